@@ -1,0 +1,29 @@
+//! `tierloom doctor`.
+
+use super::topology::MachineArgs;
+use crate::failure::Failure;
+use crate::output;
+use tierloom_memory::probe::LinuxProbes;
+use tierloom_topology::doctor::examine;
+
+/// Say what this machine can do, what it cannot, why, and the command that fixes it
+#[derive(clap::Args)]
+pub struct Args {
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    machine: MachineArgs,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let topology = args.machine.read()?;
+    let abilities = examine(&topology, &args.machine.root(), &LinuxProbes);
+    if args.json {
+        let json = serde_json::to_string_pretty(&abilities).map_err(Failure::runtime)?;
+        output::print(&format!("{json}\n"))
+    } else {
+        output::print(&tierloom_topology::render::doctor_table(&abilities))
+    }
+}

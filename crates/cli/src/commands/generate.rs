@@ -1,0 +1,85 @@
+//! `tierloom generate`.
+
+use crate::failure::Failure;
+use crate::stop;
+use clap::Subcommand;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::PathBuf;
+use tierloom_workloads::ssb::{self, SsbConfig};
+use tierloom_workloads::{Progress, WorkloadError};
+
+/// Write benchmark data as files, for other engines
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// The Star Schema Benchmark: five CSV files with a header each
+    Ssb(SsbArgs),
+}
+
+#[derive(clap::Args)]
+struct SsbArgs {
+    /// Scale factor, from 0.01 up; 1 is six million fact rows
+    #[arg(long, default_value_t = 1.0)]
+    sf: f64,
+    /// Data of another seed has other values
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Folder to write into; made if it does not exist
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+}
+
+/// A progress bar over rows that watches for Ctrl-C.
+pub struct RowProgress {
+    bar: ProgressBar,
+}
+
+impl RowProgress {
+    /// A bar of `rows`, on stderr; invisible if that is no terminal.
+    pub fn new(what: &str, rows: u64) -> Self {
+        let bar = ProgressBar::new(rows);
+        if let Ok(style) = ProgressStyle::with_template("{prefix} [{bar:30}] {percent:>3}% {human_pos} rows, {eta} left") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.set_prefix(what.to_owned());
+        RowProgress { bar }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Progress for RowProgress {
+    fn advance(&self, rows: u64) {
+        self.bar.inc(rows);
+    }
+
+    fn cancelled(&self) -> bool {
+        stop::requested()
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let What::Ssb(args) = &args.what;
+    let config = SsbConfig::new(args.sf, args.seed).map_err(Failure::input)?;
+    let rows = ssb::tables().iter().map(|t| config.rows(t.name)).sum::<Result<u64, _>>().map_err(Failure::runtime)?;
+    let progress = RowProgress::new("writing", rows);
+    let written = ssb::write_csv(&config, &args.output, &progress);
+    progress.finish();
+    match written {
+        Ok(_) => {
+            eprintln!("wrote SSB at scale factor {} (seed {}) into {}", args.sf, args.seed, args.output.display());
+            Ok(())
+        }
+        Err(WorkloadError::Cancelled) => Err(Failure::Interrupted(format!("files in {} that were finished are whole, others were not written", args.output.display()))),
+        Err(error) => Err(Failure::runtime(error)),
+    }
+}

@@ -1,0 +1,9 @@
+//! One file or folder per subcommand: its arguments as typed, and what it does.
+
+pub mod doctor;
+pub mod generate;
+pub mod lab;
+pub mod machines;
+pub mod report;
+pub mod run;
+pub mod topology;

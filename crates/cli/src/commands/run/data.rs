@@ -1,0 +1,81 @@
+//! Loading the data of a run and the engines on it.
+
+use super::plan::{PlannedPlacement, RunPlan, REFERENCE};
+use crate::commands::generate::RowProgress;
+use crate::failure::Failure;
+use std::sync::Arc;
+use tierloom_engine::load::{load_ssb, ColumnPlacer, SsbData};
+use tierloom_engine::{Engine, EngineError, EngineOptions, PlannedQuery};
+use tierloom_memory::{AnonymousNuma, Placement};
+use tierloom_placement::Policy;
+use tierloom_workloads::WorkloadError;
+
+/// Data, engines and plans of a run.
+pub struct Session {
+    pub data: SsbData,
+    pub engine: Engine,
+    pub queries: Vec<PlannedQuery>,
+    /// Plain DataFusion on a `MemTable` of the same data, with its plans.
+    pub baseline: Option<(Engine, Vec<PlannedQuery>)>,
+    /// The placement that the data was loaded under.
+    pub loaded_as: String,
+}
+
+/// Turns an engine error into how the command ends; `kept` says what is left after an interruption.
+pub fn failure(error: EngineError, kept: &str) -> Failure {
+    match error {
+        EngineError::Interrupted | EngineError::Workload(WorkloadError::Cancelled) => Failure::Interrupted(kept.into()),
+        EngineError::Placement(error) => Failure::input(error),
+        other => Failure::runtime(other),
+    }
+}
+
+impl Session {
+    /// Generates the data under the first placement that is measured and plans every query once.
+    ///
+    /// # Errors
+    /// Memory that cannot be had, a query that cannot be planned, or an interruption.
+    pub fn open(plan: &RunPlan) -> Result<Session, Failure> {
+        let nothing = "while loading the data; nothing was measured yet";
+        let data = load(plan).map_err(|e| failure(e, nothing))?;
+        let engine = Engine::new(EngineOptions::tuned(plan.threads)).map_err(Failure::runtime)?;
+        for table in &data.tables {
+            engine.register(table).map_err(Failure::runtime)?;
+        }
+        let queries = plan_all(plan, &engine)?;
+        let baseline = if plan.baseline { Some(open_baseline(plan, &data)?) } else { None };
+        Ok(Session { data, engine, queries, baseline, loaded_as: first(plan).text.clone() })
+    }
+}
+
+/// The placement that data is loaded under: DRAM only if it is measured, which it is wherever there is a DRAM tier.
+fn first(plan: &RunPlan) -> &PlannedPlacement {
+    plan.measured().find(|p| p.text == REFERENCE).or_else(|| plan.measured().next()).unwrap_or(&plan.placements[0])
+}
+
+fn load(plan: &RunPlan) -> Result<SsbData, EngineError> {
+    let placement = match &first(plan).policy {
+        Policy::Uniform(spec) => spec.resolve(&plan.topology)?,
+        // Other policies decide column by column once they know what is read; until then the kernel does.
+        _ => Placement::kernel_default(),
+    };
+    eprintln!("generating SSB at scale factor {} straight into {} memory ({} threads)", plan.config.scale_factor, placement, plan.threads);
+    let mut placer = ColumnPlacer::new(Arc::new(AnonymousNuma::new()), &plan.topology, plan.page_size, plan.threads);
+    let progress = RowProgress::new("generating", plan.config.orders() * 4);
+    let loaded = load_ssb(&plan.config, &mut placer, &|_| placement.clone(), &progress);
+    progress.finish();
+    loaded
+}
+
+fn plan_all(plan: &RunPlan, engine: &Engine) -> Result<Vec<PlannedQuery>, Failure> {
+    plan.queries.iter().map(|q| engine.plan(q.id, q.sql).map_err(Failure::runtime)).collect()
+}
+
+fn open_baseline(plan: &RunPlan, data: &SsbData) -> Result<(Engine, Vec<PlannedQuery>), Failure> {
+    let engine = Engine::new(EngineOptions::plain(plan.threads)).map_err(Failure::runtime)?;
+    for table in &data.tables {
+        engine.register_as_mem_table(table).map_err(Failure::runtime)?;
+    }
+    let queries = plan_all(plan, &engine)?;
+    Ok((engine, queries))
+}

@@ -1,0 +1,237 @@
+//! What was typed, resolved and checked: everything that can be wrong is found before a page is touched.
+
+use super::args::SsbArgs;
+use super::list;
+use crate::failure::Failure;
+use crate::{machine, output};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use tierloom_memory::{PageSize, PlacementSpec, Target};
+use tierloom_model::Machine;
+use tierloom_placement::{tier_shares, Policy};
+use tierloom_topology::{TierKind, Topology};
+use tierloom_workloads::ssb::{self, Query, SsbConfig};
+
+/// Machines that figures are modelled on when this one lacks a tier and none was named: the two published machines
+/// whose answers on interleaving differ.
+const DEFAULT_MACHINES: [&str; 2] = ["nus24", "epfl25-full-pf-on"];
+
+/// The placement that all others are compared with.
+pub const REFERENCE: &str = "dram";
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputMode {
+    /// Tables for a person.
+    Tables,
+    /// One JSON document.
+    Json,
+    /// JSON lines.
+    JsonLines,
+}
+
+/// A placement of the run.
+#[derive(Debug, Clone)]
+pub struct PlannedPlacement {
+    /// As typed.
+    pub text: String,
+    /// As understood.
+    pub policy: Policy,
+    /// Why it cannot be measured here; `None` if it can.
+    pub why_not_here: Option<String>,
+}
+
+/// A resolved run.
+pub struct RunPlan {
+    pub config: SsbConfig,
+    pub queries: Vec<&'static Query>,
+    pub placements: Vec<PlannedPlacement>,
+    pub machines: Vec<Machine>,
+    pub threads: usize,
+    pub repeat: u32,
+    pub page_size: PageSize,
+    pub model_workers: Option<u32>,
+    pub time_per_tuple_ns: Option<f64>,
+    pub baseline: bool,
+    pub output: OutputMode,
+    pub records: Option<PathBuf>,
+    pub report: Option<PathBuf>,
+    pub topology: Topology,
+}
+
+impl RunPlan {
+    /// Checks and resolves what was typed.
+    ///
+    /// # Errors
+    /// Bad input, naming what was asked, what exists and what to do.
+    pub fn resolve(args: &SsbArgs) -> Result<RunPlan, Failure> {
+        let config = SsbConfig::new(args.sf, args.seed).map_err(Failure::input)?;
+        let queries = queries(&args.queries)?;
+        let topology = args.here.read()?;
+        let placements = placements(&args.placement, &topology)?;
+        let machines = machines(&args.machine, &placements)?;
+        let plan = RunPlan {
+            config,
+            queries,
+            placements,
+            machines,
+            threads: threads(args.threads, &topology)?,
+            repeat: args.repeat,
+            page_size: args.pages.parse().map_err(Failure::input)?,
+            model_workers: args.model_workers,
+            time_per_tuple_ns: args.time_per_tuple,
+            baseline: args.baseline,
+            output: if args.json { OutputMode::Json } else if args.jsonl { OutputMode::JsonLines } else { OutputMode::Tables },
+            records: args.records.clone(),
+            report: args.report.clone(),
+            topology,
+        };
+        plan.check()?;
+        Ok(plan)
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        if self.repeat == 0 {
+            return Err(Failure::input("--repeat 0: a query must be timed at least once"));
+        }
+        if self.model_workers == Some(0) {
+            return Err(Failure::input("--model-workers 0: a machine needs at least one worker"));
+        }
+        if let Some(ns) = self.time_per_tuple_ns.filter(|ns| !ns.is_finite() || *ns <= 0.0) {
+            return Err(Failure::input(format!("--time-per-tuple {ns}: expected a positive number of ns")));
+        }
+        for (machine, placement) in self.machines.iter().flat_map(|m| self.placements.iter().map(move |p| (m, p))) {
+            if let Policy::Uniform(spec) = &placement.policy {
+                tier_shares(spec, machine).map_err(Failure::input)?;
+            }
+        }
+        for path in [&self.records, &self.report].into_iter().flatten() {
+            let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+            if path.is_dir() || folder.is_some_and(|f| !f.is_dir()) {
+                return Err(Failure::input(format!("cannot write {}: {}", path.display(), if path.is_dir() { "it is a folder" } else { "its folder does not exist" })));
+            }
+        }
+        Ok(())
+    }
+
+    /// Placements that can be measured here.
+    pub fn measured(&self) -> impl Iterator<Item = &PlannedPlacement> {
+        self.placements.iter().filter(|p| p.why_not_here.is_none())
+    }
+
+    /// Bytes of the columns, about.
+    pub fn estimated_bytes(&self) -> u64 {
+        let of = |table: &ssb::TableSpec| {
+            let width: u64 = table.columns.iter().map(|c| match c.ty {
+                ssb::ColumnType::Int32 => 4,
+                ssb::ColumnType::Dict8 => 1,
+                ssb::ColumnType::Text => 26,
+            }).sum();
+            // A table of the specification always has rows.
+            self.config.rows(table.name).unwrap_or(0) * width
+        };
+        ssb::tables().iter().map(of).sum()
+    }
+
+    /// The plan in words, for `--dry-run`.
+    pub fn describe(&self) -> String {
+        let mut text = String::new();
+        let mut line = |name: &str, value: String| {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{name:<18} {value}");
+        };
+        line("workload", format!("Star Schema Benchmark, scale factor {}, seed {}", self.config.scale_factor, self.config.seed));
+        line("data", format!("about {} of columns, {} pages", output::size(self.estimated_bytes()), self.page_size));
+        line("queries", self.queries.iter().map(|q| q.id).collect::<Vec<_>>().join(" "));
+        line("threads", self.threads.to_string());
+        line("timed executions", format!("{} per query and placement, after one untimed", self.repeat));
+        for placement in &self.placements {
+            let here = placement.why_not_here.as_ref().map_or("measured here".to_owned(), |why| format!("not here: {why}"));
+            line("placement", format!("{}: {}; {here}", placement.text, placement.policy.meaning()));
+        }
+        for machine in &self.machines {
+            line("modelled on", format!("{}: {}", machine.name, machine.title));
+        }
+        if self.baseline {
+            line("baseline", "plain DataFusion on a MemTable of the same data, alternating".into());
+        }
+        text
+    }
+}
+
+fn queries(ids: &[String]) -> Result<Vec<&'static Query>, Failure> {
+    if ids.is_empty() {
+        return Ok(ssb::queries().iter().collect());
+    }
+    let mut found = Vec::new();
+    for id in ids {
+        let query = ssb::query(id.trim()).map_err(Failure::input)?;
+        if !found.iter().any(|q: &&Query| q.id == query.id) {
+            found.push(query);
+        }
+    }
+    Ok(found)
+}
+
+fn threads(asked: Option<usize>, topology: &Topology) -> Result<usize, Failure> {
+    let allowed = topology.limits.cpus_allowed.len().max(1);
+    match asked {
+        Some(0) => Err(Failure::input("--threads 0: at least one worker is needed")),
+        Some(n) if n > 4 * allowed => Err(Failure::input(format!("--threads {n}: this process may use {allowed} CPUs; at most {} threads make sense", 4 * allowed))),
+        Some(n) => Ok(n),
+        None => Ok(allowed),
+    }
+}
+
+fn placements(text: &str, topology: &Topology) -> Result<Vec<PlannedPlacement>, Failure> {
+    let mut texts = list::placements(text).map_err(|problem| Failure::input(format!("--placement: {problem}")))?;
+    if !texts.iter().any(|t| t == REFERENCE) {
+        texts.insert(0, REFERENCE.into());
+    }
+    let mut seen = BTreeSet::new();
+    texts.retain(|t| seen.insert(t.clone()));
+    texts.into_iter().map(|text| planned(text, topology)).collect()
+}
+
+fn planned(text: String, topology: &Topology) -> Result<PlannedPlacement, Failure> {
+    let policy: Policy = text.parse().map_err(|e| Failure::input(format!("--placement {text}: {e}")))?;
+    let missing = needed_tiers(&policy).into_iter().find(|kind| topology.tier(*kind).is_none());
+    let why_not_here = missing.map(|kind| format!("this machine has no {kind} tier"));
+    if let (Policy::Uniform(spec), None) = (&policy, &why_not_here) {
+        spec.resolve(topology).map_err(|e| Failure::input(format!("--placement {text}: {e}")))?;
+    }
+    Ok(PlannedPlacement { text, policy, why_not_here })
+}
+
+fn needed_tiers(policy: &Policy) -> Vec<TierKind> {
+    let tier = |target: &Target| match target {
+        Target::Tier(kind) => Some(*kind),
+        Target::Node(_) => None,
+    };
+    match policy {
+        Policy::Tier | Policy::TopColumns(_) => vec![TierKind::Dram, TierKind::Cxl],
+        Policy::Uniform(PlacementSpec::Default) => vec![],
+        Policy::Uniform(PlacementSpec::Bind(target)) => tier(target).into_iter().collect(),
+        Policy::Uniform(PlacementSpec::Weighted(parts)) => parts.iter().filter(|(_, w)| *w > 0).filter_map(|(t, _)| tier(t)).collect(),
+        Policy::Uniform(PlacementSpec::Partitioned(parts)) => parts.iter().filter(|(_, s)| *s > 0.0).filter_map(|(t, _)| tier(t)).collect(),
+    }
+}
+
+fn machines(names: &[String], placements: &[PlannedPlacement]) -> Result<Vec<Machine>, Failure> {
+    let all_here = placements.iter().all(|p| p.why_not_here.is_none());
+    let names: Vec<&str> = match names {
+        [] if all_here => vec![],
+        [] => DEFAULT_MACHINES.to_vec(),
+        named => named.iter().map(|n| n.trim()).collect(),
+    };
+    let mut machines: Vec<Machine> = Vec::new();
+    for name in names {
+        let machine = machine::load(name)?;
+        if machines.iter().any(|m| m.name == machine.name) {
+            return Err(Failure::input(format!("--machine: {} is named twice", machine.name)));
+        }
+        machines.push(machine);
+    }
+    Ok(machines)
+}

@@ -1,0 +1,75 @@
+//! Where records go while they are made.
+
+use super::plan::{OutputMode, RunPlan};
+use crate::failure::Failure;
+use std::io::Write;
+use tierloom_record::{atomic_write, Record, RecordWriter};
+
+/// Keeps the records of a run and prints each when it is done, if JSON lines were asked for.
+pub struct Results {
+    records: Vec<Record>,
+    stream: bool,
+}
+
+impl Results {
+    /// An empty set for `plan`.
+    pub fn new(plan: &RunPlan) -> Self {
+        Results { records: Vec::new(), stream: plan.output == OutputMode::JsonLines }
+    }
+
+    /// Adds a record.
+    ///
+    /// # Errors
+    /// If stdout cannot be written.
+    pub fn push(&mut self, record: Record) -> Result<(), Failure> {
+        if self.stream {
+            RecordWriter::new(std::io::stdout().lock(), "stdout").write(&record)?;
+        }
+        self.records.push(record);
+        Ok(())
+    }
+
+    /// All records so far.
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// Query records so far.
+    pub fn queries_mut(&mut self) -> impl Iterator<Item = &mut tierloom_record::QueryRecord> {
+        self.records.iter_mut().filter_map(|r| match r {
+            Record::Query(query) => Some(query.as_mut()),
+            _ => None,
+        })
+    }
+
+    /// Writes what the plan asked for: a file of records, a report, a JSON document.
+    ///
+    /// # Errors
+    /// [`Failure::Runtime`] for a file or stdout that cannot be written; what could be written is.
+    pub fn write(&self, plan: &RunPlan) -> Result<(), Failure> {
+        let records = plan.records.as_ref().map_or(Ok(()), |path| {
+            let mut lines = Vec::new();
+            let mut writer = RecordWriter::new(&mut lines, path.display().to_string());
+            self.records.iter().try_for_each(|r| writer.write(r))?;
+            atomic_write(path, &lines)?;
+            eprintln!("wrote records to {}", path.display());
+            Ok(())
+        });
+        let report = plan.report.as_ref().map_or(Ok(()), |path| {
+            let set = tierloom_record::RecordSet::from_records(self.records.iter().cloned())?;
+            let html = tierloom_report::render(&set, &tierloom_report::ReportOptions::default()).map_err(Failure::runtime)?;
+            atomic_write(path, html.as_bytes())?;
+            eprintln!("wrote report to {}", path.display());
+            Ok(())
+        });
+        let json = if plan.output == OutputMode::Json { self.print_json() } else { Ok(()) };
+        records.and(report).and(json)
+    }
+
+    fn print_json(&self) -> Result<(), Failure> {
+        let mut stdout = std::io::stdout().lock();
+        let document = serde_json::json!({ "schema": tierloom_record::SCHEMA, "records": self.records });
+        serde_json::to_writer_pretty(&mut stdout, &document).map_err(Failure::runtime)?;
+        writeln!(stdout).map_err(Failure::runtime)
+    }
+}

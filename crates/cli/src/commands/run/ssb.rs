@@ -1,0 +1,255 @@
+//! `tierloom run ssb` from data to report.
+
+use super::data::{failure, Session};
+use super::measure::{self, Measured};
+use super::plan::{OutputMode, PlannedPlacement, RunPlan, REFERENCE};
+use super::price::Pricer;
+use super::results::Results;
+use super::{cards, findings, render, summary};
+use crate::failure::Failure;
+use crate::{output, stop};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use tierloom_engine::capture::{Captured, HostCosts};
+use tierloom_engine::load::{column_uses, merged_audit};
+use tierloom_memory::AuditMode;
+use tierloom_placement::{ColumnUse, Decision};
+use tierloom_record::{EngineKind, OperatorRecord, PlacementCard, Provenance, QueryRecord, Record, Spread, SummaryRecord, TimeBreakdown, HERE};
+
+/// How long the host is measured; long enough for medians of a few samples, short against the queries.
+const PROBE_BUDGET: Duration = Duration::from_millis(120);
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// What stops it; records that were finished are written first.
+pub fn run(plan: &RunPlan) -> Result<(), Failure> {
+    let started = Instant::now();
+    let session = Session::open(plan)?;
+    let mut run = Running::new(plan, session, started)?;
+    let ended = run.measure_all().and_then(|()| run.model_all());
+    let interrupted = match ended {
+        Ok(()) => false,
+        Err(Failure::Interrupted(_)) => true,
+        Err(other) => return Err(other),
+    };
+    run.finish(interrupted)
+}
+
+/// A run under way.
+struct Running<'a> {
+    plan: &'a RunPlan,
+    session: Session,
+    started: Instant,
+    times: TimeBreakdown,
+    run_id: String,
+    host: HostCosts,
+    results: Results,
+    /// Everything measured, by query and placement.
+    measured: Vec<Measured>,
+    uses: Vec<ColumnUse>,
+    placements: Vec<PlacementCard>,
+    records: Vec<QueryRecord>,
+    loaded_resident_bytes: Option<u64>,
+    bar: ProgressBar,
+}
+
+impl<'a> Running<'a> {
+    fn new(plan: &'a RunPlan, session: Session, started: Instant) -> Result<Self, Failure> {
+        let mut times = TimeBreakdown { generate_s: session.data.times.generating.as_secs_f64(), place_s: session.data.times.placing.as_secs_f64(), ..TimeBreakdown::default() };
+        times.plan_s = session.queries.iter().chain(session.baseline.iter().flat_map(|(_, q)| q)).map(|q| q.planning.as_secs_f64()).sum();
+        let loaded_resident_bytes = resident("VmRSS");
+        let probe = timed(&mut times.probe_s, || tierloom_kernels::host_probe(plan.threads, PROBE_BUDGET));
+        let opened = cards::run(plan, &session, &probe);
+        let run_id = opened.run_id.clone();
+        let mut results = Results::new(plan);
+        results.push(Record::Run(Box::new(opened)))?;
+        let host = HostCosts { stream_ns_per_byte: plan.threads as f64 / probe.read_gbps_all_threads.median, working_set_bytes: session.data.tables.iter().map(|t| t.size_bytes()).sum() };
+        let steps = plan.measured().count() * plan.queries.len();
+        Ok(Running { plan, session, started, times, run_id, host, results, measured: Vec::new(), uses: Vec::new(), placements: Vec::new(), records: Vec::new(), loaded_resident_bytes, bar: bar(steps as u64) })
+    }
+
+    fn measure_all(&mut self) -> Result<(), Failure> {
+        let first = Instant::now();
+        let seen = measure::first_pass(self.plan, &self.session, &self.host)?;
+        self.times.execute_s += first.elapsed().as_secs_f64();
+        self.learn_heat(&seen);
+        let mut order: Vec<&PlannedPlacement> = self.plan.measured().collect();
+        order.sort_by_key(|p| p.text != self.session.loaded_as);
+        for placement in order {
+            self.measure_placement(placement)?;
+        }
+        self.bar.finish_and_clear();
+        Ok(())
+    }
+
+    /// What one round of the queries reads from each column; only columns that are read compete for caches.
+    fn learn_heat(&mut self, seen: &[Captured]) {
+        let mut reads: BTreeMap<String, u64> = BTreeMap::new();
+        for (column, bytes) in seen.iter().flat_map(|c| &c.column_reads) {
+            *reads.entry(column.clone()).or_default() += bytes;
+        }
+        self.uses = column_uses(&self.session.data.tables, &reads);
+        self.host.working_set_bytes = self.uses.iter().filter(|u| u.read_bytes > 0).map(|u| u.size_bytes).sum();
+    }
+
+    fn measure_placement(&mut self, placement: &PlannedPlacement) -> Result<(), Failure> {
+        let kept = "while measuring";
+        let decisions = placement.policy.decide(&self.uses);
+        let mut card = cards::placement(placement, &decisions, &self.uses);
+        timed(&mut self.times.place_s, || place(&self.session, &decisions, self.plan)).map_err(|e| failure(e, kept))?;
+        card.audit_before = self.audit()?;
+        for index in 0..self.plan.queries.len() {
+            self.bar.set_message(format!("{} {}", placement.text, self.plan.queries[index].id));
+            let measured = timed(&mut self.times.execute_s, || measure::query(self.plan, &self.session, index, &placement.text, &self.host))?;
+            for one in measured {
+                self.push_measured(one)?;
+            }
+            self.bar.inc(1);
+        }
+        card.audit_after = self.audit()?;
+        self.placements.push(card);
+        Ok(())
+    }
+
+    fn audit(&mut self) -> Result<Option<tierloom_record::AuditRecord>, Failure> {
+        let audit = timed(&mut self.times.audit_s, || merged_audit(&self.session.data.tables, AuditMode::Full));
+        Ok(audit.map_err(Failure::runtime)?.as_ref().map(cards::audit))
+    }
+
+    fn push_measured(&mut self, measured: Measured) -> Result<(), Failure> {
+        let start = Instant::now();
+        let Some(time_ms) = Spread::of(measured.times_ms.clone()) else {
+            return Err(Failure::runtime(format!("{} has no time", measured.query.id)));
+        };
+        let typical = measured.captured.get(measured.captured.len() / 2);
+        let record = QueryRecord {
+            run_id: self.run_id.clone(),
+            query: measured.query.id.into(),
+            placement: measured.placement.clone(),
+            machine: HERE.into(),
+            provenance: Provenance::Measured,
+            engine: measured.engine,
+            time_ms,
+            speedup_over_dram: None,
+            plan_ms: Some(measured.plan_ms),
+            answer: Some(measured.answer.clone()),
+            shares: None,
+            bottleneck: None,
+            tiers: Vec::new(),
+            phases: typical.filter(|_| measured.placement == REFERENCE).map(|c| c.phases.clone()).unwrap_or_default(),
+            operators: typical.map(operators).unwrap_or_default(),
+        };
+        self.measured.push(measured);
+        self.push(record)?;
+        self.times.record_s += start.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    /// Adds a record with its speed-up over DRAM, which is always made first.
+    fn push(&mut self, record: QueryRecord) -> Result<(), Failure> {
+        self.records.push(record);
+        summary::set_speedups(&mut self.records);
+        let record = self.records.last().cloned().map(|r| Record::Query(Box::new(r)));
+        record.map_or(Ok(()), |r| self.results.push(r))
+    }
+
+    /// Prices the work measured under the reference placement for every machine and placement.
+    fn model_all(&mut self) -> Result<(), Failure> {
+        let start = Instant::now();
+        let mut priced = Vec::new();
+        for machine in &self.plan.machines {
+            let pricer = Pricer::new(self.plan, machine, &self.uses);
+            for placement in &self.plan.placements {
+                for measured in self.reference_work() {
+                    priced.push(pricer.record(&self.run_id, measured, placement)?);
+                }
+            }
+        }
+        // DRAM first: the others are compared with it.
+        priced.sort_by_key(|r| r.placement != REFERENCE);
+        priced.into_iter().try_for_each(|record| self.push(record))?;
+        let missing: Vec<&PlannedPlacement> = self.plan.placements.iter().filter(|p| p.why_not_here.is_some()).collect();
+        self.placements.extend(missing.into_iter().map(|p| cards::placement(p, &p.policy.decide(&self.uses), &self.uses)));
+        self.times.model_s += start.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    fn reference_work(&self) -> impl Iterator<Item = &Measured> {
+        self.measured.iter().filter(|m| m.engine == EngineKind::Tierloom && m.placement == REFERENCE)
+    }
+
+    fn finish(mut self, interrupted: bool) -> Result<(), Failure> {
+        self.bar.finish_and_clear();
+        let start = Instant::now();
+        let reference: Vec<&Measured> = self.reference_work().collect();
+        let intensity = summary::intensity(self.plan, &reference, &self.uses)?;
+        self.times.model_s += start.elapsed().as_secs_f64();
+        let means = summary::means(&self.records);
+        let findings = findings::findings(self.plan, &self.records, &means, &self.placements, &intensity);
+        let engines = 1 + u32::from(self.plan.baseline);
+        let planned = (self.plan.measured().count() as u32 * engines + (self.plan.machines.len() * self.plan.placements.len()) as u32) * self.plan.queries.len() as u32;
+        self.times.total_s = self.started.elapsed().as_secs_f64();
+        let summary = SummaryRecord {
+            run_id: self.run_id.clone(),
+            interrupted,
+            finished: self.records.len() as u32,
+            planned,
+            means,
+            placements: std::mem::take(&mut self.placements),
+            intensity,
+            findings,
+            times: self.times,
+            peak_resident_bytes: resident("VmHWM"),
+            loaded_resident_bytes: self.loaded_resident_bytes,
+        };
+        self.results.push(Record::Summary(Box::new(summary.clone())))?;
+        if self.plan.output == OutputMode::Tables {
+            output::print(&render::tables(self.plan, &self.records, &summary))?;
+        }
+        self.results.write(self.plan)?;
+        if interrupted {
+            return Err(Failure::Interrupted(format!("{} of {planned} figures were finished; their records are kept", summary.finished)));
+        }
+        Ok(())
+    }
+}
+
+fn place(session: &Session, decisions: &[Decision], plan: &RunPlan) -> Result<(), tierloom_engine::EngineError> {
+    session.data.tables.iter().try_for_each(|table| table.place(decisions, &plan.topology, stop::flag()))
+}
+
+fn operators(captured: &Captured) -> Vec<OperatorRecord> {
+    let of = |o: &tierloom_engine::capture::OperatorWork| OperatorRecord {
+        operator: o.operator.clone(),
+        phase: o.phase.clone(),
+        input_rows: o.input_rows,
+        output_rows: o.output_rows,
+        selectivity: (o.input_rows > 0).then(|| o.output_rows as f64 / o.input_rows as f64),
+        cpu_ms: o.cpu_ns as f64 / 1e6,
+    };
+    captured.operators.iter().map(of).collect()
+}
+
+fn timed<T>(into: &mut f64, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let done = work();
+    *into += start.elapsed().as_secs_f64();
+    done
+}
+
+fn bar(steps: u64) -> ProgressBar {
+    let bar = ProgressBar::new(steps);
+    if let Ok(style) = ProgressStyle::with_template("measuring [{bar:30}] {pos}/{len} {msg}, {eta} left") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar
+}
+
+/// A size from /proc/self/status, in bytes; `None` where it is not there.
+fn resident(key: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|l| l.starts_with(key))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
+}

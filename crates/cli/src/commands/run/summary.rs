@@ -1,0 +1,99 @@
+//! Geometric means and sensitivity over the results of a run.
+
+use super::measure::Measured;
+use super::plan::{RunPlan, REFERENCE};
+use super::price::{Pricer, BLIND, INTENSITIES_NS};
+use crate::failure::Failure;
+use tierloom_model::Phase;
+use tierloom_placement::ColumnUse;
+use tierloom_record::{geometric_mean, EngineKind, IntensityRow, MeanRecord, QueryRecord};
+
+/// A change smaller than this counts as none.
+const NOTICEABLE: f64 = 0.01;
+
+/// Sets each record's speed-up over the placement `dram` on its machine.
+pub fn set_speedups(records: &mut [QueryRecord]) {
+    let reference: Vec<(String, String, EngineKind, f64)> =
+        records.iter().filter(|r| r.placement == REFERENCE).map(|r| (r.query.clone(), r.machine.clone(), r.engine, r.time_ms.median)).collect();
+    for record in records {
+        let dram = reference.iter().find(|(query, machine, engine, _)| *query == record.query && *machine == record.machine && *engine == record.engine);
+        record.speedup_over_dram = dram.map(|(.., median)| median / record.time_ms.median);
+    }
+}
+
+/// One mean per machine, placement and engine, in the order of first appearance.
+pub fn means(records: &[QueryRecord]) -> Vec<MeanRecord> {
+    let mut groups: Vec<(&QueryRecord, Vec<&QueryRecord>)> = Vec::new();
+    for record in records {
+        let same = |first: &QueryRecord| first.machine == record.machine && first.placement == record.placement && first.engine == record.engine;
+        match groups.iter_mut().find(|(first, _)| same(first)) {
+            Some((_, members)) => members.push(record),
+            None => groups.push((record, vec![record])),
+        }
+    }
+    groups.into_iter().filter_map(|(first, members)| mean(first, &members)).collect()
+}
+
+fn mean(first: &QueryRecord, members: &[&QueryRecord]) -> Option<MeanRecord> {
+    let speedups: Vec<f64> = members.iter().filter_map(|r| r.speedup_over_dram).collect();
+    Some(MeanRecord {
+        placement: first.placement.clone(),
+        machine: first.machine.clone(),
+        provenance: first.provenance,
+        engine: first.engine,
+        queries: members.len() as u32,
+        geomean_ms: geometric_mean(members.iter().map(|r| r.time_ms.median))?,
+        speedup_over_dram: if speedups.len() == members.len() { geometric_mean(speedups.iter().copied()) } else { None },
+        slower: speedups.iter().filter(|s| **s < 1.0 - NOTICEABLE).count() as u32,
+        faster: speedups.iter().filter(|s| **s > 1.0 + NOTICEABLE).count() as u32,
+    })
+}
+
+/// The blind interleaves of the two published studies, on every machine of the run and over a range of engine intensities.
+///
+/// # Errors
+/// The model's.
+pub fn intensity(plan: &RunPlan, measured: &[&Measured], columns: &[ColumnUse]) -> Result<Vec<IntensityRow>, Failure> {
+    let mut rows = Vec::new();
+    for machine in plan.machines.iter().filter(|m| m.tier("dram").is_some() && m.tier("cxl").is_some()) {
+        let pricer = Pricer::new(plan, machine, columns);
+        for blind in BLIND {
+            for ns in [None].into_iter().chain(INTENSITIES_NS.map(Some)) {
+                rows.extend(intensity_row(&pricer, measured, blind, ns)?);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn intensity_row(pricer: &Pricer<'_>, measured: &[&Measured], blind: &str, ns: Option<f64>) -> Result<Option<IntensityRow>, Failure> {
+    let weights = if blind == BLIND[0] { (9.0, 1.0) } else { (3.0, 2.0) };
+    let (mut all, mut first_group, mut own_ns, mut busiest) = (Vec::new(), Vec::new(), Vec::new(), 0.0f64);
+    for one in measured {
+        let Some(work) = one.captured.get(one.captured.len() / 2) else { continue };
+        let alone = pricer.solve_blind(&work.phases, (1.0, 0.0), ns)?;
+        let speedup = alone.time_ns / pricer.solve_blind(&work.phases, weights, ns)?.time_ns;
+        busiest = alone.tiers.iter().filter(|t| t.name == "dram").map(|t| t.utilisation).fold(busiest, f64::max);
+        all.push(speedup);
+        own_ns.extend(own_time_per_tuple(&work.phases));
+        if one.query.group == 1 {
+            first_group.push(speedup);
+        }
+    }
+    Ok(geometric_mean(all.iter().copied()).map(|speedup_over_dram| IntensityRow {
+        machine: pricer.machine().name.clone(),
+        placement: blind.into(),
+        time_per_tuple_ns: ns,
+        own_time_per_tuple_ns: if ns.is_none() { geometric_mean(own_ns) } else { None },
+        speedup_over_dram,
+        first_group_speedup: geometric_mean(first_group),
+        slower: all.iter().filter(|s| **s < 1.0 - NOTICEABLE).count() as u32,
+        faster: all.iter().filter(|s| **s > 1.0 + NOTICEABLE).count() as u32,
+        dram_utilisation: busiest,
+    }))
+}
+
+/// CPU time per tuple of the phase that handles most tuples: the one on the fact table.
+fn own_time_per_tuple(phases: &[Phase]) -> Option<f64> {
+    phases.iter().max_by(|a, b| a.tuples.total_cmp(&b.tuples)).map(|p| p.compute_ns_per_tuple)
+}

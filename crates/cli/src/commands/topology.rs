@@ -1,0 +1,64 @@
+//! `tierloom topology`.
+
+use crate::failure::Failure;
+use crate::output;
+use std::path::PathBuf;
+use tierloom_topology::{SysRoot, Topology};
+
+/// Show nodes, tiers, caches, huge pages and CXL devices of this machine as one tree
+#[derive(clap::Args)]
+pub struct Args {
+    /// Print JSON instead of a tree
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// Copy the system files that were read into DIR, for a bug report or as a fixture
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+}
+
+/// Where the machine's description comes from; shared by all commands that look at it.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct MachineArgs {
+    /// Read system files under DIR instead of / (a recorded tree)
+    #[arg(long, value_name = "DIR")]
+    pub sysroot: Option<PathBuf>,
+    /// Name tiers yourself, as in "dram=0,1;cxl=2-5"
+    #[arg(long, value_name = "TIERS")]
+    pub tiers: Option<String>,
+}
+
+impl MachineArgs {
+    /// The root that system files are read under.
+    pub fn root(&self) -> SysRoot {
+        self.sysroot.as_deref().map_or_else(SysRoot::host, SysRoot::at)
+    }
+
+    /// Reads the machine.
+    ///
+    /// # Errors
+    /// Bad input for a tree that is not one or tiers that do not fit it.
+    pub fn read(&self) -> Result<Topology, Failure> {
+        let mut topology = Topology::read(&self.root()).map_err(|e| if self.sysroot.is_some() { Failure::input(e) } else { Failure::runtime(e) })?;
+        if let Some(tiers) = &self.tiers {
+            topology.override_tiers(tiers).map_err(Failure::input)?;
+        }
+        Ok(topology)
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let topology = args.machine.read()?;
+    if let Some(into) = &args.record {
+        let summary = tierloom_topology::record::record(&args.machine.root(), into, 64 << 20).map_err(Failure::runtime)?;
+        eprintln!("recorded {} files ({}) into {}", summary.files, output::size(summary.size_bytes), into.display());
+    }
+    if args.json {
+        let json = serde_json::to_string_pretty(&topology).map_err(Failure::runtime)?;
+        output::print(&format!("{json}\n"))
+    } else {
+        output::print(&tierloom_topology::render::tree(&topology))
+    }
+}

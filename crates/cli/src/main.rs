@@ -1,0 +1,53 @@
+//! `tierloom`: measures, models and places in-memory analytics on DRAM and CXL memory.
+//!
+//! Data goes to stdout, progress and messages to stderr. Exit codes: 0 done, 1 failed while running, 2 bad input, 130 interrupted.
+
+mod commands;
+mod failure;
+mod machine;
+mod output;
+mod stop;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Queries allocate and free large short-lived buffers; mimalloc keeps their pages where glibc would give them back and fault them in again.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measures, models and places in-memory analytics on DRAM and CXL memory.
+#[derive(Parser)]
+#[command(version, propagate_version = true, max_term_width = 110)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Topology(commands::topology::Args),
+    Doctor(commands::doctor::Args),
+    Run(commands::run::Args),
+    Report(commands::report::Args),
+    Generate(commands::generate::Args),
+    Machines(commands::machines::Args),
+    Lab(commands::lab::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    stop::install();
+    let done = match cli.command {
+        Command::Topology(args) => commands::topology::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Run(args) => commands::run::run(&args),
+        Command::Report(args) => commands::report::run(&args),
+        Command::Generate(args) => commands::generate::run(&args),
+        Command::Machines(args) => commands::machines::run(&args),
+        Command::Lab(args) => commands::lab::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

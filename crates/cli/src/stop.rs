@@ -1,0 +1,28 @@
+//! Ctrl-C: the first asks the command to stop, the second ends the process.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Installs the handler. Without one (a handler exists already) Ctrl-C ends the process at once, which is worth a word but no failure.
+pub fn install() {
+    let handler = || {
+        if STOP.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+        eprintln!("stopping; press Ctrl-C again to end at once");
+    };
+    if let Err(error) = ctrlc::set_handler(handler) {
+        eprintln!("note: Ctrl-C will end the program at once: {error}");
+    }
+}
+
+/// Whether the user asked to stop.
+pub fn requested() -> bool {
+    STOP.load(Ordering::Relaxed)
+}
+
+/// The flag itself, for libraries that watch one.
+pub fn flag() -> &'static AtomicBool {
+    &STOP
+}

@@ -1,0 +1,92 @@
+//! A pipeline while it is being described.
+
+use super::{HostCosts, LINE_BYTES};
+use std::collections::BTreeMap;
+use tierloom_model::{Access, Op, Pattern, Phase, PhaseKind, StructureClass};
+
+/// A column of the scan that no operator has read yet.
+pub(super) struct Pending {
+    /// "lineorder.lo_discount".
+    pub structure: String,
+    /// Bytes of the scanned rows of the column.
+    pub bytes: f64,
+    /// Values in a cache line.
+    pub values_per_line: f64,
+}
+
+/// One pipeline: rows, CPU time and accesses so far.
+pub(super) struct Pipeline {
+    pub name: String,
+    pub kind: PhaseKind,
+    pub tuples: f64,
+    pub cpu_ns: f64,
+    pub pending: BTreeMap<String, Pending>,
+    accesses: Vec<(Access, f64)>,
+    streamed_bytes: f64,
+}
+
+impl Pipeline {
+    pub fn new(name: String, kind: PhaseKind, tuples: f64) -> Self {
+        Pipeline { name, kind, tuples, cpu_ns: 0.0, pending: BTreeMap::new(), accesses: Vec::new(), streamed_bytes: 0.0 }
+    }
+
+    /// Reads column `name` where a share `kept` of the rows is needed, if nobody read it before. Returns the bytes.
+    pub fn read_column(&mut self, name: &str, kept: f64, host: &HostCosts) -> Option<(String, u64)> {
+        let column = self.pending.remove(name)?;
+        let bytes = column.bytes * lines_touched(kept, column.values_per_line);
+        self.streamed_bytes += bytes;
+        // Every column counts with the bytes of the whole working set: that is what competes for the cache between two reads of it.
+        let footprint = host.working_set_bytes.max(column.bytes as u64);
+        self.access(&column.structure, StructureClass::Column, Pattern::Sequential, Op::Read, bytes / LINE_BYTES, footprint);
+        Some((column.structure, bytes as u64))
+    }
+
+    /// Adds an access of `lines` cache lines in all.
+    pub fn access(&mut self, structure: &str, class: StructureClass, pattern: Pattern, op: Op, lines: f64, footprint_bytes: u64) {
+        if lines > 0.0 {
+            let access = Access { structure: structure.into(), class, pattern, op, lines_per_tuple: 0.0, footprint_bytes, simd: pattern == Pattern::Sequential };
+            self.accesses.push((access, lines));
+        }
+    }
+
+    /// The finished phase; `None` if it saw no row.
+    pub fn finish(self, host: &HostCosts) -> Option<Phase> {
+        (self.tuples > 0.0).then(|| {
+            let stalls = self.streamed_bytes * host.stream_ns_per_byte;
+            let compute_ns = (self.cpu_ns - stalls).max(self.cpu_ns * 0.1);
+            let accesses = self.accesses.into_iter().map(|(access, lines)| Access { lines_per_tuple: lines / self.tuples, ..access }).collect();
+            Phase { name: self.name, kind: self.kind, tuples: self.tuples, compute_ns_per_tuple: compute_ns / self.tuples, accesses }
+        })
+    }
+}
+
+/// The share of a column's lines that hold at least one needed value, if needed rows lie at random.
+pub(super) fn lines_touched(kept: f64, values_per_line: f64) -> f64 {
+    1.0 - (1.0 - kept.clamp(0.0, 1.0)).powf(values_per_line.max(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sparse_rows_touch_few_lines_and_dense_rows_all() {
+        assert_eq!(lines_touched(1.0, 16.0), 1.0);
+        assert_eq!(lines_touched(0.0, 16.0), 0.0);
+        assert!((lines_touched(0.001, 16.0) - 0.0159).abs() < 1e-4);
+        assert!(lines_touched(0.2, 16.0) > 0.97);
+    }
+
+    #[test]
+    fn memory_stalls_of_the_host_are_not_counted_as_compute_twice() {
+        let host = HostCosts { stream_ns_per_byte: 0.1, working_set_bytes: 0 };
+        let mut pipeline = Pipeline::new("scan".into(), PhaseKind::Scan, 100.0);
+        pipeline.cpu_ns = 1000.0;
+        pipeline.pending.insert("a".into(), Pending { structure: "t.a".into(), bytes: 4000.0, values_per_line: 16.0 });
+        assert_eq!(pipeline.read_column("a", 1.0, &host), Some(("t.a".into(), 4000)));
+        assert_eq!(pipeline.read_column("a", 1.0, &host), None, "a column is read once");
+        let phase = pipeline.finish(&host).unwrap();
+        assert!((phase.compute_ns_per_tuple - 6.0).abs() < 1e-9);
+        assert!((phase.accesses[0].lines_per_tuple - 0.625).abs() < 1e-9);
+    }
+}

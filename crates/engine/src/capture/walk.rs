@@ -1,0 +1,238 @@
+//! Walks an executed plan from the root and describes its pipelines.
+
+use super::pipeline::{Pending, Pipeline};
+use super::{Captured, HostCosts, OperatorWork, LINE_BYTES};
+use crate::scan::PlacedScanExec;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::metrics::MetricValue;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::Arc;
+use tierloom_model::{Op, Pattern, PhaseKind, StructureClass};
+
+/// Bytes that a group costs beside its key and its aggregates: hash, index and bucket slack.
+const GROUP_OVERHEAD_BYTES: u64 = 32;
+
+pub(super) struct Walk {
+    host: HostCosts,
+    found: Captured,
+}
+
+impl Walk {
+    pub fn new(host: HostCosts) -> Self {
+        Walk { host, found: Captured::default() }
+    }
+
+    pub fn run(mut self, plan: &Arc<dyn ExecutionPlan>) -> Captured {
+        let root = self.visit(plan);
+        self.close(root);
+        self.found
+    }
+
+    fn close(&mut self, mut pipeline: Pipeline) {
+        self.read_rest(&mut pipeline, 1.0);
+        self.found.phases.extend(pipeline.finish(&self.host));
+    }
+
+    fn visit(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Pipeline {
+        if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
+            return self.scan(scan);
+        }
+        if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+            return self.filter(filter);
+        }
+        if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+            return self.join(join);
+        }
+        if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+            return self.aggregate(aggregate);
+        }
+        if plan.downcast_ref::<SortExec>().is_some() {
+            return self.sort(plan);
+        }
+        self.other(plan)
+    }
+
+    fn scan(&mut self, scan: &PlacedScanExec) -> Pipeline {
+        let rows = output_rows(scan);
+        let mut pipeline = Pipeline::new(scan.table().name().into(), PhaseKind::Scan, rows as f64);
+        pipeline.cpu_ns = cpu_ns(scan);
+        let share = rows as f64 / scan.table().rows().max(1) as f64;
+        for &index in scan.projection() {
+            let column = &scan.table().columns()[index];
+            let width = column.size_bytes() as f64 / column.rows().max(1) as f64;
+            let pending = Pending {
+                structure: format!("{}.{}", scan.table().name(), column.name()),
+                bytes: column.size_bytes() as f64 * share,
+                values_per_line: LINE_BYTES / width.max(0.125),
+            };
+            pipeline.pending.insert(column.name().into(), pending);
+            if scan.table().is_staged(index) {
+                self.read(&mut pipeline, column.name(), 1.0);
+            }
+        }
+        self.note(format!("scan {}", scan.table().name()), &pipeline.name, rows, rows, pipeline.cpu_ns);
+        pipeline
+    }
+
+    fn filter(&mut self, filter: &FilterExec) -> Pipeline {
+        let mut pipeline = self.visit(filter.input());
+        let (input, output) = (output_rows(filter.input().as_ref()), output_rows(filter));
+        for column in collect_columns(filter.predicate()) {
+            self.read(&mut pipeline, column.name(), 1.0);
+        }
+        self.read_rest(&mut pipeline, share(output, input));
+        pipeline.cpu_ns += cpu_ns(filter);
+        if pipeline.kind == PhaseKind::Scan {
+            pipeline.kind = PhaseKind::Filter;
+        }
+        self.note(format!("filter {}", pipeline.name), &pipeline.name, input, output, cpu_ns(filter));
+        pipeline
+    }
+
+    fn join(&mut self, join: &HashJoinExec) -> Pipeline {
+        let mut build = self.visit(join.left());
+        let dimension = build.name.clone();
+        let table = format!("hash({dimension})");
+        let table_bytes = metric(join, "build_mem_used").max(1);
+        let build_rows = metric(join, "build_input_rows");
+        // The time of the build side's own operators is inside `build_time`: they are polled from there.
+        let build_ns = (metric(join, "build_time") as f64 - subtree_cpu_ns(join.left().as_ref())).max(0.0);
+        build.name = format!("build {dimension}");
+        build.kind = PhaseKind::Build;
+        build.cpu_ns += build_ns;
+        build.access(&table, StructureClass::HashTable, Pattern::Random, Op::Update, build_rows as f64 * 2.0, table_bytes);
+        self.note(format!("build {dimension}"), &build.name, build_rows, build_rows, build_ns);
+        self.close(build);
+
+        let mut probe = self.visit(join.right());
+        let (input, output) = (metric(join, "input_rows"), output_rows(join));
+        for (_, key) in join.on() {
+            for column in collect_columns(key) {
+                self.read(&mut probe, column.name(), 1.0);
+            }
+        }
+        self.read_rest(&mut probe, share(output, input));
+        let perfect = metric(join, "array_map_created_count") > 0;
+        let lines = input as f64 + output as f64 * if perfect { 1.0 } else { 2.0 };
+        probe.access(&table, StructureClass::HashTable, Pattern::Random, Op::Read, lines, table_bytes);
+        let probe_ns = metric(join, "join_time") as f64;
+        probe.cpu_ns += probe_ns;
+        probe.kind = PhaseKind::Probe;
+        self.note(format!("probe {dimension}"), &probe.name, input, output, probe_ns);
+        probe
+    }
+
+    fn aggregate(&mut self, aggregate: &AggregateExec) -> Pipeline {
+        let child = self.visit(aggregate.input());
+        let (input, output) = (output_rows(aggregate.input().as_ref()), output_rows(aggregate));
+        let is_final = matches!(aggregate.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned);
+        let mut pipeline = if is_final {
+            self.close(child);
+            Pipeline::new("merge groups".into(), PhaseKind::Aggregate, input as f64)
+        } else {
+            child
+        };
+        self.read_rest(&mut pipeline, 1.0);
+        pipeline.cpu_ns += cpu_ns(aggregate);
+        let bytes = output * (GROUP_OVERHEAD_BYTES + 16 * aggregate.schema().fields().len() as u64);
+        if !aggregate.group_expr().is_empty() {
+            pipeline.access("groups", StructureClass::GroupTable, Pattern::Random, Op::Update, input as f64, bytes.max(1));
+        }
+        if matches!(pipeline.kind, PhaseKind::Scan | PhaseKind::Filter) {
+            pipeline.kind = PhaseKind::Aggregate;
+        }
+        self.note("aggregate".into(), &pipeline.name, input, output, cpu_ns(aggregate));
+        pipeline
+    }
+
+    fn sort(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Pipeline {
+        let child = self.through_children(plan);
+        let input = plan.children().first().map_or(0, |c| output_rows(c.as_ref()));
+        self.close(child);
+        let mut pipeline = Pipeline::new("sort".into(), PhaseKind::Sort, input as f64);
+        pipeline.cpu_ns = cpu_ns(plan.as_ref());
+        self.note("sort".into(), &pipeline.name, input, output_rows(plan.as_ref()), pipeline.cpu_ns);
+        pipeline
+    }
+
+    /// Operators that only pass rows on (projection, repartition, merge, limit): their CPU time counts, their batches stay in cache.
+    fn other(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Pipeline {
+        let mut pipeline = self.through_children(plan);
+        pipeline.cpu_ns += cpu_ns(plan.as_ref());
+        let input = plan.children().first().map_or(0, |c| output_rows(c.as_ref()));
+        self.note(operator_name(plan.name()), &pipeline.name, input, output_rows(plan.as_ref()), cpu_ns(plan.as_ref()));
+        pipeline
+    }
+
+    /// Goes on into the last child; earlier ones (unions, other joins) end as phases of their own.
+    fn through_children(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Pipeline {
+        let mut last = None;
+        for child in plan.children() {
+            let pipeline = self.visit(child);
+            if let Some(earlier) = last.replace(pipeline) {
+                self.close(earlier);
+            }
+        }
+        last.unwrap_or_else(|| Pipeline::new(operator_name(plan.name()), PhaseKind::Other, output_rows(plan.as_ref()) as f64))
+    }
+
+    fn read(&mut self, pipeline: &mut Pipeline, column: &str, kept: f64) {
+        if let Some((structure, bytes)) = pipeline.read_column(column, kept, &self.host) {
+            *self.found.column_reads.entry(structure).or_default() += bytes;
+        }
+    }
+
+    fn read_rest(&mut self, pipeline: &mut Pipeline, kept: f64) {
+        let names: Vec<String> = pipeline.pending.keys().cloned().collect();
+        for name in names {
+            self.read(pipeline, &name, kept);
+        }
+    }
+
+    fn note(&mut self, operator: String, phase: &str, input_rows: u64, output_rows: u64, cpu_ns: f64) {
+        self.found.operators.push(OperatorWork { operator, phase: phase.into(), input_rows, output_rows, cpu_ns: cpu_ns as u64 });
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn operator_name(exec: &str) -> String {
+    let name = exec.strip_suffix("Exec").unwrap_or(exec);
+    let mut words = String::new();
+    for (index, letter) in name.chars().enumerate() {
+        if letter.is_uppercase() && index > 0 {
+            words.push(' ');
+        }
+        words.extend(letter.to_lowercase());
+    }
+    words
+}
+
+fn output_rows(plan: &dyn ExecutionPlan) -> u64 {
+    match plan.metrics().and_then(|m| m.output_rows()) {
+        Some(rows) => rows as u64,
+        // An operator without metrics passes on what it gets.
+        None => plan.children().first().map_or(0, |c| output_rows(c.as_ref())),
+    }
+}
+
+fn cpu_ns(plan: &dyn ExecutionPlan) -> f64 {
+    plan.metrics().and_then(|m| m.elapsed_compute()).unwrap_or(0) as f64
+}
+
+/// CPU time of `plan` and everything below it.
+fn subtree_cpu_ns(plan: &dyn ExecutionPlan) -> f64 {
+    cpu_ns(plan) + plan.children().iter().map(|c| subtree_cpu_ns(c.as_ref())).sum::<f64>()
+}
+
+/// The sum over partitions of the metric `name`; 0 if the operator has none such.
+fn metric(plan: &dyn ExecutionPlan, name: &str) -> u64 {
+    let Some(metrics) = plan.metrics() else { return 0 };
+    metrics.sum(|m| m.value().name() == name).as_ref().map_or(0, |value: &MetricValue| value.as_usize() as u64)
+}

@@ -1,0 +1,21 @@
+//! Memory access loops: sequential reads, copies, pointer chases and independent random reads, with run-time SIMD dispatch.
+//!
+//! The loops know nothing of nodes or tiers: they work on the bytes they are given, wherever those are. [`host_probe`]
+//! puts them together into a measurement of this host that takes a fraction of a second.
+
+mod chase;
+mod copy;
+mod probe;
+mod random;
+mod read;
+mod rng;
+mod simd;
+mod spread;
+
+pub use chase::{ChaseRing, LINE_BYTES};
+pub use copy::{CopyKind, copy, copy_with, parallel_fill_copy};
+pub use probe::{HostProbe, host_probe};
+pub use random::{MAX_IN_FLIGHT, RandomRead, random_read};
+pub use read::{sequential_read, sequential_read_with};
+pub use simd::Simd;
+pub use spread::Spread;

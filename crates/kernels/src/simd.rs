@@ -1,0 +1,55 @@
+//! Which vector instructions there are.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// Vector width of a loop, chosen at run time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Simd {
+    /// Plain 64-bit instructions; everywhere.
+    Scalar,
+    /// 256-bit, x86-64 with AVX2.
+    Avx2,
+    /// 512-bit, x86-64 with AVX-512F.
+    Avx512,
+}
+
+impl Simd {
+    /// The widest this processor has.
+    pub fn detect() -> Self {
+        [Self::Avx512, Self::Avx2]
+            .into_iter()
+            .find(|simd| simd.available())
+            .unwrap_or(Self::Scalar)
+    }
+
+    /// Whether this processor has it.
+    pub fn available(self) -> bool {
+        match self {
+            Self::Scalar => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => is_x86_feature_detected!("avx2"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => is_x86_feature_detected!("avx512f"),
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Avx2 | Self::Avx512 => false,
+        }
+    }
+
+    /// This width if the processor has it, else the scalar one.
+    pub(crate) fn or_scalar(self) -> Self {
+        if self.available() { self } else { Self::Scalar }
+    }
+}
+
+impl fmt::Display for Simd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Scalar => "scalar",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+        })
+    }
+}

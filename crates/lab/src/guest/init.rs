@@ -1,0 +1,171 @@
+//! The scripts that run inside a guest, filled in for one boot. Pure.
+
+use super::machine::{CXL_SERIAL, PORT_NAME};
+use super::{GuestCommand, GuestKind, GuestOptions};
+
+/// `/init`, the same for every guest.
+pub(crate) const INIT: &str = include_str!("init.sh");
+
+/// Modules of `kind` in the order in which they are asked for; what they depend on comes before each.
+pub(crate) fn modules(kind: GuestKind) -> &'static [&'static str] {
+    match kind {
+        GuestKind::TwoNodes => &[],
+        GuestKind::Cxl => &[
+            "cxl_acpi",
+            "cxl_pci",
+            "cxl_mem",
+            "device_dax",
+            "kmem",
+            "dax_cxl",
+        ],
+    }
+}
+
+/// `/lab/setup`: what makes node 1 after the boot.
+pub(crate) fn setup(kind: GuestKind) -> &'static str {
+    match kind {
+        GuestKind::TwoNodes => {
+            "# Both nodes are there from the start.\n[ -d /sys/devices/system/node/node1 ] || fail \"finding node 1\"\n"
+        }
+        GuestKind::Cxl => include_str!("setup_cxl.sh"),
+    }
+}
+
+/// `/lab/config`: the variables of `/init`. `modules` are in load order.
+pub(crate) fn config(
+    options: &GuestOptions,
+    tag: &str,
+    commands: usize,
+    modules: &[String],
+) -> String {
+    let modules = quote(&modules.join(" "));
+    let slow_kb = options.slow_bytes >> 10;
+    format!(
+        "TAG={tag}\nPORT_NAME={PORT_NAME}\nCOMMANDS={commands}\nMODULES={modules}\nCXL_SERIAL={CXL_SERIAL:#x}\nSLOW_KB={slow_kb}\n"
+    )
+}
+
+/// The script that runs `command`.
+pub(crate) fn command_script(command: &GuestCommand) -> String {
+    let mut script = String::from("cd /root\n");
+    for (name, value) in &command.env {
+        script.push_str(&format!("export {name}={}\n", quote(value)));
+    }
+    let words: Vec<String> = command.argv.iter().map(|word| quote(word)).collect();
+    script.push_str(&format!("exec {}\n", words.join(" ")));
+    script
+}
+
+/// What the console shows before `command` runs: one line.
+pub(crate) fn title(command: &GuestCommand) -> String {
+    command
+        .argv
+        .join(" ")
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(160)
+        .collect()
+}
+
+/// `/lab/collect`: copies each path below `/run/lab/collect`. Paths stay unquoted where they can hold shell patterns.
+pub(crate) fn collect_script(paths: &[String]) -> String {
+    let mut script = String::new();
+    for path in paths {
+        let pattern: String = path
+            .chars()
+            .map(|c| {
+                if "*?[]".contains(c) {
+                    c.to_string()
+                } else {
+                    quote_char(c)
+                }
+            })
+            .collect();
+        script.push_str(&format!("for f in {pattern}; do [ -e \"$f\" ] || continue; mkdir -p \"/run/lab/collect/${{f%/*}}\"; cp -a \"$f\" \"/run/lab/collect/${{f%/*}}/\" 2>/dev/null; done\n"));
+    }
+    script
+}
+
+/// One shell word.
+pub(crate) fn quote(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+fn quote_char(c: char) -> String {
+    if c.is_ascii_alphanumeric() || "/._-+:@%=,".contains(c) {
+        c.to_string()
+    } else {
+        quote(&c.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::process::Command;
+
+    #[test]
+    fn the_configuration_is_what_init_reads() {
+        let options = GuestOptions::new(GuestKind::Cxl);
+        let text = config(&options, "abc", 2, &["cxl_acpi".into(), "kmem".into()]);
+        for name in [
+            "TAG=abc",
+            "COMMANDS=2",
+            "MODULES='cxl_acpi kmem'",
+            "CXL_SERIAL=0x7163",
+            "SLOW_KB=524288",
+            "PORT_NAME=tierloom.results",
+        ] {
+            assert!(text.lines().any(|line| line == name), "{name}: {text}");
+            let variable = name.split('=').next().unwrap();
+            assert!(
+                INIT.contains(variable) || setup(GuestKind::Cxl).contains(variable),
+                "{variable} is read nowhere"
+            );
+        }
+    }
+
+    #[test]
+    fn scripts_have_no_syntax_errors() {
+        let collect = collect_script(&["/sys/a*/b c".into(), "/proc/x'y".into()]);
+        let command = command_script(&GuestCommand::shell("echo 'a'").env("X", "it's"));
+        for script in [
+            INIT,
+            setup(GuestKind::TwoNodes),
+            setup(GuestKind::Cxl),
+            collect.as_str(),
+            command.as_str(),
+        ] {
+            let checked = Command::new("sh")
+                .args(["-n", "-c", script])
+                .output()
+                .unwrap();
+            assert!(
+                checked.status.success(),
+                "{}\n{script}",
+                String::from_utf8_lossy(&checked.stderr)
+            );
+        }
+    }
+
+    #[test]
+    fn titles_are_one_line_without_control_characters() {
+        assert_eq!(
+            title(&GuestCommand::shell("a\u{1b}[31m\nb")),
+            "/bin/sh -c a[31m"
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn any_word_reaches_the_program_unchanged(word in "[^\0]{0,24}") {
+            let output = Command::new("sh").args(["-c", &format!("printf %s {}", quote(&word))]).output().unwrap();
+            prop_assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! QEMU's command line for each guest kind. Pure.
+
+use std::path::Path;
+
+use super::{CXL_WINDOW_BYTES, GuestKind, GuestOptions};
+
+/// Name of the virtio port that carries the transcript.
+pub(crate) const PORT_NAME: &str = "tierloom.results";
+/// Serial number of the CXL device: memdev numbers vary from boot to boot, this does not.
+pub(crate) const CXL_SERIAL: u64 = 0x7163;
+
+/// HMAT entries: node, latency in ns, bandwidth in GiB/s.
+const HMAT: [(u32, u32, u32); 2] = [(0, 100, 100), (1, 250, 30)];
+/// SLIT distance between the nodes (10 is local).
+const DISTANCE: u32 = 30;
+
+/// Where QEMU finds what it boots and leaves what it is told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Images<'a> {
+    pub(crate) kernel: &'a Path,
+    pub(crate) initramfs: &'a Path,
+    pub(crate) results: &'a Path,
+}
+
+/// QEMU's arguments. Emulation only: under KVM the CXL window cannot hold ordinary data, and guests are to behave alike everywhere.
+pub(crate) fn qemu_args(options: &GuestOptions, images: Images<'_>) -> Vec<String> {
+    let mut args = Vec::new();
+    let mut push = |flag: &str, value: String| args.extend([flag.to_owned(), value]);
+    let machine = match options.kind {
+        GuestKind::TwoNodes => "q35,hmat=on",
+        GuestKind::Cxl => "q35,cxl=on",
+    };
+    push("-machine", machine.into());
+    push("-accel", "tcg".into());
+    // With the hypervisor bit the kernel refuses CXL regions (no cache flush on commit); without erms and fsrm it writes memory in wide
+    // stores, which emulation runs several times faster than `rep stosb`.
+    push("-cpu", "max,hypervisor=off,erms=off,fsrm=off".into());
+    push("-smp", options.cpus.to_string());
+    push("-display", "none".into());
+    push("-monitor", "none".into());
+    push("-serial", "stdio".into());
+    push("-device", "virtio-serial-pci".into());
+    push(
+        "-chardev",
+        format!("file,id=results,path={}", escape(images.results)),
+    );
+    push(
+        "-device",
+        format!("virtserialport,chardev=results,name={PORT_NAME}"),
+    );
+    push("-kernel", images.kernel.display().to_string());
+    push("-initrd", images.initramfs.display().to_string());
+    push("-append", kernel_line(options));
+    match options.kind {
+        GuestKind::TwoNodes => two_nodes(options, &mut push),
+        GuestKind::Cxl => cxl(options, &mut push),
+    }
+    args.extend([
+        "-nodefaults".into(),
+        "-no-user-config".into(),
+        "-no-reboot".into(),
+    ]);
+    args
+}
+
+fn kernel_line(options: &GuestOptions) -> String {
+    let mut words = vec![
+        "console=ttyS0",
+        "quiet",
+        "panic=-1",
+        "memhp_default_state=online_movable",
+    ];
+    words.extend(options.kernel_args.iter().map(String::as_str));
+    words.join(" ")
+}
+
+fn two_nodes(options: &GuestOptions, push: &mut dyn FnMut(&str, String)) {
+    push("-m", mib(options.dram_bytes + options.slow_bytes));
+    push(
+        "-object",
+        format!(
+            "memory-backend-ram,id=ram0,size={}",
+            mib(options.dram_bytes)
+        ),
+    );
+    push(
+        "-object",
+        format!(
+            "memory-backend-ram,id=ram1,size={}",
+            mib(options.slow_bytes)
+        ),
+    );
+    push(
+        "-numa",
+        format!("node,nodeid=0,memdev=ram0,cpus=0-{}", options.cpus - 1),
+    );
+    push("-numa", "node,nodeid=1,memdev=ram1,initiator=0".into());
+    push("-numa", format!("dist,src=0,dst=1,val={DISTANCE}"));
+    for (node, latency_ns, bandwidth_gib) in HMAT {
+        let entry = format!("hmat-lb,initiator=0,target={node},hierarchy=memory");
+        push(
+            "-numa",
+            format!("{entry},data-type=access-latency,latency={latency_ns}"),
+        );
+        push(
+            "-numa",
+            format!("{entry},data-type=access-bandwidth,bandwidth={bandwidth_gib}G"),
+        );
+    }
+}
+
+fn cxl(options: &GuestOptions, push: &mut dyn FnMut(&str, String)) {
+    // Without room for hot-plug above its RAM, QEMU 10.0 places the CXL window so that the guest crashes when the region comes online.
+    push(
+        "-m",
+        format!(
+            "{},maxmem={},slots=8",
+            mib(options.dram_bytes),
+            mib(options.dram_bytes + 2 * CXL_WINDOW_BYTES)
+        ),
+    );
+    push(
+        "-object",
+        format!(
+            "memory-backend-ram,id=cxlmem0,size={}",
+            mib(options.slow_bytes)
+        ),
+    );
+    push("-device", "pxb-cxl,bus_nr=12,bus=pcie.0,id=cxl.1".into());
+    push(
+        "-device",
+        "cxl-rp,port=0,bus=cxl.1,id=rp0,chassis=0,slot=2".into(),
+    );
+    push(
+        "-device",
+        format!("cxl-type3,bus=rp0,volatile-memdev=cxlmem0,id=type3,sn={CXL_SERIAL}"),
+    );
+    push(
+        "-M",
+        format!(
+            "cxl-fmw.0.targets.0=cxl.1,cxl-fmw.0.size={}",
+            mib(CXL_WINDOW_BYTES)
+        ),
+    );
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{}M", bytes >> 20)
+}
+
+/// QEMU's option lists end a value at a comma; a doubled comma is a plain one.
+fn escape(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(kind: GuestKind) -> String {
+        let mut options = GuestOptions::new(kind);
+        options.kernel_args.push("numa_balancing=disable".into());
+        let images = Images {
+            kernel: Path::new("/k"),
+            initramfs: Path::new("/i"),
+            results: Path::new("/a,b/r"),
+        };
+        qemu_args(&options, images).join(" ")
+    }
+
+    const COMMON: &str = "-accel tcg -cpu max,hypervisor=off,erms=off,fsrm=off -smp 2 -display none -monitor none -serial stdio \
+        -device virtio-serial-pci -chardev file,id=results,path=/a,,b/r -device virtserialport,chardev=results,name=tierloom.results \
+        -kernel /k -initrd /i -append console=ttyS0 quiet panic=-1 memhp_default_state=online_movable numa_balancing=disable";
+
+    #[test]
+    fn two_node_guest_has_one_cpuless_node_with_its_hmat() {
+        let expected = format!(
+            "-machine q35,hmat=on {COMMON} -m 2560M -object memory-backend-ram,id=ram0,size=1536M -object memory-backend-ram,id=ram1,size=1024M \
+             -numa node,nodeid=0,memdev=ram0,cpus=0-1 -numa node,nodeid=1,memdev=ram1,initiator=0 -numa dist,src=0,dst=1,val=30 \
+             -numa hmat-lb,initiator=0,target=0,hierarchy=memory,data-type=access-latency,latency=100 \
+             -numa hmat-lb,initiator=0,target=0,hierarchy=memory,data-type=access-bandwidth,bandwidth=100G \
+             -numa hmat-lb,initiator=0,target=1,hierarchy=memory,data-type=access-latency,latency=250 \
+             -numa hmat-lb,initiator=0,target=1,hierarchy=memory,data-type=access-bandwidth,bandwidth=30G -nodefaults -no-user-config -no-reboot"
+        );
+        assert_eq!(line(GuestKind::TwoNodes), expected);
+    }
+
+    #[test]
+    fn cxl_guest_has_a_type_3_device_behind_a_window() {
+        let expected = format!(
+            "-machine q35,cxl=on {COMMON} -m 2048M,maxmem=10240M,slots=8 -object memory-backend-ram,id=cxlmem0,size=512M -device pxb-cxl,bus_nr=12,bus=pcie.0,id=cxl.1 \
+             -device cxl-rp,port=0,bus=cxl.1,id=rp0,chassis=0,slot=2 -device cxl-type3,bus=rp0,volatile-memdev=cxlmem0,id=type3,sn=29027 \
+             -M cxl-fmw.0.targets.0=cxl.1,cxl-fmw.0.size=4096M -nodefaults -no-user-config -no-reboot"
+        );
+        assert_eq!(line(GuestKind::Cxl), expected);
+    }
+}

@@ -1,0 +1,42 @@
+# Loads the CXL drivers, makes a RAM region over the one device and waits until it is online as a NUMA node.
+for module in $MODULES; do
+    insmod "/lab/modules/$module.ko" || fail "loading the kernel module $module"
+done
+C=/sys/bus/cxl/devices
+
+find_memdev() {
+    memdev=
+    for d in $C/mem*; do
+        [ "$(cat "$d/serial" 2>/dev/null)" = "$CXL_SERIAL" ] && memdev=${d##*/}
+    done
+    [ -n "$memdev" ]
+}
+# The endpoint whose upstream port is the device holds the decoder that the region needs.
+find_decoder() {
+    decoder=
+    for e in $C/endpoint*; do
+        [ "$(readlink -f "$e/uport")" = "$(readlink -f "$C/$memdev")" ] || continue
+        for d in "$e"/decoder*.0; do [ -e "$d/dpa_size" ] && decoder=${d##*/}; done
+    done
+    [ -n "$decoder" ]
+}
+node_is_online() {
+    kb=$(sed -n 's/^Node 1 MemTotal: *\([0-9]*\) kB/\1/p' /sys/devices/system/node/node1/meminfo 2>/dev/null)
+    [ "${kb:-0}" = "$SLOW_KB" ]
+}
+
+wait_for 60 "the CXL device with serial $CXL_SERIAL" find_memdev
+wait_for 60 "the endpoint decoder of $memdev" find_decoder
+wait_for 60 "a root decoder that makes RAM regions" test -e $C/decoder0.0/create_ram_region
+size=$(cat "$C/$memdev/ram/size")
+region=$(cat $C/decoder0.0/create_ram_region)
+echo "$region" >$C/decoder0.0/create_ram_region || fail "creating $region"
+echo 256 >"$C/$region/interleave_granularity" || fail "setting the interleave granularity of $region"
+echo 1 >"$C/$region/interleave_ways" || fail "setting the interleave ways of $region"
+echo "$size" >"$C/$region/size" || fail "giving $region $size bytes"
+echo ram >"$C/$decoder/mode" || fail "setting the mode of $decoder"
+echo "$size" >"$C/$decoder/dpa_size" || fail "giving $decoder $size bytes"
+echo "$decoder" >"$C/$region/target0" || fail "making $decoder the target of $region"
+echo 1 >"$C/$region/commit" || fail "committing $region"
+echo "$region" >/sys/bus/cxl/drivers/cxl_region/bind || fail "binding $region"
+wait_for 120 "node 1 with $SLOW_KB kB online" node_is_online

@@ -1,0 +1,322 @@
+//! Calls of apt-get, apt-cache and dpkg against the private state, and what their outputs say.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::sources::{FALLBACK_MIRROR, KEYRING, Mirror, Release, apt_conf, sources_list};
+use crate::LabError;
+use crate::host::{Finished, Host, Invocation, call};
+
+const APT_FIX: &str = "the lab takes its packages with apt; install it, or run the lab on Debian";
+const DPKG_FIX: &str = "run: apt-get install dpkg";
+
+/// A private apt state in one folder.
+pub(super) struct Apt<'a> {
+    pub(super) host: &'a mut dyn Host,
+    pub(super) dir: PathBuf,
+    pub(super) release: Release,
+}
+
+/// One package of the plan: the file name of its archive, and its name with version for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Package {
+    pub(super) archive: String,
+    pub(super) label: String,
+}
+
+impl Apt<'_> {
+    /// Where downloaded archives lie; they stay there until the kit is complete, so that a broken download resumes.
+    pub(super) fn archives(&self) -> PathBuf {
+        self.dir.join("cache/archives")
+    }
+
+    /// Writes the configuration and reads the package lists from the first mirror that answers.
+    pub(super) fn update(
+        &mut self,
+        mirrors: &[Mirror],
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Mirror, LabError> {
+        self.write_state()?;
+        let mut candidates = mirrors.to_vec();
+        if candidates
+            .iter()
+            .all(|mirror| mirror.uri.trim_end_matches('/') != FALLBACK_MIRROR)
+        {
+            candidates.push(Mirror::plain(FALLBACK_MIRROR));
+        }
+        let keyring = Path::new(KEYRING).exists().then_some(KEYRING);
+        let mut failures = Vec::new();
+        for mirror in &candidates {
+            let path = self.dir.join("sources.list");
+            fs::write(&path, sources_list(&self.release, mirror, keyring))
+                .map_err(LabError::io("write", &path))?;
+            progress(&format!(
+                "reading package lists of {} from {}",
+                self.release.target(),
+                mirror.uri
+            ));
+            let finished = self.apt("apt-get", &["update", "-q"])?;
+            if finished.success {
+                return Ok(mirror.clone());
+            }
+            failures.push(finished.detail());
+        }
+        Err(self.download_error(
+            "read Debian's package lists",
+            &candidates,
+            failures.join("\n"),
+        ))
+    }
+
+    /// The packages that `name` needs on an empty system, itself included.
+    pub(super) fn closure(
+        &mut self,
+        name: &str,
+        mirror: &Mirror,
+    ) -> Result<Vec<Package>, LabError> {
+        let target = self.release.target();
+        let finished = self.apt(
+            "apt-get",
+            &["install", "-q", "--simulate", "-t", &target, name],
+        )?;
+        let packages = parse_simulation(&finished.stdout);
+        if !finished.success || packages.is_empty() {
+            return Err(self.download_error(
+                &format!("find the package {name} in {target}"),
+                std::slice::from_ref(mirror),
+                finished.detail(),
+            ));
+        }
+        Ok(packages)
+    }
+
+    /// The one package that the meta package `name` stands for (a kernel image's real name changes with each version).
+    pub(super) fn behind_meta(&mut self, name: &str, mirror: &Mirror) -> Result<String, LabError> {
+        let target = self.release.target();
+        let finished = self.apt(
+            "apt-cache",
+            &["-t", &target, "depends", "--important", name],
+        )?;
+        parse_depends(&finished.stdout, "linux-image-").ok_or_else(|| {
+            self.download_error(
+                &format!("find the kernel behind {name} in {target}"),
+                std::slice::from_ref(mirror),
+                finished.detail(),
+            )
+        })
+    }
+
+    /// Downloads `name` with all it needs.
+    pub(super) fn download_closure(&mut self, name: &str, mirror: &Mirror) -> Result<(), LabError> {
+        let target = self.release.target();
+        let finished = self.apt(
+            "apt-get",
+            &[
+                "install",
+                "-q",
+                "-y",
+                "--download-only",
+                "-t",
+                &target,
+                name,
+            ],
+        )?;
+        if finished.success {
+            Ok(())
+        } else {
+            Err(self.download_error(
+                &format!("download {name}"),
+                std::slice::from_ref(mirror),
+                finished.detail(),
+            ))
+        }
+    }
+
+    /// Downloads single packages without what they depend on, and says what they are.
+    pub(super) fn download_only(
+        &mut self,
+        names: &[&str],
+        mirror: &Mirror,
+    ) -> Result<Vec<Package>, LabError> {
+        let target = self.release.target();
+        let mut args = vec!["download", "-q", "-t", &target];
+        args.extend(names);
+        let mut listing = args.clone();
+        listing.push("--print-uris");
+        // A listing leaves out what already lies in the working folder, hence another one.
+        let elsewhere = self.dir.join("log");
+        let listed = self.apt_in(&elsewhere, "apt-get", &listing)?;
+        let packages = parse_uris(&listed.stdout);
+        let finished = if listed.success && packages.len() == names.len() {
+            self.apt("apt-get", &args)?
+        } else {
+            Finished {
+                success: false,
+                ..listed
+            }
+        };
+        if finished.success {
+            return Ok(packages);
+        }
+        Err(self.download_error(
+            &format!("download {}", names.join(" and ")),
+            std::slice::from_ref(mirror),
+            finished.detail(),
+        ))
+    }
+
+    /// Unpacks `archive` into `root`, without running any of its scripts.
+    pub(super) fn unpack(&mut self, archive: &Path, root: &Path) -> Result<(), LabError> {
+        let invocation =
+            Invocation::new("dpkg").args(["-x".as_ref(), archive.as_os_str(), root.as_os_str()]);
+        let finished = call(self.host, &invocation, DPKG_FIX)?;
+        if finished.success {
+            return Ok(());
+        }
+        let fix = format!(
+            "check the free space of {} (about 400 MB are needed), then run the same command again",
+            root.display()
+        );
+        Err(LabError::Tool {
+            command: invocation.line(),
+            status: finished.status.clone(),
+            detail: finished.detail(),
+            fix,
+        })
+    }
+
+    fn write_state(&mut self) -> Result<(), LabError> {
+        for dir in ["state/lists/partial", "cache/archives/partial", "log"] {
+            let path = self.dir.join(dir);
+            fs::create_dir_all(&path).map_err(LabError::io("create", &path))?;
+        }
+        let acquire = call(
+            self.host,
+            &Invocation::new("apt-config").args(["dump", "Acquire"]),
+            APT_FIX,
+        )?
+        .stdout;
+        for (name, text) in [
+            ("apt.conf", apt_conf(&self.dir, &acquire)),
+            ("status", String::new()),
+        ] {
+            let path = self.dir.join(name);
+            fs::write(&path, text).map_err(LabError::io("write", &path))?;
+        }
+        Ok(())
+    }
+
+    fn apt(&mut self, program: &str, args: &[&str]) -> Result<Finished, LabError> {
+        let archives = self.archives();
+        self.apt_in(&archives, program, args)
+    }
+
+    fn apt_in(&mut self, dir: &Path, program: &str, args: &[&str]) -> Result<Finished, LabError> {
+        let invocation = Invocation::new(program)
+            .args(args)
+            .env("APT_CONFIG", self.dir.join("apt.conf"))
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .cwd(dir);
+        call(self.host, &invocation, APT_FIX)
+    }
+
+    fn download_error(&self, action: &str, mirrors: &[Mirror], detail: String) -> LabError {
+        LabError::Download {
+            action: action.into(),
+            mirrors: mirrors.iter().map(|mirror| mirror.uri.clone()).collect(),
+            detail,
+        }
+    }
+}
+
+/// Reads `Inst name (version origin [arch])` lines of a simulated install.
+fn parse_simulation(text: &str) -> Vec<Package> {
+    let parse = |line: &str| {
+        let (name, rest) = line.strip_prefix("Inst ")?.split_once(' ')?;
+        let inner = rest.split_once('(')?.1.split(')').next()?;
+        let version = inner.split_whitespace().next()?;
+        let arch = inner.rsplit_once('[')?.1.split(']').next()?;
+        // apt escapes the colon of an epoch in archive names.
+        let archive = format!("{name}_{}_{arch}.deb", version.replace(':', "%3a"));
+        Some(Package {
+            archive,
+            label: format!("{name} {version}"),
+        })
+    };
+    text.lines().filter_map(parse).collect()
+}
+
+/// Reads `'uri' archive size checksum` lines of `--print-uris`.
+fn parse_uris(text: &str) -> Vec<Package> {
+    let parse = |line: &str| {
+        let archive = line
+            .strip_prefix('\'')?
+            .split_once("' ")?
+            .1
+            .split_whitespace()
+            .next()?;
+        let mut parts = archive.strip_suffix(".deb")?.split('_');
+        let label = format!("{} {}", parts.next()?, parts.next()?.replace("%3a", ":"));
+        Some(Package {
+            archive: archive.to_owned(),
+            label,
+        })
+    };
+    text.lines().filter_map(parse).collect()
+}
+
+/// Reads the first dependency that begins with `prefix`.
+fn parse_depends(text: &str, prefix: &str) -> Option<String> {
+    text.lines().find_map(|line| {
+        let name = line
+            .trim()
+            .trim_start_matches('|')
+            .strip_prefix("Depends:")?
+            .trim();
+        name.starts_with(prefix).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_in_a_version_does_not_lose_the_archive() {
+        let text = "NOTE: x\nInst gcc (12 Debian:12 [amd64]) []\nInst libattr1 (1:2.5.1-4 Debian:12.12/oldstable [amd64]) []\nInst seabios [1.0] (1.16.3-2~bpo12+1 Debian Backports:stable-backports [all])\nConf libattr1 (1:2.5.1-4 Debian:12 [amd64])\n";
+        let archives: Vec<String> = parse_simulation(text)
+            .into_iter()
+            .map(|package| package.archive)
+            .collect();
+        assert_eq!(
+            archives,
+            [
+                "gcc_12_amd64.deb",
+                "libattr1_1%3a2.5.1-4_amd64.deb",
+                "seabios_1.16.3-2~bpo12+1_all.deb"
+            ]
+        );
+    }
+
+    #[test]
+    fn uri_listings_give_archives_and_labels() {
+        let text = "'http://m/pool/b/busybox-static_1.35.0_amd64.deb' busybox-static_1%3a1.35.0_amd64.deb 928 SHA256:ab\nnoise\n'cut\n";
+        assert_eq!(
+            parse_uris(text),
+            [Package {
+                archive: "busybox-static_1%3a1.35.0_amd64.deb".into(),
+                label: "busybox-static 1:1.35.0".into()
+            }]
+        );
+    }
+
+    #[test]
+    fn the_kernel_behind_the_meta_package_is_found() {
+        let text = "linux-image-cloud-amd64\n  Depends: linux-base\n |Depends: linux-image-6.12.95+deb12-cloud-amd64\n";
+        assert_eq!(
+            parse_depends(text, "linux-image-").as_deref(),
+            Some("linux-image-6.12.95+deb12-cloud-amd64")
+        );
+        assert_eq!(parse_depends("", "linux-image-"), None);
+    }
+}

@@ -1,0 +1,45 @@
+//! Real Linux guests with several memory nodes, on a machine that has one.
+//!
+//! The lab boots a Debian kernel under QEMU's software emulation, in a guest whose memory layout is chosen here: a second, memory-only
+//! NUMA node with HMAT numbers ([`GuestKind::TwoNodes`]), or a CXL type-3 device brought online as node 1 ([`GuestKind::Cxl`]). Kernel,
+//! QEMU and busybox come from the Debian archive into a private cache; nothing is installed on the host and no privilege is needed.
+//!
+//! ```text
+//!  LabCache ──prepare──> Kit (QEMU, kernel, busybox)
+//!                         │
+//!  GuestOptions ──────────┤ run: initramfs = busybox + modules + programs with their libraries + init script
+//!  [GuestCommand] ────────┘       │
+//!                             QEMU process ── serial line ──> on_line (what a person watches)
+//!                                 └────────── virtio port ──> GuestOutcome (byte-exact outputs, exit codes, collected files)
+//! ```
+//!
+//! What a guest proves is behaviour: which files the kernel shows, where pages go, whether a device comes online. It says **nothing about
+//! speed**: every instruction is emulated, and no latency or bandwidth is.
+//!
+//! ```no_run
+//! use tierloom_lab::{GuestCommand, GuestKind, GuestOptions, LabCache, prepare, run};
+//!
+//! let cache = LabCache::open(None)?;
+//! let kit = prepare(&cache, &mut |line| eprintln!("{line}"))?;
+//! let options = GuestOptions::new(GuestKind::Cxl);
+//! let outcome = run(&kit, &options, &[GuestCommand::new(["cat", "/sys/devices/system/node/online"])], &mut |line| eprintln!("{line}"))?;
+//! assert_eq!(outcome.commands[0].stdout_text(), "0-1\n");
+//! # Ok::<(), tierloom_lab::LabError>(())
+//! ```
+
+mod archive;
+mod cache;
+mod error;
+mod guest;
+mod host;
+mod kit;
+mod modules;
+mod program;
+mod run;
+mod transcript;
+
+pub use cache::LabCache;
+pub use error::LabError;
+pub use guest::{GuestCommand, GuestFile, GuestKind, GuestOptions, ParseGuestKindError};
+pub use kit::{Kit, prepare};
+pub use run::{CollectedFile, CollectedKind, CommandOutcome, GuestOutcome, run};

@@ -1,0 +1,296 @@
+//! One boot: build the initramfs, start QEMU, watch it, read what came back.
+
+mod build;
+mod qemu;
+
+use std::fs;
+use std::time::Instant;
+
+use crate::archive::{self, Entry};
+use crate::guest::machine::{Images, qemu_args};
+use crate::guest::{GuestCommand, GuestOptions};
+use crate::host::last_lines;
+use crate::transcript::{self, Transcript};
+use crate::{Kit, LabError};
+use build::build_initramfs;
+use qemu::{Ended, Qemu};
+
+/// Lines of the console that an error shows.
+const TAIL_LINES: usize = 40;
+
+/// What a command did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandOutcome {
+    /// Program and arguments, as asked.
+    pub argv: Vec<String>,
+    /// Its exit code; 127 when the program does not exist in the guest, 128 + n when signal n ended it.
+    pub exit_code: i32,
+    /// Its output, byte for byte.
+    pub stdout: Vec<u8>,
+    /// Its error stream, byte for byte.
+    pub stderr: Vec<u8>,
+}
+
+impl CommandOutcome {
+    /// The output as text; bytes that are no UTF-8 become replacement characters.
+    pub fn stdout_text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// The error stream as text; bytes that are no UTF-8 become replacement characters.
+    pub fn stderr_text(&self) -> String {
+        String::from_utf8_lossy(&self.stderr).into_owned()
+    }
+}
+
+/// One collected path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CollectedFile {
+    /// Its absolute path in the guest.
+    pub guest: String,
+    /// What it is.
+    pub kind: CollectedKind,
+}
+
+/// What a collected path is in the guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CollectedKind {
+    /// A folder.
+    Dir,
+    /// A file with its content.
+    File(Vec<u8>),
+    /// A symbolic link with its target, as it is written.
+    Link(String),
+}
+
+/// What a finished guest did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GuestOutcome {
+    /// 0 when every command returned 0, else the code of the first that did not.
+    pub exit_code: i32,
+    /// The serial console: kernel messages and echoed output.
+    pub console: String,
+    /// Host wall time from QEMU's start to its end, in seconds.
+    pub seconds: f64,
+    /// One entry for each command, in order.
+    pub commands: Vec<CommandOutcome>,
+    /// What [`GuestOptions::collect`] asked for and the guest had, parents before children.
+    pub collected: Vec<CollectedFile>,
+}
+
+/// Boots a guest from `kit`, runs `commands` in it one after another as root, and returns their outputs. A command that fails does not stop the
+/// next ones. `on_line` gets each console line as it comes.
+///
+/// # Errors
+/// [`LabError::BadGuest`] and [`LabError::Program`] before the boot; [`LabError::Qemu`], [`LabError::GuestPanic`], [`LabError::GuestSetup`],
+/// [`LabError::Timeout`] and [`LabError::GuestStopped`] after it. Commands that merely fail are no error here.
+pub fn run(
+    kit: &Kit,
+    options: &GuestOptions,
+    commands: &[GuestCommand],
+    on_line: &mut dyn FnMut(&str),
+) -> Result<GuestOutcome, LabError> {
+    options.check()?;
+    commands.iter().try_for_each(GuestCommand::check)?;
+    let scratch = tempfile::Builder::new()
+        .prefix("tierloom-lab-")
+        .tempdir()
+        .map_err(LabError::io("create a folder in", std::env::temp_dir()))?;
+    let tag = scratch
+        .path()
+        .file_name()
+        .map(|name| name.to_string_lossy().replace("tierloom-lab-", "lab"))
+        .unwrap_or_default();
+    let initramfs = scratch.path().join("initramfs.cpio");
+    let results = scratch.path().join("results");
+    build_initramfs(
+        kit,
+        options,
+        commands,
+        &tag,
+        &initramfs,
+        scratch.path(),
+        on_line,
+    )?;
+    fs::write(&results, []).map_err(LabError::io("create", &results))?;
+
+    let images = Images {
+        kernel: &kit.kernel,
+        initramfs: &initramfs,
+        results: &results,
+    };
+    let start = Instant::now();
+    let mut qemu = Qemu::start(kit, &qemu_args(options, images))?;
+    let ended = qemu.watch(start + options.timeout, on_line)?;
+    let bytes = fs::read(&results).map_err(LabError::io("read", &results))?;
+    let transcript = transcript::parse(&bytes, &tag, commands.len());
+    judge(ended, &qemu, &transcript, options, commands.len())?;
+    outcome(
+        transcript,
+        commands,
+        std::mem::take(&mut qemu.console),
+        start.elapsed().as_secs_f64(),
+    )
+}
+
+/// Decides whether the guest finished, and if not, what kind of failure it was.
+fn judge(
+    ended: Ended,
+    qemu: &Qemu,
+    transcript: &Transcript,
+    options: &GuestOptions,
+    requested: usize,
+) -> Result<(), LabError> {
+    if transcript.done && transcript.damage.is_none() {
+        return Ok(());
+    }
+    let tail = tail(&qemu.console);
+    if let Some((code, step)) = &transcript.setup
+        && *code != 0
+    {
+        return Err(LabError::GuestSetup {
+            step: step.clone(),
+            tail,
+        });
+    }
+    let status = match ended {
+        Ended::TimedOut => {
+            return Err(LabError::Timeout {
+                timeout_s: options.timeout.as_secs(),
+                finished: transcript.finished(),
+                requested,
+                tail,
+            });
+        }
+        Ended::Exited(status) => status,
+    };
+    if !status.success() {
+        return Err(LabError::Qemu {
+            status: status.to_string(),
+            detail: last_lines(&qemu.stderr, 12),
+        });
+    }
+    if qemu.console.contains("Kernel panic") {
+        return Err(LabError::GuestPanic { tail });
+    }
+    let reason = match &transcript.damage {
+        Some(damage) => format!("its results are damaged ({damage})"),
+        None if transcript.booted => format!(
+            "{} of {requested} commands had finished",
+            transcript.finished()
+        ),
+        None => "it did not reach its first process".to_owned(),
+    };
+    Err(LabError::GuestStopped { reason, tail })
+}
+
+fn tail(console: &str) -> String {
+    let lines: Vec<&str> = console.lines().collect();
+    lines
+        .iter()
+        .skip(lines.len().saturating_sub(TAIL_LINES))
+        .copied()
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn outcome(
+    transcript: Transcript,
+    commands: &[GuestCommand],
+    console: String,
+    seconds: f64,
+) -> Result<GuestOutcome, LabError> {
+    let stopped = |reason: String, console: &str| LabError::GuestStopped {
+        reason,
+        tail: tail(console),
+    };
+    let mut outcomes = Vec::with_capacity(commands.len());
+    for (command, output) in commands.iter().zip(transcript.outputs) {
+        let exit_code = output.exit_code.ok_or_else(|| {
+            stopped(
+                format!("no exit code came back for {:?}", command.argv),
+                &console,
+            )
+        })?;
+        outcomes.push(CommandOutcome {
+            argv: command.argv.clone(),
+            exit_code,
+            stdout: output.stdout,
+            stderr: output.stderr,
+        });
+    }
+    let entries = match transcript.collected {
+        Some(bytes) => archive::read(&bytes).map_err(|error| {
+            stopped(
+                format!("the collected files cannot be read: {error}"),
+                &console,
+            )
+        })?,
+        None => Vec::new(),
+    };
+    let collected = entries
+        .into_iter()
+        .filter(|(name, _)| name != ".")
+        .map(|(name, entry)| CollectedFile {
+            guest: format!("/{}", name.trim_start_matches("./")),
+            kind: match entry {
+                Entry::Dir => CollectedKind::Dir,
+                Entry::File(content) => CollectedKind::File(content),
+                Entry::Link(target) => CollectedKind::Link(target),
+            },
+        });
+    let collected = collected.collect();
+    let exit_code = outcomes
+        .iter()
+        .map(|outcome| outcome.exit_code)
+        .find(|code| *code != 0)
+        .unwrap_or(0);
+    Ok(GuestOutcome {
+        exit_code,
+        console,
+        seconds,
+        commands: outcomes,
+        collected,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_failing_command_gives_the_exit_code() {
+        let commands = [
+            GuestCommand::new(["a"]),
+            GuestCommand::new(["b"]),
+            GuestCommand::new(["c"]),
+        ];
+        let stream = b"T exit 0 0 0\n\nT exit 1 7 0\n\nT exit 2 9 0\n\nT done 0 0 0\n\n";
+        let good = outcome(
+            transcript::parse(stream, "T", 3),
+            &commands,
+            String::new(),
+            1.0,
+        )
+        .unwrap();
+        assert_eq!(good.exit_code, 7);
+        let missing = outcome(
+            transcript::parse(b"T done 0 0 0\n\n", "T", 3),
+            &commands,
+            String::new(),
+            1.0,
+        )
+        .unwrap_err();
+        assert!(missing.to_string().contains("no exit code"), "{missing}");
+    }
+
+    #[test]
+    fn errors_show_the_end_of_a_long_console() {
+        let console: String = (0..100).map(|i| format!("line {i}\n")).collect();
+        let shown = tail(&console);
+        assert!(
+            shown.starts_with("line 60\n") && shown.ends_with("line 99"),
+            "{shown}"
+        );
+    }
+}

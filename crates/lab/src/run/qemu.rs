@@ -1,0 +1,172 @@
+//! The QEMU process: started, watched, killed.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::{Kit, LabError};
+
+/// How the process ended.
+pub(super) enum Ended {
+    Exited(ExitStatus),
+    TimedOut,
+}
+
+/// A running QEMU. It is killed when this is dropped.
+pub(super) struct Qemu {
+    child: Child,
+    lines: Receiver<String>,
+    errors: Option<thread::JoinHandle<String>>,
+    pub(super) console: String,
+    pub(super) stderr: String,
+}
+
+impl Qemu {
+    /// Starts the kit's QEMU with the kit's own libraries, so that the host's do not matter.
+    pub(super) fn start(kit: &Kit, args: &[String]) -> Result<Qemu, LabError> {
+        let library_path =
+            std::env::join_paths(&kit.library_dirs).map_err(|error| LabError::BadGuest {
+                what: format!("the cache's path cannot hold libraries: {error}"),
+            })?;
+        let mut command = Command::new(&kit.loader);
+        // Preloaded libraries of the host would meet the kit's C library, and a module folder of the host another QEMU.
+        for name in [
+            "LD_PRELOAD",
+            "LD_LIBRARY_PATH",
+            "LD_AUDIT",
+            "QEMU_MODULE_DIR",
+        ] {
+            command.env_remove(name);
+        }
+        command
+            .arg("--library-path")
+            .arg(library_path)
+            .arg(&kit.qemu);
+        for dir in &kit.firmware_dirs {
+            command.arg("-L").arg(dir);
+        }
+        command
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .map_err(LabError::io("start QEMU with", &kit.loader))?;
+        let (send, lines) = mpsc::channel();
+        if let Some(stdout) = child.stdout.take() {
+            thread::spawn(move || pump_lines(stdout, &send));
+        }
+        let errors = child.stderr.take().map(|mut stderr| {
+            thread::spawn(move || {
+                let mut bytes = Vec::new();
+                // What could be read before an error is still worth showing.
+                let _ = stderr.read_to_end(&mut bytes);
+                String::from_utf8_lossy(&bytes).into_owned()
+            })
+        });
+        Ok(Qemu {
+            child,
+            lines,
+            errors,
+            console: String::new(),
+            stderr: String::new(),
+        })
+    }
+
+    /// Passes console lines on until QEMU ends or the deadline comes.
+    pub(super) fn watch(
+        &mut self,
+        deadline: Instant,
+        on_line: &mut dyn FnMut(&str),
+    ) -> Result<Ended, LabError> {
+        let ended = loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self
+                .lines
+                .recv_timeout(left.min(Duration::from_millis(200)))
+            {
+                Ok(line) => {
+                    self.console.push_str(&line);
+                    self.console.push('\n');
+                    on_line(&line);
+                }
+                Err(RecvTimeoutError::Timeout) if left.is_zero() => break Ended::TimedOut,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    if let Some(status) = self
+                        .child
+                        .try_wait()
+                        .map_err(LabError::io("wait for", "QEMU"))?
+                    {
+                        break Ended::Exited(status);
+                    }
+                    if left.is_zero() {
+                        break Ended::TimedOut;
+                    }
+                    thread::sleep(Duration::from_millis(10));
+                }
+            }
+        };
+        self.kill();
+        if let Some(Ok(text)) = self.errors.take().map(thread::JoinHandle::join) {
+            self.stderr = text;
+        }
+        Ok(ended)
+    }
+
+    fn kill(&mut self) {
+        // It may have ended on its own; then there is nothing to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn pump_lines(stdout: impl Read, send: &mpsc::Sender<String>) {
+    let mut reader = BufReader::new(stdout);
+    let mut bytes = Vec::new();
+    while matches!(reader.read_until(b'\n', &mut bytes), Ok(count) if count > 0) {
+        if send.send(clean_line(&bytes)).is_err() {
+            return;
+        }
+        bytes.clear();
+    }
+}
+
+/// A console line without line ends, escape sequences of the firmware and other control characters.
+fn clean_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut line = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c == '\u{1b}' {
+            if chars.next() == Some('[') {
+                while chars.next_if(|c| !('@'..='~').contains(c)).is_some() {}
+                chars.next();
+            }
+        } else if c == '\t' || !c.is_control() {
+            line.push(c);
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn console_lines_lose_what_would_disturb_a_terminal() {
+        assert_eq!(clean_line(b"\x1b[2J\x1b[01;02Ha\tb\r\n"), "a\tb");
+        assert_eq!(clean_line(b"\x1b[unfinished"), "nfinished");
+        assert_eq!(clean_line(b"\xff\x07ok"), "\u{fffd}ok");
+    }
+}

@@ -1,0 +1,303 @@
+//! The page audit: what was asked for, what that means for this size, and where the pages are.
+
+use serde::Serialize;
+use tierloom_topology::NodeId;
+
+use crate::backend::PageState;
+use crate::sys::base_page_bytes;
+use crate::{MemoryError, PageSize, Placement, Region};
+
+/// How many pages to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuditMode {
+    /// Every page.
+    Full,
+    /// One page, chosen by hash, out of each of this many equal stretches.
+    Sampled {
+        /// How many pages.
+        pages: u64,
+    },
+}
+
+/// A node's part of a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Share {
+    /// The node.
+    pub node: NodeId,
+    /// Its part, as a fraction of 1.
+    pub share: f64,
+}
+
+/// Where the pages of one region (or of several, merged) are.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Audit {
+    /// Name of the region; several names are summed up as a count.
+    pub name: String,
+    /// The placement asked for; `several` when merged from different ones.
+    pub placement: String,
+    /// The page size asked for; `several` when merged from different ones.
+    pub page_size: String,
+    /// Bytes audited over.
+    pub size_bytes: u64,
+    /// Bytes of one page as counted here (base pages for `4k` and `thp`).
+    pub page_bytes: u64,
+    /// Pages in total.
+    pub pages_total: u64,
+    /// Pages the kernel was asked about.
+    pub pages_checked: u64,
+    /// The same in bytes.
+    pub bytes_checked: u64,
+    /// Shares that the placement asks for; empty for the kernel's choice.
+    pub requested: Vec<Share>,
+    /// Shares that the plan comes to for this size, in whole pages; empty for the kernel's choice.
+    pub effective: Vec<Share>,
+    /// Shares of the checked pages that the kernel finds on each node; they add up to less than 1 if pages are absent.
+    pub actual: Vec<Share>,
+    /// Checked pages that are not present.
+    pub absent_pages: u64,
+    /// Checked pages the kernel would not say anything about.
+    pub unknown_pages: u64,
+    /// Checked pages that are present on another node than the one the plan has for exactly that page.
+    pub misplaced_pages: u64,
+    /// Share of the bytes that are transparent huge pages, where they were asked for, all pages were checked and the kernel tells.
+    pub huge_share: Option<f64>,
+    /// How it was found out.
+    pub method: String,
+}
+
+/// Audits one region.
+pub(crate) fn region(region: &Region, mode: AuditMode) -> Result<Audit, MemoryError> {
+    let placement = region.placement();
+    let granule_bytes = region.page_size().bytes();
+    let page_bytes = if region.page_size().is_hugetlb() {
+        granule_bytes
+    } else {
+        base_page_bytes()
+    };
+    let pages_total = (region.size_bytes() / page_bytes) as u64;
+    let checked = chosen_pages(mode, pages_total);
+    let offsets: Vec<usize> = checked
+        .iter()
+        .map(|page| *page as usize * page_bytes)
+        .collect();
+    let (states, method) = locate(region, &offsets)?;
+
+    let mut counts = Counts::default();
+    let mut runs = placement.runs(region.pages(), region.start_page());
+    let mut run = runs.next();
+    for (offset, state) in offsets.iter().zip(&states) {
+        let granule = (offset / granule_bytes) as u64;
+        while run.is_some_and(|run| run.first_page + run.pages <= granule) {
+            run = runs.next();
+        }
+        counts.add(*state, run.and_then(|run| run.node));
+    }
+    let pages_checked = offsets.len() as u64;
+    let huge_share = (mode == AuditMode::Full && region.page_size() == PageSize::Thp)
+        .then(|| region.backend().huge_bytes(region.mapping()))
+        .flatten()
+        .map(|bytes| bytes as f64 / region.size_bytes() as f64);
+    Ok(Audit {
+        name: region.name().to_owned(),
+        placement: placement.to_string(),
+        page_size: region.page_size().to_string(),
+        size_bytes: region.size_bytes() as u64,
+        page_bytes: page_bytes as u64,
+        pages_total,
+        pages_checked,
+        bytes_checked: pages_checked * page_bytes as u64,
+        requested: placement
+            .shares()
+            .into_iter()
+            .map(|(node, share)| Share { node, share })
+            .collect(),
+        effective: effective(&placement, region),
+        actual: shares_of(&counts.per_node, pages_checked),
+        absent_pages: counts.absent,
+        unknown_pages: counts.unknown,
+        misplaced_pages: counts.misplaced,
+        huge_share,
+        method,
+    })
+}
+
+/// Where the pages are. A machine with one node needs no page query, and containers often forbid it.
+fn locate(region: &Region, offsets: &[usize]) -> Result<(Vec<PageState>, String), MemoryError> {
+    match (
+        region.backend().locate(region.mapping(), offsets),
+        region.only_node(),
+    ) {
+        (Ok(states), _) => Ok((states, "page query (move_pages)".to_owned())),
+        (Err(MemoryError::Syscall { errno, .. }), Some(node))
+            if matches!(errno, libc::EPERM | libc::ENOSYS | libc::EACCES) =>
+        {
+            let method = format!(
+                "deduced: node {node} is the only one with memory here; the page query was refused (errno {errno})"
+            );
+            Ok((vec![PageState::On(node); offsets.len()], method))
+        }
+        (Err(error), _) => Err(error),
+    }
+}
+
+fn chosen_pages(mode: AuditMode, pages_total: u64) -> Vec<u64> {
+    match mode {
+        AuditMode::Sampled { pages } if pages < pages_total => (0..pages)
+            .map(|index| {
+                let bound = |index: u64| {
+                    (u128::from(pages_total) * u128::from(index) / u128::from(pages)) as u64
+                };
+                let (start, end) = (bound(index), bound(index + 1));
+                // Even steps could fall in with the round of the weights.
+                start + mix(index) % (end - start)
+            })
+            .collect(),
+        _ => (0..pages_total).collect(),
+    }
+}
+
+/// The finaliser of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
+fn mix(index: u64) -> u64 {
+    let mut value = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    per_node: Vec<(NodeId, u64)>,
+    absent: u64,
+    unknown: u64,
+    misplaced: u64,
+}
+
+impl Counts {
+    fn add(&mut self, state: PageState, planned: Option<NodeId>) {
+        match state {
+            PageState::Absent => self.absent += 1,
+            PageState::Failed(_) => self.unknown += 1,
+            PageState::On(node) => {
+                self.misplaced += u64::from(planned.is_some_and(|planned| planned != node));
+                match self.per_node.iter_mut().find(|(known, _)| *known == node) {
+                    Some((_, count)) => *count += 1,
+                    None => self.per_node.push((node, 1)),
+                }
+            }
+        }
+    }
+}
+
+fn effective(placement: &Placement, region: &Region) -> Vec<Share> {
+    shares_of(
+        &placement.pages_per_node(region.pages(), region.start_page()),
+        region.pages(),
+    )
+}
+
+fn shares_of(counts: &[(NodeId, u64)], whole: u64) -> Vec<Share> {
+    let mut shares: Vec<Share> = counts
+        .iter()
+        .map(|(node, count)| Share {
+            node: *node,
+            share: *count as f64 / whole as f64,
+        })
+        .collect();
+    shares.sort_by_key(|share| share.node);
+    shares
+}
+
+impl Audit {
+    /// Largest difference, over the nodes, between the share asked for and the share found, as a fraction of 1; 0 where nothing
+    /// was asked for.
+    pub fn worst_deviation(&self) -> f64 {
+        worst(&self.requested, &self.actual)
+    }
+
+    /// The same against the plan in whole pages: 0 unless pages are absent or elsewhere (or the audit was sampled).
+    pub fn worst_deviation_from_plan(&self) -> f64 {
+        worst(&self.effective, &self.actual)
+    }
+
+    /// One audit over several regions, weighted by their bytes; `None` for no region.
+    pub fn merge<'a>(audits: impl IntoIterator<Item = &'a Audit>) -> Option<Audit> {
+        let mut audits = audits.into_iter();
+        let mut sum = audits.next()?.clone();
+        let mut regions = 1_u64;
+        for audit in audits {
+            sum.absorb(audit);
+            regions += 1;
+        }
+        if regions > 1 {
+            sum.name = format!("{regions} regions");
+        }
+        Some(sum)
+    }
+
+    fn absorb(&mut self, other: &Audit) {
+        let (own, others) = (self.size_bytes as f64, other.size_bytes as f64);
+        let blend = |left: &[Share], right: &[Share]| blend(left, own, right, others);
+        self.requested = blend(&self.requested, &other.requested);
+        self.effective = blend(&self.effective, &other.effective);
+        self.actual = blend(&self.actual, &other.actual);
+        self.huge_share = match (self.huge_share, other.huge_share) {
+            (Some(left), Some(right)) => Some((left * own + right * others) / (own + others)),
+            _ => None,
+        };
+        // Counted in the smaller of the two pages; the larger is a multiple of it.
+        let page_bytes = self.page_bytes.min(other.page_bytes);
+        let (left, right) = (self.page_bytes / page_bytes, other.page_bytes / page_bytes);
+        let pages = |own: u64, others: u64| own * left + others * right;
+        self.pages_total = pages(self.pages_total, other.pages_total);
+        self.pages_checked = pages(self.pages_checked, other.pages_checked);
+        self.absent_pages = pages(self.absent_pages, other.absent_pages);
+        self.unknown_pages = pages(self.unknown_pages, other.unknown_pages);
+        self.misplaced_pages = pages(self.misplaced_pages, other.misplaced_pages);
+        self.page_bytes = page_bytes;
+        self.size_bytes += other.size_bytes;
+        self.bytes_checked += other.bytes_checked;
+        if self.placement != other.placement {
+            self.placement = "several".to_owned();
+        }
+        if self.page_size != other.page_size {
+            self.page_size = "several".to_owned();
+        }
+        if !self
+            .method
+            .split(" | ")
+            .any(|method| method == other.method)
+        {
+            self.method = format!("{} | {}", self.method, other.method);
+        }
+    }
+}
+
+fn share_on(shares: &[Share], node: NodeId) -> f64 {
+    shares
+        .iter()
+        .find(|share| share.node == node)
+        .map_or(0.0, |share| share.share)
+}
+
+fn worst(wanted: &[Share], found: &[Share]) -> f64 {
+    if wanted.is_empty() {
+        return 0.0;
+    }
+    let nodes = wanted.iter().chain(found).map(|share| share.node);
+    nodes
+        .map(|node| (share_on(wanted, node) - share_on(found, node)).abs())
+        .fold(0.0, f64::max)
+}
+
+fn blend(left: &[Share], left_bytes: f64, right: &[Share], right_bytes: f64) -> Vec<Share> {
+    let mut nodes: Vec<NodeId> = left.iter().chain(right).map(|share| share.node).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let whole = left_bytes + right_bytes;
+    let one = |node| Share {
+        node,
+        share: (share_on(left, node) * left_bytes + share_on(right, node) * right_bytes) / whole,
+    };
+    nodes.into_iter().map(one).collect()
+}

@@ -1,0 +1,407 @@
+//! A backend with real bytes and an invented machine: any nodes, capacities and failures, on one real node.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tierloom_topology::{NodeId, SysRoot, Topology};
+
+use super::{MemoryBackend, NodeCapacity, PageState};
+use crate::placement::Run;
+use crate::{Mapping, MemoryError, PageSize};
+
+/// One call a [`FakeBackend`] received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FakeCall {
+    /// Address space was reserved.
+    Reserve {
+        /// Name of the region.
+        name: String,
+        /// Its size.
+        size_bytes: usize,
+    },
+    /// A run was populated (or failed to be).
+    Populate(Run),
+    /// Pages were asked to move: how many.
+    Relocate(usize),
+    /// A region was unmapped.
+    Release,
+}
+
+/// Keeps a page table of its own over real anonymous memory.
+///
+/// Nodes fill up as on a real machine, failures can be ordered for the n-th populate or page move, and every call is logged.
+/// Its numbers are bookkeeping, never measurements.
+#[derive(Debug, Clone)]
+pub struct FakeBackend {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    free_bytes: BTreeMap<NodeId, u64>,
+    tables: HashMap<usize, Table>,
+    calls: Vec<FakeCall>,
+    populate_failure: Option<(u64, i32)>,
+    move_failures: BTreeMap<u64, i32>,
+    query_failure: Option<i32>,
+    populated_runs: u64,
+    moved_pages: u64,
+}
+
+#[derive(Debug)]
+struct Table {
+    page_bytes: usize,
+    nodes: Vec<Option<NodeId>>,
+}
+
+impl FakeBackend {
+    /// Nodes with that many free bytes each.
+    pub fn with_nodes(nodes: &[(u32, u64)]) -> Self {
+        let free_bytes = nodes
+            .iter()
+            .map(|(node, bytes)| (NodeId(*node), *bytes))
+            .collect();
+        Self {
+            state: Arc::new(Mutex::new(State {
+                free_bytes,
+                ..State::default()
+            })),
+        }
+    }
+
+    /// The `nth` run populated from now on (0 is the next one) fails with `errno`.
+    pub fn fail_populate(&self, nth: u64, errno: i32) {
+        let mut state = self.lock();
+        state.populate_failure = Some((state.populated_runs + nth, errno));
+    }
+
+    /// The `nth` page moved from now on (0 is the next one) fails once with `errno`. May be called several times.
+    pub fn fail_move(&self, nth: u64, errno: i32) {
+        let mut state = self.lock();
+        let at = state.moved_pages + nth;
+        state.move_failures.insert(at, errno);
+    }
+
+    /// Page queries fail with `errno` as a whole, or work again.
+    pub fn fail_queries(&self, errno: Option<i32>) {
+        self.lock().query_failure = errno;
+    }
+
+    /// Free bytes of a node now; `None` for a node it does not have.
+    pub fn free_bytes(&self, node: NodeId) -> Option<u64> {
+        self.lock().free_bytes.get(&node).copied()
+    }
+
+    /// All calls so far, oldest first. Populates of several threads are in the order they came.
+    pub fn calls(&self) -> Vec<FakeCall> {
+        self.lock().calls.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A test that panicked elsewhere leaves plain numbers, valid whatever happened.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn populate(&mut self, address: usize, run: Run) -> Result<(), i32> {
+        self.calls.push(FakeCall::Populate(run));
+        let number = self.populated_runs;
+        self.populated_runs += 1;
+        if let Some((_, errno)) = self.populate_failure.filter(|(nth, _)| *nth == number) {
+            return Err(errno);
+        }
+        let table = self.tables.get_mut(&address).ok_or(libc::EFAULT)?;
+        let page_bytes = table.page_bytes as u64;
+        for page in run.first_page..run.first_page + run.pages {
+            let slot = usize::try_from(page)
+                .ok()
+                .and_then(|page| table.nodes.get_mut(page))
+                .ok_or(libc::EFAULT)?;
+            // Without a policy the kernel takes the nearest node with room: here the first.
+            let node = match run.node {
+                Some(node) => node,
+                None => {
+                    *self
+                        .free_bytes
+                        .iter()
+                        .find(|(_, free)| **free >= page_bytes)
+                        .ok_or(libc::ENOMEM)?
+                        .0
+                }
+            };
+            let free = self.free_bytes.get_mut(&node).ok_or(libc::EINVAL)?;
+            *free = free.checked_sub(page_bytes).ok_or(libc::ENOMEM)?;
+            *slot = Some(node);
+        }
+        Ok(())
+    }
+
+    fn relocate(&mut self, address: usize, offset: usize, node: NodeId) -> PageState {
+        let number = self.moved_pages;
+        self.moved_pages += 1;
+        if let Some(errno) = self.move_failures.remove(&number) {
+            return PageState::Failed(errno);
+        }
+        let Some(table) = self.tables.get_mut(&address) else {
+            return PageState::Failed(libc::EFAULT);
+        };
+        let page_bytes = table.page_bytes;
+        match table.nodes.get_mut(offset / page_bytes) {
+            None => PageState::Failed(libc::EFAULT),
+            Some(None) => PageState::Absent,
+            Some(Some(old)) if *old == node => PageState::On(node),
+            Some(Some(old)) => {
+                let page_bytes = page_bytes as u64;
+                match self.free_bytes.get_mut(&node) {
+                    None => return PageState::Failed(libc::ENODEV),
+                    Some(free) if *free < page_bytes => return PageState::Failed(libc::ENOMEM),
+                    Some(free) => *free -= page_bytes,
+                }
+                let left = std::mem::replace(old, node);
+                self.free_bytes
+                    .entry(left)
+                    .and_modify(|free| *free += page_bytes);
+                PageState::On(node)
+            }
+        }
+    }
+
+    fn release(&mut self, address: usize) {
+        self.calls.push(FakeCall::Release);
+        if let Some(table) = self.tables.remove(&address) {
+            for node in table.nodes.into_iter().flatten() {
+                self.free_bytes
+                    .entry(node)
+                    .and_modify(|free| *free += table.page_bytes as u64);
+            }
+        }
+    }
+}
+
+impl MemoryBackend for FakeBackend {
+    fn describe(&self) -> String {
+        "invented machine (no real placement)".to_owned()
+    }
+
+    fn capacity(
+        &self,
+        node: NodeId,
+        _page_size: PageSize,
+    ) -> Result<Option<NodeCapacity>, MemoryError> {
+        let free_bytes = self.free_bytes(node).unwrap_or(0);
+        Ok(Some(NodeCapacity {
+            free_bytes,
+            margin_bytes: 0,
+        }))
+    }
+
+    fn reserve(
+        &self,
+        name: &str,
+        size_bytes: usize,
+        page_size: PageSize,
+    ) -> Result<Mapping, MemoryError> {
+        // Base pages below, whatever is asked for: hugetlb pools need not exist.
+        let mapping = Mapping::anonymous(size_bytes, PageSize::Base).map_err(|errno| {
+            MemoryError::syscall(
+                "mmap",
+                format!("region `{name}` of {size_bytes} bytes"),
+                errno,
+            )
+        })?;
+        let mut state = self.lock();
+        state.calls.push(FakeCall::Reserve {
+            name: name.to_owned(),
+            size_bytes,
+        });
+        let page_bytes = page_size.bytes();
+        let table = Table {
+            page_bytes,
+            nodes: vec![None; size_bytes / page_bytes],
+        };
+        state.tables.insert(mapping.address(), table);
+        let (shared, address) = (Arc::clone(&self.state), mapping.address());
+        Ok(mapping.before_unmap(move || {
+            shared
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .release(address)
+        }))
+    }
+
+    fn populate(
+        &self,
+        mapping: &Mapping,
+        page_size: PageSize,
+        runs: &mut dyn Iterator<Item = Run>,
+    ) -> Result<(), MemoryError> {
+        for run in runs {
+            self.lock()
+                .populate(mapping.address(), run)
+                .map_err(|errno| {
+                    let node = run
+                        .node
+                        .map_or_else(|| "any node".to_owned(), |node| format!("node {node}"));
+                    let what = format!(
+                        "{} pages ({page_size}) from page {} on {node}",
+                        run.pages, run.first_page
+                    );
+                    MemoryError::syscall("populate (invented)", what, errno)
+                })?;
+        }
+        Ok(())
+    }
+
+    fn locate(&self, mapping: &Mapping, offsets: &[usize]) -> Result<Vec<PageState>, MemoryError> {
+        let state = self.lock();
+        if let Some(errno) = state.query_failure {
+            return Err(MemoryError::syscall(
+                "move_pages (invented query)",
+                format!("{} pages", offsets.len()),
+                errno,
+            ));
+        }
+        let table = state.tables.get(&mapping.address());
+        let find = |offset: &usize| match table
+            .and_then(|table| table.nodes.get(offset / table.page_bytes))
+        {
+            None => PageState::Failed(libc::EFAULT),
+            Some(None) => PageState::Absent,
+            Some(Some(node)) => PageState::On(*node),
+        };
+        Ok(offsets.iter().map(find).collect())
+    }
+
+    fn relocate(
+        &self,
+        mapping: &Mapping,
+        _page_size: PageSize,
+        moves: &[(usize, NodeId)],
+    ) -> Result<Vec<PageState>, MemoryError> {
+        let mut state = self.lock();
+        state.calls.push(FakeCall::Relocate(moves.len()));
+        Ok(moves
+            .iter()
+            .map(|(offset, node)| state.relocate(mapping.address(), *offset, *node))
+            .collect())
+    }
+}
+
+/// A node of [`fake_topology`].
+#[derive(Debug, Clone, Copy)]
+pub struct FakeNode {
+    /// Its number.
+    pub node: u32,
+    /// How many CPUs it has; they are numbered on from the nodes before it.
+    pub cpus: u32,
+    /// Its memory, all free; 0 for a node without memory.
+    pub memory_bytes: u64,
+}
+
+/// A [`Topology`] of invented nodes, made by writing a small sysfs tree into a temporary directory and reading it. CPU-less nodes are
+/// 20 away and the tiers follow from that; [`Topology::override_tiers`] can change them.
+///
+/// # Errors
+/// [`MemoryError::File`] if the tree cannot be written or is not understood.
+pub fn fake_topology(nodes: &[FakeNode]) -> Result<Topology, MemoryError> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let root = std::env::temp_dir().join(format!(
+        "tierloom-fake-topology-{}-{number}",
+        std::process::id()
+    ));
+    let topology = write_tree(&root, nodes)
+        .and_then(|()| Topology::read(&SysRoot::at(&root)).map_err(std::io::Error::other));
+    // A left-over directory under the temporary directory harms nobody.
+    let _ = std::fs::remove_dir_all(&root);
+    topology.map_err(|source| MemoryError::File {
+        action: "make an invented topology in",
+        path: root,
+        source,
+        next_step: "check that the temporary directory can be written".to_owned(),
+    })
+}
+
+fn write_tree(root: &std::path::Path, nodes: &[FakeNode]) -> std::io::Result<()> {
+    let write = |path: String, text: String| {
+        let path = root.join(path);
+        path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+        std::fs::write(path, text + "\n")
+    };
+    let join = |numbers: Vec<u32>| {
+        numbers
+            .iter()
+            .map(u32::to_string)
+            .collect::<Vec<_>>()
+            .join(",")
+    };
+    let numbers = |keep: &dyn Fn(&FakeNode) -> bool| {
+        join(
+            nodes
+                .iter()
+                .filter(|node| keep(node))
+                .map(|node| node.node)
+                .collect(),
+        )
+    };
+    let base = "sys/devices/system/node";
+    write(format!("{base}/online"), numbers(&|_| true))?;
+    write(format!("{base}/possible"), numbers(&|_| true))?;
+    write(
+        format!("{base}/has_memory"),
+        numbers(&|node| node.memory_bytes > 0),
+    )?;
+    write(format!("{base}/has_cpu"), numbers(&|node| node.cpus > 0))?;
+    let mut next_cpu = 0;
+    for node in nodes {
+        let cpus: Vec<u32> = (next_cpu..next_cpu + node.cpus).collect();
+        next_cpu += node.cpus;
+        let distance = |other: &FakeNode| if other.node == node.node { "10" } else { "20" };
+        let id = node.node;
+        let kib = node.memory_bytes / 1024;
+        write(format!("{base}/node{id}/cpulist"), join(cpus.clone()))?;
+        write(
+            format!("{base}/node{id}/distance"),
+            nodes.iter().map(distance).collect::<Vec<_>>().join(" "),
+        )?;
+        write(
+            format!("{base}/node{id}/meminfo"),
+            format!("Node {id} MemTotal: {kib} kB\nNode {id} MemFree: {kib} kB"),
+        )?;
+        for cpu in cpus {
+            write(
+                format!("sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id"),
+                "0".to_owned(),
+            )?;
+            write(
+                format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"),
+                cpu.to_string(),
+            )?;
+        }
+    }
+    let last_cpu = next_cpu.saturating_sub(1);
+    write(
+        "sys/devices/system/cpu/online".to_owned(),
+        format!("0-{last_cpu}"),
+    )?;
+    let total_kib: u64 = nodes.iter().map(|node| node.memory_bytes / 1024).sum();
+    write(
+        "proc/meminfo".to_owned(),
+        format!("MemTotal: {total_kib} kB\nMemFree: {total_kib} kB"),
+    )?;
+    write(
+        "proc/sys/kernel/osrelease".to_owned(),
+        "6.12.0-invented".to_owned(),
+    )?;
+    write(
+        "proc/cpuinfo".to_owned(),
+        "processor\t: 0\nmodel name\t: invented".to_owned(),
+    )?;
+    let allowed = format!(
+        "Cpus_allowed_list:\t0-{last_cpu}\nMems_allowed_list:\t{}",
+        numbers(&|_| true)
+    );
+    write("proc/self/status".to_owned(), allowed)
+}

@@ -1,0 +1,295 @@
+//! Files: tmpfs, hugetlbfs, fsdax and ordinary file systems.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tierloom_topology::NodeId;
+
+use super::anonymous::{locate, populate_under_policy, relocate};
+use super::{MemoryBackend, NodeCapacity, PageState, capacity};
+use crate::placement::Run;
+use crate::sys::files::{FileSystem, FileSystemKind};
+use crate::sys::{self, files};
+use crate::{Mapping, MemoryError, PageSize};
+
+/// Regions in files, mapped shared.
+///
+/// *tmpfs* and *hugetlbfs* take their pages from nodes and honour the placement. *fsdax* pages are where the device is, and an
+/// ordinary file's page cache may sit anywhere: the placement is a wish there and the audit tells the truth.
+/// Free space is checked, and blocks are allocated, before any page is touched, so a full file system is an error.
+/// A file is locked (`flock`) while a region maps it, so no two regions share one. Other programs must not write or truncate it meanwhile:
+/// the bytes are shared memory.
+#[derive(Debug, Clone)]
+pub struct FileBackend {
+    place: Place,
+    keep: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Place {
+    Directory(PathBuf),
+    File(PathBuf),
+}
+
+impl FileBackend {
+    /// One new file per region in `directory`, unlinked when the region is dropped.
+    pub fn in_directory(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            place: Place::Directory(directory.into()),
+            keep: false,
+        }
+    }
+
+    /// The file at `path`: an existing one is mapped with its contents (its size must be the region's) and kept; a new one is
+    /// unlinked when the region is dropped, unless [`FileBackend::keep`] is asked for.
+    pub fn at_path(path: impl Into<PathBuf>) -> Self {
+        Self {
+            place: Place::File(path.into()),
+            keep: false,
+        }
+    }
+
+    /// Whether files stay when their regions are dropped.
+    pub fn keep(mut self, keep: bool) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    fn path(&self) -> &Path {
+        match &self.place {
+            Place::Directory(path) | Place::File(path) => path,
+        }
+    }
+
+    /// The directory the file is or will be in.
+    fn directory(&self) -> &Path {
+        match &self.place {
+            Place::Directory(path) => path,
+            Place::File(path) => match path.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent,
+                _ => Path::new("."),
+            },
+        }
+    }
+
+    fn file_system(&self) -> Result<FileSystem, MemoryError> {
+        files::examine(self.directory())
+            .map_err(|errno| self.error("examine the file system of", self.directory(), errno))
+    }
+
+    fn error(&self, action: &'static str, path: &Path, errno: i32) -> MemoryError {
+        let next_step = match errno {
+            libc::ENOENT => "create the directory first",
+            libc::EACCES | libc::EPERM | libc::EROFS => "choose a directory this user may write",
+            libc::ENOSPC => "free some space or choose another directory",
+            _ => "choose another directory or file",
+        };
+        let source = std::io::Error::from_raw_os_error(errno);
+        MemoryError::File {
+            action,
+            path: path.to_owned(),
+            source,
+            next_step: next_step.to_owned(),
+        }
+    }
+
+    fn io_error(&self, action: &'static str, path: &Path, source: &std::io::Error) -> MemoryError {
+        self.error(action, path, source.raw_os_error().unwrap_or(libc::EIO))
+    }
+
+    fn open(&self, name: &str) -> Result<(File, PathBuf, bool), MemoryError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let path = match &self.place {
+            Place::File(path) => path.clone(),
+            Place::Directory(directory) => {
+                let safe: String = name
+                    .chars()
+                    .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+                    .take(64)
+                    .collect();
+                let number = NEXT.fetch_add(1, Ordering::Relaxed);
+                directory.join(format!("tierloom-{}-{number}-{safe}", std::process::id()))
+            }
+        };
+        if matches!(self.place, Place::File(_)) && path.exists() {
+            let file = OpenOptions::new().read(true).write(true).open(&path);
+            return file
+                .map(|file| (file, path.clone(), false))
+                .map_err(|error| self.io_error("open", &path, &error));
+        }
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path);
+        file.map(|file| (file, path.clone(), true))
+            .map_err(|error| self.io_error("create", &path, &error))
+    }
+
+    /// Two regions on one file would be two owners of the same bytes; every opening of a file has a lock of its own, so this also
+    /// keeps regions of one process apart.
+    fn lock(&self, file: &File, path: &Path) -> Result<(), MemoryError> {
+        match file.try_lock() {
+            Ok(()) => Ok(()),
+            Err(TryLockError::WouldBlock) => Err(MemoryError::FileInUse {
+                path: path.to_owned(),
+            }),
+            // A file system without locks: documented as the user's care.
+            Err(TryLockError::Error(error)) if error.kind() == std::io::ErrorKind::Unsupported => {
+                Ok(())
+            }
+            Err(TryLockError::Error(error)) => Err(self.io_error("lock", path, &error)),
+        }
+    }
+
+    /// Gives a file its length and blocks.
+    fn size_file(
+        &self,
+        file: &File,
+        path: &Path,
+        size_bytes: usize,
+        created: bool,
+    ) -> Result<(), MemoryError> {
+        if !created {
+            let found_bytes = file
+                .metadata()
+                .map_err(|error| self.io_error("examine", path, &error))?
+                .len();
+            let needed_bytes = size_bytes as u64;
+            return if found_bytes == needed_bytes {
+                Ok(())
+            } else {
+                Err(MemoryError::FileSize {
+                    path: path.to_owned(),
+                    found_bytes,
+                    needed_bytes,
+                })
+            };
+        }
+        file.set_len(size_bytes as u64)
+            .map_err(|error| self.io_error("set the length of", path, &error))?;
+        // In tmpfs and hugetlbfs blocks are pages: they come run by run, under the placement.
+        if self.file_system()?.kind == FileSystemKind::Device {
+            files::allocate_blocks(file, size_bytes)
+                .map_err(|errno| self.error("allocate blocks of", path, errno))?;
+        }
+        Ok(())
+    }
+}
+
+impl MemoryBackend for FileBackend {
+    fn describe(&self) -> String {
+        match &self.place {
+            Place::Directory(path) => format!("files in {}", path.display()),
+            Place::File(path) => format!("file {}", path.display()),
+        }
+    }
+
+    fn capacity(
+        &self,
+        node: NodeId,
+        page_size: PageSize,
+    ) -> Result<Option<NodeCapacity>, MemoryError> {
+        match self.file_system()?.kind {
+            FileSystemKind::Device => Ok(None),
+            _ => capacity::read(Path::new("/"), node, page_size).map(Some),
+        }
+    }
+
+    fn check(&self, name: &str, size_bytes: usize, page_size: PageSize) -> Result<(), MemoryError> {
+        let file_system = self.file_system()?;
+        let wrong = |reason: String| {
+            Err(MemoryError::FileSystem {
+                path: self.path().to_owned(),
+                page_size,
+                reason,
+            })
+        };
+        match file_system.kind {
+            FileSystemKind::Hugetlb { page_bytes }
+                if !page_size.is_hugetlb() || page_bytes != page_size.bytes() as u64 =>
+            {
+                return wrong(format!(
+                    "it is a hugetlbfs of {} KiB pages; ask for that page size",
+                    page_bytes / 1024
+                ));
+            }
+            FileSystemKind::Memory | FileSystemKind::Device if page_size.is_hugetlb() => {
+                let mount = format!("mount -t hugetlbfs -o pagesize={page_size} none DIR");
+                return wrong(format!(
+                    "hugetlb pages need a hugetlbfs directory (`{mount}`)"
+                ));
+            }
+            _ => {}
+        }
+        let exists = matches!(&self.place, Place::File(path) if path.exists());
+        match file_system.free_bytes {
+            Some(free_bytes) if !exists && free_bytes < size_bytes as u64 => {
+                Err(MemoryError::NoSpace {
+                    name: name.to_owned(),
+                    path: self.path().to_owned(),
+                    needed_mib: (size_bytes as u64).div_ceil(1 << 20),
+                    free_mib: free_bytes >> 20,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn reserve(
+        &self,
+        name: &str,
+        size_bytes: usize,
+        page_size: PageSize,
+    ) -> Result<Mapping, MemoryError> {
+        let (file, path, created) = self.open(name)?;
+        let ready = self
+            .lock(&file, &path)
+            .and_then(|()| self.size_file(&file, &path, size_bytes, created));
+        let mapping = ready.and_then(|()| {
+            Mapping::shared_file(file, size_bytes, page_size)
+                .map_err(|errno| self.error("map", &path, errno))
+        });
+        match mapping {
+            Ok(mapping) if created && !self.keep => Ok(mapping.before_unmap(move || {
+                // Gone already is as good; anything else cannot be reported from a drop and leaves a file behind.
+                let _ = std::fs::remove_file(path);
+            })),
+            Ok(mapping) => Ok(mapping),
+            Err(error) => {
+                if created {
+                    // The first error is the one to report.
+                    let _ = std::fs::remove_file(&path);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn populate(
+        &self,
+        mapping: &Mapping,
+        page_size: PageSize,
+        runs: &mut dyn Iterator<Item = Run>,
+    ) -> Result<(), MemoryError> {
+        populate_under_policy(mapping, page_size, runs)
+    }
+
+    fn locate(&self, mapping: &Mapping, offsets: &[usize]) -> Result<Vec<PageState>, MemoryError> {
+        locate(mapping, offsets)
+    }
+
+    fn relocate(
+        &self,
+        mapping: &Mapping,
+        page_size: PageSize,
+        moves: &[(usize, NodeId)],
+    ) -> Result<Vec<PageState>, MemoryError> {
+        relocate(mapping, page_size, moves)
+    }
+
+    fn huge_bytes(&self, mapping: &Mapping) -> Option<u64> {
+        sys::huge::huge_bytes(mapping)
+    }
+}

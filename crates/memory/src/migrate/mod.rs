@@ -1,0 +1,354 @@
+//! Moving a region to another placement while it is in use.
+
+mod clock;
+mod state;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tierloom_topology::{NodeId, Topology};
+
+use crate::backend::PageState;
+use crate::placement::PlacementSpec;
+use crate::region::{nodes_have_room, placement_nodes};
+use crate::sys::base_page_bytes;
+use crate::{MIB, MemoryError, PageSize, Placement, Region};
+pub use clock::{Clock, FakeClock, SystemClock};
+pub use state::MigrationState;
+
+/// Sleeps are cut into pieces of at most this, so that a cancel is noticed.
+const MAX_SLEEP: Duration = Duration::from_millis(50);
+/// A rate-bounded batch is at most this part of a second's worth, so that moving is even.
+const BATCHES_PER_SECOND: u64 = 20;
+
+/// How to migrate.
+#[derive(Debug, Clone)]
+pub struct MigrationOptions {
+    /// Most bytes to move per second; `None` moves as fast as the kernel can.
+    pub max_bytes_per_s: Option<u64>,
+    /// Pages to look at in one step; 0 takes 4 MiB worth.
+    pub batch_pages: u64,
+    /// How often a page that is busy at the moment is tried again within its step.
+    pub retries: u32,
+    /// Time; tests give a [`FakeClock`].
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for MigrationOptions {
+    fn default() -> Self {
+        Self {
+            max_bytes_per_s: None,
+            batch_pages: 0,
+            retries: 2,
+            clock: Arc::new(SystemClock::new()),
+        }
+    }
+}
+
+/// What one step did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Pages it looked at.
+    pub pages: u64,
+    /// Pages it moved.
+    pub moved_pages: u64,
+    /// How long to wait before the next step to keep to the rate.
+    pub wait: Duration,
+    /// Whether nothing is left.
+    pub finished: bool,
+}
+
+/// A migration under way. It can be dropped at any moment: each page is on its old or its new node with its contents, and
+/// [`Migration::state`] tells where to go on.
+#[derive(Debug)]
+pub struct Migration<'a> {
+    region: &'a Region,
+    to: Placement,
+    state: MigrationState,
+    options: MigrationOptions,
+    next_step_at: Duration,
+}
+
+impl<'a> Migration<'a> {
+    pub(crate) fn begin(
+        region: &'a Region,
+        to: &Placement,
+        topology: &Topology,
+        options: MigrationOptions,
+    ) -> Result<Self, MemoryError> {
+        Self::checked(
+            region,
+            to.clone(),
+            MigrationState::new(region, to.to_string()),
+            topology,
+            options,
+        )
+    }
+
+    pub(crate) fn resume(
+        region: &'a Region,
+        state: MigrationState,
+        topology: &Topology,
+        options: MigrationOptions,
+    ) -> Result<Self, MemoryError> {
+        state.check(region)?;
+        let to = state.to.parse::<PlacementSpec>()?.resolve(topology)?;
+        Self::checked(region, to, state, topology, options)
+    }
+
+    fn checked(
+        region: &'a Region,
+        to: Placement,
+        state: MigrationState,
+        topology: &Topology,
+        options: MigrationOptions,
+    ) -> Result<Self, MemoryError> {
+        let fail = |reason: &str| MemoryError::Migration {
+            name: region.name().to_owned(),
+            reason: reason.to_owned(),
+        };
+        if to.nodes().is_empty() {
+            return Err(fail(
+                "`default` names no node to move to; give a node, weights or shares",
+            ));
+        }
+        if options.max_bytes_per_s == Some(0) {
+            return Err(fail(
+                "a rate of 0 bytes per second never ends; leave the rate out or give a positive one",
+            ));
+        }
+        placement_nodes(topology, &to)?;
+        let next_step_at = options.clock.now();
+        let migration = Self {
+            region,
+            to,
+            state,
+            options,
+            next_step_at,
+        };
+        migration.check_room(topology)?;
+        Ok(migration)
+    }
+
+    /// Counts what would come to each node and compares with what is free there. Room that pages leave behind on the way is not
+    /// counted, so swapping two full nodes is refused.
+    fn check_room(&self, topology: &Topology) -> Result<(), MemoryError> {
+        let mut coming: Vec<(NodeId, u64)> =
+            self.to.nodes().into_iter().map(|node| (node, 0)).collect();
+        let mut page = self.state.next_page;
+        while page < self.state.pages_total {
+            let end = (page + self.batch_pages()).min(self.state.pages_total);
+            for (_, node, place) in self.look_at(page..end)? {
+                if place == Place::Elsewhere {
+                    coming
+                        .iter_mut()
+                        .filter(|(known, _)| *known == node)
+                        .for_each(|(_, pages)| *pages += 1);
+                }
+            }
+            page = end;
+        }
+        nodes_have_room(
+            self.region.backend(),
+            topology,
+            self.region.name(),
+            self.region.page_size(),
+            &coming,
+        )
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> &MigrationState {
+        &self.state
+    }
+
+    /// Looks at the next batch of pages and moves those that are elsewhere. Does not wait; [`Step::wait`] says how long to.
+    ///
+    /// # Errors
+    /// [`MemoryError::Syscall`] if the kernel refuses the call as a whole; nothing of the batch is counted then and the step can be
+    /// repeated. Single pages that cannot be moved are counted by errno in [`MigrationState::failed_pages`].
+    pub fn step(&mut self) -> Result<Step, MemoryError> {
+        let end = (self.state.next_page + self.batch_pages()).min(self.state.pages_total);
+        let pages = end - self.state.next_page;
+        if pages > 0 {
+            self.region.set_placement(self.to.clone());
+        }
+        let mut tally = Tally::default();
+        let mut moves = Vec::new();
+        for (offset, node, place) in self.look_at(self.state.next_page..end)? {
+            match place {
+                Place::Right => tally.already_there += 1,
+                Place::Absent => tally.absent += 1,
+                Place::Elsewhere => moves.push((offset, node)),
+                Place::Unknown(errno) => tally.failed.push(errno),
+            }
+        }
+        self.move_pages(moves, &mut tally)?;
+        self.count(end, &tally);
+        self.pace(tally.moved);
+        let wait = self.next_step_at.saturating_sub(self.options.clock.now());
+        Ok(Step {
+            pages,
+            moved_pages: tally.moved,
+            wait,
+            finished: self.state.finished(),
+        })
+    }
+
+    /// Steps to the end, keeping to the rate, until done or `cancel` is set (noticed within a batch or 50 ms).
+    ///
+    /// # Errors
+    /// As [`Migration::step`]; the state stays valid.
+    pub fn run_to_end(&mut self, cancel: &AtomicBool) -> Result<&MigrationState, MemoryError> {
+        while !self.state.finished() && !cancel.load(Ordering::Relaxed) {
+            let wait = self.next_step_at.saturating_sub(self.options.clock.now());
+            if wait.is_zero() {
+                self.step()?;
+            } else {
+                self.options.clock.sleep(wait.min(MAX_SLEEP));
+            }
+        }
+        Ok(&self.state)
+    }
+
+    fn page_bytes(&self) -> u64 {
+        self.region.page_size().bytes() as u64
+    }
+
+    fn batch_pages(&self) -> u64 {
+        let asked = match self.options.batch_pages {
+            0 => (4 * MIB as u64 / self.page_bytes()).max(1),
+            asked => asked,
+        };
+        let smooth = self
+            .options
+            .max_bytes_per_s
+            .map(|rate| (rate / BATCHES_PER_SECOND / self.page_bytes()).max(1));
+        asked.min(smooth.unwrap_or(asked))
+    }
+
+    /// Offset, wanted node and present place of each page in a range.
+    fn look_at(
+        &self,
+        pages: std::ops::Range<u64>,
+    ) -> Result<Vec<(usize, NodeId, Place)>, MemoryError> {
+        let page_bytes = self.page_bytes();
+        let wanted: Vec<(usize, NodeId)> = self
+            .to
+            .runs_in(self.state.pages_total, self.region.start_page(), pages)
+            .flat_map(|run| {
+                let offset = move |page| (page * page_bytes) as usize;
+                (run.first_page..run.first_page + run.pages)
+                    .filter_map(move |page| Some((offset(page), run.node?)))
+            })
+            .collect();
+        // A transparent huge page may have fallen back to base pages: each of them counts.
+        let step_bytes = if self.region.page_size() == PageSize::Thp {
+            base_page_bytes()
+        } else {
+            page_bytes as usize
+        };
+        let parts = page_bytes as usize / step_bytes;
+        let offsets: Vec<usize> = wanted
+            .iter()
+            .flat_map(|(offset, _)| (0..parts).map(move |part| offset + part * step_bytes))
+            .collect();
+        let states = self
+            .region
+            .backend()
+            .locate(self.region.mapping(), &offsets)?;
+        Ok(wanted
+            .into_iter()
+            .zip(states.chunks(parts))
+            .map(|((offset, node), states)| (offset, node, Place::of(states, node)))
+            .collect())
+    }
+
+    fn move_pages(
+        &self,
+        mut moves: Vec<(usize, NodeId)>,
+        tally: &mut Tally,
+    ) -> Result<(), MemoryError> {
+        for attempt in 0..=self.options.retries {
+            if moves.is_empty() {
+                break;
+            }
+            let states = self.region.backend().relocate(
+                self.region.mapping(),
+                self.region.page_size(),
+                &moves,
+            )?;
+            let mut again = Vec::new();
+            for (page, state) in moves.into_iter().zip(states) {
+                match state {
+                    PageState::On(node) if node == page.1 => tally.moved += 1,
+                    PageState::Absent => tally.absent += 1,
+                    PageState::Failed(libc::EBUSY | libc::EAGAIN)
+                        if attempt < self.options.retries =>
+                    {
+                        again.push(page)
+                    }
+                    PageState::Failed(errno) => tally.failed.push(errno),
+                    // On another node without an errno: the kernel gave up on it.
+                    PageState::On(_) => tally.failed.push(libc::EAGAIN),
+                }
+            }
+            moves = again;
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, end: u64, tally: &Tally) {
+        self.state.next_page = end;
+        self.state.moved_pages += tally.moved;
+        self.state.already_there_pages += tally.already_there;
+        self.state.absent_pages += tally.absent;
+        for errno in &tally.failed {
+            *self.state.failed_pages.entry(*errno).or_insert(0) += 1;
+        }
+    }
+
+    /// Time that was not used does not add up: over any stretch no more than the rate and one batch are moved.
+    fn pace(&mut self, moved_pages: u64) {
+        if let Some(rate) = self.options.max_bytes_per_s {
+            let moved_bytes = moved_pages * self.page_bytes();
+            let taken = Duration::from_secs_f64(moved_bytes as f64 / rate as f64);
+            self.next_step_at = self.next_step_at.max(self.options.clock.now()) + taken;
+        }
+    }
+}
+
+/// Where a page is, seen from where it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Right,
+    Absent,
+    Elsewhere,
+    Unknown(i32),
+}
+
+impl Place {
+    /// From the parts of one page: any part elsewhere means that there is something to move.
+    fn of(parts: &[PageState], wanted: NodeId) -> Self {
+        let elsewhere = |state: &PageState| matches!(state, PageState::On(node) if *node != wanted);
+        let errno = parts.iter().find_map(|state| match state {
+            PageState::Failed(errno) => Some(*errno),
+            _ => None,
+        });
+        match errno {
+            _ if parts.iter().any(elsewhere) => Self::Elsewhere,
+            Some(errno) => Self::Unknown(errno),
+            None if parts.contains(&PageState::On(wanted)) => Self::Right,
+            None => Self::Absent,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    moved: u64,
+    already_there: u64,
+    absent: u64,
+    failed: Vec<i32>,
+}

@@ -1,0 +1,202 @@
+//! Placement and migration over two real nodes. Ignored where there is one: run them in a guest with two nodes (or on a machine that has
+//! them) with `cargo test -p tierloom-memory --test numa -- --ignored`.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use tierloom_memory::{
+    AnonymousNuma, AuditMode, FileBackend, MIB, MemoryBackend, MemoryError, MigrationOptions,
+    PageSize, Placement, Region, RegionOptions,
+};
+use tierloom_topology::{NodeId, SysRoot, Topology};
+
+/// Two nodes with memory.
+fn machine() -> (Topology, NodeId, NodeId) {
+    let topology = Topology::read(&SysRoot::host()).unwrap();
+    let nodes = topology.memory_nodes();
+    assert!(
+        nodes.len() >= 2,
+        "this test needs two nodes with memory; this machine has {nodes:?}"
+    );
+    (topology, nodes[0], nodes[1])
+}
+
+fn weighted(first: NodeId, second: NodeId, weights: (u32, u32)) -> Placement {
+    Placement::weighted(vec![(first, weights.0), (second, weights.1)]).unwrap()
+}
+
+fn create(
+    backend: Arc<dyn MemoryBackend>,
+    topology: &Topology,
+    page_size: PageSize,
+    placement: Placement,
+) -> Region {
+    let options = RegionOptions {
+        page_size,
+        threads: 2,
+        ..RegionOptions::new("column", 40 * MIB, placement)
+    };
+    Region::create(backend, topology, options).unwrap()
+}
+
+fn all_in_place(region: &Region) {
+    let audit = region.audit(AuditMode::Full).unwrap();
+    assert_eq!(
+        (
+            audit.misplaced_pages,
+            audit.absent_pages,
+            audit.unknown_pages
+        ),
+        (0, 0, 0),
+        "{audit:?}"
+    );
+    assert_eq!(audit.worst_deviation_from_plan(), 0.0, "{audit:?}");
+}
+
+#[test]
+#[ignore = "needs two nodes with memory"]
+fn every_placement_is_exact_to_the_page() {
+    let (topology, first, second) = machine();
+    for page_size in [PageSize::Base, PageSize::Thp] {
+        for placement in [
+            Placement::bind(first),
+            Placement::bind(second),
+            weighted(first, second, (3, 2)),
+            weighted(first, second, (1, 9)),
+            Placement::partitioned(vec![(first, 0.7), (second, 0.3)]).unwrap(),
+        ] {
+            let region = create(
+                Arc::new(AnonymousNuma::new()),
+                &topology,
+                page_size,
+                placement,
+            );
+            all_in_place(&region);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs two nodes with memory"]
+fn tmpfs_pages_follow_the_weights() {
+    let (topology, first, second) = machine();
+    let directory = ["/dev/shm", "/tmp"]
+        .into_iter()
+        .find_map(|parent| tempfile::tempdir_in(parent).ok())
+        .unwrap();
+    let backend = Arc::new(FileBackend::in_directory(directory.path()));
+    match backend.capacity(first, PageSize::Base) {
+        Ok(Some(_)) => all_in_place(&create(
+            backend,
+            &topology,
+            PageSize::Base,
+            weighted(first, second, (3, 2)),
+        )),
+        other => eprintln!("no tmpfs to test: {other:?}"),
+    }
+}
+
+#[test]
+#[ignore = "needs two nodes with memory"]
+fn migrations_move_every_page_and_keep_the_bytes() {
+    let (topology, first, second) = machine();
+    let pattern: Vec<u8> = (0..65_521_u32)
+        .map(|index| (index.wrapping_mul(0x9e37_79b9) >> 13) as u8)
+        .collect();
+    for page_size in [PageSize::Base, PageSize::Thp] {
+        let mut region = create(
+            Arc::new(AnonymousNuma::new()),
+            &topology,
+            page_size,
+            Placement::bind(first),
+        );
+        for part in region.as_mut_slice().chunks_mut(pattern.len()) {
+            part.copy_from_slice(&pattern[..part.len()]);
+        }
+        for to in [
+            weighted(first, second, (3, 2)),
+            Placement::bind(second),
+            weighted(second, first, (1, 1)),
+            Placement::bind(first),
+        ] {
+            let mut migration = region
+                .migrate(&to, &topology, MigrationOptions::default())
+                .unwrap();
+            let state = migration.run_to_end(&AtomicBool::new(false)).unwrap();
+            assert_eq!(
+                state.failed_total_pages(),
+                0,
+                "{page_size} to {to}: {state:?}"
+            );
+            assert!(state.moved_pages > 0);
+            all_in_place(&region);
+            assert!(
+                region
+                    .as_slice()
+                    .chunks(pattern.len())
+                    .all(|part| *part == pattern[..part.len()])
+            );
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs two nodes with a pool of at least 20 hugetlb pages of 2 MiB each"]
+fn hugetlb_pages_follow_the_weights_move_and_run_out_politely() {
+    let (topology, first, second) = machine();
+    let backend = || Arc::new(AnonymousNuma::new());
+    let region = create(
+        backend(),
+        &topology,
+        PageSize::Huge2M,
+        weighted(first, second, (3, 2)),
+    );
+    let audit = region.audit(AuditMode::Full).unwrap();
+    assert_eq!(
+        (audit.pages_checked, audit.misplaced_pages),
+        (20, 0),
+        "{audit:?}"
+    );
+    let to = weighted(first, second, (1, 1));
+    let mut migration = region
+        .migrate(&to, &topology, MigrationOptions::default())
+        .unwrap();
+    let state = migration.run_to_end(&AtomicBool::new(false)).unwrap();
+    assert_eq!(state.failed_total_pages(), 0, "{state:?}");
+    all_in_place(&region);
+
+    let pages = AnonymousNuma::new()
+        .capacity(second, PageSize::Huge2M)
+        .unwrap()
+        .unwrap()
+        .free_bytes
+        / (2 * MIB as u64);
+    let size_bytes = (pages as usize + 1) * 2 * MIB;
+    let options = RegionOptions {
+        page_size: PageSize::Huge2M,
+        ..RegionOptions::new("big", size_bytes, Placement::bind(second))
+    };
+    let error = Region::create(backend(), &topology, options).unwrap_err();
+    assert!(
+        matches!(error, MemoryError::NotEnoughHugePages { .. }),
+        "{error}"
+    );
+}
+
+#[test]
+#[ignore = "needs two nodes with memory"]
+fn a_full_node_is_refused_before_the_kernel_would_kill() {
+    let (topology, _, second) = machine();
+    let capacity = AnonymousNuma::new()
+        .capacity(second, PageSize::Base)
+        .unwrap()
+        .unwrap();
+    let size_bytes =
+        PageSize::Base.round_up(usize::try_from(capacity.free_bytes).unwrap() + 64 * MIB);
+    let options = RegionOptions::new("column", size_bytes, Placement::bind(second));
+    let error = Region::create(Arc::new(AnonymousNuma::new()), &topology, options).unwrap_err();
+    assert!(
+        matches!(error, MemoryError::NotEnoughMemory { .. }),
+        "{error}"
+    );
+}

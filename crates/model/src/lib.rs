@@ -1,0 +1,53 @@
+//! What memory tiers cost: a closed queueing model of analytical work on DRAM and CXL memory.
+//!
+//! The crate is pure. It reads no file and calls no system: a [`Machine`] (parsed from text), the [`Phase`]s of a query and a
+//! [`Placement`] go in, a [`Solution`] comes out. Everything it says is *modelled*; whoever shows it has to say so.
+//!
+//! ```text
+//!   machine profile (YAML) ── Machine ──┐
+//!   captured or written work ── Phase ──┼── solve ── Solution: tuples/s, tier loads, time shares, bottleneck
+//!   weights per structure ── Placement ─┘
+//! ```
+//!
+//! # A worked example
+//!
+//! Thirty-two workers read a big column on a machine with one DDR5 channel and one CXL expander. DRAM alone is saturated, so three pages
+//! on DRAM for every two on CXL add the bandwidths of both:
+//!
+//! ```
+//! use tierloom_model::*;
+//! let machine = profiles::load("nus24")?;
+//! let scan = Phase::new("scan", PhaseKind::Scan, 1e9)
+//!     .access(Access::sequential_read("fact.price", 4.0, 4_000_000_000).vectorised());
+//! let on = |weights: &[(&str, f64)]| {
+//!     let placement = Placement::new(TierShares::from_weights(weights)?);
+//!     solve(&machine, &scan, &placement, 32, &Options::default())
+//! };
+//! let (dram, both) = (on(&[("dram", 1.0)])?, on(&[("dram", 3.0), ("cxl", 2.0)])?);
+//! assert_eq!(dram.bottleneck, Bottleneck::Bandwidth("dram".into()));
+//! assert!(dram.time_ns / both.time_ns > 1.6);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The derivation, every term with its source, and what the model leaves out are in `docs/model.md`; the formulas are in [`solve()`].
+
+mod error;
+mod machine;
+pub mod profiles;
+pub mod reference;
+mod solve;
+mod work;
+
+pub use error::{ModelError, ProfileError};
+pub use machine::{
+    Cache, Concurrency, Figure, LoadedLatency, Machine, Provenance, SCHEMA, SourceKind, TIER_NAMES,
+    Tier, Tlb, Value,
+};
+pub use solve::{
+    Bottleneck, Options, PhaseSolution, QuerySolution, QueryTier, Solution, Terms, TierLoad,
+    TimeShares, solve, solve_all,
+};
+pub use work::{
+    Access, COPY_NS_PER_LINE, LINE_BYTES, MORSEL_BYTES, Op, Pattern, Phase, PhaseKind, Placement,
+    StructureClass, TierShare, TierShares,
+};

@@ -1,0 +1,320 @@
+//! The list of a machine's numbers with their allowed ranges, and the checks made from it.
+
+use super::{Cache, Concurrency, Machine, SCHEMA, TIER_NAMES, Tier, Tlb, Value};
+use crate::error::{ModelError, ProfileError};
+
+/// One number of a machine: where it stands, what it is and what it may be.
+pub(super) struct Field<'a> {
+    pub label: String,
+    pub path: String,
+    pub unit: &'static str,
+    pub value: &'a Value,
+    range: Range,
+}
+
+#[derive(Clone, Copy)]
+enum Range {
+    /// A whole number from 1.
+    Count,
+    Positive,
+    NotNegative,
+    AtLeastOne,
+    /// From 0 to below 1.
+    Fraction,
+}
+
+impl Range {
+    fn holds(self, x: f64) -> bool {
+        x.is_finite()
+            && match self {
+                Range::Count => (1.0..=1e6).contains(&x) && x.fract() == 0.0,
+                Range::Positive => x > 0.0,
+                Range::NotNegative => x >= 0.0,
+                Range::AtLeastOne => x >= 1.0,
+                Range::Fraction => (0.0..1.0).contains(&x),
+            }
+    }
+
+    fn expected(self) -> &'static str {
+        match self {
+            Range::Count => "a whole number of at least 1",
+            Range::Positive => "a finite number above 0",
+            Range::NotNegative => "a finite number of at least 0",
+            Range::AtLeastOne => "a finite number of at least 1",
+            Range::Fraction => "a number from 0 up to, but not including, 1",
+        }
+    }
+}
+
+impl Machine {
+    /// Every number of the machine, in the order of the profile.
+    pub(super) fn fields(&self) -> Vec<Field<'_>> {
+        let mut fields = core_fields(self);
+        fields.extend(cache_fields(&self.cache));
+        fields.extend(tlb_fields(&self.tlb));
+        fields.extend(concurrency_fields(&self.concurrency));
+        for (index, tier) in self.tiers.iter().enumerate() {
+            fields.extend(tier_fields(index, tier));
+        }
+        fields
+    }
+
+    /// Checks numbers and tier names; machines read with [`Machine::from_yaml`] have passed it.
+    ///
+    /// # Errors
+    /// [`ModelError::Machine`] names the first number that is out of range, [`ModelError::UnknownTier`] a tier with a wrong or repeated name.
+    pub fn check(&self) -> Result<(), ModelError> {
+        if let Some(bad) = self
+            .fields()
+            .into_iter()
+            .find(|f| !f.range.holds(f.value.value))
+        {
+            let (field, found, expected) = (bad.path, bad.value.value, bad.range.expected());
+            return Err(ModelError::Machine {
+                machine: self.name.clone(),
+                field,
+                found,
+                expected,
+            });
+        }
+        if self.tiers.is_empty() {
+            let field = "number of tiers".into();
+            return Err(ModelError::Machine {
+                machine: self.name.clone(),
+                field,
+                found: 0.0,
+                expected: "at least 1",
+            });
+        }
+        match self.bad_tier_name() {
+            Some((index, _)) => Err(ModelError::UnknownTier {
+                structure: format!("tiers[{index}]"),
+                tier: self.tiers[index].name.clone(),
+                machine: self.name.clone(),
+                known: TIER_NAMES.join(", "),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// The checks of [`Machine::check`] and those of a file, with file and line in the error.
+    pub(super) fn check_file(
+        &self,
+        file: &str,
+        line_of: impl Fn(&str) -> u64,
+    ) -> Result<(), ProfileError> {
+        self.check_texts(file, &line_of)?;
+        for field in self.fields() {
+            let (file, line, found) = (file.to_owned(), field.value.line(), field.value.value);
+            if !field.range.holds(found) {
+                return Err(ProfileError::Number {
+                    file,
+                    line,
+                    field: field.path,
+                    found,
+                    expected: field.range.expected(),
+                });
+            }
+            if field.value.source.trim().is_empty() {
+                let field = format!("{}.source", field.path);
+                let expected =
+                    "where the number is from (publication, arithmetic or reason)".into();
+                return Err(ProfileError::Text {
+                    file,
+                    line,
+                    field,
+                    found: String::new(),
+                    expected,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_texts(&self, file: &str, line_of: &impl Fn(&str) -> u64) -> Result<(), ProfileError> {
+        let text = |field: &str, found: &str, expected: String| ProfileError::Text {
+            file: file.into(),
+            line: line_of(field),
+            field: field.into(),
+            found: found.into(),
+            expected,
+        };
+        if self.schema != SCHEMA {
+            return Err(text(
+                "schema",
+                &self.schema,
+                format!("{SCHEMA:?}, the only version that this program reads"),
+            ));
+        }
+        if self.name.trim().is_empty() {
+            return Err(text("name", &self.name, "a short name".into()));
+        }
+        if self.provenance == super::Provenance::Published && self.citations.is_empty() {
+            return Err(text(
+                "citations",
+                "",
+                "at least one full citation, because `provenance` is published".into(),
+            ));
+        }
+        if self.tiers.is_empty() {
+            return Err(text(
+                "tiers",
+                "",
+                format!("at least one tier, named {}", TIER_NAMES.join(", ")),
+            ));
+        }
+        match self.bad_tier_name() {
+            Some((index, expected)) => Err(text(
+                &format!("tiers[{index}].name"),
+                &self.tiers[index].name,
+                expected,
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// The first tier whose name is unknown or repeated, and what was expected.
+    fn bad_tier_name(&self) -> Option<(usize, String)> {
+        self.tiers.iter().enumerate().find_map(|(index, tier)| {
+            let name = tier.name.as_str();
+            if !TIER_NAMES.contains(&name) {
+                Some((index, nearest_of(name, TIER_NAMES.iter().copied())))
+            } else if self.tiers[..index].iter().any(|t| t.name == name) {
+                Some((
+                    index,
+                    "each tier once (devices of one kind are one tier: add their bandwidths)"
+                        .into(),
+                ))
+            } else {
+                None
+            }
+        })
+    }
+}
+
+/// Key, label, unit, value and range of one number of a group.
+type Row<'a> = (&'static str, &'static str, &'static str, &'a Value, Range);
+
+fn rows<'a>(path: &str, label: &str, rows: impl IntoIterator<Item = Row<'a>>) -> Vec<Field<'a>> {
+    let field = |(key, what, unit, value, range): Row<'a>| Field {
+        label: format!("{label}{what}"),
+        path: format!("{path}{key}"),
+        unit,
+        value,
+        range,
+    };
+    rows.into_iter().map(field).collect()
+}
+
+fn core_fields(m: &Machine) -> Vec<Field<'_>> {
+    let per_core = "hardware threads per core";
+    let gain = "compute yield of all hardware threads of a core";
+    let cores = [
+        ("cores", "cores", "cores", &m.cores, Range::Count),
+        ("smt", per_core, "threads", &m.smt, Range::Count),
+        ("smt_yield", gain, "x", &m.smt_yield, Range::AtLeastOne),
+    ];
+    rows("", "", cores)
+}
+
+fn cache_fields(c: &Cache) -> Vec<Field<'_>> {
+    use Range::{NotNegative, Positive};
+    let (private, llc) = ("private cache of a core", "last-level cache");
+    let wait = "last-level cache latency";
+    let caches = [
+        ("l2_bytes", private, "bytes", &c.l2_bytes, NotNegative),
+        ("llc_bytes", llc, "bytes", &c.llc_bytes, NotNegative),
+        ("llc_latency_ns", wait, "ns", &c.llc_latency_ns, Positive),
+    ];
+    rows("cache.", "", caches)
+}
+
+fn tlb_fields(t: &Tlb) -> Vec<Field<'_>> {
+    use Range::{AtLeastOne, Count, NotNegative, Positive};
+    let at_once = "page walks at once";
+    let tlb = [
+        ("entries", "TLB entries", "entries", &t.entries, Count),
+        ("page_bytes", "page size", "bytes", &t.page_bytes, Positive),
+        ("walk_ns", "page walk", "ns", &t.walk_ns, NotNegative),
+        ("walkers", at_once, "walks", &t.walkers, AtLeastOne),
+    ];
+    rows("tlb.", "", tlb)
+}
+
+fn concurrency_fields(c: &Concurrency) -> Vec<Field<'_>> {
+    let lines = [
+        (
+            "sequential_scalar",
+            "sequential scalar",
+            &c.sequential_scalar,
+        ),
+        ("sequential_simd", "sequential SIMD", &c.sequential_simd),
+        ("random", "random", &c.random),
+        (
+            "random_prefetched",
+            "random prefetched",
+            &c.random_prefetched,
+        ),
+        ("dependent", "dependent", &c.dependent),
+    ];
+    let lines = lines.map(|(key, label, value)| (key, label, "lines", value, Range::AtLeastOne));
+    rows("concurrency.", "in flight, ", lines)
+}
+
+fn tier_fields(index: usize, t: &Tier) -> Vec<Field<'_>> {
+    use Range::{AtLeastOne, Count, Fraction, Positive};
+    let (read, write, idle) = ("read bandwidth", "write bandwidth", "idle latency");
+    let (capacity, ratio) = ("capacity", "loaded over idle latency at peak");
+    let (knee, steep) = (
+        "utilisation where latency starts to grow",
+        "steepness above the knee",
+    );
+    let curve = &t.loaded;
+    let tier = [
+        ("devices", "devices", "devices", &t.devices, Count),
+        (
+            "capacity_bytes",
+            capacity,
+            "bytes",
+            &t.capacity_bytes,
+            Positive,
+        ),
+        ("read_gbps", read, "GB/s", &t.read_gbps, Positive),
+        ("write_gbps", write, "GB/s", &t.write_gbps, Positive),
+        ("idle_latency_ns", idle, "ns", &t.idle_latency_ns, Positive),
+        (
+            "loaded.ratio_at_peak",
+            ratio,
+            "x",
+            &curve.ratio_at_peak,
+            AtLeastOne,
+        ),
+        ("loaded.knee", knee, "of peak", &curve.knee, Fraction),
+        (
+            "loaded.exponent",
+            steep,
+            "exponent",
+            &curve.exponent,
+            Positive,
+        ),
+    ];
+    rows(&format!("tiers[{index}]."), &format!("{} ", t.name), tier)
+}
+
+/// "did you mean X (one of ...)" where something is near, else "one of ...".
+pub(crate) fn nearest_of<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    let all = known.clone().collect::<Vec<_>>().join(", ");
+    match nearest(word, known) {
+        Some(name) => format!("one of {all}; did you mean {name:?}?"),
+        None => format!("one of {all}"),
+    }
+}
+
+/// The known word nearest to `word`, if one is near enough to be meant.
+pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = known.map(|name| (strsim::jaro_winkler(word, name), name));
+    scored
+        .filter(|(score, _)| *score > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}

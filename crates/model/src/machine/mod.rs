@@ -1,0 +1,191 @@
+//! Machine profiles: what the model knows about a machine, each number with its source.
+
+mod check;
+mod value;
+mod yaml;
+
+pub(crate) use check::nearest;
+pub use value::{SourceKind, Value};
+
+use serde::{Deserialize, Serialize};
+
+/// The only version of the profile format.
+pub const SCHEMA: &str = "tierloom-machine/1";
+
+/// Names that tiers may have: local DRAM, on-package memory, CXL memory, DRAM of another socket.
+pub const TIER_NAMES: [&str; 4] = ["dram", "hbm", "cxl", "remote"];
+
+/// Where a profile as a whole is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provenance {
+    /// Put together from publications.
+    Published,
+    /// Measured by Tierloom.
+    Measured,
+}
+
+/// A machine (or the part of one that the work runs on): cores, caches and memory tiers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Short name ("epfl25-full-pf-on").
+    pub name: String,
+    /// One line.
+    pub title: String,
+    /// What it is and how the work of the publication ran on it.
+    pub description: String,
+    /// Published or measured.
+    pub provenance: Provenance,
+    /// Full citations of what the sources refer to by key.
+    pub citations: Vec<String>,
+    /// Cores that run workers.
+    pub cores: Value,
+    /// Hardware threads per core; 1 if hyper-threading is off.
+    pub smt: Value,
+    /// Compute throughput of a core with all its hardware threads busy over that of one thread, at least 1.
+    pub smt_yield: Value,
+    /// Caches.
+    pub cache: Cache,
+    /// Translation look-aside buffer.
+    pub tlb: Tlb,
+    /// Lines in flight.
+    pub concurrency: Concurrency,
+    /// Memory tiers; the first is where memory without a placement lies.
+    pub tiers: Vec<Tier>,
+    /// What a reader has to know before trusting figures.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// Caches, in 64-byte lines throughout.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cache {
+    /// Private cache of one core, bytes. Hits in it are part of the compute time.
+    pub l2_bytes: Value,
+    /// Last-level cache that the workers share, bytes.
+    pub llc_bytes: Value,
+    /// Latency of a hit in it, ns.
+    pub llc_latency_ns: Value,
+}
+
+/// Second-level TLB of a core.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tlb {
+    /// Entries for pages of `page_bytes`.
+    pub entries: Value,
+    /// Size of the pages that the data lies in, bytes.
+    pub page_bytes: Value,
+    /// Time of one page walk, ns.
+    pub walk_ns: Value,
+    /// Page walks that one core has under way at most.
+    pub walkers: Value,
+}
+
+/// Cache lines that one core keeps in flight, by kind of access.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Concurrency {
+    /// A sequential stream read or written one value at a time.
+    pub sequential_scalar: Value,
+    /// A sequential stream with vector instructions.
+    pub sequential_simd: Value,
+    /// Independent random accesses, as many as out-of-order execution overlaps by itself.
+    pub random: Value,
+    /// Independent random accesses with software prefetching.
+    pub random_prefetched: Value,
+    /// Accesses of which each needs the result of the one before.
+    pub dependent: Value,
+}
+
+/// A memory tier: nodes or devices of one kind, taken together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tier {
+    /// One of [`TIER_NAMES`].
+    pub name: String,
+    /// Devices (memory nodes or expanders) in it.
+    pub devices: Value,
+    /// Capacity, bytes.
+    pub capacity_bytes: Value,
+    /// Peak read bandwidth of all devices together, GB/s.
+    pub read_gbps: Value,
+    /// Peak write bandwidth of all devices together (traffic at the memory, without the read-for-ownership), GB/s.
+    pub write_gbps: Value,
+    /// Latency of a read while the tier is idle, ns.
+    pub idle_latency_ns: Value,
+    /// How the latency grows with load.
+    pub loaded: LoadedLatency,
+}
+
+/// Loaded-latency curve: `idle * (1 + (ratio - 1) * ((u - knee) / (1 - knee))^exponent)` above the knee, `idle` below it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadedLatency {
+    /// Latency at full utilisation over idle latency, at least 1.
+    pub ratio_at_peak: Value,
+    /// Utilisation from which the latency grows, 0 up to (not including) 1.
+    pub knee: Value,
+    /// Steepness above the knee, above 0.
+    pub exponent: Value,
+}
+
+impl LoadedLatency {
+    /// Factor on the idle latency at utilisation `u`; `u` is taken between 0 and 1, so the factor is finite and never below 1.
+    pub fn factor(&self, u: f64) -> f64 {
+        let above = (u.min(1.0) - self.knee.value) / (1.0 - self.knee.value);
+        if above <= 0.0 {
+            1.0
+        } else {
+            1.0 + (self.ratio_at_peak.value - 1.0) * above.powf(self.exponent.value)
+        }
+    }
+}
+
+impl Tier {
+    /// Latency at utilisation `u`, ns.
+    pub fn latency_ns(&self, u: f64) -> f64 {
+        self.idle_latency_ns.value * self.loaded.factor(u)
+    }
+}
+
+/// One number of a machine, ready to be listed with its origin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// What it is ("cxl read bandwidth").
+    pub label: String,
+    /// Its path in the profile (`tiers[1].read_gbps`).
+    pub path: String,
+    /// Its value in `unit`.
+    pub value: f64,
+    /// Unit ("GB/s", "ns", "bytes", "lines").
+    pub unit: &'static str,
+    /// How it came to be.
+    pub kind: SourceKind,
+    /// Where it is from.
+    pub source: String,
+}
+
+impl Machine {
+    /// The tier called `name`.
+    pub fn tier(&self, name: &str) -> Option<&Tier> {
+        self.tiers.iter().find(|t| t.name == name)
+    }
+
+    /// All numbers in the order of the profile, each with its origin.
+    pub fn figures(&self) -> Vec<Figure> {
+        let figure = |f: check::Field<'_>| Figure {
+            label: f.label,
+            path: f.path,
+            value: f.value.value,
+            unit: f.unit,
+            kind: f.value.kind,
+            source: f.value.source.clone(),
+        };
+        self.fields().into_iter().map(figure).collect()
+    }
+}

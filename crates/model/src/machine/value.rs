@@ -1,0 +1,95 @@
+//! Numbers that carry their origin.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How a number of a profile came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SourceKind {
+    /// Stated in a cited publication.
+    Published,
+    /// Follows by arithmetic from published numbers, or from the data sheet of the named part; the source shows how.
+    Derived,
+    /// A judgement; the source gives the reason.
+    Assumed,
+    /// Measured by Tierloom on the machine itself.
+    Measured,
+}
+
+impl fmt::Display for SourceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            SourceKind::Published => "published",
+            SourceKind::Derived => "derived",
+            SourceKind::Assumed => "assumed",
+            SourceKind::Measured => "measured",
+        })
+    }
+}
+
+/// One number of a profile: value, kind and source. The unit is in the name of the field that holds it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(from = "Located")]
+pub struct Value {
+    /// The number, in the unit that the field's name ends with.
+    pub value: f64,
+    /// How it came to be.
+    pub kind: SourceKind,
+    /// Where it is from: publication and place, arithmetic, or reason.
+    pub source: String,
+    #[serde(skip)]
+    line: u64,
+}
+
+impl Value {
+    /// A number with its origin.
+    pub fn new(value: f64, kind: SourceKind, source: impl Into<String>) -> Self {
+        Value {
+            value,
+            kind,
+            source: source.into(),
+            line: 0,
+        }
+    }
+
+    /// The same origin with another number, for perturbed machines.
+    pub fn with(&self, value: f64) -> Self {
+        Value {
+            value,
+            ..self.clone()
+        }
+    }
+
+    /// Line of the profile it was read from, from 1; 0 if it was not read from a file.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+}
+
+/// Two values are equal if number and origin are; the line they stood on does not matter.
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        (self.value, self.kind, &self.source) == (other.value, other.kind, &other.source)
+    }
+}
+
+/// A value as it stands in a file; only the parser sees it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Located {
+    value: serde_saphyr::Spanned<f64>,
+    kind: SourceKind,
+    source: String,
+}
+
+impl From<Located> for Value {
+    fn from(located: Located) -> Self {
+        Value {
+            value: located.value.value,
+            kind: located.kind,
+            source: located.source,
+            line: located.value.referenced.line(),
+        }
+    }
+}

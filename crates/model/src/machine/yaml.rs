@@ -1,0 +1,266 @@
+//! Reading and writing profiles as YAML, with errors that say where and what.
+
+use super::Machine;
+use super::check::nearest_of;
+use crate::error::ProfileError;
+use serde_saphyr::Error as YamlError;
+
+impl Machine {
+    /// Reads a profile from `text`; `file_name` is only used in errors.
+    ///
+    /// # Errors
+    /// [`ProfileError`] with file, line and field: text that is not YAML, unknown or missing keys, numbers that are negative, zero, not finite
+    /// or out of range, unknown tier names, another schema version, a number without source.
+    pub fn from_yaml(text: &str, file_name: &str) -> Result<Machine, ProfileError> {
+        let machine: Machine =
+            serde_saphyr::from_str(text).map_err(|e| explain(&e, text, file_name))?;
+        machine.check_file(file_name, |field| line_of(text, field))?;
+        Ok(machine)
+    }
+
+    /// The profile as YAML that [`Machine::from_yaml`] reads back to an equal machine.
+    ///
+    /// # Errors
+    /// [`ProfileError::Write`] if the serializer refuses, which no checked machine makes it do.
+    pub fn to_yaml(&self) -> Result<String, ProfileError> {
+        serde_saphyr::to_string(self).map_err(|e| ProfileError::Write {
+            name: self.name.clone(),
+            message: e.to_string(),
+        })
+    }
+}
+
+/// Turns a parser error into one of ours.
+fn explain(error: &YamlError, text: &str, file: &str) -> ProfileError {
+    let file = file.to_owned();
+    let line = error.location().map_or(0, |l| l.line());
+    let column = error.location().map_or(0, |l| l.column());
+    match error.without_snippet() {
+        YamlError::SerdeUnknownField {
+            field, expected, ..
+        } => {
+            let hint = format!("expected {}", nearest_of(field, expected.iter().copied()));
+            ProfileError::UnknownKey {
+                file,
+                line,
+                field: owner_path(text, line, column),
+                key: field.clone(),
+                hint,
+            }
+        }
+        YamlError::SerdeMissingField { field, .. } => {
+            let owner = owner_path(text, line, column);
+            let path = if owner.is_empty() {
+                (*field).to_owned()
+            } else {
+                format!("{owner}.{field}")
+            };
+            // The parser names some line of the mapping; its first one is where a reader looks.
+            ProfileError::Missing {
+                file,
+                line: start_of(text, &owner),
+                field: path,
+                expected: expected_for(field).into(),
+            }
+        }
+        other => {
+            let message = first_line(&other.to_string());
+            ProfileError::Syntax {
+                file,
+                line,
+                field: path_at(text, line),
+                message,
+            }
+        }
+    }
+}
+
+/// What has to stand under a key that is missing.
+fn expected_for(field: &str) -> &'static str {
+    match field {
+        "value" => "a number",
+        "kind" => "published, derived, assumed or measured",
+        "source" => "where the number is from (publication, arithmetic or reason)",
+        "schema" => "\"tierloom-machine/1\"",
+        "name" | "title" | "description" => "a text",
+        "provenance" => "published or measured",
+        "citations" => "a list of full citations",
+        "tiers" => "a list of memory tiers",
+        "cache" | "tlb" | "concurrency" | "loaded" => "a group of numbers",
+        _ => "a number as { value: .., kind: .., source: .. }",
+    }
+}
+
+/// The parser adds "at line L, column C" and lines of context; the first line without that is the message.
+fn first_line(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    let cut = line
+        .find(" at line ")
+        .or_else(|| line.find(" (line "))
+        .unwrap_or(line.len());
+    line[..cut].trim().to_owned()
+}
+
+/// One step of a path: the column it starts at, and a key or the number of a list item.
+enum Step {
+    Key(usize, String),
+    Item(usize, usize),
+}
+
+impl Step {
+    fn column(&self) -> usize {
+        match self {
+            Step::Key(column, _) | Step::Item(column, _) => *column,
+        }
+    }
+}
+
+/// The way to each line that has a key, worked out from indentation: profiles are block mappings whose values may be flow mappings.
+struct Outline {
+    steps: Vec<Step>,
+}
+
+impl Outline {
+    /// Goes on to the next line; false if it has no key of its own (comment, blank, text).
+    fn enter(&mut self, raw: &str) -> bool {
+        let body = raw.trim_start();
+        let indent = raw.len() - body.len();
+        let (column, body) = match body.strip_prefix("- ") {
+            Some(rest) => {
+                self.enter_item(indent);
+                (indent + 2, rest)
+            }
+            None => (indent, body),
+        };
+        let Some(key) = key_of(body) else {
+            return false;
+        };
+        self.steps.retain(|s| s.column() < column);
+        self.steps.push(Step::Key(column, key.to_owned()));
+        true
+    }
+
+    fn enter_item(&mut self, column: usize) {
+        self.steps.retain(|s| s.column() <= column);
+        match self.steps.last_mut() {
+            Some(Step::Item(at, index)) if *at == column => *index += 1,
+            _ => self.steps.push(Step::Item(column, 0)),
+        }
+    }
+
+    fn path(&self) -> String {
+        self.steps
+            .iter()
+            .fold(String::new(), |path, step| match step {
+                Step::Item(_, index) => format!("{path}[{index}]"),
+                Step::Key(_, key) if path.is_empty() => key.clone(),
+                Step::Key(_, key) => format!("{path}.{key}"),
+            })
+    }
+}
+
+/// Path of the last key at or above `line` (from 1).
+fn path_at(text: &str, line: u64) -> String {
+    let mut outline = Outline { steps: Vec::new() };
+    for raw in text.lines().take(usize::try_from(line).unwrap_or(0)) {
+        outline.enter(raw);
+    }
+    outline.path()
+}
+
+/// Line (from 1) of the first key whose path is as wanted; 1 if there is none.
+fn find_line(text: &str, wanted: impl Fn(&str) -> bool) -> u64 {
+    let mut outline = Outline { steps: Vec::new() };
+    let found = text
+        .lines()
+        .zip(1..)
+        .find(|(raw, _)| outline.enter(raw) && wanted(&outline.path()));
+    found.map_or(1, |(_, line)| line)
+}
+
+/// Line of the field with this path.
+fn line_of(text: &str, field: &str) -> u64 {
+    find_line(text, |path| path == field)
+}
+
+/// Line on which the mapping at path `owner` starts.
+fn start_of(text: &str, owner: &str) -> u64 {
+    find_line(text, |path| {
+        path.strip_prefix(owner)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.') || owner.is_empty())
+    })
+}
+
+/// Path of the mapping that holds this place: that of the key before a flow mapping, the parent of the key in a block mapping.
+fn owner_path(text: &str, line: u64, column: u64) -> String {
+    let number = |n: u64| usize::try_from(n).unwrap_or(0);
+    let before: String = text
+        .lines()
+        .nth(number(line).saturating_sub(1))
+        .unwrap_or_default()
+        .chars()
+        .take(number(column))
+        .collect();
+    let is_flow = before.contains('{');
+    let path = path_at(text, line);
+    if is_flow { path } else { parent(&path) }
+}
+
+fn key_of(body: &str) -> Option<&str> {
+    let (key, rest) = body.split_once(':')?;
+    let plain = key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    (plain && !key.is_empty() && (rest.is_empty() || rest.starts_with(' '))).then_some(key)
+}
+
+fn parent(path: &str) -> String {
+    path.rsplit_once('.')
+        .map_or_else(String::new, |(owner, _)| owner.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LISTS: &str = "name: x\ntiers:\n- name: dram\n  loaded:\n    knee: 1\n# note: no\n- name: cxl\n  loaded: { knee: 2 }\ntext: a\n";
+
+    #[test]
+    fn lines_and_paths_agree_in_lists_that_are_not_indented() {
+        for (line, path) in [
+            (1, "name"),
+            (2, "tiers"),
+            (3, "tiers[0].name"),
+            (5, "tiers[0].loaded.knee"),
+            (7, "tiers[1].name"),
+            (9, "text"),
+        ] {
+            assert_eq!(path_at(LISTS, line), path);
+            assert_eq!(line_of(LISTS, path), line);
+        }
+    }
+
+    #[test]
+    fn groups_start_at_their_first_key() {
+        assert_eq!(start_of(LISTS, "tiers[1]"), 7);
+        assert_eq!(start_of(LISTS, ""), 1);
+        assert_eq!(owner_path(LISTS, 8, 15), "tiers[1].loaded");
+        assert_eq!(owner_path(LISTS, 8, 3), "tiers[1]");
+    }
+
+    #[test]
+    fn errors_in_a_written_profile_still_name_the_tier() {
+        let text = crate::profiles::load("sap26-pool")
+            .unwrap()
+            .to_yaml()
+            .unwrap();
+        let broken = text.replacen("name: cxl", "name: czl", 1);
+        let message = Machine::from_yaml(&broken, "m.yaml")
+            .unwrap_err()
+            .to_string();
+        assert!(message.contains("`tiers[1].name` is \"czl\""), "{message}");
+        let line: usize = message.split(':').nth(1).unwrap().parse().unwrap();
+        assert!(
+            broken.lines().nth(line - 1).unwrap().contains("czl"),
+            "{message}"
+        );
+    }
+}

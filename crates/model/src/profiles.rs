@@ -1,0 +1,61 @@
+//! The machine profiles that come with Tierloom, as text and parsed.
+
+use crate::error::ProfileError;
+use crate::machine::Machine;
+
+macro_rules! profiles {
+    ($($name:literal),+ $(,)?) => {
+        const BUILTIN: &[(&str, &str)] = &[$(($name, include_str!(concat!("../../../machines/", $name, ".yaml")))),+];
+    };
+}
+
+profiles!(
+    "epfl25-full-pf-on",
+    "epfl25-full-pf-off",
+    "epfl25-snc2-pf-on",
+    "epfl25-snc2-pf-off",
+    "epfl25-snc4-pf-on",
+    "epfl25-snc4-pf-off",
+    "nus24",
+    "hpi25-1dev",
+    "hpi25-4dev",
+    "sap26-direct",
+    "sap26-pool",
+);
+
+/// The YAML text of the profile `name`.
+pub fn builtin(name: &str) -> Option<&'static str> {
+    BUILTIN
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, text)| *text)
+}
+
+/// Names of all built-in profiles.
+pub fn builtin_names() -> Vec<&'static str> {
+    BUILTIN.iter().map(|(name, _)| *name).collect()
+}
+
+/// The built-in name that is nearest to a mistyped one, if one is near enough to be meant.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    crate::machine::nearest(name, BUILTIN.iter().map(|(known, _)| *known))
+}
+
+/// The built-in profile `name`, parsed.
+///
+/// # Errors
+/// [`ProfileError::NotBuiltIn`] suggests the nearest name.
+pub fn load(name: &str) -> Result<Machine, ProfileError> {
+    let Some(text) = builtin(name) else {
+        let all = builtin_names().join(", ");
+        let hint = nearest(name).map_or_else(
+            || format!("known are {all}"),
+            |near| format!("did you mean {near:?}? Known are {all}"),
+        );
+        return Err(ProfileError::NotBuiltIn {
+            name: name.into(),
+            hint,
+        });
+    };
+    Machine::from_yaml(text, &format!("machines/{name}.yaml"))
+}

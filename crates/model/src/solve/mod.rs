@@ -1,0 +1,165 @@
+//! The closed queueing network and its solution.
+//!
+//! ```text
+//!   Machine + Phase + Placement ── demand ──> per tuple: fixed time, waits and traffic per tier
+//!                                               │
+//!   tuples/s X  <── bisection ── cycle time tau(X) = fixed + sum over tiers of waits * latency(utilisation(X))
+//! ```
+
+mod demand;
+mod solution;
+
+pub use solution::{
+    Bottleneck, PhaseSolution, QuerySolution, QueryTier, Solution, TierLoad, TimeShares,
+};
+
+use crate::error::ModelError;
+use crate::machine::Machine;
+use crate::work::{Phase, Placement};
+use demand::Demand;
+use serde::{Deserialize, Serialize};
+use solution::Outcome;
+
+/// Which terms of the model are on. Switching one off shows what it contributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// Caches (private and last-level) keep a share of what is touched again.
+    pub llc: bool,
+    /// Page walks of random accesses beyond the reach of the TLB.
+    pub tlb: bool,
+    /// Cached stores read the line before they write it.
+    pub rfo: bool,
+    /// Latency grows with load; off: it stays idle up to the peak.
+    pub loaded_latency: bool,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Terms {
+            llc: true,
+            tlb: true,
+            rfo: true,
+            loaded_latency: true,
+        }
+    }
+}
+
+/// How the model is solved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Options {
+    /// The terms that are on.
+    pub terms: Terms,
+}
+
+/// Steps of the bisection: the answer is known to 1 part in 2^50, finer than the numbers it comes from.
+const BISECTION_STEPS: u32 = 50;
+
+/// Throughput of one phase on a machine.
+///
+/// Each of N workers goes through tuples one after the other. A tuple costs, per worker,
+///
+/// ```text
+///   tau(X) = compute + sum over accesses  lines * miss * sum_t w_t L_t(u_t) / C      memory
+///                                       + lines * hit  * L_llc / C                   last-level cache
+///                                       + lines * tlb_miss * walk / min(C, walkers)  page walks
+///   u_t    = X * (read bytes_t / read peak_t + write bytes_t / write peak_t)
+///   X      = N / tau(X),  at most 1 / max_t(u_t / X)
+/// ```
+///
+/// where C is the number of lines a worker keeps in flight for that kind of access (Little's law: lines in flight divided by latency is
+/// throughput). The mean over tiers is the right one for page-interleaved data: a stream passes the pages of all tiers one
+/// after the other, so its times add. `N - X tau(X)` falls strictly in X, because no L_t falls with u_t and no u_t falls with X; so
+/// there is at most one solution and bisection finds it. If the workers could still demand more when a tier is full, the
+/// throughput is that tier's peak, and the rest of the cycle is waiting in its queue.
+///
+/// More workers than cores share a core's lines in flight and its compute throughput (times the yield of hyper-threading); workers
+/// beyond the hardware threads add nothing.
+///
+/// # Errors
+/// [`ModelError`]: no workers, a phase without work or with impossible numbers, a placement on a tier that the machine lacks, a machine
+/// (built in code) that fails [`Machine::check`].
+pub fn solve(
+    machine: &Machine,
+    phase: &Phase,
+    placement: &Placement,
+    workers: u32,
+    options: &Options,
+) -> Result<Solution, ModelError> {
+    machine.check()?;
+    solve_checked(machine, phase, placement, workers, options).map(|outcome| outcome.solution)
+}
+
+fn solve_checked(
+    machine: &Machine,
+    phase: &Phase,
+    placement: &Placement,
+    workers: u32,
+    options: &Options,
+) -> Result<Outcome, ModelError> {
+    phase.check()?;
+    if workers == 0 {
+        return Err(ModelError::NoWorkers {
+            phase: phase.name.clone(),
+        });
+    }
+    if phase.is_idle() {
+        return Err(ModelError::NoWork {
+            phase: phase.name.clone(),
+        });
+    }
+    let demand = Demand::of(machine, phase, placement, workers, options.terms)?;
+    let per_ns = throughput_per_ns(&demand);
+    Ok(Outcome::new(machine, phase, &demand, per_ns))
+}
+
+/// Tuples per ns of all workers together.
+fn throughput_per_ns(demand: &Demand<'_>) -> f64 {
+    let wanted = |x: f64| demand.workers / demand.cycle_ns(x);
+    let unloaded = wanted(0.0);
+    let full = demand.full_per_ns();
+    // At `low` the workers could do more than X, at `high` less.
+    let (mut low, mut high) = (0.0, unloaded.min(full));
+    if wanted(high) >= high {
+        return high;
+    }
+    for _ in 0..BISECTION_STEPS {
+        let middle = 0.5 * (low + high);
+        if wanted(middle) >= middle {
+            low = middle
+        } else {
+            high = middle
+        }
+    }
+    0.5 * (low + high)
+}
+
+/// Time of a query: its phases one after the other. Idle phases ([`Phase::is_idle`]) take no time and are left out.
+///
+/// # Errors
+/// Those of [`solve()`]; [`ModelError::NoWork`] if no phase is left.
+pub fn solve_all(
+    machine: &Machine,
+    phases: &[Phase],
+    placement: &Placement,
+    workers: u32,
+    options: &Options,
+) -> Result<QuerySolution, ModelError> {
+    machine.check()?;
+    let mut outcomes = Vec::with_capacity(phases.len());
+    for phase in phases {
+        phase.check()?;
+        if !phase.is_idle() {
+            outcomes.push((
+                phase,
+                solve_checked(machine, phase, placement, workers, options)?,
+            ));
+        }
+    }
+    if outcomes.is_empty() {
+        let names: Vec<&str> = phases.iter().map(|p| p.name.as_str()).collect();
+        return Err(ModelError::NoWork {
+            phase: names.join(", "),
+        });
+    }
+    Ok(QuerySolution::of(machine, outcomes))
+}

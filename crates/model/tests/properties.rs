@@ -1,0 +1,160 @@
+//! What must hold on any valid machine.
+
+use proptest::prelude::*;
+use tierloom_model::*;
+
+fn value(x: f64) -> Value {
+    Value::new(x, SourceKind::Assumed, "test")
+}
+
+prop_compose! {
+    fn tier(name: &'static str)(read in 5.0..500.0, write in 0.4..1.0, idle in 50.0..1000.0, ratio in 1.0..6.0, knee in 0.0..0.99, exponent in 0.3..8.0) -> Tier {
+        Tier {
+            name: name.into(),
+            devices: value(1.0),
+            capacity_bytes: value(1e11),
+            read_gbps: value(read),
+            write_gbps: value(read * write),
+            idle_latency_ns: value(idle),
+            loaded: LoadedLatency { ratio_at_peak: value(ratio), knee: value(knee), exponent: value(exponent) },
+        }
+    }
+}
+
+prop_compose! {
+    fn machine()(dram in tier("dram"), cxl in tier("cxl"), cores in 1u32..128, smt in 1u32..3, lines in prop::array::uniform4(1.0..64.0), llc in 0.0..2e8) -> Machine {
+        let mut machine = profiles::load("nus24").unwrap();
+        machine.tiers = vec![dram, cxl];
+        (machine.cores, machine.smt, machine.smt_yield) = (value(f64::from(cores)), value(f64::from(smt)), value(1.25));
+        machine.cache.llc_bytes = value(llc);
+        let c = &mut machine.concurrency;
+        (c.sequential_scalar, c.sequential_simd, c.random, c.random_prefetched) = (value(lines[0]), value(lines[1]), value(lines[2]), value(lines[3]));
+        machine
+    }
+}
+
+prop_compose! {
+    fn access()(
+        pattern in prop::sample::select(vec![Pattern::Sequential, Pattern::Random, Pattern::Dependent]),
+        op in prop::sample::select(vec![Op::Read, Op::Write, Op::NtWrite, Op::Update]),
+        lines in 0.001..8.0, footprint in 1u64..1 << 40, simd: bool, id in 0..4,
+    ) -> Access {
+        Access { structure: format!("s{id}"), class: StructureClass::HashTable, pattern, op, lines_per_tuple: lines, footprint_bytes: footprint, simd }
+    }
+}
+
+prop_compose! {
+    fn phase()(compute in 0.0..100.0, accesses in prop::collection::vec(access(), 1..6)) -> Phase {
+        Phase { accesses, ..Phase::new("p", PhaseKind::Other, 1e6).compute_ns(compute) }
+    }
+}
+
+fn split(dram: f64) -> Placement {
+    Placement::new(TierShares::from_weights(&[("dram", dram), ("cxl", 1.0 - dram)]).unwrap())
+}
+
+fn rate(machine: &Machine, phase: &Phase, placement: &Placement, workers: u32) -> f64 {
+    solve(machine, phase, placement, workers, &Options::default())
+        .unwrap()
+        .tuples_per_s
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn solution_is_finite_and_closes_littles_law(m in machine(), p in phase(), dram in 0.0..=1.0f64, workers in 1u32..300) {
+        let s = solve(&m, &p, &split(dram), workers, &Options::default()).unwrap();
+        prop_assert!(s.tuples_per_s.is_finite() && s.tuples_per_s > 0.0);
+        prop_assert!((s.time_ns * s.tuples_per_s / 1e9 / p.tuples - 1.0).abs() < 1e-9);
+        let TimeShares { compute, cache, latency, bandwidth } = s.shares;
+        prop_assert!((compute + cache + latency + bandwidth - 1.0).abs() < 1e-9, "{:?}", s.shares);
+        prop_assert!([compute, cache, latency, bandwidth].iter().all(|x| (0.0..=1.0).contains(x)), "{:?}", s.shares);
+        for (load, tier) in s.tiers.iter().zip(&m.tiers) {
+            prop_assert!(load.utilisation <= 1.0 && load.bandwidth_gbps <= tier.read_gbps.value * (1.0 + 1e-9), "{load:?}");
+            prop_assert!(load.latency_ns >= tier.idle_latency_ns.value && load.latency_ns.is_finite());
+        }
+    }
+
+    #[test]
+    fn throughput_never_passes_lines_in_flight_over_latency(m in machine(), lines in 0.01..4.0, workers in 1u32..300) {
+        let mut m = m;
+        m.cache.llc_bytes = value(0.0);
+        let scan = Phase::new("scan", PhaseKind::Scan, 1e6).access(Access::sequential_read("c", lines * 64.0, 1 << 40));
+        let bound = f64::from(workers).min(m.cores.value) * m.concurrency.sequential_scalar.value / m.tiers[0].idle_latency_ns.value / lines * 1e9;
+        prop_assert!(rate(&m, &scan, &split(1.0), workers) <= bound * (1.0 + 1e-9));
+    }
+
+    #[test]
+    fn more_bandwidth_and_less_latency_never_hurt(m in machine(), p in phase(), dram in 0.0..=1.0f64, workers in 1u32..200, tier in 0usize..2, factor in 1.0..4.0) {
+        let before = rate(&m, &p, &split(dram), workers);
+        let mut faster = m.clone();
+        let t = &mut faster.tiers[tier];
+        (t.read_gbps, t.write_gbps) = (value(t.read_gbps.value * factor), value(t.write_gbps.value * factor));
+        prop_assert!(rate(&faster, &p, &split(dram), workers) >= before * (1.0 - 1e-9));
+        let mut nearer = m;
+        nearer.tiers[tier].idle_latency_ns = value(nearer.tiers[tier].idle_latency_ns.value / factor);
+        prop_assert!(rate(&nearer, &p, &split(dram), workers) >= before * (1.0 - 1e-9));
+    }
+
+    #[test]
+    fn more_workers_never_hurt(m in machine(), p in phase(), dram in 0.0..=1.0f64, workers in 1u32..200) {
+        prop_assert!(rate(&m, &p, &split(dram), workers + 1) >= rate(&m, &p, &split(dram), workers) * (1.0 - 1e-9));
+    }
+
+    #[test]
+    fn equal_tiers_without_load_make_weights_irrelevant(m in machine(), p in phase(), dram in 0.0..=1.0f64, workers in 1u32..200) {
+        let mut m = m;
+        m.tiers[0].loaded.ratio_at_peak = value(1.0);
+        (m.tiers[0].read_gbps, m.tiers[0].write_gbps) = (value(1e9), value(1e9));
+        m.tiers[1] = Tier { name: "cxl".into(), ..m.tiers[0].clone() };
+        let (some, all) = (rate(&m, &p, &split(dram), workers), rate(&m, &p, &split(1.0), workers));
+        prop_assert!((some / all - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn equal_tiers_are_interchangeable(m in machine(), p in phase(), dram in 0.0..=1.0f64, workers in 1u32..200) {
+        let mut m = m;
+        m.tiers[1] = Tier { name: "cxl".into(), ..m.tiers[0].clone() };
+        let (one, other) = (rate(&m, &p, &split(dram), workers), rate(&m, &p, &split(1.0 - dram), workers));
+        prop_assert!((one / other - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn switching_a_cost_off_never_slows_down(m in machine(), p in phase(), dram in 0.0..=1.0f64, workers in 1u32..200) {
+        let with = |terms| solve(&m, &p, &split(dram), workers, &Options { terms }).unwrap().tuples_per_s;
+        let all = with(Terms::default());
+        for terms in [Terms { tlb: false, ..Terms::default() }, Terms { rfo: false, ..Terms::default() }, Terms { loaded_latency: false, ..Terms::default() }] {
+            prop_assert!(with(terms) >= all * (1.0 - 1e-9), "{:?}", terms);
+        }
+    }
+
+    #[test]
+    fn any_checked_machine_and_phase_survive_being_stored(m in machine(), p in phase(), weights in prop::array::uniform2(0.001..100.0)) {
+        prop_assert_eq!(&Machine::from_yaml(&m.to_yaml().unwrap(), "stored.yaml").unwrap(), &m);
+        prop_assert_eq!(&serde_json::from_str::<Machine>(&serde_json::to_string(&m).unwrap()).unwrap(), &m);
+        prop_assert_eq!(&serde_json::from_str::<Phase>(&serde_json::to_string(&p).unwrap()).unwrap(), &p);
+        let shares = TierShares::from_weights(&[("dram", weights[0]), ("cxl", weights[1])]).unwrap();
+        let placement = Placement::new(shares.clone()).with_class(StructureClass::HashTable, shares.clone()).with_structure("s", shares);
+        prop_assert_eq!(&serde_json::from_str::<Placement>(&serde_json::to_string(&placement).unwrap()).unwrap(), &placement);
+    }
+
+    #[test]
+    fn compute_alone_scales_with_cores(m in machine(), compute in 0.1..100.0, workers in 1u32..128) {
+        let p = Phase::new("p", PhaseKind::Other, 1e6).compute_ns(compute);
+        let busy = f64::from(workers).min(m.cores.value);
+        let s = solve(&m, &p, &split(1.0), workers.min(m.cores.value as u32), &Options::default()).unwrap();
+        prop_assert!((s.tuples_per_s / (busy / compute * 1e9) - 1.0).abs() < 1e-9);
+        prop_assert_eq!(s.bottleneck, Bottleneck::Compute);
+    }
+
+    #[test]
+    fn garbage_profiles_are_errors(cut in 0usize..4000, junk in "[ -~\n]{0,20}") {
+        let text = profiles::builtin("nus24").unwrap();
+        let at = text.char_indices().map(|(i, _)| i).nth(cut).unwrap_or(text.len());
+        let broken = format!("{}{junk}", &text[..at]);
+        if let Err(e) = Machine::from_yaml(&broken, "m.yaml") {
+            prop_assert!(e.to_string().starts_with("m.yaml:"), "{e}");
+        }
+    }
+}

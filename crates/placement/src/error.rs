@@ -1,0 +1,31 @@
+//! What can be wrong with a policy.
+
+use tierloom_memory::PlacementError;
+
+/// A policy that cannot be read, or that a machine cannot carry out.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// The text is no policy.
+    #[error("cannot read placement `{text}`: {reason}; write dram, cxl, weights (`3:2`, `dram:3,cxl:2`, `0:3,2:2`), `tier`, `columns:8` or `columns:23%`")]
+    Syntax {
+        /// What was typed.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The text looks like a placement of pages but is not one.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
+    /// A modelled machine has tiers, not the nodes of this machine.
+    #[error("placement `{placement}` names {what}, which machine {machine} does not have (its tiers: {tiers}); name tiers instead, as in `dram:3,cxl:2`")]
+    NotOnMachine {
+        /// The placement as typed.
+        placement: String,
+        /// The node or tier.
+        what: String,
+        /// The machine profile.
+        machine: String,
+        /// Tiers it has.
+        tiers: String,
+    },
+}

@@ -1,0 +1,18 @@
+//! Placement policies: which column goes to which tier, and why.
+//!
+//! A policy sees what each column weighs and how much of it the workload reads, and answers with a placement per column:
+//!
+//! ```text
+//!   columns (bytes, bytes read)  ──►  Policy  ──►  Decision per column (placement, staged?, reason)
+//!                                                    │                    │
+//!                                       memory: place, migrate    model: tier shares per structure
+//! ```
+//! The same decisions drive a machine that has the tiers and the model of one that this process does not run on.
+
+mod error;
+mod policy;
+mod shares;
+
+pub use error::PolicyError;
+pub use policy::{ColumnLimit, ColumnUse, Decision, Policy};
+pub use shares::{model_placement, tier_shares};

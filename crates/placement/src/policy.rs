@@ -1,0 +1,218 @@
+//! Policies and their decisions.
+
+use crate::PolicyError;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use tierloom_memory::{PlacementSpec, Target};
+use tierloom_topology::TierKind;
+
+/// How much of the data [`Policy::TopColumns`] keeps in DRAM.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ColumnLimit {
+    /// So many columns.
+    Count(usize),
+    /// As many columns, most read first, as fit into this share of all bytes (0 to 1).
+    Share(f64),
+}
+
+/// A column as a policy sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ColumnUse {
+    /// "lineorder.lo_discount".
+    pub column: String,
+    /// Its bytes.
+    pub size_bytes: u64,
+    /// Bytes that one round of the workload's queries reads from it.
+    pub read_bytes: u64,
+}
+
+/// Where one column goes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// The column.
+    pub column: String,
+    /// Its placement.
+    pub placement: PlacementSpec,
+    /// Copied through a DRAM working buffer by scans.
+    pub staged: bool,
+    /// Why.
+    pub reason: String,
+}
+
+/// How the columns of a workload are placed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Policy {
+    /// Every column alike: one tier, one node, or weights.
+    Uniform(PlacementSpec),
+    /// Data starts on the slow tier and DRAM is a working buffer that scans copy through (Huang et al., "Bandwidth Expansion via CXL", ADMS 2024: TIER).
+    Tier,
+    /// The columns that are read most in DRAM, the rest on CXL (Weisgut et al., "CXL Memory Performance for In-Memory Data Processing", PVLDB 18(9), 2025).
+    TopColumns(ColumnLimit),
+}
+
+impl FromStr for Policy {
+    type Err = PolicyError;
+
+    /// # Errors
+    /// [`PolicyError::Syntax`] for a `columns:` without a count or share, [`PolicyError::Placement`] for everything that is no page placement either.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let word = text.trim().to_ascii_lowercase();
+        if word == "tier" {
+            return Ok(Policy::Tier);
+        }
+        match word.strip_prefix("columns").map(|rest| rest.strip_prefix(':')) {
+            Some(Some(limit)) => limit_of(text, limit).map(Policy::TopColumns),
+            Some(None) => Err(syntax(text, "how many columns is missing")),
+            None => Ok(Policy::Uniform(word.parse()?)),
+        }
+    }
+}
+
+fn syntax(text: &str, reason: &str) -> PolicyError {
+    PolicyError::Syntax { text: text.into(), reason: reason.into() }
+}
+
+fn limit_of(text: &str, limit: &str) -> Result<ColumnLimit, PolicyError> {
+    match limit.strip_suffix('%') {
+        Some(percent) => {
+            let percent: f64 = percent.trim().parse().map_err(|_| syntax(text, "the share is not a number"))?;
+            if (0.0..=100.0).contains(&percent) { Ok(ColumnLimit::Share(percent / 100.0)) } else { Err(syntax(text, "a share lies between 0% and 100%")) }
+        }
+        None => limit.trim().parse().map(ColumnLimit::Count).map_err(|_| syntax(text, "the number of columns is not a whole number")),
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Policy::Uniform(spec) => write!(f, "{spec}"),
+            Policy::Tier => write!(f, "tier"),
+            Policy::TopColumns(ColumnLimit::Count(count)) => write!(f, "columns:{count}"),
+            Policy::TopColumns(ColumnLimit::Share(share)) => write!(f, "columns:{}%", (share * 1e8).round() / 1e6),
+        }
+    }
+}
+
+impl Policy {
+    /// What it does, in words.
+    pub fn meaning(&self) -> String {
+        match self {
+            Policy::Uniform(PlacementSpec::Bind(Target::Tier(tier))) => format!("all table data on {tier}"),
+            Policy::Uniform(PlacementSpec::Default) => "all table data where the kernel puts it on first touch".into(),
+            Policy::Uniform(spec) => format!("all table data placed {spec}"),
+            Policy::Tier => "all table data on cxl; scans copy each batch through a working buffer in dram".into(),
+            Policy::TopColumns(ColumnLimit::Count(count)) => format!("the {count} columns that are read most on dram, the rest on cxl"),
+            Policy::TopColumns(ColumnLimit::Share(share)) => format!("the columns that are read most, up to {}% of the bytes, on dram, the rest on cxl", share * 100.0),
+        }
+    }
+
+    /// Whether it must know how much of each column is read.
+    pub fn needs_heat(&self) -> bool {
+        matches!(self, Policy::TopColumns(_))
+    }
+
+    /// Where each column goes, in the order given.
+    ///
+    /// Columns rank by the bytes read from them; of columns read alike, the one of the earlier name comes first, so that
+    /// the answer does not depend on the order given. A column that is never read is never counted as hot.
+    pub fn decide(&self, columns: &[ColumnUse]) -> Vec<Decision> {
+        match self {
+            Policy::Uniform(spec) => columns.iter().map(|c| decision(c, spec.clone(), false, "every column is placed alike".into())).collect(),
+            Policy::Tier => columns.iter().map(|c| decision(c, bind(TierKind::Cxl), true, "starts on the slow tier, read through a working buffer".into())).collect(),
+            Policy::TopColumns(limit) => top_columns(columns, *limit),
+        }
+    }
+}
+
+fn bind(tier: TierKind) -> PlacementSpec {
+    PlacementSpec::Bind(Target::Tier(tier))
+}
+
+fn decision(column: &ColumnUse, placement: PlacementSpec, staged: bool, reason: String) -> Decision {
+    Decision { column: column.column.clone(), placement, staged, reason }
+}
+
+fn top_columns(columns: &[ColumnUse], limit: ColumnLimit) -> Vec<Decision> {
+    let total: u64 = columns.iter().map(|c| c.size_bytes).sum();
+    let mut order: Vec<usize> = (0..columns.len()).filter(|&i| columns[i].read_bytes > 0).collect();
+    order.sort_by(|&a, &b| columns[b].read_bytes.cmp(&columns[a].read_bytes).then_with(|| columns[a].column.cmp(&columns[b].column)));
+    let hot: Vec<usize> = match limit {
+        ColumnLimit::Count(count) => order.iter().copied().take(count).collect(),
+        ColumnLimit::Share(share) => {
+            let mut left = (total as f64 * share) as u64;
+            order.iter().copied().filter(|&i| left.checked_sub(columns[i].size_bytes).map(|rest| left = rest).is_some()).collect()
+        }
+    };
+    let rank = |index: usize| order.iter().position(|&i| i == index).map(|r| r + 1);
+    let of = |(index, column): (usize, &ColumnUse)| {
+        let ranked = rank(index).map_or("never read".to_owned(), |r| format!("rank {r} of {} by bytes read", order.len()));
+        let tier = if hot.contains(&index) { TierKind::Dram } else { TierKind::Cxl };
+        decision(column, bind(tier), false, ranked)
+    };
+    columns.iter().enumerate().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn column(name: &str, size_bytes: u64, read_bytes: u64) -> ColumnUse {
+        ColumnUse { column: name.into(), size_bytes, read_bytes }
+    }
+
+    fn on_dram(policy: &str, columns: &[ColumnUse]) -> Vec<String> {
+        let policy: Policy = policy.parse().unwrap();
+        policy.decide(columns).into_iter().filter(|d| d.placement == bind(TierKind::Dram)).map(|d| d.column).collect()
+    }
+
+    #[test]
+    fn the_most_read_columns_stay_in_dram_and_unread_ones_never_do() {
+        let columns = [column("a", 10, 5), column("b", 10, 50), column("c", 10, 0), column("d", 10, 20)];
+        assert_eq!(on_dram("columns:2", &columns), ["b", "d"]);
+        assert_eq!(on_dram("columns:9", &columns), ["a", "b", "d"]);
+        assert!(on_dram("columns:0", &columns).is_empty());
+    }
+
+    #[test]
+    fn a_share_is_never_passed_and_small_columns_fill_what_a_large_one_leaves() {
+        let columns = [column("a", 60, 90), column("b", 30, 80), column("c", 10, 70)];
+        assert_eq!(on_dram("columns:40%", &columns), ["b", "c"]);
+        assert_eq!(on_dram("columns:100%", &columns), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn tier_stages_every_column_from_the_slow_tier() {
+        let decisions = Policy::Tier.decide(&[column("a", 1, 1)]);
+        assert!(decisions[0].staged);
+        assert_eq!(decisions[0].placement, bind(TierKind::Cxl));
+    }
+
+    #[test]
+    fn unreadable_policies_name_what_is_wrong() {
+        for (text, part) in [("columns", "how many"), ("columns:", "whole number"), ("columns:x", "whole number"), ("columns:120%", "between 0% and 100%"), ("columns:-1", "whole number"), ("nope", "nope"), ("0:0", "0:0"), ("", "")] {
+            let error = text.parse::<Policy>().unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+        #[test]
+        fn every_column_is_decided_once_whatever_the_limit(sizes in prop::collection::vec((1u64..1000, 0u64..1000), 0..20), count in 0usize..25, share in 0u32..=100) {
+            let columns: Vec<ColumnUse> = sizes.iter().enumerate().map(|(i, (size, read))| column(&format!("c{i}"), *size, *read)).collect();
+            let total: u64 = columns.iter().map(|c| c.size_bytes).sum();
+            for policy in [Policy::TopColumns(ColumnLimit::Count(count)), Policy::TopColumns(ColumnLimit::Share(f64::from(share) / 100.0))] {
+                let decisions = policy.decide(&columns);
+                prop_assert_eq!(decisions.len(), columns.len());
+                let hot: Vec<usize> = (0..columns.len()).filter(|&i| decisions[i].placement == bind(TierKind::Dram)).collect();
+                match policy {
+                    Policy::TopColumns(ColumnLimit::Count(n)) => prop_assert!(hot.len() <= n),
+                    _ => prop_assert!(hot.iter().map(|&i| columns[i].size_bytes).sum::<u64>() as f64 <= total as f64 * f64::from(share) / 100.0 + 1e-6),
+                }
+                prop_assert_eq!(&policy.to_string().parse::<Policy>().unwrap().decide(&columns), &decisions);
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What a run leaves behind: typed, versioned records, one JSON object per line.
+//!
+//! A file of records is a *run* record (settings, machine, data), then one *query* record per query, placement and
+//! machine, then a *summary*. An interrupted run has a summary too, with `interrupted` set; a killed one has none.
+//! Every figure says whether it was [measured or modelled](Provenance) and carries its [`Spread`].
+//!
+//! ```text
+//!   {"type":"run",     "schema":"tierloom-record/1", "run_id":..., "settings":{...}, "host":{...}, ...}
+//!   {"type":"query",   "run_id":..., "query":"q1.1", "placement":"dram", "provenance":"measured", "time_ms":{...}, ...}
+//!   {"type":"summary", "run_id":..., "means":[...], "times":{...}}
+//! ```
+
+mod audit;
+mod query;
+mod run;
+mod set;
+mod spread;
+mod summary;
+mod write;
+
+pub use audit::{AuditRecord, NodeShare};
+pub use query::{Answer, EngineKind, OperatorRecord, QueryRecord, TierUse, TimeShares};
+pub use run::{
+    CacheCard, ColumnCard, DataCard, Figure, HostCard, HostTier, MachineCard, PlacementCard,
+    ProbeCard, RunRecord, Settings, TableCard,
+};
+pub use set::{RecordSet, RunSet};
+pub use spread::{Spread, geometric_mean};
+pub use summary::{IntensityRow, MeanRecord, SummaryRecord, TimeBreakdown};
+pub use write::{RecordWriter, atomic_write};
+
+use serde::{Deserialize, Serialize};
+
+/// Name and version of the record schema; a reader refuses any other.
+pub const SCHEMA: &str = "tierloom-record/1";
+
+/// The name of the machine a run was measured on, where a profile's name would stand for a modelled figure.
+pub const HERE: &str = "here";
+
+/// Where a figure comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Provenance {
+    /// Timed on the machine that ran the command.
+    Measured,
+    /// Computed by the tier model from measured work and a machine profile.
+    Modelled,
+}
+
+impl std::fmt::Display for Provenance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Provenance::Measured => "measured",
+            Provenance::Modelled => "modelled",
+        })
+    }
+}
+
+/// One line of a records file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Record {
+    /// Opens a run: what was asked for and where.
+    Run(Box<RunRecord>),
+    /// One query under one placement on one machine.
+    Query(Box<QueryRecord>),
+    /// Closes a run.
+    Summary(Box<SummaryRecord>),
+}
+
+/// What can go wrong with records.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// A file could not be read or written.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// What was attempted ("read", "write", ...).
+        action: &'static str,
+        /// On which file.
+        path: String,
+        /// The operating system's answer.
+        source: std::io::Error,
+    },
+    /// A line is not a record.
+    #[error("{file}:{line}: {problem}; expected {expected}")]
+    Malformed {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+        /// What should have stood there.
+        expected: String,
+    },
+    /// A file holds no record at all.
+    #[error("{file}: no records in it; expected JSON lines as `tierloom run --jsonl` writes them")]
+    Empty {
+        /// The file.
+        file: String,
+    },
+}
+
+impl RecordError {
+    /// Whether the input is at fault (exit code 2) rather than the machine (exit code 1).
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            RecordError::Malformed { .. } | RecordError::Empty { .. } => true,
+            RecordError::Io { action, source, .. } => {
+                *action == "read"
+                    && matches!(
+                        source.kind(),
+                        std::io::ErrorKind::NotFound
+                            | std::io::ErrorKind::IsADirectory
+                            | std::io::ErrorKind::InvalidData
+                    )
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Bars of ratios that start at 1: to the right is faster, to the left is slower.
+
+use super::scale::{LogScale, range_around_one};
+use super::{Area, Caption, Drawn, Ink, draw, fill, stroke, write};
+use crate::{ReportError, words};
+use maud::Markup;
+use plotters::style::text_anchor::HPos;
+
+/// One bar.
+pub(crate) struct Bar {
+    /// What it is ("3:2").
+    pub name: String,
+    /// Picks its colour.
+    pub series: usize,
+    /// The ratio it shows; positive.
+    pub value: f64,
+    /// Smallest and largest, drawn as a whisker.
+    pub range: Option<(f64, f64)>,
+    /// Hatched if true.
+    pub modelled: bool,
+}
+
+/// Bars that belong together.
+pub(crate) struct BarGroup {
+    /// The query.
+    pub label: String,
+    /// Its bars.
+    pub bars: Vec<Bar>,
+}
+
+/// The span of an axis that several charts share, so that their bars can be compared.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RatioRange(f64, f64);
+
+impl RatioRange {
+    /// The span of all bars and whiskers.
+    pub fn of<'a>(groups: impl IntoIterator<Item = &'a BarGroup>) -> RatioRange {
+        let bars = groups.into_iter().flat_map(|group| &group.bars);
+        let (low, high) = range_around_one(bars.flat_map(|bar| {
+            let (low, high) = bar.range.unwrap_or((bar.value, bar.value));
+            [bar.value, low, high]
+        }));
+        RatioRange(low, high)
+    }
+}
+
+const WIDTH: i32 = 560;
+const ROW: i32 = 17;
+const GROUP_GAP: i32 = 10;
+const TOP: i32 = 26;
+const LEFT: i32 = 150;
+/// Room for a value beside the longest bar.
+const LABEL: i32 = 48;
+
+/// Draws groups of bars below each other.
+pub(crate) fn ratio_bars(
+    caption: &Caption,
+    groups: &[BarGroup],
+    range: RatioRange,
+) -> Result<Markup, ReportError> {
+    let rows: usize = groups.iter().map(|group| group.bars.len()).sum();
+    let height = TOP + rows as i32 * ROW + groups.len() as i32 * GROUP_GAP + 4;
+    let scale = LogScale::new((range.0, range.1), (LEFT + LABEL, WIDTH - LABEL));
+    draw(caption, (WIDTH as u32, height as u32), |root| {
+        axis(root, scale, height)?;
+        let mut y = TOP + GROUP_GAP / 2;
+        for group in groups {
+            let middle = y + group.bars.len() as i32 * ROW / 2;
+            write(root, &group.label, (4, middle), 13.0, Ink::Text, HPos::Left)?;
+            for bar in &group.bars {
+                one_bar(root, bar, scale, y)?;
+                y += ROW;
+            }
+            y += GROUP_GAP;
+        }
+        let one = scale.pixel(1.0);
+        stroke(root, (one, TOP - 4), (one, height - 2), Ink::Reference, 1)
+    })
+}
+
+fn axis(root: &Area<'_>, scale: LogScale, height: i32) -> Drawn {
+    for tick in scale.ratio_ticks(44) {
+        let x = scale.pixel(tick);
+        stroke(root, (x, TOP - 4), (x, height - 2), Ink::Grid, 1)?;
+        write(
+            root,
+            format!("{}×", words::number(tick)),
+            (x, TOP - 14),
+            11.0,
+            Ink::Muted,
+            HPos::Center,
+        )?;
+    }
+    Ok(())
+}
+
+fn one_bar(root: &Area<'_>, bar: &Bar, scale: LogScale, y: i32) -> Drawn {
+    let (one, end) = (scale.pixel(1.0), scale.pixel(bar.value));
+    let ink = if bar.modelled {
+        Ink::Hatched(bar.series)
+    } else {
+        Ink::Solid(bar.series)
+    };
+    write(
+        root,
+        shortened(&bar.name),
+        (LEFT - 6, y + ROW / 2),
+        11.0,
+        Ink::Muted,
+        HPos::Right,
+    )?;
+    fill(
+        root,
+        (one.min(end), y + 2),
+        (one.max(end), y + ROW - 2),
+        ink,
+    )?;
+    let (low, high) = bar.range.map_or((end, end), |(low, high)| {
+        (scale.pixel(low), scale.pixel(high))
+    });
+    if high > low {
+        let middle = y + ROW / 2;
+        stroke(root, (low, middle), (high, middle), Ink::Text, 1)?;
+        stroke(root, (low, middle - 3), (low, middle + 3), Ink::Text, 1)?;
+        stroke(root, (high, middle - 3), (high, middle + 3), Ink::Text, 1)?;
+    }
+    let (x, anchor) = if bar.value < 1.0 {
+        (low.min(end).min(one) - 5, HPos::Right)
+    } else {
+        (high.max(end).max(one) + 5, HPos::Left)
+    };
+    write(
+        root,
+        words::ratio(bar.value),
+        (x, y + ROW / 2),
+        11.0,
+        Ink::Text,
+        anchor,
+    )
+}
+
+/// A placement may be typed at any length; the full name stands in the table below the chart.
+fn shortened(name: &str) -> String {
+    const MOST: usize = 15;
+    if name.chars().count() <= MOST {
+        name.into()
+    } else {
+        name.chars().take(MOST - 1).chain(['…']).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bar(value: f64, modelled: bool) -> Bar {
+        Bar {
+            name: "3:2".into(),
+            series: 2,
+            value,
+            range: None,
+            modelled,
+        }
+    }
+
+    fn svg(bars: Vec<Bar>) -> String {
+        let groups = [BarGroup {
+            label: "q1.1".into(),
+            bars,
+        }];
+        let caption = Caption {
+            id: "x".into(),
+            title: "t".into(),
+            description: "d".into(),
+        };
+        ratio_bars(&caption, &groups, RatioRange::of(&groups))
+            .unwrap()
+            .into_string()
+    }
+
+    #[test]
+    fn a_modelled_bar_looks_different_from_a_measured_one() {
+        assert!(svg(vec![bar(1.5, true)]).contains("url(#x-h2)"));
+        assert!(!svg(vec![bar(1.5, false)]).contains("url(#x-h2)"));
+    }
+
+    #[test]
+    fn the_value_stands_beside_its_bar() {
+        let svg = svg(vec![bar(1.614, false), bar(0.5, false)]);
+        assert!(svg.contains("1.61×") && svg.contains("0.50×"), "{svg}");
+    }
+
+    #[test]
+    fn extreme_values_stay_inside_the_chart() {
+        let svg = svg(vec![bar(1e12, false), bar(1e-12, false)]);
+        for part in svg.split(" x=\"").skip(1) {
+            let x: i32 = part.split('"').next().unwrap().parse().unwrap();
+            assert!((0..=WIDTH).contains(&x), "{x}");
+        }
+    }
+}

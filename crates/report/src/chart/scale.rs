@@ -1,0 +1,95 @@
+//! Axes of ratios and of positive quantities: logarithmic, so that twice and half are equally far from one.
+
+/// Maps positive values to pixels.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LogScale {
+    low: f64,
+    high: f64,
+    from: i32,
+    to: i32,
+}
+
+impl LogScale {
+    /// `low` lies at pixel `from`, `high` at pixel `to`; both values are positive and differ.
+    pub fn new((low, high): (f64, f64), (from, to): (i32, i32)) -> LogScale {
+        LogScale {
+            low,
+            high,
+            from,
+            to,
+        }
+    }
+
+    /// The pixel of a value; beyond the ends it is the end.
+    pub fn pixel(&self, value: f64) -> i32 {
+        let share = ((value / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0);
+        self.from + (share * f64::from(self.to - self.from)).round() as i32
+    }
+
+    /// Ratios worth naming on the axis, at least `apart` pixels from each other; 1 always, then the roundest.
+    pub fn ratio_ticks(&self, apart: i32) -> Vec<f64> {
+        let mut candidates = vec![
+            1.0, 2.0, 0.5, 4.0, 0.25, 8.0, 0.125, 1.5, 0.75, 1.25, 0.8, 3.0, 0.3, 0.4, 1.1, 0.9,
+            1.05, 0.95, 1.02, 0.98, 1.01, 0.99,
+        ];
+        candidates.extend((4..40).flat_map(|power| [2f64.powi(power), 0.5f64.powi(power)]));
+        let mut chosen: Vec<f64> = Vec::new();
+        for tick in candidates {
+            let clear = chosen
+                .iter()
+                .all(|other| (self.pixel(*other) - self.pixel(tick)).abs() >= apart);
+            if tick >= self.low && tick <= self.high && clear {
+                chosen.push(tick);
+            }
+        }
+        chosen.sort_by(f64::total_cmp);
+        chosen
+    }
+}
+
+/// The range of some positive values, with a margin, never empty, and around 1.
+pub(crate) fn range_around_one(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
+    let (mut low, mut high) = (1.0f64, 1.0f64);
+    for value in values.into_iter().filter(|v| v.is_finite() && *v > 0.0) {
+        low = low.min(value);
+        high = high.max(value);
+    }
+    // Differences below a few per cent must not fill the chart: they would look like more than they are.
+    ((low * 0.98).min(0.95), (high * 1.02).max(1.05))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twice_and_half_are_equally_far_from_one() {
+        let scale = LogScale::new((0.25, 4.0), (0, 400));
+        assert_eq!(
+            (scale.pixel(0.5), scale.pixel(1.0), scale.pixel(2.0)),
+            (100, 200, 300)
+        );
+        assert_eq!((scale.pixel(0.0), scale.pixel(100.0)), (0, 400));
+    }
+
+    #[test]
+    fn ticks_keep_their_distance_and_name_one() {
+        for range in [(0.95, 1.05), (0.5, 2.0), (0.01, 300.0), (0.9, 1e9)] {
+            let scale = LogScale::new(range, (0, 400));
+            let ticks = scale.ratio_ticks(40);
+            assert!(ticks.contains(&1.0), "{range:?}: {ticks:?}");
+            assert!(
+                ticks
+                    .windows(2)
+                    .all(|t| scale.pixel(t[1]) - scale.pixel(t[0]) >= 40),
+                "{range:?}: {ticks:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_range_of_nothing_and_of_nonsense_is_still_a_range() {
+        let (low, high) = range_around_one([f64::NAN, -1.0, 0.0]);
+        assert!(low < 1.0 && high > 1.0);
+    }
+}

@@ -1,0 +1,390 @@
+//! Two sets of records against each other: what changed, and whether the change is more than noise.
+//!
+//! Figures pair up by query, placement, machine, engine and provenance. Measured pairs are judged by the Mann-Whitney rank test on
+//! their repeats ([`rank_test`]); modelled ones are computed without noise and need none. Both sets must have been made
+//! with the same settings on the same machine and data for a change to mean anything: every difference is listed.
+
+mod page;
+mod rank;
+mod settings;
+
+pub use page::render_comparison;
+
+use crate::words;
+use rank::{rank_test, smallest_p};
+use std::collections::BTreeMap;
+use tierloom_record::{EngineKind, Provenance, QueryRecord, RecordSet, Spread, geometric_mean};
+
+/// A change is significant if chance alone would show one as large less often than this.
+pub(crate) const SIGNIFICANT_BELOW: f64 = 0.05;
+
+/// What the figures say about a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// Significantly faster (measured), or at least 1% faster (modelled).
+    Faster,
+    /// Significantly slower (measured), or at least 1% slower (modelled).
+    Slower,
+    /// No change that noise could not explain.
+    NoDifference,
+    /// Too few repeats for any change, however large, to be significant.
+    TooFewSamples,
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Verdict::Faster => "faster",
+            Verdict::Slower => "slower",
+            Verdict::NoDifference => "no difference",
+            Verdict::TooFewSamples => "too few samples",
+        })
+    }
+}
+
+/// One figure in both sets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ComparisonRow {
+    /// The query's name.
+    pub query: String,
+    /// The placement as typed.
+    pub placement: String,
+    /// `here`, or a profile's name.
+    pub machine: String,
+    /// The engine that ran it.
+    pub engine: EngineKind,
+    /// Measured or modelled, in both sets.
+    pub provenance: Provenance,
+    /// Times before, ms.
+    pub before: Spread,
+    /// Times after, ms.
+    pub after: Spread,
+    /// Median after over median before; below 1 is faster.
+    pub ratio: f64,
+    /// The same as a change in per cent; negative is faster.
+    pub change_percent: f64,
+    /// Whether that means anything.
+    pub verdict: Verdict,
+    /// Two-sided p of the rank test; `None` for modelled figures.
+    pub p_value: Option<f64>,
+}
+
+/// The change of one placement on one machine over its queries.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeanChange {
+    /// The placement as typed.
+    pub placement: String,
+    /// `here`, or a profile's name.
+    pub machine: String,
+    /// The engine.
+    pub engine: EngineKind,
+    /// Measured or modelled.
+    pub provenance: Provenance,
+    /// Geometric mean of the ratios of median times, after over before; below 1 is faster.
+    pub ratio: f64,
+    /// Queries in it.
+    pub queries: usize,
+}
+
+/// What two sets of records say about each other.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Comparison {
+    /// Figures in both sets, in the order of the first.
+    pub rows: Vec<ComparisonRow>,
+    /// Geometric means over the queries.
+    pub means: Vec<MeanChange>,
+    /// Figures that the second set lacks.
+    pub only_before: Vec<String>,
+    /// Figures that the first set lacks.
+    pub only_after: Vec<String>,
+    /// Every setting, machine or data property that differs, as "settings.threads: 2 before, 4 after".
+    pub differences_in_settings: Vec<String>,
+    /// Those of them that make the sets incomparable (another machine, other data, other worker counts); empty if none does.
+    pub not_comparable: Vec<String>,
+    /// Remarks: pooled runs, figures that were left out.
+    pub notes: Vec<String>,
+}
+
+/// Column headings of [`Comparison::to_text_rows`].
+pub const TEXT_HEADER: [&str; 9] = [
+    "query",
+    "placement",
+    "machine",
+    "engine",
+    "",
+    "before ms",
+    "after ms",
+    "change",
+    "verdict",
+];
+
+type Key<'a> = (&'a str, &'a str, &'a str, EngineKind, Provenance);
+
+fn key(record: &QueryRecord) -> Key<'_> {
+    (
+        &record.query,
+        &record.placement,
+        &record.machine,
+        record.engine,
+        record.provenance,
+    )
+}
+
+fn name((query, placement, machine, engine, provenance): &Key<'_>) -> String {
+    format!("{query} under {placement} on {machine} by {engine}, {provenance}")
+}
+
+/// Figures of all runs of a set in the order of their first appearance; repeats of several runs are pooled.
+fn pooled(set: &RecordSet) -> Vec<(Key<'_>, Spread)> {
+    let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
+    let mut figures: Vec<(Key<'_>, Spread)> = Vec::new();
+    for record in set.runs.iter().flat_map(|run| &run.queries) {
+        match places.get(&key(record)) {
+            Some(place) => {
+                let spread = &mut figures[*place].1;
+                let all: Vec<f64> = spread
+                    .values
+                    .iter()
+                    .chain(&record.time_ms.values)
+                    .copied()
+                    .collect();
+                *spread = Spread::of(all).unwrap_or_else(|| spread.clone());
+            }
+            None => {
+                places.insert(key(record), figures.len());
+                figures.push((key(record), record.time_ms.clone()));
+            }
+        }
+    }
+    figures
+}
+
+/// Compares two sets of records.
+pub fn compare(before: &RecordSet, after: &RecordSet) -> Comparison {
+    let (old, new) = (pooled(before), pooled(after));
+    let find =
+        |figures: &[(Key<'_>, Spread)], key: &Key<'_>| figures.iter().position(|(k, _)| k == key);
+    let mut result = Comparison::default();
+    for (key, spread) in &old {
+        match find(&new, key).map(|place| row(key, spread, &new[place].1)) {
+            Some(Some(row)) => result.rows.push(row),
+            Some(None) => result.notes.push(format!(
+                "{}: a time of zero cannot be compared; left out.",
+                name(key)
+            )),
+            None => result.only_before.push(name(key)),
+        }
+    }
+    result.only_after = new
+        .iter()
+        .filter(|(key, _)| find(&old, key).is_none())
+        .map(|(key, _)| name(key))
+        .collect();
+    result.means = means(&result.rows);
+    settings::compare_settings(before, after, &mut result);
+    for (which, set) in [("before", before), ("after", after)] {
+        if set.runs.len() > 1 {
+            result.notes.push(format!(
+                "The set {which} holds {} runs; their repeats are pooled.",
+                set.runs.len()
+            ));
+        }
+    }
+    result
+}
+
+fn row(key: &Key<'_>, before: &Spread, after: &Spread) -> Option<ComparisonRow> {
+    let (query, placement, machine, engine, provenance) = *key;
+    let ratio = after.median / before.median;
+    if !ratio.is_finite() || ratio <= 0.0 {
+        return None;
+    }
+    let (verdict, p_value) = judge(provenance, before, after, ratio);
+    Some(ComparisonRow {
+        query: query.into(),
+        placement: placement.into(),
+        machine: machine.into(),
+        engine,
+        provenance,
+        before: before.clone(),
+        after: after.clone(),
+        ratio,
+        change_percent: (ratio - 1.0) * 100.0,
+        verdict,
+        p_value,
+    })
+}
+
+fn judge(
+    provenance: Provenance,
+    before: &Spread,
+    after: &Spread,
+    ratio: f64,
+) -> (Verdict, Option<f64>) {
+    let direction = if ratio < 1.0 {
+        Verdict::Faster
+    } else {
+        Verdict::Slower
+    };
+    if provenance == Provenance::Modelled {
+        let same = (ratio - 1.0).abs() < words::SAME_WITHIN;
+        return (
+            if same {
+                Verdict::NoDifference
+            } else {
+                direction
+            },
+            None,
+        );
+    }
+    if smallest_p(before.values.len(), after.values.len()) >= SIGNIFICANT_BELOW {
+        return (Verdict::TooFewSamples, None);
+    }
+    let p = rank_test(&before.values, &after.values);
+    let significant = p < SIGNIFICANT_BELOW && ratio != 1.0;
+    (
+        if significant {
+            direction
+        } else {
+            Verdict::NoDifference
+        },
+        Some(p),
+    )
+}
+
+fn means(rows: &[ComparisonRow]) -> Vec<MeanChange> {
+    let mut means: Vec<MeanChange> = Vec::new();
+    for row in rows {
+        let same = |r: &ComparisonRow| {
+            r.placement == row.placement
+                && r.machine == row.machine
+                && r.engine == row.engine
+                && r.provenance == row.provenance
+        };
+        let known = means.iter().any(|m| {
+            m.placement == row.placement
+                && m.machine == row.machine
+                && m.engine == row.engine
+                && m.provenance == row.provenance
+        });
+        if known {
+            continue;
+        }
+        let ratios: Vec<f64> = rows.iter().filter(|r| same(r)).map(|r| r.ratio).collect();
+        if let Some(ratio) = geometric_mean(ratios.iter().copied()) {
+            let (placement, machine) = (row.placement.clone(), row.machine.clone());
+            means.push(MeanChange {
+                placement,
+                machine,
+                engine: row.engine,
+                provenance: row.provenance,
+                ratio,
+                queries: ratios.len(),
+            });
+        }
+    }
+    means
+}
+
+impl Comparison {
+    /// Whether a change in the figures may be put down to the program.
+    pub fn is_comparable(&self) -> bool {
+        self.not_comparable.is_empty()
+    }
+
+    /// Rows with this verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.rows
+            .iter()
+            .filter(|row| row.verdict == verdict)
+            .count()
+    }
+
+    /// The rows as text under [`TEXT_HEADER`].
+    pub fn to_text_rows(&self) -> Vec<[String; 9]> {
+        self.rows.iter().map(ComparisonRow::to_text).collect()
+    }
+
+    /// What the comparison says, in sentences, the most important first.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        if self.rows.is_empty() {
+            told.push("No figure is in both sets (same query, placement, machine, engine and provenance), so nothing can be compared.".into());
+            return told;
+        }
+        told.push(format!(
+            "{} figures are in both sets: {} faster, {} slower, {} without a difference that noise could not explain, {} with too few repeats to tell.",
+            self.rows.len(),
+            self.count(Verdict::Faster),
+            self.count(Verdict::Slower),
+            self.count(Verdict::NoDifference),
+            self.count(Verdict::TooFewSamples)
+        ));
+        let changed = |mean: &&MeanChange| {
+            mean.provenance == Provenance::Measured
+                || (mean.ratio - 1.0).abs() >= words::SAME_WITHIN
+        };
+        for MeanChange {
+            placement,
+            machine,
+            engine,
+            provenance,
+            ratio,
+            queries,
+        } in self.means.iter().filter(changed)
+        {
+            let (change, queries) = (
+                words::change((ratio - 1.0) * 100.0),
+                words::queries(*queries),
+            );
+            told.push(format!("{placement} on {machine} by {engine}, {provenance}: time {change} (geometric mean over {queries})."));
+        }
+        let unchanged = self.means.iter().filter(|mean| !changed(mean)).count();
+        if unchanged > 0 {
+            told.push(format!(
+                "{unchanged} modelled geometric means change by less than 1%."
+            ));
+        }
+        told.push(self.test_sentence());
+        told
+    }
+
+    fn test_sentence(&self) -> String {
+        let tested = self.rows.iter().filter(|row| row.p_value.is_some()).count();
+        let few = self.count(Verdict::TooFewSamples);
+        let mut text = if tested > 0 {
+            let by_chance = tested as f64 * SIGNIFICANT_BELOW;
+            format!(
+                "Measured figures are judged by the two-sided Mann-Whitney rank test at 5%; if nothing had changed at all, about {} of the {tested} tested would still look changed.",
+                words::number((by_chance * 10.0).round() / 10.0)
+            )
+        } else {
+            "No measured figure could be tested.".into()
+        };
+        if few > 0 {
+            text.push_str(" 3 repeats against 3 can never be significant (even if all of one side are faster, chance does that in 1 of 10 cases): use 5 or more on both sides.");
+        }
+        text.push_str(" Repeats of one run share its memory layout; only several runs on both sides show how much runs differ. Modelled figures carry no noise: 1% or more counts as a change.");
+        text
+    }
+}
+
+impl ComparisonRow {
+    fn to_text(&self) -> [String; 9] {
+        let p = self
+            .p_value
+            .map(|p| format!(" (p {p:.3})"))
+            .unwrap_or_default();
+        [
+            self.query.clone(),
+            self.placement.clone(),
+            self.machine.clone(),
+            self.engine.to_string(),
+            self.provenance.to_string(),
+            words::spread_ms(&self.before),
+            words::spread_ms(&self.after),
+            words::change(self.change_percent),
+            format!("{}{p}", self.verdict),
+        ]
+    }
+}

@@ -1,0 +1,161 @@
+//! What differs between the runs of two sets besides their figures.
+
+use super::Comparison;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use tierloom_record::{RecordSet, RunRecord, RunSet};
+
+/// Properties whose difference alone explains a change of any size.
+const DECISIVE: [&str; 12] = [
+    "workload",
+    "settings.scale_factor",
+    "settings.seed",
+    "settings.generator_version",
+    "settings.threads",
+    "settings.modelled_workers",
+    "settings.time_per_tuple_ns",
+    "host.cpu_model",
+    "host.cpus",
+    "data.",
+    "machines.",
+    "build",
+];
+
+/// Fills in the differences, those that forbid the comparison, and notes about sets that are not uniform in themselves.
+pub(crate) fn compare_settings(before: &RecordSet, after: &RecordSet, result: &mut Comparison) {
+    let (Some(old), Some(new)) = (before.runs.first(), after.runs.first()) else {
+        return;
+    };
+    let differing = differences(&properties(&old.run), &properties(&new.run));
+    let decisive = |name: &str| {
+        DECISIVE
+            .iter()
+            .any(|d| name == *d || (d.ends_with('.') && name.starts_with(d)))
+    };
+    for (name, was, is) in differing {
+        let line = format!("{name}: {was} before, {is} after");
+        if decisive(&name) {
+            result.not_comparable.push(line.clone());
+        }
+        result.differences_in_settings.push(line);
+    }
+    for (which, set) in [("before", before), ("after", after)] {
+        uniform(which, &set.runs, result);
+    }
+}
+
+/// Runs of one set are pooled, which is right only if they were made alike.
+fn uniform(which: &str, runs: &[RunSet], result: &mut Comparison) {
+    let Some((first, others)) = runs.split_first() else {
+        return;
+    };
+    let known = properties(&first.run);
+    for other in others {
+        let names: Vec<String> = differences(&known, &properties(&other.run))
+            .into_iter()
+            .map(|(name, ..)| name)
+            .collect();
+        if !names.is_empty() {
+            let text = format!(
+                "the runs {} and {} of the set {which} differ in {}",
+                first.run.run_id,
+                other.run.run_id,
+                names.join(", ")
+            );
+            result.not_comparable.push(text);
+        }
+    }
+}
+
+/// The properties of a run that should be equal, flat: "settings.threads" -> "2".
+fn properties(run: &RunRecord) -> BTreeMap<String, String> {
+    let figure =
+        |f: &tierloom_record::Figure| (f.label.clone(), json!(format!("{} {}", f.value, f.unit)));
+    let machines: serde_json::Map<String, Value> = run
+        .machines
+        .iter()
+        .map(|m| {
+            (
+                m.name.clone(),
+                Value::Object(m.figures.iter().map(figure).collect()),
+            )
+        })
+        .collect();
+    let tables: serde_json::Map<String, Value> = run
+        .data
+        .tables
+        .iter()
+        .map(|t| (t.name.clone(), json!({ "rows": t.rows, "bytes": t.bytes })))
+        .collect();
+    let host = &run.host;
+    let tiers: Vec<String> = host
+        .tiers
+        .iter()
+        .map(|t| format!("{} on nodes {:?}", t.kind, t.nodes))
+        .collect();
+    let tree = json!({
+        "workload": run.workload,
+        "tool_version": run.tool_version,
+        "commit": run.commit,
+        "build": run.build,
+        "settings": run.settings,
+        "host": {
+            "cpu_model": host.cpu_model, "cpus": host.cpus, "smt": host.smt, "kernel": host.kernel, "thp": host.thp,
+            "numa_balancing": host.numa_balancing, "governor": host.governor, "memory_bytes": host.memory_bytes, "tiers": tiers.join(", "),
+        },
+        "machines": machines,
+        "data": tables,
+    });
+    let mut flat = BTreeMap::new();
+    flatten("", &tree, &mut flat);
+    flat
+}
+
+fn flatten(path: &str, value: &Value, into: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                let path = if path.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{path}.{name}")
+                };
+                flatten(&path, member, into);
+            }
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items
+                .iter()
+                .map(|item| {
+                    item.as_str()
+                        .map_or_else(|| item.to_string(), str::to_string)
+                })
+                .collect();
+            into.insert(path.into(), items.join(" "));
+        }
+        Value::String(text) => {
+            into.insert(path.into(), text.clone());
+        }
+        Value::Null => {}
+        other => {
+            into.insert(path.into(), other.to_string());
+        }
+    }
+}
+
+fn differences(
+    old: &BTreeMap<String, String>,
+    new: &BTreeMap<String, String>,
+) -> Vec<(String, String, String)> {
+    let names: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    let told = |side: &BTreeMap<String, String>, name: &String| {
+        side.get(name)
+            .cloned()
+            .unwrap_or_else(|| "not there".into())
+    };
+    names
+        .into_iter()
+        .filter(|name| old.get(*name) != new.get(*name))
+        .map(|name| (name.clone(), told(old, name), told(new, name)))
+        .collect()
+}

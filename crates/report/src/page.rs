@@ -1,0 +1,78 @@
+//! The document around the sections: head, style, raw records.
+
+use crate::ReportError;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use tierloom_record::{RecordSet, RecordWriter};
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// The browser itself refuses anything from outside the file.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
+
+const OPENING: &str = "<script type=\"application/jsonl\" id=\"tierloom-records\">";
+
+/// Puts a body into a self-contained document that carries `set`.
+pub(crate) fn document(title: &str, body: Markup, set: &RecordSet) -> Result<String, ReportError> {
+    let records = embedded_lines(set)?;
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="generator" content=(concat!("tierloom ", env!("CARGO_PKG_VERSION")));
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header.page {
+                    p.brand { "Tierloom report" }
+                    h1 { (title) }
+                    button #theme type="button" hidden { "Light / dark" }
+                }
+                main { (body) (raw_section(set, &records)) }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+fn raw_section(set: &RecordSet, records: &str) -> Markup {
+    let figures: usize = set.runs.iter().map(|run| run.queries.len()).sum();
+    html! {
+        section #records {
+            h2 { "Raw records" }
+            p {
+                "This file holds the " (figures) " query records that it was made from, with their run records, as JSON lines ("
+                (crate::words::bytes(records.len() as u64)) "). "
+                code { "tierloom report" } " reads them again."
+            }
+            p { button #save type="button" hidden { "Save the records" } }
+            noscript { p { "Without scripts: the records are in this file's source, in the element " code { "tierloom-records" } "." } }
+            (PreEscaped(OPENING)) (PreEscaped("\n")) (PreEscaped(records)) (PreEscaped("</script>"))
+        }
+    }
+}
+
+/// JSON lines that cannot end the element they stand in: `<` occurs in JSON inside strings only, where it may be escaped.
+fn embedded_lines(set: &RecordSet) -> Result<String, ReportError> {
+    let mut bytes = Vec::new();
+    let mut writer = RecordWriter::new(&mut bytes, "the report");
+    for record in set.to_records() {
+        writer.write(&record)?;
+    }
+    Ok(String::from_utf8_lossy(&bytes).replace('<', "\\u003c"))
+}
+
+/// The raw records inside a report as JSON lines; `None` if the text holds none.
+///
+/// `RecordSet::parse` reads what is returned.
+pub fn extract_records(html: &str) -> Option<String> {
+    let start = html.find(OPENING)? + OPENING.len();
+    let length = html[start..].find("</script>")?;
+    Some(html[start..start + length].trim_start().to_string())
+}

@@ -1,0 +1,99 @@
+//! The sections of a run's report, in reading order.
+
+mod intensity;
+mod machine;
+mod operators;
+mod placement;
+mod settings;
+mod speedups;
+mod summary;
+mod time;
+mod yardstick;
+
+use crate::{ReportError, view::RunView};
+use maud::{Markup, html};
+use tierloom_record::Provenance;
+
+/// All sections of one run; with several runs in the document each gets a heading.
+pub(crate) fn run_article(view: &RunView<'_>, runs: usize) -> Result<Markup, ReportError> {
+    let speedups = speedups::section(view)?;
+    let time = time::section(view)?;
+    let intensity = intensity::section(view)?;
+    let yardstick = yardstick::section(view)?;
+    Ok(html! {
+        article id=(view.prefix) {
+            @if runs > 1 { h2 { "Run " (view.set.run.run_id) } }
+            (contents(view))
+            (summary::section(view))
+            (speedups)
+            (time)
+            (intensity)
+            (placement::section(view))
+            (yardstick)
+            (operators::section(view))
+            (machine::section(view))
+            (settings::section(view))
+        }
+    })
+}
+
+const SECTIONS: [(&str, &str); 9] = [
+    ("summary", "Summary"),
+    ("speedups", "Queries"),
+    ("time", "Where time goes"),
+    ("intensity", "Intensity"),
+    ("placement", "Placement"),
+    ("yardstick", "Yardstick"),
+    ("operators", "Operators"),
+    ("machine", "Machines"),
+    ("settings", "Settings"),
+];
+
+fn contents(view: &RunView<'_>) -> Markup {
+    html! {
+        nav aria-label="Sections" {
+            @for (id, name) in SECTIONS { a href=(format!("#{}-{id}", view.prefix)) { (name) } }
+            a href="#records" { "Raw records" }
+        }
+    }
+}
+
+/// Links to the runs of a document that holds several.
+pub(crate) fn contents_of_runs(views: &[RunView<'_>]) -> Markup {
+    html! {
+        p { "This report holds " (views.len()) " runs." }
+        ul { @for view in views { li { a href=(format!("#{}", view.prefix)) { (view.set.run.run_id) } ", started " (view.set.run.started_at) } } }
+    }
+}
+
+/// The word that every figure carries.
+pub(crate) fn tag(provenance: Provenance) -> Markup {
+    let class = match provenance {
+        Provenance::Measured => "tag measured",
+        Provenance::Modelled => "tag modelled",
+    };
+    html! { span class=(class) { (provenance.to_string()) } }
+}
+
+/// A key of placements (colour) and of provenance (solid or striped).
+pub(crate) fn legend(view: &RunView<'_>, placements: &[&str], provenance: &[Provenance]) -> Markup {
+    let swatch = if provenance.contains(&Provenance::Measured) {
+        "swatch"
+    } else {
+        "swatch modelled"
+    };
+    html! {
+        ul.legend {
+            @for placement in placements {
+                li { span class=(swatch) style=(format!("--c:var(--s{})", view.series(placement) % crate::chart::SERIES)) {} (placement) }
+            }
+            @if provenance.contains(&Provenance::Measured) { li { span.swatch style="--c:var(--muted)" {} "solid: measured (whisker: fastest and slowest repeat)" } }
+            @if provenance.contains(&Provenance::Modelled) { li { span.swatch.modelled style="--c:var(--muted)" {} "striped: modelled" } }
+        }
+    }
+}
+
+/// A sentence where a chart would be.
+pub(crate) fn missing(text: &str) -> Markup {
+    html! { p.box { (text) } }
+}

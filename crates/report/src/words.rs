@@ -1,0 +1,218 @@
+//! Numbers and sentences as people read them.
+
+use tierloom_record::{RunRecord, Spread};
+
+/// Repeats that lie further apart than this share of their median are called noisy.
+pub(crate) const NOISY_RELATIVE_RANGE: f64 = 0.10;
+
+/// A change smaller than this share is called no change.
+pub(crate) const SAME_WITHIN: f64 = 0.01;
+
+/// Milliseconds with three significant digits or more.
+pub(crate) fn ms(value: f64) -> String {
+    match value.abs() {
+        v if v < 1.0 => format!("{value:.3}"),
+        v if v < 10.0 => format!("{value:.2}"),
+        v if v < 100.0 => format!("{value:.1}"),
+        _ => thousands(value.round()),
+    }
+}
+
+/// "12.3 [12.1..12.9]", or the one value there is.
+pub(crate) fn spread_ms(spread: &Spread) -> String {
+    if spread.values.len() > 1 {
+        format!(
+            "{} [{}..{}]",
+            ms(spread.median),
+            ms(spread.min),
+            ms(spread.max)
+        )
+    } else {
+        ms(spread.median)
+    }
+}
+
+/// "1.61×".
+pub(crate) fn ratio(value: f64) -> String {
+    match value {
+        v if v >= 100.0 => format!("{v:.0}×"),
+        v if v >= 10.0 => format!("{v:.1}×"),
+        v => format!("{v:.2}×"),
+    }
+}
+
+/// "+3.1%".
+pub(crate) fn change(percent: f64) -> String {
+    format!("{percent:+.1}%")
+}
+
+/// A share of 1 as "37%", and "<1%" for little that is not nothing.
+pub(crate) fn share(value: f64) -> String {
+    if value > 0.0 && value < 0.005 {
+        "<1%".into()
+    } else {
+        format!("{:.0}%", value * 100.0)
+    }
+}
+
+/// A share of 1 as "37.46%".
+pub(crate) fn exact_share(value: f64) -> String {
+    format!("{:.2}%", value * 100.0)
+}
+
+/// Bytes in KiB, MiB or GiB.
+pub(crate) fn bytes(value: u64) -> String {
+    const KIB: f64 = 1024.0;
+    let value = value as f64;
+    if value < KIB {
+        format!("{value} B")
+    } else if value < KIB * KIB {
+        format!("{:.1} KiB", value / KIB)
+    } else if value < KIB * KIB * KIB {
+        format!("{:.1} MiB", value / KIB / KIB)
+    } else {
+        format!("{:.2} GiB", value / KIB / KIB / KIB)
+    }
+}
+
+/// A whole number with separators: "6,001,215".
+pub(crate) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn thousands(value: f64) -> String {
+    let sign = if value < 0.0 { "-" } else { "" };
+    // Saturates for values beyond u64, which no time in milliseconds reaches.
+    format!("{sign}{}", count(value.abs() as u64))
+}
+
+/// A plain number without needless digits: "28.5", "3", "0.125".
+pub(crate) fn number(value: f64) -> String {
+    let text = format!("{value:.3}");
+    if !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+/// "a", "a and b", "a, b and c".
+pub(crate) fn list<S: AsRef<str>>(items: &[S]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.as_ref().into(),
+        [head @ .., last] => {
+            let head: Vec<&str> = head.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", head.join(", "), last.as_ref())
+        }
+    }
+}
+
+/// The group that a query belongs to: "q1" of "q1.1"; names without a dot are one group.
+pub(crate) fn group_of(query: &str) -> &str {
+    query.split_once('.').map_or("all", |(group, _)| group)
+}
+
+/// "1 query", "13 queries".
+pub(crate) fn queries(n: usize) -> String {
+    if n == 1 {
+        "1 query".into()
+    } else {
+        format!("{n} queries")
+    }
+}
+
+/// The title of a run's report.
+pub(crate) fn title_of(run: &RunRecord) -> String {
+    format!(
+        "{} SF {} on {}",
+        run.workload.to_uppercase(),
+        number(run.settings.scale_factor),
+        run.host.cpu_model
+    )
+}
+
+/// `name` as it may stand in an `id`, different for each of `all`: anything but letters and digits becomes a dash.
+pub(crate) fn slug(name: &str, all: &[&str]) -> String {
+    let plain = |name: &str| -> String {
+        let dashed = |c: char| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '-'
+            }
+        };
+        name.chars().map(dashed).collect()
+    };
+    let own = plain(name);
+    let shared = all.iter().filter(|other| plain(other) == own).count() > 1;
+    match all.iter().position(|other| *other == name) {
+        Some(position) if shared => format!("{own}--{position}"),
+        _ => own,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_times_keep_digits_and_large_ones_get_separators() {
+        assert_eq!(ms(0.01234), "0.012");
+        assert_eq!(ms(9.876), "9.88");
+        assert_eq!(ms(12345.6), "12,346");
+        assert_eq!(
+            spread_ms(&Spread::of(vec![3.0, 1.0, 2.0]).unwrap()),
+            "2.00 [1.00..3.00]"
+        );
+        assert_eq!(spread_ms(&Spread::of(vec![3.0]).unwrap()), "3.00");
+    }
+
+    #[test]
+    fn separators_stand_at_thousands_only() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(6_001_215), "6,001,215");
+        assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
+    }
+
+    #[test]
+    fn little_is_not_shown_as_nothing() {
+        assert_eq!(share(0.001), "<1%");
+        assert_eq!(share(0.0), "0%");
+        assert_eq!(share(0.374), "37%");
+    }
+
+    #[test]
+    fn trailing_zeros_go_but_whole_numbers_stay() {
+        assert_eq!(number(28.50), "28.5");
+        assert_eq!(number(100.0), "100");
+        assert_eq!(number(0.0), "0");
+    }
+
+    #[test]
+    fn bytes_use_binary_units() {
+        assert_eq!(bytes(512), "512 B");
+        assert_eq!(bytes(3 << 19), "1.5 MiB");
+        assert_eq!(bytes(5 << 30), "5.00 GiB");
+    }
+
+    #[test]
+    fn names_that_look_alike_get_different_ids() {
+        let all = ["a.b", "a-b", "c"];
+        assert_eq!(all.map(|name| slug(name, &all)), ["a-b--0", "a-b--1", "c"]);
+    }
+
+    #[test]
+    fn lists_read_as_sentences() {
+        assert_eq!(list::<&str>(&[]), "");
+        assert_eq!(list(&["a", "b", "c"]), "a, b and c");
+    }
+}

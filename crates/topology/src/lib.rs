@@ -1,0 +1,49 @@
+//! What a machine has: NUMA nodes, memory tiers, CPU caches, huge pages, kernel weights, CXL devices and the limits of this process.
+//!
+//! Everything is read from files below a [`SysRoot`], so a recorded tree (see [`record`]) stands in for the machine it came from:
+//!
+//! ```text
+//!   /sys /proc  ──▶ SysRoot ──▶ Topology::read ──▶ Topology ──▶ render::tree, JSON, placements
+//!   recorded tree ──┘  │                              │
+//!                      └── record::record             └──▶ doctor::examine ◀── Probes (system calls)
+//! ```
+//!
+//! What could not be read is not zero: it is `None`, and [`Topology::notes`] says which file and why.
+//!
+//! ```no_run
+//! use tierloom_topology::{SysRoot, TierKind, Topology};
+//! let topology = Topology::read(&SysRoot::host())?;
+//! for tier in &topology.tiers {
+//!     println!("{}: {} ({})", tier.kind, tier.node_list(), tier.reason);
+//! }
+//! assert_eq!(topology.tier_of(topology.nodes[0].id), Some(TierKind::Dram));
+//! # Ok::<(), tierloom_topology::TopologyError>(())
+//! ```
+
+mod cpu;
+pub mod cxl;
+pub mod doctor;
+mod error;
+mod hugepages;
+mod id_set;
+mod ids;
+mod kernel;
+mod limits;
+mod node;
+pub mod record;
+pub mod render;
+mod root;
+mod tiers;
+mod topology;
+
+pub use cpu::{Cache, CacheKind, CpuInfo};
+pub use error::TopologyError;
+pub use hugepages::{HugePages, HugePool, PoolCount, ThpSize};
+pub use id_set::{IdSet, IdSetError};
+pub use ids::{CpuId, NodeId};
+pub use kernel::{NumaBalancing, WeightedInterleave};
+pub use limits::Limits;
+pub use node::{AccessClass, MemoryBlocks, Node};
+pub use root::SysRoot;
+pub use tiers::{ParseTierKindError, Tier, TierKind};
+pub use topology::Topology;

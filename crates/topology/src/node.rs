@@ -1,0 +1,277 @@
+//! NUMA nodes: CPUs, memory, distances, HMAT access classes and memory blocks.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::root::Reader;
+use crate::{CpuId, CpuInfo, IdSet, NodeId, TopologyError};
+
+pub(crate) const NODE_DIR: &str = "sys/devices/system/node";
+const MEMORY_DIR: &str = "sys/devices/system/memory";
+
+/// A NUMA node.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Node {
+    /// Its number.
+    pub id: NodeId,
+    /// Online CPUs of the node; empty for a node of memory only.
+    pub cpus: IdSet,
+    /// Memory that the kernel manages on the node.
+    pub mem_total_bytes: u64,
+    /// Of this, what was free at the time of reading.
+    pub mem_free_bytes: u64,
+    /// Relative distances from this node as firmware gives them (10 is local); empty where the kernel does not tell.
+    pub distances: BTreeMap<NodeId, u32>,
+    /// Latency and bandwidth as firmware gives them (ACPI HMAT or CDAT); empty where it does not.
+    pub access: Vec<AccessClass>,
+    /// Physical package of the node's CPUs.
+    pub socket: Option<u32>,
+    /// Hot-pluggable blocks; `None` for kernels without memory hot-plug.
+    pub memory_blocks: Option<MemoryBlocks>,
+    /// Whether there is memory on it.
+    pub has_memory: bool,
+}
+
+/// What firmware says about the access from the best initiators to this node. Firmware figures, not measurements.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AccessClass {
+    /// 0: the best initiators of any kind; 1: the best among nodes with CPUs.
+    pub class: u32,
+    /// Nodes with that access.
+    pub initiators: Vec<NodeId>,
+    /// Idle read latency.
+    pub read_latency_ns: Option<f64>,
+    /// Idle write latency.
+    pub write_latency_ns: Option<f64>,
+    /// Read bandwidth, decimal GB/s.
+    pub read_bandwidth_gbps: Option<f64>,
+    /// Write bandwidth, decimal GB/s.
+    pub write_bandwidth_gbps: Option<f64>,
+}
+
+/// Memory blocks of a node, the units of memory hot-plug.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct MemoryBlocks {
+    /// Size of one block, where the kernel tells.
+    pub block_size_bytes: Option<u64>,
+    /// Blocks in use.
+    pub online: u32,
+    /// Blocks that are there but not in use.
+    pub offline: u32,
+    /// Online blocks by zone; `Movable` blocks can be taken offline again, `Normal` ones rarely, `mixed` ones lie across zones.
+    pub zones: BTreeMap<String, u32>,
+    /// Numbers of the blocks: the physical address divided by the block size.
+    #[serde(skip)]
+    pub(crate) numbers: IdSet,
+}
+
+impl Node {
+    /// The access class that says most about what CPUs see: 0 if it has figures, else 1.
+    pub fn best_access(&self) -> Option<&AccessClass> {
+        let mut told = self.access.iter().filter(|access| access.has_figures());
+        told.next()
+    }
+
+    /// Distance of a node to itself, 10 by convention.
+    pub(crate) fn local_distance(&self) -> u32 {
+        self.distances.get(&self.id).copied().unwrap_or(10)
+    }
+}
+
+impl AccessClass {
+    fn has_figures(&self) -> bool {
+        let figures = [
+            self.read_latency_ns,
+            self.write_latency_ns,
+            self.read_bandwidth_gbps,
+            self.write_bandwidth_gbps,
+        ];
+        figures.iter().any(Option::is_some)
+    }
+}
+
+/// Reads all online nodes, or the one node of a kernel without NUMA.
+pub(crate) fn read_all(reader: &Reader<'_>, cpus: &CpuInfo) -> Result<Vec<Node>, TopologyError> {
+    let path = format!("{NODE_DIR}/online");
+    if !reader.root.exists(&path) {
+        if !reader.root.exists("proc/meminfo") {
+            return Err(TopologyError::NotASystemTree {
+                root: reader.root.path().to_path_buf(),
+            });
+        }
+        reader.note(format!(
+            "/{path} is missing (a kernel without NUMA): the whole machine is taken as node 0"
+        ));
+        return Ok(vec![whole_machine(reader, cpus)?]);
+    }
+    let online = reader.required_ids(&path)?;
+    if online.is_empty() {
+        return Err(reader.garbled(&path, "at least one node", ""));
+    }
+    let block_size_bytes = block_size(reader);
+    online
+        .nodes()
+        .map(|id| read_node(reader, id, &online, cpus, block_size_bytes))
+        .collect()
+}
+
+fn read_node(
+    reader: &Reader<'_>,
+    id: NodeId,
+    online: &IdSet,
+    cpus: &CpuInfo,
+    block_size_bytes: Option<u64>,
+) -> Result<Node, TopologyError> {
+    let directory = format!("{NODE_DIR}/node{id}");
+    let (mem_total_bytes, mem_free_bytes) = memory(
+        reader,
+        &format!("{directory}/meminfo"),
+        &format!("Node {id} "),
+    )?;
+    let own = reader
+        .required_ids(&format!("{directory}/cpulist"))?
+        .intersection(&cpus.online);
+    Ok(Node {
+        id,
+        socket: socket(&own, cpus),
+        cpus: own,
+        mem_total_bytes,
+        mem_free_bytes,
+        distances: distances(reader, &format!("{directory}/distance"), online),
+        access: access_classes(reader, &directory),
+        memory_blocks: memory_blocks(reader, &directory, block_size_bytes),
+        has_memory: mem_total_bytes > 0,
+    })
+}
+
+/// Physical package of the first of `own` whose package is known; a node never spans packages.
+fn socket(own: &IdSet, cpus: &CpuInfo) -> Option<u32> {
+    own.iter().find_map(|cpu| cpus.socket_of(CpuId(cpu)))
+}
+
+fn whole_machine(reader: &Reader<'_>, cpus: &CpuInfo) -> Result<Node, TopologyError> {
+    let (mem_total_bytes, mem_free_bytes) = memory(reader, "proc/meminfo", "")?;
+    Ok(Node {
+        id: NodeId(0),
+        cpus: cpus.online.clone(),
+        mem_total_bytes,
+        mem_free_bytes,
+        distances: BTreeMap::from([(NodeId(0), 10)]),
+        access: Vec::new(),
+        socket: socket(&cpus.online, cpus),
+        memory_blocks: None,
+        has_memory: mem_total_bytes > 0,
+    })
+}
+
+/// `MemTotal` and `MemFree` of a meminfo file whose lines begin with `prefix`, in bytes.
+fn memory(reader: &Reader<'_>, path: &str, prefix: &str) -> Result<(u64, u64), TopologyError> {
+    const EXPECTED: &str = "lines such as `MemTotal: 1024 kB` and `MemFree: 512 kB`";
+    let text = reader.required_text(path, EXPECTED)?;
+    let field = |name: &str| {
+        let line = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(prefix)?.strip_prefix(name))?;
+        let kib: u64 = line
+            .strip_prefix(':')?
+            .trim()
+            .strip_suffix("kB")?
+            .trim()
+            .parse()
+            .ok()?;
+        kib.checked_mul(1024)
+    };
+    field("MemTotal")
+        .zip(field("MemFree"))
+        .ok_or_else(|| reader.garbled(path, EXPECTED, &text))
+}
+
+/// Distances to the online nodes, which the kernel lists in their order.
+fn distances(reader: &Reader<'_>, path: &str, online: &IdSet) -> BTreeMap<NodeId, u32> {
+    let expected = format!("{} numbers, one for each online node", online.len());
+    let parse = |text: &str| {
+        let numbers: Vec<u32> = text
+            .split_whitespace()
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .ok()?;
+        (numbers.len() == online.len()).then(|| online.nodes().zip(numbers).collect())
+    };
+    reader.parsed(path, &expected, parse).unwrap_or_default()
+}
+
+fn access_classes(reader: &Reader<'_>, directory: &str) -> Vec<AccessClass> {
+    let classes = reader.root.numbered(directory, "access").into_iter();
+    classes
+        .map(|(class, name)| {
+            let initiators = format!("{directory}/{name}/initiators");
+            // Firmware that does not know a figure leaves it out or gives 0.
+            let figure = |name: &str| {
+                reader
+                    .number(&format!("{initiators}/{name}"))
+                    .filter(|number| *number > 0)
+                    .map(|number| number as f64)
+            };
+            let gbps = |name: &str| figure(name).map(|mb_per_s| mb_per_s / 1000.0);
+            let nodes = reader.root.numbered(&initiators, "node").into_iter();
+            AccessClass {
+                class,
+                initiators: nodes.map(|(id, _)| NodeId(id)).collect(),
+                read_latency_ns: figure("read_latency"),
+                write_latency_ns: figure("write_latency"),
+                read_bandwidth_gbps: gbps("read_bandwidth"),
+                write_bandwidth_gbps: gbps("write_bandwidth"),
+            }
+        })
+        .collect()
+}
+
+/// The kernel prints the block size in hexadecimal without `0x`.
+fn block_size(reader: &Reader<'_>) -> Option<u64> {
+    reader.parsed(
+        &format!("{MEMORY_DIR}/block_size_bytes"),
+        "a hexadecimal number",
+        |text| u64::from_str_radix(text, 16).ok().filter(|size| *size > 0),
+    )
+}
+
+fn memory_blocks(
+    reader: &Reader<'_>,
+    directory: &str,
+    block_size_bytes: Option<u64>,
+) -> Option<MemoryBlocks> {
+    let links = reader.root.numbered(directory, "memory");
+    if links.is_empty() {
+        return None;
+    }
+    let mut blocks = MemoryBlocks {
+        block_size_bytes,
+        ..MemoryBlocks::default()
+    };
+    for (number, name) in links {
+        blocks.numbers.insert(number);
+        match reader
+            .text(&format!("{MEMORY_DIR}/{name}/state"))
+            .as_deref()
+        {
+            Some("online" | "going-offline") => {
+                blocks.online += 1;
+                let zones = reader.text(&format!("{MEMORY_DIR}/{name}/valid_zones"));
+                // A block in use is in the first zone named; a block across zones says `none`.
+                if let Some(zone) = zones
+                    .as_deref()
+                    .and_then(|zones| zones.split_whitespace().next())
+                {
+                    let zone = if zone == "none" { "mixed" } else { zone };
+                    *blocks.zones.entry(zone.to_owned()).or_default() += 1;
+                }
+            }
+            Some(_) => blocks.offline += 1,
+            None => reader.note(format!(
+                "the state of some memory blocks is unknown: /{MEMORY_DIR}/memory*/state is missing"
+            )),
+        }
+    }
+    Some(blocks)
+}

@@ -1,0 +1,23 @@
+//! Workloads that Tierloom places and measures: the Star Schema Benchmark with its own data generator.
+//!
+//! The crate knows nothing of Arrow, SQL engines or memory tiers. Dimension tables come back as plain vectors
+//! ([`ssb::dimension`]); the fact table is written straight into memory that the caller owns
+//! ([`ssb::Lineorder::fill`]), so that it can lie in a placed region without a copy.
+//!
+//! ```
+//! use tierloom_workloads::{Silent, ssb};
+//!
+//! let config = ssb::SsbConfig::new(0.01, 1)?;
+//! let lineorder = ssb::Lineorder::plan(&config)?;
+//! let columns = lineorder.to_columns(&Silent)?;
+//! assert_eq!(columns.len(), 17);
+//! assert_eq!(ssb::query("q1.1")?.group, 1);
+//! # Ok::<(), tierloom_workloads::WorkloadError>(())
+//! ```
+
+mod error;
+mod progress;
+pub mod ssb;
+
+pub use error::WorkloadError;
+pub use progress::{Progress, Silent};

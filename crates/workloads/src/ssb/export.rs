@@ -1,0 +1,206 @@
+//! The five tables as CSV files, for other engines.
+
+use super::columns::ColumnValues;
+use super::config::SsbConfig;
+use super::dimensions::dimension;
+use super::lineorder::Lineorder;
+use super::memory::OwnedColumns;
+use super::schema::{TableSpec, tables};
+use crate::{Progress, WorkloadError};
+use rayon::prelude::*;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Lineorder chunks that are formatted at once before they are written, for each thread of the pool.
+const CHUNKS_PER_THREAD: usize = 4;
+
+/// One file that [`write_csv`] made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportedTable {
+    /// Table name.
+    pub table: &'static str,
+    /// The file.
+    pub path: PathBuf,
+    /// Rows, without the header.
+    pub rows: u64,
+    /// Size of the file.
+    pub size_bytes: u64,
+}
+
+/// Writes every table to `directory/TABLE.csv`, with a header line, commas, LF line ends and quotes where needed.
+///
+/// The folder is made if it is missing. Each file is written under a temporary name, flushed to disk and renamed, so a file of
+/// the final name is always complete; an existing one is replaced. `progress` counts the rows of all tables.
+///
+/// # Errors
+/// [`WorkloadError::ScaleFactor`], [`WorkloadError::Io`], or [`WorkloadError::Cancelled`]; the temporary file is removed,
+/// tables that were finished before stay.
+pub fn write_csv(
+    config: &SsbConfig,
+    directory: &Path,
+    progress: &dyn Progress,
+) -> Result<Vec<ExportedTable>, WorkloadError> {
+    let lineorder = Lineorder::plan(config)?;
+    fs::create_dir_all(directory).map_err(io_error("create", directory))?;
+    // The dimensions go first: they are small, and a path that cannot be written shows early.
+    tables()
+        .iter()
+        .rev()
+        .map(|spec| {
+            let path = directory.join(format!("{}.csv", spec.name));
+            let mut draft = Draft::create(&path)?;
+            let rows = if spec.name == "lineorder" {
+                write_lineorder(&lineorder, spec, &mut draft, progress)?
+            } else {
+                write_dimension(config, spec, &mut draft, progress)?
+            };
+            let size_bytes = draft.publish(&path)?;
+            Ok(ExportedTable {
+                table: spec.name,
+                path,
+                rows,
+                size_bytes,
+            })
+        })
+        .collect()
+}
+
+fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WorkloadError {
+    let path = path.to_owned();
+    move |cause| WorkloadError::Io {
+        action,
+        path,
+        cause,
+    }
+}
+
+/// A file under a temporary name, removed unless published.
+struct Draft {
+    path: PathBuf,
+    file: File,
+    published: bool,
+}
+
+impl Draft {
+    fn create(target: &Path) -> Result<Self, WorkloadError> {
+        let path = target.with_extension(format!("csv.{}.tmp", std::process::id()));
+        let file = File::create(&path).map_err(io_error("create", &path))?;
+        Ok(Self {
+            path,
+            file,
+            published: false,
+        })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), WorkloadError> {
+        self.file
+            .write_all(bytes)
+            .map_err(io_error("write", &self.path))
+    }
+
+    /// Gives the file its final name and says how long it is.
+    fn publish(mut self, target: &Path) -> Result<u64, WorkloadError> {
+        self.file
+            .sync_all()
+            .map_err(io_error("flush", &self.path))?;
+        let size_bytes = self
+            .file
+            .metadata()
+            .map_err(io_error("read the size of", &self.path))?
+            .len();
+        fs::rename(&self.path, target).map_err(io_error("rename a finished file to", target))?;
+        self.published = true;
+        Ok(size_bytes)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.published {
+            // Nothing more can be done about a temporary file that cannot be removed.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn write_dimension(
+    config: &SsbConfig,
+    spec: &TableSpec,
+    draft: &mut Draft,
+    progress: &dyn Progress,
+) -> Result<u64, WorkloadError> {
+    if progress.cancelled() {
+        return Err(WorkloadError::Cancelled);
+    }
+    let columns = dimension(config, spec.name)?;
+    let rows = columns.first().map_or(0, ColumnValues::len);
+    draft.write(&header(spec))?;
+    draft.write(&format_rows(&columns, rows).map_err(io_error("format", &draft.path))?)?;
+    progress.advance(rows as u64);
+    Ok(rows as u64)
+}
+
+fn write_lineorder(
+    lineorder: &Lineorder,
+    spec: &TableSpec,
+    draft: &mut Draft,
+    progress: &dyn Progress,
+) -> Result<u64, WorkloadError> {
+    draft.write(&header(spec))?;
+    let step = rayon::current_num_threads().max(1) * CHUNKS_PER_THREAD;
+    for first in (0..lineorder.chunks()).step_by(step) {
+        if progress.cancelled() {
+            return Err(WorkloadError::Cancelled);
+        }
+        let chunks = first..lineorder.chunks().min(first + step);
+        let formatted: Vec<Vec<u8>> = chunks
+            .clone()
+            .into_par_iter()
+            .map(|chunk| {
+                let rows = lineorder.chunk_rows(chunk).len();
+                let mut columns = OwnedColumns::new(rows);
+                lineorder.fill_chunk(chunk, &mut columns.borrow())?;
+                format_rows(&columns.into_values(lineorder)?, rows)
+                    .map_err(io_error("format", &draft.path))
+            })
+            .collect::<Result<_, WorkloadError>>()?;
+        for (chunk, bytes) in chunks.zip(formatted) {
+            draft.write(&bytes)?;
+            progress.advance(lineorder.chunk_rows(chunk).len() as u64);
+        }
+    }
+    Ok(lineorder.rows() as u64)
+}
+
+fn header(spec: &TableSpec) -> Vec<u8> {
+    let names: Vec<_> = spec.columns.iter().map(|column| column.name).collect();
+    (names.join(",") + "\n").into_bytes()
+}
+
+/// Rows as CSV lines.
+fn format_rows(columns: &[ColumnValues], rows: usize) -> io::Result<Vec<u8>> {
+    let mut writer = csv::WriterBuilder::new()
+        .has_headers(false)
+        .from_writer(Vec::with_capacity(rows * 100));
+    let mut digits = Vec::with_capacity(16);
+    for row in 0..rows {
+        for column in columns {
+            match column {
+                ColumnValues::Int32(values) => {
+                    digits.clear();
+                    write!(digits, "{}", values[row])?;
+                    writer.write_field(&digits)?;
+                }
+                ColumnValues::Dict8 { codes, values } => {
+                    writer.write_field(&values[usize::from(codes[row])])?
+                }
+                ColumnValues::Text(text) => {
+                    writer.write_field(text.get(row).unwrap_or_default())?
+                }
+            }
+        }
+        writer.write_record(None::<&[u8]>)?;
+    }
+    writer.into_inner().map_err(|error| error.into_error())
+}
