@@ -10,6 +10,10 @@ use crate::root::Reader;
 
 const WEIGHTS_DIR: &str = "sys/kernel/mm/mempolicy/weighted_interleave";
 
+/// Names of the switch. Linux 6.18 shows `auto` under the second name: its source made `auto` a macro for the compiler keyword
+/// `__auto_type`, and the name of the file is made from the expanded word.
+const AUTO_FILES: [&str; 2] = ["auto", "__auto_type"];
+
 /// The kernel's weighted interleave policy: one system-wide weight per node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
@@ -42,7 +46,13 @@ impl WeightedInterleave {
         };
         Self::Present {
             weights: files.iter().filter_map(weight).collect(),
-            auto: reader.parsed(&format!("{WEIGHTS_DIR}/auto"), "true or false", parse_bool),
+            auto: AUTO_FILES.iter().find_map(|name| {
+                reader.parsed(
+                    &format!("{WEIGHTS_DIR}/{name}"),
+                    "true or false",
+                    parse_bool,
+                )
+            }),
         }
     }
 }

@@ -111,7 +111,7 @@ fn garbled_details_become_notes() {
             "a number",
         ),
         (
-            "sys/kernel/mm/mempolicy/weighted_interleave/auto",
+            "sys/kernel/mm/mempolicy/weighted_interleave/__auto_type",
             "perhaps",
             "true or false",
         ),
