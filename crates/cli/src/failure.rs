@@ -45,6 +45,10 @@ impl Failure {
 
 impl From<tierloom_record::RecordError> for Failure {
     fn from(error: tierloom_record::RecordError) -> Self {
-        if error.is_bad_input() { Failure::input(error) } else { Failure::runtime(error) }
+        if error.is_bad_input() {
+            Failure::input(error)
+        } else {
+            Failure::runtime(error)
+        }
     }
 }

@@ -9,8 +9,13 @@ use std::io::Write;
 /// [`Failure::Runtime`] if stdout cannot be written. A reader that went away (`| head`) is none.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::runtime(format!("cannot write to stdout: {error}"))),
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::runtime(format!("cannot write to stdout: {error}")))
+        }
         _ => Ok(()),
     }
 }
@@ -19,5 +24,8 @@ pub fn print(text: &str) -> Result<(), Failure> {
 pub fn size(bytes: u64) -> String {
     const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let unit = UNITS.iter().find(|(_, shift)| bytes >> shift > 0);
-    unit.map_or_else(|| format!("{bytes} B"), |(name, shift)| format!("{:.1} {name}", bytes as f64 / f64::from(1u32 << shift)))
+    unit.map_or_else(
+        || format!("{bytes} B"),
+        |(name, shift)| format!("{:.1} {name}", bytes as f64 / f64::from(1u32 << shift)),
+    )
 }

@@ -13,15 +13,27 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 pub fn to_text(batches: &[RecordBatch]) -> Result<String, EngineError> {
     let mut text = String::new();
     if let Some(first) = batches.first() {
-        let names: Vec<String> = first.schema().fields().iter().map(|f| quoted(f.name())).collect();
+        let names: Vec<String> = first
+            .schema()
+            .fields()
+            .iter()
+            .map(|f| quoted(f.name()))
+            .collect();
         text.push_str(&names.join(","));
         text.push('\n');
     }
     let options = FormatOptions::default();
     for batch in batches {
-        let columns = batch.columns().iter().map(|c| ArrayFormatter::try_new(c.as_ref(), &options)).collect::<Result<Vec<_>, _>>()?;
+        let columns = batch
+            .columns()
+            .iter()
+            .map(|c| ArrayFormatter::try_new(c.as_ref(), &options))
+            .collect::<Result<Vec<_>, _>>()?;
         for row in 0..batch.num_rows() {
-            let cells: Vec<String> = columns.iter().map(|c| quoted(&c.value(row).to_string())).collect();
+            let cells: Vec<String> = columns
+                .iter()
+                .map(|c| quoted(&c.value(row).to_string()))
+                .collect();
             text.push_str(&cells.join(","));
             text.push('\n');
         }
@@ -35,5 +47,9 @@ pub fn row_count(batches: &[RecordBatch]) -> u64 {
 }
 
 fn quoted(value: &str) -> String {
-    if value.contains([',', '"', '\n', '\r']) { format!("\"{}\"", value.replace('"', "\"\"")) } else { value.to_owned() }
+    if value.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", value.replace('"', "\"\""))
+    } else {
+        value.to_owned()
+    }
 }

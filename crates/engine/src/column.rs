@@ -1,7 +1,9 @@
 //! A column whose values lie in memory regions, seen as an Arrow array without a copy.
 
 use crate::EngineError;
-use arrow::array::{Array, ArrayRef, DictionaryArray, Int32Array, StringArray, StringViewArray, UInt8Array};
+use arrow::array::{
+    Array, ArrayRef, DictionaryArray, Int32Array, StringArray, StringViewArray, UInt8Array,
+};
 use arrow::buffer::{Buffer, ScalarBuffer};
 use arrow::datatypes::{DataType, UInt8Type};
 use std::sync::Arc;
@@ -35,27 +37,62 @@ pub struct PlacedColumn {
 
 impl PlacedColumn {
     /// An integer column over the first `rows * 4` bytes of `region`.
-    pub fn int32(name: &str, region: Arc<Region>, rows: usize, facts: ColumnFacts) -> Result<Self, EngineError> {
-        let values = Int32Array::try_new(ScalarBuffer::new(slice(&region, rows * 4)?, 0, rows), None)?;
-        Ok(PlacedColumn { name: name.into(), array: Arc::new(values), regions: vec![region], bytes: rows as u64 * 4, facts })
+    pub fn int32(
+        name: &str,
+        region: Arc<Region>,
+        rows: usize,
+        facts: ColumnFacts,
+    ) -> Result<Self, EngineError> {
+        let values =
+            Int32Array::try_new(ScalarBuffer::new(slice(&region, rows * 4)?, 0, rows), None)?;
+        Ok(PlacedColumn {
+            name: name.into(),
+            array: Arc::new(values),
+            regions: vec![region],
+            bytes: rows as u64 * 4,
+            facts,
+        })
     }
 
     /// A dictionary column with one byte a row over the first `rows` bytes of `region`.
     ///
     /// # Errors
     /// If a code lies outside the dictionary.
-    pub fn dict8(name: &str, region: Arc<Region>, rows: usize, dictionary: &[String]) -> Result<Self, EngineError> {
+    pub fn dict8(
+        name: &str,
+        region: Arc<Region>,
+        rows: usize,
+        dictionary: &[String],
+    ) -> Result<Self, EngineError> {
         let codes = UInt8Array::try_new(ScalarBuffer::new(slice(&region, rows)?, 0, rows), None)?;
         let distinct = Some(dictionary.len() as u64);
-        let array = DictionaryArray::<UInt8Type>::try_new(codes, Arc::new(StringArray::from_iter_values(dictionary)))?;
-        Ok(PlacedColumn { name: name.into(), array: Arc::new(array), regions: vec![region], bytes: rows as u64, facts: ColumnFacts { range: None, distinct } })
+        let array = DictionaryArray::<UInt8Type>::try_new(
+            codes,
+            Arc::new(StringArray::from_iter_values(dictionary)),
+        )?;
+        Ok(PlacedColumn {
+            name: name.into(),
+            array: Arc::new(array),
+            regions: vec![region],
+            bytes: rows as u64,
+            facts: ColumnFacts {
+                range: None,
+                distinct,
+            },
+        })
     }
 
     /// A string column: views in `views`, payloads of long strings in `payload`.
     ///
     /// # Errors
     /// If a view points outside the payload or a string is not UTF-8.
-    pub fn text(name: &str, views: Arc<Region>, rows: usize, payload: Option<(Arc<Region>, usize)>, distinct: Option<u64>) -> Result<Self, EngineError> {
+    pub fn text(
+        name: &str,
+        views: Arc<Region>,
+        rows: usize,
+        payload: Option<(Arc<Region>, usize)>,
+        distinct: Option<u64>,
+    ) -> Result<Self, EngineError> {
         let mut bytes = rows as u64 * 16;
         let mut regions = vec![Arc::clone(&views)];
         let mut buffers = Vec::new();
@@ -64,8 +101,21 @@ impl PlacedColumn {
             bytes += len as u64;
             regions.push(region);
         }
-        let array = StringViewArray::try_new(ScalarBuffer::new(slice(&views, rows * 16)?, 0, rows), buffers, None)?;
-        Ok(PlacedColumn { name: name.into(), array: Arc::new(array), regions, bytes, facts: ColumnFacts { range: None, distinct } })
+        let array = StringViewArray::try_new(
+            ScalarBuffer::new(slice(&views, rows * 16)?, 0, rows),
+            buffers,
+            None,
+        )?;
+        Ok(PlacedColumn {
+            name: name.into(),
+            array: Arc::new(array),
+            regions,
+            bytes,
+            facts: ColumnFacts {
+                range: None,
+                distinct,
+            },
+        })
     }
 
     /// Its name.
@@ -104,7 +154,9 @@ impl PlacedColumn {
     /// the whole column for every batch.
     pub fn slice(&self, start: usize, len: usize) -> ArrayRef {
         match self.array.as_any().downcast_ref::<Int32Array>() {
-            Some(values) => Arc::new(Int32Array::new(values.values().slice(start, len), None)) as ArrayRef,
+            Some(values) => {
+                Arc::new(Int32Array::new(values.values().slice(start, len), None)) as ArrayRef
+            }
             None => self.array.slice(start, len),
         }
     }

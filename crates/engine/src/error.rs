@@ -46,8 +46,13 @@ pub enum EngineError {
 
 impl EngineError {
     /// Wraps a DataFusion error with what was attempted.
-    pub fn datafusion(context: impl Into<String>) -> impl FnOnce(datafusion::error::DataFusionError) -> EngineError {
+    pub fn datafusion(
+        context: impl Into<String>,
+    ) -> impl FnOnce(datafusion::error::DataFusionError) -> EngineError {
         let context = context.into();
-        move |source| EngineError::DataFusion { context, source: Box::new(source) }
+        move |source| EngineError::DataFusion {
+            context,
+            source: Box::new(source),
+        }
     }
 }

@@ -6,14 +6,18 @@ use arrow::compute::concat;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{internal_err, Result, Statistics};
+use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::coop::cooperative;
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType,
+};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PhysicalExpr, PlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PhysicalExpr, PlanProperties,
+};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,11 +47,21 @@ struct Round {
 
 impl PlacedScanExec {
     /// A scan of the columns `projection` (all if `None`), at most `limit` rows, over at most `partitions` partitions.
-    pub fn new(table: Arc<PlacedTable>, projection: Option<&Vec<usize>>, limit: Option<usize>, partitions: usize, morsel_rows: usize) -> Result<Self> {
-        let projection = projection.cloned().unwrap_or_else(|| (0..table.columns().len()).collect());
+    pub fn new(
+        table: Arc<PlacedTable>,
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+        partitions: usize,
+        morsel_rows: usize,
+    ) -> Result<Self> {
+        let projection = projection
+            .cloned()
+            .unwrap_or_else(|| (0..table.columns().len()).collect());
         let schema = Arc::new(table.schema().project(&projection)?);
         let rows = limit.map_or(table.rows(), |limit| limit.min(table.rows()));
-        let partitions = rows.div_ceil(morsel_rows.max(1)).clamp(1, partitions.max(1));
+        let partitions = rows
+            .div_ceil(morsel_rows.max(1))
+            .clamp(1, partitions.max(1));
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&schema)),
             Partitioning::UnknownPartitioning(partitions),
@@ -82,7 +96,10 @@ impl PlacedScanExec {
         let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
         let partitions = self.properties.output_partitioning().partition_count();
         if round.started.get(partition).copied().unwrap_or(true) {
-            *round = Round { next: Arc::default(), started: vec![false; partitions] };
+            *round = Round {
+                next: Arc::default(),
+                started: vec![false; partitions],
+            };
         }
         round.started[partition] = true;
         Arc::clone(&round.next)
@@ -108,9 +125,19 @@ impl Morsels {
         }
         let timer = self.metrics.elapsed_compute().timer();
         let len = self.morsel_rows.min(self.rows - start);
-        let columns: Result<Vec<ArrayRef>> = self.projection.iter().map(|&index| self.column(index, start, len)).collect();
+        let columns: Result<Vec<ArrayRef>> = self
+            .projection
+            .iter()
+            .map(|&index| self.column(index, start, len))
+            .collect();
         let options = RecordBatchOptions::new().with_row_count(Some(len));
-        let batch = columns.and_then(|columns| Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?));
+        let batch = columns.and_then(|columns| {
+            Ok(RecordBatch::try_new_with_options(
+                Arc::clone(&self.schema),
+                columns,
+                &options,
+            )?)
+        });
         timer.done();
         self.metrics.record_output(len);
         Some(batch)
@@ -141,15 +168,25 @@ impl ExecutionPlan for PlacedScanExec {
         vec![]
     }
 
-    fn apply_expressions(&self, _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>) -> Result<TreeNodeRecursion> {
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    fn replace_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>, _: ReplaceChildrenOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(self)
     }
 
-    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(self)
     }
 
@@ -166,9 +203,16 @@ impl ExecutionPlan for PlacedScanExec {
         }))
     }
 
-    fn execute(&self, partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(
+        &self,
+        partition: usize,
+        _context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         if partition >= self.properties.output_partitioning().partition_count() {
-            return internal_err!("partition {partition} of a scan of {} does not exist", self.table.name());
+            return internal_err!(
+                "partition {partition} of a scan of {} does not exist",
+                self.table.name()
+            );
         }
         let morsels = Morsels {
             table: Arc::clone(&self.table),
@@ -180,7 +224,10 @@ impl ExecutionPlan for PlacedScanExec {
             metrics: BaselineMetrics::new(&self.metrics, partition),
         };
         let batches = futures::stream::iter(std::iter::from_fn(move || morsels.batch()));
-        Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))))
+        Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            batches,
+        ))))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -188,9 +235,17 @@ impl ExecutionPlan for PlacedScanExec {
     }
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
-        let mut statistics = self.table.statistics().clone().project(Some(&self.projection));
+        let mut statistics = self
+            .table
+            .statistics()
+            .clone()
+            .project(Some(&self.projection));
         if self.rows < self.table.rows() || partition.is_some() {
-            let share = if partition.is_some() { self.rows / self.properties.output_partitioning().partition_count() } else { self.rows };
+            let share = if partition.is_some() {
+                self.rows / self.properties.output_partitioning().partition_count()
+            } else {
+                self.rows
+            };
             statistics = statistics.to_inexact();
             statistics.num_rows = Precision::Inexact(share);
         }
@@ -200,8 +255,18 @@ impl ExecutionPlan for PlacedScanExec {
 
 impl DisplayAs for PlacedScanExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let columns: Vec<&str> = self.projection.iter().map(|&i| self.table.columns()[i].name()).collect();
-        write!(f, "PlacedScanExec: table={}, columns=[{}], rows={}", self.table.name(), columns.join(", "), self.rows)?;
+        let columns: Vec<&str> = self
+            .projection
+            .iter()
+            .map(|&i| self.table.columns()[i].name())
+            .collect();
+        write!(
+            f,
+            "PlacedScanExec: table={}, columns=[{}], rows={}",
+            self.table.name(),
+            columns.join(", "),
+            self.rows
+        )?;
         if self.projection.iter().any(|&i| self.table.is_staged(i)) {
             write!(f, ", through a DRAM working buffer")?;
         }
@@ -211,6 +276,10 @@ impl DisplayAs for PlacedScanExec {
 
 impl fmt::Debug for PlacedScanExec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PlacedScanExec").field("table", &self.table.name()).field("projection", &self.projection).field("rows", &self.rows).finish_non_exhaustive()
+        f.debug_struct("PlacedScanExec")
+            .field("table", &self.table.name())
+            .field("projection", &self.projection)
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
     }
 }

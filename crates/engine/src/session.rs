@@ -1,13 +1,13 @@
 //! Planning and running SQL on placed tables.
 
+use crate::EngineError;
 use crate::star_order::StarJoinOrder;
 use crate::table::{PlacedTable, PlacedTableProvider};
-use crate::EngineError;
 use arrow::array::RecordBatch;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
-use datafusion::physical_plan::{collect, displayable, ExecutionPlan};
+use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,12 +28,20 @@ impl EngineOptions {
     /// Tierloom's settings for `threads` workers.
     pub fn tuned(threads: usize) -> Self {
         // 16,384 rows of four bytes are 64 KiB a column: batches of the columns of one query stay in a core's L2 cache.
-        EngineOptions { threads, batch_rows: 16 * 1024, tuned: true }
+        EngineOptions {
+            threads,
+            batch_rows: 16 * 1024,
+            tuned: true,
+        }
     }
 
     /// DataFusion's own defaults for `threads` workers.
     pub fn plain(threads: usize) -> Self {
-        EngineOptions { threads, batch_rows: 8 * 1024, tuned: false }
+        EngineOptions {
+            threads,
+            batch_rows: 8 * 1024,
+            tuned: false,
+        }
     }
 }
 
@@ -87,8 +95,16 @@ impl Engine {
             .enable_time()
             .thread_name("tierloom-worker")
             .build()
-            .map_err(|source| EngineError::Runtime { threads: options.threads, source })?;
-        Ok(Engine { context: SessionContext::new_with_state(state(&options)), handle: runtime.handle().clone(), runtime: Some(runtime), options })
+            .map_err(|source| EngineError::Runtime {
+                threads: options.threads,
+                source,
+            })?;
+        Ok(Engine {
+            context: SessionContext::new_with_state(state(&options)),
+            handle: runtime.handle().clone(),
+            runtime: Some(runtime),
+            options,
+        })
     }
 
     /// How it runs.
@@ -107,7 +123,10 @@ impl Engine {
     /// Those of DataFusion's catalog.
     pub fn register(&self, table: &Arc<PlacedTable>) -> Result<(), EngineError> {
         let provider = Arc::new(PlacedTableProvider::new(Arc::clone(table)));
-        self.context.register_table(table.name(), provider).map(drop).map_err(EngineError::datafusion(format!("table {}", table.name())))
+        self.context
+            .register_table(table.name(), provider)
+            .map(drop)
+            .map_err(EngineError::datafusion(format!("table {}", table.name())))
     }
 
     /// Makes `table` known as a DataFusion `MemTable` over the same memory: batches of `batch_rows` rows dealt over the partitions.
@@ -118,12 +137,17 @@ impl Engine {
         let rows = self.options.batch_rows;
         let mut partitions: Vec<Vec<RecordBatch>> = vec![Vec::new(); self.options.threads];
         for (index, start) in (0..table.rows()).step_by(rows).enumerate() {
-            partitions[index % self.options.threads].push(table.batch(start, rows.min(table.rows() - start))?);
+            partitions[index % self.options.threads]
+                .push(table.batch(start, rows.min(table.rows() - start))?);
         }
         partitions.retain(|p| !p.is_empty());
         let failed = || EngineError::datafusion(format!("table {}", table.name()));
-        let mem = datafusion::datasource::MemTable::try_new(Arc::clone(table.schema()), partitions).map_err(failed())?;
-        self.context.register_table(table.name(), Arc::new(mem)).map(drop).map_err(failed())
+        let mem = datafusion::datasource::MemTable::try_new(Arc::clone(table.schema()), partitions)
+            .map_err(failed())?;
+        self.context
+            .register_table(table.name(), Arc::new(mem))
+            .map(drop)
+            .map_err(failed())
     }
 
     /// Plans one statement.
@@ -137,14 +161,22 @@ impl Engine {
             frame.create_physical_plan().await
         });
         let plan = plan.map_err(EngineError::datafusion(format!("planning {name}")))?;
-        Ok(PlannedQuery { plan, planning: start.elapsed() })
+        Ok(PlannedQuery {
+            plan,
+            planning: start.elapsed(),
+        })
     }
 
     /// Runs a planned query to its end, or until `stop` says so (asked every 20 ms).
     ///
     /// # Errors
     /// [`EngineError::Interrupted`], or what an operator failed with.
-    pub fn execute(&self, name: &str, query: &PlannedQuery, stop: &(dyn Fn() -> bool + Sync)) -> Result<Execution, EngineError> {
+    pub fn execute(
+        &self,
+        name: &str,
+        query: &PlannedQuery,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Execution, EngineError> {
         let failed = || EngineError::datafusion(format!("running {name}"));
         // Operators keep state and metrics; every execution gets fresh ones.
         let plan = reset_plan_states(Arc::clone(&query.plan)).map_err(failed())?;
@@ -158,7 +190,11 @@ impl Engine {
         });
         let time = start.elapsed();
         let batches = outcome.ok_or(EngineError::Interrupted)?.map_err(failed())?;
-        Ok(Execution { batches, time, plan })
+        Ok(Execution {
+            batches,
+            time,
+            plan,
+        })
     }
 }
 
@@ -178,23 +214,42 @@ async fn stopped(stop: &(dyn Fn() -> bool + Sync)) {
 }
 
 fn state(options: &EngineOptions) -> datafusion::execution::SessionState {
-    let mut config = SessionConfig::new().with_target_partitions(options.threads).with_batch_size(options.batch_rows).with_information_schema(false);
+    let mut config = SessionConfig::new()
+        .with_target_partitions(options.threads)
+        .with_batch_size(options.batch_rows)
+        .with_information_schema(false);
     if !options.tuned {
-        return SessionStateBuilder::new().with_config(config).with_default_features().build();
+        return SessionStateBuilder::new()
+            .with_config(config)
+            .with_default_features()
+            .build();
     }
     let optimizer = &mut config.options_mut().optimizer;
     // A build side of up to 256 MiB is collected once and shared: repartitioning the probe side costs more than it saves.
     optimizer.hash_join_single_partition_threshold = 256 << 20;
     optimizer.hash_join_single_partition_threshold_rows = 16 << 20;
-    config.options_mut().execution.perfect_hash_join_small_build_threshold = 1 << 20;
-    config.options_mut().execution.perfect_hash_join_min_key_density = 0.01;
-    SessionStateBuilder::new().with_config(config).with_default_features().with_optimizer_rules(rules()).build()
+    config
+        .options_mut()
+        .execution
+        .perfect_hash_join_small_build_threshold = 1 << 20;
+    config
+        .options_mut()
+        .execution
+        .perfect_hash_join_min_key_density = 0.01;
+    SessionStateBuilder::new()
+        .with_config(config)
+        .with_default_features()
+        .with_optimizer_rules(rules())
+        .build()
 }
 
 /// DataFusion's logical rules with [`StarJoinOrder`] after the filters have been pushed down to the tables.
 fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
-    let after = rules.iter().position(|r| r.name() == "push_down_filter").map_or(rules.len(), |i| i + 1);
+    let after = rules
+        .iter()
+        .position(|r| r.name() == "push_down_filter")
+        .map_or(rules.len(), |i| i + 1);
     rules.insert(after, Arc::new(StarJoinOrder));
     rules
 }

@@ -40,17 +40,32 @@ impl OptimizerRule for StarJoinOrder {
         Some(ApplyOrder::TopDown)
     }
 
-    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Join(join) = &plan else { return Ok(Transformed::no(plan)) };
-        let Some(star) = Star::find(join) else { return Ok(Transformed::no(plan)) };
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Join(join) = &plan else {
+            return Ok(Transformed::no(plan));
+        };
+        let Some(star) = Star::find(join) else {
+            return Ok(Transformed::no(plan));
+        };
         let props = config.execution_props_or_default();
         let ordered = star.ordered(&props);
         if ordered.matches(join) {
             return Ok(Transformed::no(plan));
         }
-        let columns: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
+        let columns: Vec<Expr> = plan
+            .schema()
+            .columns()
+            .into_iter()
+            .map(Expr::Column)
+            .collect();
         let rebuilt = ordered.build()?;
-        Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new_with_schema(columns, Arc::new(rebuilt), Arc::clone(plan.schema()))?)))
+        Ok(Transformed::yes(LogicalPlan::Projection(
+            Projection::try_new_with_schema(columns, Arc::new(rebuilt), Arc::clone(plan.schema()))?,
+        )))
     }
 }
 
@@ -83,30 +98,45 @@ impl Star {
     fn find(join: &Join) -> Option<Star> {
         let (mut leaves, mut edges) = (Vec::new(), Vec::new());
         flatten(join, &mut leaves, &mut edges)?;
-        let fact = (0..leaves.len()).max_by_key(|&i| placed_table(&leaves[i]).map_or(0, |t| t.rows()))?;
+        let fact =
+            (0..leaves.len()).max_by_key(|&i| placed_table(&leaves[i]).map_or(0, |t| t.rows()))?;
         if leaves.len() < 3 || leaves.iter().any(|leaf| placed_table(leaf).is_none()) {
             return None;
         }
         let mut dimensions: Vec<Dimension> = Vec::new();
-        for (index, leaf) in leaves.iter().enumerate().filter(|(index, _)| *index != fact) {
-            let on: Vec<(Expr, Expr)> = edges.iter().filter_map(|(a, b)| match (owner(a, &leaves)?, owner(b, &leaves)?) {
-                (x, y) if x == index && y == fact => Some((a.clone(), b.clone())),
-                (x, y) if x == fact && y == index => Some((b.clone(), a.clone())),
-                _ => None,
-            }).collect();
+        for (index, leaf) in leaves
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| *index != fact)
+        {
+            let on: Vec<(Expr, Expr)> = edges
+                .iter()
+                .filter_map(|(a, b)| match (owner(a, &leaves)?, owner(b, &leaves)?) {
+                    (x, y) if x == index && y == fact => Some((a.clone(), b.clone())),
+                    (x, y) if x == fact && y == index => Some((b.clone(), a.clone())),
+                    _ => None,
+                })
+                .collect();
             if on.is_empty() {
                 return None;
             }
-            dimensions.push(Dimension { plan: Arc::clone(leaf), on });
+            dimensions.push(Dimension {
+                plan: Arc::clone(leaf),
+                on,
+            });
         }
         let used: usize = dimensions.iter().map(|d| d.on.len()).sum();
-        (used == edges.len()).then(|| Star { fact: Arc::clone(&leaves[fact]), dimensions })
+        (used == edges.len()).then(|| Star {
+            fact: Arc::clone(&leaves[fact]),
+            dimensions,
+        })
     }
 
     /// The same star with the dimension that keeps the smallest share of its rows first.
     fn ordered(mut self, props: &ExecutionProps) -> Star {
         // Equal shares keep the order of the text, so that plans are stable.
-        self.dimensions.sort_by_cached_key(|d| (kept_share(&d.plan, props) * 1e9) as u64);
+        self.dimensions
+            .sort_by_cached_key(|d| (kept_share(&d.plan, props) * 1e9) as u64);
         self
     }
 
@@ -128,7 +158,16 @@ impl Star {
     fn build(self) -> Result<LogicalPlan> {
         let mut probe = self.fact;
         for dimension in self.dimensions {
-            let join = Join::try_new(dimension.plan, probe, dimension.on, None, JoinType::Inner, JoinConstraint::On, NullEquality::NullEqualsNothing, false)?;
+            let join = Join::try_new(
+                dimension.plan,
+                probe,
+                dimension.on,
+                None,
+                JoinType::Inner,
+                JoinConstraint::On,
+                NullEquality::NullEqualsNothing,
+                false,
+            )?;
             probe = Arc::new(LogicalPlan::Join(join));
         }
         Ok(Arc::unwrap_or_clone(probe))
@@ -136,8 +175,16 @@ impl Star {
 }
 
 /// Gathers the leaves and equalities of a tree of plain inner equi-joins; `None` if a join is of another kind.
-fn flatten(join: &Join, leaves: &mut Vec<Arc<LogicalPlan>>, edges: &mut Vec<(Expr, Expr)>) -> Option<()> {
-    if join.join_type != JoinType::Inner || join.filter.is_some() || join.null_equality != NullEquality::NullEqualsNothing || join.on.is_empty() {
+fn flatten(
+    join: &Join,
+    leaves: &mut Vec<Arc<LogicalPlan>>,
+    edges: &mut Vec<(Expr, Expr)>,
+) -> Option<()> {
+    if join.join_type != JoinType::Inner
+        || join.filter.is_some()
+        || join.null_equality != NullEquality::NullEqualsNothing
+        || join.on.is_empty()
+    {
         return None;
     }
     edges.extend(join.on.iter().cloned());
@@ -154,7 +201,9 @@ fn flatten(join: &Join, leaves: &mut Vec<Arc<LogicalPlan>>, edges: &mut Vec<(Exp
 fn owner(expr: &Expr, leaves: &[Arc<LogicalPlan>]) -> Option<usize> {
     let columns = expr.column_refs();
     (!columns.is_empty()).then_some(())?;
-    leaves.iter().position(|leaf| columns.iter().all(|c| leaf.schema().has_column(c)))
+    leaves
+        .iter()
+        .position(|leaf| columns.iter().all(|c| leaf.schema().has_column(c)))
 }
 
 /// The placed table under filters, projections and aliases.
@@ -162,7 +211,9 @@ fn placed_table(plan: &LogicalPlan) -> Option<Arc<PlacedTable>> {
     match plan {
         LogicalPlan::TableScan(scan) => {
             let provider = source_as_provider(&scan.source).ok()?;
-            provider.downcast_ref::<PlacedTableProvider>().map(|p| Arc::clone(p.table()))
+            provider
+                .downcast_ref::<PlacedTableProvider>()
+                .map(|p| Arc::clone(p.table()))
         }
         LogicalPlan::Filter(filter) => placed_table(&filter.input),
         LogicalPlan::SubqueryAlias(alias) => placed_table(&alias.input),
@@ -190,7 +241,11 @@ fn sampled_share(predicate: &Expr, input: &LogicalPlan, props: &ExecutionProps) 
     let schema = DFSchema::try_from_qualified_schema(table.name(), table.schema()).ok()?;
     let unaliased = unqualify(predicate.clone(), table.name());
     let physical = create_physical_expr(&unaliased, &schema, props, &Default::default()).ok()?;
-    let kept = physical.evaluate(&sample).ok()?.into_array(sample.num_rows()).ok()?;
+    let kept = physical
+        .evaluate(&sample)
+        .ok()?
+        .into_array(sample.num_rows())
+        .ok()?;
     let kept: &BooleanArray = kept.as_boolean_opt()?;
     // Half a row is added: a filter that no sampled row passes is very selective, not certainly empty.
     Some((kept.true_count() as f64 + 0.5) / (sample.num_rows() as f64 + 0.5))
@@ -200,7 +255,9 @@ fn sampled_share(predicate: &Expr, input: &LogicalPlan, props: &ExecutionProps) 
 fn unqualify(expr: Expr, table: &str) -> Expr {
     use datafusion::common::tree_node::TreeNode;
     let rewritten = expr.clone().transform(|e| match e {
-        Expr::Column(column) => Ok(Transformed::yes(Expr::Column(datafusion::common::Column::new(Some(table), column.name)))),
+        Expr::Column(column) => Ok(Transformed::yes(Expr::Column(
+            datafusion::common::Column::new(Some(table), column.name),
+        ))),
         other => Ok(Transformed::no(other)),
     });
     rewritten.map_or(expr, |t| t.data)

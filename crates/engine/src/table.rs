@@ -1,8 +1,8 @@
 //! Placed tables and their face towards DataFusion.
 
+use crate::EngineError;
 use crate::column::PlacedColumn;
 use crate::scan::PlacedScanExec;
-use crate::EngineError;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
@@ -11,8 +11,8 @@ use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics};
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How a scan hands out a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,14 +41,38 @@ impl PlacedTable {
     /// # Errors
     /// If there is no column or their lengths differ.
     pub fn new(name: &str, columns: Vec<PlacedColumn>) -> Result<Self, EngineError> {
-        let rows = columns.first().map(PlacedColumn::rows).ok_or_else(|| EngineError::Table { table: name.into(), problem: "has no columns".into() })?;
+        let rows = columns
+            .first()
+            .map(PlacedColumn::rows)
+            .ok_or_else(|| EngineError::Table {
+                table: name.into(),
+                problem: "has no columns".into(),
+            })?;
         if let Some(odd) = columns.iter().find(|c| c.rows() != rows) {
-            return Err(EngineError::Table { table: name.into(), problem: format!("column {} has {} rows where {} has {rows}", odd.name(), odd.rows(), columns[0].name()) });
+            return Err(EngineError::Table {
+                table: name.into(),
+                problem: format!(
+                    "column {} has {} rows where {} has {rows}",
+                    odd.name(),
+                    odd.rows(),
+                    columns[0].name()
+                ),
+            });
         }
-        let fields: Vec<Field> = columns.iter().map(|c| Field::new(c.name(), c.data_type().clone(), false)).collect();
+        let fields: Vec<Field> = columns
+            .iter()
+            .map(|c| Field::new(c.name(), c.data_type().clone(), false))
+            .collect();
         let statistics = statistics(rows, &columns);
         let staged = columns.iter().map(|_| AtomicBool::new(false)).collect();
-        Ok(PlacedTable { name: name.into(), schema: Arc::new(Schema::new(fields)), columns, staged, rows, statistics })
+        Ok(PlacedTable {
+            name: name.into(),
+            schema: Arc::new(Schema::new(fields)),
+            columns,
+            staged,
+            rows,
+            statistics,
+        })
     }
 
     /// Its name.
@@ -110,7 +134,9 @@ impl PlacedTable {
             return self.batch(0, self.rows);
         }
         let runs = rows.div_ceil(RUN);
-        let batches: Result<Vec<RecordBatch>, EngineError> = (0..runs).map(|i| self.batch(i * (self.rows - RUN) / runs, RUN)).collect();
+        let batches: Result<Vec<RecordBatch>, EngineError> = (0..runs)
+            .map(|i| self.batch(i * (self.rows - RUN) / runs, RUN))
+            .collect();
         Ok(arrow::compute::concat_batches(&self.schema, &batches?)?)
     }
 }
@@ -118,12 +144,18 @@ impl PlacedTable {
 fn statistics(rows: usize, columns: &[PlacedColumn]) -> Statistics {
     let of = |column: &PlacedColumn| {
         let facts = column.facts();
-        let bound = |value: Option<i32>| value.map_or(Precision::Absent, |v| Precision::Exact(ScalarValue::Int32(Some(v))));
+        let bound = |value: Option<i32>| {
+            value.map_or(Precision::Absent, |v| {
+                Precision::Exact(ScalarValue::Int32(Some(v)))
+            })
+        };
         let mut statistics = ColumnStatistics::new_unknown();
         statistics.null_count = Precision::Exact(0);
         statistics.min_value = bound(facts.range.map(|r| r.0));
         statistics.max_value = bound(facts.range.map(|r| r.1));
-        statistics.distinct_count = facts.distinct.map_or(Precision::Absent, |d| Precision::Inexact((d as usize).min(rows)));
+        statistics.distinct_count = facts.distinct.map_or(Precision::Absent, |d| {
+            Precision::Inexact((d as usize).min(rows))
+        });
         statistics.byte_size = Precision::Exact(column.size_bytes() as usize);
         statistics
     };
@@ -166,8 +198,20 @@ impl TableProvider for PlacedTableProvider {
         Some(self.table.statistics().clone())
     }
 
-    async fn scan(&self, state: &dyn Session, projection: Option<&Vec<usize>>, _filters: &[Expr], limit: Option<usize>) -> Result<Arc<dyn ExecutionPlan>> {
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let execution = &state.config_options().execution;
-        Ok(Arc::new(PlacedScanExec::new(Arc::clone(&self.table), projection, limit, execution.target_partitions.into(), execution.batch_size.into())?))
+        Ok(Arc::new(PlacedScanExec::new(
+            Arc::clone(&self.table),
+            projection,
+            limit,
+            execution.target_partitions.into(),
+            execution.batch_size.into(),
+        )?))
     }
 }

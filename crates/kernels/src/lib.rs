@@ -14,7 +14,7 @@ mod spread;
 
 pub use chase::{ChaseRing, LINE_BYTES};
 pub use copy::{CopyKind, copy, copy_with, parallel_fill_copy};
-pub use probe::{HostProbe, host_probe};
+pub use probe::{HostProbe, StreamProbe, host_probe, stream_probe};
 pub use random::{MAX_IN_FLIGHT, RandomRead, random_read};
 pub use read::{sequential_read, sequential_read_with};
 pub use simd::Simd;

@@ -74,6 +74,37 @@ pub fn host_probe(threads: usize, budget: Duration) -> HostProbe {
     }
 }
 
+/// What streaming costs on memory that the caller already has.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StreamProbe {
+    /// Read bandwidth of one thread, GB/s: a sample per part.
+    pub read_gbps_one_thread: Vec<f64>,
+    /// Read bandwidth of all threads together, GB/s: a sample per part.
+    pub read_gbps_all_threads: Vec<f64>,
+    /// Bytes of all parts together: what went through the caches between two reads of one part.
+    pub footprint_bytes: u64,
+}
+
+/// Reads every part once with one thread and once with `threads`. Parts of a few MiB and more give stable rates; empty ones are left out.
+pub fn stream_probe(parts: &[&[u8]], threads: usize) -> StreamProbe {
+    let parts: Vec<&[u8]> = parts
+        .iter()
+        .copied()
+        .filter(|part| !part.is_empty())
+        .collect();
+    let rates = |threads: usize| {
+        parts
+            .iter()
+            .map(|part| read(part, threads, Instant::now()).median)
+            .collect()
+    };
+    StreamProbe {
+        read_gbps_one_thread: rates(1),
+        read_gbps_all_threads: rates(threads.max(1)),
+        footprint_bytes: parts.iter().map(|part| part.len() as u64).sum(),
+    }
+}
+
 /// Repeats `sample` until the deadline, but once at least.
 fn repeat(deadline: Instant, mut sample: impl FnMut() -> f64) -> Spread {
     let first = sample();
@@ -198,5 +229,27 @@ mod tests {
                 "{probe:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_stream_probe_samples_every_part_that_has_bytes() {
+        let (large, small) = (vec![1_u8; 1 << 20], vec![1_u8; 64]);
+        let probe = stream_probe(&[&large, &[], &small], 2);
+        assert_eq!(
+            (
+                probe.read_gbps_one_thread.len(),
+                probe.read_gbps_all_threads.len()
+            ),
+            (2, 2)
+        );
+        assert!(
+            probe
+                .read_gbps_all_threads
+                .iter()
+                .chain(&probe.read_gbps_one_thread)
+                .all(|rate| *rate > 0.0)
+        );
+        assert_eq!(probe.footprint_bytes, (1 << 20) + 64);
+        assert!(stream_probe(&[], 2).read_gbps_one_thread.is_empty());
     }
 }

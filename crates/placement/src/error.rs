@@ -6,7 +6,9 @@ use tierloom_memory::PlacementError;
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
     /// The text is no policy.
-    #[error("cannot read placement `{text}`: {reason}; write dram, cxl, weights (`3:2`, `dram:3,cxl:2`, `0:3,2:2`), `tier`, `columns:8` or `columns:23%`")]
+    #[error(
+        "cannot read placement `{text}`: {reason}; write dram, cxl, weights (`3:2`, `dram:3,cxl:2`, `0:3,2:2`), `tier`, `columns:8` or `columns:23%`"
+    )]
     Syntax {
         /// What was typed.
         text: String,
@@ -17,7 +19,9 @@ pub enum PolicyError {
     #[error(transparent)]
     Placement(#[from] PlacementError),
     /// A modelled machine has tiers, not the nodes of this machine.
-    #[error("placement `{placement}` names {what}, which machine {machine} does not have (its tiers: {tiers}); name tiers instead, as in `dram:3,cxl:2`")]
+    #[error(
+        "placement `{placement}` names {what}, which machine {machine} does not have (its tiers: {tiers}); name tiers instead, as in `dram:3,cxl:2`"
+    )]
     NotOnMachine {
         /// The placement as typed.
         placement: String,

@@ -61,7 +61,10 @@ impl FromStr for Policy {
         if word == "tier" {
             return Ok(Policy::Tier);
         }
-        match word.strip_prefix("columns").map(|rest| rest.strip_prefix(':')) {
+        match word
+            .strip_prefix("columns")
+            .map(|rest| rest.strip_prefix(':'))
+        {
             Some(Some(limit)) => limit_of(text, limit).map(Policy::TopColumns),
             Some(None) => Err(syntax(text, "how many columns is missing")),
             None => Ok(Policy::Uniform(word.parse()?)),
@@ -70,16 +73,30 @@ impl FromStr for Policy {
 }
 
 fn syntax(text: &str, reason: &str) -> PolicyError {
-    PolicyError::Syntax { text: text.into(), reason: reason.into() }
+    PolicyError::Syntax {
+        text: text.into(),
+        reason: reason.into(),
+    }
 }
 
 fn limit_of(text: &str, limit: &str) -> Result<ColumnLimit, PolicyError> {
     match limit.strip_suffix('%') {
         Some(percent) => {
-            let percent: f64 = percent.trim().parse().map_err(|_| syntax(text, "the share is not a number"))?;
-            if (0.0..=100.0).contains(&percent) { Ok(ColumnLimit::Share(percent / 100.0)) } else { Err(syntax(text, "a share lies between 0% and 100%")) }
+            let percent: f64 = percent
+                .trim()
+                .parse()
+                .map_err(|_| syntax(text, "the share is not a number"))?;
+            if (0.0..=100.0).contains(&percent) {
+                Ok(ColumnLimit::Share(percent / 100.0))
+            } else {
+                Err(syntax(text, "a share lies between 0% and 100%"))
+            }
         }
-        None => limit.trim().parse().map(ColumnLimit::Count).map_err(|_| syntax(text, "the number of columns is not a whole number")),
+        None => limit
+            .trim()
+            .parse()
+            .map(ColumnLimit::Count)
+            .map_err(|_| syntax(text, "the number of columns is not a whole number")),
     }
 }
 
@@ -89,7 +106,9 @@ impl fmt::Display for Policy {
             Policy::Uniform(spec) => write!(f, "{spec}"),
             Policy::Tier => write!(f, "tier"),
             Policy::TopColumns(ColumnLimit::Count(count)) => write!(f, "columns:{count}"),
-            Policy::TopColumns(ColumnLimit::Share(share)) => write!(f, "columns:{}%", (share * 1e8).round() / 1e6),
+            Policy::TopColumns(ColumnLimit::Share(share)) => {
+                write!(f, "columns:{}%", (share * 1e8).round() / 1e6)
+            }
         }
     }
 }
@@ -98,12 +117,24 @@ impl Policy {
     /// What it does, in words.
     pub fn meaning(&self) -> String {
         match self {
-            Policy::Uniform(PlacementSpec::Bind(Target::Tier(tier))) => format!("all table data on {tier}"),
-            Policy::Uniform(PlacementSpec::Default) => "all table data where the kernel puts it on first touch".into(),
+            Policy::Uniform(PlacementSpec::Bind(Target::Tier(tier))) => {
+                format!("all table data on {tier}")
+            }
+            Policy::Uniform(PlacementSpec::Default) => {
+                "all table data where the kernel puts it on first touch".into()
+            }
             Policy::Uniform(spec) => format!("all table data placed {spec}"),
-            Policy::Tier => "all table data on cxl; scans copy each batch through a working buffer in dram".into(),
-            Policy::TopColumns(ColumnLimit::Count(count)) => format!("the {count} columns that are read most on dram, the rest on cxl"),
-            Policy::TopColumns(ColumnLimit::Share(share)) => format!("the columns that are read most, up to {}% of the bytes, on dram, the rest on cxl", share * 100.0),
+            Policy::Tier => {
+                "all table data on cxl; scans copy each batch through a working buffer in dram"
+                    .into()
+            }
+            Policy::TopColumns(ColumnLimit::Count(count)) => {
+                format!("the {count} columns that are read most on dram, the rest on cxl")
+            }
+            Policy::TopColumns(ColumnLimit::Share(share)) => format!(
+                "the columns that are read most, up to {}% of the bytes, on dram, the rest on cxl",
+                share * 100.0
+            ),
         }
     }
 
@@ -118,8 +149,28 @@ impl Policy {
     /// the answer does not depend on the order given. A column that is never read is never counted as hot.
     pub fn decide(&self, columns: &[ColumnUse]) -> Vec<Decision> {
         match self {
-            Policy::Uniform(spec) => columns.iter().map(|c| decision(c, spec.clone(), false, "every column is placed alike".into())).collect(),
-            Policy::Tier => columns.iter().map(|c| decision(c, bind(TierKind::Cxl), true, "starts on the slow tier, read through a working buffer".into())).collect(),
+            Policy::Uniform(spec) => columns
+                .iter()
+                .map(|c| {
+                    decision(
+                        c,
+                        spec.clone(),
+                        false,
+                        "every column is placed alike".into(),
+                    )
+                })
+                .collect(),
+            Policy::Tier => columns
+                .iter()
+                .map(|c| {
+                    decision(
+                        c,
+                        bind(TierKind::Cxl),
+                        true,
+                        "starts on the slow tier, read through a working buffer".into(),
+                    )
+                })
+                .collect(),
             Policy::TopColumns(limit) => top_columns(columns, *limit),
         }
     }
@@ -129,25 +180,56 @@ fn bind(tier: TierKind) -> PlacementSpec {
     PlacementSpec::Bind(Target::Tier(tier))
 }
 
-fn decision(column: &ColumnUse, placement: PlacementSpec, staged: bool, reason: String) -> Decision {
-    Decision { column: column.column.clone(), placement, staged, reason }
+fn decision(
+    column: &ColumnUse,
+    placement: PlacementSpec,
+    staged: bool,
+    reason: String,
+) -> Decision {
+    Decision {
+        column: column.column.clone(),
+        placement,
+        staged,
+        reason,
+    }
 }
 
 fn top_columns(columns: &[ColumnUse], limit: ColumnLimit) -> Vec<Decision> {
     let total: u64 = columns.iter().map(|c| c.size_bytes).sum();
-    let mut order: Vec<usize> = (0..columns.len()).filter(|&i| columns[i].read_bytes > 0).collect();
-    order.sort_by(|&a, &b| columns[b].read_bytes.cmp(&columns[a].read_bytes).then_with(|| columns[a].column.cmp(&columns[b].column)));
+    let mut order: Vec<usize> = (0..columns.len())
+        .filter(|&i| columns[i].read_bytes > 0)
+        .collect();
+    order.sort_by(|&a, &b| {
+        columns[b]
+            .read_bytes
+            .cmp(&columns[a].read_bytes)
+            .then_with(|| columns[a].column.cmp(&columns[b].column))
+    });
     let hot: Vec<usize> = match limit {
         ColumnLimit::Count(count) => order.iter().copied().take(count).collect(),
         ColumnLimit::Share(share) => {
             let mut left = (total as f64 * share) as u64;
-            order.iter().copied().filter(|&i| left.checked_sub(columns[i].size_bytes).map(|rest| left = rest).is_some()).collect()
+            order
+                .iter()
+                .copied()
+                .filter(|&i| {
+                    left.checked_sub(columns[i].size_bytes)
+                        .map(|rest| left = rest)
+                        .is_some()
+                })
+                .collect()
         }
     };
     let rank = |index: usize| order.iter().position(|&i| i == index).map(|r| r + 1);
     let of = |(index, column): (usize, &ColumnUse)| {
-        let ranked = rank(index).map_or("never read".to_owned(), |r| format!("rank {r} of {} by bytes read", order.len()));
-        let tier = if hot.contains(&index) { TierKind::Dram } else { TierKind::Cxl };
+        let ranked = rank(index).map_or("never read".to_owned(), |r| {
+            format!("rank {r} of {} by bytes read", order.len())
+        });
+        let tier = if hot.contains(&index) {
+            TierKind::Dram
+        } else {
+            TierKind::Cxl
+        };
         decision(column, bind(tier), false, ranked)
     };
     columns.iter().enumerate().map(of).collect()
@@ -159,17 +241,31 @@ mod tests {
     use proptest::prelude::*;
 
     fn column(name: &str, size_bytes: u64, read_bytes: u64) -> ColumnUse {
-        ColumnUse { column: name.into(), size_bytes, read_bytes }
+        ColumnUse {
+            column: name.into(),
+            size_bytes,
+            read_bytes,
+        }
     }
 
     fn on_dram(policy: &str, columns: &[ColumnUse]) -> Vec<String> {
         let policy: Policy = policy.parse().unwrap();
-        policy.decide(columns).into_iter().filter(|d| d.placement == bind(TierKind::Dram)).map(|d| d.column).collect()
+        policy
+            .decide(columns)
+            .into_iter()
+            .filter(|d| d.placement == bind(TierKind::Dram))
+            .map(|d| d.column)
+            .collect()
     }
 
     #[test]
     fn the_most_read_columns_stay_in_dram_and_unread_ones_never_do() {
-        let columns = [column("a", 10, 5), column("b", 10, 50), column("c", 10, 0), column("d", 10, 20)];
+        let columns = [
+            column("a", 10, 5),
+            column("b", 10, 50),
+            column("c", 10, 0),
+            column("d", 10, 20),
+        ];
         assert_eq!(on_dram("columns:2", &columns), ["b", "d"]);
         assert_eq!(on_dram("columns:9", &columns), ["a", "b", "d"]);
         assert!(on_dram("columns:0", &columns).is_empty());
@@ -177,7 +273,11 @@ mod tests {
 
     #[test]
     fn a_share_is_never_passed_and_small_columns_fill_what_a_large_one_leaves() {
-        let columns = [column("a", 60, 90), column("b", 30, 80), column("c", 10, 70)];
+        let columns = [
+            column("a", 60, 90),
+            column("b", 30, 80),
+            column("c", 10, 70),
+        ];
         assert_eq!(on_dram("columns:40%", &columns), ["b", "c"]);
         assert_eq!(on_dram("columns:100%", &columns), ["a", "b", "c"]);
     }
@@ -191,7 +291,16 @@ mod tests {
 
     #[test]
     fn unreadable_policies_name_what_is_wrong() {
-        for (text, part) in [("columns", "how many"), ("columns:", "whole number"), ("columns:x", "whole number"), ("columns:120%", "between 0% and 100%"), ("columns:-1", "whole number"), ("nope", "nope"), ("0:0", "0:0"), ("", "")] {
+        for (text, part) in [
+            ("columns", "how many"),
+            ("columns:", "whole number"),
+            ("columns:x", "whole number"),
+            ("columns:120%", "between 0% and 100%"),
+            ("columns:-1", "whole number"),
+            ("nope", "nope"),
+            ("0:0", "0:0"),
+            ("", ""),
+        ] {
             let error = text.parse::<Policy>().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
         }

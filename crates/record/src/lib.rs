@@ -26,7 +26,7 @@ pub use run::{
 };
 pub use set::{RecordSet, RunSet};
 pub use spread::{Spread, geometric_mean};
-pub use summary::{IntensityRow, MeanRecord, SummaryRecord, TimeBreakdown};
+pub use summary::{IntensityRow, MeanRecord, MemoryUse, SummaryRecord, TimeBreakdown};
 pub use write::{RecordWriter, atomic_write};
 
 use serde::{Deserialize, Serialize};

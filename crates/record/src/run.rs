@@ -61,16 +61,14 @@ pub struct HostTier {
     pub reason: String,
 }
 
-/// Quick measurement of the host made in the same run, used to split measured time into compute and memory time.
+/// Quick measurement made on the loaded columns in the same run, used to split measured time into compute and memory time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProbeCard {
-    /// Sequential read bandwidth of one thread, GB/s.
+    /// Sequential read bandwidth of one thread, GB/s, a sample per column.
     pub read_gbps_one_thread: Spread,
-    /// Sequential read bandwidth of all worker threads together, GB/s.
+    /// Sequential read bandwidth of all worker threads together, GB/s, a sample per column.
     pub read_gbps_all_threads: Spread,
-    /// Dependent-load latency over `footprint_bytes`, ns.
-    pub chase_latency_ns: Spread,
-    /// Bytes the latency was measured over; a smaller footprint than the last-level cache measures the cache.
+    /// Bytes of the columns that were read; caches larger than that take part in the figure.
     pub footprint_bytes: u64,
 }
 

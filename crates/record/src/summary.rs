@@ -48,6 +48,9 @@ pub struct IntensityRow {
     pub faster: u32,
     /// Largest utilisation of DRAM over the queries when everything lies in DRAM, 0 to 1.
     pub dram_utilisation: f64,
+    /// Queries that fill DRAM to at least 95% when everything lies there.
+    #[serde(default)]
+    pub saturated: u32,
 }
 
 /// Where the wall time of the command went, in seconds.
@@ -80,6 +83,17 @@ impl TimeBreakdown {
     }
 }
 
+/// Memory of the process that ran, as the kernel counts it; `None` where it does not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryUse {
+    /// Anonymous and shared memory once the data was loaded, bytes; the program's own file is not in it.
+    pub loaded_bytes: Option<u64>,
+    /// Highest resident memory while the data was made and loaded, bytes.
+    pub loading_peak_bytes: Option<u64>,
+    /// Highest resident memory of the whole run, bytes.
+    pub peak_resident_bytes: Option<u64>,
+}
+
 /// Closes a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SummaryRecord {
@@ -101,8 +115,6 @@ pub struct SummaryRecord {
     pub findings: Vec<String>,
     /// Where the time went.
     pub times: TimeBreakdown,
-    /// Highest resident memory of the process, bytes.
-    pub peak_resident_bytes: Option<u64>,
-    /// Resident memory after loading the data, bytes.
-    pub loaded_resident_bytes: Option<u64>,
+    /// Memory of the process.
+    pub memory: MemoryUse,
 }

@@ -5,9 +5,9 @@ use std::io::Write;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use tierloom_record::{
-    Answer, DataCard, EngineKind, HERE, HostCard, Provenance, QueryRecord, Record, RecordError,
-    RecordSet, RecordWriter, RunRecord, SCHEMA, Settings, Spread, SummaryRecord, TimeBreakdown,
-    atomic_write,
+    Answer, DataCard, EngineKind, HERE, HostCard, MemoryUse, Provenance, QueryRecord, Record,
+    RecordError, RecordSet, RecordWriter, RunRecord, SCHEMA, Settings, Spread, SummaryRecord,
+    TimeBreakdown, atomic_write,
 };
 
 fn run(run_id: &str) -> Record {
@@ -94,8 +94,11 @@ fn summary(run_id: &str) -> Record {
         intensity: vec![],
         findings: vec!["one".into()],
         times: TimeBreakdown::default(),
-        peak_resident_bytes: None,
-        loaded_resident_bytes: Some(7),
+        memory: MemoryUse {
+            loaded_bytes: Some(7),
+            loading_peak_bytes: None,
+            peak_resident_bytes: None,
+        },
     }))
 }
 

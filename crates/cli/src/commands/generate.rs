@@ -43,7 +43,9 @@ impl RowProgress {
     /// A bar of `rows`, on stderr; invisible if that is no terminal.
     pub fn new(what: &str, rows: u64) -> Self {
         let bar = ProgressBar::new(rows);
-        if let Ok(style) = ProgressStyle::with_template("{prefix} [{bar:30}] {percent:>3}% {human_pos} rows, {eta} left") {
+        if let Ok(style) = ProgressStyle::with_template(
+            "{prefix} [{bar:30}] {percent:>3}% {human_pos} rows, {eta} left",
+        ) {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_prefix(what.to_owned());
@@ -70,16 +72,28 @@ impl Progress for RowProgress {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let What::Ssb(args) = &args.what;
     let config = SsbConfig::new(args.sf, args.seed).map_err(Failure::input)?;
-    let rows = ssb::tables().iter().map(|t| config.rows(t.name)).sum::<Result<u64, _>>().map_err(Failure::runtime)?;
+    let rows = ssb::tables()
+        .iter()
+        .map(|t| config.rows(t.name))
+        .sum::<Result<u64, _>>()
+        .map_err(Failure::runtime)?;
     let progress = RowProgress::new("writing", rows);
     let written = ssb::write_csv(&config, &args.output, &progress);
     progress.finish();
     match written {
         Ok(_) => {
-            eprintln!("wrote SSB at scale factor {} (seed {}) into {}", args.sf, args.seed, args.output.display());
+            eprintln!(
+                "wrote SSB at scale factor {} (seed {}) into {}",
+                args.sf,
+                args.seed,
+                args.output.display()
+            );
             Ok(())
         }
-        Err(WorkloadError::Cancelled) => Err(Failure::Interrupted(format!("files in {} that were finished are whole, others were not written", args.output.display()))),
+        Err(WorkloadError::Cancelled) => Err(Failure::Interrupted(format!(
+            "files in {} that were finished are whole, others were not written",
+            args.output.display()
+        ))),
         Err(error) => Err(Failure::runtime(error)),
     }
 }

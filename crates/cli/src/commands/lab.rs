@@ -4,7 +4,9 @@ use crate::failure::Failure;
 use crate::output;
 use clap::Subcommand;
 use std::path::PathBuf;
-use tierloom_lab::{prepare, run as boot, GuestCommand, GuestFile, GuestKind, GuestOptions, LabCache, LabError};
+use tierloom_lab::{
+    GuestCommand, GuestFile, GuestKind, GuestOptions, LabCache, LabError, prepare, run as boot,
+};
 
 /// Try things on real Linux NUMA and CXL guests under QEMU: behaviour, never speed
 #[derive(clap::Args)]
@@ -45,28 +47,48 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let cache = LabCache::open(args.cache.clone()).map_err(failure)?;
     let kit = prepare(&cache, &mut |line| eprintln!("{line}")).map_err(failure)?;
     match &args.what {
-        What::Prepare => output::print(&format!("QEMU {}, Linux {}, in {}\n", kit.qemu_version(), kit.kernel_release(), cache.dir().display())),
+        What::Prepare => output::print(&format!(
+            "QEMU {}, Linux {}, in {}\n",
+            kit.qemu_version(),
+            kit.kernel_release(),
+            cache.dir().display()
+        )),
         What::Run(args) => {
             let kind: GuestKind = args.guest.parse().map_err(Failure::input)?;
             let mut options = GuestOptions::new(kind);
-            let own = std::env::current_exe().map_err(|e| Failure::runtime(format!("cannot find this program's own file: {e}")))?;
+            let own = std::env::current_exe().map_err(|e| {
+                Failure::runtime(format!("cannot find this program's own file: {e}"))
+            })?;
             options.files.push(GuestFile::new(own, "/bin/tierloom"));
             for file in &args.file {
                 let Some((host, guest)) = file.rsplit_once(':') else {
-                    return Err(Failure::input(format!("--file {file}: expected host-path:guest-path")));
+                    return Err(Failure::input(format!(
+                        "--file {file}: expected host-path:guest-path"
+                    )));
                 };
                 options.files.push(GuestFile::new(host, guest));
             }
-            let commands: Vec<GuestCommand> = args.commands.iter().map(|c| GuestCommand::shell(c.as_str()).quiet()).collect();
+            let commands: Vec<GuestCommand> = args
+                .commands
+                .iter()
+                .map(|c| GuestCommand::shell(c.as_str()).quiet())
+                .collect();
             let quiet = args.quiet;
-            let outcome = boot(&kit, &options, &commands, &mut |line| if !quiet { eprintln!("{line}") }).map_err(failure)?;
+            let outcome = boot(&kit, &options, &commands, &mut |line| {
+                if !quiet {
+                    eprintln!("{line}")
+                }
+            })
+            .map_err(failure)?;
             for command in &outcome.commands {
                 eprint!("{}", command.stderr_text());
                 output::print(&command.stdout_text())?;
             }
             match outcome.exit_code {
                 0 => Ok(()),
-                code => Err(Failure::runtime(format!("a command in the guest ended with exit code {code}"))),
+                code => Err(Failure::runtime(format!(
+                    "a command in the guest ended with exit code {code}"
+                ))),
             }
         }
     }

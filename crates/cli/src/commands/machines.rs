@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::{machine, output};
-use comfy_table::{presets, Table};
+use comfy_table::{Table, presets};
 use tierloom_model::profiles;
 
 /// List the machine profiles that figures can be modelled on, or show one with the source of every number
@@ -14,18 +14,39 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let Some(name) = &args.name else { return list() };
+    let Some(name) = &args.name else {
+        return list();
+    };
     let machine = machine::load(name)?;
-    output::print(&format!("{}\n", machine.to_yaml().map_err(Failure::runtime)?.trim_end()))
+    output::print(&format!(
+        "{}\n",
+        machine.to_yaml().map_err(Failure::runtime)?.trim_end()
+    ))
 }
 
 fn list() -> Result<(), Failure> {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(["machine", "cores", "dram GB/s", "cxl GB/s", "what it is"]);
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_header([
+        "machine",
+        "cores",
+        "dram GB/s",
+        "cxl GB/s",
+        "what it is",
+    ]);
     for name in profiles::builtin_names() {
         let machine = machine::load(name)?;
-        let rate = |tier: &str| machine.tier(tier).map_or_else(|| "-".into(), |t| format!("{:.1}", t.read_gbps.value));
-        table.add_row([name.to_string(), format!("{}", machine.cores.value), rate("dram"), rate("cxl"), machine.title.clone()]);
+        let rate = |tier: &str| {
+            machine
+                .tier(tier)
+                .map_or_else(|| "-".into(), |t| format!("{:.1}", t.read_gbps.value))
+        };
+        table.add_row([
+            name.to_string(),
+            format!("{}", machine.cores.value),
+            rate("dram"),
+            rate("cxl"),
+            machine.title.clone(),
+        ]);
     }
     output::print(&format!("{table}\n"))
 }

@@ -2,10 +2,10 @@
 
 use crate::failure::Failure;
 use crate::output;
-use comfy_table::{presets, Table};
+use comfy_table::{Table, presets};
 use std::path::PathBuf;
-use tierloom_record::{atomic_write, RecordSet};
-use tierloom_report::{compare, render, render_comparison, ReportOptions};
+use tierloom_record::{RecordSet, atomic_write};
+use tierloom_report::{ReportOptions, compare, render, render_comparison};
 
 /// Make one self-contained HTML report from saved records, or compare two sets of them
 #[derive(clap::Args)]
@@ -26,27 +26,44 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let sets = args.records.iter().map(|path| RecordSet::read(path)).collect::<Result<Vec<_>, _>>()?;
-    let options = ReportOptions { title: args.title.clone() };
+    let sets = args
+        .records
+        .iter()
+        .map(|path| RecordSet::read(path))
+        .collect::<Result<Vec<_>, _>>()?;
+    let options = ReportOptions {
+        title: args.title.clone(),
+    };
     let html = if args.compare {
         let [before, after] = sets.as_slice() else {
-            return Err(Failure::input(format!("--compare takes two files of records, before and after; {} given", sets.len())));
+            return Err(Failure::input(format!(
+                "--compare takes two files of records, before and after; {} given",
+                sets.len()
+            )));
         };
         let comparison = compare(before, after);
         let mut table = Table::new();
-        table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+        table.load_style(presets::UTF8_FULL_CONDENSED);
         table.set_header(tierloom_report::TEXT_HEADER);
         table.add_rows(comparison.to_text_rows());
-        for reason in comparison.not_comparable.iter().chain(&comparison.differences_in_settings) {
+        for reason in comparison
+            .not_comparable
+            .iter()
+            .chain(&comparison.differences_in_settings)
+        {
             eprintln!("warning: {reason}");
         }
         output::print(&format!("{table}\n{}\n", comparison.sentences().join("\n")))?;
         render_comparison(&comparison, before, after, &options)
     } else {
         if args.output.is_none() {
-            return Err(Failure::input("where should the report go? add -o FILE.html"));
+            return Err(Failure::input(
+                "where should the report go? add -o FILE.html",
+            ));
         }
-        let all = RecordSet { runs: sets.into_iter().flat_map(|s| s.runs).collect() };
+        let all = RecordSet {
+            runs: sets.into_iter().flat_map(|s| s.runs).collect(),
+        };
         render(&all, &options)
     };
     let html = html.map_err(Failure::runtime)?;

@@ -32,7 +32,9 @@ pub struct MachineArgs {
 impl MachineArgs {
     /// The root that system files are read under.
     pub fn root(&self) -> SysRoot {
-        self.sysroot.as_deref().map_or_else(SysRoot::host, SysRoot::at)
+        self.sysroot
+            .as_deref()
+            .map_or_else(SysRoot::host, SysRoot::at)
     }
 
     /// Reads the machine.
@@ -40,7 +42,13 @@ impl MachineArgs {
     /// # Errors
     /// Bad input for a tree that is not one or tiers that do not fit it.
     pub fn read(&self) -> Result<Topology, Failure> {
-        let mut topology = Topology::read(&self.root()).map_err(|e| if self.sysroot.is_some() { Failure::input(e) } else { Failure::runtime(e) })?;
+        let mut topology = Topology::read(&self.root()).map_err(|e| {
+            if self.sysroot.is_some() {
+                Failure::input(e)
+            } else {
+                Failure::runtime(e)
+            }
+        })?;
         if let Some(tiers) = &self.tiers {
             topology.override_tiers(tiers).map_err(Failure::input)?;
         }
@@ -52,8 +60,14 @@ impl MachineArgs {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let topology = args.machine.read()?;
     if let Some(into) = &args.record {
-        let summary = tierloom_topology::record::record(&args.machine.root(), into, 64 << 20).map_err(Failure::runtime)?;
-        eprintln!("recorded {} files ({}) into {}", summary.files, output::size(summary.size_bytes), into.display());
+        let summary = tierloom_topology::record::record(&args.machine.root(), into, 64 << 20)
+            .map_err(Failure::runtime)?;
+        eprintln!(
+            "recorded {} files ({}) into {}",
+            summary.files,
+            output::size(summary.size_bytes),
+            into.display()
+        );
     }
     if args.json {
         let json = serde_json::to_string_pretty(&topology).map_err(Failure::runtime)?;

@@ -27,24 +27,53 @@ pub(super) struct Pipeline {
 
 impl Pipeline {
     pub fn new(name: String, kind: PhaseKind, tuples: f64) -> Self {
-        Pipeline { name, kind, tuples, cpu_ns: 0.0, pending: BTreeMap::new(), accesses: Vec::new(), streamed_bytes: 0.0 }
+        Pipeline {
+            name,
+            kind,
+            tuples,
+            cpu_ns: 0.0,
+            pending: BTreeMap::new(),
+            accesses: Vec::new(),
+            streamed_bytes: 0.0,
+        }
     }
 
     /// Reads column `name` where a share `kept` of the rows is needed, if nobody read it before. Returns the bytes.
-    pub fn read_column(&mut self, name: &str, kept: f64, host: &HostCosts) -> Option<(String, u64)> {
+    pub fn read_column(&mut self, name: &str, kept: f64) -> Option<(String, u64)> {
         let column = self.pending.remove(name)?;
         let bytes = column.bytes * lines_touched(kept, column.values_per_line);
         self.streamed_bytes += bytes;
-        // Every column counts with the bytes of the whole working set: that is what competes for the cache between two reads of it.
-        let footprint = host.working_set_bytes.max(column.bytes as u64);
-        self.access(&column.structure, StructureClass::Column, Pattern::Sequential, Op::Read, bytes / LINE_BYTES, footprint);
+        self.access(
+            &column.structure,
+            StructureClass::Column,
+            Pattern::Sequential,
+            Op::Read,
+            bytes / LINE_BYTES,
+            column.bytes as u64,
+        );
         Some((column.structure, bytes as u64))
     }
 
     /// Adds an access of `lines` cache lines in all.
-    pub fn access(&mut self, structure: &str, class: StructureClass, pattern: Pattern, op: Op, lines: f64, footprint_bytes: u64) {
+    pub fn access(
+        &mut self,
+        structure: &str,
+        class: StructureClass,
+        pattern: Pattern,
+        op: Op,
+        lines: f64,
+        footprint_bytes: u64,
+    ) {
         if lines > 0.0 {
-            let access = Access { structure: structure.into(), class, pattern, op, lines_per_tuple: 0.0, footprint_bytes, simd: pattern == Pattern::Sequential };
+            let access = Access {
+                structure: structure.into(),
+                class,
+                pattern,
+                op,
+                lines_per_tuple: 0.0,
+                footprint_bytes,
+                simd: pattern == Pattern::Sequential,
+            };
             self.accesses.push((access, lines));
         }
     }
@@ -54,9 +83,44 @@ impl Pipeline {
         (self.tuples > 0.0).then(|| {
             let stalls = self.streamed_bytes * host.stream_ns_per_byte;
             let compute_ns = (self.cpu_ns - stalls).max(self.cpu_ns * 0.1);
-            let accesses = self.accesses.into_iter().map(|(access, lines)| Access { lines_per_tuple: lines / self.tuples, ..access }).collect();
-            Phase { name: self.name, kind: self.kind, tuples: self.tuples, compute_ns_per_tuple: compute_ns / self.tuples, accesses }
+            let stretch = working_set_stretch(&self.accesses, host.working_set_bytes);
+            let per_tuple = |(access, lines): (Access, f64)| {
+                let stretched = if access.class == StructureClass::Column {
+                    (access.footprint_bytes as f64 * stretch) as u64
+                } else {
+                    access.footprint_bytes
+                };
+                Access {
+                    lines_per_tuple: lines / self.tuples,
+                    footprint_bytes: stretched,
+                    ..access
+                }
+            };
+            let accesses = self.accesses.into_iter().map(per_tuple).collect();
+            Phase {
+                name: self.name,
+                kind: self.kind,
+                tuples: self.tuples,
+                compute_ns_per_tuple: compute_ns / self.tuples,
+                accesses,
+            }
         })
+    }
+}
+
+/// By how much the footprints of a phase's columns grow so that they sum to the working set of the whole workload.
+///
+/// Between two executions of a query the others read their columns: a cache keeps a column only if it holds all of them.
+fn working_set_stretch(accesses: &[(Access, f64)], working_set_bytes: u64) -> f64 {
+    let own: u64 = accesses
+        .iter()
+        .filter(|(a, _)| a.class == StructureClass::Column)
+        .map(|(a, _)| a.footprint_bytes)
+        .sum();
+    if own == 0 {
+        1.0
+    } else {
+        (working_set_bytes as f64 / own as f64).max(1.0)
     }
 }
 
@@ -79,14 +143,32 @@ mod tests {
 
     #[test]
     fn memory_stalls_of_the_host_are_not_counted_as_compute_twice() {
-        let host = HostCosts { stream_ns_per_byte: 0.1, working_set_bytes: 0 };
+        let host = HostCosts {
+            stream_ns_per_byte: 0.1,
+            working_set_bytes: 8000,
+        };
         let mut pipeline = Pipeline::new("scan".into(), PhaseKind::Scan, 100.0);
         pipeline.cpu_ns = 1000.0;
-        pipeline.pending.insert("a".into(), Pending { structure: "t.a".into(), bytes: 4000.0, values_per_line: 16.0 });
-        assert_eq!(pipeline.read_column("a", 1.0, &host), Some(("t.a".into(), 4000)));
-        assert_eq!(pipeline.read_column("a", 1.0, &host), None, "a column is read once");
+        pipeline.pending.insert(
+            "a".into(),
+            Pending {
+                structure: "t.a".into(),
+                bytes: 4000.0,
+                values_per_line: 16.0,
+            },
+        );
+        assert_eq!(pipeline.read_column("a", 1.0), Some(("t.a".into(), 4000)));
+        assert_eq!(
+            pipeline.read_column("a", 1.0),
+            None,
+            "a column is read once"
+        );
         let phase = pipeline.finish(&host).unwrap();
         assert!((phase.compute_ns_per_tuple - 6.0).abs() < 1e-9);
         assert!((phase.accesses[0].lines_per_tuple - 0.625).abs() < 1e-9);
+        assert_eq!(
+            phase.accesses[0].footprint_bytes, 8000,
+            "the columns of a phase stand for the whole working set"
+        );
     }
 }

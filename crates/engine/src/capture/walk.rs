@@ -1,15 +1,15 @@
 //! Walks an executed plan from the root and describes its pipelines.
 
 use super::pipeline::{Pending, Pipeline};
-use super::{Captured, HostCosts, OperatorWork, LINE_BYTES};
+use super::{Captured, HostCosts, LINE_BYTES, OperatorWork};
 use crate::scan::PlacedScanExec;
 use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::metrics::MetricValue;
 use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 use tierloom_model::{Op, Pattern, PhaseKind, StructureClass};
 
@@ -23,7 +23,10 @@ pub(super) struct Walk {
 
 impl Walk {
     pub fn new(host: HostCosts) -> Self {
-        Walk { host, found: Captured::default() }
+        Walk {
+            host,
+            found: Captured::default(),
+        }
     }
 
     pub fn run(mut self, plan: &Arc<dyn ExecutionPlan>) -> Captured {
@@ -74,7 +77,13 @@ impl Walk {
                 self.read(&mut pipeline, column.name(), 1.0);
             }
         }
-        self.note(format!("scan {}", scan.table().name()), &pipeline.name, rows, rows, pipeline.cpu_ns);
+        self.note(
+            format!("scan {}", scan.table().name()),
+            &pipeline.name,
+            rows,
+            rows,
+            pipeline.cpu_ns,
+        );
         pipeline
     }
 
@@ -89,23 +98,48 @@ impl Walk {
         if pipeline.kind == PhaseKind::Scan {
             pipeline.kind = PhaseKind::Filter;
         }
-        self.note(format!("filter {}", pipeline.name), &pipeline.name, input, output, cpu_ns(filter));
+        self.note(
+            format!("filter {}", pipeline.name),
+            &pipeline.name,
+            input,
+            output,
+            cpu_ns(filter),
+        );
         pipeline
     }
 
     fn join(&mut self, join: &HashJoinExec) -> Pipeline {
+        let first = self.found.operators.len();
         let mut build = self.visit(join.left());
         let dimension = build.name.clone();
         let table = format!("hash({dimension})");
         let table_bytes = metric(join, "build_mem_used").max(1);
         let build_rows = metric(join, "build_input_rows");
         // The time of the build side's own operators is inside `build_time`: they are polled from there.
-        let build_ns = (metric(join, "build_time") as f64 - subtree_cpu_ns(join.left().as_ref())).max(0.0);
+        let build_ns =
+            (metric(join, "build_time") as f64 - subtree_cpu_ns(join.left().as_ref())).max(0.0);
         build.name = format!("build {dimension}");
         build.kind = PhaseKind::Build;
+        self.found.operators[first..]
+            .iter_mut()
+            .filter(|o| o.phase == dimension)
+            .for_each(|o| o.phase.clone_from(&build.name));
         build.cpu_ns += build_ns;
-        build.access(&table, StructureClass::HashTable, Pattern::Random, Op::Update, build_rows as f64 * 2.0, table_bytes);
-        self.note(format!("build {dimension}"), &build.name, build_rows, build_rows, build_ns);
+        build.access(
+            &table,
+            StructureClass::HashTable,
+            Pattern::Random,
+            Op::Update,
+            build_rows as f64 * 2.0,
+            table_bytes,
+        );
+        self.note(
+            format!("build {dimension}"),
+            &build.name,
+            build_rows,
+            build_rows,
+            build_ns,
+        );
         self.close(build);
 
         let mut probe = self.visit(join.right());
@@ -118,18 +152,37 @@ impl Walk {
         self.read_rest(&mut probe, share(output, input));
         let perfect = metric(join, "array_map_created_count") > 0;
         let lines = input as f64 + output as f64 * if perfect { 1.0 } else { 2.0 };
-        probe.access(&table, StructureClass::HashTable, Pattern::Random, Op::Read, lines, table_bytes);
+        probe.access(
+            &table,
+            StructureClass::HashTable,
+            Pattern::Random,
+            Op::Read,
+            lines,
+            table_bytes,
+        );
         let probe_ns = metric(join, "join_time") as f64;
         probe.cpu_ns += probe_ns;
         probe.kind = PhaseKind::Probe;
-        self.note(format!("probe {dimension}"), &probe.name, input, output, probe_ns);
+        self.note(
+            format!("probe {dimension}"),
+            &probe.name,
+            input,
+            output,
+            probe_ns,
+        );
         probe
     }
 
     fn aggregate(&mut self, aggregate: &AggregateExec) -> Pipeline {
         let child = self.visit(aggregate.input());
-        let (input, output) = (output_rows(aggregate.input().as_ref()), output_rows(aggregate));
-        let is_final = matches!(aggregate.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned);
+        let (input, output) = (
+            output_rows(aggregate.input().as_ref()),
+            output_rows(aggregate),
+        );
+        let is_final = matches!(
+            aggregate.mode(),
+            AggregateMode::Final | AggregateMode::FinalPartitioned
+        );
         let mut pipeline = if is_final {
             self.close(child);
             Pipeline::new("merge groups".into(), PhaseKind::Aggregate, input as f64)
@@ -140,22 +193,44 @@ impl Walk {
         pipeline.cpu_ns += cpu_ns(aggregate);
         let bytes = output * (GROUP_OVERHEAD_BYTES + 16 * aggregate.schema().fields().len() as u64);
         if !aggregate.group_expr().is_empty() {
-            pipeline.access("groups", StructureClass::GroupTable, Pattern::Random, Op::Update, input as f64, bytes.max(1));
+            pipeline.access(
+                "groups",
+                StructureClass::GroupTable,
+                Pattern::Random,
+                Op::Update,
+                input as f64,
+                bytes.max(1),
+            );
         }
         if matches!(pipeline.kind, PhaseKind::Scan | PhaseKind::Filter) {
             pipeline.kind = PhaseKind::Aggregate;
         }
-        self.note("aggregate".into(), &pipeline.name, input, output, cpu_ns(aggregate));
+        self.note(
+            "aggregate".into(),
+            &pipeline.name,
+            input,
+            output,
+            cpu_ns(aggregate),
+        );
         pipeline
     }
 
     fn sort(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Pipeline {
         let child = self.through_children(plan);
-        let input = plan.children().first().map_or(0, |c| output_rows(c.as_ref()));
+        let input = plan
+            .children()
+            .first()
+            .map_or(0, |c| output_rows(c.as_ref()));
         self.close(child);
         let mut pipeline = Pipeline::new("sort".into(), PhaseKind::Sort, input as f64);
         pipeline.cpu_ns = cpu_ns(plan.as_ref());
-        self.note("sort".into(), &pipeline.name, input, output_rows(plan.as_ref()), pipeline.cpu_ns);
+        self.note(
+            "sort".into(),
+            &pipeline.name,
+            input,
+            output_rows(plan.as_ref()),
+            pipeline.cpu_ns,
+        );
         pipeline
     }
 
@@ -163,8 +238,17 @@ impl Walk {
     fn other(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Pipeline {
         let mut pipeline = self.through_children(plan);
         pipeline.cpu_ns += cpu_ns(plan.as_ref());
-        let input = plan.children().first().map_or(0, |c| output_rows(c.as_ref()));
-        self.note(operator_name(plan.name()), &pipeline.name, input, output_rows(plan.as_ref()), cpu_ns(plan.as_ref()));
+        let input = plan
+            .children()
+            .first()
+            .map_or(0, |c| output_rows(c.as_ref()));
+        self.note(
+            operator_name(plan.name()),
+            &pipeline.name,
+            input,
+            output_rows(plan.as_ref()),
+            cpu_ns(plan.as_ref()),
+        );
         pipeline
     }
 
@@ -177,11 +261,17 @@ impl Walk {
                 self.close(earlier);
             }
         }
-        last.unwrap_or_else(|| Pipeline::new(operator_name(plan.name()), PhaseKind::Other, output_rows(plan.as_ref()) as f64))
+        last.unwrap_or_else(|| {
+            Pipeline::new(
+                operator_name(plan.name()),
+                PhaseKind::Other,
+                output_rows(plan.as_ref()) as f64,
+            )
+        })
     }
 
     fn read(&mut self, pipeline: &mut Pipeline, column: &str, kept: f64) {
-        if let Some((structure, bytes)) = pipeline.read_column(column, kept, &self.host) {
+        if let Some((structure, bytes)) = pipeline.read_column(column, kept) {
             *self.found.column_reads.entry(structure).or_default() += bytes;
         }
     }
@@ -193,13 +283,30 @@ impl Walk {
         }
     }
 
-    fn note(&mut self, operator: String, phase: &str, input_rows: u64, output_rows: u64, cpu_ns: f64) {
-        self.found.operators.push(OperatorWork { operator, phase: phase.into(), input_rows, output_rows, cpu_ns: cpu_ns as u64 });
+    fn note(
+        &mut self,
+        operator: String,
+        phase: &str,
+        input_rows: u64,
+        output_rows: u64,
+        cpu_ns: f64,
+    ) {
+        self.found.operators.push(OperatorWork {
+            operator,
+            phase: phase.into(),
+            input_rows,
+            output_rows,
+            cpu_ns: cpu_ns as u64,
+        });
     }
 }
 
 fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
 }
 
 fn operator_name(exec: &str) -> String {
@@ -218,21 +325,36 @@ fn output_rows(plan: &dyn ExecutionPlan) -> u64 {
     match plan.metrics().and_then(|m| m.output_rows()) {
         Some(rows) => rows as u64,
         // An operator without metrics passes on what it gets.
-        None => plan.children().first().map_or(0, |c| output_rows(c.as_ref())),
+        None => plan
+            .children()
+            .first()
+            .map_or(0, |c| output_rows(c.as_ref())),
     }
 }
 
 fn cpu_ns(plan: &dyn ExecutionPlan) -> f64 {
-    plan.metrics().and_then(|m| m.elapsed_compute()).unwrap_or(0) as f64
+    plan.metrics()
+        .and_then(|m| m.elapsed_compute())
+        .unwrap_or(0) as f64
 }
 
 /// CPU time of `plan` and everything below it.
 fn subtree_cpu_ns(plan: &dyn ExecutionPlan) -> f64 {
-    cpu_ns(plan) + plan.children().iter().map(|c| subtree_cpu_ns(c.as_ref())).sum::<f64>()
+    cpu_ns(plan)
+        + plan
+            .children()
+            .iter()
+            .map(|c| subtree_cpu_ns(c.as_ref()))
+            .sum::<f64>()
 }
 
 /// The sum over partitions of the metric `name`; 0 if the operator has none such.
 fn metric(plan: &dyn ExecutionPlan, name: &str) -> u64 {
-    let Some(metrics) = plan.metrics() else { return 0 };
-    metrics.sum(|m| m.value().name() == name).as_ref().map_or(0, |value: &MetricValue| value.as_usize() as u64)
+    let Some(metrics) = plan.metrics() else {
+        return 0;
+    };
+    metrics
+        .sum(|m| m.value().name() == name)
+        .as_ref()
+        .map_or(0, |value: &MetricValue| value.as_usize() as u64)
 }

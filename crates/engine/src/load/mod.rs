@@ -3,5 +3,5 @@
 mod place;
 mod ssb;
 
-pub use place::{column_uses, merged_audit, ColumnPlacer, PlaceTimes};
-pub use ssb::{load_ssb, LoadTimes, SsbData};
+pub use place::{ColumnPlacer, PlaceTimes, column_uses, merged_audit};
+pub use ssb::{LoadTimes, SsbData, load_ssb};

@@ -1,13 +1,15 @@
 //! Reserving regions for columns and moving them between placements.
 
+use crate::EngineError;
 use crate::column::PlacedColumn;
 use crate::table::{PlacedTable, Staging};
-use crate::EngineError;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use tierloom_memory::{Audit, AuditMode, MemoryBackend, MigrationOptions, PageSize, Placement, Region, RegionOptions};
+use tierloom_memory::{
+    Audit, AuditMode, MemoryBackend, MigrationOptions, PageSize, Placement, Region, RegionOptions,
+};
 use tierloom_placement::{ColumnUse, Decision};
 use tierloom_topology::Topology;
 
@@ -37,23 +39,51 @@ pub struct ColumnPlacer<'a> {
 
 impl<'a> ColumnPlacer<'a> {
     /// Regions come from `backend`; large objects get `page_size`.
-    pub fn new(backend: Arc<dyn MemoryBackend>, topology: &'a Topology, page_size: PageSize, threads: usize) -> Self {
-        ColumnPlacer { backend, topology, page_size, threads, used_pages: BTreeMap::new(), times: PlaceTimes::default() }
+    pub fn new(
+        backend: Arc<dyn MemoryBackend>,
+        topology: &'a Topology,
+        page_size: PageSize,
+        threads: usize,
+    ) -> Self {
+        ColumnPlacer {
+            backend,
+            topology,
+            page_size,
+            threads,
+            used_pages: BTreeMap::new(),
+            times: PlaceTimes::default(),
+        }
     }
 
     /// A region of at least `bytes` bytes, prefaulted under `placement`.
     ///
     /// # Errors
     /// Those of [`Region::create`].
-    pub fn region(&mut self, name: &str, bytes: usize, placement: &Placement) -> Result<Region, EngineError> {
+    pub fn region(
+        &mut self,
+        name: &str,
+        bytes: usize,
+        placement: &Placement,
+    ) -> Result<Region, EngineError> {
         let start = Instant::now();
         let small = bytes < FEWEST_LARGE_PAGES * self.page_size.bytes();
-        let page_size = if small { PageSize::Base } else { self.page_size };
+        let page_size = if small {
+            PageSize::Base
+        } else {
+            self.page_size
+        };
         let size_bytes = page_size.round_up(bytes.max(1));
         let used = self.used_pages.entry(page_size.bytes()).or_default();
         let start_page = *used;
         *used += (size_bytes / page_size.bytes()) as u64;
-        let options = RegionOptions { name: name.into(), size_bytes, page_size, placement: placement.clone(), start_page, threads: self.threads };
+        let options = RegionOptions {
+            name: name.into(),
+            size_bytes,
+            page_size,
+            placement: placement.clone(),
+            start_page,
+            threads: self.threads,
+        };
         let region = Region::create(Arc::clone(&self.backend), self.topology, options)?;
         self.times.placing += start.elapsed();
         Ok(region)
@@ -69,9 +99,16 @@ impl<'a> ColumnPlacer<'a> {
 pub fn column_uses(tables: &[Arc<PlacedTable>], reads: &BTreeMap<String, u64>) -> Vec<ColumnUse> {
     let of = |table: &Arc<PlacedTable>, column: &PlacedColumn| {
         let name = format!("{}.{}", table.name(), column.name());
-        ColumnUse { read_bytes: reads.get(&name).copied().unwrap_or(0), size_bytes: column.size_bytes(), column: name }
+        ColumnUse {
+            read_bytes: reads.get(&name).copied().unwrap_or(0),
+            size_bytes: column.size_bytes(),
+            column: name,
+        }
     };
-    tables.iter().flat_map(|t| t.columns().iter().map(move |c| of(t, c))).collect()
+    tables
+        .iter()
+        .flat_map(|t| t.columns().iter().map(move |c| of(t, c)))
+        .collect()
 }
 
 impl PlacedTable {
@@ -80,21 +117,40 @@ impl PlacedTable {
     /// # Errors
     /// A placement that this machine cannot give (before anything moves for that column), a page that could not be
     /// moved, or [`EngineError::Interrupted`] when `stop` was set: what moved stays moved and the audit tells.
-    pub fn place(&self, decisions: &[Decision], topology: &Topology, stop: &AtomicBool) -> Result<(), EngineError> {
+    pub fn place(
+        &self,
+        decisions: &[Decision],
+        topology: &Topology,
+        stop: &AtomicBool,
+    ) -> Result<(), EngineError> {
         for (index, column) in self.columns().iter().enumerate() {
             let name = format!("{}.{}", self.name(), column.name());
-            let Some(decision) = decisions.iter().find(|d| d.column == name) else { continue };
+            let Some(decision) = decisions.iter().find(|d| d.column == name) else {
+                continue;
+            };
             let target = decision.placement.resolve(topology)?;
             for region in column.regions() {
                 move_region(region, &target, topology, stop)?;
             }
-            self.set_staging(index, if decision.staged { Staging::WorkingBuffer } else { Staging::InPlace });
+            self.set_staging(
+                index,
+                if decision.staged {
+                    Staging::WorkingBuffer
+                } else {
+                    Staging::InPlace
+                },
+            );
         }
         Ok(())
     }
 }
 
-fn move_region(region: &Region, target: &Placement, topology: &Topology, stop: &AtomicBool) -> Result<(), EngineError> {
+fn move_region(
+    region: &Region,
+    target: &Placement,
+    topology: &Topology,
+    stop: &AtomicBool,
+) -> Result<(), EngineError> {
     if region.placement() == *target {
         return Ok(());
     }
@@ -106,7 +162,10 @@ fn move_region(region: &Region, target: &Placement, topology: &Topology, stop: &
     match state.failed_pages.iter().next() {
         Some((errno, pages)) => Err(EngineError::Table {
             table: region.name().into(),
-            problem: format!("could not be moved to {target}: {pages} pages failed with {}", std::io::Error::from_raw_os_error(*errno)),
+            problem: format!(
+                "could not be moved to {target}: {pages} pages failed with {}",
+                std::io::Error::from_raw_os_error(*errno)
+            ),
         }),
         None => Ok(()),
     }
@@ -116,8 +175,16 @@ fn move_region(region: &Region, target: &Placement, topology: &Topology, stop: &
 ///
 /// # Errors
 /// Those of the page query.
-pub fn merged_audit(tables: &[Arc<PlacedTable>], mode: AuditMode) -> Result<Option<Audit>, EngineError> {
-    let regions = tables.iter().flat_map(|t| t.columns()).flat_map(PlacedColumn::regions);
-    let audits = regions.map(|r| r.audit(mode)).collect::<Result<Vec<_>, _>>()?;
+pub fn merged_audit(
+    tables: &[Arc<PlacedTable>],
+    mode: AuditMode,
+) -> Result<Option<Audit>, EngineError> {
+    let regions = tables
+        .iter()
+        .flat_map(|t| t.columns())
+        .flat_map(PlacedColumn::regions);
+    let audits = regions
+        .map(|r| r.audit(mode))
+        .collect::<Result<Vec<_>, _>>()?;
     Ok(Audit::merge(&audits))
 }

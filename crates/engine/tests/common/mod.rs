@@ -1,24 +1,50 @@
 //! Data and engines for the integration tests.
 
 use std::sync::Arc;
-use tierloom_engine::load::{load_ssb, ColumnPlacer};
+use tierloom_engine::load::{ColumnPlacer, load_ssb};
 use tierloom_engine::{Engine, EngineOptions, PlacedTable};
-use tierloom_memory::{fake_topology, FakeBackend, FakeNode, MemoryBackend, PageSize, Placement};
+use tierloom_memory::{FakeBackend, FakeNode, MemoryBackend, PageSize, Placement, fake_topology};
 use tierloom_topology::{NodeId, Topology};
-use tierloom_workloads::ssb::SsbConfig;
 use tierloom_workloads::Silent;
+use tierloom_workloads::ssb::SsbConfig;
 
 /// A machine with a DRAM node 0 and a CXL node 1 of 4 GiB each: real bytes, invented nodes.
 pub fn two_nodes() -> (Arc<dyn MemoryBackend>, Topology) {
-    let topology = fake_topology(&[FakeNode { node: 0, cpus: 2, memory_bytes: 4 << 30 }, FakeNode { node: 1, cpus: 0, memory_bytes: 4 << 30 }]).unwrap();
-    (Arc::new(FakeBackend::with_nodes(&[(0, 4 << 30), (1, 4 << 30)])), topology)
+    let topology = fake_topology(&[
+        FakeNode {
+            node: 0,
+            cpus: 2,
+            memory_bytes: 4 << 30,
+        },
+        FakeNode {
+            node: 1,
+            cpus: 0,
+            memory_bytes: 4 << 30,
+        },
+    ])
+    .unwrap();
+    (
+        Arc::new(FakeBackend::with_nodes(&[(0, 4 << 30), (1, 4 << 30)])),
+        topology,
+    )
 }
 
 /// The SSB tables at `scale_factor`, seed 1, all on node 0 of `topology`.
-pub fn ssb(backend: Arc<dyn MemoryBackend>, topology: &Topology, scale_factor: f64) -> Vec<Arc<PlacedTable>> {
+pub fn ssb(
+    backend: Arc<dyn MemoryBackend>,
+    topology: &Topology,
+    scale_factor: f64,
+) -> Vec<Arc<PlacedTable>> {
     let config = SsbConfig::new(scale_factor, 1).unwrap();
     let mut placer = ColumnPlacer::new(backend, topology, PageSize::Base, 2);
-    load_ssb(&config, &mut placer, &|_| Placement::bind(NodeId(0)), &Silent).unwrap().tables
+    load_ssb(
+        &config,
+        &mut placer,
+        &|_| Placement::bind(NodeId(0)),
+        &Silent,
+    )
+    .unwrap()
+    .tables
 }
 
 /// An engine that knows `tables`.

@@ -85,14 +85,13 @@ fn quick_measurement(probe: &ProbeCard) -> Markup {
         }
     };
     html! {
-        h4 { "Quick measurement in the same run" }
+        h4 { "Quick measurement in the same run, over " (words::bytes(probe.footprint_bytes)) " of loaded columns" }
         div.scroll {
             table {
                 thead { tr { th { "what" } th.n { "median [min..max]" } th.n { "repeats" } } }
                 tbody {
                     (row("sequential read, one thread", &probe.read_gbps_one_thread, "GB/s"))
                     (row("sequential read, all worker threads", &probe.read_gbps_all_threads, "GB/s"))
-                    (row(&format!("dependent loads over {}", words::bytes(probe.footprint_bytes)), &probe.chase_latency_ns, "ns"))
                 }
             }
         }

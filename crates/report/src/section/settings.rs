@@ -133,7 +133,11 @@ fn times(summary: &SummaryRecord) -> Markup {
             }
         }
         @if t.total_s > 0.0 { p { "Planning, recording, modelling and measuring this machine: " (words::exact_share(t.overhead_share())) " of the whole." } }
-        p { "Resident memory: " (memory(summary.loaded_resident_bytes)) " after loading the data, " (memory(summary.peak_resident_bytes)) " at its highest." }
+        p {
+            "Memory: " (memory(summary.memory.loaded_bytes)) " once the data was loaded (without the program's own file), "
+            (memory(summary.memory.loading_peak_bytes)) " at the highest while loading, "
+            (memory(summary.memory.peak_resident_bytes)) " at the highest of the whole run."
+        }
     }
 }
 

@@ -4,9 +4,9 @@
 
 use tierloom_record::{
     Answer, AuditRecord, CacheCard, ColumnCard, DataCard, EngineKind, Figure, HERE, HostCard,
-    HostTier, IntensityRow, MachineCard, MeanRecord, NodeShare, OperatorRecord, PlacementCard,
-    ProbeCard, Provenance, QueryRecord, RecordSet, RunRecord, RunSet, SCHEMA, Settings, Spread,
-    SummaryRecord, TableCard, TierUse, TimeBreakdown, TimeShares, geometric_mean,
+    HostTier, IntensityRow, MachineCard, MeanRecord, MemoryUse, NodeShare, OperatorRecord,
+    PlacementCard, ProbeCard, Provenance, QueryRecord, RecordSet, RunRecord, RunSet, SCHEMA,
+    Settings, Spread, SummaryRecord, TableCard, TierUse, TimeBreakdown, TimeShares, geometric_mean,
 };
 
 pub const QUERIES: [&str; 13] = [
@@ -227,8 +227,11 @@ impl Sample {
                 record_s: 0.08,
                 total_s: 29.8,
             },
-            peak_resident_bytes: Some(1_210_000_000),
-            loaded_resident_bytes: Some(640_000_000),
+            memory: MemoryUse {
+                loaded_bytes: Some(640_000_000),
+                loading_peak_bytes: Some(700_000_000),
+                peak_resident_bytes: Some(1_210_000_000),
+            },
         }
     }
 }
@@ -352,7 +355,6 @@ fn host() -> HostCard {
         probe: Some(ProbeCard {
             read_gbps_one_thread: Spread::of(vec![11.8, 12.0, 12.1]).expect("finite"),
             read_gbps_all_threads: Spread::of(vec![41.0, 42.5, 42.9]).expect("finite"),
-            chase_latency_ns: Spread::of(vec![98.0, 99.5, 103.0]).expect("finite"),
             footprint_bytes: 256 << 20,
         }),
         notes: vec!["Uncore frequency is not readable without root.".into()],
@@ -515,6 +517,7 @@ fn intensity(machine: &str) -> Vec<IntensityRow> {
                 slower: if gain < 1.0 { 11 } else { 1 },
                 faster: if gain < 1.0 { 1 } else { 12 },
                 dram_utilisation: 1.0 / (1.0 + x / 4.0),
+                saturated: u32::from(x < 1.0) * 13,
             });
         }
     }

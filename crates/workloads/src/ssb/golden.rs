@@ -21,15 +21,23 @@ macro_rules! stored {
     };
 }
 
-static ANSWERS: [Stored; 13] = stored!("q1.1", "q1.2", "q1.3", "q2.1", "q2.2", "q2.3", "q3.1", "q3.2", "q3.3", "q3.4", "q4.1", "q4.2", "q4.3");
+static ANSWERS: [Stored; 13] = stored!(
+    "q1.1", "q1.2", "q1.3", "q2.1", "q2.2", "q2.3", "q3.1", "q3.2", "q3.3", "q3.4", "q4.1", "q4.2",
+    "q4.3"
+);
 
 /// What DuckDB answered to `query` on the data of `config`: a header and comma-separated rows; `None` where nothing is stored.
 ///
 /// `scripts/golden_ssb.py` makes and checks the stored answers.
 pub fn golden_answer(config: &SsbConfig, query: &str) -> Option<&'static str> {
-    let scale = SCALE_FACTORS.iter().position(|sf| *sf == config.scale_factor)?;
+    let scale = SCALE_FACTORS
+        .iter()
+        .position(|sf| *sf == config.scale_factor)?;
     (config.seed == SEED).then_some(())?;
-    ANSWERS.iter().find(|(name, _)| *name == query).map(|(_, texts)| texts[scale])
+    ANSWERS
+        .iter()
+        .find(|(name, _)| *name == query)
+        .map(|(_, texts)| texts[scale])
 }
 
 #[cfg(test)]
@@ -41,11 +49,40 @@ mod tests {
     fn every_query_has_an_answer_for_every_stored_scale_and_none_for_other_data() {
         for query in queries() {
             for scale_factor in SCALE_FACTORS {
-                let answer = golden_answer(&SsbConfig { scale_factor, seed: SEED }, query.id).unwrap();
-                assert!(answer.ends_with('\n') && !answer.contains('\r'), "{} at {scale_factor}", query.id);
+                let answer = golden_answer(
+                    &SsbConfig {
+                        scale_factor,
+                        seed: SEED,
+                    },
+                    query.id,
+                )
+                .unwrap();
+                assert!(
+                    answer.ends_with('\n') && !answer.contains('\r'),
+                    "{} at {scale_factor}",
+                    query.id
+                );
             }
-            assert_eq!(golden_answer(&SsbConfig { scale_factor: 0.02, seed: SEED }, query.id), None);
-            assert_eq!(golden_answer(&SsbConfig { scale_factor: 1.0, seed: 2 }, query.id), None);
+            assert_eq!(
+                golden_answer(
+                    &SsbConfig {
+                        scale_factor: 0.02,
+                        seed: SEED
+                    },
+                    query.id
+                ),
+                None
+            );
+            assert_eq!(
+                golden_answer(
+                    &SsbConfig {
+                        scale_factor: 1.0,
+                        seed: 2
+                    },
+                    query.id
+                ),
+                None
+            );
         }
     }
 }

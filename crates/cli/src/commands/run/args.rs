@@ -28,7 +28,11 @@ pub struct SsbArgs {
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
     /// Where table data lies: dram, cxl, weights (3:2, dram:3,cxl:2, [0:3,2:2]), tier, columns:N, columns:P%; several with commas
-    #[arg(long, value_name = "LIST", default_value = "dram,cxl,3:2,tier,columns:8")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        default_value = "dram,cxl,3:2,tier,columns:8"
+    )]
     pub placement: String,
     /// Machine profiles to model on: names (see `tierloom machines`) or YAML files, with commas
     #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',')]

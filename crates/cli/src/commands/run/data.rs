@@ -1,13 +1,15 @@
 //! Loading the data of a run and the engines on it.
 
-use super::plan::{PlannedPlacement, RunPlan, REFERENCE};
+use super::memory;
+use super::plan::{PlannedPlacement, REFERENCE, RunPlan};
 use crate::commands::generate::RowProgress;
 use crate::failure::Failure;
 use std::sync::Arc;
-use tierloom_engine::load::{load_ssb, ColumnPlacer, SsbData};
+use tierloom_engine::load::{ColumnPlacer, SsbData, load_ssb};
 use tierloom_engine::{Engine, EngineError, EngineOptions, PlannedQuery};
 use tierloom_memory::{AnonymousNuma, Placement};
 use tierloom_placement::Policy;
+use tierloom_record::MemoryUse;
 use tierloom_workloads::WorkloadError;
 
 /// Data, engines and plans of a run.
@@ -19,12 +21,16 @@ pub struct Session {
     pub baseline: Option<(Engine, Vec<PlannedQuery>)>,
     /// The placement that the data was loaded under.
     pub loaded_as: String,
+    /// Memory of this process once the data was loaded.
+    pub memory: MemoryUse,
 }
 
 /// Turns an engine error into how the command ends; `kept` says what is left after an interruption.
 pub fn failure(error: EngineError, kept: &str) -> Failure {
     match error {
-        EngineError::Interrupted | EngineError::Workload(WorkloadError::Cancelled) => Failure::Interrupted(kept.into()),
+        EngineError::Interrupted | EngineError::Workload(WorkloadError::Cancelled) => {
+            Failure::Interrupted(kept.into())
+        }
         EngineError::Placement(error) => Failure::input(error),
         other => Failure::runtime(other),
     }
@@ -38,19 +44,34 @@ impl Session {
     pub fn open(plan: &RunPlan) -> Result<Session, Failure> {
         let nothing = "while loading the data; nothing was measured yet";
         let data = load(plan).map_err(|e| failure(e, nothing))?;
+        let memory = memory::after_loading();
         let engine = Engine::new(EngineOptions::tuned(plan.threads)).map_err(Failure::runtime)?;
         for table in &data.tables {
             engine.register(table).map_err(Failure::runtime)?;
         }
         let queries = plan_all(plan, &engine)?;
-        let baseline = if plan.baseline { Some(open_baseline(plan, &data)?) } else { None };
-        Ok(Session { data, engine, queries, baseline, loaded_as: first(plan).text.clone() })
+        let baseline = if plan.baseline {
+            Some(open_baseline(plan, &data)?)
+        } else {
+            None
+        };
+        Ok(Session {
+            data,
+            engine,
+            queries,
+            baseline,
+            loaded_as: first(plan).text.clone(),
+            memory,
+        })
     }
 }
 
 /// The placement that data is loaded under: DRAM only if it is measured, which it is wherever there is a DRAM tier.
 fn first(plan: &RunPlan) -> &PlannedPlacement {
-    plan.measured().find(|p| p.text == REFERENCE).or_else(|| plan.measured().next()).unwrap_or(&plan.placements[0])
+    plan.measured()
+        .find(|p| p.text == REFERENCE)
+        .or_else(|| plan.measured().next())
+        .unwrap_or(&plan.placements[0])
 }
 
 fn load(plan: &RunPlan) -> Result<SsbData, EngineError> {
@@ -59,8 +80,16 @@ fn load(plan: &RunPlan) -> Result<SsbData, EngineError> {
         // Other policies decide column by column once they know what is read; until then the kernel does.
         _ => Placement::kernel_default(),
     };
-    eprintln!("generating SSB at scale factor {} straight into {} memory ({} threads)", plan.config.scale_factor, placement, plan.threads);
-    let mut placer = ColumnPlacer::new(Arc::new(AnonymousNuma::new()), &plan.topology, plan.page_size, plan.threads);
+    eprintln!(
+        "generating SSB at scale factor {} straight into {} memory ({} threads)",
+        plan.config.scale_factor, placement, plan.threads
+    );
+    let mut placer = ColumnPlacer::new(
+        Arc::new(AnonymousNuma::new()),
+        &plan.topology,
+        plan.page_size,
+        plan.threads,
+    );
     let progress = RowProgress::new("generating", plan.config.orders() * 4);
     let loaded = load_ssb(&plan.config, &mut placer, &|_| placement.clone(), &progress);
     progress.finish();
@@ -68,13 +97,18 @@ fn load(plan: &RunPlan) -> Result<SsbData, EngineError> {
 }
 
 fn plan_all(plan: &RunPlan, engine: &Engine) -> Result<Vec<PlannedQuery>, Failure> {
-    plan.queries.iter().map(|q| engine.plan(q.id, q.sql).map_err(Failure::runtime)).collect()
+    plan.queries
+        .iter()
+        .map(|q| engine.plan(q.id, q.sql).map_err(Failure::runtime))
+        .collect()
 }
 
 fn open_baseline(plan: &RunPlan, data: &SsbData) -> Result<(Engine, Vec<PlannedQuery>), Failure> {
     let engine = Engine::new(EngineOptions::plain(plan.threads)).map_err(Failure::runtime)?;
     for table in &data.tables {
-        engine.register_as_mem_table(table).map_err(Failure::runtime)?;
+        engine
+            .register_as_mem_table(table)
+            .map_err(Failure::runtime)?;
     }
     let queries = plan_all(plan, &engine)?;
     Ok((engine, queries))

@@ -21,7 +21,10 @@ pub fn placements(text: &str) -> Result<Vec<String>, String> {
     if open {
         return Err(format!("the bracket in {text:?} is not closed"));
     }
-    let bare: Vec<String> = found.into_iter().map(|p| p.trim_matches(['[', ']']).to_owned()).collect();
+    let bare: Vec<String> = found
+        .into_iter()
+        .map(|p| p.trim_matches(['[', ']']).to_owned())
+        .collect();
     match bare.iter().find(|p| p.is_empty()) {
         Some(_) => Err(format!("an empty placement in {text:?}")),
         None => Ok(bare),
@@ -32,11 +35,14 @@ pub fn placements(text: &str) -> Result<Vec<String>, String> {
 fn continues(before: &str, piece: &str) -> bool {
     let named_weight = |part: &str| {
         let name = part.split(':').next().unwrap_or_default().trim();
-        part.contains(':') && name != "columns" && name.starts_with(|c: char| c.is_ascii_alphabetic())
+        part.contains(':')
+            && name != "columns"
+            && name.starts_with(|c: char| c.is_ascii_alphabetic())
     };
     let share = |part: &str| part.contains('=');
     let last = before.rsplit(',').next().unwrap_or_default();
-    !before.starts_with('[') && ((named_weight(last) && named_weight(piece)) || (share(last) && share(piece)))
+    !before.starts_with('[')
+        && ((named_weight(last) && named_weight(piece)) || (share(last) && share(piece)))
 }
 
 #[cfg(test)]
@@ -46,9 +52,15 @@ mod tests {
     #[test]
     fn weights_with_commas_stay_in_one_piece() {
         let split = |text: &str| placements(text).unwrap().join(" | ");
-        assert_eq!(split("dram,cxl,3:2,tier,columns:8"), "dram | cxl | 3:2 | tier | columns:8");
+        assert_eq!(
+            split("dram,cxl,3:2,tier,columns:8"),
+            "dram | cxl | 3:2 | tier | columns:8"
+        );
         assert_eq!(split("dram:3,cxl:2"), "dram:3,cxl:2");
-        assert_eq!(split("dram,dram:3,cxl:2,columns:8"), "dram | dram:3,cxl:2 | columns:8");
+        assert_eq!(
+            split("dram,dram:3,cxl:2,columns:8"),
+            "dram | dram:3,cxl:2 | columns:8"
+        );
         assert_eq!(split("0=70%,2=30%,tier"), "0=70%,2=30% | tier");
         assert_eq!(split("[0:3,2:2],3:2"), "0:3,2:2 | 3:2");
         assert_eq!(split("columns:8,columns:23%"), "columns:8 | columns:23%");

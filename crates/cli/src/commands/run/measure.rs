@@ -1,12 +1,12 @@
 //! Timing queries and checking their answers.
 
-use super::data::{failure, Session};
+use super::data::{Session, failure};
 use super::plan::RunPlan;
 use crate::failure::Failure;
 use crate::stop;
 use sha2::{Digest, Sha256};
 use tierloom_engine::answer::{row_count, to_text};
-use tierloom_engine::capture::{capture, Captured, HostCosts};
+use tierloom_engine::capture::{Captured, HostCosts, capture};
 use tierloom_engine::{Engine, Execution, PlannedQuery};
 use tierloom_record::{Answer, EngineKind};
 use tierloom_workloads::ssb::{self, Query};
@@ -28,7 +28,11 @@ pub struct Measured {
 ///
 /// # Errors
 /// A failing query, or an interruption.
-pub fn first_pass(plan: &RunPlan, session: &Session, host: &HostCosts) -> Result<Vec<Captured>, Failure> {
+pub fn first_pass(
+    plan: &RunPlan,
+    session: &Session,
+    host: &HostCosts,
+) -> Result<Vec<Captured>, Failure> {
     let run = |(query, planned): (&&'static Query, &PlannedQuery)| {
         let execution = execute(&session.engine, query, planned)?;
         check(plan, query, &execution)?;
@@ -41,11 +45,35 @@ pub fn first_pass(plan: &RunPlan, session: &Session, host: &HostCosts) -> Result
 ///
 /// # Errors
 /// A failing query, an answer that is wrong, or an interruption.
-pub fn query(plan: &RunPlan, session: &Session, index: usize, placement: &str, host: &HostCosts) -> Result<Vec<Measured>, Failure> {
+pub fn query(
+    plan: &RunPlan,
+    session: &Session,
+    index: usize,
+    placement: &str,
+    host: &HostCosts,
+) -> Result<Vec<Measured>, Failure> {
     let query = plan.queries[index];
-    let mut ours = started(plan, &session.engine, query, &session.queries[index], placement, EngineKind::Tierloom)?;
+    let mut ours = started(
+        plan,
+        &session.engine,
+        query,
+        &session.queries[index],
+        placement,
+        EngineKind::Tierloom,
+    )?;
     let mut plain = match &session.baseline {
-        Some((engine, planned)) => Some((engine, &planned[index], started(plan, engine, query, &planned[index], placement, EngineKind::Datafusion)?)),
+        Some((engine, planned)) => Some((
+            engine,
+            &planned[index],
+            started(
+                plan,
+                engine,
+                query,
+                &planned[index],
+                placement,
+                EngineKind::Datafusion,
+            )?,
+        )),
         None => None,
     };
     for _ in 0..plan.repeat {
@@ -53,14 +81,26 @@ pub fn query(plan: &RunPlan, session: &Session, index: usize, placement: &str, h
         ours.times_ms.push(execution.time.as_secs_f64() * 1e3);
         ours.captured.push(capture(&execution, host));
         if let Some((engine, planned, measured)) = &mut plain {
-            measured.times_ms.push(execute(engine, query, planned)?.time.as_secs_f64() * 1e3);
+            measured
+                .times_ms
+                .push(execute(engine, query, planned)?.time.as_secs_f64() * 1e3);
         }
     }
-    Ok([Some(ours), plain.map(|(_, _, m)| m)].into_iter().flatten().collect())
+    Ok([Some(ours), plain.map(|(_, _, m)| m)]
+        .into_iter()
+        .flatten()
+        .collect())
 }
 
 /// One untimed execution whose answer is checked.
-fn started(plan: &RunPlan, engine: &Engine, query: &'static Query, planned: &PlannedQuery, placement: &str, kind: EngineKind) -> Result<Measured, Failure> {
+fn started(
+    plan: &RunPlan,
+    engine: &Engine,
+    query: &'static Query,
+    planned: &PlannedQuery,
+    placement: &str,
+    kind: EngineKind,
+) -> Result<Measured, Failure> {
     let execution = execute(engine, query, planned)?;
     let answer = check(plan, query, &execution)?;
     Ok(Measured {
@@ -75,7 +115,9 @@ fn started(plan: &RunPlan, engine: &Engine, query: &'static Query, planned: &Pla
 }
 
 fn execute(engine: &Engine, query: &Query, planned: &PlannedQuery) -> Result<Execution, Failure> {
-    engine.execute(query.id, planned, &stop::requested).map_err(|e| failure(e, "while running queries"))
+    engine
+        .execute(query.id, planned, &stop::requested)
+        .map_err(|e| failure(e, "while running queries"))
 }
 
 /// Compares an answer with the stored one of an independent engine, where there is one for this data.
@@ -85,14 +127,25 @@ fn check(plan: &RunPlan, query: &Query, execution: &Execution) -> Result<Answer,
     if let Some(golden) = golden.filter(|golden| !same_rows(golden, &text)) {
         return Err(Failure::Runtime(format!(
             "{} answers wrongly (its lines: {}, DuckDB's on the same data: {}); first difference:\n{}",
-            query.id, text.lines().count(), golden.lines().count(), first_difference(golden, &text)
+            query.id,
+            text.lines().count(),
+            golden.lines().count(),
+            first_difference(golden, &text)
         )));
     }
     let check = match golden {
         Some(_) => "equals DuckDB's stored answer on the same data".to_owned(),
-        None => format!("no stored answer for scale factor {} and seed {}; stored are scale factors 0.01, 0.1 and 1 with seed 1", plan.config.scale_factor, plan.config.seed),
+        None => format!(
+            "no stored answer for scale factor {} and seed {}; stored are scale factors 0.01, 0.1 and 1 with seed 1",
+            plan.config.scale_factor, plan.config.seed
+        ),
     };
-    Ok(Answer { rows: row_count(&execution.batches), digest: digest(&text), checked: golden.is_some(), check })
+    Ok(Answer {
+        rows: row_count(&execution.batches),
+        digest: digest(&text),
+        checked: golden.is_some(),
+        check,
+    })
 }
 
 /// Whether two answers are the same; one without rows may lack its header, since an engine may return no batch at all.
@@ -103,10 +156,18 @@ fn same_rows(expected: &str, got: &str) -> bool {
 fn first_difference(expected: &str, got: &str) -> String {
     let longest = expected.lines().count().max(got.lines().count());
     let line = |text: &str, index: usize| text.lines().nth(index).unwrap_or("(nothing)").to_owned();
-    (0..longest).map(|i| (line(expected, i), line(got, i))).find(|(e, g)| e != g).map(|(e, g)| format!("  expected {e}\n  got      {g}")).unwrap_or_default()
+    (0..longest)
+        .map(|i| (line(expected, i), line(got, i)))
+        .find(|(e, g)| e != g)
+        .map(|(e, g)| format!("  expected {e}\n  got      {g}"))
+        .unwrap_or_default()
 }
 
 /// The first 16 hex digits of the SHA-256 of the answer's text.
 fn digest(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(text.as_bytes())
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }

@@ -16,6 +16,8 @@ mod findings;
 #[cfg(feature = "sql")]
 mod measure;
 #[cfg(feature = "sql")]
+mod memory;
+#[cfg(feature = "sql")]
 mod price;
 #[cfg(feature = "sql")]
 mod render;
@@ -48,5 +50,7 @@ fn start(plan: &plan::RunPlan) -> Result<(), Failure> {
 
 #[cfg(not(feature = "sql"))]
 fn start(_plan: &plan::RunPlan) -> Result<(), Failure> {
-    Err(Failure::runtime("this tierloom was built without its SQL engine; build it with the default features: cargo build --release"))
+    Err(Failure::runtime(
+        "this tierloom was built without its SQL engine; build it with the default features: cargo build --release",
+    ))
 }

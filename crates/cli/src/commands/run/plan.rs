@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use tierloom_memory::{PageSize, PlacementSpec, Target};
 use tierloom_model::Machine;
-use tierloom_placement::{tier_shares, Policy};
+use tierloom_placement::{Policy, tier_shares};
 use tierloom_topology::{TierKind, Topology};
 use tierloom_workloads::ssb::{self, Query, SsbConfig};
 
@@ -82,7 +82,13 @@ impl RunPlan {
             model_workers: args.model_workers,
             time_per_tuple_ns: args.time_per_tuple,
             baseline: args.baseline,
-            output: if args.json { OutputMode::Json } else if args.jsonl { OutputMode::JsonLines } else { OutputMode::Tables },
+            output: if args.json {
+                OutputMode::Json
+            } else if args.jsonl {
+                OutputMode::JsonLines
+            } else {
+                OutputMode::Tables
+            },
             records: args.records.clone(),
             report: args.report.clone(),
             topology,
@@ -93,15 +99,28 @@ impl RunPlan {
 
     fn check(&self) -> Result<(), Failure> {
         if self.repeat == 0 {
-            return Err(Failure::input("--repeat 0: a query must be timed at least once"));
+            return Err(Failure::input(
+                "--repeat 0: a query must be timed at least once",
+            ));
         }
         if self.model_workers == Some(0) {
-            return Err(Failure::input("--model-workers 0: a machine needs at least one worker"));
+            return Err(Failure::input(
+                "--model-workers 0: a machine needs at least one worker",
+            ));
         }
-        if let Some(ns) = self.time_per_tuple_ns.filter(|ns| !ns.is_finite() || *ns <= 0.0) {
-            return Err(Failure::input(format!("--time-per-tuple {ns}: expected a positive number of ns")));
+        if let Some(ns) = self
+            .time_per_tuple_ns
+            .filter(|ns| !ns.is_finite() || *ns <= 0.0)
+        {
+            return Err(Failure::input(format!(
+                "--time-per-tuple {ns}: expected a positive number of ns"
+            )));
         }
-        for (machine, placement) in self.machines.iter().flat_map(|m| self.placements.iter().map(move |p| (m, p))) {
+        for (machine, placement) in self
+            .machines
+            .iter()
+            .flat_map(|m| self.placements.iter().map(move |p| (m, p)))
+        {
             if let Policy::Uniform(spec) = &placement.policy {
                 tier_shares(spec, machine).map_err(Failure::input)?;
             }
@@ -109,7 +128,15 @@ impl RunPlan {
         for path in [&self.records, &self.report].into_iter().flatten() {
             let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
             if path.is_dir() || folder.is_some_and(|f| !f.is_dir()) {
-                return Err(Failure::input(format!("cannot write {}: {}", path.display(), if path.is_dir() { "it is a folder" } else { "its folder does not exist" })));
+                return Err(Failure::input(format!(
+                    "cannot write {}: {}",
+                    path.display(),
+                    if path.is_dir() {
+                        "it is a folder"
+                    } else {
+                        "its folder does not exist"
+                    }
+                )));
             }
         }
         Ok(())
@@ -123,11 +150,15 @@ impl RunPlan {
     /// Bytes of the columns, about.
     pub fn estimated_bytes(&self) -> u64 {
         let of = |table: &ssb::TableSpec| {
-            let width: u64 = table.columns.iter().map(|c| match c.ty {
-                ssb::ColumnType::Int32 => 4,
-                ssb::ColumnType::Dict8 => 1,
-                ssb::ColumnType::Text => 26,
-            }).sum();
+            let width: u64 = table
+                .columns
+                .iter()
+                .map(|c| match c.ty {
+                    ssb::ColumnType::Int32 => 4,
+                    ssb::ColumnType::Dict8 => 1,
+                    ssb::ColumnType::Text => 26,
+                })
+                .sum();
             // A table of the specification always has rows.
             self.config.rows(table.name).unwrap_or(0) * width
         };
@@ -141,20 +172,55 @@ impl RunPlan {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{name:<18} {value}");
         };
-        line("workload", format!("Star Schema Benchmark, scale factor {}, seed {}", self.config.scale_factor, self.config.seed));
-        line("data", format!("about {} of columns, {} pages", output::size(self.estimated_bytes()), self.page_size));
-        line("queries", self.queries.iter().map(|q| q.id).collect::<Vec<_>>().join(" "));
+        line(
+            "workload",
+            format!(
+                "Star Schema Benchmark, scale factor {}, seed {}",
+                self.config.scale_factor, self.config.seed
+            ),
+        );
+        line(
+            "data",
+            format!(
+                "about {} of columns, {} pages",
+                output::size(self.estimated_bytes()),
+                self.page_size
+            ),
+        );
+        line(
+            "queries",
+            self.queries
+                .iter()
+                .map(|q| q.id)
+                .collect::<Vec<_>>()
+                .join(" "),
+        );
         line("threads", self.threads.to_string());
-        line("timed executions", format!("{} per query and placement, after one untimed", self.repeat));
+        line(
+            "timed executions",
+            format!("{} per query and placement, after one untimed", self.repeat),
+        );
         for placement in &self.placements {
-            let here = placement.why_not_here.as_ref().map_or("measured here".to_owned(), |why| format!("not here: {why}"));
-            line("placement", format!("{}: {}; {here}", placement.text, placement.policy.meaning()));
+            let here = placement
+                .why_not_here
+                .as_ref()
+                .map_or("measured here".to_owned(), |why| format!("not here: {why}"));
+            line(
+                "placement",
+                format!("{}: {}; {here}", placement.text, placement.policy.meaning()),
+            );
         }
         for machine in &self.machines {
-            line("modelled on", format!("{}: {}", machine.name, machine.title));
+            line(
+                "modelled on",
+                format!("{}: {}", machine.name, machine.title),
+            );
         }
         if self.baseline {
-            line("baseline", "plain DataFusion on a MemTable of the same data, alternating".into());
+            line(
+                "baseline",
+                "plain DataFusion on a MemTable of the same data, alternating".into(),
+            );
         }
         text
     }
@@ -178,30 +244,46 @@ fn threads(asked: Option<usize>, topology: &Topology) -> Result<usize, Failure> 
     let allowed = topology.limits.cpus_allowed.len().max(1);
     match asked {
         Some(0) => Err(Failure::input("--threads 0: at least one worker is needed")),
-        Some(n) if n > 4 * allowed => Err(Failure::input(format!("--threads {n}: this process may use {allowed} CPUs; at most {} threads make sense", 4 * allowed))),
+        Some(n) if n > 4 * allowed => Err(Failure::input(format!(
+            "--threads {n}: this process may use {allowed} CPUs; at most {} threads make sense",
+            4 * allowed
+        ))),
         Some(n) => Ok(n),
         None => Ok(allowed),
     }
 }
 
 fn placements(text: &str, topology: &Topology) -> Result<Vec<PlannedPlacement>, Failure> {
-    let mut texts = list::placements(text).map_err(|problem| Failure::input(format!("--placement: {problem}")))?;
+    let mut texts = list::placements(text)
+        .map_err(|problem| Failure::input(format!("--placement: {problem}")))?;
     if !texts.iter().any(|t| t == REFERENCE) {
         texts.insert(0, REFERENCE.into());
     }
     let mut seen = BTreeSet::new();
     texts.retain(|t| seen.insert(t.clone()));
-    texts.into_iter().map(|text| planned(text, topology)).collect()
+    texts
+        .into_iter()
+        .map(|text| planned(text, topology))
+        .collect()
 }
 
 fn planned(text: String, topology: &Topology) -> Result<PlannedPlacement, Failure> {
-    let policy: Policy = text.parse().map_err(|e| Failure::input(format!("--placement {text}: {e}")))?;
-    let missing = needed_tiers(&policy).into_iter().find(|kind| topology.tier(*kind).is_none());
+    let policy: Policy = text
+        .parse()
+        .map_err(|e| Failure::input(format!("--placement {text}: {e}")))?;
+    let missing = needed_tiers(&policy)
+        .into_iter()
+        .find(|kind| topology.tier(*kind).is_none());
     let why_not_here = missing.map(|kind| format!("this machine has no {kind} tier"));
     if let (Policy::Uniform(spec), None) = (&policy, &why_not_here) {
-        spec.resolve(topology).map_err(|e| Failure::input(format!("--placement {text}: {e}")))?;
+        spec.resolve(topology)
+            .map_err(|e| Failure::input(format!("--placement {text}: {e}")))?;
     }
-    Ok(PlannedPlacement { text, policy, why_not_here })
+    Ok(PlannedPlacement {
+        text,
+        policy,
+        why_not_here,
+    })
 }
 
 fn needed_tiers(policy: &Policy) -> Vec<TierKind> {
@@ -213,8 +295,16 @@ fn needed_tiers(policy: &Policy) -> Vec<TierKind> {
         Policy::Tier | Policy::TopColumns(_) => vec![TierKind::Dram, TierKind::Cxl],
         Policy::Uniform(PlacementSpec::Default) => vec![],
         Policy::Uniform(PlacementSpec::Bind(target)) => tier(target).into_iter().collect(),
-        Policy::Uniform(PlacementSpec::Weighted(parts)) => parts.iter().filter(|(_, w)| *w > 0).filter_map(|(t, _)| tier(t)).collect(),
-        Policy::Uniform(PlacementSpec::Partitioned(parts)) => parts.iter().filter(|(_, s)| *s > 0.0).filter_map(|(t, _)| tier(t)).collect(),
+        Policy::Uniform(PlacementSpec::Weighted(parts)) => parts
+            .iter()
+            .filter(|(_, w)| *w > 0)
+            .filter_map(|(t, _)| tier(t))
+            .collect(),
+        Policy::Uniform(PlacementSpec::Partitioned(parts)) => parts
+            .iter()
+            .filter(|(_, s)| *s > 0.0)
+            .filter_map(|(t, _)| tier(t))
+            .collect(),
     }
 }
 
@@ -229,7 +319,10 @@ fn machines(names: &[String], placements: &[PlannedPlacement]) -> Result<Vec<Mac
     for name in names {
         let machine = machine::load(name)?;
         if machines.iter().any(|m| m.name == machine.name) {
-            return Err(Failure::input(format!("--machine: {} is named twice", machine.name)));
+            return Err(Failure::input(format!(
+                "--machine: {} is named twice",
+                machine.name
+            )));
         }
         machines.push(machine);
     }

@@ -3,8 +3,10 @@
 use super::measure::Measured;
 use super::plan::{PlannedPlacement, RunPlan};
 use crate::failure::Failure;
-use tierloom_model::{solve_all, Machine, Options, Phase, Placement, QuerySolution, StructureClass, TierShares};
-use tierloom_placement::{model_placement, ColumnUse, Policy};
+use tierloom_model::{
+    Machine, Options, Phase, Placement, QuerySolution, StructureClass, TierShares, solve_all,
+};
+use tierloom_placement::{ColumnUse, Policy, model_placement};
 use tierloom_record::{EngineKind, Provenance, QueryRecord, Spread, TierUse, TimeShares};
 
 /// CPU times per fact tuple for which the sensitivity of a verdict is shown, ns.
@@ -24,18 +26,39 @@ pub struct Pricer<'a> {
 impl<'a> Pricer<'a> {
     /// A pricer for `machine`; `columns` is what column policies decide on.
     pub fn new(plan: &'a RunPlan, machine: &'a Machine, columns: &'a [ColumnUse]) -> Self {
-        Pricer { plan, machine, columns, workers: plan.model_workers.unwrap_or(machine.cores.value as u32) }
+        Pricer {
+            plan,
+            machine,
+            columns,
+            workers: plan.model_workers.unwrap_or(machine.cores.value as u32),
+        }
     }
 
     /// The record of `measured`'s work under `placement` on this machine: one modelled time per timed execution.
     ///
     /// # Errors
     /// The model's, which the checks of the plan should have caught before.
-    pub fn record(&self, run_id: &str, measured: &Measured, placement: &PlannedPlacement) -> Result<QueryRecord, Failure> {
-        let solutions = measured.captured.iter().map(|c| self.solve(&c.phases, &placement.policy, self.plan.time_per_tuple_ns)).collect::<Result<Vec<_>, _>>()?;
+    pub fn record(
+        &self,
+        run_id: &str,
+        measured: &Measured,
+        placement: &PlannedPlacement,
+    ) -> Result<QueryRecord, Failure> {
+        let solutions = measured
+            .captured
+            .iter()
+            .map(|c| self.solve(&c.phases, &placement.policy, self.plan.time_per_tuple_ns))
+            .collect::<Result<Vec<_>, _>>()?;
         let times: Vec<f64> = solutions.iter().map(|s| s.time_ns / 1e6).collect();
-        let time_ms = Spread::of(times.clone()).ok_or_else(|| Failure::runtime(format!("{} was never executed", measured.query.id)))?;
-        let typical = (0..times.len()).min_by(|&a, &b| (times[a] - time_ms.median).abs().total_cmp(&(times[b] - time_ms.median).abs())).unwrap_or(0);
+        let time_ms = Spread::of(times.clone())
+            .ok_or_else(|| Failure::runtime(format!("{} was never executed", measured.query.id)))?;
+        let typical = (0..times.len())
+            .min_by(|&a, &b| {
+                (times[a] - time_ms.median)
+                    .abs()
+                    .total_cmp(&(times[b] - time_ms.median).abs())
+            })
+            .unwrap_or(0);
         let solution = &solutions[typical];
         Ok(QueryRecord {
             run_id: run_id.into(),
@@ -48,33 +71,75 @@ impl<'a> Pricer<'a> {
             speedup_over_dram: None,
             plan_ms: None,
             answer: None,
-            shares: Some(TimeShares { compute: solution.shares.compute, cache: solution.shares.cache, latency: solution.shares.latency, bandwidth: solution.shares.bandwidth }),
+            shares: Some(TimeShares {
+                compute: solution.shares.compute,
+                cache: solution.shares.cache,
+                latency: solution.shares.latency,
+                bandwidth: solution.shares.bandwidth,
+            }),
             bottleneck: Some(solution.bottleneck.to_string()),
-            tiers: solution.tiers.iter().map(|t| TierUse { tier: t.name.clone(), bandwidth_gbps: t.bandwidth_gbps, utilisation: t.utilisation, bytes: t.bandwidth_gbps * solution.time_ns }).collect(),
+            tiers: solution
+                .tiers
+                .iter()
+                .map(|t| TierUse {
+                    tier: t.name.clone(),
+                    bandwidth_gbps: t.bandwidth_gbps,
+                    utilisation: t.utilisation,
+                    bytes: t.bandwidth_gbps * solution.time_ns,
+                })
+                .collect(),
             phases: Vec::new(),
             operators: Vec::new(),
         })
     }
 
     /// Prices `phases` under a policy.
-    pub fn solve(&self, phases: &[Phase], policy: &Policy, time_per_tuple_ns: Option<f64>) -> Result<QuerySolution, Failure> {
-        let placement = model_placement(policy, self.columns, self.machine).map_err(Failure::input)?;
-        let mut phases: Vec<Phase> = phases.iter().map(|p| with_intensity(p, time_per_tuple_ns)).collect();
+    pub fn solve(
+        &self,
+        phases: &[Phase],
+        policy: &Policy,
+        time_per_tuple_ns: Option<f64>,
+    ) -> Result<QuerySolution, Failure> {
+        let placement =
+            model_placement(policy, self.columns, self.machine).map_err(Failure::input)?;
+        let mut phases: Vec<Phase> = phases
+            .iter()
+            .map(|p| with_intensity(p, time_per_tuple_ns))
+            .collect();
         if *policy == Policy::Tier {
-            phases = phases.into_iter().map(|p| p.through_buffer(self.workers)).collect();
+            phases = phases
+                .into_iter()
+                .map(|p| p.through_buffer(self.workers))
+                .collect();
         }
         self.price(&phases, &placement)
     }
 
     /// Prices `phases` with everything, operator memory too, interleaved `dram:cxl`.
-    pub fn solve_blind(&self, phases: &[Phase], weights: (f64, f64), time_per_tuple_ns: Option<f64>) -> Result<QuerySolution, Failure> {
-        let shares = TierShares::from_weights(&[("dram", weights.0), ("cxl", weights.1)]).map_err(Failure::runtime)?;
-        let phases: Vec<Phase> = phases.iter().map(|p| with_intensity(p, time_per_tuple_ns)).collect();
+    pub fn solve_blind(
+        &self,
+        phases: &[Phase],
+        weights: (f64, f64),
+        time_per_tuple_ns: Option<f64>,
+    ) -> Result<QuerySolution, Failure> {
+        let shares = TierShares::from_weights(&[("dram", weights.0), ("cxl", weights.1)])
+            .map_err(Failure::runtime)?;
+        let phases: Vec<Phase> = phases
+            .iter()
+            .map(|p| with_intensity(p, time_per_tuple_ns))
+            .collect();
         self.price(&phases, &Placement::new(shares))
     }
 
     fn price(&self, phases: &[Phase], placement: &Placement) -> Result<QuerySolution, Failure> {
-        solve_all(self.machine, phases, placement, self.workers, &Options::default()).map_err(Failure::runtime)
+        solve_all(
+            self.machine,
+            phases,
+            placement,
+            self.workers,
+            &Options::default(),
+        )
+        .map_err(Failure::runtime)
     }
 
     /// The machine.
@@ -85,9 +150,15 @@ impl<'a> Pricer<'a> {
 
 /// The phase with another CPU time per tuple, where it reads table columns; phases on intermediate rows keep theirs.
 fn with_intensity(phase: &Phase, time_per_tuple_ns: Option<f64>) -> Phase {
-    let reads_columns = phase.accesses.iter().any(|a| a.class == StructureClass::Column);
+    let reads_columns = phase
+        .accesses
+        .iter()
+        .any(|a| a.class == StructureClass::Column);
     match time_per_tuple_ns {
-        Some(ns) if reads_columns => Phase { compute_ns_per_tuple: ns, ..phase.clone() },
+        Some(ns) if reads_columns => Phase {
+            compute_ns_per_tuple: ns,
+            ..phase.clone()
+        },
         _ => phase.clone(),
     }
 }

@@ -1,9 +1,11 @@
 //! Results as tables for a terminal.
 
 use super::plan::RunPlan;
-use comfy_table::{presets, CellAlignment, Table};
+use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write as _;
-use tierloom_record::{AuditRecord, EngineKind, PlacementCard, Provenance, QueryRecord, SummaryRecord, HERE};
+use tierloom_record::{
+    AuditRecord, EngineKind, HERE, PlacementCard, Provenance, QueryRecord, SummaryRecord,
+};
 
 /// The tables of a run: one per machine, queries down and placements across; then means, audits, findings and times.
 pub fn tables(plan: &RunPlan, records: &[QueryRecord], summary: &SummaryRecord) -> String {
@@ -11,7 +13,9 @@ pub fn tables(plan: &RunPlan, records: &[QueryRecord], summary: &SummaryRecord) 
     let machines = std::iter::once(HERE).chain(plan.machines.iter().map(|m| m.name.as_str()));
     for machine in machines {
         for engine in [EngineKind::Tierloom, EngineKind::Datafusion] {
-            text.push_str(&machine_table(plan, machine, engine, records, summary).unwrap_or_default());
+            text.push_str(
+                &machine_table(plan, machine, engine, records, summary).unwrap_or_default(),
+            );
         }
     }
     text.push_str(&audit_lines(&summary.placements));
@@ -23,25 +27,66 @@ pub fn tables(plan: &RunPlan, records: &[QueryRecord], summary: &SummaryRecord) 
     let _ = writeln!(
         text,
         "\ntime: {:.1} s in all; generating {:.2}, placing {:.2}, planning {:.3}, executing {:.2}, auditing {:.3}, probing {:.3}, modelling {:.3}, recording {:.3}",
-        times.total_s, times.generate_s, times.place_s, times.plan_s, times.execute_s, times.audit_s, times.probe_s, times.model_s, times.record_s
+        times.total_s,
+        times.generate_s,
+        times.place_s,
+        times.plan_s,
+        times.execute_s,
+        times.audit_s,
+        times.probe_s,
+        times.model_s,
+        times.record_s
     );
     text
 }
 
-fn machine_table(plan: &RunPlan, machine: &str, engine: EngineKind, records: &[QueryRecord], summary: &SummaryRecord) -> Option<String> {
-    let of: Vec<&QueryRecord> = records.iter().filter(|r| r.machine == machine && r.engine == engine).collect();
+fn machine_table(
+    plan: &RunPlan,
+    machine: &str,
+    engine: EngineKind,
+    records: &[QueryRecord],
+    summary: &SummaryRecord,
+) -> Option<String> {
+    let of: Vec<&QueryRecord> = records
+        .iter()
+        .filter(|r| r.machine == machine && r.engine == engine)
+        .collect();
     let provenance = of.first()?.provenance;
-    let placements: Vec<&str> = plan.placements.iter().map(|p| p.text.as_str()).filter(|p| of.iter().any(|r| r.placement == *p)).collect();
+    let placements: Vec<&str> = plan
+        .placements
+        .iter()
+        .map(|p| p.text.as_str())
+        .filter(|p| of.iter().any(|r| r.placement == *p))
+        .collect();
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    table.set_header(std::iter::once("query".to_owned()).chain(placements.iter().map(|p| format!("{p}\n{provenance}"))));
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_header(
+        std::iter::once("query".to_owned())
+            .chain(placements.iter().map(|p| format!("{p}\n{provenance}"))),
+    );
     for query in &plan.queries {
-        let cells = placements.iter().map(|p| of.iter().find(|r| r.query == query.id && r.placement == *p).map_or("-".into(), |r| cell(r)));
+        let cells = placements.iter().map(|p| {
+            of.iter()
+                .find(|r| r.query == query.id && r.placement == *p)
+                .map_or("-".into(), |r| cell(r))
+        });
         table.add_row(std::iter::once(query.id.to_owned()).chain(cells));
     }
     let mean = |p: &&str| {
-        let mean = summary.means.iter().find(|m| m.machine == machine && m.engine == engine && m.placement == **p);
-        mean.map_or("-".into(), |m| format!("{:.2} ms{}", m.geomean_ms, m.speedup_over_dram.filter(|_| m.placement != "dram").map(|s| format!("  {s:.2}x")).unwrap_or_default()))
+        let mean = summary
+            .means
+            .iter()
+            .find(|m| m.machine == machine && m.engine == engine && m.placement == **p);
+        mean.map_or("-".into(), |m| {
+            format!(
+                "{:.2} ms{}",
+                m.geomean_ms,
+                m.speedup_over_dram
+                    .filter(|_| m.placement != "dram")
+                    .map(|s| format!("  {s:.2}x"))
+                    .unwrap_or_default()
+            )
+        })
     };
     table.add_row(std::iter::once("geo mean".to_owned()).chain(placements.iter().map(mean)));
     for column in 1..=placements.len() {
@@ -49,30 +94,63 @@ fn machine_table(plan: &RunPlan, machine: &str, engine: EngineKind, records: &[Q
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    let title = plan.machines.iter().find(|m| m.name == machine).map_or_else(|| format!("this machine, {engine}"), |m| format!("{}: {}", m.name, m.title));
+    let title = plan
+        .machines
+        .iter()
+        .find(|m| m.name == machine)
+        .map_or_else(
+            || format!("this machine, {engine}"),
+            |m| format!("{}: {}", m.name, m.title),
+        );
     let what = match provenance {
         Provenance::Measured => "measured; median ms [min..max]",
-        Provenance::Modelled => "modelled from the work measured here; ms and speed-up over dram [min..max of repeats]",
+        Provenance::Modelled => {
+            "modelled from the work measured here; ms and speed-up over dram [min..max of repeats]"
+        }
     };
     Some(format!("{title}\n{what}\n{table}\n\n"))
 }
 
 fn cell(record: &QueryRecord) -> String {
-    let speedup = record.speedup_over_dram.filter(|_| record.placement != "dram").map(|s| format!(" {s:.2}x")).unwrap_or_default();
+    let speedup = record
+        .speedup_over_dram
+        .filter(|_| record.placement != "dram")
+        .map(|s| format!(" {s:.2}x"))
+        .unwrap_or_default();
     let time = &record.time_ms;
-    format!("{:.2}{speedup} [{:.2}..{:.2}]", time.median, time.min, time.max)
+    format!(
+        "{:.2}{speedup} [{:.2}..{:.2}]",
+        time.median, time.min, time.max
+    )
 }
 
 fn audit_lines(placements: &[PlacementCard]) -> String {
     let mut text = String::new();
     for card in placements {
-        let Some(audit) = card.audit_after.as_ref().or(card.audit_before.as_ref()) else { continue };
-        let shares = |shares: &[tierloom_record::NodeShare]| shares.iter().map(|s| format!("node {} {:.2}%", s.node, s.share * 100.0)).collect::<Vec<_>>().join(", ");
-        let AuditRecord { pages_checked, requested, effective, actual, .. } = audit;
+        let Some(audit) = card.audit_after.as_ref().or(card.audit_before.as_ref()) else {
+            continue;
+        };
+        let shares = |shares: &[tierloom_record::NodeShare]| {
+            shares
+                .iter()
+                .map(|s| format!("node {} {:.2}%", s.node, s.share * 100.0))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let AuditRecord {
+            pages_checked,
+            requested,
+            effective,
+            actual,
+            ..
+        } = audit;
         let _ = writeln!(
             text,
             "page audit {}: requested {}; effective {}; actual {} ({pages_checked} pages checked)",
-            card.placement, shares(requested), shares(effective), shares(actual)
+            card.placement,
+            shares(requested),
+            shares(effective),
+            shares(actual)
         );
     }
     if !text.is_empty() {

@@ -3,7 +3,7 @@
 use super::plan::{OutputMode, RunPlan};
 use crate::failure::Failure;
 use std::io::Write;
-use tierloom_record::{atomic_write, Record, RecordWriter};
+use tierloom_record::{Record, RecordWriter, atomic_write};
 
 /// Keeps the records of a run and prints each when it is done, if JSON lines were asked for.
 pub struct Results {
@@ -14,7 +14,10 @@ pub struct Results {
 impl Results {
     /// An empty set for `plan`.
     pub fn new(plan: &RunPlan) -> Self {
-        Results { records: Vec::new(), stream: plan.output == OutputMode::JsonLines }
+        Results {
+            records: Vec::new(),
+            stream: plan.output == OutputMode::JsonLines,
+        }
     }
 
     /// Adds a record.
@@ -27,19 +30,6 @@ impl Results {
         }
         self.records.push(record);
         Ok(())
-    }
-
-    /// All records so far.
-    pub fn records(&self) -> &[Record] {
-        &self.records
-    }
-
-    /// Query records so far.
-    pub fn queries_mut(&mut self) -> impl Iterator<Item = &mut tierloom_record::QueryRecord> {
-        self.records.iter_mut().filter_map(|r| match r {
-            Record::Query(query) => Some(query.as_mut()),
-            _ => None,
-        })
     }
 
     /// Writes what the plan asked for: a file of records, a report, a JSON document.
@@ -57,18 +47,24 @@ impl Results {
         });
         let report = plan.report.as_ref().map_or(Ok(()), |path| {
             let set = tierloom_record::RecordSet::from_records(self.records.iter().cloned())?;
-            let html = tierloom_report::render(&set, &tierloom_report::ReportOptions::default()).map_err(Failure::runtime)?;
+            let html = tierloom_report::render(&set, &tierloom_report::ReportOptions::default())
+                .map_err(Failure::runtime)?;
             atomic_write(path, html.as_bytes())?;
             eprintln!("wrote report to {}", path.display());
             Ok(())
         });
-        let json = if plan.output == OutputMode::Json { self.print_json() } else { Ok(()) };
+        let json = if plan.output == OutputMode::Json {
+            self.print_json()
+        } else {
+            Ok(())
+        };
         records.and(report).and(json)
     }
 
     fn print_json(&self) -> Result<(), Failure> {
         let mut stdout = std::io::stdout().lock();
-        let document = serde_json::json!({ "schema": tierloom_record::SCHEMA, "records": self.records });
+        let document =
+            serde_json::json!({ "schema": tierloom_record::SCHEMA, "records": self.records });
         serde_json::to_writer_pretty(&mut stdout, &document).map_err(Failure::runtime)?;
         writeln!(stdout).map_err(Failure::runtime)
     }

@@ -1,24 +1,25 @@
 //! `tierloom run ssb` from data to report.
 
-use super::data::{failure, Session};
+use super::data::{Session, failure};
 use super::measure::{self, Measured};
-use super::plan::{OutputMode, PlannedPlacement, RunPlan, REFERENCE};
+use super::plan::{OutputMode, PlannedPlacement, REFERENCE, RunPlan};
 use super::price::Pricer;
 use super::results::Results;
-use super::{cards, findings, render, summary};
+use super::{cards, findings, memory, render, summary};
 use crate::failure::Failure;
 use crate::{output, stop};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tierloom_engine::capture::{Captured, HostCosts};
 use tierloom_engine::load::{column_uses, merged_audit};
+use tierloom_kernels::{StreamProbe, stream_probe};
 use tierloom_memory::AuditMode;
 use tierloom_placement::{ColumnUse, Decision};
-use tierloom_record::{EngineKind, OperatorRecord, PlacementCard, Provenance, QueryRecord, Record, Spread, SummaryRecord, TimeBreakdown, HERE};
-
-/// How long the host is measured; long enough for medians of a few samples, short against the queries.
-const PROBE_BUDGET: Duration = Duration::from_millis(120);
+use tierloom_record::{
+    EngineKind, HERE, MemoryUse, OperatorRecord, PlacementCard, Provenance, QueryRecord, Record,
+    Spread, SummaryRecord, TimeBreakdown,
+};
 
 /// Runs the benchmark.
 ///
@@ -51,23 +52,46 @@ struct Running<'a> {
     uses: Vec<ColumnUse>,
     placements: Vec<PlacementCard>,
     records: Vec<QueryRecord>,
-    loaded_resident_bytes: Option<u64>,
     bar: ProgressBar,
 }
 
 impl<'a> Running<'a> {
     fn new(plan: &'a RunPlan, session: Session, started: Instant) -> Result<Self, Failure> {
-        let mut times = TimeBreakdown { generate_s: session.data.times.generating.as_secs_f64(), place_s: session.data.times.placing.as_secs_f64(), ..TimeBreakdown::default() };
-        times.plan_s = session.queries.iter().chain(session.baseline.iter().flat_map(|(_, q)| q)).map(|q| q.planning.as_secs_f64()).sum();
-        let loaded_resident_bytes = resident("VmRSS");
-        let probe = timed(&mut times.probe_s, || tierloom_kernels::host_probe(plan.threads, PROBE_BUDGET));
+        let mut times = TimeBreakdown {
+            generate_s: session.data.times.generating.as_secs_f64(),
+            place_s: session.data.times.placing.as_secs_f64(),
+            ..TimeBreakdown::default()
+        };
+        times.plan_s = session
+            .queries
+            .iter()
+            .chain(session.baseline.iter().flat_map(|(_, q)| q))
+            .map(|q| q.planning.as_secs_f64())
+            .sum();
+        let probe = timed(&mut times.probe_s, || probe(&session, plan.threads));
         let opened = cards::run(plan, &session, &probe);
         let run_id = opened.run_id.clone();
         let mut results = Results::new(plan);
         results.push(Record::Run(Box::new(opened)))?;
-        let host = HostCosts { stream_ns_per_byte: plan.threads as f64 / probe.read_gbps_all_threads.median, working_set_bytes: session.data.tables.iter().map(|t| t.size_bytes()).sum() };
+        let host = HostCosts {
+            stream_ns_per_byte: stream_cost(&probe, plan.threads),
+            working_set_bytes: session.data.tables.iter().map(|t| t.size_bytes()).sum(),
+        };
         let steps = plan.measured().count() * plan.queries.len();
-        Ok(Running { plan, session, started, times, run_id, host, results, measured: Vec::new(), uses: Vec::new(), placements: Vec::new(), records: Vec::new(), loaded_resident_bytes, bar: bar(steps as u64) })
+        Ok(Running {
+            plan,
+            session,
+            started,
+            times,
+            run_id,
+            host,
+            results,
+            measured: Vec::new(),
+            uses: Vec::new(),
+            placements: Vec::new(),
+            records: Vec::new(),
+            bar: bar(steps as u64),
+        })
     }
 
     fn measure_all(&mut self) -> Result<(), Failure> {
@@ -91,18 +115,31 @@ impl<'a> Running<'a> {
             *reads.entry(column.clone()).or_default() += bytes;
         }
         self.uses = column_uses(&self.session.data.tables, &reads);
-        self.host.working_set_bytes = self.uses.iter().filter(|u| u.read_bytes > 0).map(|u| u.size_bytes).sum();
+        self.host.working_set_bytes = self
+            .uses
+            .iter()
+            .filter(|u| u.read_bytes > 0)
+            .map(|u| u.size_bytes)
+            .sum();
     }
 
     fn measure_placement(&mut self, placement: &PlannedPlacement) -> Result<(), Failure> {
         let kept = "while measuring";
         let decisions = placement.policy.decide(&self.uses);
         let mut card = cards::placement(placement, &decisions, &self.uses);
-        timed(&mut self.times.place_s, || place(&self.session, &decisions, self.plan)).map_err(|e| failure(e, kept))?;
+        timed(&mut self.times.place_s, || {
+            place(&self.session, &decisions, self.plan)
+        })
+        .map_err(|e| failure(e, kept))?;
         card.audit_before = self.audit()?;
         for index in 0..self.plan.queries.len() {
-            self.bar.set_message(format!("{} {}", placement.text, self.plan.queries[index].id));
-            let measured = timed(&mut self.times.execute_s, || measure::query(self.plan, &self.session, index, &placement.text, &self.host))?;
+            self.bar.set_message(format!(
+                "{} {}",
+                placement.text, self.plan.queries[index].id
+            ));
+            let measured = timed(&mut self.times.execute_s, || {
+                measure::query(self.plan, &self.session, index, &placement.text, &self.host)
+            })?;
             for one in measured {
                 self.push_measured(one)?;
             }
@@ -114,14 +151,19 @@ impl<'a> Running<'a> {
     }
 
     fn audit(&mut self) -> Result<Option<tierloom_record::AuditRecord>, Failure> {
-        let audit = timed(&mut self.times.audit_s, || merged_audit(&self.session.data.tables, AuditMode::Full));
+        let audit = timed(&mut self.times.audit_s, || {
+            merged_audit(&self.session.data.tables, AuditMode::Full)
+        });
         Ok(audit.map_err(Failure::runtime)?.as_ref().map(cards::audit))
     }
 
     fn push_measured(&mut self, measured: Measured) -> Result<(), Failure> {
         let start = Instant::now();
         let Some(time_ms) = Spread::of(measured.times_ms.clone()) else {
-            return Err(Failure::runtime(format!("{} has no time", measured.query.id)));
+            return Err(Failure::runtime(format!(
+                "{} has no time",
+                measured.query.id
+            )));
         };
         let typical = measured.captured.get(measured.captured.len() / 2);
         let record = QueryRecord {
@@ -138,7 +180,10 @@ impl<'a> Running<'a> {
             shares: None,
             bottleneck: None,
             tiers: Vec::new(),
-            phases: typical.filter(|_| measured.placement == REFERENCE).map(|c| c.phases.clone()).unwrap_or_default(),
+            phases: typical
+                .filter(|_| measured.placement == REFERENCE)
+                .map(|c| c.phases.clone())
+                .unwrap_or_default(),
             operators: typical.map(operators).unwrap_or_default(),
         };
         self.measured.push(measured);
@@ -151,7 +196,11 @@ impl<'a> Running<'a> {
     fn push(&mut self, record: QueryRecord) -> Result<(), Failure> {
         self.records.push(record);
         summary::set_speedups(&mut self.records);
-        let record = self.records.last().cloned().map(|r| Record::Query(Box::new(r)));
+        let record = self
+            .records
+            .last()
+            .cloned()
+            .map(|r| Record::Query(Box::new(r)));
         record.map_or(Ok(()), |r| self.results.push(r))
     }
 
@@ -169,15 +218,28 @@ impl<'a> Running<'a> {
         }
         // DRAM first: the others are compared with it.
         priced.sort_by_key(|r| r.placement != REFERENCE);
-        priced.into_iter().try_for_each(|record| self.push(record))?;
-        let missing: Vec<&PlannedPlacement> = self.plan.placements.iter().filter(|p| p.why_not_here.is_some()).collect();
-        self.placements.extend(missing.into_iter().map(|p| cards::placement(p, &p.policy.decide(&self.uses), &self.uses)));
+        priced
+            .into_iter()
+            .try_for_each(|record| self.push(record))?;
+        let missing: Vec<&PlannedPlacement> = self
+            .plan
+            .placements
+            .iter()
+            .filter(|p| p.why_not_here.is_some())
+            .collect();
+        self.placements.extend(
+            missing
+                .into_iter()
+                .map(|p| cards::placement(p, &p.policy.decide(&self.uses), &self.uses)),
+        );
         self.times.model_s += start.elapsed().as_secs_f64();
         Ok(())
     }
 
     fn reference_work(&self) -> impl Iterator<Item = &Measured> {
-        self.measured.iter().filter(|m| m.engine == EngineKind::Tierloom && m.placement == REFERENCE)
+        self.measured
+            .iter()
+            .filter(|m| m.engine == EngineKind::Tierloom && m.placement == REFERENCE)
     }
 
     fn finish(mut self, interrupted: bool) -> Result<(), Failure> {
@@ -187,9 +249,17 @@ impl<'a> Running<'a> {
         let intensity = summary::intensity(self.plan, &reference, &self.uses)?;
         self.times.model_s += start.elapsed().as_secs_f64();
         let means = summary::means(&self.records);
-        let findings = findings::findings(self.plan, &self.records, &means, &self.placements, &intensity);
+        let findings = findings::findings(
+            self.plan,
+            &self.records,
+            &means,
+            &self.placements,
+            &intensity,
+        );
         let engines = 1 + u32::from(self.plan.baseline);
-        let planned = (self.plan.measured().count() as u32 * engines + (self.plan.machines.len() * self.plan.placements.len()) as u32) * self.plan.queries.len() as u32;
+        let planned = (self.plan.measured().count() as u32 * engines
+            + (self.plan.machines.len() * self.plan.placements.len()) as u32)
+            * self.plan.queries.len() as u32;
         self.times.total_s = self.started.elapsed().as_secs_f64();
         let summary = SummaryRecord {
             run_id: self.run_id.clone(),
@@ -201,23 +271,37 @@ impl<'a> Running<'a> {
             intensity,
             findings,
             times: self.times,
-            peak_resident_bytes: resident("VmHWM"),
-            loaded_resident_bytes: self.loaded_resident_bytes,
+            memory: MemoryUse {
+                peak_resident_bytes: memory::resident("VmHWM"),
+                ..self.session.memory
+            },
         };
-        self.results.push(Record::Summary(Box::new(summary.clone())))?;
+        self.results
+            .push(Record::Summary(Box::new(summary.clone())))?;
         if self.plan.output == OutputMode::Tables {
             output::print(&render::tables(self.plan, &self.records, &summary))?;
         }
         self.results.write(self.plan)?;
         if interrupted {
-            return Err(Failure::Interrupted(format!("{} of {planned} figures were finished; their records are kept", summary.finished)));
+            return Err(Failure::Interrupted(format!(
+                "{} of {planned} figures were finished; their records are kept",
+                summary.finished
+            )));
         }
         Ok(())
     }
 }
 
-fn place(session: &Session, decisions: &[Decision], plan: &RunPlan) -> Result<(), tierloom_engine::EngineError> {
-    session.data.tables.iter().try_for_each(|table| table.place(decisions, &plan.topology, stop::flag()))
+fn place(
+    session: &Session,
+    decisions: &[Decision],
+    plan: &RunPlan,
+) -> Result<(), tierloom_engine::EngineError> {
+    session
+        .data
+        .tables
+        .iter()
+        .try_for_each(|table| table.place(decisions, &plan.topology, stop::flag()))
 }
 
 fn operators(captured: &Captured) -> Vec<OperatorRecord> {
@@ -232,6 +316,21 @@ fn operators(captured: &Captured) -> Vec<OperatorRecord> {
     captured.operators.iter().map(of).collect()
 }
 
+/// Streams over the columns of the fact table.
+fn probe(session: &Session, threads: usize) -> StreamProbe {
+    let fact = session.data.tables.iter().max_by_key(|t| t.size_bytes());
+    let regions = fact
+        .into_iter()
+        .flat_map(|t| t.columns())
+        .flat_map(|c| c.regions());
+    stream_probe(&regions.map(|r| r.as_slice()).collect::<Vec<_>>(), threads)
+}
+
+/// What a byte costs one of `threads` workers that stream at the same time, ns; 0 if nothing was measured.
+fn stream_cost(probe: &StreamProbe, threads: usize) -> f64 {
+    Spread::of(probe.read_gbps_all_threads.clone()).map_or(0.0, |rate| threads as f64 / rate.median)
+}
+
 fn timed<T>(into: &mut f64, work: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let done = work();
@@ -241,15 +340,10 @@ fn timed<T>(into: &mut f64, work: impl FnOnce() -> T) -> T {
 
 fn bar(steps: u64) -> ProgressBar {
     let bar = ProgressBar::new(steps);
-    if let Ok(style) = ProgressStyle::with_template("measuring [{bar:30}] {pos}/{len} {msg}, {eta} left") {
+    if let Ok(style) =
+        ProgressStyle::with_template("measuring [{bar:30}] {pos}/{len} {msg}, {eta} left")
+    {
         bar.set_style(style.progress_chars("=> "));
     }
     bar
-}
-
-/// A size from /proc/self/status, in bytes; `None` where it is not there.
-fn resident(key: &str) -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|l| l.starts_with(key))?;
-    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
 }

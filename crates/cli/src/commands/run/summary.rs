@@ -1,22 +1,37 @@
 //! Geometric means and sensitivity over the results of a run.
 
 use super::measure::Measured;
-use super::plan::{RunPlan, REFERENCE};
-use super::price::{Pricer, BLIND, INTENSITIES_NS};
+use super::plan::{REFERENCE, RunPlan};
+use super::price::{BLIND, INTENSITIES_NS, Pricer};
 use crate::failure::Failure;
 use tierloom_model::Phase;
 use tierloom_placement::ColumnUse;
-use tierloom_record::{geometric_mean, EngineKind, IntensityRow, MeanRecord, QueryRecord};
+use tierloom_record::{EngineKind, IntensityRow, MeanRecord, QueryRecord, geometric_mean};
 
 /// A change smaller than this counts as none.
 const NOTICEABLE: f64 = 0.01;
 
+/// From this utilisation on, averaged over a query, a tier counts as full.
+const SATURATED: f64 = 0.95;
+
 /// Sets each record's speed-up over the placement `dram` on its machine.
 pub fn set_speedups(records: &mut [QueryRecord]) {
-    let reference: Vec<(String, String, EngineKind, f64)> =
-        records.iter().filter(|r| r.placement == REFERENCE).map(|r| (r.query.clone(), r.machine.clone(), r.engine, r.time_ms.median)).collect();
+    let reference: Vec<(String, String, EngineKind, f64)> = records
+        .iter()
+        .filter(|r| r.placement == REFERENCE)
+        .map(|r| {
+            (
+                r.query.clone(),
+                r.machine.clone(),
+                r.engine,
+                r.time_ms.median,
+            )
+        })
+        .collect();
     for record in records {
-        let dram = reference.iter().find(|(query, machine, engine, _)| *query == record.query && *machine == record.machine && *engine == record.engine);
+        let dram = reference.iter().find(|(query, machine, engine, _)| {
+            *query == record.query && *machine == record.machine && *engine == record.engine
+        });
         record.speedup_over_dram = dram.map(|(.., median)| median / record.time_ms.median);
     }
 }
@@ -25,13 +40,20 @@ pub fn set_speedups(records: &mut [QueryRecord]) {
 pub fn means(records: &[QueryRecord]) -> Vec<MeanRecord> {
     let mut groups: Vec<(&QueryRecord, Vec<&QueryRecord>)> = Vec::new();
     for record in records {
-        let same = |first: &QueryRecord| first.machine == record.machine && first.placement == record.placement && first.engine == record.engine;
+        let same = |first: &QueryRecord| {
+            first.machine == record.machine
+                && first.placement == record.placement
+                && first.engine == record.engine
+        };
         match groups.iter_mut().find(|(first, _)| same(first)) {
             Some((_, members)) => members.push(record),
             None => groups.push((record, vec![record])),
         }
     }
-    groups.into_iter().filter_map(|(first, members)| mean(first, &members)).collect()
+    groups
+        .into_iter()
+        .filter_map(|(first, members)| mean(first, &members))
+        .collect()
 }
 
 fn mean(first: &QueryRecord, members: &[&QueryRecord]) -> Option<MeanRecord> {
@@ -43,7 +65,11 @@ fn mean(first: &QueryRecord, members: &[&QueryRecord]) -> Option<MeanRecord> {
         engine: first.engine,
         queries: members.len() as u32,
         geomean_ms: geometric_mean(members.iter().map(|r| r.time_ms.median))?,
-        speedup_over_dram: if speedups.len() == members.len() { geometric_mean(speedups.iter().copied()) } else { None },
+        speedup_over_dram: if speedups.len() == members.len() {
+            geometric_mean(speedups.iter().copied())
+        } else {
+            None
+        },
         slower: speedups.iter().filter(|s| **s < 1.0 - NOTICEABLE).count() as u32,
         faster: speedups.iter().filter(|s| **s > 1.0 + NOTICEABLE).count() as u32,
     })
@@ -53,9 +79,17 @@ fn mean(first: &QueryRecord, members: &[&QueryRecord]) -> Option<MeanRecord> {
 ///
 /// # Errors
 /// The model's.
-pub fn intensity(plan: &RunPlan, measured: &[&Measured], columns: &[ColumnUse]) -> Result<Vec<IntensityRow>, Failure> {
+pub fn intensity(
+    plan: &RunPlan,
+    measured: &[&Measured],
+    columns: &[ColumnUse],
+) -> Result<Vec<IntensityRow>, Failure> {
     let mut rows = Vec::new();
-    for machine in plan.machines.iter().filter(|m| m.tier("dram").is_some() && m.tier("cxl").is_some()) {
+    for machine in plan
+        .machines
+        .iter()
+        .filter(|m| m.tier("dram").is_some() && m.tier("cxl").is_some())
+    {
         let pricer = Pricer::new(plan, machine, columns);
         for blind in BLIND {
             for ns in [None].into_iter().chain(INTENSITIES_NS.map(Some)) {
@@ -66,34 +100,63 @@ pub fn intensity(plan: &RunPlan, measured: &[&Measured], columns: &[ColumnUse]) 
     Ok(rows)
 }
 
-fn intensity_row(pricer: &Pricer<'_>, measured: &[&Measured], blind: &str, ns: Option<f64>) -> Result<Option<IntensityRow>, Failure> {
-    let weights = if blind == BLIND[0] { (9.0, 1.0) } else { (3.0, 2.0) };
-    let (mut all, mut first_group, mut own_ns, mut busiest) = (Vec::new(), Vec::new(), Vec::new(), 0.0f64);
+fn intensity_row(
+    pricer: &Pricer<'_>,
+    measured: &[&Measured],
+    blind: &str,
+    ns: Option<f64>,
+) -> Result<Option<IntensityRow>, Failure> {
+    let weights = if blind == BLIND[0] {
+        (9.0, 1.0)
+    } else {
+        (3.0, 2.0)
+    };
+    let (mut all, mut first_group, mut own_ns) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut busiest, mut saturated) = (0.0f64, 0);
     for one in measured {
-        let Some(work) = one.captured.get(one.captured.len() / 2) else { continue };
+        let Some(work) = one.captured.get(one.captured.len() / 2) else {
+            continue;
+        };
         let alone = pricer.solve_blind(&work.phases, (1.0, 0.0), ns)?;
         let speedup = alone.time_ns / pricer.solve_blind(&work.phases, weights, ns)?.time_ns;
-        busiest = alone.tiers.iter().filter(|t| t.name == "dram").map(|t| t.utilisation).fold(busiest, f64::max);
+        let busy = alone
+            .tiers
+            .iter()
+            .filter(|t| t.name == "dram")
+            .map(|t| t.utilisation)
+            .fold(0.0, f64::max);
+        busiest = busiest.max(busy);
+        saturated += u32::from(busy >= SATURATED);
         all.push(speedup);
         own_ns.extend(own_time_per_tuple(&work.phases));
         if one.query.group == 1 {
             first_group.push(speedup);
         }
     }
-    Ok(geometric_mean(all.iter().copied()).map(|speedup_over_dram| IntensityRow {
-        machine: pricer.machine().name.clone(),
-        placement: blind.into(),
-        time_per_tuple_ns: ns,
-        own_time_per_tuple_ns: if ns.is_none() { geometric_mean(own_ns) } else { None },
-        speedup_over_dram,
-        first_group_speedup: geometric_mean(first_group),
-        slower: all.iter().filter(|s| **s < 1.0 - NOTICEABLE).count() as u32,
-        faster: all.iter().filter(|s| **s > 1.0 + NOTICEABLE).count() as u32,
-        dram_utilisation: busiest,
-    }))
+    Ok(
+        geometric_mean(all.iter().copied()).map(|speedup_over_dram| IntensityRow {
+            machine: pricer.machine().name.clone(),
+            placement: blind.into(),
+            time_per_tuple_ns: ns,
+            own_time_per_tuple_ns: if ns.is_none() {
+                geometric_mean(own_ns)
+            } else {
+                None
+            },
+            speedup_over_dram,
+            first_group_speedup: geometric_mean(first_group),
+            slower: all.iter().filter(|s| **s < 1.0 - NOTICEABLE).count() as u32,
+            faster: all.iter().filter(|s| **s > 1.0 + NOTICEABLE).count() as u32,
+            dram_utilisation: busiest,
+            saturated,
+        }),
+    )
 }
 
 /// CPU time per tuple of the phase that handles most tuples: the one on the fact table.
 fn own_time_per_tuple(phases: &[Phase]) -> Option<f64> {
-    phases.iter().max_by(|a, b| a.tuples.total_cmp(&b.tuples)).map(|p| p.compute_ns_per_tuple)
+    phases
+        .iter()
+        .max_by(|a, b| a.tuples.total_cmp(&b.tuples))
+        .map(|p| p.compute_ns_per_tuple)
 }
