@@ -210,7 +210,7 @@ impl TableProvider for PlacedTableProvider {
             Arc::clone(&self.table),
             projection,
             limit,
-            execution.target_partitions.into(),
+            execution.target_partitions,
             execution.batch_size.into(),
         )?))
     }

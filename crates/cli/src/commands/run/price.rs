@@ -34,7 +34,7 @@ impl<'a> Pricer<'a> {
         }
     }
 
-    /// The record of `measured`'s work under `placement` on this machine: one modelled time per timed execution.
+    /// The record of `measured`'s work under `placement`, which means `placed` on this machine: one modelled time per timed execution.
     ///
     /// # Errors
     /// The model's, which the checks of the plan should have caught before.
@@ -43,11 +43,12 @@ impl<'a> Pricer<'a> {
         run_id: &str,
         measured: &Measured,
         placement: &PlannedPlacement,
+        placed: &Placement,
     ) -> Result<QueryRecord, Failure> {
         let solutions = measured
             .captured
             .iter()
-            .map(|c| self.solve(&c.phases, &placement.policy, self.plan.time_per_tuple_ns))
+            .map(|c| self.solve(&c.phases, &placement.policy, placed))
             .collect::<Result<Vec<_>, _>>()?;
         let times: Vec<f64> = solutions.iter().map(|s| s.time_ns / 1e6).collect();
         let time_ms = Spread::of(times.clone())
@@ -85,7 +86,7 @@ impl<'a> Pricer<'a> {
                     tier: t.name.clone(),
                     bandwidth_gbps: t.bandwidth_gbps,
                     utilisation: t.utilisation,
-                    bytes: t.bandwidth_gbps * solution.time_ns,
+                    bytes: t.bytes,
                 })
                 .collect(),
             phases: Vec::new(),
@@ -93,18 +94,23 @@ impl<'a> Pricer<'a> {
         })
     }
 
-    /// Prices `phases` under a policy.
-    pub fn solve(
+    /// What a policy means on this machine.
+    ///
+    /// # Errors
+    /// Bad input, if the machine does not have what it names.
+    pub fn place(&self, policy: &Policy) -> Result<Placement, Failure> {
+        model_placement(policy, self.columns, self.machine).map_err(Failure::input)
+    }
+
+    fn solve(
         &self,
         phases: &[Phase],
         policy: &Policy,
-        time_per_tuple_ns: Option<f64>,
+        placement: &Placement,
     ) -> Result<QuerySolution, Failure> {
-        let placement =
-            model_placement(policy, self.columns, self.machine).map_err(Failure::input)?;
         let mut phases: Vec<Phase> = phases
             .iter()
-            .map(|p| with_intensity(p, time_per_tuple_ns))
+            .map(|p| with_intensity(p, self.plan.time_per_tuple_ns))
             .collect();
         if *policy == Policy::Tier {
             phases = phases
@@ -112,7 +118,7 @@ impl<'a> Pricer<'a> {
                 .map(|p| p.through_buffer(self.workers))
                 .collect();
         }
-        self.price(&phases, &placement)
+        self.price(&phases, placement)
     }
 
     /// Prices `phases` with everything, operator memory too, interleaved `dram:cxl`.

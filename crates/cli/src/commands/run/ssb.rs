@@ -21,6 +21,9 @@ use tierloom_record::{
     Spread, SummaryRecord, TimeBreakdown,
 };
 
+/// Columns that the host probe reads: enough for a median, few enough to take no time against the queries.
+const PROBED_COLUMNS: usize = 5;
+
 /// Runs the benchmark.
 ///
 /// # Errors
@@ -211,8 +214,9 @@ impl<'a> Running<'a> {
         for machine in &self.plan.machines {
             let pricer = Pricer::new(self.plan, machine, &self.uses);
             for placement in &self.plan.placements {
+                let placed = pricer.place(&placement.policy)?;
                 for measured in self.reference_work() {
-                    priced.push(pricer.record(&self.run_id, measured, placement)?);
+                    priced.push(pricer.record(&self.run_id, measured, placement, &placed)?);
                 }
             }
         }
@@ -316,14 +320,15 @@ fn operators(captured: &Captured) -> Vec<OperatorRecord> {
     captured.operators.iter().map(of).collect()
 }
 
-/// Streams over the columns of the fact table.
+/// Streams over a few columns of the fact table.
 fn probe(session: &Session, threads: usize) -> StreamProbe {
     let fact = session.data.tables.iter().max_by_key(|t| t.size_bytes());
     let regions = fact
         .into_iter()
         .flat_map(|t| t.columns())
         .flat_map(|c| c.regions());
-    stream_probe(&regions.map(|r| r.as_slice()).collect::<Vec<_>>(), threads)
+    let columns: Vec<&[u8]> = regions.map(|r| r.as_slice()).take(PROBED_COLUMNS).collect();
+    stream_probe(&columns, threads)
 }
 
 /// What a byte costs one of `threads` workers that stream at the same time, ns; 0 if nothing was measured.
