@@ -74,35 +74,67 @@ pub fn host_probe(threads: usize, budget: Duration) -> HostProbe {
     }
 }
 
+/// Samples of all threads together that [`stream_probe`] takes.
+const STREAM_ROUNDS: usize = 3;
+
 /// What streaming costs on memory that the caller already has.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StreamProbe {
     /// Read bandwidth of one thread, GB/s: a sample per part.
     pub read_gbps_one_thread: Vec<f64>,
-    /// Read bandwidth of all threads together, GB/s: a sample per part.
+    /// Read bandwidth of all threads together, GB/s: samples over all parts, of which each thread reads its share.
     pub read_gbps_all_threads: Vec<f64>,
     /// Bytes of all parts together: what went through the caches between two reads of one part.
     pub footprint_bytes: u64,
 }
 
-/// Reads every part once with one thread and once with `threads`. Parts of a few MiB and more give stable rates; empty ones are left out.
+/// Reads every part with one thread, and a few times all parts with `threads`. Some MiB a part and thread give stable rates; empty parts
+/// are left out.
 pub fn stream_probe(parts: &[&[u8]], threads: usize) -> StreamProbe {
     let parts: Vec<&[u8]> = parts
         .iter()
         .copied()
         .filter(|part| !part.is_empty())
         .collect();
-    let rates = |threads: usize| {
-        parts
-            .iter()
-            .map(|part| read(part, threads, Instant::now()).median)
-            .collect()
-    };
+    let alone = |part: &&[u8]| read(part, 1, Instant::now()).median;
+    let rounds = if parts.is_empty() { 0 } else { STREAM_ROUNDS };
     StreamProbe {
-        read_gbps_one_thread: rates(1),
-        read_gbps_all_threads: rates(threads.max(1)),
+        read_gbps_one_thread: parts.iter().map(alone).collect(),
+        read_gbps_all_threads: (0..rounds)
+            .map(|_| together(&parts, threads.max(1)))
+            .collect(),
         footprint_bytes: parts.iter().map(|part| part.len() as u64).sum(),
     }
+}
+
+/// The rate at which `threads` threads read all parts, each its share of every part.
+fn together(parts: &[&[u8]], threads: usize) -> f64 {
+    let begin = Barrier::new(threads);
+    let read_share = |thread: usize| {
+        begin.wait();
+        let begun = Instant::now();
+        for part in parts {
+            let share_bytes = part.len().div_ceil(threads);
+            let from = (thread * share_bytes).min(part.len());
+            let to = (from + share_bytes).min(part.len());
+            black_box(sequential_read(black_box(&part[from..to])));
+        }
+        (begun, Instant::now())
+    };
+    let times: Vec<(Instant, Instant)> = std::thread::scope(|scope| {
+        let read_share = &read_share;
+        let others: Vec<_> = (1..threads)
+            .map(|thread| scope.spawn(move || read_share(thread)))
+            .collect();
+        let own = read_share(0);
+        // A reader cannot panic; if one did, the rate of the others stands.
+        let joined = others.into_iter().filter_map(|other| other.join().ok());
+        std::iter::once(own).chain(joined).collect()
+    });
+    let (first, last) = times
+        .iter()
+        .fold(times[0], |all, one| (all.0.min(one.0), all.1.max(one.1)));
+    gbps(parts.iter().map(|part| part.len()).sum(), last - first)
 }
 
 /// Repeats `sample` until the deadline, but once at least.
@@ -240,7 +272,7 @@ mod tests {
                 probe.read_gbps_one_thread.len(),
                 probe.read_gbps_all_threads.len()
             ),
-            (2, 2)
+            (2, 3)
         );
         assert!(
             probe
@@ -250,6 +282,9 @@ mod tests {
                 .all(|rate| *rate > 0.0)
         );
         assert_eq!(probe.footprint_bytes, (1 << 20) + 64);
-        assert!(stream_probe(&[], 2).read_gbps_one_thread.is_empty());
+        let nothing = stream_probe(&[], 2);
+        assert!(
+            nothing.read_gbps_one_thread.is_empty() && nothing.read_gbps_all_threads.is_empty()
+        );
     }
 }

@@ -66,7 +66,7 @@ pub struct HostTier {
 pub struct ProbeCard {
     /// Sequential read bandwidth of one thread, GB/s, a sample per column.
     pub read_gbps_one_thread: Spread,
-    /// Sequential read bandwidth of all worker threads together, GB/s, a sample per column.
+    /// Sequential read bandwidth of all worker threads together, GB/s.
     pub read_gbps_all_threads: Spread,
     /// Bytes of the columns that were read; caches larger than that take part in the figure.
     pub footprint_bytes: u64,

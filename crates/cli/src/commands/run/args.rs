@@ -27,7 +27,7 @@ pub struct SsbArgs {
     /// Worker threads; all CPUs this process may use if not given
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// Where table data lies: dram, cxl, weights (3:2, dram:3,cxl:2, [0:3,2:2]), tier, columns:N, columns:P%; several with commas
+    /// Where table data lies: dram, cxl, weights (3:2, dram:3,cxl:2; by node in brackets, as in `[0:3,2:2]`), tier, columns:N, columns:P%; several with commas
     #[arg(
         long,
         value_name = "LIST",
