@@ -237,8 +237,10 @@ fn kept_share(plan: &LogicalPlan, props: &ExecutionProps) -> f64 {
 
 fn sampled_share(predicate: &Expr, input: &LogicalPlan, props: &ExecutionProps) -> Option<f64> {
     let table = placed_table(input)?;
-    let sample = table.sample(SAMPLE_ROWS).ok()?;
-    let schema = DFSchema::try_from_qualified_schema(table.name(), table.schema()).ok()?;
+    let columns = predicate.column_refs();
+    let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+    let sample = table.sample(SAMPLE_ROWS, &names).ok()?;
+    let schema = DFSchema::try_from_qualified_schema(table.name(), &sample.schema()).ok()?;
     let unaliased = unqualify(predicate.clone(), table.name());
     let physical = create_physical_expr(&unaliased, &schema, props, &Default::default()).ok()?;
     let kept = physical

@@ -1,0 +1,130 @@
+//! What an execution is described as: rows, bytes and structures that the model prices.
+
+mod common;
+
+use tierloom_engine::capture::{Captured, HostCosts, capture};
+use tierloom_engine::{PlacedTable, Staging};
+use tierloom_model::{Access, Phase, PhaseKind, StructureClass};
+use tierloom_workloads::ssb::query;
+
+const HOST: HostCosts = HostCosts {
+    stream_ns_per_byte: 0.0,
+    working_set_bytes: 1 << 30,
+};
+
+fn captured(id: &str, prepare: impl Fn(&PlacedTable)) -> (Captured, f64) {
+    let (backend, topology) = common::two_nodes();
+    let tables = common::ssb(backend, &topology, 0.1);
+    tables.iter().for_each(|t| prepare(t));
+    let engine = common::engine(&tables);
+    let planned = engine.plan(id, query(id).unwrap().sql).unwrap();
+    let execution = engine.execute(id, &planned, &|| false).unwrap();
+    (capture(&execution, &HOST), tables[0].rows() as f64)
+}
+
+fn phase<'a>(captured: &'a Captured, name: &str) -> &'a Phase {
+    captured.phases.iter().find(|p| p.name == name).unwrap()
+}
+
+fn access<'a>(phase: &'a Phase, structure: &str) -> &'a Access {
+    phase
+        .accesses
+        .iter()
+        .find(|a| a.structure == structure)
+        .unwrap_or_else(|| panic!("{structure} in {phase:?}"))
+}
+
+#[test]
+fn a_scan_with_a_filter_reads_filter_columns_whole_and_others_where_rows_survive() {
+    let (captured, rows) = captured("q1.3", |_| {});
+    let fact = phase(&captured, "lineorder");
+    assert_eq!(fact.tuples, rows);
+    let whole = 4.0 / 64.0;
+    assert!((access(fact, "lineorder.lo_discount").lines_per_tuple - whole).abs() < 1e-9);
+    assert!((access(fact, "lineorder.lo_quantity").lines_per_tuple - whole).abs() < 1e-9);
+    // Three discounts of eleven and five quantities of fifty: a share s of the rows leaves 1 - (1 - s)^16 of the lines.
+    let kept: f64 = 3.0 / 11.0 * 5.0 / 50.0;
+    let expected = whole * (1.0 - (1.0 - kept).powi(16));
+    let price = access(fact, "lineorder.lo_extendedprice").lines_per_tuple;
+    assert!(
+        (price / expected - 1.0).abs() < 0.05,
+        "{price} against {expected}"
+    );
+    assert_eq!(
+        captured.column_reads["lineorder.lo_discount"],
+        rows as u64 * 4
+    );
+}
+
+#[test]
+fn every_join_is_a_build_phase_and_probes_in_the_fact_phase() {
+    let (captured, rows) = captured("q2.1", |_| {});
+    let fact = phase(&captured, "lineorder");
+    assert_eq!(fact.kind, PhaseKind::Probe);
+    for dimension in ["part", "supplier", "date"] {
+        let build = phase(&captured, &format!("build {dimension}"));
+        assert_eq!(build.kind, PhaseKind::Build);
+        let table = format!("hash({dimension})");
+        assert_eq!(access(build, &table).class, StructureClass::HashTable);
+        assert!(access(fact, &table).footprint_bytes > 0);
+    }
+    // Every fact row probes the parts; one in 25 is left for the suppliers.
+    let first = access(fact, "hash(part)").lines_per_tuple;
+    let second = access(fact, "hash(supplier)").lines_per_tuple;
+    assert!(
+        (1.0..1.2).contains(&first) && second < 0.1,
+        "{first} {second}"
+    );
+    let probes = captured
+        .operators
+        .iter()
+        .find(|o| o.operator == "probe part")
+        .unwrap();
+    assert_eq!(probes.input_rows as f64, rows);
+    assert!(
+        captured
+            .operators
+            .iter()
+            .all(|o| captured.phases.iter().any(|p| p.name == o.phase)),
+        "{:?}",
+        captured.operators
+    );
+}
+
+#[test]
+fn columns_of_a_phase_stand_for_the_working_set_of_the_workload() {
+    let (captured, _) = captured("q2.1", |_| {});
+    let fact = phase(&captured, "lineorder");
+    let columns = fact
+        .accesses
+        .iter()
+        .filter(|a| a.class == StructureClass::Column);
+    let footprint: u64 = columns.map(|a| a.footprint_bytes).sum();
+    assert!(
+        footprint.abs_diff(HOST.working_set_bytes) < 16,
+        "{footprint}"
+    );
+}
+
+#[test]
+fn a_staged_column_is_read_whole_by_the_scan() {
+    let (captured, rows) = captured("q1.3", |table| {
+        (0..table.columns().len()).for_each(|i| table.set_staging(i, Staging::WorkingBuffer));
+    });
+    assert_eq!(
+        captured.column_reads["lineorder.lo_extendedprice"],
+        rows as u64 * 4
+    );
+}
+
+#[test]
+fn phases_can_be_stored_and_read_back() {
+    let (captured, _) = captured("q4.2", |_| {});
+    for phase in &captured.phases {
+        phase.check().unwrap();
+        let text = serde_json::to_string(phase).unwrap();
+        let back: Phase = serde_json::from_str(&text).unwrap();
+        assert_eq!(back.name, phase.name);
+        assert_eq!(back.accesses.len(), phase.accesses.len());
+    }
+}
