@@ -70,7 +70,6 @@ fn needs(shell: &Shell) -> Result<()> {
     let missing: Vec<&str> = [
         ("cc", "gcc"),
         ("chromium", "chromium"),
-        ("objdump", "binutils"),
         ("apt-get", "apt"),
         ("dpkg", "dpkg"),
     ]
@@ -133,7 +132,7 @@ fn tests(shell: &Shell) -> Result<()> {
 fn lean(shell: &Shell) -> Result<()> {
     Ok(cmd!(
         shell,
-        "cargo check --package tierloom --no-default-features --quiet"
+        "cargo clippy --package tierloom --no-default-features --quiet -- -D warnings"
     )
     .run()?)
 }

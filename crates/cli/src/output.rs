@@ -2,17 +2,23 @@
 
 use crate::failure::Failure;
 use std::io::Write;
+use std::path::Path;
 
 /// Writes `text` to stdout.
 ///
 /// # Errors
 /// [`Failure::Runtime`] if stdout cannot be written. A reader that went away (`| head`) is none.
 pub fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// The same for bytes.
+///
+/// # Errors
+/// Those of [`print`].
+pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
-    match stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Failure::runtime(format!("cannot write to stdout: {error}")))
         }
@@ -28,4 +34,35 @@ pub fn size(bytes: u64) -> String {
         || format!("{bytes} B"),
         |(name, shift)| format!("{:.1} {name}", bytes as f64 / f64::from(1u32 << shift)),
     )
+}
+
+/// Whether a file can be written under this name, as far as that can be told before.
+///
+/// # Errors
+/// Bad input: the name is a folder's, or its folder does not exist.
+pub fn check_writable(path: &Path) -> Result<(), Failure> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+    let problem = if path.is_dir() {
+        "it is a folder"
+    } else if folder.is_some_and(|f| !f.is_dir()) {
+        "its folder does not exist"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::input(format!(
+        "cannot write {}: {problem}",
+        path.display()
+    )))
+}
+
+/// Whether two names lead to one file, which need not exist yet.
+pub fn same_file(a: &Path, b: &Path) -> bool {
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+        let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
+        path.canonicalize()
+            .ok()
+            .or_else(|| Some(folder.join(path.file_name()?)))
+    };
+    a == b || place(a).is_some_and(|a| Some(a) == place(b))
 }

@@ -23,6 +23,7 @@ pub fn requested() -> bool {
 }
 
 /// The flag itself, for libraries that watch one.
+#[cfg(feature = "sql")]
 pub fn flag() -> &'static AtomicBool {
     &STOP
 }

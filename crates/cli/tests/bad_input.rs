@@ -2,28 +2,11 @@
 
 mod common;
 
-use common::{contents, profile, recorded, tierloom, tierloom_anywhere};
+use common::{profile, recorded, refused, tierloom_anywhere};
 use std::fs;
-use std::path::Path;
 
 /// Bad arguments and what the error must say.
 type Case = (&'static [&'static str], &'static [&'static str]);
-
-/// Runs `args` in `folder` and checks every promise about bad input.
-#[track_caller]
-fn refused(folder: &Path, args: &[&str], says: &[&str]) {
-    let before = contents(folder);
-    let ended = tierloom(folder, args);
-    let command = args.join(" ");
-    assert_eq!(ended.code, Some(2), "{command}\n{}", ended.stderr);
-    assert_eq!(ended.stdout, "", "{command}: data on stdout");
-    let error = ended.one_error();
-    for part in says {
-        assert!(error.contains(part), "{command}: no {part:?} in\n{error}");
-    }
-    assert_eq!(ended.stderr.trim_end(), error, "{command}: more than one line");
-    assert!(contents(folder) == before, "{command}: files were changed");
-}
 
 #[track_caller]
 fn all_refused(cases: &[Case]) {
@@ -36,13 +19,34 @@ fn all_refused(cases: &[Case]) {
 #[test]
 fn unknown_names_are_refused_and_the_nearest_is_suggested() {
     all_refused(&[
-        (&["run", "ssb", "--queries", "q1.4"], &["q1.4", "did you mean 'q1.1'", "q4.3"]),
-        (&["run", "ssb", "--queries", "q1.1,"], &["unknown SSB query ''"]),
-        (&["run", "ssb", "--queries", ""], &["unknown SSB query ''", "q1.1"]),
-        (&["run", "ssb", "--machine", "nus2"], &["nus2", "did you mean nus24"]),
-        (&["run", "ssb", "--machine", "zzzzzzzz"], &["zzzzzzzz", "hpi25-4dev", "YAML"]),
-        (&["run", "ssb", "--machine", "nus24,nus24"], &["nus24", "twice"]),
-        (&["machines", "epfl25-full-pf-onn"], &["did you mean epfl25-full-pf-on"]),
+        (
+            &["run", "ssb", "--queries", "q1.4"],
+            &["q1.4", "did you mean 'q1.1'", "q4.3"],
+        ),
+        (
+            &["run", "ssb", "--queries", "q1.1,"],
+            &["unknown SSB query ''"],
+        ),
+        (
+            &["run", "ssb", "--queries", ""],
+            &["unknown SSB query ''", "q1.1"],
+        ),
+        (
+            &["run", "ssb", "--machine", "nus2"],
+            &["nus2", "did you mean nus24"],
+        ),
+        (
+            &["run", "ssb", "--machine", "zzzzzzzz"],
+            &["zzzzzzzz", "hpi25-4dev", "YAML"],
+        ),
+        (
+            &["run", "ssb", "--machine", "nus24,nus24"],
+            &["nus24", "twice"],
+        ),
+        (
+            &["machines", "epfl25-full-pf-onn"],
+            &["did you mean epfl25-full-pf-on"],
+        ),
     ]);
 }
 
@@ -50,38 +54,95 @@ fn unknown_names_are_refused_and_the_nearest_is_suggested() {
 fn placements_that_cannot_be_are_refused() {
     all_refused(&[
         (&["run", "ssb", "--placement", "drum"], &["drum", "dram"]),
-        (&["run", "ssb", "--placement", "columns"], &["columns", "missing"]),
-        (&["run", "ssb", "--placement", "columns:"], &["columns:", "whole number", "columns:8"]),
-        (&["run", "ssb", "--placement", "columns:101%"], &["columns:101%", "between 0% and 100%"]),
-        (&["run", "ssb", "--placement", "0:0"], &["0:0", "all weights are 0"]),
-        (&["run", "ssb", "--placement", "dram:0,cxl:0"], &["dram:0,cxl:0", "all weights are 0"]),
+        (
+            &["run", "ssb", "--placement", "columns"],
+            &["columns", "missing"],
+        ),
+        (
+            &["run", "ssb", "--placement", "columns:"],
+            &["columns:", "whole number", "columns:8"],
+        ),
+        (
+            &["run", "ssb", "--placement", "columns:101%"],
+            &["columns:101%", "between 0% and 100%"],
+        ),
+        (
+            &["run", "ssb", "--placement", "0:0"],
+            &["0:0", "all weights are 0"],
+        ),
+        (
+            &["run", "ssb", "--placement", "dram:0,cxl:0"],
+            &["dram:0,cxl:0", "all weights are 0"],
+        ),
         (&["run", "ssb", "--placement", ""], &["empty placement"]),
-        (&["run", "ssb", "--placement", "dram,,cxl"], &["empty placement", "dram,,cxl"]),
-        (&["run", "ssb", "--placement", "[0:3,1:2"], &["bracket", "not closed"]),
+        (
+            &["run", "ssb", "--placement", "dram,,cxl"],
+            &["empty placement", "dram,,cxl"],
+        ),
+        (
+            &["run", "ssb", "--placement", "[0:3,1:2"],
+            &["bracket", "not closed"],
+        ),
         (&["run", "ssb", "--placement", "3:-2"], &["3:-2"]),
-        (&["run", "ssb", "--placement", "60000"], &["node 60000 does not exist", "tierloom topology"]),
-        (&["run", "ssb", "--placement", "0", "--machine", "nus24"], &["node 0", "nus24", "dram"]),
-        (&["run", "ssb", "--placement", "hbm", "--machine", "nus24"], &["hbm", "nus24"]),
+        (
+            &["run", "ssb", "--placement", "60000"],
+            &["node 60000 does not exist", "tierloom topology"],
+        ),
+        (
+            &["run", "ssb", "--placement", "0", "--machine", "nus24"],
+            &["node 0", "nus24", "dram"],
+        ),
+        (
+            &["run", "ssb", "--placement", "hbm", "--machine", "nus24"],
+            &["hbm", "nus24"],
+        ),
     ]);
 }
 
 #[test]
 fn numbers_out_of_range_are_refused_with_the_range() {
     all_refused(&[
-        (&["run", "ssb", "--sf", "0"], &["scale factor 0", "from 0.01 to"]),
+        (
+            &["run", "ssb", "--sf", "0"],
+            &["scale factor 0", "from 0.01 to"],
+        ),
         (&["run", "ssb", "--sf", "0.001"], &["0.001", "from 0.01 to"]),
         (&["run", "ssb", "--sf", "nan"], &["NaN", "from 0.01 to"]),
         (&["run", "ssb", "--sf", "inf"], &["inf", "from 0.01 to"]),
-        (&["run", "ssb", "--sf", "1e9"], &["1000000000", "from 0.01 to"]),
+        (
+            &["run", "ssb", "--sf", "1e9"],
+            &["1000000000", "from 0.01 to"],
+        ),
         (&["run", "ssb", "--sf=-1"], &["-1", "from 0.01 to"]),
-        (&["run", "ssb", "--threads", "0"], &["--threads 0", "at least one"]),
-        (&["run", "ssb", "--threads", "1000000"], &["--threads 1000000", "CPUs"]),
-        (&["run", "ssb", "--repeat", "0"], &["--repeat 0", "at least once"]),
-        (&["run", "ssb", "--model-workers", "0"], &["--model-workers 0", "at least one"]),
+        (
+            &["run", "ssb", "--threads", "0"],
+            &["--threads 0", "at least one"],
+        ),
+        (
+            &["run", "ssb", "--threads", "1000000"],
+            &["--threads 1000000", "CPUs"],
+        ),
+        (
+            &["run", "ssb", "--repeat", "0"],
+            &["--repeat 0", "at least once"],
+        ),
+        (
+            &["run", "ssb", "--model-workers", "0"],
+            &["--model-workers 0", "at least one"],
+        ),
         (&["run", "ssb", "--pages", "3k"], &["3k", "4k, thp, 2m, 1g"]),
-        (&["run", "ssb", "--time-per-tuple=-1"], &["--time-per-tuple -1", "positive"]),
-        (&["run", "ssb", "--time-per-tuple", "nan"], &["NaN", "positive"]),
-        (&["generate", "ssb", "--sf", "0", "-o", "data"], &["scale factor 0", "from 0.01 to"]),
+        (
+            &["run", "ssb", "--time-per-tuple=-1"],
+            &["--time-per-tuple -1", "positive"],
+        ),
+        (
+            &["run", "ssb", "--time-per-tuple", "nan"],
+            &["NaN", "positive"],
+        ),
+        (
+            &["generate", "ssb", "--sf", "0", "-o", "data"],
+            &["scale factor 0", "from 0.01 to"],
+        ),
     ]);
 }
 
@@ -124,11 +185,23 @@ fn broken_profiles_are_refused_with_file_line_and_field() {
         .unwrap()
         .to_owned();
     let cases: [(&str, &str, &[&str]); 6] = [
-        ("read_gbps: { value: 28.5, ", "read_gbps: { ", &["read_gbps", "missing"]),
-        ("value: 28.5", "value: -28.5", &["tiers[0].read_gbps", "is -28.5"]),
+        (
+            "read_gbps: { value: 28.5, ",
+            "read_gbps: { ",
+            &["read_gbps", "missing"],
+        ),
+        (
+            "value: 28.5",
+            "value: -28.5",
+            &["tiers[0].read_gbps", "is -28.5"],
+        ),
         ("value: 96,", "value: .nan,", &["tiers[0].idle_latency_ns"]),
         ("knee: ", "kneee: ", &["kneee", "knee"]),
-        ("tierloom-machine/1", "tierloom-machine/7", &["tierloom-machine/7", "tierloom-machine/1"]),
+        (
+            "tierloom-machine/1",
+            "tierloom-machine/7",
+            &["tierloom-machine/7", "tierloom-machine/1"],
+        ),
         ("value: 32,", "value: many,", &["cores"]),
     ];
     for (from, to, says) in cases {
@@ -137,11 +210,19 @@ fn broken_profiles_are_refused_with_file_line_and_field() {
         fs::write(folder.path().join("mine.yaml"), text).unwrap();
         let place = format!("mine.yaml:{line}:");
         let says: Vec<&str> = says.iter().copied().chain([place.as_str()]).collect();
-        refused(folder.path(), &["run", "ssb", "--machine", "mine.yaml"], &says);
+        refused(
+            folder.path(),
+            &["run", "ssb", "--machine", "mine.yaml"],
+            &says,
+        );
         refused(folder.path(), &["machines", "mine.yaml"], &says);
     }
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("mine.yaml"), profile("nus24").replacen(&cores, "", 1)).unwrap();
+    fs::write(
+        folder.path().join("mine.yaml"),
+        profile("nus24").replacen(&cores, "", 1),
+    )
+    .unwrap();
     let args = ["run", "ssb", "--machine", "./mine.yaml"];
     refused(folder.path(), &args, &["mine.yaml:", "`cores` is missing"]);
 }
@@ -150,10 +231,22 @@ fn broken_profiles_are_refused_with_file_line_and_field() {
 fn profiles_that_cannot_be_read_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    refused(path, &["run", "ssb", "--machine", "none.yaml"], &["none.yaml", "No such file"]);
-    refused(path, &["run", "ssb", "--machine", "./"], &["./", "Is a directory"]);
+    refused(
+        path,
+        &["run", "ssb", "--machine", "none.yaml"],
+        &["none.yaml", "No such file"],
+    );
+    refused(
+        path,
+        &["run", "ssb", "--machine", "./"],
+        &["./", "Is a directory"],
+    );
     fs::write(path.join("open.yaml"), "tiers: [").unwrap();
-    refused(path, &["run", "ssb", "--machine", "open.yaml"], &["open.yaml:1"]);
+    refused(
+        path,
+        &["run", "ssb", "--machine", "open.yaml"],
+        &["open.yaml:1"],
+    );
     fs::write(path.join("binary.yaml"), [0xff, 0xfe, 0x00]).unwrap();
     refused(path, &["machines", "binary.yaml"], &["binary.yaml"]);
     fs::write(path.join("empty.yaml"), "").unwrap();
@@ -166,7 +259,16 @@ fn a_profile_cannot_take_the_name_of_measured_figures() {
     let folder = tempfile::tempdir().unwrap();
     let text = profile("nus24").replacen("name: nus24", "name: here", 1);
     fs::write(folder.path().join("mine.yaml"), text).unwrap();
-    let args = ["run", "ssb", "--sf", "0.01", "--repeat", "1", "--machine", "mine.yaml"];
+    let args = [
+        "run",
+        "ssb",
+        "--sf",
+        "0.01",
+        "--repeat",
+        "1",
+        "--machine",
+        "mine.yaml",
+    ];
     refused(folder.path(), &args, &["here"]);
 }
 
@@ -191,7 +293,18 @@ fn output_paths_that_cannot_be_written_are_found_before_the_run() {
 #[test]
 fn records_and_report_cannot_share_a_file() {
     let folder = tempfile::tempdir().unwrap();
-    let args = ["run", "ssb", "--sf", "0.01", "--repeat", "1", "--records", "both", "--report", "both"];
+    let args = [
+        "run",
+        "ssb",
+        "--sf",
+        "0.01",
+        "--repeat",
+        "1",
+        "--records",
+        "both",
+        "--report",
+        "both",
+    ];
     refused(folder.path(), &args, &["both"]);
 }
 
@@ -207,7 +320,12 @@ fn tiers_that_do_not_fit_the_machine_are_refused() {
         ("", "no tier is named"),
     ] {
         let tail = ["--sysroot", &server, "--tiers", tiers];
-        for command in [&["topology"][..], &["topology", "--json"], &["doctor"], &["run", "ssb"]] {
+        for command in [
+            &["topology"][..],
+            &["topology", "--json"],
+            &["doctor"],
+            &["run", "ssb", "--dry-run"],
+        ] {
             refused(folder.path(), &[command, &tail].concat(), &[says]);
         }
     }
@@ -219,7 +337,11 @@ fn a_folder_that_is_no_system_tree_is_refused() {
     fs::create_dir(folder.path().join("empty")).unwrap();
     for root in ["empty", "/nonexistent"] {
         for command in [&["topology"][..], &["doctor"], &["run", "ssb", "--dry-run"]] {
-            refused(folder.path(), &[command, &["--sysroot", root]].concat(), &[root, "no system tree"]);
+            refused(
+                folder.path(),
+                &[command, &["--sysroot", root]].concat(),
+                &[root, "no system tree"],
+            );
         }
     }
 }
@@ -229,7 +351,16 @@ fn a_folder_that_is_no_system_tree_is_refused() {
 fn an_unknown_guest_is_refused_before_anything_is_downloaded() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "x").unwrap();
-    let args = ["lab", "run", "--guest", "three-nodes", "-c", "true", "--cache", "file/cache"];
+    let args = [
+        "lab",
+        "run",
+        "--guest",
+        "three-nodes",
+        "-c",
+        "true",
+        "--cache",
+        "file/cache",
+    ];
     refused(folder.path(), &args, &["three-nodes", "two-nodes", "cxl"]);
 }
 
@@ -237,6 +368,19 @@ fn an_unknown_guest_is_refused_before_anything_is_downloaded() {
 fn files_to_take_along_are_checked_before_anything_is_downloaded() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "x").unwrap();
-    let args = ["lab", "run", "--file", "nocolon", "-c", "true", "--cache", "file/cache"];
-    refused(folder.path(), &args, &["--file nocolon", "host-path:guest-path"]);
+    let args = [
+        "lab",
+        "run",
+        "--file",
+        "nocolon",
+        "-c",
+        "true",
+        "--cache",
+        "file/cache",
+    ];
+    refused(
+        folder.path(),
+        &args,
+        &["--file nocolon", "host-path:guest-path"],
+    );
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{contents, tierloom};
+use common::{refused, tierloom};
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -12,7 +12,18 @@ use tempfile::TempDir;
 fn with_records() -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let args = [
-        "run", "ssb", "--sf", "0.01", "--repeat", "1", "--queries", "q1.1,q2.1", "--machine", "nus24", "--records", "good.jsonl",
+        "run",
+        "ssb",
+        "--sf",
+        "0.01",
+        "--repeat",
+        "1",
+        "--queries",
+        "q1.1,q2.1",
+        "--machine",
+        "nus24",
+        "--records",
+        "good.jsonl",
     ];
     tierloom(folder.path(), &args).with_code(0);
     let text = fs::read_to_string(folder.path().join("good.jsonl")).unwrap();
@@ -20,24 +31,17 @@ fn with_records() -> (TempDir, String) {
 }
 
 #[track_caller]
-fn refused(folder: &Path, args: &[&str], says: &[&str]) {
-    let before = contents(folder);
-    let ended = tierloom(folder, args);
-    assert_eq!(ended.code, Some(2), "{args:?}\n{}", ended.stderr);
-    assert_eq!(ended.stdout, "", "{args:?}: data on stdout");
-    let error = ended.one_error();
-    for part in says {
-        assert!(error.contains(part), "{args:?}: no {part:?} in\n{error}");
-    }
-    assert_eq!(ended.stderr.trim_end(), error, "more than one line");
-    assert!(contents(folder) == before, "{args:?}: files were changed");
-}
-
-#[track_caller]
 fn bad_file(folder: &Path, text: impl AsRef<[u8]>, says: &[&str]) {
     fs::write(folder.join("bad.jsonl"), text).unwrap();
     refused(folder, &["report", "bad.jsonl", "-o", "r.html"], says);
-    let compare = ["report", "good.jsonl", "bad.jsonl", "--compare", "-o", "r.html"];
+    let compare = [
+        "report",
+        "good.jsonl",
+        "bad.jsonl",
+        "--compare",
+        "-o",
+        "r.html",
+    ];
     refused(folder, &compare, says);
 }
 
@@ -50,7 +54,11 @@ fn a_file_cut_anywhere_is_refused_with_its_last_line() {
         assert!(!cut.ends_with('\n'), "the cut must hit a line");
         let line = cut.lines().count();
         assert!(line <= whole_lines);
-        bad_file(folder.path(), cut, &[&format!("bad.jsonl:{line}:"), "cut off"]);
+        bad_file(
+            folder.path(),
+            cut,
+            &[&format!("bad.jsonl:{line}:"), "cut off"],
+        );
     }
 }
 
@@ -60,7 +68,11 @@ fn a_damaged_line_in_the_middle_is_named() {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let half = lines[2].len() / 2;
     lines[2].truncate(half);
-    bad_file(folder.path(), lines.join("\n") + "\n", &["bad.jsonl:3:", "not a record"]);
+    bad_file(
+        folder.path(),
+        lines.join("\n") + "\n",
+        &["bad.jsonl:3:", "not a record"],
+    );
 }
 
 #[test]
@@ -68,7 +80,11 @@ fn records_of_another_schema_are_named_as_such() {
     let (folder, text) = with_records();
     let other = text.replacen("tierloom-record/1", "tierloom-record/9", 1);
     assert_ne!(other, text);
-    bad_file(folder.path(), other, &["bad.jsonl:1:", "tierloom-record/9", "tierloom-record/1"]);
+    bad_file(
+        folder.path(),
+        other,
+        &["bad.jsonl:1:", "tierloom-record/9", "tierloom-record/1"],
+    );
 }
 
 /// Another version has other fields: a missing one must not hide that.
@@ -76,7 +92,11 @@ fn records_of_another_schema_are_named_as_such() {
 fn records_of_another_schema_with_other_fields_are_named_as_such() {
     let (folder, _) = with_records();
     let other = "{\"type\":\"run\",\"schema\":\"tierloom-record/9\",\"run_id\":\"a\",\"new\":1}\n";
-    bad_file(folder.path(), other, &["bad.jsonl:1:", "tierloom-record/9", "tierloom-record/1"]);
+    bad_file(
+        folder.path(),
+        other,
+        &["bad.jsonl:1:", "tierloom-record/9", "tierloom-record/1"],
+    );
 }
 
 #[test]
@@ -89,7 +109,11 @@ fn files_that_hold_no_records_are_refused() {
     bad_file(path, [0xff, 0xfe, b'\n'], &["bad.jsonl"]);
     let without_run = text.split_once('\n').unwrap().1;
     bad_file(path, without_run, &["bad.jsonl:1:", "a run record before"]);
-    refused(path, &["report", "none.jsonl", "-o", "r.html"], &["none.jsonl", "No such file"]);
+    refused(
+        path,
+        &["report", "none.jsonl", "-o", "r.html"],
+        &["none.jsonl", "No such file"],
+    );
     refused(path, &["report", ".", "-o", "r.html"], &["Is a directory"]);
 }
 
@@ -103,17 +127,46 @@ fn a_report_needs_to_know_where_it_goes() {
 fn a_comparison_takes_exactly_two_files() {
     let (folder, _) = with_records();
     let compare = ["report", "good.jsonl", "--compare", "-o", "r.html"];
-    refused(folder.path(), &compare, &["--compare takes two files", "1 given"]);
-    let three = ["report", "good.jsonl", "good.jsonl", "good.jsonl", "--compare"];
-    refused(folder.path(), &three, &["--compare takes two files", "3 given"]);
+    refused(
+        folder.path(),
+        &compare,
+        &["--compare takes two files", "1 given"],
+    );
+    let three = [
+        "report",
+        "good.jsonl",
+        "good.jsonl",
+        "good.jsonl",
+        "--compare",
+    ];
+    refused(
+        folder.path(),
+        &three,
+        &["--compare takes two files", "3 given"],
+    );
 }
 
 #[test]
 fn a_report_path_that_cannot_be_is_bad_input() {
     let (folder, _) = with_records();
-    refused(folder.path(), &["report", "good.jsonl", "-o", "none/r.html"], &["none/r.html"]);
-    refused(folder.path(), &["report", "good.jsonl", "-o", "."], &["it is a folder"]);
-    let compare = ["report", "good.jsonl", "good.jsonl", "--compare", "-o", "none/r.html"];
+    refused(
+        folder.path(),
+        &["report", "good.jsonl", "-o", "none/r.html"],
+        &["none/r.html"],
+    );
+    refused(
+        folder.path(),
+        &["report", "good.jsonl", "-o", "."],
+        &["it is a folder"],
+    );
+    let compare = [
+        "report",
+        "good.jsonl",
+        "good.jsonl",
+        "--compare",
+        "-o",
+        "none/r.html",
+    ];
     refused(folder.path(), &compare, &["none/r.html"]);
 }
 
@@ -121,6 +174,14 @@ fn a_report_path_that_cannot_be_is_bad_input() {
 #[test]
 fn a_report_never_replaces_the_records_it_is_made_from() {
     let (folder, _) = with_records();
-    refused(folder.path(), &["report", "good.jsonl", "-o", "good.jsonl"], &["good.jsonl"]);
-    refused(folder.path(), &["report", "good.jsonl", "-o", "./good.jsonl"], &["good.jsonl"]);
+    refused(
+        folder.path(),
+        &["report", "good.jsonl", "-o", "good.jsonl"],
+        &["good.jsonl"],
+    );
+    refused(
+        folder.path(),
+        &["report", "good.jsonl", "-o", "./good.jsonl"],
+        &["good.jsonl"],
+    );
 }

@@ -121,6 +121,15 @@ pub enum LabError {
         tail: String,
     },
 
+    /// The caller gave the guest up, and it was killed.
+    #[error("the guest was stopped; {finished} of {requested} commands had finished")]
+    Interrupted {
+        /// Commands that had finished.
+        finished: usize,
+        /// Commands that were asked for.
+        requested: usize,
+    },
+
     /// The guest came up but its memory could not be set up as asked.
     #[error("the guest's set-up failed at: {step}; its last lines:\n{tail}")]
     GuestSetup {

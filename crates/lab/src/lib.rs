@@ -36,10 +36,12 @@ mod kit;
 mod modules;
 mod program;
 mod run;
+mod testing;
 mod transcript;
 
 pub use cache::LabCache;
 pub use error::LabError;
 pub use guest::{GuestCommand, GuestFile, GuestKind, GuestOptions, ParseGuestKindError};
 pub use kit::{Kit, prepare};
-pub use run::{CollectedFile, CollectedKind, CommandOutcome, GuestOutcome, run};
+pub use run::{CollectedFile, CollectedKind, CommandOutcome, GuestOutcome, run, run_until};
+pub use testing::kit_for_tests;

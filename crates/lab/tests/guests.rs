@@ -3,38 +3,24 @@
 //! The first run downloads about 75 MB of Debian packages. `TIERLOOM_LAB=skip` leaves these tests out; without a mirror they fail and say why.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tierloom_lab::{
-    CollectedKind, GuestCommand, GuestFile, GuestKind, GuestOptions, GuestOutcome, Kit, LabCache,
-    LabError, prepare, run,
+    CollectedKind, GuestCommand, GuestFile, GuestKind, GuestOptions, GuestOutcome, Kit, LabError,
+    kit_for_tests, run, run_until,
 };
 
 /// Set in a guest, where this very binary is started again as the program under test.
 const IN_GUEST: &str = "TIERLOOM_LAB_TEST_IN_GUEST";
 
-/// Tells the person who waits, past the test harness, which would keep it to itself.
-fn say(line: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
-
 fn kit() -> Option<&'static Kit> {
     static KIT: OnceLock<Option<Kit>> = OnceLock::new();
-    let made =
-        KIT.get_or_init(|| {
-            if std::env::var("TIERLOOM_LAB").is_ok_and(|value| value == "skip") {
-                return None;
-            }
-            let cache = LabCache::open(None).unwrap_or_else(|error| panic!("{error}"));
-            Some(prepare(&cache, &mut say).unwrap_or_else(|error| {
-                panic!("{error}\n(TIERLOOM_LAB=skip leaves the guests out)")
-            }))
-        });
-    if made.is_none() {
-        say("skipped, no guest was booted: TIERLOOM_LAB=skip");
-    }
-    made.as_ref()
+    KIT.get_or_init(|| {
+        kit_for_tests()
+            .unwrap_or_else(|error| panic!("{error}\n(TIERLOOM_LAB=skip leaves the guests out)"))
+    })
+    .as_ref()
 }
 
 fn boot(kit: &Kit, options: &GuestOptions, commands: &[GuestCommand]) -> GuestOutcome {
@@ -257,6 +243,39 @@ fn a_hanging_command_ends_at_the_timeout_with_the_console() {
                 finished: 0 | 1,
                 requested: 2,
                 ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_guest_that_is_given_up_ends_soon_and_says_how_far_it_came() {
+    let Some(kit) = kit() else { return };
+    let options = GuestOptions::new(GuestKind::TwoNodes);
+    let commands = [
+        GuestCommand::new(["true"]),
+        GuestCommand::shell("echo about to hang; sleep 100000"),
+    ];
+    let hanging = AtomicBool::new(false);
+    let error = run_until(
+        kit,
+        &options,
+        &commands,
+        &|| hanging.load(Ordering::Relaxed),
+        &mut |line| {
+            if line == "about to hang" {
+                hanging.store(true, Ordering::Relaxed);
+            }
+        },
+    )
+    .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            LabError::Interrupted {
+                finished: 1,
+                requested: 2
             }
         ),
         "{error}"

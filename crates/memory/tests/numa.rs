@@ -1,9 +1,10 @@
-//! Placement and migration over two real nodes. Ignored where there is one: run them in a guest with two nodes (or on a machine that has
-//! them) with `cargo test -p tierloom-memory --test numa -- --ignored`.
+//! Placement and migration over two real nodes. The tests that need them are ignored, and the one that is not runs them all in a guest that has
+//! two (`TIERLOOM_LAB=skip` leaves it out). On a machine with two nodes: `cargo test -p tierloom-memory --test numa -- --ignored`.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use tierloom_lab::{GuestCommand, GuestFile, GuestKind, GuestOptions, kit_for_tests, run};
 use tierloom_memory::{
     AnonymousNuma, AuditMode, FileBackend, MIB, MemoryBackend, MemoryError, MigrationOptions,
     PageSize, Placement, Region, RegionOptions,
@@ -51,6 +52,42 @@ fn all_in_place(region: &Region) {
         "{audit:?}"
     );
     assert_eq!(audit.worst_deviation_from_plan(), 0.0, "{audit:?}");
+}
+
+/// Boots a guest with this very binary in it and runs the ignored tests there, one after another: they look at free memory.
+#[test]
+fn placements_hold_in_a_guest_with_two_nodes() {
+    let kit = match kit_for_tests() {
+        Ok(Some(kit)) => kit,
+        Ok(None) => return,
+        Err(error) => panic!("{error}\n(TIERLOOM_LAB=skip leaves the guest out)"),
+    };
+    let mut options = GuestOptions::new(GuestKind::TwoNodes);
+    // The kernel must leave pages where they are while they are looked at.
+    options.kernel_args.push("numa_balancing=disable".into());
+    let own = std::env::current_exe().unwrap();
+    options.files.push(GuestFile::new(own, "/bin/numa"));
+    let commands = [
+        GuestCommand::shell(
+            "for n in 0 1; do echo 32 >/sys/devices/system/node/node$n/hugepages/hugepages-2048kB/nr_hugepages; done; grep HugePages_Free /sys/devices/system/node/node*/meminfo",
+        ),
+        GuestCommand::new(["numa", "--ignored", "--test-threads=1", "--nocapture"]),
+    ];
+    let outcome = run(&kit, &options, &commands, &mut |line| eprintln!("{line}"))
+        .unwrap_or_else(|error| panic!("{error}"));
+    let pool = outcome.commands[0].stdout_text();
+    assert_eq!(pool.matches(" 32\n").count(), 2, "{pool}");
+    let (text, errors) = (
+        outcome.commands[1].stdout_text(),
+        outcome.commands[1].stderr_text(),
+    );
+    assert_eq!(outcome.commands[1].exit_code, 0, "{text}\n{errors}");
+    // All of them and all of each, or this test proves nothing.
+    assert!(!errors.contains("no tmpfs to test"), "{errors}");
+    assert!(
+        text.contains("test result: ok. 5 passed; 0 failed"),
+        "{text}"
+    );
 }
 
 #[test]

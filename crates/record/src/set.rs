@@ -1,6 +1,7 @@
 //! Reading records back.
 
 use crate::{EngineKind, QueryRecord, Record, RecordError, RunRecord, SCHEMA, SummaryRecord};
+use serde::Deserialize;
 use std::path::Path;
 
 /// One run: its opening record, its queries, and its summary if it came to an end.
@@ -156,12 +157,18 @@ impl RecordSet {
 }
 
 fn parse_line(line: &str) -> Result<Record, String> {
-    let record: Record = serde_json::from_str(line).map_err(|e| format!("not a record: {e}"))?;
-    match &record {
-        Record::Run(run) if run.schema != SCHEMA => Err(format!(
-            "records of schema {:?}, but this version reads {SCHEMA:?}",
-            run.schema
+    /// What every version's opening record has.
+    #[derive(Deserialize)]
+    struct Opening {
+        schema: Option<String>,
+    }
+    let not_a_record = |e| format!("not a record: {e}");
+    // The schema first: a record of another version may lack fields of this one.
+    let opening: Opening = serde_json::from_str(line).map_err(not_a_record)?;
+    match opening.schema.filter(|schema| schema != SCHEMA) {
+        Some(other) => Err(format!(
+            "records of schema {other:?}, but this version reads {SCHEMA:?}"
         )),
-        _ => Ok(record),
+        None => serde_json::from_str(line).map_err(not_a_record),
     }
 }

@@ -1,11 +1,13 @@
 //! `tierloom lab`.
 
 use crate::failure::Failure;
-use crate::output;
+use crate::{output, stop};
 use clap::Subcommand;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tierloom_lab::{
-    GuestCommand, GuestFile, GuestKind, GuestOptions, LabCache, LabError, prepare, run as boot,
+    CommandOutcome, GuestCommand, GuestFile, GuestKind, GuestOptions, Kit, LabCache, LabError,
+    prepare, run_until,
 };
 
 /// Try things on real Linux NUMA and CXL guests under QEMU: behaviour, never speed
@@ -23,6 +25,9 @@ enum What {
     /// Download QEMU, a kernel and busybox from Debian into the cache; nothing is installed
     Prepare,
     /// Boot a guest and run commands in it, each with this tierloom at hand as `tierloom`
+    ///
+    /// Outputs come to stdout when the guest has ended; its console goes to stderr while it runs. The exit code is 1 if
+    /// a command in the guest failed.
     Run(RunArgs),
 }
 
@@ -31,72 +36,131 @@ struct RunArgs {
     /// two-nodes: a second, memory-only node with HMAT numbers; cxl: a CXL type-3 device online as node 1
     #[arg(long, default_value = "two-nodes", value_name = "GUEST")]
     guest: String,
-    /// Write the commands' outputs without the guest's console in between
-    #[arg(long)]
-    quiet: bool,
-    /// A shell command to run in the guest; may be given several times
+    /// A shell command to run in the guest; may be given several times, a failing one does not stop the next
     #[arg(long = "command", short = 'c', value_name = "SHELL", required = true)]
     commands: Vec<String>,
-    /// A file to take along, as host-path:guest-path
+    /// A file or folder to take along, as host-path:guest-path; may be given several times
     #[arg(long, value_name = "HOST:GUEST")]
     file: Vec<String>,
+    /// A word for the guest kernel's command line, such as numa_balancing=disable; may be given several times
+    #[arg(long, value_name = "WORD")]
+    kernel_arg: Vec<String>,
+    /// Kill the guest after so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
+    /// Write the commands' outputs only, not the guest's console
+    #[arg(long)]
+    quiet: bool,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let cache = LabCache::open(args.cache.clone()).map_err(failure)?;
-    let kit = prepare(&cache, &mut |line| eprintln!("{line}")).map_err(failure)?;
     match &args.what {
-        What::Prepare => output::print(&format!(
-            "QEMU {}, Linux {}, in {}\n",
-            kit.qemu_version(),
-            kit.kernel_release(),
-            cache.dir().display()
-        )),
-        What::Run(args) => {
-            let kind: GuestKind = args.guest.parse().map_err(Failure::input)?;
-            let mut options = GuestOptions::new(kind);
-            let own = std::env::current_exe().map_err(|e| {
-                Failure::runtime(format!("cannot find this program's own file: {e}"))
-            })?;
-            options.files.push(GuestFile::new(own, "/bin/tierloom"));
-            for file in &args.file {
-                let Some((host, guest)) = file.rsplit_once(':') else {
-                    return Err(Failure::input(format!(
-                        "--file {file}: expected host-path:guest-path"
-                    )));
-                };
-                options.files.push(GuestFile::new(host, guest));
-            }
-            let commands: Vec<GuestCommand> = args
-                .commands
-                .iter()
-                .map(|c| GuestCommand::shell(c.as_str()).quiet())
-                .collect();
-            let quiet = args.quiet;
-            let outcome = boot(&kit, &options, &commands, &mut |line| {
-                if !quiet {
-                    eprintln!("{line}")
-                }
-            })
-            .map_err(failure)?;
-            for command in &outcome.commands {
-                eprint!("{}", command.stderr_text());
-                output::print(&command.stdout_text())?;
-            }
-            match outcome.exit_code {
-                0 => Ok(()),
-                code => Err(Failure::runtime(format!(
-                    "a command in the guest ended with exit code {code}"
-                ))),
-            }
+        What::Prepare => {
+            let cache = cache(args)?;
+            let kit = kit(&cache)?;
+            output::print(&format!(
+                "QEMU {}, Linux {}, in {}\n",
+                kit.qemu_version(),
+                kit.kernel_release(),
+                cache.dir().display()
+            ))
+        }
+        What::Run(asked) => {
+            // What was typed is checked before anything is downloaded.
+            let options = options(asked)?;
+            run_guest(&kit(&cache(args)?)?, asked, &options)
         }
     }
+}
+
+fn cache(args: &Args) -> Result<LabCache, Failure> {
+    LabCache::open(args.cache.clone()).map_err(failure)
+}
+
+fn kit(cache: &LabCache) -> Result<Kit, Failure> {
+    prepare(cache, &mut |line| eprintln!("{line}")).map_err(|error| {
+        if stop::requested() {
+            return Failure::Interrupted(
+                "while preparing the lab; the next time goes on from the packages it has".into(),
+            );
+        }
+        failure(error)
+    })
+}
+
+fn options(asked: &RunArgs) -> Result<GuestOptions, Failure> {
+    let kind: GuestKind = asked.guest.parse().map_err(Failure::input)?;
+    if asked.timeout == 0 {
+        return Err(Failure::input(
+            "--timeout 0: a guest needs about 5 seconds to boot",
+        ));
+    }
+    let mut options = GuestOptions::new(kind);
+    options.timeout = Duration::from_secs(asked.timeout);
+    options.kernel_args.clone_from(&asked.kernel_arg);
+    let own = std::env::current_exe()
+        .map_err(|e| Failure::runtime(format!("cannot find this program's own file: {e}")))?;
+    options.files.push(GuestFile::new(own, "/bin/tierloom"));
+    for file in &asked.file {
+        let Some((host, guest)) = file.rsplit_once(':') else {
+            return Err(Failure::input(format!(
+                "--file {file}: expected host-path:guest-path"
+            )));
+        };
+        if !Path::new(host).exists() {
+            return Err(Failure::input(format!(
+                "--file {file}: {host} does not exist"
+            )));
+        }
+        options.files.push(GuestFile::new(host, guest));
+    }
+    options.check().map_err(failure)?;
+    Ok(options)
+}
+
+fn run_guest(kit: &Kit, asked: &RunArgs, options: &GuestOptions) -> Result<(), Failure> {
+    // Not echoed on the guest's console: the outputs come byte for byte afterwards.
+    let commands: Vec<GuestCommand> = asked
+        .commands
+        .iter()
+        .map(|c| GuestCommand::shell(c.as_str()).quiet())
+        .collect();
+    let mut on_line = |line: &str| {
+        if !asked.quiet {
+            eprintln!("{line}");
+        }
+    };
+    let outcome = run_until(kit, options, &commands, &stop::requested, &mut on_line);
+    let outcome = outcome.map_err(failure)?;
+    for command in &outcome.commands {
+        eprint!("{}", command.stderr_text());
+        output::print(&command.stdout_text())?;
+    }
+    let failed: Vec<String> = asked
+        .commands
+        .iter()
+        .zip(&outcome.commands)
+        .filter_map(failed)
+        .collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::runtime(format!(
+        "in the guest, {}",
+        failed.join("; ")
+    )))
+}
+
+fn failed((typed, command): (&String, &CommandOutcome)) -> Option<String> {
+    let code = command.exit_code;
+    (code != 0).then(|| format!("`{typed}` ended with exit code {code}"))
 }
 
 fn failure(error: LabError) -> Failure {
     match error {
         LabError::BadGuest { .. } => Failure::input(error),
+        LabError::Interrupted { .. } => Failure::Interrupted(error.to_string()),
         other => Failure::runtime(other),
     }
 }

@@ -26,6 +26,19 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(path) = &args.output {
+        output::check_writable(path)?;
+        if args
+            .records
+            .iter()
+            .any(|records| output::same_file(records, path))
+        {
+            return Err(Failure::input(format!(
+                "{} is read from; write the report to another file",
+                path.display()
+            )));
+        }
+    }
     let sets = args
         .records
         .iter()

@@ -1,6 +1,8 @@
 //! Running the built binary and looking at what it left behind.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
+pub mod runs;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
@@ -28,9 +30,9 @@ impl Ended {
         assert_eq!(
             self.code,
             Some(code),
-            "stdout:\n{}\nstderr:\n{}",
-            self.stdout,
-            self.stderr
+            "stderr:\n{}\nstdout begins:\n{}",
+            self.stderr,
+            self.stdout.chars().take(500).collect::<String>()
         );
         self
     }
@@ -135,6 +137,27 @@ pub fn contents(folder: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         }
     }
     found
+}
+
+/// Runs `args` in `folder` and checks every promise about bad input: exit code 2, nothing on stdout, one error that says
+/// `says` and nothing else on stderr, no file made or changed.
+#[track_caller]
+pub fn refused(folder: &Path, args: &[&str], says: &[&str]) {
+    let before = contents(folder);
+    let ended = tierloom(folder, args);
+    let command = args.join(" ");
+    assert_eq!(ended.code, Some(2), "{command}\n{}", ended.stderr);
+    assert_eq!(ended.stdout, "", "{command}: data on stdout");
+    let error = ended.one_error();
+    for part in says {
+        assert!(error.contains(part), "{command}: no {part:?} in\n{error}");
+    }
+    assert_eq!(
+        ended.stderr.trim_end(),
+        error,
+        "{command}: more than one line"
+    );
+    assert!(contents(folder) == before, "{command}: files were changed");
 }
 
 /// The repository's root.

@@ -129,8 +129,11 @@ impl GuestOptions {
         }
     }
 
-    /// Refuses what cannot become a guest, before anything is built.
-    pub(crate) fn check(&self) -> Result<(), LabError> {
+    /// Refuses what cannot become a guest, before anything is downloaded or built; [`run`](crate::run) begins with it.
+    ///
+    /// # Errors
+    /// [`LabError::BadGuest`] with what is wrong.
+    pub fn check(&self) -> Result<(), LabError> {
         let bad = |what: String| Err(LabError::BadGuest { what });
         if self.dram_bytes < 256 * MIB || !self.dram_bytes.is_multiple_of(MIB) {
             return bad(format!(

@@ -90,6 +90,20 @@ pub fn run(
     commands: &[GuestCommand],
     on_line: &mut dyn FnMut(&str),
 ) -> Result<GuestOutcome, LabError> {
+    run_until(kit, options, commands, &|| false, on_line)
+}
+
+/// [`run`] that can be given up: `stop` is asked several times a second, and the guest is killed once it says yes.
+///
+/// # Errors
+/// Those of [`run`], and [`LabError::Interrupted`] for a guest that was given up.
+pub fn run_until(
+    kit: &Kit,
+    options: &GuestOptions,
+    commands: &[GuestCommand],
+    stop: &dyn Fn() -> bool,
+    on_line: &mut dyn FnMut(&str),
+) -> Result<GuestOutcome, LabError> {
     options.check()?;
     commands.iter().try_for_each(GuestCommand::check)?;
     let scratch = tempfile::Builder::new()
@@ -121,7 +135,9 @@ pub fn run(
     };
     let start = Instant::now();
     let mut qemu = Qemu::start(kit, &qemu_args(options, images))?;
-    let ended = qemu.watch(start + options.timeout, on_line)?;
+    let ended = qemu.watch(start + options.timeout, stop, on_line)?;
+    // A terminal sends Ctrl-C to QEMU too, which may be gone before it was asked to stop.
+    let ended = if stop() { Ended::GivenUp } else { ended };
     let bytes = fs::read(&results).map_err(LabError::io("read", &results))?;
     let transcript = transcript::parse(&bytes, &tag, commands.len());
     judge(ended, &qemu, &transcript, options, commands.len())?;
@@ -154,6 +170,12 @@ fn judge(
         });
     }
     let status = match ended {
+        Ended::GivenUp => {
+            return Err(LabError::Interrupted {
+                finished: transcript.finished(),
+                requested,
+            });
+        }
         Ended::TimedOut => {
             return Err(LabError::Timeout {
                 timeout_s: options.timeout.as_secs(),

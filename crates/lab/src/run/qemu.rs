@@ -12,6 +12,7 @@ use crate::{Kit, LabError};
 pub(super) enum Ended {
     Exited(ExitStatus),
     TimedOut,
+    GivenUp,
 }
 
 /// A running QEMU. It is killed when this is dropped.
@@ -76,13 +77,17 @@ impl Qemu {
         })
     }
 
-    /// Passes console lines on until QEMU ends or the deadline comes.
+    /// Passes console lines on until QEMU ends, the deadline comes or `stop` says yes.
     pub(super) fn watch(
         &mut self,
         deadline: Instant,
+        stop: &dyn Fn() -> bool,
         on_line: &mut dyn FnMut(&str),
     ) -> Result<Ended, LabError> {
         let ended = loop {
+            if stop() {
+                break Ended::GivenUp;
+            }
             let left = deadline.saturating_duration_since(Instant::now());
             match self
                 .lines

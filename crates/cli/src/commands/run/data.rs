@@ -1,7 +1,7 @@
 //! Loading the data of a run and the engines on it.
 
 use super::memory;
-use super::plan::{PlannedPlacement, REFERENCE, RunPlan};
+use super::plan::RunPlan;
 use crate::commands::generate::RowProgress;
 use crate::failure::Failure;
 use std::sync::Arc;
@@ -60,28 +60,20 @@ impl Session {
             engine,
             queries,
             baseline,
-            loaded_as: first(plan).text.clone(),
+            loaded_as: plan.loaded_under().text.clone(),
             memory,
         })
     }
 }
 
-/// The placement that data is loaded under: DRAM only if it is measured, which it is wherever there is a DRAM tier.
-fn first(plan: &RunPlan) -> &PlannedPlacement {
-    plan.measured()
-        .find(|p| p.text == REFERENCE)
-        .or_else(|| plan.measured().next())
-        .unwrap_or(&plan.placements[0])
-}
-
 fn load(plan: &RunPlan) -> Result<SsbData, EngineError> {
-    let placement = match &first(plan).policy {
+    let placement = match &plan.loaded_under().policy {
         Policy::Uniform(spec) => spec.resolve(&plan.topology)?,
         // Other policies decide column by column once they know what is read; until then the kernel does.
         _ => Placement::kernel_default(),
     };
     eprintln!(
-        "generating SSB at scale factor {} straight into {} memory ({} threads)",
+        "generating SSB at scale factor {} straight into memory placed {} ({} threads)",
         plan.config.scale_factor, placement, plan.threads
     );
     let mut placer = ColumnPlacer::new(

@@ -43,15 +43,17 @@ pub fn first_pass(
 
 /// Times one query under the placement that the data has now; the baseline, if there is one, runs alternately.
 ///
+/// With what stopped the repeats, if something did: the executions before it are kept.
+///
 /// # Errors
-/// A failing query, an answer that is wrong, or an interruption.
+/// A failing query, an answer that is wrong, or an interruption, before anything was timed.
 pub fn query(
     plan: &RunPlan,
     session: &Session,
     index: usize,
     placement: &str,
     host: &HostCosts,
-) -> Result<Vec<Measured>, Failure> {
+) -> Result<(Vec<Measured>, Option<Failure>), Failure> {
     let query = plan.queries[index];
     let mut ours = started(
         plan,
@@ -76,20 +78,19 @@ pub fn query(
         )),
         None => None,
     };
-    for _ in 0..plan.repeat {
+    let mut once = || {
         let execution = execute(&session.engine, query, &session.queries[index])?;
         ours.times_ms.push(execution.time.as_secs_f64() * 1e3);
         ours.captured.push(capture(&execution, host));
         if let Some((engine, planned, measured)) = &mut plain {
-            measured
-                .times_ms
-                .push(execute(engine, query, planned)?.time.as_secs_f64() * 1e3);
+            let execution = execute(engine, query, planned)?;
+            measured.times_ms.push(execution.time.as_secs_f64() * 1e3);
         }
-    }
-    Ok([Some(ours), plain.map(|(_, _, m)| m)]
-        .into_iter()
-        .flatten()
-        .collect())
+        Ok(())
+    };
+    let stopped = (0..plan.repeat).try_for_each(|_| once()).err();
+    let both = [Some(ours), plain.map(|(_, _, m)| m)].into_iter().flatten();
+    Ok((both.filter(|m| !m.times_ms.is_empty()).collect(), stopped))
 }
 
 /// One untimed execution whose answer is checked.

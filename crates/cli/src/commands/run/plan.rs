@@ -4,12 +4,12 @@ use super::args::SsbArgs;
 use super::list;
 use crate::failure::Failure;
 use crate::{machine, output};
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use tierloom_memory::{PageSize, PlacementSpec, Target};
+use tierloom_memory::{AnonymousNuma, MemoryBackend, PageSize, PlacementSpec, Target};
 use tierloom_model::Machine;
 use tierloom_placement::{Policy, tier_shares};
+use tierloom_record::HERE;
 use tierloom_topology::{TierKind, Topology};
 use tierloom_workloads::ssb::{self, Query, SsbConfig};
 
@@ -43,6 +43,7 @@ pub struct PlannedPlacement {
 }
 
 /// A resolved run.
+#[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only the SQL engine carries plans out"))]
 pub struct RunPlan {
     pub config: SsbConfig,
     pub queries: Vec<&'static Query>,
@@ -58,6 +59,8 @@ pub struct RunPlan {
     pub records: Option<PathBuf>,
     pub report: Option<PathBuf>,
     pub topology: Topology,
+    /// "here", or "there" if the plan is for a recorded machine.
+    place: &'static str,
 }
 
 impl RunPlan {
@@ -68,6 +71,11 @@ impl RunPlan {
     pub fn resolve(args: &SsbArgs) -> Result<RunPlan, Failure> {
         let config = SsbConfig::new(args.sf, args.seed).map_err(Failure::input)?;
         let queries = queries(&args.queries)?;
+        if args.here.sysroot.is_some() && !args.dry_run {
+            return Err(Failure::input(
+                "--sysroot describes another machine, and queries can only be measured on this one; add --dry-run to see the plan for it",
+            ));
+        }
         let topology = args.here.read()?;
         let placements = placements(&args.placement, &topology)?;
         let machines = machines(&args.machine, &placements)?;
@@ -91,6 +99,11 @@ impl RunPlan {
             },
             records: args.records.clone(),
             report: args.report.clone(),
+            place: if args.here.sysroot.is_some() {
+                "there"
+            } else {
+                "here"
+            },
             topology,
         };
         plan.check()?;
@@ -125,21 +138,69 @@ impl RunPlan {
                 tier_shares(spec, machine).map_err(Failure::input)?;
             }
         }
+        if let (Some(records), Some(report)) = (&self.records, &self.report)
+            && output::same_file(records, report)
+        {
+            return Err(Failure::input(format!(
+                "--records and --report both name {}; give them two files",
+                report.display()
+            )));
+        }
         for path in [&self.records, &self.report].into_iter().flatten() {
-            let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-            if path.is_dir() || folder.is_some_and(|f| !f.is_dir()) {
-                return Err(Failure::input(format!(
-                    "cannot write {}: {}",
-                    path.display(),
-                    if path.is_dir() {
-                        "it is a folder"
-                    } else {
-                        "its folder does not exist"
-                    }
-                )));
-            }
+            output::check_writable(path)?;
+        }
+        if self.place == "here" {
+            self.check_memory()?;
         }
         Ok(())
+    }
+
+    /// Refuses data that cannot fit before a part of it fills the machine.
+    fn check_memory(&self) -> Result<(), Failure> {
+        let Policy::Uniform(spec) = &self.loaded_under().policy else {
+            return Ok(());
+        };
+        let nodes = spec
+            .resolve(&self.topology)
+            .map_err(Failure::input)?
+            .nodes();
+        let backend = AnonymousNuma::new();
+        let mut free_bytes = 0;
+        for node in &nodes {
+            let capacity = backend.capacity(*node, self.page_size);
+            free_bytes += capacity
+                .map_err(Failure::runtime)?
+                .map_or(0, |c| c.free_bytes);
+        }
+        let needed_bytes = self.estimated_bytes();
+        if nodes.is_empty() || needed_bytes <= free_bytes {
+            return Ok(());
+        }
+        let nodes = nodes.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let what_to_do = if self.page_size.is_hugetlb() {
+            let pages = needed_bytes.div_ceil(self.page_size.bytes() as u64) * 11 / 10;
+            let pool = self.page_size.bytes() / 1024;
+            format!(
+                "put pages into the pool: echo {pages} > /sys/kernel/mm/hugepages/hugepages-{pool}kB/nr_hugepages, or use --pages thp"
+            )
+        } else {
+            "use a smaller --sf, or a machine with more memory".to_owned()
+        };
+        Err(Failure::input(format!(
+            "the data needs about {} in {} pages, but node {} has {} free; {what_to_do}",
+            output::size(needed_bytes),
+            self.page_size,
+            nodes.join(","),
+            output::size(free_bytes)
+        )))
+    }
+
+    /// The placement that the data is loaded under: DRAM only if it is measured, which it is wherever there is a DRAM tier.
+    pub fn loaded_under(&self) -> &PlannedPlacement {
+        let reference = self.measured().find(|p| p.text == REFERENCE);
+        reference
+            .or_else(|| self.measured().next())
+            .unwrap_or(&self.placements[0])
     }
 
     /// Placements that can be measured here.
@@ -204,7 +265,9 @@ impl RunPlan {
             let here = placement
                 .why_not_here
                 .as_ref()
-                .map_or("measured here".to_owned(), |why| format!("not here: {why}"));
+                .map_or(format!("measured {}", self.place), |why| {
+                    format!("not {}: {why}", self.place)
+                });
             line(
                 "placement",
                 format!("{}: {}; {here}", placement.text, placement.policy.meaning()),
@@ -256,15 +319,19 @@ fn threads(asked: Option<usize>, topology: &Topology) -> Result<usize, Failure> 
 fn placements(text: &str, topology: &Topology) -> Result<Vec<PlannedPlacement>, Failure> {
     let mut texts = list::placements(text)
         .map_err(|problem| Failure::input(format!("--placement: {problem}")))?;
+    texts.iter_mut().for_each(|t| t.make_ascii_lowercase());
     if !texts.iter().any(|t| t == REFERENCE) {
         texts.insert(0, REFERENCE.into());
     }
-    let mut seen = BTreeSet::new();
-    texts.retain(|t| seen.insert(t.clone()));
-    texts
-        .into_iter()
-        .map(|text| planned(text, topology))
-        .collect()
+    let mut found: Vec<PlannedPlacement> = Vec::new();
+    for text in texts {
+        let placement = planned(text, topology)?;
+        // However it is spelled, a placement is measured once.
+        if !found.iter().any(|f| f.policy == placement.policy) {
+            found.push(placement);
+        }
+    }
+    Ok(found)
 }
 
 fn planned(text: String, topology: &Topology) -> Result<PlannedPlacement, Failure> {
@@ -318,6 +385,11 @@ fn machines(names: &[String], placements: &[PlannedPlacement]) -> Result<Vec<Mac
     let mut machines: Vec<Machine> = Vec::new();
     for name in names {
         let machine = machine::load(name)?;
+        if machine.name == HERE {
+            return Err(Failure::input(format!(
+                "{name}: a machine profile cannot be named {HERE:?}: that stands for what was measured on this machine"
+            )));
+        }
         if machines.iter().any(|m| m.name == machine.name) {
             return Err(Failure::input(format!(
                 "--machine: {} is named twice",

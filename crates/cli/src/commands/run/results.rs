@@ -2,7 +2,7 @@
 
 use super::plan::{OutputMode, RunPlan};
 use crate::failure::Failure;
-use std::io::Write;
+use crate::output;
 use tierloom_record::{Record, RecordWriter, atomic_write};
 
 /// Keeps the records of a run and prints each when it is done, if JSON lines were asked for.
@@ -26,7 +26,10 @@ impl Results {
     /// If stdout cannot be written.
     pub fn push(&mut self, record: Record) -> Result<(), Failure> {
         if self.stream {
-            RecordWriter::new(std::io::stdout().lock(), "stdout").write(&record)?;
+            let mut line = Vec::new();
+            RecordWriter::new(&mut line, "stdout").write(&record)?;
+            // A reader that went away does not end the run: files may still be wanted.
+            output::print_bytes(&line)?;
         }
         self.records.push(record);
         Ok(())
@@ -62,10 +65,9 @@ impl Results {
     }
 
     fn print_json(&self) -> Result<(), Failure> {
-        let mut stdout = std::io::stdout().lock();
         let document =
             serde_json::json!({ "schema": tierloom_record::SCHEMA, "records": self.records });
-        serde_json::to_writer_pretty(&mut stdout, &document).map_err(Failure::runtime)?;
-        writeln!(stdout).map_err(Failure::runtime)
+        let text = serde_json::to_string_pretty(&document).map_err(Failure::runtime)?;
+        output::print(&format!("{text}\n"))
     }
 }

@@ -33,12 +33,15 @@ pub fn run(plan: &RunPlan) -> Result<(), Failure> {
     let session = Session::open(plan)?;
     let mut run = Running::new(plan, session, started)?;
     let ended = run.measure_all().and_then(|()| run.model_all());
-    let interrupted = match ended {
-        Ok(()) => false,
-        Err(Failure::Interrupted(_)) => true,
-        Err(other) => return Err(other),
-    };
-    run.finish(interrupted)
+    match ended {
+        Ok(()) => run.finish(false),
+        Err(Failure::Interrupted(_)) => run.finish(true),
+        Err(other) => {
+            // What was finished is kept; what went wrong is what the user must hear of.
+            let _ = run.finish(true);
+            Err(other)
+        }
+    }
 }
 
 /// A run under way.
@@ -129,27 +132,39 @@ impl<'a> Running<'a> {
     fn measure_placement(&mut self, placement: &PlannedPlacement) -> Result<(), Failure> {
         let kept = "while measuring";
         let decisions = placement.policy.decide(&self.uses);
-        let mut card = cards::placement(placement, &decisions, &self.uses);
         timed(&mut self.times.place_s, || {
             place(&self.session, &decisions, self.plan)
         })
         .map_err(|e| failure(e, kept))?;
+        let mut card = cards::placement(placement, &decisions, &self.uses);
         card.audit_before = self.audit()?;
+        self.placements.push(card);
+        let measured = self.measure_queries(placement);
+        // However the queries ended, their pages are audited.
+        let audit = self.audit();
+        if let (Some(card), Ok(audit)) = (self.placements.last_mut(), &audit) {
+            card.audit_after.clone_from(audit);
+        }
+        measured.and(audit.map(drop))
+    }
+
+    fn measure_queries(&mut self, placement: &PlannedPlacement) -> Result<(), Failure> {
         for index in 0..self.plan.queries.len() {
             self.bar.set_message(format!(
                 "{} {}",
                 placement.text, self.plan.queries[index].id
             ));
-            let measured = timed(&mut self.times.execute_s, || {
+            let (measured, stopped) = timed(&mut self.times.execute_s, || {
                 measure::query(self.plan, &self.session, index, &placement.text, &self.host)
             })?;
             for one in measured {
                 self.push_measured(one)?;
             }
+            if let Some(stopped) = stopped {
+                return Err(stopped);
+            }
             self.bar.inc(1);
         }
-        card.audit_after = self.audit()?;
-        self.placements.push(card);
         Ok(())
     }
 
@@ -184,7 +199,7 @@ impl<'a> Running<'a> {
             bottleneck: None,
             tiers: Vec::new(),
             phases: typical
-                .filter(|_| measured.placement == REFERENCE)
+                .filter(|_| measured.placement == self.session.loaded_as)
                 .map(|c| c.phases.clone())
                 .unwrap_or_default(),
             operators: typical.map(operators).unwrap_or_default(),
@@ -243,7 +258,7 @@ impl<'a> Running<'a> {
     fn reference_work(&self) -> impl Iterator<Item = &Measured> {
         self.measured
             .iter()
-            .filter(|m| m.engine == EngineKind::Tierloom && m.placement == REFERENCE)
+            .filter(|m| m.engine == EngineKind::Tierloom && m.placement == self.session.loaded_as)
     }
 
     fn finish(mut self, interrupted: bool) -> Result<(), Failure> {
