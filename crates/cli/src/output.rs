@@ -15,7 +15,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// The same for bytes.
 ///
 /// # Errors
-/// Those of [`print`].
+/// Those of [`print()`].
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {

@@ -23,6 +23,9 @@ pub fn findings(
     intensity: &[IntensityRow],
 ) -> Vec<String> {
     let mut found = Vec::new();
+    if plan.topology.cpu_model.contains("TCG") {
+        found.push("This processor is emulated in software: measured times say nothing about memory, only answers and page audits count.".into());
+    }
     found.extend(answers(records));
     found.extend(best_here(means));
     for machine in &plan.machines {

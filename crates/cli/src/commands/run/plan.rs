@@ -10,7 +10,7 @@ use tierloom_memory::{AnonymousNuma, MemoryBackend, PageSize, PlacementSpec, Tar
 use tierloom_model::Machine;
 use tierloom_placement::{Policy, tier_shares};
 use tierloom_record::HERE;
-use tierloom_topology::{TierKind, Topology};
+use tierloom_topology::{NodeId, TierKind, Topology};
 use tierloom_workloads::ssb::{self, Query, SsbConfig};
 
 /// Machines that figures are modelled on when this one lacks a tier and none was named: the two published machines
@@ -43,7 +43,10 @@ pub struct PlannedPlacement {
 }
 
 /// A resolved run.
-#[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "only the SQL engine carries plans out"))]
+#[cfg_attr(
+    not(feature = "sql"),
+    allow(dead_code, reason = "only the SQL engine carries plans out")
+)]
 pub struct RunPlan {
     pub config: SsbConfig,
     pub queries: Vec<&'static Query>,
@@ -155,44 +158,54 @@ impl RunPlan {
         Ok(())
     }
 
-    /// Refuses data that cannot fit before a part of it fills the machine.
+    /// Refuses data that cannot fit, under any of the placements that are measured, before a part of it fills the machine.
     fn check_memory(&self) -> Result<(), Failure> {
-        let Policy::Uniform(spec) = &self.loaded_under().policy else {
-            return Ok(());
-        };
-        let nodes = spec
-            .resolve(&self.topology)
-            .map_err(Failure::input)?
-            .nodes();
         let backend = AnonymousNuma::new();
-        let mut free_bytes = 0;
-        for node in &nodes {
-            let capacity = backend.capacity(*node, self.page_size);
-            free_bytes += capacity
-                .map_err(Failure::runtime)?
-                .map_or(0, |c| c.free_bytes);
+        for placement in self.measured() {
+            for (node, share) in self.node_shares(placement)? {
+                let needed_bytes = (self.estimated_bytes() as f64 * share) as u64;
+                let capacity = backend.capacity(node, self.page_size);
+                let free_bytes = match capacity.map_err(Failure::runtime)? {
+                    Some(capacity) => capacity.free_bytes,
+                    None => continue,
+                };
+                if needed_bytes > free_bytes {
+                    return Err(Failure::input(format!(
+                        "placement {} needs about {} of node {node} in {} pages, but {} are free there; {}",
+                        placement.text,
+                        output::size(needed_bytes),
+                        self.page_size,
+                        output::size(free_bytes),
+                        self.how_to_fit(needed_bytes)
+                    )));
+                }
+            }
         }
-        let needed_bytes = self.estimated_bytes();
-        if nodes.is_empty() || needed_bytes <= free_bytes {
-            return Ok(());
-        }
-        let nodes = nodes.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let what_to_do = if self.page_size.is_hugetlb() {
-            let pages = needed_bytes.div_ceil(self.page_size.bytes() as u64) * 11 / 10;
-            let pool = self.page_size.bytes() / 1024;
-            format!(
-                "put pages into the pool: echo {pages} > /sys/kernel/mm/hugepages/hugepages-{pool}kB/nr_hugepages, or use --pages thp"
-            )
-        } else {
-            "use a smaller --sf, or a machine with more memory".to_owned()
+        Ok(())
+    }
+
+    /// The share of all table data on each node, where a placement tells it before it is known what is read.
+    fn node_shares(&self, placement: &PlannedPlacement) -> Result<Vec<(NodeId, f64)>, Failure> {
+        let cxl = PlacementSpec::Bind(Target::Tier(TierKind::Cxl));
+        let spec = match &placement.policy {
+            Policy::Uniform(spec) => spec,
+            Policy::Tier => &cxl,
+            Policy::TopColumns(_) => return Ok(Vec::new()),
         };
-        Err(Failure::input(format!(
-            "the data needs about {} in {} pages, but node {} has {} free; {what_to_do}",
-            output::size(needed_bytes),
-            self.page_size,
-            nodes.join(","),
-            output::size(free_bytes)
-        )))
+        let resolved = spec.resolve(&self.topology).map_err(Failure::input)?;
+        Ok(resolved.shares())
+    }
+
+    fn how_to_fit(&self, needed_bytes: u64) -> String {
+        if !self.page_size.is_hugetlb() {
+            return "use a smaller --sf, or a machine with more memory".into();
+        }
+        // Every column is rounded up to whole pages: a tenth more than the bytes need.
+        let pages = needed_bytes.div_ceil(self.page_size.bytes() as u64) * 11 / 10 + 1;
+        let kib = self.page_size.bytes() / 1024;
+        format!(
+            "put pages into the pool (echo {pages} > /sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages) or use --pages thp"
+        )
     }
 
     /// The placement that the data is loaded under: DRAM only if it is measured, which it is wherever there is a DRAM tier.
