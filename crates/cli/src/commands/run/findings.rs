@@ -14,7 +14,19 @@ const NOISY: f64 = 0.10;
 /// CPU time per row taken for the literature's engines, ns: compiled pipelines need a few. The model's documentation shows other values.
 const REFERENCE_NS: f64 = 3.0;
 
-/// Sentences about the results, most important first.
+/// What follows from the figures alone: the terminal prints it; a report derives its own from the records.
+pub fn derived(plan: &RunPlan, records: &[QueryRecord], means: &[MeanRecord]) -> Vec<String> {
+    let mut found = Vec::new();
+    found.extend(all_checked(records));
+    found.extend(best_here(means));
+    for machine in &plan.machines {
+        found.extend(best_modelled(&machine.name, means));
+    }
+    found.extend(noise(records));
+    found
+}
+
+/// What takes the plan, the model or the audits to say, most important first; records carry it.
 pub fn findings(
     plan: &RunPlan,
     records: &[QueryRecord],
@@ -26,36 +38,36 @@ pub fn findings(
     if plan.topology.cpu_model.contains("TCG") {
         found.push("This processor is emulated in software: measured times say nothing about memory, only answers and page audits count.".into());
     }
-    found.extend(answers(records));
-    found.extend(best_here(means));
+    found.extend(not_checked(records));
     for machine in &plan.machines {
-        found.extend(best_modelled(&machine.name, means));
         found.extend(blind(&machine.name, intensity, records));
         found.extend(reference(machine));
     }
     found.extend(baseline(means));
-    found.extend(noise(records));
     found.extend(audits(placements));
     found.extend(not_measured(placements));
     found
 }
 
-fn answers(records: &[QueryRecord]) -> Option<String> {
+fn all_checked(records: &[QueryRecord]) -> Option<String> {
+    let mut answers = records.iter().filter_map(|r| r.answer.as_ref());
+    let count = answers.clone().count();
+    (count > 0 && answers.all(|a| a.checked))
+        .then(|| format!("All {count} answers equal those that DuckDB gave on the same data."))
+}
+
+fn not_checked(records: &[QueryRecord]) -> Option<String> {
     let answers: Vec<_> = records.iter().filter_map(|r| r.answer.as_ref()).collect();
+    let unchecked = answers.iter().find(|a| !a.checked)?;
     let checked = answers.iter().filter(|a| a.checked).count();
-    match (answers.len(), checked) {
-        (0, _) => None,
-        (all, same) if all == same => Some(format!(
-            "All {all} answers equal those that DuckDB gave on the same data."
-        )),
-        (all, 0) => Some(format!(
-            "No answer was checked: {}. ({all} answers.)",
-            answers[0].check
-        )),
-        (all, some) => Some(format!(
-            "{some} of {all} answers were checked against DuckDB's and equal them."
-        )),
-    }
+    Some(match checked {
+        0 => format!("No answer was checked: {}.", unchecked.check),
+        some => format!(
+            "{some} of {} answers were checked against DuckDB's and equal them; the others not: {}.",
+            answers.len(),
+            unchecked.check
+        ),
+    })
 }
 
 fn best_here(means: &[MeanRecord]) -> Option<String> {

@@ -11,6 +11,9 @@ use tierloom_engine::{Engine, Execution, PlannedQuery};
 use tierloom_record::{Answer, EngineKind};
 use tierloom_workloads::ssb::{self, Query};
 
+/// Executions of one query that are described for the model; more would add nothing but memory.
+const MOST_CAPTURED: usize = 100;
+
 /// The repeated executions of one query under one placement by one engine.
 pub struct Measured {
     pub query: &'static Query,
@@ -20,7 +23,7 @@ pub struct Measured {
     pub times_ms: Vec<f64>,
     pub plan_ms: f64,
     pub answer: Answer,
-    /// What each timed execution did (Tierloom's engine only).
+    /// What the timed executions did, the first of them if there are many (Tierloom's engine only).
     pub captured: Vec<Captured>,
 }
 
@@ -81,7 +84,9 @@ pub fn query(
     let mut once = || {
         let execution = execute(&session.engine, query, &session.queries[index])?;
         ours.times_ms.push(execution.time.as_secs_f64() * 1e3);
-        ours.captured.push(capture(&execution, host));
+        if ours.captured.len() < MOST_CAPTURED {
+            ours.captured.push(capture(&execution, host));
+        }
         if let Some((engine, planned, measured)) = &mut plain {
             let execution = execute(engine, query, planned)?;
             measured.times_ms.push(execution.time.as_secs_f64() * 1e3);

@@ -4,6 +4,7 @@
 //! [`price`]) and what is recorded ([`cards`], [`summary`]).
 
 mod args;
+mod check;
 mod list;
 mod plan;
 

@@ -13,7 +13,25 @@ use tierloom_record::{EngineKind, Provenance, QueryRecord, Spread, TierUse, Time
 pub const INTENSITIES_NS: [f64; 8] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0];
 
 /// Blind interleaves of the two published studies: Lebedev et al. (2025) and Huang et al. (2024).
-pub const BLIND: [&str; 2] = ["9:1", "3:2"];
+pub const BLIND: [Blind; 2] = [
+    Blind {
+        text: "9:1",
+        weights: (9.0, 1.0),
+    },
+    Blind {
+        text: "3:2",
+        weights: (3.0, 2.0),
+    },
+];
+
+/// Weights on all memory of a process, tables and operator memory alike.
+#[derive(Debug, Clone, Copy)]
+pub struct Blind {
+    /// As typed.
+    pub text: &'static str,
+    /// Pages on dram, pages on cxl.
+    pub weights: (f64, f64),
+}
 
 /// Prices captured work on one machine.
 pub struct Pricer<'a> {

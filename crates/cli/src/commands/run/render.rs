@@ -1,5 +1,6 @@
 //! Results as tables for a terminal.
 
+use super::findings;
 use super::plan::RunPlan;
 use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write as _;
@@ -19,7 +20,8 @@ pub fn tables(plan: &RunPlan, records: &[QueryRecord], summary: &SummaryRecord) 
         }
     }
     text.push_str(&audit_lines(&summary.placements));
-    for finding in &summary.findings {
+    let derived = findings::derived(plan, records, &summary.means);
+    for finding in derived.iter().chain(&summary.findings) {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "* {finding}");
     }

@@ -2,7 +2,7 @@
 
 use super::measure::Measured;
 use super::plan::{REFERENCE, RunPlan};
-use super::price::{BLIND, INTENSITIES_NS, Pricer};
+use super::price::{BLIND, Blind, INTENSITIES_NS, Pricer};
 use crate::failure::Failure;
 use tierloom_model::Phase;
 use tierloom_placement::ColumnUse;
@@ -103,14 +103,9 @@ pub fn intensity(
 fn intensity_row(
     pricer: &Pricer<'_>,
     measured: &[&Measured],
-    blind: &str,
+    blind: Blind,
     ns: Option<f64>,
 ) -> Result<Option<IntensityRow>, Failure> {
-    let weights = if blind == BLIND[0] {
-        (9.0, 1.0)
-    } else {
-        (3.0, 2.0)
-    };
     let (mut all, mut first_group, mut own_ns) = (Vec::new(), Vec::new(), Vec::new());
     let (mut busiest, mut saturated) = (0.0f64, 0);
     for one in measured {
@@ -118,7 +113,7 @@ fn intensity_row(
             continue;
         };
         let alone = pricer.solve_blind(&work.phases, (1.0, 0.0), ns)?;
-        let speedup = alone.time_ns / pricer.solve_blind(&work.phases, weights, ns)?.time_ns;
+        let speedup = alone.time_ns / pricer.solve_blind(&work.phases, blind.weights, ns)?.time_ns;
         let busy = alone
             .tiers
             .iter()
@@ -136,7 +131,7 @@ fn intensity_row(
     Ok(
         geometric_mean(all.iter().copied()).map(|speedup_over_dram| IntensityRow {
             machine: pricer.machine().name.clone(),
-            placement: blind.into(),
+            placement: blind.text.into(),
             time_per_tuple_ns: ns,
             own_time_per_tuple_ns: if ns.is_none() {
                 geometric_mean(own_ns)

@@ -1,0 +1,109 @@
+//! What a resolved plan is refused for: everything that can be found wrong before a page is touched.
+
+use super::plan::{PlannedPlacement, RunPlan};
+use crate::failure::Failure;
+use crate::output;
+use tierloom_memory::{AnonymousNuma, MemoryBackend, PlacementSpec, Target};
+use tierloom_placement::{Policy, tier_shares};
+use tierloom_topology::{NodeId, TierKind};
+
+impl RunPlan {
+    /// Refuses what cannot be done, naming what was asked, what exists and what to do.
+    ///
+    /// # Errors
+    /// Bad input.
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.repeat == 0 {
+            return Err(Failure::input(
+                "--repeat 0: a query must be timed at least once",
+            ));
+        }
+        if self.model_workers == Some(0) {
+            return Err(Failure::input(
+                "--model-workers 0: a machine needs at least one worker",
+            ));
+        }
+        if let Some(ns) = self
+            .time_per_tuple_ns
+            .filter(|ns| !ns.is_finite() || *ns <= 0.0)
+        {
+            return Err(Failure::input(format!(
+                "--time-per-tuple {ns}: expected a positive number of ns"
+            )));
+        }
+        for (machine, placement) in self
+            .machines
+            .iter()
+            .flat_map(|m| self.placements.iter().map(move |p| (m, p)))
+        {
+            if let Policy::Uniform(spec) = &placement.policy {
+                tier_shares(spec, machine).map_err(Failure::input)?;
+            }
+        }
+        if let (Some(records), Some(report)) = (&self.records, &self.report)
+            && output::same_file(records, report)
+        {
+            return Err(Failure::input(format!(
+                "--records and --report both name {}; give them two files",
+                report.display()
+            )));
+        }
+        for path in [&self.records, &self.report].into_iter().flatten() {
+            output::check_writable(path)?;
+        }
+        if self.place == "here" {
+            self.check_memory()?;
+        }
+        Ok(())
+    }
+
+    /// Refuses data that cannot fit, under any of the placements that are measured, before a part of it fills the machine.
+    fn check_memory(&self) -> Result<(), Failure> {
+        let backend = AnonymousNuma::new();
+        for placement in self.measured() {
+            for (node, share) in self.node_shares(placement)? {
+                let needed_bytes = (self.estimated_bytes() as f64 * share) as u64;
+                let capacity = backend.capacity(node, self.page_size);
+                let free_bytes = match capacity.map_err(Failure::runtime)? {
+                    Some(capacity) => capacity.free_bytes,
+                    None => continue,
+                };
+                if needed_bytes > free_bytes {
+                    return Err(Failure::input(format!(
+                        "placement {} needs about {} of node {node} in {} pages, but {} are free there; {}",
+                        placement.text,
+                        output::size(needed_bytes),
+                        self.page_size,
+                        output::size(free_bytes),
+                        self.how_to_fit(needed_bytes)
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The share of all table data on each node, where a placement tells it before it is known what is read.
+    fn node_shares(&self, placement: &PlannedPlacement) -> Result<Vec<(NodeId, f64)>, Failure> {
+        let cxl = PlacementSpec::Bind(Target::Tier(TierKind::Cxl));
+        let spec = match &placement.policy {
+            Policy::Uniform(spec) => spec,
+            Policy::Tier => &cxl,
+            Policy::TopColumns(_) => return Ok(Vec::new()),
+        };
+        let resolved = spec.resolve(&self.topology).map_err(Failure::input)?;
+        Ok(resolved.shares())
+    }
+
+    fn how_to_fit(&self, needed_bytes: u64) -> String {
+        if !self.page_size.is_hugetlb() {
+            return "use a smaller --sf, or a machine with more memory".into();
+        }
+        // Every column is rounded up to whole pages: a tenth more than the bytes need.
+        let pages = needed_bytes.div_ceil(self.page_size.bytes() as u64) * 11 / 10 + 1;
+        let kib = self.page_size.bytes() / 1024;
+        format!(
+            "put pages into the pool (echo {pages} > /sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages) or use --pages thp"
+        )
+    }
+}
