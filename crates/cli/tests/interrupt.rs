@@ -150,11 +150,13 @@ fn a_stopped_run_keeps_its_finished_records_and_says_so() {
         summary.finished,
         summary.planned
     );
-    for query in &set.runs[0].queries {
-        assert_eq!(
-            query.time_ms.values.len(),
-            500,
-            "{} was not finished",
+    // Only the query that was running may have fewer repeats than asked for; those it has are kept.
+    for (index, query) in set.runs[0].queries.iter().enumerate() {
+        let repeats = query.time_ms.values.len();
+        let was_running = index + 1 == set.runs[0].queries.len();
+        assert!(
+            repeats == 500 || (was_running && (1..500).contains(&repeats)),
+            "{}: {repeats} repeats",
             query.query
         );
         assert!(query.answer.as_ref().unwrap().checked, "{}", query.query);
