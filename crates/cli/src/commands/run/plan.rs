@@ -114,6 +114,7 @@ impl RunPlan {
     }
 
     /// The placement that the data is loaded under: DRAM only if it is measured, which it is wherever there is a DRAM tier.
+    #[cfg(feature = "sql")]
     pub fn loaded_under(&self) -> &PlannedPlacement {
         let reference = self.measured().find(|p| p.text == REFERENCE);
         reference
