@@ -210,16 +210,11 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Adds a record with its speed-up over DRAM, which is always made first.
-    fn push(&mut self, record: QueryRecord) -> Result<(), Failure> {
-        self.records.push(record);
-        summary::set_speedups(&mut self.records);
-        let record = self
-            .records
-            .last()
-            .cloned()
-            .map(|r| Record::Query(Box::new(r)));
-        record.map_or(Ok(()), |r| self.results.push(r))
+    /// Adds a record with its speed-up over DRAM.
+    fn push(&mut self, mut record: QueryRecord) -> Result<(), Failure> {
+        record.speedup_over_dram = summary::speedup_over_dram(&record, &self.records);
+        self.records.push(record.clone());
+        self.results.push(Record::Query(Box::new(record)))
     }
 
     /// Prices the work measured under the reference placement for every machine and placement.

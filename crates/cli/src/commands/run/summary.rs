@@ -6,7 +6,7 @@ use super::price::{BLIND, Blind, INTENSITIES_NS, Pricer};
 use crate::failure::Failure;
 use tierloom_model::Phase;
 use tierloom_placement::ColumnUse;
-use tierloom_record::{EngineKind, IntensityRow, MeanRecord, QueryRecord, geometric_mean};
+use tierloom_record::{IntensityRow, MeanRecord, QueryRecord, geometric_mean};
 
 /// A change smaller than this counts as none.
 const NOTICEABLE: f64 = 0.01;
@@ -14,26 +14,16 @@ const NOTICEABLE: f64 = 0.01;
 /// From this utilisation on, averaged over a query, a tier counts as full.
 const SATURATED: f64 = 0.95;
 
-/// Sets each record's speed-up over the placement `dram` on its machine.
-pub fn set_speedups(records: &mut [QueryRecord]) {
-    let reference: Vec<(String, String, EngineKind, f64)> = records
-        .iter()
-        .filter(|r| r.placement == REFERENCE)
-        .map(|r| {
-            (
-                r.query.clone(),
-                r.machine.clone(),
-                r.engine,
-                r.time_ms.median,
-            )
-        })
-        .collect();
-    for record in records {
-        let dram = reference.iter().find(|(query, machine, engine, _)| {
-            *query == record.query && *machine == record.machine && *engine == record.engine
-        });
-        record.speedup_over_dram = dram.map(|(.., median)| median / record.time_ms.median);
-    }
+/// The speed-up of `record` over the placement `dram` on its machine, which is always made first and so among `earlier`.
+pub fn speedup_over_dram(record: &QueryRecord, earlier: &[QueryRecord]) -> Option<f64> {
+    let same = |r: &&QueryRecord| {
+        r.placement == REFERENCE
+            && r.query == record.query
+            && r.machine == record.machine
+            && r.engine == record.engine
+    };
+    let dram = earlier.iter().chain([record]).find(same)?;
+    Some(dram.time_ms.median / record.time_ms.median)
 }
 
 /// One mean per machine, placement and engine, in the order of first appearance.
