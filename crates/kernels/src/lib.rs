@@ -3,6 +3,7 @@
 //! The loops know nothing of nodes or tiers: they work on the bytes they are given, wherever those are. [`host_probe`]
 //! puts them together into a measurement of this host that takes a fraction of a second.
 
+pub mod access;
 mod chase;
 mod copy;
 mod probe;

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Vector width of a loop, chosen at run time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Simd {
     /// Plain 64-bit instructions; everywhere.
@@ -14,12 +14,14 @@ pub enum Simd {
     Avx2,
     /// 512-bit, x86-64 with AVX-512F.
     Avx512,
+    /// 128-bit, aarch64.
+    Neon,
 }
 
 impl Simd {
     /// The widest this processor has.
     pub fn detect() -> Self {
-        [Self::Avx512, Self::Avx2]
+        [Self::Avx512, Self::Avx2, Self::Neon]
             .into_iter()
             .find(|simd| simd.available())
             .unwrap_or(Self::Scalar)
@@ -35,6 +37,8 @@ impl Simd {
             Self::Avx512 => is_x86_feature_detected!("avx512f"),
             #[cfg(not(target_arch = "x86_64"))]
             Self::Avx2 | Self::Avx512 => false,
+            // Part of every aarch64 processor that Linux runs on.
+            Self::Neon => cfg!(target_arch = "aarch64"),
         }
     }
 
@@ -50,6 +54,7 @@ impl fmt::Display for Simd {
             Self::Scalar => "scalar",
             Self::Avx2 => "avx2",
             Self::Avx512 => "avx512",
+            Self::Neon => "neon",
         })
     }
 }

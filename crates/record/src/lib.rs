@@ -11,6 +11,7 @@
 //! ```
 
 mod audit;
+mod bench;
 mod query;
 mod run;
 mod set;
@@ -19,6 +20,10 @@ mod summary;
 mod write;
 
 pub use audit::{AuditRecord, NodeShare};
+pub use bench::{
+    BenchHost, BenchRecord, Bucket, CounterRecord, LatencyRecord, Percentile, RegionRecord, Remark,
+    Setting, StabilityRecord, TaskRecord,
+};
 pub use query::{Answer, EngineKind, OperatorRecord, QueryRecord, TierUse, TimeShares};
 pub use run::{
     CacheCard, ColumnCard, DataCard, Figure, HostCard, HostTier, MachineCard, PlacementCard,

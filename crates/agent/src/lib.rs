@@ -1,0 +1,1 @@
+//! Benchmark tasks on several hosts at once.

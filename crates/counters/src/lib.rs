@@ -1,0 +1,1 @@
+//! Hardware counters around a measurement.

@@ -1,0 +1,17 @@
+//! Access kernels: loops that read, write, copy or update memory in one described way, with exactly the instructions that were asked for.
+//!
+//! ```text
+//!   Access (what is wanted) ── Kernel::new: checked, SIMD width resolved ──> Kernel
+//!                                                                              │ run(memory, batch, rng)   throughput
+//!                                                                              │ sample(...)               latency of one access
+//!   SharedBytes (bytes that several threads may touch at once) ────────────────┘
+//! ```
+//!
+//! Several threads run kernels on the same bytes at once, also writing ones; that is what a memory benchmark does. So the loops touch
+//! memory through inline assembly and atomics only, behind [`SharedBytes`], and never through references.
+
+mod shared;
+mod spec;
+
+pub use shared::SharedBytes;
+pub use spec::{Access, AccessError, CacheOp, Distribution, Operation, Order};
