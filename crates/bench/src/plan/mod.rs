@@ -4,7 +4,7 @@
 //! tiers are named as on the machine that will run the task; they are resolved there.
 
 use serde::{Deserialize, Serialize};
-use tierloom_kernels::access::Access;
+use tierloom_kernels::access::{Access, ChainStep, ChaseLocality, FenceMode, LineState};
 use tierloom_memory::{PageSize, PlacementSpec};
 
 /// One run: one line of records. The first task is the main one.
@@ -129,38 +129,6 @@ pub enum Sharing {
     Partitioned,
 }
 
-/// What is done to the lines of a timed access before its time begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LineState {
-    /// Nothing.
-    AsIs,
-    /// They are loaded, so the access hits the caches.
-    Preloaded,
-    /// They are flushed, so the access goes to memory.
-    Flushed,
-}
-
-/// Fences around a timed access.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FenceMode {
-    /// A full fence before the time begins; the time ends when loads have their values (load fence) and stores are ordered (store fence).
-    Full,
-    /// No fence: the time ends when the instruction has been issued and its result, if it has one, is there.
-    None,
-}
-
-/// Order of a pointer chase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ChaseLocality {
-    /// Any line may follow any other: every load also pays for address translation.
-    Random,
-    /// All lines of a group of pages before the next group: address translation mostly hits.
-    Pages,
-}
-
 /// What is timed of a mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -179,23 +147,6 @@ pub enum MapSharing {
     Private,
     /// `MAP_SHARED`.
     Shared,
-}
-
-/// One step of a custom chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChainStep {
-    /// Region: 0 or 1.
-    pub region: u8,
-    /// Read or write.
-    pub write: bool,
-    /// Bytes, a power of two from 64.
-    pub size_bytes: u64,
-    /// After a write.
-    pub cache_op: tierloom_kernels::access::CacheOp,
-    /// Non-temporal stores.
-    pub stream: bool,
-    /// Writes only: place relative to the step before; `None` chooses a new place.
-    pub offset_bytes: Option<i64>,
 }
 
 /// Memory that a task works on.

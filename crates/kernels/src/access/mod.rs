@@ -14,4 +14,7 @@ mod shared;
 mod spec;
 
 pub use shared::SharedBytes;
-pub use spec::{Access, AccessError, CacheOp, Distribution, Operation, Order};
+pub use spec::{
+    Access, AccessError, CacheOp, ChainStep, ChaseLocality, Distribution, FenceMode, LineState,
+    Operation, Order,
+};

@@ -139,6 +139,56 @@ pub enum Order {
     Random(Distribution),
 }
 
+/// What is done to the lines of a timed access before its time begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LineState {
+    /// Nothing.
+    AsIs,
+    /// They are loaded, so the access hits the caches.
+    Preloaded,
+    /// They are flushed, so the access goes to memory.
+    Flushed,
+}
+
+/// Fences around a timed access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FenceMode {
+    /// A full fence before the time begins; the time ends when loads have their values (load fence) and stores and flushes are complete
+    /// (store fence).
+    Full,
+    /// No fence: the time ends when the instruction has been issued and its result, if it has one, is there.
+    None,
+}
+
+/// Order of the lines of a pointer chase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChaseLocality {
+    /// Any line may follow any other: every load also pays for address translation.
+    Random,
+    /// All lines of a group of 64 base pages (256 KiB) before the next group: address translation mostly hits.
+    Pages,
+}
+
+/// One step of a custom chain of accesses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainStep {
+    /// Region: 0 or 1.
+    pub region: u8,
+    /// Write instead of read.
+    pub write: bool,
+    /// Bytes, a power of two from 64.
+    pub size_bytes: usize,
+    /// After a write.
+    pub cache_op: CacheOp,
+    /// Non-temporal stores.
+    pub stream: bool,
+    /// Writes only: place relative to the step before; `None` chooses a place of its own.
+    pub offset_bytes: Option<i64>,
+}
+
 /// One kind of memory access.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Access {
