@@ -40,8 +40,9 @@ mod work;
 
 pub use error::{ModelError, ProfileError};
 pub use machine::{
-    Cache, Concurrency, Figure, LoadedLatency, Machine, Provenance, SCHEMA, SourceKind, TIER_NAMES,
-    Tier, Tlb, Value,
+    Cache, Concurrency, Figure, FootprintLatency, LoadedLatency, LoadedPoint, Machine,
+    MeasuredRate, Measurements, PathMeasurement, Provenance, SCHEMA, SourceKind, TIER_NAMES, Tier,
+    Tlb, TouchRate, Value,
 };
 pub use solve::{
     Bottleneck, Options, PhaseSolution, QuerySolution, QueryTier, Solution, Terms, TierLoad,

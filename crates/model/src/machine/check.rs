@@ -115,6 +115,15 @@ impl Machine {
                     expected: field.range.expected(),
                 });
             }
+            if let Some((end, found, expected)) = bad_interval(field.value) {
+                return Err(ProfileError::Number {
+                    file,
+                    line,
+                    field: format!("{}.{end}", field.path),
+                    found,
+                    expected,
+                });
+            }
             if field.value.source.trim().is_empty() {
                 let field = format!("{}.source", field.path);
                 let expected =
@@ -124,6 +133,31 @@ impl Machine {
                     line,
                     field,
                     found: String::new(),
+                    expected,
+                });
+            }
+        }
+        self.check_measurements(file)
+    }
+
+    fn check_measurements(&self, file: &str) -> Result<(), ProfileError> {
+        let values = self.measurements.iter().flat_map(|m| m.values());
+        for value in values {
+            if !(value.value.is_finite() && value.value >= 0.0) {
+                return Err(ProfileError::Number {
+                    file: file.to_owned(),
+                    line: value.line(),
+                    field: "measurements".into(),
+                    found: value.value,
+                    expected: "a finite number of at least 0",
+                });
+            }
+            if let Some((end, found, expected)) = bad_interval(value) {
+                return Err(ProfileError::Number {
+                    file: file.to_owned(),
+                    line: value.line(),
+                    field: format!("measurements: {end}"),
+                    found,
                     expected,
                 });
             }
@@ -190,6 +224,18 @@ impl Machine {
             }
         })
     }
+}
+
+/// An end of the interval that does not enclose the value: its name, the number, what was expected.
+fn bad_interval(value: &Value) -> Option<(&'static str, f64, &'static str)> {
+    let low = value
+        .low
+        .filter(|low| !(low.is_finite() && *low <= value.value));
+    let high = value
+        .high
+        .filter(|high| !(high.is_finite() && *high >= value.value));
+    low.map(|low| ("low", low, "a finite number, at most the value"))
+        .or(high.map(|high| ("high", high, "a finite number, at least the value")))
 }
 
 /// Key, label, unit, value and range of one number of a group.

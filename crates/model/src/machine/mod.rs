@@ -1,10 +1,14 @@
 //! Machine profiles: what the model knows about a machine, each number with its source.
 
 mod check;
+mod measured;
 mod value;
 mod yaml;
 
 pub(crate) use check::nearest;
+pub use measured::{
+    FootprintLatency, LoadedPoint, MeasuredRate, Measurements, PathMeasurement, TouchRate,
+};
 pub use value::{SourceKind, Value};
 
 use serde::{Deserialize, Serialize};
@@ -58,6 +62,9 @@ pub struct Machine {
     /// What a reader has to know before trusting figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Everything that was measured, for calibration and for readers; the solver uses the numbers above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measurements: Option<Measurements>,
 }
 
 /// Caches, in 64-byte lines throughout.

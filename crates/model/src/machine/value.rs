@@ -38,6 +38,12 @@ pub struct Value {
     pub kind: SourceKind,
     /// Where it is from: publication and place, arithmetic, or reason.
     pub source: String,
+    /// Lower end of the interval in which the number lies, in the same unit; `None` if the source gives no spread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Upper end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
     #[serde(skip)]
     line: u64,
 }
@@ -49,14 +55,27 @@ impl Value {
             value,
             kind,
             source: source.into(),
+            low: None,
+            high: None,
             line: 0,
         }
     }
 
-    /// The same origin with another number, for perturbed machines.
+    /// The same number with the interval in which it lies; ends on the wrong side of the number are moved to it.
+    pub fn within(self, low: f64, high: f64) -> Self {
+        Value {
+            low: Some(low.min(self.value)),
+            high: Some(high.max(self.value)),
+            ..self
+        }
+    }
+
+    /// The same origin with another number, for perturbed machines; the interval is that of the old number and goes.
     pub fn with(&self, value: f64) -> Self {
         Value {
             value,
+            low: None,
+            high: None,
             ..self.clone()
         }
     }
@@ -70,7 +89,14 @@ impl Value {
 /// Two values are equal if number and origin are; the line they stood on does not matter.
 impl PartialEq for Value {
     fn eq(&self, other: &Self) -> bool {
-        (self.value, self.kind, &self.source) == (other.value, other.kind, &other.source)
+        (self.value, self.kind, &self.source, self.low, self.high)
+            == (
+                other.value,
+                other.kind,
+                &other.source,
+                other.low,
+                other.high,
+            )
     }
 }
 
@@ -81,6 +107,10 @@ struct Located {
     value: serde_saphyr::Spanned<f64>,
     kind: SourceKind,
     source: String,
+    #[serde(default)]
+    low: Option<f64>,
+    #[serde(default)]
+    high: Option<f64>,
 }
 
 impl From<Located> for Value {
@@ -89,6 +119,8 @@ impl From<Located> for Value {
             value: located.value.value,
             kind: located.kind,
             source: located.source,
+            low: located.low,
+            high: located.high,
             line: located.value.referenced.line(),
         }
     }
