@@ -1,1 +1,92 @@
 //! Benchmark tasks on several hosts at once.
+//!
+//! An **agent** ([`serve`]) waits on a host until a **coordinator** ([`Coordinator`]) opens a session with it. The coordinator has work
+//! prepared on all hosts, agrees with them on a start time, waits for results, and stops everybody when one fails. What the work is, this
+//! crate does not know: a [`HostRunner`] reads requests and gives results, both JSON.
+//!
+//! ```text
+//!  Coordinator                                   agent (one per host)
+//!    hello: version, session  ───────────────>   one session at a time, ended by silence (lease)
+//!    clock: 64 round trips    <──────────────>   offset and its bound, before every start
+//!    prepare: request         ───────────────>   HostRunner::prepare ──> Ready::summary
+//!    start: time on its clock ───────────────>   Ready::run(start)
+//!    poll                     <───────────────   phase, result; keeps the session alive
+//!    stop, bye                ───────────────>   Stop::request
+//! ```
+//! Calls are gRPC with JSON messages, every one with a token and a deadline, over TLS or (on loopback, through ssh, or if allowed) in plain
+//! text.
+//!
+//! ```
+//! use std::sync::{Arc, mpsc};
+//! use std::time::{Duration, SystemTime};
+//! use tierloom_agent::{
+//!     AgentOptions, Clock, Coordinator, HostAddress, HostRunner, Ready, RunnerError, Stop, SystemClock, Token, serve,
+//! };
+//!
+//! struct Echo(String);
+//! struct Runner;
+//! impl HostRunner for Runner {
+//!     fn prepare(&self, request: &str, _: &Stop) -> Result<Box<dyn Ready>, RunnerError> {
+//!         Ok(Box::new(Echo(request.to_owned())))
+//!     }
+//! }
+//! impl Ready for Echo {
+//!     fn summary(&self) -> String {
+//!         "\"ready\"".to_owned()
+//!     }
+//!     fn run(self: Box<Self>, start: SystemTime, stop: &Stop) -> Result<String, RunnerError> {
+//!         SystemClock.wait_until(start, stop).ok_or(RunnerError::Stopped)?;
+//!         Ok(self.0)
+//!     }
+//! }
+//!
+//! let (token, end) = (Token::generate()?, Stop::new());
+//! let options = AgentOptions::new("127.0.0.1:0".parse()?, token.clone());
+//! let (tell, told) = mpsc::channel();
+//! let agent = std::thread::spawn({
+//!     let end = end.clone();
+//!     move || serve(options, Arc::new(Runner), |address| drop(tell.send(address)), end)
+//! });
+//! let host = HostAddress::new("a", told.recv()?.to_string(), token);
+//! let mut coordinator = Coordinator::connect(&[host], Duration::from_secs(10))?;
+//! coordinator.prepare(vec![("a".to_owned(), "42".to_owned())])?;
+//! coordinator.start(Duration::from_millis(200))?;
+//! assert_eq!(coordinator.wait("a")?, "42");
+//! drop(coordinator);
+//! end.request();
+//! agent.join().expect("no panic")?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod clock;
+mod coordinator;
+mod error;
+mod runner;
+mod server;
+mod ssh;
+mod stop;
+mod token;
+mod wire;
+
+pub use clock::{Clock, ClockRecord, SkewedClock, SystemClock};
+pub use coordinator::{Coordinator, CoordinatorOptions, HostAddress};
+pub use error::AgentError;
+pub use runner::{HostRunner, Ready, RunnerError};
+pub use server::{AgentOptions, DEFAULT_LEASE, Log, TlsIdentity, serve};
+pub use ssh::{LISTENING, SshAgent, SshLaunch, stop_at_end_of};
+pub use stop::Stop;
+pub use token::{TOKEN_VARIABLE, Token, TokenError, TokenOrigin, default_token_file};
+
+/// An error with its causes, each once, in one line.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        next = cause.source();
+    }
+    text
+}

@@ -6,4 +6,8 @@
 //!   characterize: plans of its own ───────────────────────────┘──> machine profile
 //! ```
 
+pub mod characterize;
+pub mod dry_run;
+pub mod file;
 pub mod plan;
+pub mod run;

@@ -27,6 +27,8 @@ struct Cli {
 enum Command {
     Topology(commands::topology::Args),
     Doctor(commands::doctor::Args),
+    Bench(Box<commands::bench::Args>),
+    Characterize(commands::characterize::Args),
     Run(commands::run::Args),
     Report(commands::report::Args),
     Generate(commands::generate::Args),
@@ -40,6 +42,8 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Topology(args) => commands::topology::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Bench(args) => commands::bench::run(&args),
+        Command::Characterize(args) => commands::characterize::run(&args),
         Command::Run(args) => commands::run::run(&args),
         Command::Report(args) => commands::report::run(&args),
         Command::Generate(args) => commands::generate::run(&args),

@@ -1,1 +1,39 @@
-//! Hardware counters around a measurement.
+//! Hardware counters around a measurement: core events, memory controllers, CXL devices and resctrl monitors.
+//!
+//! ```text
+//!   SysRoot ──▶ plan (what would be opened: pure, works on recorded trees)
+//!                 │
+//!          CounterSource ──▶ OpenCounters ──▶ Running ──▶ Vec<Reading>
+//!        ┌────────┴─────────┐   resume / pause / readings
+//!   PerfSource        ResctrlSource
+//!        │                  └── files below /sys/fs/resctrl
+//!   PerfOpener: LinuxOpener (perf_event_open), FakeOpener (scripted), RefusingOpener (recorded trees)
+//! ```
+//!
+//! A counter that is not there is never a zero: its [`Reading`] has no value, and its note says why and what would help.
+//!
+//! ```no_run
+//! use tierloom_counters::Counters;
+//! use tierloom_topology::SysRoot;
+//!
+//! let counters = Counters::probe(&SysRoot::host());
+//! let running = counters.start(); // threads that this thread creates from now on are counted with it
+//! std::thread::spawn(|| (0..1_000_000_u64).sum::<u64>()).join().ok();
+//! for reading in running.stop() {
+//!     println!("{} {:?} {} {:?}", reading.name, reading.value, reading.unit, reading.note);
+//! }
+//! ```
+
+mod counters;
+mod files;
+mod opener;
+pub mod plan;
+mod reading;
+mod source;
+
+pub use counters::{Counters, Running, Selection};
+pub use opener::{
+    Count, CountStep, FakeOpener, LinuxOpener, OpenCounter, PerfOpener, RefusingOpener,
+};
+pub use reading::Reading;
+pub use source::{CounterSource, OpenCounters, PerfSource, ResctrlSource};

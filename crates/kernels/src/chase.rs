@@ -1,97 +1,261 @@
 //! Pointer chases: every load's address comes from the load before, so their time is the memory's latency.
+//!
+//! A ring is the sequence P(0), P(1), ... P(n - 1), P(0) of its lines, where P is a keyed bijection of 0..n. So the line after any line is
+//! computed from that line alone: rings are written front to back, by all processors, without a table beside the buffer.
 
-use crate::rng::SplitMix64;
+mod permutation;
+mod walk;
+
+use std::thread;
+
+use crate::access::ChaseLocality;
+use crate::rng::mix;
+use permutation::Permutation;
 
 /// Bytes of a cache line.
 pub const LINE_BYTES: usize = 64;
+/// Most chains that [`ChaseRing::walk_many`] follows side by side.
+pub const MAX_CHASE_CHAINS: usize = 64;
+/// Bytes of a group of [`ChaseLocality::Pages`]: 64 base pages of 4 KiB. A first-level TLB has about 64 entries or more, so translations
+/// are missed once per page and group at most.
+pub const CHASE_GROUP_BYTES: usize = 64 * 4096;
+/// Rings from this size on are built by several threads.
+const PARALLEL_FROM_BYTES: usize = 64 << 20;
 
-/// A random cycle through all whole cache lines of a buffer: each line holds the number of the next.
+/// A random cycle through cache lines of a buffer: each of its lines holds the address of the next, so that one step is one load.
 #[derive(Debug)]
 pub struct ChaseRing<'a> {
-    lines: &'a [[u8; LINE_BYTES]],
+    buffer: &'a [u8],
+    order: Cycle,
 }
 
 impl<'a> ChaseRing<'a> {
-    /// Writes a cycle of all lines into `buffer` (what was there is lost), determined by `seed`. Uses 4 bytes of memory per line
-    /// meanwhile. Bytes before the first and after the last whole, aligned line are left alone.
-    ///
-    /// The cycle comes from the algorithm of Sattolo ("An algorithm to generate a random cyclic permutation", 1986). Lines past
-    /// the first 2^32 (256 GiB) are not used.
+    /// A cycle of all lines in any order: [`Self::build_with`] of [`ChaseLocality::Random`] and a stride of one line.
     pub fn build(buffer: &'a mut [u8], seed: u64) -> Self {
+        Self::build_with(buffer, ChaseLocality::Random, LINE_BYTES, seed)
+    }
+
+    /// Writes a cycle of lines into `buffer`, determined by `seed`: one line of every `line_stride_bytes` (rounded up to whole lines, at
+    /// least one). Which line of a stride is taken varies, so that wide strides still use all sets of caches and all memory channels.
+    ///
+    /// The first 8 bytes of the lines of the cycle are overwritten; everything else is left alone, as are bytes before the first aligned
+    /// line and after the last whole stride. Takes no memory besides, and one pass over the buffer from front to back: about as long as
+    /// filling it. Large buffers are written by as many threads as there are processors for this one.
+    ///
+    /// With [`ChaseLocality::Pages`] the cycle goes through all lines of a group of [`CHASE_GROUP_BYTES`] (counted from the first line of
+    /// the buffer) before the next group; groups follow each other in random order too.
+    pub fn build_with(
+        buffer: &'a mut [u8],
+        locality: ChaseLocality,
+        line_stride_bytes: usize,
+        seed: u64,
+    ) -> Self {
+        let stride_bytes = line_stride_bytes
+            .max(LINE_BYTES)
+            .checked_next_multiple_of(LINE_BYTES)
+            .unwrap_or(LINE_BYTES);
         let skip_bytes = buffer.as_ptr().align_offset(LINE_BYTES).min(buffer.len());
-        let (lines, _) = buffer[skip_bytes..].as_chunks_mut::<LINE_BYTES>();
-        let count = u32::try_from(lines.len()).unwrap_or(u32::MAX);
-        let lines = &mut lines[..count as usize];
-        let mut next: Vec<u32> = (0..count).collect();
-        let mut rng = SplitMix64::new(seed);
-        for last in (1..next.len()).rev() {
-            let other = rng.below(last as u64) as usize;
-            next.swap(last, other);
-        }
-        for (line, next) in lines.iter_mut().zip(next) {
-            line[..4].copy_from_slice(&next.to_le_bytes());
-        }
-        Self { lines }
+        let buffer = &mut buffer[skip_bytes..];
+        let count = buffer.len() / stride_bytes;
+        let buffer = &mut buffer[..count * stride_bytes];
+        let order = Cycle::new(count, stride_bytes, locality, seed);
+        let base = buffer.as_ptr().expose_provenance();
+        let threads = if buffer.len() < PARALLEL_FROM_BYTES {
+            1
+        } else {
+            thread::available_parallelism().map_or(1, usize::from)
+        };
+        let share = count.div_ceil(threads).max(1);
+        thread::scope(|scope| {
+            let order = &order;
+            for (part, bytes) in buffer.chunks_mut(share * stride_bytes).enumerate() {
+                let mut write = move || order.write(bytes, part * share, base);
+                if threads == 1 {
+                    write();
+                } else {
+                    scope.spawn(write);
+                }
+            }
+        });
+        Self { buffer, order }
     }
 
     /// Number of lines in the cycle.
     pub fn lines(&self) -> usize {
-        self.lines.len()
+        self.order.count
     }
 
-    /// Bytes the cycle goes through.
+    /// Bytes of the lines that the cycle goes through.
     pub fn footprint_bytes(&self) -> usize {
-        self.lines.len() * LINE_BYTES
+        self.lines() * LINE_BYTES
     }
 
     /// Follows the cycle for `steps` dependent loads from line `start` (taken modulo the number of lines) and answers the line it
-    /// ends on; 0 if there are no lines.
+    /// ends on; 0 if there are no lines. Lines are numbered by address, from 0. The same as [`Self::walk`].
     pub fn follow(&self, start: usize, steps: u64) -> usize {
-        let mut at = start.checked_rem(self.lines.len()).unwrap_or(0);
-        for _ in 0..steps {
-            // The bounds check is two instructions beside a load of many nanoseconds.
-            let Some([a, b, c, d, ..]) = self.lines.get(at) else {
-                return 0;
-            };
-            at = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
+        self.walk(start, steps)
+    }
+
+    /// Follows the cycle from line `start` (taken modulo the number of lines) and answers the line it ends on; 0 if there are no lines.
+    /// A step is one load of 8 bytes and nothing else: its result is the address of the next.
+    pub fn walk(&self, start: usize, steps: u64) -> usize {
+        let Some(line) = start.checked_rem(self.lines()) else {
+            return 0;
+        };
+        let mut pointer = [self.pointer(line)];
+        // SAFETY: as in `walk_many`.
+        unsafe { walk::walk(&mut pointer, steps) };
+        self.line_of(pointer[0])
+    }
+
+    /// Follows the cycle from all lines of `at` in turn, `steps` loads each, and leaves there where they end. The chains are independent,
+    /// so up to `at.len()` loads are under way at once: memory-level parallelism by number. Chains past [`MAX_CHASE_CHAINS`] stay where
+    /// they are; up to 12 are kept in registers. Chains on the same part of the cycle find lines that others have just loaded:
+    /// [`Self::starts`] places them apart.
+    pub fn walk_many(&self, at: &mut [usize], steps: u64) {
+        if self.lines() == 0 {
+            at.fill(0);
+            return;
         }
-        at
+        let chains = at.len().min(MAX_CHASE_CHAINS);
+        let mut pointers = [std::ptr::null::<u8>(); MAX_CHASE_CHAINS];
+        for (pointer, start) in pointers.iter_mut().zip(&*at) {
+            *pointer = self.pointer(start % self.lines());
+        }
+        // SAFETY: each pointer is to a line of the ring. `build_with` wrote into every line the address of another one of the same buffer,
+        // which this ring has borrowed since, so nobody has changed it.
+        unsafe { walk::walk(&mut pointers[..chains], steps) };
+        for (pointer, at) in pointers.iter().zip(at).take(chains) {
+            *at = self.line_of(*pointer);
+        }
+    }
+
+    fn pointer(&self, line: usize) -> *const u8 {
+        self.buffer[self.order.offset(line)..].as_ptr()
+    }
+
+    fn line_of(&self, pointer: *const u8) -> usize {
+        (pointer.addr() - self.buffer.as_ptr().addr()) / self.order.stride_bytes
+    }
+
+    /// Lines that cut the cycle into `chains` (at least one) parts of equal length, for [`Self::walk_many`]: walks of up to
+    /// `lines() / chains` steps from there meet no line twice.
+    pub fn starts(&self, chains: usize) -> Vec<usize> {
+        let chains = chains.max(1);
+        (0..chains)
+            .map(|chain| {
+                let position = chain as u128 * self.lines() as u128 / chains as u128;
+                self.order.line_at(position as usize)
+            })
+            .collect()
+    }
+}
+
+/// The order of a ring's lines.
+#[derive(Debug)]
+struct Cycle {
+    count: usize,
+    stride_bytes: usize,
+    seed: u64,
+    /// Lines of a group; all lines in one group if there is no locality.
+    group_lines: usize,
+    groups: Permutation,
+}
+
+impl Cycle {
+    fn new(count: usize, stride_bytes: usize, locality: ChaseLocality, seed: u64) -> Self {
+        let group_lines = match locality {
+            ChaseLocality::Random => count,
+            ChaseLocality::Pages => CHASE_GROUP_BYTES / stride_bytes,
+        }
+        .max(1);
+        let groups = Permutation::new(count.div_ceil(group_lines) as u64, mix(!seed));
+        Self {
+            count,
+            stride_bytes,
+            seed,
+            group_lines,
+            groups,
+        }
+    }
+
+    /// Where a line begins, bytes from the start of the buffer.
+    fn offset(&self, line: usize) -> usize {
+        let slots = self.stride_bytes / LINE_BYTES;
+        let slot = mix(self.seed ^ line as u64) % slots as u64;
+        line * self.stride_bytes + slot as usize * LINE_BYTES
+    }
+
+    /// The order within a group. The last group may be shorter.
+    fn within(&self, group: usize) -> Permutation {
+        let first = group * self.group_lines;
+        let lines = self.group_lines.min(self.count - first);
+        Permutation::new(lines as u64, mix(self.seed).wrapping_add(group as u64))
+    }
+
+    /// The first line of the cycle in a group.
+    fn entry(&self, group: usize) -> usize {
+        group * self.group_lines + self.within(group).at(0) as usize
+    }
+
+    /// Writes the addresses of the successors of the lines from `first` on into `bytes`, which begin with that line's stride.
+    fn write(&self, bytes: &mut [u8], first: usize, base: usize) {
+        let mut line = first;
+        let last = first + bytes.len() / self.stride_bytes;
+        while line < last {
+            let group = line / self.group_lines;
+            let group_first = group * self.group_lines;
+            let order = self.within(group);
+            let next_group = self
+                .groups
+                .at(self.groups.after(self.groups.position(group as u64)));
+            let entry = self.entry(next_group as usize);
+            for line in line..last.min(group_first + order.len() as usize) {
+                let position = order.position((line - group_first) as u64);
+                let next = if position + 1 == order.len() {
+                    entry
+                } else {
+                    group_first + order.at(position + 1) as usize
+                };
+                let at = self.offset(line) - first * self.stride_bytes;
+                let address = base + self.offset(next);
+                bytes[at..at + size_of::<usize>()].copy_from_slice(&address.to_ne_bytes());
+            }
+            line = group_first + order.len() as usize;
+        }
+    }
+
+    /// The line at a position of the cycle, which begins with the first line of the first group in order.
+    fn line_at(&self, position: usize) -> usize {
+        let mut rest = position;
+        let mut turn = 0;
+        // All groups but the last in memory are full, and that one can be anywhere in the order.
+        let full = self.group_lines;
+        let short = self.count % full;
+        let groups = self.groups.len();
+        if groups == 0 {
+            return 0;
+        }
+        let short_turn = (short > 0).then(|| self.groups.position(groups - 1) as usize);
+        match short_turn {
+            Some(short_turn) if position >= short_turn * full + short => {
+                rest -= short;
+                turn += 1 + rest / full;
+                rest %= full;
+            }
+            Some(short_turn) if position >= short_turn * full => {
+                turn = short_turn;
+                rest -= short_turn * full;
+            }
+            _ => {
+                turn += rest / full;
+                rest %= full;
+            }
+        }
+        let group = self.groups.at(turn as u64) as usize;
+        group * full + self.within(group).at(rest as u64) as usize
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
-        #[test]
-        fn one_round_visits_each_line_once_and_comes_back(size in 0_usize..20_000, skip in 0_usize..64, seed in any::<u64>()) {
-            let mut buffer = vec![0xff_u8; size + skip];
-            let ring = ChaseRing::build(&mut buffer[skip..], seed);
-            let mut seen = vec![false; ring.lines()];
-            let mut at = 0;
-            for _ in 0..ring.lines() {
-                prop_assert!(!std::mem::replace(&mut seen[at], true));
-                at = ring.follow(at, 1);
-            }
-            prop_assert_eq!(at, 0);
-            prop_assert_eq!(ring.follow(7, ring.lines() as u64), 7_usize.checked_rem(ring.lines()).unwrap_or(0));
-        }
-    }
-
-    #[test]
-    fn seeds_give_different_cycles() {
-        let order = |seed| {
-            let mut buffer = vec![0; 6400];
-            let ring = ChaseRing::build(&mut buffer, seed);
-            (0..50)
-                .map(|steps| ring.follow(0, steps))
-                .collect::<Vec<_>>()
-        };
-        assert_ne!(order(1), order(2));
-        assert_eq!(order(1), order(1));
-    }
-}
+mod tests;

@@ -13,7 +13,7 @@ mod rng;
 mod simd;
 mod spread;
 
-pub use chase::{ChaseRing, LINE_BYTES};
+pub use chase::{CHASE_GROUP_BYTES, ChaseRing, LINE_BYTES, MAX_CHASE_CHAINS};
 pub use copy::{CopyKind, copy, copy_with, parallel_fill_copy};
 pub use probe::{HostProbe, StreamProbe, host_probe, stream_probe};
 pub use random::{MAX_IN_FLIGHT, RandomRead, random_read};

@@ -9,6 +9,7 @@ impl SplitMix64 {
         Self(seed)
     }
 
+    #[inline]
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
@@ -21,6 +22,7 @@ impl SplitMix64 {
 }
 
 /// The finaliser of SplitMix64.
+#[inline]
 pub(crate) fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -28,6 +30,7 @@ pub(crate) fn mix(mut value: u64) -> u64 {
 }
 
 /// Maps 64 random bits to `0..bound`.
+#[inline]
 pub(crate) fn scale(bits: u64, bound: u64) -> u64 {
     ((u128::from(bits) * u128::from(bound)) >> 64) as u64
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::GuestKind;
+
 /// What can go wrong between an empty cache and a guest's answers. Each message names the next step.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
@@ -137,6 +139,19 @@ pub enum LabError {
         step: String,
         /// The end of the guest's console.
         tail: String,
+    },
+
+    /// One of several guests that ran together failed; the others were killed.
+    #[error("guests[{index}] ({kind}): {source}{others}")]
+    Together {
+        /// The guest's index in what was asked for.
+        index: usize,
+        /// Its kind.
+        kind: GuestKind,
+        /// Its own error.
+        source: Box<LabError>,
+        /// What the other guests had done by then, one line or more each, every one after a line end.
+        others: String,
     },
 
     /// The guest stopped before its commands were done, without a panic.

@@ -1,8 +1,10 @@
 //! Real Linux guests with several memory nodes, on a machine that has one.
 //!
 //! The lab boots a Debian kernel under QEMU's software emulation, in a guest whose memory layout is chosen here: a second, memory-only
-//! NUMA node with HMAT numbers ([`GuestKind::TwoNodes`]), or a CXL type-3 device brought online as node 1 ([`GuestKind::Cxl`]). Kernel,
-//! QEMU and busybox come from the Debian archive into a private cache; nothing is installed on the host and no privilege is needed.
+//! NUMA node with HMAT numbers ([`GuestKind::TwoNodes`]), or a CXL type-3 device, brought online as node 1 ([`GuestKind::Cxl`]) or left
+//! to programs as `/dev/dax0.0` ([`GuestKind::CxlDevdax`]). Guests can run together ([`run_together`]), with a network between two of them
+//! ([`GuestLink`]) and one CXL device for all ([`GuestOptions::cxl_backing`]). Kernel, QEMU and busybox come from the Debian archive into a
+//! private cache; nothing is installed on the host and no privilege is needed.
 //!
 //! ```text
 //!  LabCache ──prepare──> Kit (QEMU, kernel, busybox)
@@ -41,7 +43,9 @@ mod transcript;
 
 pub use cache::LabCache;
 pub use error::LabError;
-pub use guest::{GuestCommand, GuestFile, GuestKind, GuestOptions, ParseGuestKindError};
+pub use guest::{GuestCommand, GuestFile, GuestKind, GuestLink, GuestOptions, ParseGuestKindError};
 pub use kit::{Kit, prepare};
-pub use run::{CollectedFile, CollectedKind, CommandOutcome, GuestOutcome, run, run_until};
+pub use run::{
+    CollectedFile, CollectedKind, CommandOutcome, GuestOutcome, run, run_together, run_until,
+};
 pub use testing::kit_for_tests;

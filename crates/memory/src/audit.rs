@@ -4,8 +4,6 @@ use serde::Serialize;
 use tierloom_topology::NodeId;
 
 use crate::backend::PageState;
-use crate::sys::base_page_bytes;
-use crate::{MemoryError, PageSize, Placement, Region};
 
 /// How many pages to look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -44,11 +42,11 @@ pub struct Audit {
     pub page_bytes: u64,
     /// Pages in total.
     pub pages_total: u64,
-    /// Pages the kernel was asked about.
+    /// Pages the kernel was asked about; 0 for device memory, whose pages are fixed (see `method`).
     pub pages_checked: u64,
     /// The same in bytes.
     pub bytes_checked: u64,
-    /// Shares that the placement asks for; empty for the kernel's choice.
+    /// Shares that the placement (or the kernel's own interleaving) asks for; empty for the kernel's choice and for device memory.
     pub requested: Vec<Share>,
     /// Shares that the plan comes to for this size, in whole pages; empty for the kernel's choice.
     pub effective: Vec<Share>,
@@ -66,95 +64,23 @@ pub struct Audit {
     pub method: String,
 }
 
-/// Audits one region.
-pub(crate) fn region(region: &Region, mode: AuditMode) -> Result<Audit, MemoryError> {
-    let placement = region.placement();
-    let granule_bytes = region.page_size().bytes();
-    let page_bytes = if region.page_size().is_hugetlb() {
-        granule_bytes
-    } else {
-        base_page_bytes()
+/// The pages to look at, ascending.
+pub(crate) fn chosen_pages(mode: AuditMode, pages_total: u64) -> impl Iterator<Item = u64> {
+    let stretches = match mode {
+        AuditMode::Sampled { pages } => pages.min(pages_total),
+        AuditMode::Full => pages_total,
     };
-    let pages_total = (region.size_bytes() / page_bytes) as u64;
-    let checked = chosen_pages(mode, pages_total);
-    let offsets: Vec<usize> = checked
-        .iter()
-        .map(|page| *page as usize * page_bytes)
-        .collect();
-    let (states, method) = locate(region, &offsets)?;
-
-    let mut counts = Counts::default();
-    let mut runs = placement.runs(region.pages(), region.start_page());
-    let mut run = runs.next();
-    for (offset, state) in offsets.iter().zip(&states) {
-        let granule = (offset / granule_bytes) as u64;
-        while run.is_some_and(|run| run.first_page + run.pages <= granule) {
-            run = runs.next();
+    (0..stretches).map(move |index| {
+        if stretches == pages_total {
+            return index;
         }
-        counts.add(*state, run.and_then(|run| run.node));
-    }
-    let pages_checked = offsets.len() as u64;
-    let huge_share = (mode == AuditMode::Full && region.page_size() == PageSize::Thp)
-        .then(|| region.backend().huge_bytes(region.mapping()))
-        .flatten()
-        .map(|bytes| bytes as f64 / region.size_bytes() as f64);
-    Ok(Audit {
-        name: region.name().to_owned(),
-        placement: placement.to_string(),
-        page_size: region.page_size().to_string(),
-        size_bytes: region.size_bytes() as u64,
-        page_bytes: page_bytes as u64,
-        pages_total,
-        pages_checked,
-        bytes_checked: pages_checked * page_bytes as u64,
-        requested: placement
-            .shares()
-            .into_iter()
-            .map(|(node, share)| Share { node, share })
-            .collect(),
-        effective: effective(&placement, region),
-        actual: shares_of(&counts.per_node, pages_checked),
-        absent_pages: counts.absent,
-        unknown_pages: counts.unknown,
-        misplaced_pages: counts.misplaced,
-        huge_share,
-        method,
+        let bound = |index: u64| {
+            (u128::from(pages_total) * u128::from(index) / u128::from(stretches)) as u64
+        };
+        let (start, end) = (bound(index), bound(index + 1));
+        // Even steps could fall in with the round of the weights.
+        start + mix(index) % (end - start)
     })
-}
-
-/// Where the pages are. A machine with one node needs no page query, and containers often forbid it.
-fn locate(region: &Region, offsets: &[usize]) -> Result<(Vec<PageState>, String), MemoryError> {
-    match (
-        region.backend().locate(region.mapping(), offsets),
-        region.only_node(),
-    ) {
-        (Ok(states), _) => Ok((states, "page query (move_pages)".to_owned())),
-        (Err(MemoryError::Syscall { errno, .. }), Some(node))
-            if matches!(errno, libc::EPERM | libc::ENOSYS | libc::EACCES) =>
-        {
-            let method = format!(
-                "deduced: node {node} is the only one with memory here; the page query was refused (errno {errno})"
-            );
-            Ok((vec![PageState::On(node); offsets.len()], method))
-        }
-        (Err(error), _) => Err(error),
-    }
-}
-
-fn chosen_pages(mode: AuditMode, pages_total: u64) -> Vec<u64> {
-    match mode {
-        AuditMode::Sampled { pages } if pages < pages_total => (0..pages)
-            .map(|index| {
-                let bound = |index: u64| {
-                    (u128::from(pages_total) * u128::from(index) / u128::from(pages)) as u64
-                };
-                let (start, end) = (bound(index), bound(index + 1));
-                // Even steps could fall in with the round of the weights.
-                start + mix(index) % (end - start)
-            })
-            .collect(),
-        _ => (0..pages_total).collect(),
-    }
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
@@ -166,15 +92,15 @@ fn mix(index: u64) -> u64 {
 }
 
 #[derive(Debug, Default)]
-struct Counts {
-    per_node: Vec<(NodeId, u64)>,
-    absent: u64,
-    unknown: u64,
-    misplaced: u64,
+pub(crate) struct Counts {
+    pub(crate) per_node: Vec<(NodeId, u64)>,
+    pub(crate) absent: u64,
+    pub(crate) unknown: u64,
+    pub(crate) misplaced: u64,
 }
 
 impl Counts {
-    fn add(&mut self, state: PageState, planned: Option<NodeId>) {
+    pub(crate) fn add(&mut self, state: PageState, planned: Option<NodeId>) {
         match state {
             PageState::Absent => self.absent += 1,
             PageState::Failed(_) => self.unknown += 1,
@@ -189,23 +115,18 @@ impl Counts {
     }
 }
 
-fn effective(placement: &Placement, region: &Region) -> Vec<Share> {
-    shares_of(
-        &placement.pages_per_node(region.pages(), region.start_page()),
-        region.pages(),
-    )
-}
-
-fn shares_of(counts: &[(NodeId, u64)], whole: u64) -> Vec<Share> {
-    let mut shares: Vec<Share> = counts
+/// Parts of a whole, nodes ascending.
+pub(crate) fn shares_of(counts: &[(NodeId, u64)], whole: u64) -> Vec<Share> {
+    let parts = counts
         .iter()
-        .map(|(node, count)| Share {
-            node: *node,
-            share: *count as f64 / whole as f64,
-        })
-        .collect();
+        .map(|(node, count)| (*node, *count as f64 / whole as f64));
+    let mut shares = shares(parts);
     shares.sort_by_key(|share| share.node);
     shares
+}
+
+pub(crate) fn shares(parts: impl Iterator<Item = (NodeId, f64)>) -> Vec<Share> {
+    parts.map(|(node, share)| Share { node, share }).collect()
 }
 
 impl Audit {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use tierloom_topology::{NodeId, TierKind};
 
 use crate::PageSize;
+use crate::backend::DevdaxError;
 
 /// A placement or page size that cannot be had on this machine, or cannot be read at all.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -224,15 +225,76 @@ pub enum MemoryError {
         /// What is there, MiB.
         free_mib: u64,
     },
-    /// An existing file has another size than the region.
-    #[error("{} has {found_bytes} bytes, the region needs {needed_bytes}; delete the file or ask for its size", path.display())]
+    /// An existing file does not reach to the end of the region.
+    #[error("{} has {found_bytes} bytes, the region needs {needed_bytes} (with its offset); delete the file, name a longer one, or ask for less", path.display())]
     FileSize {
         /// The file.
         path: PathBuf,
         /// Its size.
         found_bytes: u64,
-        /// The size asked for.
+        /// Where the region would end in it.
         needed_bytes: u64,
+    },
+    /// A region must start at a page of the file or device.
+    #[error("{}: offset {offset_bytes} is not a multiple of its pages of {align_bytes} bytes; use {below_bytes} or {above_bytes}", path.display())]
+    Offset {
+        /// The file or device.
+        path: PathBuf,
+        /// The offset asked for, bytes.
+        offset_bytes: u64,
+        /// What it must be a multiple of, bytes.
+        align_bytes: u64,
+        /// The last one before that works.
+        below_bytes: u64,
+        /// The next one that works.
+        above_bytes: u64,
+    },
+    /// A DAX device cannot be mapped.
+    #[error(transparent)]
+    Devdax(#[from] DevdaxError),
+    /// A backend that places pages itself was given a placement.
+    #[error(
+        "region `{name}`: {backend} cannot honour placement `{placement}`: {reason}; ask for the placement `default`"
+    )]
+    PlacementNotOurs {
+        /// Name of the region or mapping.
+        name: String,
+        /// What it would be in.
+        backend: String,
+        /// The placement asked for.
+        placement: String,
+        /// Who decides instead.
+        reason: String,
+    },
+    /// The kernel lacks a memory policy.
+    #[error("cannot use the policy {policy} on nodes {nodes}: {reason}")]
+    KernelPolicy {
+        /// `MPOL_INTERLEAVE` or `MPOL_WEIGHTED_INTERLEAVE`.
+        policy: &'static str,
+        /// The nodes, as a list.
+        nodes: String,
+        /// Why not, and what to do.
+        reason: String,
+    },
+    /// A mapping that is to be timed makes no sense.
+    #[error("cannot map {what}: {reason}")]
+    Map {
+        /// What was to be mapped.
+        what: String,
+        /// Why not, and what to do.
+        reason: String,
+    },
+    /// Two snapshots are not of the same pages.
+    #[error(
+        "snapshots of regions `{earlier}` and `{later}` cannot be compared: {reason}; compare two of one region"
+    )]
+    Snapshots {
+        /// Region of the earlier one.
+        earlier: String,
+        /// Region of the later one.
+        later: String,
+        /// What differs.
+        reason: String,
     },
     /// Another region, here or in another process, has the file mapped.
     #[error("{} is in use by another region; close that one first or choose another file", path.display())]

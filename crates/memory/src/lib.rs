@@ -5,8 +5,10 @@
 //! prefaulted run by run under the worker threads' own NUMA policy, in parallel. No page size, ratio or number of runs splits the
 //! mapping, and no privilege is needed.
 //!
-//! An [`Audit`] asks the kernel where the pages really are; a [`Migration`] moves them to another placement, bounded in rate and
-//! resumable. [`FakeBackend`] does all of it on an invented machine.
+//! An [`Audit`] asks the kernel where the pages really are; a [`PageSnapshot`] remembers it, so that a later one shows what moved;
+//! a [`Migration`] moves them to another placement, bounded in rate and resumable. [`FakeBackend`] does all of it on an invented machine.
+//! Memory need not be anonymous: see [`FileBackend`], [`DevdaxBackend`] and [`KernelInterleave`]. [`mapping`] times making and taking
+//! away mappings.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -26,17 +28,19 @@
 mod audit;
 mod backend;
 mod error;
+pub mod mapping;
 mod migrate;
 mod page_size;
 mod placement;
 pub mod probe;
 mod region;
+mod snapshot;
 mod sys;
 
 pub use audit::{Audit, AuditMode, Share};
 pub use backend::{
-    AnonymousNuma, FakeBackend, FakeCall, FakeNode, FileBackend, MemoryBackend, NodeCapacity,
-    PageState, fake_topology,
+    AnonymousNuma, DevdaxBackend, DevdaxError, FakeBackend, FakeCall, FakeNode, FileBackend,
+    KernelInterleave, MemoryBackend, NodeCapacity, PageState, Placing, fake_topology,
 };
 pub use error::{MemoryError, PlacementError};
 pub use migrate::{
@@ -44,5 +48,6 @@ pub use migrate::{
 };
 pub use page_size::{MIB, PageSize};
 pub use placement::{Placement, PlacementKind, PlacementSpec, Run, Runs, Target};
-pub use region::{Region, RegionOptions, RegionSlice};
+pub use region::{PrepareTimes, Region, RegionOptions, RegionSlice};
+pub use snapshot::PageSnapshot;
 pub use sys::Mapping;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use tierloom_memory::{
-    AnonymousNuma, AuditMode, FileBackend, MIB, MemoryBackend, MemoryError, MigrationOptions,
-    PageSize, Placement, Region, RegionOptions,
+    AnonymousNuma, AuditMode, FileBackend, KernelInterleave, MIB, MemoryBackend, MemoryError,
+    MigrationOptions, PageSize, Placement, Region, RegionOptions,
 };
 use tierloom_topology::{NodeId, SysRoot, Topology};
 
@@ -184,6 +184,132 @@ fn tmpfs_regions_follow_the_placement() {
         (0.0, 0),
         "{audit:?}"
     );
+}
+
+#[test]
+fn an_offset_maps_exactly_those_bytes_of_a_longer_file() {
+    for parent in ["/dev/shm", "/tmp"] {
+        let Ok(directory) = tempfile::tempdir_in(parent) else {
+            continue;
+        };
+        let path = directory.path().join("pool");
+        std::fs::write(&path, vec![1_u8; 4 * MIB]).unwrap();
+        let at =
+            |offset_bytes: u64| Arc::new(FileBackend::at_path(&path).offset_bytes(offset_bytes));
+        let mut second = region(at(MIB as u64), PageSize::Base, MIB).unwrap();
+        second.as_mut_slice().fill(2);
+        // Other bytes of the same file are free, the same ones are not.
+        let fourth = region(at(3 * MIB as u64), PageSize::Base, MIB).unwrap();
+        assert!(fourth.as_slice().iter().all(|byte| *byte == 1));
+        let error = region(at(0), PageSize::Base, 2 * MIB).unwrap_err();
+        assert!(matches!(error, MemoryError::FileInUse { .. }), "{error}");
+        drop(second);
+        let bytes = std::fs::read(&path).unwrap();
+        let expected: Vec<u8> = [1, 2, 1, 1]
+            .into_iter()
+            .flat_map(|byte| vec![byte; MIB])
+            .collect();
+        assert!(bytes == expected, "{parent}");
+    }
+}
+
+#[test]
+fn offsets_that_cannot_work_are_refused_before_mapping() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pool");
+    std::fs::write(&path, vec![0_u8; 4 * MIB]).unwrap();
+    let at = |offset_bytes| Arc::new(FileBackend::at_path(&path).offset_bytes(offset_bytes));
+    let error = region(at(4 * MIB as u64), PageSize::Base, MIB).unwrap_err();
+    assert!(
+        matches!(error, MemoryError::FileSize { needed_bytes, .. } if needed_bytes == 5 * MIB as u64),
+        "{error}"
+    );
+    let error = region(at(u64::MAX - 4095), PageSize::Base, MIB).unwrap_err();
+    assert!(matches!(error, MemoryError::FileSize { .. }), "{error}");
+    let error = region(at(100), PageSize::Base, MIB).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            MemoryError::Offset {
+                below_bytes: 0,
+                above_bytes: 4096,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let error = region(at(MIB as u64), PageSize::Thp, 2 * MIB).unwrap_err();
+    assert!(matches!(error, MemoryError::Offset { .. }), "{error}");
+    let in_directory = FileBackend::in_directory(directory.path()).offset_bytes(4096);
+    let error = region(Arc::new(in_directory), PageSize::Base, MIB).unwrap_err();
+    assert!(error.to_string().contains("name a file"), "{error}");
+    let error = region(
+        Arc::new(FileBackend::at_path("/dev/zero")),
+        PageSize::Base,
+        MIB,
+    )
+    .unwrap_err();
+    assert!(error.to_string().contains("devdax"), "{error}");
+}
+
+#[test]
+fn the_kernels_interleaving_is_a_policy_of_the_range() {
+    let topology = machine();
+    let node = first_node(&topology);
+    for weighted in [false, true] {
+        let backend = match KernelInterleave::new(&topology, [node], weighted) {
+            Ok(backend) => backend,
+            Err(error @ MemoryError::KernelPolicy { .. }) => {
+                assert!(
+                    weighted && error.to_string().contains("as a placement"),
+                    "{error}"
+                );
+                continue;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(backend.expected_shares(&topology).unwrap(), [(node, 1.0)]);
+        let options = RegionOptions::new("m0", 8 * MIB, Placement::kernel_default());
+        let mut region = match Region::create(Arc::new(backend), &topology, options) {
+            Ok(region) => region,
+            // A container may forbid policies.
+            Err(MemoryError::Syscall {
+                errno: libc::EPERM, ..
+            }) => return,
+            Err(error) => panic!("{error}"),
+        };
+        fill_and_check(&mut region);
+        let audit = region.audit(AuditMode::Full).unwrap();
+        assert_eq!(
+            (audit.worst_deviation(), audit.absent_pages),
+            (0.0, 0),
+            "{audit:?}"
+        );
+        assert_eq!(audit.requested.len(), 1);
+        let start = format!("{:x} ", region.address());
+        let areas = std::fs::read_to_string("/proc/self/numa_maps").unwrap_or_default();
+        let mut own = areas.lines().filter(|line| line.starts_with(&start));
+        let wanted = if weighted {
+            "weighted interleave:"
+        } else {
+            "interleave:"
+        };
+        if !areas.is_empty() {
+            assert!(own.any(|line| line.contains(wanted)), "{wanted}\n{areas}");
+        }
+    }
+}
+
+#[test]
+fn interleaving_over_nodes_that_cannot_be_had_is_refused() {
+    let topology = machine();
+    let node = first_node(&topology);
+    let error = KernelInterleave::new(&topology, [], false).unwrap_err();
+    assert!(error.to_string().contains("name at least one"), "{error}");
+    for nodes in [vec![node, node], vec![node, NodeId(999)]] {
+        let error = KernelInterleave::new(&topology, nodes, false).unwrap_err();
+        assert!(matches!(error, MemoryError::Placement(_)), "{error}");
+    }
 }
 
 #[test]

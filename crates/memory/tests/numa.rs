@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use tierloom_lab::{GuestCommand, GuestFile, GuestKind, GuestOptions, kit_for_tests, run};
+use tierloom_memory::mapping::{MapRequest, MapWhat, timed_unmap};
 use tierloom_memory::{
-    AnonymousNuma, AuditMode, FileBackend, MIB, MemoryBackend, MemoryError, MigrationOptions,
-    PageSize, Placement, Region, RegionOptions,
+    AnonymousNuma, AuditMode, FileBackend, KernelInterleave, MIB, MemoryBackend, MemoryError,
+    MigrationOptions, PageSize, Placement, Region, RegionOptions,
 };
 use tierloom_topology::{NodeId, SysRoot, Topology};
 
@@ -85,7 +86,7 @@ fn placements_hold_in_a_guest_with_two_nodes() {
     // All of them and all of each, or this test proves nothing.
     assert!(!errors.contains("no tmpfs to test"), "{errors}");
     assert!(
-        text.contains("test result: ok. 5 passed; 0 failed"),
+        text.contains("test result: ok. 7 passed; 0 failed"),
         "{text}"
     );
 }
@@ -109,6 +110,83 @@ fn every_placement_is_exact_to_the_page() {
                 placement,
             );
             all_in_place(&region);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs two nodes with memory, and sets the system's interleave weights"]
+fn the_kernel_interleaves_by_the_systems_weights() {
+    let (_, first, second) = machine();
+    let set = |node: NodeId, weight: &str| {
+        let file = format!("/sys/kernel/mm/mempolicy/weighted_interleave/node{node}");
+        std::fs::write(file, weight).unwrap();
+    };
+    set(first, "3");
+    set(second, "2");
+    let topology = Topology::read(&SysRoot::host()).unwrap();
+    for (weighted, share) in [(true, 0.6), (false, 0.5)] {
+        for page_size in [PageSize::Base, PageSize::Thp] {
+            let backend = KernelInterleave::new(&topology, [second, first], weighted).unwrap();
+            let expected = backend.expected_shares(&topology).unwrap();
+            assert_eq!(expected, [(first, share), (second, 1.0 - share)]);
+            let region = create(
+                Arc::new(backend),
+                &topology,
+                page_size,
+                Placement::kernel_default(),
+            );
+            let audit = region.audit(AuditMode::Full).unwrap();
+            assert_eq!(
+                (audit.absent_pages, audit.unknown_pages),
+                (0, 0),
+                "{audit:?}"
+            );
+            // The kernel's round starts somewhere in the range: off by less than one round of 5 pages.
+            let tolerance = 5.0 / region.pages() as f64;
+            assert!(
+                audit.worst_deviation() < tolerance,
+                "{weighted} {page_size}: {audit:?}"
+            );
+        }
+    }
+    set(first, "1");
+    set(second, "1");
+}
+
+#[test]
+#[ignore = "needs two nodes with memory"]
+fn timed_mappings_take_their_pages_from_the_nodes_asked_for() {
+    let (topology, first, second) = machine();
+    for placement in [
+        Placement::bind(second),
+        weighted(first, second, (3, 2)),
+        Placement::partitioned(vec![(first, 0.25), (second, 0.75)]).unwrap(),
+    ] {
+        for what in [MapWhat::AnonymousPrivate, MapWhat::AnonymousShared] {
+            for page_size in [PageSize::Base, PageSize::Thp] {
+                let request = MapRequest {
+                    what: what.clone(),
+                    size_bytes: 40 * MIB,
+                    page_size,
+                    nodes: placement.clone(),
+                    populate: true,
+                };
+                request.check(&topology).unwrap();
+                let (mapped, _) = request.timed_map().unwrap();
+                let shares = mapped.shares(AuditMode::Full).unwrap();
+                let found: Vec<(NodeId, f64)> = shares
+                    .iter()
+                    .map(|share| (share.node, share.share))
+                    .collect();
+                assert_eq!(
+                    found,
+                    placement.shares(),
+                    "{} {page_size}",
+                    request.describe()
+                );
+                timed_unmap(mapped).unwrap();
+            }
         }
     }
 }

@@ -2,16 +2,20 @@
 //!
 //! A file of records is a *run* record (settings, machine, data), then one *query* record per query, placement and
 //! machine, then a *summary*. An interrupted run has a summary too, with `interrupted` set; a killed one has none.
+//! A *bench* record, one run of a memory benchmark, stands alone: it opens nothing and needs nothing before it.
 //! Every figure says whether it was [measured or modelled](Provenance) and carries its [`Spread`].
 //!
 //! ```text
 //!   {"type":"run",     "schema":"tierloom-record/1", "run_id":..., "settings":{...}, "host":{...}, ...}
 //!   {"type":"query",   "run_id":..., "query":"q1.1", "placement":"dram", "provenance":"measured", "time_ms":{...}, ...}
 //!   {"type":"summary", "run_id":..., "means":[...], "times":{...}}
+//!   {"type":"bench",   "schema":"tierloom-record/1", "run_id":..., "plan":{...}, "hosts":[...], "tasks":[...], ...}
 //! ```
 
 mod audit;
 mod bench;
+mod csv;
+mod file;
 mod query;
 mod run;
 mod set;
@@ -24,12 +28,14 @@ pub use bench::{
     BenchHost, BenchRecord, Bucket, CounterRecord, LatencyRecord, Percentile, RegionRecord, Remark,
     Setting, StabilityRecord, TaskRecord,
 };
+pub use csv::bench_csv;
+pub use file::RecordFile;
 pub use query::{Answer, EngineKind, OperatorRecord, QueryRecord, TierUse, TimeShares};
 pub use run::{
     CacheCard, ColumnCard, DataCard, Figure, HostCard, HostTier, MachineCard, PlacementCard,
     ProbeCard, RunRecord, Settings, TableCard,
 };
-pub use set::{RecordSet, RunSet};
+pub use set::{CutTail, RecordSet, RunSet};
 pub use spread::{Spread, geometric_mean};
 pub use summary::{IntensityRow, MeanRecord, MemoryUse, SummaryRecord, TimeBreakdown};
 pub use write::{RecordWriter, atomic_write};
@@ -71,6 +77,8 @@ pub enum Record {
     Query(Box<QueryRecord>),
     /// Closes a run.
     Summary(Box<SummaryRecord>),
+    /// One run of a memory benchmark; belongs to no other record.
+    Bench(Box<BenchRecord>),
 }
 
 /// What can go wrong with records.
@@ -99,7 +107,9 @@ pub enum RecordError {
         expected: String,
     },
     /// A file holds no record at all.
-    #[error("{file}: no records in it; expected JSON lines as `tierloom run --jsonl` writes them")]
+    #[error(
+        "{file}: no records in it; expected JSON lines as `tierloom run --jsonl` or `tierloom bench` writes them"
+    )]
     Empty {
         /// The file.
         file: String,
@@ -112,12 +122,13 @@ impl RecordError {
         match self {
             RecordError::Malformed { .. } | RecordError::Empty { .. } => true,
             RecordError::Io { action, source, .. } => {
-                *action == "read"
+                matches!(*action, "read" | file::OPENING)
                     && matches!(
                         source.kind(),
                         std::io::ErrorKind::NotFound
                             | std::io::ErrorKind::IsADirectory
                             | std::io::ErrorKind::InvalidData
+                            | std::io::ErrorKind::InvalidInput
                     )
             }
         }

@@ -1,6 +1,8 @@
 //! Reading records back.
 
-use crate::{EngineKind, QueryRecord, Record, RecordError, RunRecord, SCHEMA, SummaryRecord};
+use crate::{
+    BenchRecord, EngineKind, QueryRecord, Record, RecordError, RunRecord, SCHEMA, SummaryRecord,
+};
 use serde::Deserialize;
 use std::path::Path;
 
@@ -33,15 +35,33 @@ impl RunSet {
     }
 }
 
-/// The runs of one or more files.
+/// The records of one or more files.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RecordSet {
-    /// The runs in the order they were read.
+    /// The runs of queries in the order they were read.
     pub runs: Vec<RunSet>,
+    /// The runs of memory benchmarks in the order they were read.
+    pub benches: Vec<BenchRecord>,
+}
+
+/// What is left of a record whose writing was cut off at the end of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CutTail {
+    /// Its line, from 1.
+    pub line: usize,
+    /// Bytes of it that are there.
+    pub bytes: u64,
+}
+
+impl std::fmt::Display for CutTail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let CutTail { line, bytes } = self;
+        write!(f, "line {line} is cut off after {bytes} bytes")
+    }
 }
 
 impl RecordSet {
-    /// Gathers records into runs.
+    /// Gathers records.
     ///
     /// # Errors
     /// [`RecordError::Malformed`] for a query or summary whose run record did not come before it.
@@ -60,6 +80,21 @@ impl RecordSet {
         Ok(set)
     }
 
+    /// All records of several sets, those of the first set first.
+    pub fn merged(sets: impl IntoIterator<Item = RecordSet>) -> RecordSet {
+        let mut all = RecordSet::default();
+        for set in sets {
+            all.runs.extend(set.runs);
+            all.benches.extend(set.benches);
+        }
+        all
+    }
+
+    /// Whether there is no record at all.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.benches.is_empty()
+    }
+
     /// Reads a file of JSON lines.
     ///
     /// # Errors
@@ -67,12 +102,21 @@ impl RecordSet {
     /// query before its run; [`RecordError::Empty`]; [`RecordError::Io`].
     pub fn read(path: &Path) -> Result<RecordSet, RecordError> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|source| RecordError::Io {
-            action: "read",
-            path: name.clone(),
-            source,
-        })?;
-        Self::parse(&text, &name)
+        let (set, tail) = parse_lines(&read_bytes(path)?, &name)?;
+        set.without(tail.map(|t| t.error), name)
+    }
+
+    /// Reads the whole records of a file whose last line may be cut off, and says what was left out.
+    ///
+    /// A program that was killed while it wrote to a pipe or a plain file leaves such a line; [`crate::RecordFile`] never
+    /// does. A file without any record gives an empty set: there is nothing to resume from, which is no error.
+    ///
+    /// # Errors
+    /// As [`RecordSet::read`], less the cut last line and the empty file.
+    pub fn read_whole(path: &Path) -> Result<(RecordSet, Option<CutTail>), RecordError> {
+        let name = path.display().to_string();
+        let (set, tail) = parse_lines(&read_bytes(path)?, &name)?;
+        Ok((set, tail.map(|t| t.tail)))
     }
 
     /// Parses JSON lines; `file` is used in errors. Empty lines are skipped.
@@ -80,39 +124,19 @@ impl RecordSet {
     /// # Errors
     /// As [`RecordSet::read`], less the file system's.
     pub fn parse(text: &str, file: &str) -> Result<RecordSet, RecordError> {
-        let mut set = RecordSet::default();
-        let total = text.lines().count();
-        for (index, line) in text
-            .lines()
-            .enumerate()
-            .filter(|(_, line)| !line.trim().is_empty())
-        {
-            let malformed = |problem: String, expected: &str| RecordError::Malformed {
-                file: file.into(),
-                line: index + 1,
-                problem,
-                expected: expected.into(),
-            };
-            let cut = index + 1 == total && !text.ends_with('\n');
-            let record = parse_line(line).map_err(|problem| {
-                let expected = if cut {
-                    "a whole record and a line end (the file is cut off here)"
-                } else {
-                    "one JSON record as `tierloom run --jsonl` writes it"
-                };
-                malformed(problem, expected)
-            })?;
-            set.push(record)
-                .map_err(|problem| malformed(problem, "a run record before its queries"))?;
-        }
-        if set.runs.is_empty() {
-            Err(RecordError::Empty { file: file.into() })
-        } else {
-            Ok(set)
+        let (set, tail) = parse_lines(text.as_bytes(), file)?;
+        set.without(tail.map(|t| t.error), file.into())
+    }
+
+    fn without(self, problem: Option<RecordError>, file: String) -> Result<RecordSet, RecordError> {
+        match problem {
+            Some(error) => Err(error),
+            None if self.is_empty() => Err(RecordError::Empty { file }),
+            None => Ok(self),
         }
     }
 
-    /// All records again, in the order that a file holds them: each run, its queries, its summary.
+    /// All records again in an order that a file may have: each run, its queries, its summary; then the benchmarks.
     pub fn to_records(&self) -> Vec<Record> {
         let mut records = Vec::new();
         for run in &self.runs {
@@ -128,6 +152,11 @@ impl RecordSet {
                     .map(|summary| Record::Summary(Box::new(summary.clone()))),
             );
         }
+        records.extend(
+            self.benches
+                .iter()
+                .map(|bench| Record::Bench(Box::new(bench.clone()))),
+        );
         records
     }
 
@@ -143,6 +172,7 @@ impl RecordSet {
                 let run = self.run_of(&summary.run_id)?;
                 run.summary = Some(*summary);
             }
+            Record::Bench(bench) => self.benches.push(*bench),
         }
         Ok(())
     }
@@ -156,13 +186,65 @@ impl RecordSet {
     }
 }
 
-fn parse_line(line: &str) -> Result<Record, String> {
+fn read_bytes(path: &Path) -> Result<Vec<u8>, RecordError> {
+    std::fs::read(path).map_err(|source| RecordError::Io {
+        action: "read",
+        path: path.display().to_string(),
+        source,
+    })
+}
+
+/// A last line that is no record and has no line end.
+struct Tail {
+    tail: CutTail,
+    /// What to say where it may not be there.
+    error: RecordError,
+}
+
+/// Lines of bytes, since a cut may go through a character.
+fn parse_lines(text: &[u8], file: &str) -> Result<(RecordSet, Option<Tail>), RecordError> {
+    let mut set = RecordSet::default();
+    for (index, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let malformed = |problem: String, expected: &str| RecordError::Malformed {
+            file: file.into(),
+            line: index + 1,
+            problem,
+            expected: expected.into(),
+        };
+        let record = match parse_line(line) {
+            Ok(record) => record,
+            Err(problem) if line.ends_with(b"\n") => {
+                let expected =
+                    "one JSON record as `tierloom run --jsonl` or `tierloom bench` writes it";
+                return Err(malformed(problem, expected));
+            }
+            Err(problem) => {
+                let expected = "a whole record and a line end (the file is cut off here)";
+                let tail = CutTail {
+                    line: index + 1,
+                    bytes: line.len() as u64,
+                };
+                let error = malformed(problem, expected);
+                return Ok((set, Some(Tail { tail, error })));
+            }
+        };
+        set.push(record)
+            .map_err(|problem| malformed(problem, "a run record before its queries"))?;
+    }
+    Ok((set, None))
+}
+
+fn parse_line(line: &[u8]) -> Result<Record, String> {
     /// What every version's opening record has.
     #[derive(Deserialize)]
     struct Opening {
         schema: Option<String>,
     }
     let not_a_record = |e| format!("not a record: {e}");
+    let line = std::str::from_utf8(line).map_err(|e| format!("not a record: {e}"))?;
     // The schema first: a record of another version may lack fields of this one.
     let opening: Opening = serde_json::from_str(line).map_err(not_a_record)?;
     match opening.schema.filter(|schema| schema != SCHEMA) {

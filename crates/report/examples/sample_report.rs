@@ -6,6 +6,7 @@ mod support;
 
 use std::error::Error;
 use std::path::PathBuf;
+use support::benches::{BenchSample, bench_sample};
 use support::{Sample, sample};
 use tierloom_record::atomic_write;
 use tierloom_report::{ReportOptions, compare, render, render_comparison};
@@ -31,9 +32,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     .set();
     killed.runs[0].summary = None;
+    let benches = bench_sample();
+    let faster = BenchSample {
+        seed: 2,
+        speed: 1.08,
+    }
+    .set();
     let pages = [
         ("report.html", render(&before, &options)?),
         ("killed.html", render(&killed, &options)?),
+        ("bench.html", render(&benches, &options)?),
+        (
+            "bench-comparison.html",
+            render_comparison(&compare(&benches, &faster), &benches, &faster, &options)?,
+        ),
         (
             "comparison.html",
             render_comparison(&compare(&before, &after), &before, &after, &options)?,

@@ -3,9 +3,9 @@
 /// Why a report could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    /// There is no run to report.
+    /// There is no record to report.
     #[error(
-        "cannot make a report: no run in the records; give a file that `tierloom run --jsonl` wrote"
+        "cannot make a report: there are no records; give a file that `tierloom run --jsonl` or `tierloom bench` wrote"
     )]
     Empty,
     /// A chart could not be drawn.

@@ -47,8 +47,11 @@ fn raw_section(set: &RecordSet, records: &str) -> Markup {
         section #records {
             h2 { "Raw records" }
             p {
-                "This file holds the " (figures) " query records that it was made from, with their run records, as JSON lines ("
-                (crate::words::bytes(records.len() as u64)) "). "
+                "This file holds "
+                @if !set.runs.is_empty() { "the " (figures) " query records that it was made from, with their run records" }
+                @if !set.runs.is_empty() && !set.benches.is_empty() { ", and " }
+                @if !set.benches.is_empty() { "the records of " (crate::words::runs(set.benches.len())) " of memory benchmarks" }
+                ", as JSON lines (" (crate::words::bytes(records.len() as u64)) "). "
                 code { "tierloom report" } " reads them again."
             }
             p { button #save type="button" hidden { "Save the records" } }

@@ -94,6 +94,18 @@ fn thousands(value: f64) -> String {
     format!("{sign}{}", count(value.abs() as u64))
 }
 
+/// Bytes in the largest binary unit that leaves a short number: "256 B", "4 KiB", "1.5 MiB".
+pub(crate) fn short_bytes(value: f64) -> String {
+    let mut scaled = value;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if scaled < 1024.0 {
+            return format!("{} {unit}", number(scaled));
+        }
+        scaled /= 1024.0;
+    }
+    format!("{} TiB", number(scaled))
+}
+
 /// A plain number without needless digits: "28.5", "3", "0.125".
 pub(crate) fn number(value: f64) -> String {
     let text = format!("{value:.3}");
@@ -127,6 +139,35 @@ pub(crate) fn queries(n: usize) -> String {
     } else {
         format!("{n} queries")
     }
+}
+
+/// "1 run", "13 runs".
+pub(crate) fn runs(n: usize) -> String {
+    format!(
+        "{} {}",
+        count(n as u64),
+        if n == 1 { "run" } else { "runs" }
+    )
+}
+
+/// "1 figure", "13 figures".
+pub(crate) fn figures(n: usize) -> String {
+    format!("{n} {}", if n == 1 { "figure" } else { "figures" })
+}
+
+/// "1 run was", "13 runs were".
+pub(crate) fn runs_were(n: usize) -> String {
+    format!("{} {}", runs(n), if n == 1 { "was" } else { "were" })
+}
+
+/// "1 run is", "13 runs are".
+pub(crate) fn runs_are(n: usize) -> String {
+    format!("{} {}", runs(n), if n == 1 { "is" } else { "are" })
+}
+
+/// "1 thread", "8 threads".
+pub(crate) fn threads(n: u32) -> String {
+    format!("{n} {}", if n == 1 { "thread" } else { "threads" })
 }
 
 /// The title of a run's report.

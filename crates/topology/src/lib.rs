@@ -23,6 +23,7 @@
 mod cpu;
 pub mod cxl;
 pub mod doctor;
+mod environment;
 mod error;
 mod hugepages;
 mod id_set;
@@ -37,6 +38,7 @@ mod tiers;
 mod topology;
 
 pub use cpu::{Cache, CacheKind, CpuInfo};
+pub use environment::{Environment, Fact};
 pub use error::TopologyError;
 pub use hugepages::{HugePages, HugePool, PoolCount, ThpSize};
 pub use id_set::{IdSet, IdSetError};

@@ -3,6 +3,10 @@
 //! Plans are data without handles or addresses: they are compared, hashed ([`RunPlan::id`]) and sent to agents on other hosts. Nodes and
 //! tiers are named as on the machine that will run the task; they are resolved there.
 
+mod id;
+
+pub use id::PlanError;
+
 use serde::{Deserialize, Serialize};
 use tierloom_kernels::access::{Access, ChainStep, ChaseLocality, FenceMode, LineState};
 use tierloom_memory::{PageSize, PlacementSpec};

@@ -33,7 +33,7 @@ enum What {
 
 #[derive(clap::Args)]
 struct RunArgs {
-    /// two-nodes: a second, memory-only node with HMAT numbers; cxl: a CXL type-3 device online as node 1
+    /// two-nodes: a second, memory-only node with HMAT numbers; cxl: a CXL type-3 device online as node 1; cxl-devdax: the device left to programs as /dev/dax0.0
     #[arg(long, default_value = "two-nodes", value_name = "GUEST")]
     guest: String,
     /// A shell command to run in the guest; may be given several times, a failing one does not stop the next

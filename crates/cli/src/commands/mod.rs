@@ -1,5 +1,7 @@
 //! One file or folder per subcommand: its arguments as typed, and what it does.
 
+pub mod bench;
+pub mod characterize;
 pub mod doctor;
 pub mod generate;
 pub mod lab;

@@ -10,7 +10,7 @@ use tierloom_report::{ReportOptions, compare, render, render_comparison};
 /// Make one self-contained HTML report from saved records, or compare two sets of them
 #[derive(clap::Args)]
 pub struct Args {
-    /// Files of records (JSON lines), as `tierloom run --jsonl` or `--records` writes them
+    /// Files of records (JSON lines), as `--jsonl` or `--records` of `tierloom run` and `tierloom bench` writes them
     #[arg(required = true, value_name = "RECORDS.jsonl")]
     records: Vec<PathBuf>,
     /// Write the report here
@@ -74,9 +74,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 "where should the report go? add -o FILE.html",
             ));
         }
-        let all = RecordSet {
-            runs: sets.into_iter().flat_map(|s| s.runs).collect(),
-        };
+        let mut all = RecordSet::default();
+        for set in sets {
+            all.runs.extend(set.runs);
+            all.benches.extend(set.benches);
+        }
         render(&all, &options)
     };
     let html = html.map_err(Failure::runtime)?;

@@ -6,11 +6,13 @@ use super::{GuestCommand, GuestKind, GuestOptions};
 /// `/init`, the same for every guest.
 pub(crate) const INIT: &str = include_str!("init.sh");
 
-/// Modules of `kind` in the order in which they are asked for; what they depend on comes before each.
-pub(crate) fn modules(kind: GuestKind) -> &'static [&'static str] {
-    match kind {
-        GuestKind::TwoNodes => &[],
-        GuestKind::Cxl => &[
+/// Modules of a guest in the order in which they are asked for; what they depend on comes before each.
+pub(crate) fn modules(options: &GuestOptions) -> Vec<&'static str> {
+    let mut modules: Vec<&str> = match options.kind {
+        GuestKind::TwoNodes => vec![],
+        // Without `kmem` nothing can make the device's bytes the kernel's memory.
+        GuestKind::CxlDevdax => vec!["cxl_acpi", "cxl_pci", "cxl_mem", "device_dax", "dax_cxl"],
+        GuestKind::Cxl => vec![
             "cxl_acpi",
             "cxl_pci",
             "cxl_mem",
@@ -18,16 +20,27 @@ pub(crate) fn modules(kind: GuestKind) -> &'static [&'static str] {
             "kmem",
             "dax_cxl",
         ],
+    };
+    if options.link.is_some() {
+        modules.push("virtio_net");
     }
+    modules
 }
 
-/// `/lab/setup`: what makes node 1 after the boot.
+/// `/lab/setup`: what makes the slow memory after the boot.
 pub(crate) fn setup(kind: GuestKind) -> &'static str {
     match kind {
         GuestKind::TwoNodes => {
             "# Both nodes are there from the start.\n[ -d /sys/devices/system/node/node1 ] || fail \"finding node 1\"\n"
         }
-        GuestKind::Cxl => include_str!("setup_cxl.sh"),
+        GuestKind::Cxl => concat!(
+            include_str!("setup_cxl.sh"),
+            include_str!("setup_system_ram.sh")
+        ),
+        GuestKind::CxlDevdax => concat!(
+            include_str!("setup_cxl.sh"),
+            include_str!("setup_devdax.sh")
+        ),
     }
 }
 
@@ -40,8 +53,9 @@ pub(crate) fn config(
 ) -> String {
     let modules = quote(&modules.join(" "));
     let slow_kb = options.slow_bytes >> 10;
+    let address = quote(options.link.as_ref().map_or("", |link| &link.address));
     format!(
-        "TAG={tag}\nPORT_NAME={PORT_NAME}\nCOMMANDS={commands}\nMODULES={modules}\nCXL_SERIAL={CXL_SERIAL:#x}\nSLOW_KB={slow_kb}\n"
+        "TAG={tag}\nPORT_NAME={PORT_NAME}\nCOMMANDS={commands}\nMODULES={modules}\nCXL_SERIAL={CXL_SERIAL:#x}\nSLOW_KB={slow_kb}\nADDRESS={address}\n"
     )
 }
 
@@ -105,12 +119,14 @@ fn quote_char(c: char) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::GuestLink;
     use proptest::prelude::*;
     use std::process::Command;
 
     #[test]
     fn the_configuration_is_what_init_reads() {
-        let options = GuestOptions::new(GuestKind::Cxl);
+        let mut options = GuestOptions::new(GuestKind::Cxl);
+        options.link = Some(GuestLink::listen("/s", "10.7.0.1/24"));
         let text = config(&options, "abc", 2, &["cxl_acpi".into(), "kmem".into()]);
         for name in [
             "TAG=abc",
@@ -119,6 +135,7 @@ mod tests {
             "CXL_SERIAL=0x7163",
             "SLOW_KB=524288",
             "PORT_NAME=tierloom.results",
+            "ADDRESS='10.7.0.1/24'",
         ] {
             assert!(text.lines().any(|line| line == name), "{name}: {text}");
             let variable = name.split('=').next().unwrap();
@@ -133,10 +150,16 @@ mod tests {
     fn scripts_have_no_syntax_errors() {
         let collect = collect_script(&["/sys/a*/b c".into(), "/proc/x'y".into()]);
         let command = command_script(&GuestCommand::shell("echo 'a'").env("X", "it's"));
+        let port = GuestCommand::wait_for_port(
+            "10.7.0.1:7000".parse().unwrap(),
+            std::time::Duration::from_secs(9),
+        );
         for script in [
+            port.argv[2].as_str(),
             INIT,
             setup(GuestKind::TwoNodes),
             setup(GuestKind::Cxl),
+            setup(GuestKind::CxlDevdax),
             collect.as_str(),
             command.as_str(),
         ] {
@@ -150,6 +173,13 @@ mod tests {
                 String::from_utf8_lossy(&checked.stderr)
             );
         }
+    }
+
+    #[test]
+    fn only_the_guest_with_the_node_can_take_the_device_for_its_own_memory() {
+        let loads = |kind| modules(&GuestOptions::new(kind)).contains(&"kmem");
+        assert!(loads(GuestKind::Cxl));
+        assert!(!loads(GuestKind::CxlDevdax));
     }
 
     #[test]

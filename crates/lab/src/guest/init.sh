@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# The guest's first process. It mounts what Linux offers, sets the memory up, runs the commands in /lab/commands one after another and sends
+# The guest's first process. It mounts what Linux offers, sets the network and the memory up, runs the commands in /lab/commands one after another and sends
 # every result through the virtio port, framed by length (the serial console is only for people to watch).
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/root LD_LIBRARY_PATH=/lab/lib TMPDIR=/tmp
@@ -50,6 +50,15 @@ wait_for() {
 }
 
 frame boot 0 0
+for module in $MODULES; do
+    insmod "/lab/modules/$module.ko" || fail "loading the kernel module $module"
+done
+ip link set lo up || fail "bringing the network interface lo up"
+if [ -n "$ADDRESS" ]; then
+    wait_for 60 "the network interface eth0" test -e /sys/class/net/eth0
+    ip addr add "$ADDRESS" dev eth0 || fail "giving eth0 the address $ADDRESS"
+    ip link set eth0 up || fail "bringing the network interface eth0 up"
+fi
 . /lab/setup
 frame setup 0 0
 

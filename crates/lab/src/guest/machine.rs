@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{CXL_WINDOW_BYTES, GuestKind, GuestOptions};
+use super::{CXL_WINDOW_BYTES, GuestKind, GuestLink, GuestOptions};
 
 /// Name of the virtio port that carries the transcript.
 pub(crate) const PORT_NAME: &str = "tierloom.results";
@@ -13,6 +13,8 @@ pub(crate) const CXL_SERIAL: u64 = 0x7163;
 const HMAT: [(u32, u32, u32); 2] = [(0, 100, 100), (1, 250, 30)];
 /// SLIT distance between the nodes (10 is local).
 const DISTANCE: u32 = 30;
+/// How often an end of a link tries to connect.
+const RECONNECT_MS: u32 = 100;
 
 /// Where QEMU finds what it boots and leaves what it is told.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +30,7 @@ pub(crate) fn qemu_args(options: &GuestOptions, images: Images<'_>) -> Vec<Strin
     let mut push = |flag: &str, value: String| args.extend([flag.to_owned(), value]);
     let machine = match options.kind {
         GuestKind::TwoNodes => "q35,hmat=on",
-        GuestKind::Cxl => "q35,cxl=on",
+        GuestKind::Cxl | GuestKind::CxlDevdax => "q35,cxl=on",
     };
     push("-machine", machine.into());
     push("-accel", "tcg".into());
@@ -53,7 +55,10 @@ pub(crate) fn qemu_args(options: &GuestOptions, images: Images<'_>) -> Vec<Strin
     push("-append", kernel_line(options));
     match options.kind {
         GuestKind::TwoNodes => two_nodes(options, &mut push),
-        GuestKind::Cxl => cxl(options, &mut push),
+        GuestKind::Cxl | GuestKind::CxlDevdax => cxl(options, &mut push),
+    }
+    if let Some(end) = &options.link {
+        link(end, &mut push);
     }
     args.extend([
         "-nodefaults".into(),
@@ -119,13 +124,15 @@ fn cxl(options: &GuestOptions, push: &mut dyn FnMut(&str, String)) {
             mib(options.dram_bytes + 2 * CXL_WINDOW_BYTES)
         ),
     );
-    push(
-        "-object",
-        format!(
-            "memory-backend-ram,id=cxlmem0,size={}",
-            mib(options.slow_bytes)
+    let size = mib(options.slow_bytes);
+    let memory = match &options.cxl_backing {
+        None => format!("memory-backend-ram,id=cxlmem0,size={size}"),
+        Some(path) => format!(
+            "memory-backend-file,id=cxlmem0,size={size},share=on,mem-path={}",
+            escape(path)
         ),
-    );
+    };
+    push("-object", memory);
     push("-device", "pxb-cxl,bus_nr=12,bus=pcie.0,id=cxl.1".into());
     push(
         "-device",
@@ -144,6 +151,29 @@ fn cxl(options: &GuestOptions, push: &mut dyn FnMut(&str, String)) {
     );
 }
 
+/// The boot ROM of the network card is left out: QEMU's package does not bring it along. The card is on the main bus, where it is none of the CXL devices.
+fn link(end: &GuestLink, push: &mut dyn FnMut(&str, String)) {
+    let role = if end.listen {
+        "server=on".to_owned()
+    } else {
+        format!("server=off,reconnect-ms={RECONNECT_MS}")
+    };
+    push(
+        "-netdev",
+        format!(
+            "stream,id=link0,{role},addr.type=unix,addr.path={}",
+            escape(&end.socket)
+        ),
+    );
+    push(
+        "-device",
+        format!(
+            "virtio-net-pci,netdev=link0,bus=pcie.0,romfile=,mac={}",
+            end.mac()
+        ),
+    );
+}
+
 fn mib(bytes: u64) -> String {
     format!("{}M", bytes >> 20)
 }
@@ -158,7 +188,10 @@ mod tests {
     use super::*;
 
     fn line(kind: GuestKind) -> String {
-        let mut options = GuestOptions::new(kind);
+        line_of(GuestOptions::new(kind))
+    }
+
+    fn line_of(mut options: GuestOptions) -> String {
         options.kernel_args.push("numa_balancing=disable".into());
         let images = Images {
             kernel: Path::new("/k"),
@@ -193,5 +226,44 @@ mod tests {
              -M cxl-fmw.0.targets.0=cxl.1,cxl-fmw.0.size=4096M -nodefaults -no-user-config -no-reboot"
         );
         assert_eq!(line(GuestKind::Cxl), expected);
+        assert_eq!(line(GuestKind::CxlDevdax), expected);
+    }
+
+    #[test]
+    fn a_backed_device_is_shared_and_nothing_else_changes() {
+        let mut options = GuestOptions::new(GuestKind::CxlDevdax);
+        options.cxl_backing = Some("/a,b/device".into());
+        let expected = line(GuestKind::CxlDevdax).replace(
+            "memory-backend-ram,id=cxlmem0,size=512M",
+            "memory-backend-file,id=cxlmem0,size=512M,share=on,mem-path=/a,,b/device",
+        );
+        assert_eq!(line_of(options), expected);
+    }
+
+    #[test]
+    fn one_end_of_a_link_listens_and_the_other_tries_until_it_does() {
+        let with = |link: GuestLink| {
+            let mut options = GuestOptions::new(GuestKind::TwoNodes);
+            options.link = Some(link);
+            line_of(options)
+        };
+        let plain = line(GuestKind::TwoNodes);
+        for (link, netdev, mac) in [
+            (
+                GuestLink::listen("/a,b", "10.7.0.1/24"),
+                "server=on",
+                "52:54:0a:07:00:01",
+            ),
+            (
+                GuestLink::connect("/a,b", "10.7.0.2/24"),
+                "server=off,reconnect-ms=100",
+                "52:54:0a:07:00:02",
+            ),
+        ] {
+            let card = format!(
+                " -netdev stream,id=link0,{netdev},addr.type=unix,addr.path=/a,,b -device virtio-net-pci,netdev=link0,bus=pcie.0,romfile=,mac={mac} -nodefaults"
+            );
+            assert_eq!(with(link), plain.replace(" -nodefaults", &card));
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! What a guest is: its kind, its size, what goes in, what is run, what comes back.
 
+mod command;
 pub(crate) mod init;
+mod link;
 pub(crate) mod machine;
 
 use std::fmt;
@@ -9,6 +11,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::LabError;
+pub use command::GuestCommand;
+pub use link::GuestLink;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -27,17 +31,28 @@ pub enum GuestKind {
     TwoNodes,
     /// Node 0 with all CPUs, and one CXL type-3 device with volatile memory: a RAM region is made over it and comes online as node 1, movable.
     Cxl,
+    /// The same device and region in devdax mode: programs map `/dev/dax0.0`. Linux takes none of it as its own memory and changes no byte of it.
+    CxlDevdax,
 }
 
 impl GuestKind {
     /// Every kind.
-    pub const ALL: [GuestKind; 2] = [GuestKind::TwoNodes, GuestKind::Cxl];
+    pub const ALL: [GuestKind; 3] = [GuestKind::TwoNodes, GuestKind::Cxl, GuestKind::CxlDevdax];
 
     /// The name that [`FromStr`] takes.
     pub fn name(self) -> &'static str {
         match self {
             GuestKind::TwoNodes => "two-nodes",
             GuestKind::Cxl => "cxl",
+            GuestKind::CxlDevdax => "cxl-devdax",
+        }
+    }
+
+    /// Whether the guest has a CXL device.
+    pub fn has_cxl(self) -> bool {
+        match self {
+            GuestKind::TwoNodes => false,
+            GuestKind::Cxl | GuestKind::CxlDevdax => true,
         }
     }
 }
@@ -50,7 +65,7 @@ impl fmt::Display for GuestKind {
 
 /// A guest kind that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no guest kind {given:?}; there are: two-nodes, cxl")]
+#[error("no guest kind {given:?}; there are: two-nodes, cxl, cxl-devdax")]
 pub struct ParseGuestKindError {
     /// What was given.
     pub given: String,
@@ -95,8 +110,14 @@ pub struct GuestOptions {
     pub kind: GuestKind,
     /// Memory of node 0 in bytes, a multiple of 1 MiB. It also holds the programs and files that go in.
     pub dram_bytes: u64,
-    /// Memory of node 1 in bytes: a multiple of 1 MiB, for [`GuestKind::Cxl`] of 256 MiB and at most 4 GiB.
+    /// Memory of node 1 or of the CXL device in bytes: a multiple of 1 MiB, for CXL of 256 MiB and at most 4 GiB.
     pub slow_bytes: u64,
+    /// The host file that holds the CXL device's memory; none for memory that ends with the guest. It is made, sparse, where it is missing;
+    /// else it has `slow_bytes` bytes. Later boots find the bytes as they were left, and guests that run at the same time share them: any number
+    /// of [`GuestKind::CxlDevdax`], or one [`GuestKind::Cxl`], whose kernel then owns every byte.
+    pub cxl_backing: Option<PathBuf>,
+    /// A network between this guest and another one; every guest has `lo`.
+    pub link: Option<GuestLink>,
     /// Virtual CPUs, all on node 0.
     pub cpus: u32,
     /// Time from QEMU's start to its end, after which it is killed.
@@ -114,13 +135,15 @@ impl GuestOptions {
     pub fn new(kind: GuestKind) -> GuestOptions {
         let (dram_bytes, slow_bytes) = match kind {
             GuestKind::TwoNodes => (3 * GIB / 2, GIB),
-            GuestKind::Cxl => (2 * GIB, 512 * MIB),
+            GuestKind::Cxl | GuestKind::CxlDevdax => (2 * GIB, 512 * MIB),
         };
         let timeout = Duration::from_secs(600);
         GuestOptions {
             kind,
             dram_bytes,
             slow_bytes,
+            cxl_backing: None,
+            link: None,
             cpus: 2,
             timeout,
             files: Vec::new(),
@@ -147,7 +170,7 @@ impl GuestOptions {
                 self.slow_bytes
             ));
         }
-        if self.kind == GuestKind::Cxl
+        if self.kind.has_cxl()
             && (!self.slow_bytes.is_multiple_of(CXL_GRAIN_BYTES)
                 || self.slow_bytes > CXL_WINDOW_BYTES)
         {
@@ -156,6 +179,16 @@ impl GuestOptions {
                 self.slow_bytes
             ));
         }
+        if let Some(path) = &self.cxl_backing
+            && !self.kind.has_cxl()
+        {
+            return bad(format!(
+                "the file {} is to back a CXL device and a guest of kind {} has none; choose cxl or cxl-devdax",
+                path.display(),
+                self.kind
+            ));
+        }
+        self.link.as_ref().map_or(Ok(()), GuestLink::check)?;
         if self.dram_bytes.max(self.slow_bytes) > MOST_BYTES {
             return bad(format!(
                 "a node is to have {} bytes; the most is 64 TiB",
@@ -192,68 +225,6 @@ impl GuestOptions {
     }
 }
 
-/// One command to run in the guest. Commands run as root, one after another, each whatever the ones before returned.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GuestCommand {
-    /// Program and arguments.
-    pub argv: Vec<String>,
-    /// Additions to the environment.
-    pub env: Vec<(String, String)>,
-    /// Whether output is also shown on the console while the command runs. The emulated serial line is slow: say no for large outputs.
-    pub echo: bool,
-}
-
-impl GuestCommand {
-    /// A program with its arguments.
-    pub fn new<S: Into<String>>(argv: impl IntoIterator<Item = S>) -> GuestCommand {
-        GuestCommand {
-            argv: argv.into_iter().map(Into::into).collect(),
-            env: Vec::new(),
-            echo: true,
-        }
-    }
-
-    /// A script for busybox's shell.
-    pub fn shell(script: impl Into<String>) -> GuestCommand {
-        GuestCommand::new(["/bin/sh".to_owned(), "-c".to_owned(), script.into()])
-    }
-
-    /// Adds an environment variable.
-    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> GuestCommand {
-        self.env.push((name.into(), value.into()));
-        self
-    }
-
-    /// Keeps the output off the console; it comes back all the same.
-    pub fn quiet(mut self) -> GuestCommand {
-        self.echo = false;
-        self
-    }
-
-    pub(crate) fn check(&self) -> Result<(), LabError> {
-        let bad = |what: String| Err(LabError::BadGuest { what });
-        if self.argv.first().is_none_or(String::is_empty) {
-            return bad("a command without a program".into());
-        }
-        if self
-            .argv
-            .iter()
-            .chain(self.env.iter().map(|(_, value)| value))
-            .any(|word| word.contains('\0'))
-        {
-            return bad(format!("a NUL byte in the command {:?}", self.argv));
-        }
-        let is_name = |name: &str| {
-            name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-                && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        };
-        match self.env.iter().find(|(name, _)| !is_name(name)) {
-            Some((name, _)) => bad(format!("{name:?} is no name of an environment variable")),
-            None => Ok(()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,12 +244,23 @@ mod tests {
     #[test]
     fn impossible_guests_are_refused_before_they_are_built() {
         type Change = fn(&mut GuestOptions);
-        let changes: [(Change, &str); 9] = [
+        let changes: [(Change, &str); 11] = [
             (|o| o.dram_bytes = 1, "node 0"),
             (|o| o.slow_bytes = 0, "node 1"),
             (|o| o.slow_bytes = 300 * MIB, "256 MiB"),
             (|o| o.slow_bytes = 8 * GIB, "4 GiB"),
             (|o| o.dram_bytes = 1 << 62, "64 TiB"),
+            (
+                |o| {
+                    o.kind = GuestKind::TwoNodes;
+                    o.cxl_backing = Some("/tmp/device".into());
+                },
+                "/tmp/device",
+            ),
+            (
+                |o| o.link = Some(GuestLink::listen("/s", "10.7.0.1")),
+                "10.7.0.1/24",
+            ),
             (|o| o.cpus = 0, "CPUs"),
             (|o| o.files.push(GuestFile::new("/x", "../x")), "guest path"),
             (|o| o.collect.push("/a/../b".into()), "guest path"),
@@ -291,17 +273,5 @@ mod tests {
             let error = options.check().unwrap_err().to_string();
             assert!(error.contains(part), "{part}: {error}");
         }
-    }
-
-    #[test]
-    fn commands_that_no_shell_can_start_are_refused() {
-        assert!(GuestCommand::new(Vec::<String>::new()).check().is_err());
-        assert!(GuestCommand::new([""]).check().is_err());
-        assert!(GuestCommand::new(["a\0b"]).check().is_err());
-        assert!(GuestCommand::new(["a"]).env("1X", "v").check().is_err());
-        GuestCommand::shell("exit 1")
-            .env("RUST_BACKTRACE", "1")
-            .check()
-            .unwrap();
     }
 }

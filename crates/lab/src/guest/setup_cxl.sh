@@ -1,7 +1,4 @@
-# Loads the CXL drivers, makes a RAM region over the one device and waits until it is online as a NUMA node.
-for module in $MODULES; do
-    insmod "/lab/modules/$module.ko" || fail "loading the kernel module $module"
-done
+# Makes a RAM region over the one CXL device. What becomes of it is the next script's part.
 C=/sys/bus/cxl/devices
 
 find_memdev() {
@@ -20,10 +17,6 @@ find_decoder() {
     done
     [ -n "$decoder" ]
 }
-node_is_online() {
-    kb=$(sed -n 's/^Node 1 MemTotal: *\([0-9]*\) kB/\1/p' /sys/devices/system/node/node1/meminfo 2>/dev/null)
-    [ "${kb:-0}" = "$SLOW_KB" ]
-}
 
 wait_for 60 "the CXL device with serial $CXL_SERIAL" find_memdev
 wait_for 60 "the endpoint decoder of $memdev" find_decoder
@@ -39,4 +32,3 @@ echo "$size" >"$C/$decoder/dpa_size" || fail "giving $decoder $size bytes"
 echo "$decoder" >"$C/$region/target0" || fail "making $decoder the target of $region"
 echo 1 >"$C/$region/commit" || fail "committing $region"
 echo "$region" >/sys/bus/cxl/drivers/cxl_region/bind || fail "binding $region"
-wait_for 120 "node 1 with $SLOW_KB kB online" node_is_online

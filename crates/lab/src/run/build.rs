@@ -24,7 +24,7 @@ pub(super) fn build_initramfs(
 ) -> Result<(), LabError> {
     let failed = || LabError::io("write the initramfs", path);
     let mut archive = Initramfs::new(BufWriter::new(File::create(path).map_err(failed())?));
-    let modules = modules::resolve(&kit.modules, init::modules(options.kind))?;
+    let modules = modules::resolve(&kit.modules, &init::modules(options))?;
     add_scripts(&mut archive, options, commands, tag, &modules).map_err(failed())?;
     archive.file("/bin/busybox", 0o755, &kit.busybox)?;
     for file in &options.files {

@@ -1,7 +1,9 @@
 //! One boot: build the initramfs, start QEMU, watch it, read what came back.
 
+mod backing;
 mod build;
 mod qemu;
+mod together;
 
 use std::fs;
 use std::time::Instant;
@@ -12,8 +14,10 @@ use crate::guest::{GuestCommand, GuestOptions};
 use crate::host::last_lines;
 use crate::transcript::{self, Transcript};
 use crate::{Kit, LabError};
+use backing::Backing;
 use build::build_initramfs;
 use qemu::{Ended, Qemu};
+pub use together::run_together;
 
 /// Lines of the console that an error shows.
 const TAIL_LINES: usize = 40;
@@ -106,6 +110,8 @@ pub fn run_until(
 ) -> Result<GuestOutcome, LabError> {
     options.check()?;
     commands.iter().try_for_each(GuestCommand::check)?;
+    // Held until the guest has ended.
+    let _backing = Backing::provide(options)?;
     let scratch = tempfile::Builder::new()
         .prefix("tierloom-lab-")
         .tempdir()

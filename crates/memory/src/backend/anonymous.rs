@@ -71,7 +71,9 @@ impl MemoryBackend for AnonymousNuma {
         page_size: PageSize,
         runs: &mut dyn Iterator<Item = Run>,
     ) -> Result<(), MemoryError> {
-        populate_under_policy(mapping, page_size, runs)
+        populate_under_policy(page_size, runs, &mut |offset, len| {
+            mapping.populate(offset, len)
+        })
     }
 
     fn locate(&self, mapping: &Mapping, offsets: &[usize]) -> Result<Vec<PageState>, MemoryError> {
@@ -92,11 +94,11 @@ impl MemoryBackend for AnonymousNuma {
     }
 }
 
-/// Populates each run under a bind to its node; runs of no node keep the thread's policy.
-pub(super) fn populate_under_policy(
-    mapping: &Mapping,
+/// Populates each run (`populate` is given its offset and length in bytes) under a bind to its node; runs of no node keep the thread's policy.
+pub(crate) fn populate_under_policy(
     page_size: PageSize,
     runs: &mut dyn Iterator<Item = Run>,
+    populate: &mut dyn FnMut(usize, usize) -> Result<(), i32>,
 ) -> Result<(), MemoryError> {
     let page_bytes = page_size.bytes();
     let mut policy: Option<ThreadPolicy> = None;
@@ -122,7 +124,7 @@ pub(super) fn populate_under_policy(
                 .unwrap_or(usize::MAX)
         };
         let (offset, len) = (bytes(run.first_page), bytes(run.pages));
-        mapping.populate(offset, len).map_err(|errno| {
+        populate(offset, len).map_err(|errno| {
             let node = run
                 .node
                 .map_or_else(|| "any node".to_owned(), |node| format!("node {node}"));

@@ -1,14 +1,14 @@
 //! A backend with real bytes and an invented machine: any nodes, capacities and failures, on one real node.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tierloom_topology::{NodeId, SysRoot, Topology};
+use tierloom_topology::NodeId;
 
-use super::{MemoryBackend, NodeCapacity, PageState};
+use super::{MemoryBackend, NodeCapacity, PageState, Placing};
 use crate::placement::Run;
-use crate::{Mapping, MemoryError, PageSize};
+use crate::{Mapping, MemoryError, PageSize, Placement, PlacementError};
 
 /// One call a [`FakeBackend`] received.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +40,10 @@ pub struct FakeBackend {
 #[derive(Debug, Default)]
 struct State {
     free_bytes: BTreeMap<NodeId, u64>,
+    interleave: Option<Placement>,
+    fixed_place: Option<String>,
+    drift: Option<Drift>,
+    queries: u64,
     tables: HashMap<usize, Table>,
     calls: Vec<FakeCall>,
     populate_failure: Option<(u64, i32)>,
@@ -47,6 +51,14 @@ struct State {
     query_failure: Option<i32>,
     populated_runs: u64,
     moved_pages: u64,
+}
+
+/// Pages that will be found elsewhere from a query on.
+#[derive(Debug)]
+struct Drift {
+    query: u64,
+    pages: Range<u64>,
+    node: NodeId,
 }
 
 #[derive(Debug)]
@@ -68,6 +80,36 @@ impl FakeBackend {
                 ..State::default()
             })),
         }
+    }
+
+    /// Pages come round by round on these nodes, as under the kernel's own interleaving ([`Placing::Kernel`]).
+    ///
+    /// # Errors
+    /// [`PlacementError`] if the weights are no placement.
+    pub fn interleaved(self, weights: &[(u32, u32)]) -> Result<Self, PlacementError> {
+        let weights = weights
+            .iter()
+            .map(|(node, weight)| (NodeId(*node), *weight))
+            .collect();
+        self.lock().interleave = Some(Placement::weighted(weights)?);
+        Ok(self)
+    }
+
+    /// Memory of a device at this place ([`Placing::Fixed`]): it takes nothing from the nodes, and page queries find nothing.
+    pub fn fixed_on(self, place: impl Into<String>) -> Self {
+        self.lock().fixed_place = Some(place.into());
+        self
+    }
+
+    /// The kernel moves pages by itself: from the `nth` page query from now on (0 is the next one), the pages `pages` of all regions
+    /// are found on `node`. One drift at a time.
+    pub fn drift_at_query(&self, nth: u64, pages: Range<u64>, node: u32) {
+        let mut state = self.lock();
+        state.drift = Some(Drift {
+            query: state.queries + nth,
+            pages,
+            node: NodeId(node),
+        });
     }
 
     /// The `nth` run populated from now on (0 is the next one) fails with `errno`.
@@ -119,8 +161,15 @@ impl State {
                 .ok()
                 .and_then(|page| table.nodes.get_mut(page))
                 .ok_or(libc::EFAULT)?;
+            if self.fixed_place.is_some() {
+                continue;
+            }
+            let interleaved = self
+                .interleave
+                .as_ref()
+                .and_then(|placement| placement.runs_in(u64::MAX, 0, page..page + 1).next()?.node);
             // Without a policy the kernel takes the nearest node with room: here the first.
-            let node = match run.node {
+            let node = match run.node.or(interleaved) {
                 Some(node) => node,
                 None => {
                     *self
@@ -168,6 +217,22 @@ impl State {
         }
     }
 
+    /// What the kernel did meanwhile. Free memory is not followed: it would have found room.
+    fn query(&mut self) {
+        let number = self.queries;
+        self.queries += 1;
+        let Some(drift) = self.drift.take_if(|drift| drift.query <= number) else {
+            return;
+        };
+        for table in self.tables.values_mut() {
+            let pages = table.nodes.iter_mut().enumerate();
+            pages
+                .filter(|(page, _)| drift.pages.contains(&(*page as u64)))
+                .filter_map(|(_, node)| node.as_mut())
+                .for_each(|node| *node = drift.node);
+        }
+    }
+
     fn release(&mut self, address: usize) {
         self.calls.push(FakeCall::Release);
         if let Some(table) = self.tables.remove(&address) {
@@ -185,11 +250,27 @@ impl MemoryBackend for FakeBackend {
         "invented machine (no real placement)".to_owned()
     }
 
+    fn placing(&self) -> Placing {
+        let state = self.lock();
+        match (&state.fixed_place, &state.interleave) {
+            (Some(place), _) => Placing::Fixed {
+                place: place.clone(),
+            },
+            (None, Some(placement)) => Placing::Kernel {
+                shares: placement.shares(),
+            },
+            (None, None) => Placing::ByPlacement,
+        }
+    }
+
     fn capacity(
         &self,
         node: NodeId,
         _page_size: PageSize,
     ) -> Result<Option<NodeCapacity>, MemoryError> {
+        if self.lock().fixed_place.is_some() {
+            return Ok(None);
+        }
         let free_bytes = self.free_bytes(node).unwrap_or(0);
         Ok(Some(NodeCapacity {
             free_bytes,
@@ -255,7 +336,8 @@ impl MemoryBackend for FakeBackend {
     }
 
     fn locate(&self, mapping: &Mapping, offsets: &[usize]) -> Result<Vec<PageState>, MemoryError> {
-        let state = self.lock();
+        let mut state = self.lock();
+        state.query();
         if let Some(errno) = state.query_failure {
             return Err(MemoryError::syscall(
                 "move_pages (invented query)",
@@ -287,121 +369,4 @@ impl MemoryBackend for FakeBackend {
             .map(|(offset, node)| state.relocate(mapping.address(), *offset, *node))
             .collect())
     }
-}
-
-/// A node of [`fake_topology`].
-#[derive(Debug, Clone, Copy)]
-pub struct FakeNode {
-    /// Its number.
-    pub node: u32,
-    /// How many CPUs it has; they are numbered on from the nodes before it.
-    pub cpus: u32,
-    /// Its memory, all free; 0 for a node without memory.
-    pub memory_bytes: u64,
-}
-
-/// A [`Topology`] of invented nodes, made by writing a small sysfs tree into a temporary directory and reading it. CPU-less nodes are
-/// 20 away and the tiers follow from that; [`Topology::override_tiers`] can change them.
-///
-/// # Errors
-/// [`MemoryError::File`] if the tree cannot be written or is not understood.
-pub fn fake_topology(nodes: &[FakeNode]) -> Result<Topology, MemoryError> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let root = std::env::temp_dir().join(format!(
-        "tierloom-fake-topology-{}-{number}",
-        std::process::id()
-    ));
-    let topology = write_tree(&root, nodes)
-        .and_then(|()| Topology::read(&SysRoot::at(&root)).map_err(std::io::Error::other));
-    // A left-over directory under the temporary directory harms nobody.
-    let _ = std::fs::remove_dir_all(&root);
-    topology.map_err(|source| MemoryError::File {
-        action: "make an invented topology in",
-        path: root,
-        source,
-        next_step: "check that the temporary directory can be written".to_owned(),
-    })
-}
-
-fn write_tree(root: &std::path::Path, nodes: &[FakeNode]) -> std::io::Result<()> {
-    let write = |path: String, text: String| {
-        let path = root.join(path);
-        path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-        std::fs::write(path, text + "\n")
-    };
-    let join = |numbers: Vec<u32>| {
-        numbers
-            .iter()
-            .map(u32::to_string)
-            .collect::<Vec<_>>()
-            .join(",")
-    };
-    let numbers = |keep: &dyn Fn(&FakeNode) -> bool| {
-        join(
-            nodes
-                .iter()
-                .filter(|node| keep(node))
-                .map(|node| node.node)
-                .collect(),
-        )
-    };
-    let base = "sys/devices/system/node";
-    write(format!("{base}/online"), numbers(&|_| true))?;
-    write(format!("{base}/possible"), numbers(&|_| true))?;
-    write(
-        format!("{base}/has_memory"),
-        numbers(&|node| node.memory_bytes > 0),
-    )?;
-    write(format!("{base}/has_cpu"), numbers(&|node| node.cpus > 0))?;
-    let mut next_cpu = 0;
-    for node in nodes {
-        let cpus: Vec<u32> = (next_cpu..next_cpu + node.cpus).collect();
-        next_cpu += node.cpus;
-        let distance = |other: &FakeNode| if other.node == node.node { "10" } else { "20" };
-        let id = node.node;
-        let kib = node.memory_bytes / 1024;
-        write(format!("{base}/node{id}/cpulist"), join(cpus.clone()))?;
-        write(
-            format!("{base}/node{id}/distance"),
-            nodes.iter().map(distance).collect::<Vec<_>>().join(" "),
-        )?;
-        write(
-            format!("{base}/node{id}/meminfo"),
-            format!("Node {id} MemTotal: {kib} kB\nNode {id} MemFree: {kib} kB"),
-        )?;
-        for cpu in cpus {
-            write(
-                format!("sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id"),
-                "0".to_owned(),
-            )?;
-            write(
-                format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"),
-                cpu.to_string(),
-            )?;
-        }
-    }
-    let last_cpu = next_cpu.saturating_sub(1);
-    write(
-        "sys/devices/system/cpu/online".to_owned(),
-        format!("0-{last_cpu}"),
-    )?;
-    let total_kib: u64 = nodes.iter().map(|node| node.memory_bytes / 1024).sum();
-    write(
-        "proc/meminfo".to_owned(),
-        format!("MemTotal: {total_kib} kB\nMemFree: {total_kib} kB"),
-    )?;
-    write(
-        "proc/sys/kernel/osrelease".to_owned(),
-        "6.12.0-invented".to_owned(),
-    )?;
-    write(
-        "proc/cpuinfo".to_owned(),
-        "processor\t: 0\nmodel name\t: invented".to_owned(),
-    )?;
-    let allowed = format!(
-        "Cpus_allowed_list:\t0-{last_cpu}\nMems_allowed_list:\t{}",
-        numbers(&|_| true)
-    );
-    write("proc/self/status".to_owned(), allowed)
 }

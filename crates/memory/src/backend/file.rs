@@ -1,6 +1,6 @@
 //! Files: tmpfs, hugetlbfs, fsdax and ordinary file systems.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,12 +18,13 @@ use crate::{Mapping, MemoryError, PageSize};
 /// *tmpfs* and *hugetlbfs* take their pages from nodes and honour the placement. *fsdax* pages are where the device is, and an
 /// ordinary file's page cache may sit anywhere: the placement is a wish there and the audit tells the truth.
 /// Free space is checked, and blocks are allocated, before any page is touched, so a full file system is an error.
-/// A file is locked (`flock`) while a region maps it, so no two regions share one. Other programs must not write or truncate it meanwhile:
-/// the bytes are shared memory.
+/// The bytes a region maps are locked (a lock of the opening, `F_OFD_SETLK`), so no two regions share any. Other programs must not write or
+/// truncate the file meanwhile: the bytes are shared memory.
 #[derive(Debug, Clone)]
 pub struct FileBackend {
     place: Place,
     keep: bool,
+    offset_bytes: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -38,16 +39,25 @@ impl FileBackend {
         Self {
             place: Place::Directory(directory.into()),
             keep: false,
+            offset_bytes: 0,
         }
     }
 
-    /// The file at `path`: an existing one is mapped with its contents (its size must be the region's) and kept; a new one is
+    /// The file at `path`: an existing one is mapped with its contents (it must hold the region) and kept; a new one is
     /// unlinked when the region is dropped, unless [`FileBackend::keep`] is asked for.
     pub fn at_path(path: impl Into<PathBuf>) -> Self {
         Self {
             place: Place::File(path.into()),
             keep: false,
+            offset_bytes: 0,
         }
+    }
+
+    /// First byte of the file that is mapped: a multiple of the region's page size, and 0 for directories. An existing file must reach
+    /// to the end of the region; a new one gets blocks for the region alone.
+    pub fn offset_bytes(mut self, offset_bytes: u64) -> Self {
+        self.offset_bytes = offset_bytes;
+        self
     }
 
     /// Whether files stay when their regions are dropped.
@@ -127,19 +137,17 @@ impl FileBackend {
             .map_err(|error| self.io_error("create", &path, &error))
     }
 
-    /// Two regions on one file would be two owners of the same bytes; every opening of a file has a lock of its own, so this also
+    /// Two regions on the same bytes would be two owners of them; every opening of a file has locks of its own, so this also
     /// keeps regions of one process apart.
-    fn lock(&self, file: &File, path: &Path) -> Result<(), MemoryError> {
-        match file.try_lock() {
+    fn lock(&self, file: &File, path: &Path, size_bytes: usize) -> Result<(), MemoryError> {
+        match files::lock_range(file, self.offset_bytes, size_bytes) {
             Ok(()) => Ok(()),
-            Err(TryLockError::WouldBlock) => Err(MemoryError::FileInUse {
+            Err(libc::EAGAIN | libc::EACCES) => Err(MemoryError::FileInUse {
                 path: path.to_owned(),
             }),
             // A file system without locks: documented as the user's care.
-            Err(TryLockError::Error(error)) if error.kind() == std::io::ErrorKind::Unsupported => {
-                Ok(())
-            }
-            Err(TryLockError::Error(error)) => Err(self.io_error("lock", path, &error)),
+            Err(libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOLCK | libc::EINVAL) => Ok(()),
+            Err(errno) => Err(self.error("lock", path, errno)),
         }
     }
 
@@ -151,37 +159,111 @@ impl FileBackend {
         size_bytes: usize,
         created: bool,
     ) -> Result<(), MemoryError> {
+        let needed_bytes = self.end_bytes(size_bytes);
         if !created {
             let found_bytes = file
                 .metadata()
                 .map_err(|error| self.io_error("examine", path, &error))?
                 .len();
-            let needed_bytes = size_bytes as u64;
-            return if found_bytes == needed_bytes {
-                Ok(())
-            } else {
-                Err(MemoryError::FileSize {
-                    path: path.to_owned(),
-                    found_bytes,
-                    needed_bytes,
-                })
-            };
+            return long_enough(path, found_bytes, needed_bytes);
         }
-        file.set_len(size_bytes as u64)
+        file.set_len(needed_bytes)
             .map_err(|error| self.io_error("set the length of", path, &error))?;
         // In tmpfs and hugetlbfs blocks are pages: they come run by run, under the placement.
         if self.file_system()?.kind == FileSystemKind::Device {
-            files::allocate_blocks(file, size_bytes)
+            files::allocate_blocks(file, self.offset_bytes, size_bytes)
                 .map_err(|errno| self.error("allocate blocks of", path, errno))?;
         }
         Ok(())
     }
+
+    /// Where in the file a region ends.
+    fn end_bytes(&self, size_bytes: usize) -> u64 {
+        self.offset_bytes.saturating_add(size_bytes as u64)
+    }
+
+    /// Devices look like files of no length.
+    fn check_is_file(&self, path: &Path) -> Result<(), MemoryError> {
+        if !path.exists() || path.is_file() {
+            return Ok(());
+        }
+        Err(MemoryError::File {
+            action: "map as a file",
+            path: path.to_owned(),
+            source: std::io::Error::from_raw_os_error(libc::ENODEV),
+            next_step: "name a file; a DAX device is mapped as a device (devdax)".to_owned(),
+        })
+    }
+
+    fn check_offset(&self, page_size: PageSize) -> Result<(), MemoryError> {
+        if self.offset_bytes > 0 && matches!(self.place, Place::Directory(_)) {
+            return Err(MemoryError::File {
+                action: "map a new file from an offset on in",
+                path: self.path().to_owned(),
+                source: std::io::Error::from_raw_os_error(libc::EINVAL),
+                next_step: "files made in a directory are mapped from their start; name a file or leave the offset out"
+                    .to_owned(),
+            });
+        }
+        whole_pages(self.path(), self.offset_bytes, page_size.bytes() as u64)
+    }
+}
+
+/// An offset in a file or device must be a multiple of its pages.
+pub(super) fn whole_pages(
+    path: &Path,
+    offset_bytes: u64,
+    align_bytes: u64,
+) -> Result<(), MemoryError> {
+    if offset_bytes.is_multiple_of(align_bytes) {
+        return Ok(());
+    }
+    let below_bytes = offset_bytes - offset_bytes % align_bytes;
+    Err(MemoryError::Offset {
+        path: path.to_owned(),
+        offset_bytes,
+        align_bytes,
+        below_bytes,
+        above_bytes: below_bytes.saturating_add(align_bytes),
+    })
+}
+
+/// Whether an existing file holds what is to be mapped: touching pages past the end of a file is deadly.
+fn long_enough(path: &Path, found_bytes: u64, needed_bytes: u64) -> Result<(), MemoryError> {
+    if found_bytes >= needed_bytes {
+        return Ok(());
+    }
+    Err(MemoryError::FileSize {
+        path: path.to_owned(),
+        found_bytes,
+        needed_bytes,
+    })
+}
+
+/// Opens an existing file to map the first `size_bytes` of it. Nothing is locked.
+pub(crate) fn open_to_map(path: &Path, size_bytes: usize) -> Result<File, MemoryError> {
+    let backend = FileBackend::at_path(path);
+    let wrong = |action| move |error: std::io::Error| (action, error);
+    let opened = OpenOptions::new().read(true).write(true).open(path);
+    let examined = opened.map_err(wrong("open")).and_then(|file| {
+        file.metadata()
+            .map(|data| (file, data))
+            .map_err(wrong("examine"))
+    });
+    let (file, data) =
+        examined.map_err(|(action, error)| backend.io_error(action, path, &error))?;
+    backend.check_is_file(path)?;
+    long_enough(path, data.len(), size_bytes as u64)?;
+    Ok(file)
 }
 
 impl MemoryBackend for FileBackend {
     fn describe(&self) -> String {
         match &self.place {
             Place::Directory(path) => format!("files in {}", path.display()),
+            Place::File(path) if self.offset_bytes > 0 => {
+                format!("file {} from byte {}", path.display(), self.offset_bytes)
+            }
             Place::File(path) => format!("file {}", path.display()),
         }
     }
@@ -223,16 +305,22 @@ impl MemoryBackend for FileBackend {
             }
             _ => {}
         }
-        let exists = matches!(&self.place, Place::File(path) if path.exists());
+        self.check_offset(page_size)?;
+        let existing = match &self.place {
+            Place::File(path) => std::fs::metadata(path).ok().map(|data| (path, data.len())),
+            Place::Directory(_) => None,
+        };
+        if let Some((path, found_bytes)) = existing {
+            self.check_is_file(path)?;
+            return long_enough(path, found_bytes, self.end_bytes(size_bytes));
+        }
         match file_system.free_bytes {
-            Some(free_bytes) if !exists && free_bytes < size_bytes as u64 => {
-                Err(MemoryError::NoSpace {
-                    name: name.to_owned(),
-                    path: self.path().to_owned(),
-                    needed_mib: (size_bytes as u64).div_ceil(1 << 20),
-                    free_mib: free_bytes >> 20,
-                })
-            }
+            Some(free_bytes) if free_bytes < size_bytes as u64 => Err(MemoryError::NoSpace {
+                name: name.to_owned(),
+                path: self.path().to_owned(),
+                needed_mib: (size_bytes as u64).div_ceil(1 << 20),
+                free_mib: free_bytes >> 20,
+            }),
             _ => Ok(()),
         }
     }
@@ -245,10 +333,10 @@ impl MemoryBackend for FileBackend {
     ) -> Result<Mapping, MemoryError> {
         let (file, path, created) = self.open(name)?;
         let ready = self
-            .lock(&file, &path)
+            .lock(&file, &path, size_bytes)
             .and_then(|()| self.size_file(&file, &path, size_bytes, created));
         let mapping = ready.and_then(|()| {
-            Mapping::shared_file(file, size_bytes, page_size)
+            Mapping::shared_file_at(file, self.offset_bytes, size_bytes, page_size)
                 .map_err(|errno| self.error("map", &path, errno))
         });
         match mapping {
@@ -273,7 +361,9 @@ impl MemoryBackend for FileBackend {
         page_size: PageSize,
         runs: &mut dyn Iterator<Item = Run>,
     ) -> Result<(), MemoryError> {
-        populate_under_policy(mapping, page_size, runs)
+        populate_under_policy(page_size, runs, &mut |offset, len| {
+            mapping.populate(offset, len)
+        })
     }
 
     fn locate(&self, mapping: &Mapping, offsets: &[usize]) -> Result<Vec<PageState>, MemoryError> {

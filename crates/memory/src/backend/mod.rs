@@ -4,19 +4,24 @@
 //!             Region (validate, plan runs, prefault in parallel, audit, migrate)
 //!                                    |
 //!                              MemoryBackend
-//!          ,-------------------------+--------------------------.
-//!    AnonymousNuma              FileBackend                 FakeBackend
-//!    mmap + thread policy       tmpfs, fsdax, hugetlbfs,    real bytes, invented nodes,
-//!                               ordinary files              capacities and failures
+//!       ,--------------------+-------+---------+-------------------.
+//!  AnonymousNuma        FileBackend       DevdaxBackend       FakeBackend
+//!  mmap + thread policy tmpfs, fsdax,     a DAX device's      real bytes, invented nodes,
+//!  KernelInterleave     hugetlbfs, files  own memory          capacities and failures
+//!  mmap + mbind
 //! ```
 //!
-//! A backend does what it is told page run by page run; what goes where is decided above it. It never falls back to another
-//! node on its own, and it never touches a page before [`MemoryBackend::populate`].
+//! A backend does what it is told page run by page run; what goes where is decided above it, unless [`MemoryBackend::placing`]
+//! says that it is not. It never falls back to another node on its own, and it never touches a page before
+//! [`MemoryBackend::populate`].
 
 mod anonymous;
 mod capacity;
+mod devdax;
 mod fake;
+mod fake_topology;
 mod file;
+mod kernel_interleave;
 
 use std::fmt::Debug;
 
@@ -25,9 +30,14 @@ use tierloom_topology::NodeId;
 use crate::placement::Run;
 use crate::{Mapping, MemoryError, PageSize};
 pub use anonymous::AnonymousNuma;
+pub(crate) use anonymous::populate_under_policy;
 pub use capacity::NodeCapacity;
-pub use fake::{FakeBackend, FakeCall, FakeNode, fake_topology};
+pub use devdax::{DevdaxBackend, DevdaxError};
+pub use fake::{FakeBackend, FakeCall};
+pub use fake_topology::{FakeNode, fake_topology};
 pub use file::FileBackend;
+pub(crate) use file::open_to_map;
+pub use kernel_interleave::KernelInterleave;
 
 /// Where one page is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,9 +50,28 @@ pub enum PageState {
     Failed(i32),
 }
 
+/// Who decides where the pages of a backend go.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Placing {
+    /// The region's placement, run by run.
+    ByPlacement,
+    /// The kernel, by a policy of the backend's own. Regions must have the placement `default`.
+    Kernel {
+        /// What each node should get by that policy, as fractions of 1.
+        shares: Vec<(NodeId, f64)>,
+    },
+    /// Nobody: pages are where the device is. Regions must have the placement `default`, and no page is asked for its place or
+    /// moved: the kernel answers for device memory as if there were none.
+    Fixed {
+        /// Where that is, in words ("/dev/dax0.0 (target node 1)").
+        place: String,
+    },
+}
+
 /// How a region gets, finds and moves its pages. See the module for the drawing.
 ///
-/// Implementers: [`AnonymousNuma`], [`FileBackend`], and [`FakeBackend`] for tests and simulation.
+/// Implementers: [`AnonymousNuma`], [`KernelInterleave`], [`FileBackend`], [`DevdaxBackend`], and [`FakeBackend`] for tests and
+/// simulation.
 pub trait MemoryBackend: Send + Sync + Debug {
     /// What it is, in words, for records and errors ("anonymous memory", "files in /dev/shm").
     fn describe(&self) -> String;
@@ -57,6 +86,11 @@ pub trait MemoryBackend: Send + Sync + Debug {
         node: NodeId,
         page_size: PageSize,
     ) -> Result<Option<NodeCapacity>, MemoryError>;
+
+    /// Who decides where pages go; the region's placement unless a backend says otherwise.
+    fn placing(&self) -> Placing {
+        Placing::ByPlacement
+    }
 
     /// Checks of the backend's own that need no page (file system type, free space). The default has none.
     ///

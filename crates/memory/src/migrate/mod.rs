@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tierloom_topology::{NodeId, Topology};
 
-use crate::backend::PageState;
+use crate::backend::{PageState, Placing};
 use crate::placement::PlacementSpec;
 use crate::region::{nodes_have_room, placement_nodes};
 use crate::sys::base_page_bytes;
@@ -119,6 +119,11 @@ impl<'a> Migration<'a> {
             ));
         }
         placement_nodes(topology, &to)?;
+        if let Placing::Fixed { place } = region.backend().placing() {
+            return Err(fail(&format!(
+                "its pages are fixed on {place}; copy them to a region in a node's memory instead"
+            )));
+        }
         let next_step_at = options.clock.now();
         let migration = Self {
             region,

@@ -17,7 +17,7 @@ use serde::{Serialize, Serializer};
 use tierloom_topology::NodeId;
 
 use crate::PlacementError;
-pub(crate) use resolve::check_node;
+pub(crate) use resolve::{check_node, list};
 pub use runs::{Run, Runs};
 pub use spec::{PlacementSpec, Target};
 

@@ -3,7 +3,7 @@
 use tierloom_topology::{NodeId, Topology};
 
 use super::RegionOptions;
-use crate::backend::MemoryBackend;
+use crate::backend::{MemoryBackend, Placing};
 use crate::placement::check_node;
 use crate::{MIB, MemoryError, PageSize, Placement};
 
@@ -15,14 +15,49 @@ pub(super) fn options(
 ) -> Result<(), MemoryError> {
     size(options)?;
     placement_nodes(topology, &options.placement)?;
+    let placing = backend.placing();
+    placement_is_ours(
+        &placing,
+        &options.name,
+        backend.describe(),
+        &options.placement,
+    )?;
     backend.check(&options.name, options.size_bytes, options.page_size)?;
+    if matches!(placing, Placing::Fixed { .. }) {
+        return Ok(());
+    }
     group_limit(topology, options)?;
     let pages = (options.size_bytes / options.page_size.bytes()) as u64;
-    let wanted = options.placement.pages_per_node(pages, options.start_page);
+    let wanted = match placing {
+        // The kernel would go on with other nodes when one is full: a region that is known to end up elsewhere is refused.
+        Placing::Kernel { shares } => Placement::partitioned(shares)?.pages_per_node(pages, 0),
+        _ => options.placement.pages_per_node(pages, options.start_page),
+    };
     if wanted.is_empty() {
-        return machine_has_room(backend, topology, options, pages);
+        return machine_has_room(backend, topology, &options.name, options.page_size, pages);
     }
     nodes_have_room(backend, topology, &options.name, options.page_size, &wanted)
+}
+
+/// A backend that places pages itself must not be given a placement: it would be ignored.
+pub(crate) fn placement_is_ours(
+    placing: &Placing,
+    name: &str,
+    backend: String,
+    placement: &Placement,
+) -> Result<(), MemoryError> {
+    let reason = match placing {
+        Placing::ByPlacement => return Ok(()),
+        _ if *placement == Placement::kernel_default() => return Ok(()),
+        Placing::Kernel { .. } => "the kernel's policy decides".to_owned(),
+        Placing::Fixed { place } => format!("its pages are fixed on {place}"),
+    };
+    Err(MemoryError::PlacementNotOurs {
+        name: name.to_owned(),
+        backend,
+        placement: placement.to_string(),
+        reason,
+    })
 }
 
 fn size(options: &RegionOptions) -> Result<(), MemoryError> {
@@ -110,31 +145,29 @@ pub(crate) fn nodes_have_room(
 }
 
 /// Without a policy the kernel may use every usable node.
-fn machine_has_room(
+pub(crate) fn machine_has_room(
     backend: &dyn MemoryBackend,
     topology: &Topology,
-    options: &RegionOptions,
+    name: &str,
+    page_size: PageSize,
     pages: u64,
 ) -> Result<(), MemoryError> {
     let (mut free_bytes, mut margin_bytes) = (0_u64, 0_u64);
     for node in usable_nodes(topology) {
-        let Some(capacity) = backend.capacity(node, options.page_size)? else {
+        let Some(capacity) = backend.capacity(node, page_size)? else {
             return Ok(());
         };
         free_bytes = free_bytes.saturating_add(capacity.free_bytes);
         margin_bytes = margin_bytes.saturating_add(capacity.margin_bytes);
     }
-    let RegionOptions {
-        name, page_size, ..
-    } = options;
     let short = Short {
         name,
-        page_size: *page_size,
+        page_size,
         node: "any".to_owned(),
         pages,
         free_bytes,
     };
-    short.check(margin_bytes, || free_list(backend, topology, *page_size))
+    short.check(margin_bytes, || free_list(backend, topology, page_size))
 }
 
 /// What one node is asked for and has.

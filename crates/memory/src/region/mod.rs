@@ -5,12 +5,14 @@ mod prefault;
 mod slice;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tierloom_topology::{NodeId, Topology};
 
-use crate::audit::{self, Audit, AuditMode};
+use crate::audit::{Audit, AuditMode};
 use crate::backend::MemoryBackend;
 use crate::migrate::{Migration, MigrationOptions, MigrationState};
+use crate::snapshot::{self, PageSnapshot};
 use crate::{Mapping, MemoryError, PageSize, Placement};
 pub use slice::RegionSlice;
 
@@ -45,6 +47,15 @@ impl RegionOptions {
     }
 }
 
+/// How long it took to make a region.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PrepareTimes {
+    /// Reserving the range: opening and sizing a file, `mmap`, `madvise`. No page is touched in it.
+    pub reserve: Duration,
+    /// Making all pages present on their nodes, with all threads that were asked for, their start included.
+    pub populate: Duration,
+}
+
 /// A mapped, fully populated range of memory whose pages lie where its placement says. Dropping it unmaps it.
 #[derive(Debug)]
 pub struct Region {
@@ -74,6 +85,18 @@ impl Region {
         topology: &Topology,
         options: RegionOptions,
     ) -> Result<Self, MemoryError> {
+        Self::create_timed(backend, topology, options).map(|(region, _)| region)
+    }
+
+    /// As [`Region::create`], and tells how long reserving and populating took (checks are not in it).
+    ///
+    /// # Errors
+    /// As [`Region::create`].
+    pub fn create_timed(
+        backend: Arc<dyn MemoryBackend>,
+        topology: &Topology,
+        options: RegionOptions,
+    ) -> Result<(Self, PrepareTimes), MemoryError> {
         check::options(backend.as_ref(), topology, &options)?;
         let RegionOptions {
             name,
@@ -83,7 +106,9 @@ impl Region {
             start_page,
             threads,
         } = options;
+        let start = Instant::now();
         let mapping = backend.reserve(&name, size_bytes, page_size)?;
+        let reserve = start.elapsed();
         let only_node = match check::usable_nodes(topology).as_slice() {
             [node] => Some(*node),
             _ => None,
@@ -97,8 +122,10 @@ impl Region {
             placement: Mutex::new(placement),
             only_node,
         };
+        let start = Instant::now();
         prefault::all(&region, threads)?;
-        Ok(region)
+        let populate = start.elapsed();
+        Ok((region, PrepareTimes { reserve, populate }))
     }
 
     /// What it holds.
@@ -106,7 +133,7 @@ impl Region {
         &self.name
     }
 
-    /// The bytes; zero where nobody wrote (or the file's contents).
+    /// The bytes; zero where nobody wrote (or the contents of the file or device).
     pub fn as_slice(&self) -> &[u8] {
         self.mapping.as_slice()
     }
@@ -170,7 +197,23 @@ impl Region {
     /// # Errors
     /// [`MemoryError::Syscall`] if the kernel does not say and there is more than one node it could be.
     pub fn audit(&self, mode: AuditMode) -> Result<Audit, MemoryError> {
-        audit::region(self, mode)
+        self.snapshot(mode).map(|snapshot| snapshot.to_audit())
+    }
+
+    /// Asks the kernel where the pages are and remembers it page by page, to be compared with a later moment.
+    ///
+    /// # Errors
+    /// As [`Region::audit`].
+    pub fn snapshot(&self, mode: AuditMode) -> Result<PageSnapshot, MemoryError> {
+        snapshot::take(self, mode)
+    }
+
+    /// How many of the pages that `earlier` looked at are on another node now.
+    ///
+    /// # Errors
+    /// As [`Region::audit`], and [`MemoryError::Snapshots`] if `earlier` is of another region.
+    pub fn moved_since(&self, earlier: &PageSnapshot) -> Result<u64, MemoryError> {
+        earlier.moved(&self.snapshot(earlier.mode())?)
     }
 
     /// Prepares moving the pages to another placement; nothing moves before the first [`Migration::step`]. Readers can go
@@ -220,4 +263,4 @@ impl Region {
     }
 }
 
-pub(crate) use check::{nodes_have_room, placement_nodes};
+pub(crate) use check::{machine_has_room, nodes_have_room, placement_is_ours, placement_nodes};

@@ -57,12 +57,75 @@ pub(crate) fn examine(path: &Path) -> Result<FileSystem, i32> {
     })
 }
 
-/// Gives the file its blocks now, so that writing through a mapping cannot run out of space later.
-pub(crate) fn allocate_blocks(file: &File, size_bytes: usize) -> Result<(), i32> {
+/// Whether the file's pages are the memory of a device (fsdax), as far as the kernel tells (Linux 5.8).
+pub(crate) fn is_on_dax(file: &File) -> bool {
+    let mut answer = std::mem::MaybeUninit::<libc::statx>::zeroed();
+    // SAFETY: the file is open, the path is empty and NUL-terminated, and `answer` is valid for writes.
+    let outcome = unsafe {
+        libc::statx(
+            file.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            0,
+            answer.as_mut_ptr(),
+        )
+    };
+    // SAFETY: zeroed is a valid value of this plain struct, whether or not the kernel filled it.
+    let attributes = unsafe { answer.assume_init() }.stx_attributes;
+    outcome == 0 && attributes & libc::STATX_ATTR_DAX as u64 != 0
+}
+
+/// Gives a range of the file its blocks now, so that writing through a mapping cannot run out of space later.
+pub(crate) fn allocate_blocks(
+    file: &File,
+    offset_bytes: u64,
+    size_bytes: usize,
+) -> Result<(), i32> {
+    let offset = libc::off_t::try_from(offset_bytes).map_err(|_| libc::EFBIG)?;
     let size = libc::off_t::try_from(size_bytes).map_err(|_| libc::EFBIG)?;
     // SAFETY: plain call on an open file; it answers the errno instead of setting it.
-    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size) } {
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), offset, size) } {
         0 => Ok(()),
         errno => Err(errno),
+    }
+}
+
+/// Locks a range of bytes for this opening of the file, until the file is closed: other openings, of this process too, are refused
+/// (`EAGAIN` or `EACCES`).
+pub(crate) fn lock_range(file: &File, offset_bytes: u64, size_bytes: usize) -> Result<(), i32> {
+    // SAFETY: all zeroes is a valid value of this plain struct (the process number must be 0 for locks of an opening).
+    let mut lock: libc::flock64 = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::F_WRLCK as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock.l_start = libc::off64_t::try_from(offset_bytes).map_err(|_| libc::EOVERFLOW)?;
+    lock.l_len = libc::off64_t::try_from(size_bytes).map_err(|_| libc::EOVERFLOW)?;
+    // SAFETY: the file is open and `lock` is valid for reads.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } == 0 {
+        Ok(())
+    } else {
+        Err(last_errno())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_one_file_are_locked_apart_but_never_twice() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let open = || {
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(false);
+            options.open(&path).unwrap()
+        };
+        let (first, second) = (open(), open());
+        assert!(!is_on_dax(&first), "no temporary directory is on fsdax");
+        assert_eq!(lock_range(&first, 0, 4096), Ok(()));
+        assert_eq!(lock_range(&second, 4096, 4096), Ok(()));
+        assert!(lock_range(&second, 0, 8192).is_err());
+        drop(first);
+        assert_eq!(lock_range(&second, 0, 8192), Ok(()));
     }
 }

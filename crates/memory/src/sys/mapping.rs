@@ -4,21 +4,52 @@ use std::fmt;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
+use std::time::{Duration, Instant};
 
-use super::{base_page_bytes, last_errno};
+use super::{files, last_errno};
 use crate::PageSize;
 
 /// What to do just before the memory goes.
 type BeforeUnmap = Box<dyn FnOnce() + Send + Sync>;
 
+/// How often an aligned address is looked for before an unaligned one is taken: other threads may map in between.
+const ALIGN_ATTEMPTS: usize = 8;
+
+/// What is behind a mapping. Open files stay open, so that their locks hold.
+pub(crate) enum Backing {
+    /// Memory without a file.
+    Anonymous,
+    /// A file, mapped shared from this byte on.
+    SharedFile { file: File, offset_bytes: u64 },
+    /// A file, mapped copy-on-write from its start.
+    PrivateFile { file: File },
+    /// A device's memory, mapped shared from this byte on.
+    Device { file: File, offset_bytes: u64 },
+}
+
+impl Backing {
+    /// Arguments of `mmap`: flags, descriptor and offset.
+    fn arguments(&self) -> Result<(libc::c_int, libc::c_int, libc::off_t), i32> {
+        let offset = |bytes: u64| libc::off_t::try_from(bytes).map_err(|_| libc::EOVERFLOW);
+        Ok(match self {
+            Self::Anonymous => (libc::MAP_ANONYMOUS, -1, 0),
+            Self::SharedFile { file, offset_bytes } | Self::Device { file, offset_bytes } => {
+                (libc::MAP_SHARED, file.as_raw_fd(), offset(*offset_bytes)?)
+            }
+            Self::PrivateFile { file } => (libc::MAP_PRIVATE, file.as_raw_fd(), 0),
+        })
+    }
+}
+
 /// An owned, readable and writable range of mapped memory; dropping it unmaps it.
 ///
 /// Can only be made by the constructors below, so a `Mapping` always is valid memory of its length whose bytes are
-/// initialised (zero pages or file contents).
+/// initialised (zero pages, or the contents of a file or device).
 pub struct Mapping {
-    address: NonNull<u8>,
+    pub(super) address: NonNull<u8>,
+    /// 0 once it is unmapped.
     size_bytes: usize,
-    file: Option<File>,
+    pub(super) backing: Backing,
     before_unmap: Option<BeforeUnmap>,
 }
 
@@ -44,22 +75,15 @@ impl Mapping {
     /// # Errors
     /// The errno of `mmap` or `madvise`; `ENOMEM` for hugetlb sizes means that the pool is too small.
     pub fn anonymous(size_bytes: usize, page_size: PageSize) -> Result<Self, i32> {
-        let private = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let lazy = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
         let mapping = match page_size {
-            PageSize::Base => Self::map(size_bytes, private | libc::MAP_NORESERVE, None)?,
-            PageSize::Thp => {
-                Self::aligned(size_bytes, page_size.bytes(), private | libc::MAP_NORESERVE)?
-            }
+            PageSize::Base => Self::map(size_bytes, lazy, Backing::Anonymous)?,
+            PageSize::Thp => Self::aligned(size_bytes, page_size.bytes(), lazy)?,
             // Without MAP_NORESERVE: the pool is asked now instead of failing at the first touch.
-            PageSize::Huge2M => Self::map(
+            PageSize::Huge2M | PageSize::Huge1G => Self::map(
                 size_bytes,
-                private | libc::MAP_HUGETLB | libc::MAP_HUGE_2MB,
-                None,
-            )?,
-            PageSize::Huge1G => Self::map(
-                size_bytes,
-                private | libc::MAP_HUGETLB | libc::MAP_HUGE_1GB,
-                None,
+                libc::MAP_PRIVATE | pool_flags(page_size),
+                Backing::Anonymous,
             )?,
         };
         mapping.advise_page_size(page_size)?;
@@ -71,9 +95,105 @@ impl Mapping {
     /// # Errors
     /// The errno of `mmap` or `madvise`.
     pub fn shared_file(file: File, size_bytes: usize, page_size: PageSize) -> Result<Self, i32> {
-        let mapping = Self::map(size_bytes, libc::MAP_SHARED, Some(file))?;
+        Self::shared_file_at(file, 0, size_bytes, page_size)
+    }
+
+    /// Maps `size_bytes` of `file` from `offset_bytes` on, shared. The file must be that long; it must not be truncated while mapped.
+    ///
+    /// # Errors
+    /// The errno of `mmap` or `madvise`; `EINVAL` if the offset is not whole pages.
+    pub fn shared_file_at(
+        file: File,
+        offset_bytes: u64,
+        size_bytes: usize,
+        page_size: PageSize,
+    ) -> Result<Self, i32> {
+        let mapping = Self::map(size_bytes, 0, Backing::SharedFile { file, offset_bytes })?;
         mapping.advise_page_size(page_size)?;
         Ok(mapping)
+    }
+
+    /// Maps `size_bytes` of a DAX device from `offset_bytes` on, both multiples of its alignment. The kernel aligns the address; the
+    /// device's pages have the size that its alignment says, so no advice is given.
+    ///
+    /// # Errors
+    /// The errno of `mmap`.
+    pub(crate) fn device(file: File, offset_bytes: u64, size_bytes: usize) -> Result<Self, i32> {
+        Self::map(size_bytes, 0, Backing::Device { file, offset_bytes })
+    }
+
+    /// One `mmap` as a program would make it, and how long that call took. With [`PageSize::Thp`] the address is aligned for huge
+    /// pages (it is chosen before the clock starts). The advice about the page size is not in the time.
+    ///
+    /// # Errors
+    /// The errno of `mmap` or `madvise`.
+    pub(crate) fn timed(
+        size_bytes: usize,
+        shared: bool,
+        backing: Backing,
+        page_size: PageSize,
+    ) -> Result<(Self, Duration), i32> {
+        let anonymous = matches!(backing, Backing::Anonymous);
+        let advised = !matches!(backing, Backing::Device { .. });
+        let mut flags = 0;
+        if anonymous {
+            flags |= if shared {
+                libc::MAP_SHARED
+            } else {
+                libc::MAP_PRIVATE
+            };
+            if page_size.is_hugetlb() {
+                flags |= pool_flags(page_size);
+            }
+        }
+        let (mapping, took) = if anonymous && page_size == PageSize::Thp {
+            Self::timed_aligned(size_bytes, flags, page_size.bytes())?
+        } else {
+            Self::map_at(0, size_bytes, flags, backing)?
+        };
+        if advised {
+            mapping.advise_page_size(page_size)?;
+        }
+        Ok((mapping, took))
+    }
+
+    fn timed_aligned(
+        size_bytes: usize,
+        flags: libc::c_int,
+        align_bytes: usize,
+    ) -> Result<(Self, Duration), i32> {
+        let mut attempt = 1;
+        loop {
+            let reserved = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
+            // Free again when the real mapping is made: the kernel takes a free address that it is given.
+            let address = Self::aligned(size_bytes, align_bytes, reserved)?.address();
+            let (mapping, took) = Self::map_at(address, size_bytes, flags, Backing::Anonymous)?;
+            if mapping.address().is_multiple_of(align_bytes) || attempt == ALIGN_ATTEMPTS {
+                return Ok((mapping, took));
+            }
+            attempt += 1;
+        }
+    }
+
+    /// Unmaps now, and says how long the `munmap` took.
+    ///
+    /// # Errors
+    /// The errno; the range then stays mapped for as long as the program runs.
+    pub(crate) fn unmap_timed(mut self) -> Result<Duration, i32> {
+        if let Some(action) = self.before_unmap.take() {
+            action();
+        }
+        let size_bytes = std::mem::take(&mut self.size_bytes);
+        let address = self.address.as_ptr().cast();
+        let start = Instant::now();
+        // SAFETY: the range is owned by this value, which is given up here; with a size of 0 its drop unmaps nothing more.
+        let answer = unsafe { libc::munmap(address, size_bytes) };
+        let took = start.elapsed();
+        if answer == 0 {
+            Ok(took)
+        } else {
+            Err(last_errno())
+        }
     }
 
     /// Runs `action` when the mapping is dropped, just before its addresses become free for others.
@@ -92,6 +212,15 @@ impl Mapping {
         self.size_bytes
     }
 
+    /// Whether the pages are the memory of a device, mapped directly: the kernel then answers page queries as if there were none.
+    pub(crate) fn is_device_memory(&self) -> bool {
+        match &self.backing {
+            Backing::Device { .. } => true,
+            Backing::SharedFile { file, .. } => files::is_on_dax(file),
+            Backing::Anonymous | Backing::PrivateFile { .. } => false,
+        }
+    }
+
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: the range is mapped readable for as long as `self` lives and its bytes are initialised; writers need `&mut self`.
@@ -104,94 +233,43 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts_mut(self.address.as_ptr(), self.size_bytes) }
     }
 
-    /// Makes the pages of the byte range present, allocated under the calling thread's policy. Bytes keep their values.
-    ///
-    /// # Errors
-    /// The errno; `EINVAL` for a range that is not inside the mapping or not whole pages.
-    pub(crate) fn populate(&self, offset: usize, len: usize) -> Result<(), i32> {
-        let end = offset.checked_add(len).ok_or(libc::EINVAL)?;
-        if end > self.size_bytes
-            || !offset.is_multiple_of(base_page_bytes())
-            || !len.is_multiple_of(base_page_bytes())
-        {
-            return Err(libc::EINVAL);
-        }
-        loop {
-            // SAFETY: the range lies inside the mapping; MADV_POPULATE_WRITE faults pages in and changes no byte.
-            let answer = unsafe {
-                libc::madvise(
-                    self.address.as_ptr().add(offset).cast(),
-                    len,
-                    libc::MADV_POPULATE_WRITE,
-                )
-            };
-            if answer == 0 {
-                return Ok(());
-            }
-            match last_errno() {
-                libc::EINTR | libc::EAGAIN => {}
-                // Linux before 5.14 does not know the advice.
-                libc::EINVAL => return self.populate_by_touch(offset, len),
-                errno => return Err(errno),
-            }
-        }
+    fn map(size_bytes: usize, flags: libc::c_int, backing: Backing) -> Result<Self, i32> {
+        Self::map_at(0, size_bytes, flags, backing).map(|(mapping, _)| mapping)
     }
 
-    /// The old way: one write fault per page. A file gets its blocks first, so that a full one is an error and no SIGBUS.
-    fn populate_by_touch(&self, offset: usize, len: usize) -> Result<(), i32> {
-        if let Some(file) = &self.file {
-            let (start, bytes) = (offset as libc::off_t, len as libc::off_t);
-            // SAFETY: plain system call on an open file.
-            if unsafe { libc::fallocate(file.as_raw_fd(), 0, start, bytes) } != 0
-                && last_errno() != libc::EOPNOTSUPP
-            {
-                return Err(last_errno());
-            }
-        }
-        for page in (offset..offset + len).step_by(base_page_bytes()) {
-            // SAFETY: `page` is inside the mapping, and an atomic access is never torn.
-            let byte =
-                unsafe { std::sync::atomic::AtomicU8::from_ptr(self.address.as_ptr().add(page)) };
-            // Writes 0 over 0: a write fault, no new value. Any other value shows that the page is present already.
-            let _ = byte.compare_exchange(
-                0,
-                0,
-                std::sync::atomic::Ordering::Relaxed,
-                std::sync::atomic::Ordering::Relaxed,
-            );
-        }
-        Ok(())
-    }
-
-    fn map(size_bytes: usize, flags: libc::c_int, file: Option<File>) -> Result<Self, i32> {
-        let descriptor = file.as_ref().map_or(-1, |file| file.as_raw_fd());
-        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size_bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                flags,
-                descriptor,
-                0,
-            )
-        };
+    /// `hint` is an address to prefer if it is free; 0 leaves it to the kernel.
+    fn map_at(
+        hint: usize,
+        size_bytes: usize,
+        flags: libc::c_int,
+        backing: Backing,
+    ) -> Result<(Self, Duration), i32> {
+        let (own_flags, descriptor, offset) = backing.arguments()?;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let hint = std::ptr::without_provenance_mut(hint);
+        let flags = flags | own_flags;
+        let start = Instant::now();
+        // SAFETY: without MAP_FIXED a new mapping touches nothing that exists, whatever the hint.
+        let address =
+            unsafe { libc::mmap(hint, size_bytes, protection, flags, descriptor, offset) };
+        let took = start.elapsed();
         if address == libc::MAP_FAILED {
             return Err(last_errno());
         }
         let address = NonNull::new(address.cast::<u8>()).ok_or(libc::ENOMEM)?;
-        Ok(Self {
+        let mapping = Self {
             address,
             size_bytes,
-            file,
+            backing,
             before_unmap: None,
-        })
+        };
+        Ok((mapping, took))
     }
 
     /// Reserves more than is needed and gives the unaligned ends back.
     fn aligned(size_bytes: usize, align_bytes: usize, flags: libc::c_int) -> Result<Self, i32> {
         let reserve_bytes = size_bytes.checked_add(align_bytes).ok_or(libc::ENOMEM)?;
-        let mut mapping = Self::map(reserve_bytes, flags, None)?;
+        let mut mapping = Self::map(reserve_bytes, flags, Backing::Anonymous)?;
         let head_bytes = mapping.address().next_multiple_of(align_bytes) - mapping.address();
         let tail_bytes = reserve_bytes - head_bytes - size_bytes;
         mapping.cut_ends(head_bytes, tail_bytes)?;
@@ -241,10 +319,22 @@ impl Mapping {
     }
 }
 
+/// Flags for pages of a hugetlb pool; none for other page sizes.
+fn pool_flags(page_size: PageSize) -> libc::c_int {
+    match page_size {
+        PageSize::Base | PageSize::Thp => 0,
+        PageSize::Huge2M => libc::MAP_HUGETLB | libc::MAP_HUGE_2MB,
+        PageSize::Huge1G => libc::MAP_HUGETLB | libc::MAP_HUGE_1GB,
+    }
+}
+
 impl Drop for Mapping {
     fn drop(&mut self) {
         if let Some(action) = self.before_unmap.take() {
             action();
+        }
+        if self.size_bytes == 0 {
+            return;
         }
         // SAFETY: the range is owned by this value and nobody can hold a reference into it any more. Unmapping a whole mapping
         // of ours fails only for lack of kernel memory; the range then stays mapped, which is safe.

@@ -8,6 +8,7 @@ pub(crate) mod huge;
 pub(crate) mod mapping;
 pub(crate) mod pages;
 pub(crate) mod policy;
+mod populate;
 
 use std::sync::OnceLock;
 

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use tierloom_topology::NodeId;
 
-use super::last_errno;
+use super::{Mapping, last_errno};
 
 /// Nodes a mask has room for (the kernel's own limit on 64-bit machines).
 pub(crate) const MAX_NODES: usize = 1024;
@@ -23,11 +23,18 @@ impl NodeMask {
 
     /// The mask with one node; `None` beyond the kernel's limit.
     pub(crate) fn only(node: NodeId) -> Option<Self> {
-        let index = usize::try_from(node.0)
-            .ok()
-            .filter(|index| *index < MAX_NODES)?;
+        Self::of(&[node])
+    }
+
+    /// The mask with these nodes; `None` beyond the kernel's limit.
+    pub(crate) fn of(nodes: &[NodeId]) -> Option<Self> {
         let mut mask = Self::EMPTY;
-        mask.0[index / 64] |= 1 << (index % 64);
+        for node in nodes {
+            let index = usize::try_from(node.0)
+                .ok()
+                .filter(|index| *index < MAX_NODES)?;
+            mask.0[index / 64] |= 1 << (index % 64);
+        }
         Some(mask)
     }
 
@@ -89,6 +96,27 @@ pub(crate) fn set(policy: &Policy) -> Result<(), i32> {
             libc::c_long::from(policy.mode),
             mask,
             bits,
+        )
+    };
+    if answer == 0 {
+        Ok(())
+    } else {
+        Err(last_errno())
+    }
+}
+
+/// Gives a mapping a policy of its own, for pages that are not present yet, or answers the errno. It goes before the policies of threads.
+pub(crate) fn set_on(mapping: &Mapping, policy: &Policy) -> Result<(), i32> {
+    // SAFETY: the range is exactly the mapping and the mask is valid for reads of MASK_BITS - 1 bits; without flags no page moves.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_mbind,
+            mapping.address(),
+            mapping.size_bytes(),
+            libc::c_long::from(policy.mode),
+            policy.nodes.0.as_ptr(),
+            MASK_BITS as libc::c_long,
+            0_usize,
         )
     };
     if answer == 0 {

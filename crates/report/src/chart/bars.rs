@@ -1,7 +1,7 @@
 //! Bars of ratios that start at 1: to the right is faster, to the left is slower.
 
 use super::scale::{LogScale, range_around_one};
-use super::{Area, Caption, Drawn, Ink, draw, fill, stroke, write};
+use super::{Area, Caption, Drawn, Ink, draw, fill, shortened, stroke, write};
 use crate::{ReportError, words};
 use maud::Markup;
 use plotters::style::text_anchor::HPos;
@@ -22,7 +22,7 @@ pub(crate) struct Bar {
 
 /// Bars that belong together.
 pub(crate) struct BarGroup {
-    /// The query.
+    /// The query; empty if the bars' names say all.
     pub label: String,
     /// Its bars.
     pub bars: Vec<Bar>,
@@ -68,7 +68,9 @@ pub(crate) fn ratio_bars(
             let middle = y + group.bars.len() as i32 * ROW / 2;
             write(root, &group.label, (4, middle), 13.0, Ink::Text, HPos::Left)?;
             for bar in &group.bars {
-                one_bar(root, bar, scale, y)?;
+                // Without a group's label its room is the name's.
+                let most = if group.label.is_empty() { 21 } else { 15 };
+                one_bar(root, bar, most, scale, y)?;
                 y += ROW;
             }
             y += GROUP_GAP;
@@ -94,7 +96,7 @@ fn axis(root: &Area<'_>, scale: LogScale, height: i32) -> Drawn {
     Ok(())
 }
 
-fn one_bar(root: &Area<'_>, bar: &Bar, scale: LogScale, y: i32) -> Drawn {
+fn one_bar(root: &Area<'_>, bar: &Bar, most: usize, scale: LogScale, y: i32) -> Drawn {
     let (one, end) = (scale.pixel(1.0), scale.pixel(bar.value));
     let ink = if bar.modelled {
         Ink::Hatched(bar.series)
@@ -103,7 +105,7 @@ fn one_bar(root: &Area<'_>, bar: &Bar, scale: LogScale, y: i32) -> Drawn {
     };
     write(
         root,
-        shortened(&bar.name),
+        shortened(&bar.name, most),
         (LEFT - 6, y + ROW / 2),
         11.0,
         Ink::Muted,
@@ -137,16 +139,6 @@ fn one_bar(root: &Area<'_>, bar: &Bar, scale: LogScale, y: i32) -> Drawn {
         Ink::Text,
         anchor,
     )
-}
-
-/// A placement may be typed at any length; the full name stands in the table below the chart.
-fn shortened(name: &str) -> String {
-    const MOST: usize = 15;
-    if name.chars().count() <= MOST {
-        name.into()
-    } else {
-        name.chars().take(MOST - 1).chain(['…']).collect()
-    }
 }
 
 #[cfg(test)]

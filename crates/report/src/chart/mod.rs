@@ -5,13 +5,19 @@
 //! a title and a description for screen readers, and ids that are unique in the document.
 
 mod bars;
+mod heat;
 mod lines;
+mod plot;
 mod scale;
 mod stacked;
+mod values;
 
 pub(crate) use bars::{Bar, BarGroup, RatioRange, ratio_bars};
+pub(crate) use heat::{HeatCell, HeatMap, heat_map};
 pub(crate) use lines::{Line, Mark, ratio_lines};
+pub(crate) use plot::{NAME_FITS, Plot, PlotAxis, PlotPoint, PlotSeries, plot};
 pub(crate) use stacked::{PARTS, StackedRow, share_stack};
+pub(crate) use values::{ValueBar, ValueGroup, value_bars};
 
 use crate::ReportError;
 use maud::{Markup, PreEscaped, html};
@@ -43,7 +49,14 @@ pub(crate) enum Ink {
     Hatched(usize),
     /// A part of a whole: compute, cache, latency, bandwidth.
     Share(usize),
+    /// A cell of a heat map: 0 for little to [`HEAT_LEVELS`] - 1 for much.
+    Heat(usize),
+    /// Text on a cell of that level.
+    OnHeat(usize),
 }
+
+/// Steps of a heat map's colours.
+pub(crate) const HEAT_LEVELS: usize = 8;
 
 impl Ink {
     fn code(self) -> (u8, u8) {
@@ -57,6 +70,9 @@ impl Ink {
             Ink::Solid(series) => (1, (series % SERIES) as u8),
             Ink::Hatched(series) => (2, (series % SERIES) as u8),
             Ink::Share(part) => (3, (part % 4) as u8),
+            Ink::Heat(level) => (4, level.min(HEAT_LEVELS - 1) as u8),
+            // The upper half of the levels is so far from the page's colour that text changes sides.
+            Ink::OnHeat(level) => (5, u8::from(level >= HEAT_LEVELS / 2)),
         }
     }
 
@@ -83,7 +99,9 @@ fn css_of(kind: u8, index: u8, id: &str) -> String {
         .into(),
         1 => format!("var(--s{index})"),
         2 => format!("url(#{id}-h{index})"),
-        _ => format!("var(--share{index})"),
+        3 => format!("var(--share{index})"),
+        4 => format!("var(--heat{index})"),
+        _ => format!("var(--on-heat{index})"),
     }
 }
 
@@ -207,6 +225,23 @@ pub(crate) fn write(
         .color(&color)
         .pos(Pos::new(anchor, VPos::Center));
     root.draw(&Text::new(text.into(), at, style))
+}
+
+/// `text` in at most `most` characters; the full name stands in a table or legend beside the chart.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        text.into()
+    } else {
+        text.chars()
+            .take(most.saturating_sub(1))
+            .chain(['…'])
+            .collect()
+    }
+}
+
+/// About the pixels that `text` takes at 11 pixels.
+pub(crate) fn width_of(text: &str) -> i32 {
+    text.chars().count() as i32 * 33 / 5
 }
 
 /// A straight line.

@@ -1,4 +1,4 @@
-//! Axes of ratios and of positive quantities: logarithmic, so that twice and half are equally far from one.
+//! Axes: logarithmic ones of ratios and positive quantities, where twice and half are equally far from one, and linear ones.
 
 /// Maps positive values to pixels.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +45,95 @@ impl LogScale {
         chosen.sort_by(f64::total_cmp);
         chosen
     }
+
+    /// Powers of ten, then 2 and 5 times them where there is room, at least `apart` pixels from each other.
+    fn decade_ticks(&self, apart: i32) -> Vec<f64> {
+        let (first, last) = (
+            self.low.log10().floor() as i32,
+            self.high.log10().ceil() as i32,
+        );
+        let mut chosen: Vec<f64> = Vec::new();
+        for digit in [1.0, 2.0, 5.0, 3.0, 1.5, 4.0, 7.0] {
+            for tick in (first..=last).map(|power| digit * 10f64.powi(power)) {
+                let clear = chosen
+                    .iter()
+                    .all(|other| (self.pixel(*other) - self.pixel(tick)).abs() >= apart);
+                if tick >= self.low && tick <= self.high && clear {
+                    chosen.push(tick);
+                }
+            }
+        }
+        chosen.sort_by(f64::total_cmp);
+        chosen
+    }
+}
+
+/// A linear or logarithmic axis.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Scale {
+    /// Equal differences are equally far apart.
+    Linear {
+        /// Value at pixel `from`.
+        low: f64,
+        /// Value at pixel `to`; differs from `low`.
+        high: f64,
+        /// Where it begins.
+        from: i32,
+        /// Where it ends.
+        to: i32,
+    },
+    /// Equal ratios are equally far apart.
+    Log(LogScale),
+}
+
+impl Scale {
+    /// The pixel of a value; beyond the ends it is the end.
+    pub fn pixel(&self, value: f64) -> i32 {
+        match *self {
+            Scale::Linear {
+                low,
+                high,
+                from,
+                to,
+            } => {
+                let share = ((value - low) / (high - low)).clamp(0.0, 1.0);
+                from + (share * f64::from(to - from)).round() as i32
+            }
+            Scale::Log(scale) => scale.pixel(value),
+        }
+    }
+
+    /// Round values at least `apart` pixels from each other, ascending.
+    pub fn ticks(&self, apart: i32) -> Vec<f64> {
+        match *self {
+            Scale::Linear {
+                low,
+                high,
+                from,
+                to,
+            } => {
+                let most = f64::from(((to - from).abs() / apart).max(1));
+                let step = round_step((high - low) / most);
+                let first = (low / step).ceil();
+                // Multiples of the step, not sums of it: no 0.30000000000000004.
+                (0..=most as u32)
+                    .map(|i| (first + f64::from(i)) * step)
+                    .filter(|tick| tick.is_finite() && *tick <= high * (1.0 + 1e-9))
+                    .collect()
+            }
+            Scale::Log(scale) => scale.decade_ticks(apart),
+        }
+    }
+}
+
+/// The smallest of 1, 2, 5 times a power of ten that is not below `least`.
+fn round_step(least: f64) -> f64 {
+    let power = 10f64.powf(least.log10().floor());
+    [1.0, 2.0, 5.0]
+        .into_iter()
+        .map(|digit| digit * power)
+        .find(|step| *step >= least * (1.0 - 1e-9))
+        .unwrap_or(10.0 * power)
 }
 
 /// The range of some positive values, with a margin, never empty, and around 1.
@@ -85,6 +174,36 @@ mod tests {
                 "{range:?}: {ticks:?}"
             );
         }
+    }
+
+    #[test]
+    fn linear_ticks_are_round_and_inside() {
+        for (low, high) in [(0.0, 31.7), (0.0, 0.0042), (0.0, 9e7), (250.0, 700.0)] {
+            let (from, to) = (272, 14);
+            let scale = Scale::Linear {
+                low,
+                high,
+                from,
+                to,
+            };
+            let ticks = scale.ticks(30);
+            assert!((3..=9).contains(&ticks.len()), "{low}..{high}: {ticks:?}");
+            assert!(ticks.iter().all(|t| (low..=high * 1.001).contains(t)));
+            assert!(
+                ticks
+                    .windows(2)
+                    .all(|t| scale.pixel(t[0]) - scale.pixel(t[1]) >= 29),
+                "{ticks:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn decades_come_first_on_a_logarithmic_axis() {
+        let scale = Scale::Log(LogScale::new((80.0, 120_000.0), (0, 300)));
+        let ticks = scale.ticks(60);
+        assert_eq!(ticks, [100.0, 1000.0, 10_000.0, 100_000.0]);
+        assert!(scale.ticks(20).contains(&200.0));
     }
 
     #[test]

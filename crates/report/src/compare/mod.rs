@@ -4,10 +4,13 @@
 //! their repeats ([`rank_test`]); modelled ones are computed without noise and need none. Both sets must have been made
 //! with the same settings on the same machine and data for a change to mean anything: every difference is listed.
 
+mod bench;
+mod bench_page;
 mod page;
 mod rank;
 mod settings;
 
+pub use bench::{BENCH_TEXT_HEADER, BenchComparison, BenchMean, BenchRow, BenchVerdict};
 pub use page::render_comparison;
 
 use crate::words;
@@ -101,6 +104,8 @@ pub struct Comparison {
     pub differences_in_settings: Vec<String>,
     /// Those of them that make the sets incomparable (another machine, other data, other worker counts); empty if none does.
     pub not_comparable: Vec<String>,
+    /// Figures of memory benchmarks; empty if neither set holds any.
+    pub benches: BenchComparison,
     /// Remarks: pooled runs, figures that were left out.
     pub notes: Vec<String>,
 }
@@ -182,6 +187,7 @@ pub fn compare(before: &RecordSet, after: &RecordSet) -> Comparison {
         .collect();
     result.means = means(&result.rows);
     settings::compare_settings(before, after, &mut result);
+    bench::compare_benches(&before.benches, &after.benches, &mut result);
     for (which, set) in [("before", before), ("after", after)] {
         if set.runs.len() > 1 {
             result.notes.push(format!(
@@ -307,7 +313,12 @@ impl Comparison {
 
     /// What the comparison says, in sentences, the most important first.
     pub fn sentences(&self) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut told = self.benches.sentences();
+        let queries =
+            !(self.rows.is_empty() && self.only_before.is_empty() && self.only_after.is_empty());
+        if !queries && !told.is_empty() {
+            return told;
+        }
         if self.rows.is_empty() {
             told.push("No figure is in both sets (same query, placement, machine, engine and provenance), so nothing can be compared.".into());
             return told;

@@ -1,6 +1,6 @@
 //! A comparison as a page.
 
-use super::{Comparison, ComparisonRow, MeanChange, Verdict};
+use super::{Comparison, ComparisonRow, MeanChange, Verdict, bench_page};
 use crate::chart::{Bar, BarGroup, Caption, RatioRange, ratio_bars};
 use crate::section::{missing, tag};
 use crate::{ReportError, ReportOptions, page, words};
@@ -22,8 +22,16 @@ pub fn render_comparison(
         .clone()
         .unwrap_or_else(|| "Two sets of records compared".into());
     let charts = charts(comparison)?;
+    let benches = bench_page::sections(&comparison.benches)?;
+    let has_benches = !comparison.benches.is_empty();
+    // Sets of benchmarks alone have nothing to say about queries.
+    let has_queries = !(has_benches && before.runs.is_empty() && after.runs.is_empty());
     let body = html! {
-        nav aria-label="Sections" { a href="#changes" { "Changes" } a href="#figures" { "Figures" } a href="#settings" { "Settings" } a href="#records" { "Raw records" } }
+        nav aria-label="Sections" {
+            @if has_benches { a href="#bench-changes" { "Benchmarks" } a href="#bench-figures" { "Figures of the benchmarks" } }
+            @if has_queries { a href="#changes" { "Queries" } a href="#figures" { "Figures of the queries" } }
+            a href="#settings" { "Settings" } a href="#records" { "Raw records" }
+        }
         section #summary {
             h2 { "Summary" }
             (sets(before, after))
@@ -32,22 +40,26 @@ pub fn render_comparison(
             @for note in &comparison.notes { p.note { (note) } }
             @if !comparison.means.is_empty() { (means(&comparison.means)) }
         }
-        section #changes {
-            h2 { "Change per query" }
-            @if comparison.rows.is_empty() { (missing("No figure is in both sets.")) }
-            @for machine in unchanged_models(comparison) {
-                p { "On " (machine) " every modelled time changed by less than 1%, so it has no chart." }
+        (benches)
+        @if has_queries {
+            section #changes {
+                h2 { "Change per query" }
+                @if comparison.rows.is_empty() { (missing("No figure is in both sets.")) }
+                @for machine in unchanged_models(comparison) {
+                    p { "On " (machine) " every modelled time changed by less than 1%, so it has no chart." }
+                }
+                @if !charts.is_empty() {
+                    p.note { "Median time before over median time after: to the right of 1× is faster now. Solid: measured, striped: modelled. Whisker: slowest against fastest repeats." }
+                    div.grid { @for (heading, chart) in &charts { figure { figcaption { b { (heading) } } (chart) } } }
+                }
             }
-            @if !charts.is_empty() {
-                p.note { "Median time before over median time after: to the right of 1× is faster now. Solid: measured, striped: modelled. Whisker: slowest against fastest repeats." }
-                div.grid { @for (heading, chart) in &charts { figure { figcaption { b { (heading) } } (chart) } } }
-            }
+            section #figures { h2 { "Figures" } (table(&comparison.rows)) (lonely(comparison)) }
         }
-        section #figures { h2 { "Figures" } (table(&comparison.rows)) (lonely(comparison)) }
         section #settings { h2 { "Settings, machine and data" } (differences(comparison)) }
     };
     let mut both = before.clone();
     both.runs.extend(after.runs.iter().cloned());
+    both.benches.extend(after.benches.iter().cloned());
     page::document(&title, body, &both)
 }
 
@@ -73,7 +85,13 @@ fn sets(before: &RecordSet, after: &RecordSet) -> Markup {
             @for (name, set) in [("before", before), ("after", after)] {
                 dt { (name) }
                 dd {
-                    @if set.runs.is_empty() { "no run" }
+                    @if set.is_empty() { "no record" }
+                    @if let Some(first) = set.benches.first() {
+                        div {
+                            (words::runs(set.benches.len())) " of memory benchmarks, started " (first.started_at) ", " (crate::bench::title_of(&set.benches)) ", Tierloom " (first.tool_version)
+                            @if let Some(commit) = &first.commit { " (" (commit) ")" }
+                        }
+                    }
                     @for run in &set.runs {
                         div {
                             (run.run.run_id) ", started " (run.run.started_at) ", " (words::title_of(&run.run)) ", Tierloom " (run.run.tool_version)

@@ -3,7 +3,7 @@
 use super::Comparison;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use tierloom_record::{RecordSet, RunRecord, RunSet};
+use tierloom_record::{BenchRecord, RecordSet, RunRecord, RunSet};
 
 /// Properties whose difference alone explains a change of any size.
 const DECISIVE: [&str; 12] = [
@@ -42,6 +42,84 @@ pub(crate) fn compare_settings(before: &RecordSet, after: &RecordSet, result: &m
     for (which, set) in [("before", before), ("after", after)] {
         uniform(which, &set.runs, result);
     }
+}
+
+/// Properties of a benchmark's machines and program whose difference alone explains a change of any size.
+const DECISIVE_FOR_BENCHES: [&str; 6] = [
+    ".cpu_model",
+    ".cpus",
+    ".simd",
+    ".memory_bytes",
+    ".prefetchers",
+    "build",
+];
+
+/// The same for benchmarks that were paired: what differs between their machines, programs and plans, each told once.
+pub(crate) fn compare_bench_settings(
+    pairs: &[(&BenchRecord, &BenchRecord)],
+    result: &mut Comparison,
+) {
+    let mut known: Vec<(String, usize)> = Vec::new();
+    for (before, after) in pairs {
+        let mut lines: Vec<(String, bool)> = Vec::new();
+        for (name, was, is) in differences(&bench_properties(before), &bench_properties(after)) {
+            let decisive = DECISIVE_FOR_BENCHES.iter().any(|d| name.ends_with(d));
+            lines.push((format!("{name}: {was} before, {is} after"), decisive));
+        }
+        // Equal ids mean equal plans.
+        if before.run_id != after.run_id {
+            for (name, was, is) in differences(&plan(before), &plan(after)) {
+                let line = format!("{}: plan.{name}: {was} before, {is} after", before.workload);
+                lines.push((line, true));
+            }
+        }
+        for (line, decisive) in lines {
+            match known.iter_mut().find(|(text, _)| *text == line) {
+                Some((_, times)) => *times += 1,
+                None => {
+                    if decisive {
+                        result.not_comparable.push(line.clone());
+                    }
+                    result.differences_in_settings.push(line.clone());
+                    known.push((line, 1));
+                }
+            }
+        }
+    }
+}
+
+/// The plan without what may differ between equal ones.
+fn plan(record: &BenchRecord) -> BTreeMap<String, String> {
+    let mut flat = BTreeMap::new();
+    flatten("", &record.plan, &mut flat);
+    flat.retain(|name, _| !matches!(name.as_str(), "id" | "file" | "line"));
+    flat
+}
+
+fn bench_properties(record: &BenchRecord) -> BTreeMap<String, String> {
+    let host = |h: &tierloom_record::BenchHost| {
+        let card = &h.card;
+        let tiers = card.tiers.iter();
+        let tiers: Vec<String> = tiers
+            .map(|t| format!("{} on nodes {:?}", t.kind, t.nodes))
+            .collect();
+        let properties = json!({
+            "cpu_model": card.cpu_model, "cpus": card.cpus, "smt": card.smt, "kernel": card.kernel, "thp": card.thp,
+            "numa_balancing": card.numa_balancing, "governor": card.governor, "memory_bytes": card.memory_bytes,
+            "tiers": tiers.join(", "), "snc": h.snc, "prefetchers": h.prefetchers, "simd": h.simd,
+        });
+        (h.name.clone(), properties)
+    };
+    let hosts: serde_json::Map<String, Value> = record.hosts.iter().map(host).collect();
+    let tree = json!({
+        "tool_version": record.tool_version,
+        "commit": record.commit,
+        "build": record.build,
+        "hosts": hosts,
+    });
+    let mut flat = BTreeMap::new();
+    flatten("", &tree, &mut flat);
+    flat
 }
 
 /// Runs of one set are pooled, which is right only if they were made alike.

@@ -20,7 +20,8 @@ pub(crate) fn section(view: &RunView<'_>) -> Markup {
     }
 }
 
-fn host(host: &HostCard) -> Markup {
+/// What is known of a machine that ran a command.
+pub(crate) fn host(host: &HostCard) -> Markup {
     html! {
         dl {
             dt { "processor" } dd { (host.cpu_model) ", " (host.cpus) " logical CPUs usable, " (host.smt) " per core" }

@@ -10,6 +10,10 @@ mod summary;
 mod time;
 mod yardstick;
 
+pub(crate) use machine::host as host_card;
+pub(crate) use placement::shares as node_shares;
+pub(crate) use settings::command_line;
+
 use crate::{ReportError, view::RunView};
 use maud::{Markup, html};
 use tierloom_record::Provenance;

@@ -26,7 +26,7 @@ pub(crate) fn section(view: &RunView<'_>) -> Markup {
 }
 
 /// The command as it could be typed again.
-fn command_line(command: &[String]) -> String {
+pub(crate) fn command_line(command: &[String]) -> String {
     let plain = |word: &str| {
         !word.is_empty()
             && word

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub mod benches;
+
 use tierloom_record::{
     Answer, AuditRecord, CacheCard, ColumnCard, DataCard, EngineKind, Figure, HERE, HostCard,
     HostTier, IntensityRow, MachineCard, MeanRecord, MemoryUse, NodeShare, OperatorRecord,
@@ -52,7 +54,7 @@ pub fn sample() -> RecordSet {
 }
 
 /// A made-up number in 0..1 that depends on its inputs only (SplitMix64's finisher).
-fn unit(seed: u64, a: usize, b: usize, c: usize) -> f64 {
+pub fn unit(seed: u64, a: usize, b: usize, c: usize) -> f64 {
     let mut x =
         seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (a as u64) << 40 ^ (b as u64) << 20 ^ c as u64;
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -108,6 +110,7 @@ impl Sample {
                 queries,
                 summary: Some(summary),
             }],
+            benches: vec![],
         }
     }
 

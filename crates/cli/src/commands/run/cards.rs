@@ -5,14 +5,13 @@ use super::plan::{PlannedPlacement, RunPlan};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tierloom_engine::PlacedColumn;
 use tierloom_kernels::StreamProbe;
-use tierloom_memory::Audit;
 use tierloom_model::Machine;
 use tierloom_placement::{ColumnUse, Decision};
 use tierloom_record::{
-    AuditRecord, CacheCard, ColumnCard, DataCard, Figure, HostCard, HostTier, MachineCard,
-    NodeShare, PlacementCard, ProbeCard, RunRecord, SCHEMA, Settings, Spread, TableCard,
+    ColumnCard, DataCard, Figure, HostCard, MachineCard, PlacementCard, ProbeCard, RunRecord,
+    SCHEMA, Settings, Spread, TableCard,
 };
-use tierloom_topology::Topology;
+use tierloom_topology::{Environment, Topology};
 use tierloom_workloads::ssb;
 
 /// The record that opens a run.
@@ -63,56 +62,10 @@ fn settings(plan: &RunPlan) -> Settings {
 }
 
 fn host(topology: &Topology, probe: &StreamProbe) -> HostCard {
-    let memory_of = |nodes: &[tierloom_topology::NodeId]| {
-        nodes
-            .iter()
-            .filter_map(|n| topology.node(*n))
-            .map(|n| n.mem_total_bytes)
-            .sum()
-    };
+    let environment = Environment::read(&topology.root, topology);
     HostCard {
-        cpu_model: topology.cpu_model.clone(),
-        cpus: topology.limits.cpus_allowed.len() as u32,
-        smt: topology.cpus.threads_per_core,
-        caches: topology
-            .cpus
-            .caches
-            .iter()
-            .map(|c| CacheCard {
-                level: c.level,
-                kind: c.kind.to_string(),
-                size_bytes: c.size_bytes,
-                count: c.count,
-            })
-            .collect(),
-        kernel: topology.kernel_release.clone(),
-        thp: topology
-            .huge_pages
-            .thp_mode
-            .clone()
-            .unwrap_or_else(|| "unknown".into()),
-        numa_balancing: topology.numa_balancing.as_ref().map(ToString::to_string),
-        governor: governor(),
-        memory_bytes: memory_of(&topology.memory_nodes()),
-        tiers: topology
-            .tiers
-            .iter()
-            .map(|t| HostTier {
-                kind: t.kind.to_string(),
-                nodes: t.nodes.iter().map(|n| n.0).collect(),
-                memory_bytes: memory_of(&t.nodes),
-                reason: t.reason.clone(),
-            })
-            .collect(),
         probe: probe_card(probe),
-        notes: topology.notes.clone(),
-    }
-}
-
-fn governor() -> String {
-    match std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") {
-        Ok(text) => text.trim().to_owned(),
-        Err(_) => "unavailable (no cpufreq driver)".into(),
+        ..tierloom_bench::run::host_card(topology, &environment)
     }
 }
 
@@ -190,27 +143,5 @@ pub fn placement(
         columns: decisions.iter().map(column).collect(),
         audit_before: None,
         audit_after: None,
-    }
-}
-
-/// The record of a page audit.
-pub fn audit(audit: &Audit) -> AuditRecord {
-    let shares = |shares: &[tierloom_memory::Share]| {
-        shares
-            .iter()
-            .map(|s| NodeShare {
-                node: s.node.0,
-                share: s.share,
-            })
-            .collect()
-    };
-    AuditRecord {
-        bytes_checked: audit.bytes_checked,
-        pages_checked: audit.pages_checked,
-        pages_absent: audit.absent_pages,
-        requested: shares(&audit.requested),
-        effective: shares(&audit.effective),
-        actual: shares(&audit.actual),
-        worst_deviation: audit.worst_deviation(),
     }
 }

@@ -1,0 +1,32 @@
+//! Generates the gRPC client and server from a description in Rust: messages are JSON, so no protobuf compiler is needed.
+
+use tonic_build::manual::{Builder, Method, Service};
+
+/// The calls: Rust name, name on the wire, request and reply in `src/wire`.
+const METHODS: [(&str, &str, &str, &str); 8] = [
+    ("hello", "Hello", "Hello", "HelloReply"),
+    ("clock", "Clock", "ClockQuery", "ClockReply"),
+    ("prepare", "Prepare", "Prepare", "Reply"),
+    ("start", "Start", "Start", "Reply"),
+    ("poll", "Poll", "Poll", "PollReply"),
+    ("fetch", "Fetch", "Fetch", "FetchReply"),
+    ("stop", "Stop", "StopWork", "Reply"),
+    ("bye", "Bye", "Bye", "Reply"),
+];
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let mut service = Service::builder().name("Agent").package("tierloom");
+    for (name, route, input, output) in METHODS {
+        service = service.method(
+            Method::builder()
+                .name(name)
+                .route_name(route)
+                .input_type(format!("crate::wire::{input}"))
+                .output_type(format!("crate::wire::{output}"))
+                .codec_path("crate::wire::JsonCodec")
+                .build(),
+        );
+    }
+    Builder::new().compile(&[service.build()]);
+}

@@ -1,0 +1,224 @@
+//! A session with one agent: its calls, each with a deadline, and the task that keeps it alive and learns what happens.
+
+use std::error::Error;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use tonic::{Code, Response, Status};
+
+use crate::clock::{Anchor, ClockRecord, RoundTrip, best_of, to_unix_ns};
+use crate::coordinator::address::Client;
+use crate::wire::{
+    Bye, ClockQuery, Hello, HelloReply, PROTOCOL, Prepare, Reply, Start, StopWork, VERSION,
+};
+use crate::{AgentError, Clock, HostAddress, causes};
+
+/// Deadline of a call that the agent answers at once.
+const CALL: Duration = Duration::from_secs(10);
+/// Round trips for a clock: so many, or as many as fit in the time, but not fewer than the least.
+const MOST_TRIPS: usize = 64;
+const TRIPS_TIME: Duration = Duration::from_millis(500);
+const LEAST_TRIPS: usize = 8;
+/// Pause between attempts after a broken call.
+pub(super) const RETRY: Duration = Duration::from_millis(100);
+
+/// The session.
+#[derive(Clone)]
+pub(crate) struct Link {
+    pub host: String,
+    /// What the agent calls itself.
+    pub agent: String,
+    pub lease: Duration,
+    pub(super) client: Client,
+    pub(super) session: String,
+}
+
+impl Link {
+    /// Connects and opens a session, all within `timeout`. Waits for a session that is already ending.
+    pub async fn open(address: HostAddress, timeout: Duration) -> Result<Self, AgentError> {
+        let deadline = Instant::now() + timeout;
+        let mut client = address.connect(timeout).await?;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let hello = Hello {
+                protocol: PROTOCOL,
+                version: VERSION.to_owned(),
+            };
+            let reply = match tokio::time::timeout(left, client.hello(hello)).await {
+                Ok(Ok(reply)) => reply.into_inner(),
+                Ok(Err(status)) if status.code() == Code::Unauthenticated => {
+                    return Err(AgentError::Unauthenticated {
+                        host: address.name,
+                        address: address.address,
+                    });
+                }
+                Ok(Err(status)) => return Err(unreachable(&address, words(&status))),
+                Err(_) => return Err(unreachable(&address, "no answer in time".to_owned())),
+            };
+            match reply {
+                HelloReply::Accepted {
+                    session,
+                    agent,
+                    lease_ms,
+                } => {
+                    let lease = Duration::from_millis(lease_ms.max(100));
+                    return Ok(Self {
+                        host: address.name,
+                        agent,
+                        lease,
+                        client,
+                        session,
+                    });
+                }
+                HelloReply::OtherVersion { protocol, version } => {
+                    return Err(AgentError::Version {
+                        host: address.name,
+                        ours: format!("{VERSION} (protocol {PROTOCOL})"),
+                        theirs: format!("{version} (protocol {protocol})"),
+                    });
+                }
+                HelloReply::Busy {
+                    ending: Some(_), ..
+                } if left > 2 * RETRY => tokio::time::sleep(RETRY).await,
+                HelloReply::Busy { by, for_ms, ending } => {
+                    let since = Duration::from_millis(for_ms);
+                    return Err(AgentError::Busy {
+                        host: address.name,
+                        by,
+                        since,
+                        over: ending,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Measures the agent's clock against `clock`.
+    pub async fn measure_clock(&self, clock: Arc<dyn Clock>) -> Result<ClockRecord, AgentError> {
+        let mut client = self.client.clone();
+        let begun = Instant::now();
+        let mut trips = Vec::with_capacity(MOST_TRIPS);
+        while trips.len() < MOST_TRIPS
+            && (trips.len() < LEAST_TRIPS || begun.elapsed() < TRIPS_TIME)
+        {
+            let query = ClockQuery {
+                session: self.session.clone(),
+            };
+            let anchor = Anchor::new(clock.as_ref());
+            let reply = self
+                .call("measuring its clock", CALL, client.clock(query))
+                .await?;
+            trips.push(RoundTrip {
+                sent_ns: anchor.start_ns(),
+                received_ns: reply.received_ns,
+                replied_ns: reply.sent_ns,
+                returned_ns: anchor.now_ns(),
+            });
+        }
+        best_of(&self.host, &trips).ok_or_else(|| AgentError::Clock {
+            host: self.host.clone(),
+            reason: "it is being set all the time".to_owned(),
+        })
+    }
+
+    /// Asks for `request` to be made ready. Gives the number of the phase that began with it.
+    pub async fn prepare(&self, request: String) -> Result<u64, AgentError> {
+        let mut client = self.client.clone();
+        let prepare = Prepare {
+            session: self.session.clone(),
+            request,
+        };
+        self.done("prepare", "preparing", CALL, client.prepare(prepare))
+            .await
+    }
+
+    /// Tells the start, on the agent's clock.
+    pub async fn start(&self, at: SystemTime) -> Result<u64, AgentError> {
+        let mut client = self.client.clone();
+        let start = Start {
+            session: self.session.clone(),
+            at_ns: to_unix_ns(at),
+        };
+        self.done("start", "starting", CALL, client.start(start))
+            .await
+    }
+
+    /// Tells the work to stop.
+    pub async fn stop(&self) -> Result<u64, AgentError> {
+        let mut client = self.client.clone();
+        let stop = StopWork {
+            session: self.session.clone(),
+        };
+        self.done("stop", "stopping", CALL, client.stop(stop)).await
+    }
+
+    /// Ends the session. Without an answer the agent's lease ends it.
+    pub async fn bye(&self) {
+        let mut client = self.client.clone();
+        let bye = Bye {
+            session: self.session.clone(),
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(1), client.bye(bye)).await;
+    }
+
+    async fn done(
+        &self,
+        what: &'static str,
+        doing: &str,
+        limit: Duration,
+        call: impl Future<Output = Result<Response<Reply>, Status>>,
+    ) -> Result<u64, AgentError> {
+        match self.call(doing, limit, call).await? {
+            Reply::Done { sequence } => Ok(sequence),
+            Reply::Refused { why } => Err(AgentError::Refused {
+                host: self.host.clone(),
+                what,
+                why,
+            }),
+            Reply::NoSession { why } => Err(self.lost(doing, why)),
+        }
+    }
+
+    async fn call<T>(
+        &self,
+        doing: &str,
+        limit: Duration,
+        call: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, AgentError> {
+        match tokio::time::timeout(limit, call).await {
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) => Err(self.lost(doing, words(&status))),
+            Err(_) => Err(self.lost(doing, format!("no answer for {:.0} s", limit.as_secs_f64()))),
+        }
+    }
+
+    fn lost(&self, doing: &str, reason: String) -> AgentError {
+        AgentError::Lost {
+            host: self.host.clone(),
+            doing: doing.to_owned(),
+            reason,
+        }
+    }
+}
+
+fn unreachable(address: &HostAddress, reason: String) -> AgentError {
+    AgentError::Connect {
+        host: address.name.clone(),
+        address: address.address.clone(),
+        reason,
+    }
+}
+
+/// A status with all its causes.
+pub(super) fn words(status: &Status) -> String {
+    let mut text = status.message().to_owned();
+    if let Some(source) = status.source() {
+        text = format!("{text}: {}", causes(source));
+    }
+    if text.is_empty() {
+        status.code().description().to_owned()
+    } else {
+        text
+    }
+}

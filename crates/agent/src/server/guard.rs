@@ -1,0 +1,108 @@
+//! Lets in only who knows the token, before anything of a call is read.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::{Service, http};
+use tonic::server::NamedService;
+use tonic::transport::server::TlsConnectInfo;
+
+use crate::Token;
+use crate::server::doors::Peer;
+use crate::server::log::Refusals;
+
+/// How long a stranger waits for the answer. The token cannot be guessed anyway; this keeps the log short.
+const DELAY: Duration = Duration::from_millis(300);
+/// What stands before the token in the `authorization` header.
+pub(crate) const SCHEME: &str = "Bearer ";
+
+/// A service behind a token.
+#[derive(Clone)]
+pub(crate) struct Guard<S> {
+    inner: S,
+    token: Arc<Token>,
+    log: Refusals,
+}
+
+impl<S> Guard<S> {
+    pub fn new(inner: S, token: Token, log: Refusals) -> Self {
+        Self {
+            inner,
+            token: Arc::new(token),
+            log,
+        }
+    }
+
+    fn knows_token<B>(&self, request: &http::Request<B>) -> bool {
+        request
+            .headers()
+            .get(http::header::AUTHORIZATION)
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.strip_prefix(SCHEME))
+            .and_then(|text| Token::parse(text).ok())
+            .is_some_and(|token| token.matches(&self.token))
+    }
+}
+
+impl<S: NamedService> NamedService for Guard<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<http::Request<Body>> for Guard<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        if self.knows_token(&request) {
+            if let Some(peer) = peer(request.extensions()) {
+                peer.known.store(true, Ordering::Relaxed);
+            }
+            return Box::pin(self.inner.call(request));
+        }
+        let peer = peer_words(request.extensions());
+        let given = request.headers().contains_key(http::header::AUTHORIZATION);
+        let log = self.log.clone();
+        Box::pin(async move {
+            log.say(&format!(
+                "refused {peer}: {}",
+                if given { "wrong token" } else { "no token" }
+            ));
+            tokio::time::sleep(DELAY).await;
+            // The same answer whatever was wrong.
+            Ok(Status::unauthenticated("not authenticated").into_http())
+        })
+    }
+}
+
+/// Who is on the other side.
+pub(crate) fn peer(extensions: &http::Extensions) -> Option<&Peer> {
+    extensions.get::<Peer>().or_else(|| {
+        extensions
+            .get::<TlsConnectInfo<Peer>>()
+            .map(TlsConnectInfo::get_ref)
+    })
+}
+
+/// Its address, in words.
+pub(crate) fn peer_words(extensions: &http::Extensions) -> String {
+    peer(extensions).map_or_else(
+        || "an unknown address".to_owned(),
+        |peer| peer.address.to_string(),
+    )
+}

@@ -1,0 +1,349 @@
+//! The one session that an agent may have: who has it, how its work is doing, and how it ends.
+//!
+//! ```text
+//!  open ─> Idle ──prepare──> Preparing ──> Ready ──start──> Running ──> Finished
+//!            ^                   └───────────┴────────────────┴───────> Failed
+//!            └── prepare is also accepted in Finished and Failed: a session holds many runs, one after another
+//! ```
+//! A session ends by `bye`, by its lease, or with the agent. Work that is under way is told to stop; the agent is free when it has.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::sync::watch;
+
+use crate::server::{Log, work};
+use crate::wire::{Failure, PART_BYTES, Phase};
+use crate::{Clock, HostRunner, Stop};
+
+/// A start may be agreed on at most this far ahead.
+pub(crate) const MAX_AHEAD: Duration = Duration::from_secs(60);
+
+/// What the calls of an agent share.
+pub(crate) struct Agent {
+    pub runner: Arc<dyn HostRunner>,
+    pub clock: Arc<dyn Clock>,
+    pub lease: Duration,
+    pub log: Log,
+    place: Mutex<Place>,
+    /// Counts changes of phase, over all sessions.
+    changes: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Place {
+    session: Option<Session>,
+    /// The session that ended last and why, for a coordinator that comes back.
+    last: Option<(String, String)>,
+}
+
+struct Session {
+    id: String,
+    peer: String,
+    opened: Instant,
+    heard: Instant,
+    sequence: u64,
+    phase: Phase,
+    /// Of the last work, if it is finished.
+    result: String,
+    work: Option<Work>,
+    /// Why it is over; it stays until its work has ended.
+    over: Option<String>,
+}
+
+struct Work {
+    stop: Stop,
+    start: Option<mpsc::Sender<SystemTime>>,
+}
+
+/// Why a call had no effect.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Rejection {
+    /// There is no such session (any more).
+    NoSession(String),
+    /// Not now, or not so.
+    Refused(String),
+}
+
+/// Somebody else has the session.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub by: String,
+    pub for_ms: u64,
+    pub over: Option<String>,
+}
+
+impl Agent {
+    pub fn new(
+        runner: Arc<dyn HostRunner>,
+        clock: Arc<dyn Clock>,
+        lease: Duration,
+        log: Log,
+    ) -> Self {
+        Self {
+            runner,
+            clock,
+            lease,
+            log,
+            place: Mutex::default(),
+            changes: watch::Sender::new(0),
+        }
+    }
+
+    /// Opens a session for `peer` under the name `id`.
+    pub fn open(&self, id: String, peer: &str) -> Result<(), Taken> {
+        let mut place = self.place();
+        if let Some(session) = &place.session {
+            return Err(Taken {
+                by: session.peer.clone(),
+                for_ms: u64::try_from(session.opened.elapsed().as_millis()).unwrap_or(u64::MAX),
+                over: session.over.clone(),
+            });
+        }
+        let now = Instant::now();
+        place.session = Some(Session {
+            id,
+            peer: peer.to_owned(),
+            opened: now,
+            heard: now,
+            sequence: 0,
+            phase: Phase::Idle,
+            result: String::new(),
+            work: None,
+            over: None,
+        });
+        self.log.say(&format!("session of {peer} opened"));
+        Ok(())
+    }
+
+    /// Notes that the coordinator is alive.
+    pub fn heard(&self, id: &str) -> Result<(), Rejection> {
+        self.with(id, |_| Ok(()))
+    }
+
+    /// Lets the runner prepare `request` on a thread of its own.
+    pub fn prepare(self: &Arc<Self>, id: &str, request: String) -> Result<u64, Rejection> {
+        let stop = Stop::new();
+        let (start, starts) = mpsc::channel();
+        self.with(id, |session| {
+            if session.work.is_some() {
+                return Err(Rejection::Refused(
+                    "its last work has not ended yet; stop it or wait for it first".to_owned(),
+                ));
+            }
+            let thread = std::thread::Builder::new().name("agent-work".to_owned());
+            let agent = Arc::clone(self);
+            let task = work::Task {
+                request,
+                stop: stop.clone(),
+                starts,
+                session: id.to_owned(),
+            };
+            thread
+                .spawn(move || work::run(&agent, task))
+                .map_err(|error| Rejection::Refused(format!("no thread to be had: {error}")))?;
+            session.work = Some(Work {
+                stop,
+                start: Some(start),
+            });
+            self.enter(session, Phase::Preparing);
+            Ok(session.sequence)
+        })
+    }
+
+    /// Starts what is ready at `at` on the agent's clock.
+    pub fn start(&self, id: &str, at: SystemTime) -> Result<u64, Rejection> {
+        let now = self.clock.now();
+        self.with(id, |session| {
+            if !matches!(session.phase, Phase::Ready { .. }) {
+                return Err(Rejection::Refused("nothing is ready to start; prepare first".to_owned()));
+            }
+            if let Ok(late) = now.duration_since(at) {
+                return Err(Rejection::Refused(format!(
+                    "the start time was {:.3} s ago on this host's clock; agree on a later one",
+                    late.as_secs_f64()
+                )));
+            }
+            if at.duration_since(now).is_ok_and(|ahead| ahead > MAX_AHEAD) {
+                return Err(Rejection::Refused(format!(
+                    "the start time is more than {} s ahead on this host's clock; agree on an earlier one",
+                    MAX_AHEAD.as_secs()
+                )));
+            }
+            let sent = session.work.as_mut().and_then(|work| work.start.take()).map(|start| start.send(at));
+            if !matches!(sent, Some(Ok(()))) {
+                return Err(Rejection::Refused("its work was stopped".to_owned()));
+            }
+            self.enter(session, Phase::Running);
+            Ok(session.sequence)
+        })
+    }
+
+    /// Tells the work to stop. Nothing happens if there is none.
+    pub fn stop(&self, id: &str) -> Result<u64, Rejection> {
+        self.with(id, |session| {
+            if let Some(work) = &session.work {
+                work.stop.request();
+            }
+            Ok(session.sequence)
+        })
+    }
+
+    /// Ends a session for `why`.
+    pub fn close(&self, id: &str, why: &str) -> Result<u64, Rejection> {
+        let sequence = self.with(id, |session| Ok(session.sequence))?;
+        let mut place = self.place();
+        if place
+            .session
+            .as_ref()
+            .is_some_and(|session| session.id == id)
+        {
+            self.end(&mut place, why);
+        }
+        Ok(sequence)
+    }
+
+    /// Ends whatever session there is.
+    pub fn close_any(&self, why: &str) {
+        self.end(&mut self.place(), why);
+    }
+
+    /// Ends the session if its coordinator was silent for too long.
+    pub fn expire(&self) {
+        let mut place = self.place();
+        let Some(session) = &place.session else {
+            return;
+        };
+        if session.over.is_none() && session.heard.elapsed() > self.lease {
+            let why = format!(
+                "nothing was heard of its coordinator for {:.1} s",
+                self.lease.as_secs_f64()
+            );
+            self.end(&mut place, &why);
+        }
+    }
+
+    /// Whether there is neither session nor work.
+    pub fn is_free(&self) -> bool {
+        self.place().session.is_none()
+    }
+
+    /// The phase of a session if it is newer than `seen`.
+    pub fn phase(&self, id: &str, seen: u64) -> Result<Option<(u64, Phase)>, Rejection> {
+        self.with(id, |session| {
+            Ok((session.sequence != seen).then(|| (session.sequence, session.phase.clone())))
+        })
+    }
+
+    /// Tells of changes.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// A part of a result that was ended with phase `sequence`.
+    pub fn part(&self, id: &str, sequence: u64, from: usize) -> Result<String, Rejection> {
+        self.with(id, |session| {
+            let gone =
+                || Rejection::Refused("the result is gone: new work was prepared".to_owned());
+            let finished = matches!(session.phase, Phase::Finished { .. });
+            let rest = session
+                .result
+                .get(from..)
+                .filter(|_| finished && session.sequence == sequence)
+                .ok_or_else(gone)?;
+            Ok(rest[..rest.floor_char_boundary(PART_BYTES)].to_owned())
+        })
+    }
+
+    /// Notes that the work of a session is ready.
+    pub fn ready(&self, id: &str, summary: String) {
+        if let Some(session) = self
+            .place()
+            .session
+            .as_mut()
+            .filter(|session| session.id == id)
+        {
+            self.enter(session, Phase::Ready { summary });
+        }
+    }
+
+    /// Notes that the work of a session has ended, and frees the agent if the session has too.
+    pub fn ended(&self, id: &str, phase: Phase, result: String) {
+        let mut place = self.place();
+        let Some(session) = place.session.as_mut().filter(|session| session.id == id) else {
+            return;
+        };
+        if let Phase::Failed { during, failure } = &phase {
+            let how = match failure {
+                Failure::Stopped => "stopped",
+                Failure::Runner { message } | Failure::Panic { message } => message,
+            };
+            self.log.say(&format!("work ended while {during}: {how}"));
+        }
+        session.work = None;
+        session.result = result;
+        self.enter(session, phase);
+        if session.over.is_some() {
+            place.session = None;
+            self.log.say("free again");
+        }
+    }
+
+    fn enter(&self, session: &mut Session, phase: Phase) {
+        session.phase = phase;
+        session.sequence += 1;
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    fn end(&self, place: &mut Place, why: &str) {
+        let Some(session) = &mut place.session else {
+            return;
+        };
+        if session.over.is_some() {
+            return;
+        }
+        self.log
+            .say(&format!("session of {} ended: {why}", session.peer));
+        session.over = Some(why.to_owned());
+        place.last = Some((session.id.clone(), why.to_owned()));
+        match &mut session.work {
+            Some(work) => {
+                work.stop.request();
+                work.start = None;
+            }
+            None => place.session = None,
+        }
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    /// Runs `act` on the session `id` and notes that its coordinator lives.
+    fn with<T>(
+        &self,
+        id: &str,
+        act: impl FnOnce(&mut Session) -> Result<T, Rejection>,
+    ) -> Result<T, Rejection> {
+        let mut place = self.place();
+        match place
+            .session
+            .as_mut()
+            .filter(|session| session.id == id && session.over.is_none())
+        {
+            Some(session) => {
+                session.heard = Instant::now();
+                act(session)
+            }
+            None => Err(no_session(&place, id)),
+        }
+    }
+
+    fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn no_session(place: &Place, id: &str) -> Rejection {
+    Rejection::NoSession(match &place.last {
+        Some((last, why)) if last == id => format!("the agent ended the session: {why}"),
+        _ => "the agent does not know the session; it was restarted meanwhile".to_owned(),
+    })
+}

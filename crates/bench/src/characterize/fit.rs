@@ -1,0 +1,139 @@
+//! Numbers of the model that follow from measured ones.
+
+use tierloom_model::{Machine, Options, Phase, Placement, TierShares, solve};
+
+/// Exponent of the loaded-latency curve: the profiles' usual one; knee and height are fitted.
+pub(super) const EXPONENT: f64 = 2.0;
+/// Highest knee that is tried.
+const HIGHEST_KNEE: f64 = 0.95;
+/// Most lines in flight that are tried.
+const MOST_LINES: f64 = 4096.0;
+
+/// A loaded-latency curve.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Curve {
+    /// Latency at the peak over idle latency.
+    pub(super) ratio_at_peak: f64,
+    /// Utilisation from which it rises.
+    pub(super) knee: f64,
+    /// Highest utilisation among the points.
+    pub(super) seen_up_to: f64,
+}
+
+/// Fits the curve of the model's `LoadedLatency` to points of utilisation and latency over idle latency, by least squares: for every
+/// knee in steps of 1% the best height has a closed form.
+pub(super) fn curve(points: &[(f64, f64)]) -> Option<Curve> {
+    let seen_up_to = points.iter().map(|(u, _)| *u).fold(0.0, f64::max);
+    let mut best: Option<(f64, Curve)> = None;
+    for step in 0..=(HIGHEST_KNEE * 100.0) as u32 {
+        let knee = f64::from(step) / 100.0;
+        let rise = |u: f64| {
+            let above = (u.min(1.0) - knee) / (1.0 - knee);
+            above.max(0.0).powf(EXPONENT)
+        };
+        let (mut xy, mut xx) = (0.0, 0.0);
+        for (u, ratio) in points {
+            xy += rise(*u) * (ratio - 1.0);
+            xx += rise(*u) * rise(*u);
+        }
+        // Without a point above the knee nothing says how high the curve goes.
+        if xx <= 1e-9 {
+            continue;
+        }
+        let height = (xy / xx).max(0.0);
+        let error: f64 = points
+            .iter()
+            .map(|(u, ratio)| (1.0 + height * rise(*u) - ratio).powi(2))
+            .sum();
+        if best.is_none_or(|(least, _)| error < least - 1e-12) {
+            let fitted = Curve {
+                ratio_at_peak: 1.0 + height,
+                knee,
+                seen_up_to,
+            };
+            best = Some((error, fitted));
+        }
+    }
+    best.map(|(_, curve)| curve)
+}
+
+/// Lines in flight with which the model gives `tuples_per_ns` for `phase` with one worker on `tier`; `set` puts a number of lines into the
+/// machine. Where even endless lines do not reach the rate (the tier's peak is lower), the fewest that come within 1% of the most.
+pub(super) fn lines_in_flight(
+    machine: &Machine,
+    set: impl Fn(&mut Machine, f64),
+    phase: &Phase,
+    tier: &str,
+    tuples_per_ns: f64,
+) -> Option<f64> {
+    let rate = |lines: f64| -> Option<f64> {
+        let mut tried = machine.clone();
+        set(&mut tried, lines);
+        let placement = Placement::new(TierShares::from_weights(&[(tier, 1.0)]).ok()?);
+        let solution = solve(&tried, phase, &placement, 1, &Options::default()).ok()?;
+        Some(phase.tuples / solution.time_ns)
+    };
+    let most = rate(MOST_LINES)?;
+    let wanted = tuples_per_ns.min(most * 0.99);
+    let (mut low, mut high) = (1.0, MOST_LINES);
+    if rate(low)? >= wanted {
+        return Some(low);
+    }
+    // The rate rises with the lines, so halving the interval finds the point; 40 halvings are exact to a millionth.
+    for _ in 0..40 {
+        let middle = f64::midpoint(low, high);
+        if rate(middle)? < wanted {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Some(high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tierloom_model::{Access, PhaseKind, profiles};
+
+    #[test]
+    fn a_curve_of_the_models_own_form_is_found_again() {
+        let points: Vec<(f64, f64)> = (0..=10)
+            .map(|step| {
+                let u = f64::from(step) / 10.0;
+                let above = ((u - 0.4) / 0.6_f64).max(0.0);
+                (u, 1.0 + 2.5 * above * above)
+            })
+            .collect();
+        let found = curve(&points).unwrap();
+        assert!((found.ratio_at_peak - 3.5).abs() < 1e-6 && (found.knee - 0.4).abs() < 1e-9);
+        assert_eq!(found.seen_up_to, 1.0);
+    }
+
+    #[test]
+    fn noise_below_idle_latency_gives_a_flat_curve_and_no_points_give_none() {
+        let flat = curve(&[(0.2, 0.98), (0.5, 1.0), (0.9, 0.97)]).unwrap();
+        assert_eq!(flat.ratio_at_peak, 1.0);
+        assert_eq!(curve(&[]), None);
+        assert_eq!(curve(&[(0.0, 1.0)]), None);
+    }
+
+    #[test]
+    fn lines_in_flight_give_the_rate_back() {
+        let machine = profiles::load("epfl25-full-pf-on").unwrap();
+        let phase = Phase::new("read", PhaseKind::Scan, 1e9)
+            .access(Access::sequential_read("a", 64.0, 64_000_000_000).vectorised());
+        let set = |m: &mut Machine, lines: f64| {
+            m.concurrency.sequential_simd = m.concurrency.sequential_simd.with(lines);
+        };
+        // 10 GB/s of one core are 10/64 lines a nanosecond.
+        let lines = lines_in_flight(&machine, set, &phase, "dram", 10.0 / 64.0).unwrap();
+        let mut fitted = machine.clone();
+        set(&mut fitted, lines);
+        let placement = Placement::new(TierShares::from_weights(&[("dram", 1.0)]).unwrap());
+        let time_ns = solve(&fitted, &phase, &placement, 1, &Options::default())
+            .unwrap()
+            .time_ns;
+        assert!((64.0 * 1e9 / time_ns - 10.0).abs() < 0.01);
+    }
+}

@@ -1,0 +1,365 @@
+//! What would be run, as rows of text, and what it would take.
+
+use tierloom_kernels::access::{Access, CacheOp, Distribution, Order};
+
+use crate::file::values::bytes_text;
+use crate::plan::{
+    Amount, MapAction, MapSharing, MemoryPlan, NodeSpread, Pin, RegionPlan, RunPlan, Sharing,
+    TaskPlan, Work,
+};
+
+/// Bandwidth of a thread that estimates assume, GB/s: between a server's core on local memory and one on CXL memory.
+pub const ASSUMED_GBPS_PER_THREAD: f64 = 8.0;
+/// Latency of a single access that estimates assume, ns.
+pub const ASSUMED_LATENCY_NS: f64 = 250.0;
+/// Rate of making and filling memory that estimates assume, GB/s.
+pub const ASSUMED_PREPARE_GBPS: f64 = 1.5;
+
+/// What a run would take, by assumption where it does not end by time: a rule of thumb, not a prediction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Estimate {
+    /// With preparation, warm-up and all repetitions that are sure to be made, s.
+    pub seconds: f64,
+    /// Whether all of it but the preparation is given in the plan as a time.
+    pub timed: bool,
+    /// Memory by host, bytes; the first one is this machine (`None`) if it takes part.
+    pub memory_bytes: Vec<(Option<String>, u64)>,
+}
+
+/// Time and memory of a run.
+pub fn estimate(plan: &RunPlan) -> Estimate {
+    let mut memory_bytes: Vec<(Option<String>, u64)> = Vec::new();
+    for task in &plan.tasks {
+        let bytes = task.regions.iter().map(|region| region.size_bytes).sum();
+        add(&mut memory_bytes, &task.host, bytes);
+    }
+    memory_bytes.sort();
+    let prepared = memory_bytes.iter().map(|(_, bytes)| *bytes).max();
+    let prepare_s = prepared.unwrap_or(0) as f64 / (ASSUMED_PREPARE_GBPS * 1e9);
+    let repetition = plan.tasks.first().map_or(0.0, repetition_s);
+    let timed = plan
+        .tasks
+        .first()
+        .is_some_and(|task| matches!(task.amount, Amount::Seconds(_)));
+    Estimate {
+        seconds: prepare_s + plan.warmup_s + repetition * f64::from(plan.repeat),
+        timed,
+        memory_bytes,
+    }
+}
+
+fn add(memory: &mut Vec<(Option<String>, u64)>, host: &Option<String>, bytes: u64) {
+    match memory.iter_mut().find(|(name, _)| name == host) {
+        Some((_, sum)) => *sum = sum.saturating_add(bytes),
+        None => memory.push((host.clone(), bytes)),
+    }
+}
+
+/// One repetition of a main task, s.
+fn repetition_s(task: &TaskPlan) -> f64 {
+    let region_bytes = task.regions.first().map_or(0, |region| region.size_bytes) as f64;
+    let threads = f64::from(task.workers.threads);
+    let (operation_bytes, operation_ns, per_pass) = match &task.work {
+        Work::Throughput { access, .. } => {
+            let bytes = access.access_bytes as f64;
+            let gbps = task.rate_gbps.unwrap_or(ASSUMED_GBPS_PER_THREAD * threads);
+            (bytes, bytes / gbps, region_bytes / access.stride_bytes.max(1) as f64)
+        }
+        Work::Latency { access, .. } => (
+            access.access_bytes as f64,
+            ASSUMED_LATENCY_NS / threads,
+            region_bytes / access.stride_bytes.max(1) as f64,
+        ),
+        Work::Chase { .. } => (64.0, ASSUMED_LATENCY_NS / threads, region_bytes / 64.0),
+        Work::Mapping { .. } => (region_bytes, region_bytes / ASSUMED_PREPARE_GBPS, 1.0),
+        Work::Custom { chain, .. } => {
+            let bytes: usize = chain.iter().map(|step| step.size_bytes).sum();
+            let bytes = bytes.max(64) as f64;
+            (bytes, chain.len() as f64 * ASSUMED_LATENCY_NS / threads, region_bytes / bytes)
+        }
+    };
+    let operations = match task.amount {
+        Amount::Seconds(seconds) => return seconds,
+        Amount::Operations(operations) => operations as f64,
+        Amount::Bytes(bytes) => bytes as f64 / operation_bytes.max(1.0),
+        Amount::Passes(passes) => passes as f64 * per_pass,
+    };
+    operations * operation_ns * 1e-9
+}
+
+/// The columns of [`rows`].
+pub const HEADER: [&str; 10] = [
+    "run", "workload", "varied", "task", "work", "memory", "size", "threads", "amount", "time",
+];
+
+/// The table of a dry run: a row for each task, the cells about the whole run in its first one.
+pub fn rows(plans: &[RunPlan]) -> Vec<[String; 10]> {
+    let mut rows = Vec::new();
+    for plan in plans {
+        for (index, task) in plan.tasks.iter().enumerate() {
+            let first = |text: String| if index == 0 { text } else { String::new() };
+            rows.push([
+                first(plan.id.clone()),
+                first(plan.workload.clone()),
+                first(varied_text(plan)),
+                task_name(plan, task),
+                work_text(task),
+                join(&task.regions, " + ", memory_text),
+                join(&task.regions, " + ", size_text),
+                workers_text(task),
+                first(amount_text(plan, task)),
+                first(time_text(&estimate(plan))),
+            ]);
+        }
+    }
+    rows
+}
+
+/// What all runs together take, in sentences.
+pub fn totals(plans: &[RunPlan]) -> String {
+    let estimates: Vec<Estimate> = plans.iter().map(estimate).collect();
+    let seconds: f64 = estimates.iter().map(|estimate| estimate.seconds).sum();
+    // Runs follow one another, so the largest one of each host is what it needs.
+    let mut most: Vec<(Option<String>, u64)> = Vec::new();
+    for (host, bytes) in estimates.iter().flat_map(|estimate| &estimate.memory_bytes) {
+        match most.iter_mut().find(|(name, _)| name == host) {
+            Some((_, peak)) => *peak = (*peak).max(*bytes),
+            None => most.push((host.clone(), *bytes)),
+        }
+    }
+    most.sort();
+    let memory = join(&most, ", ", |(host, bytes)| {
+        format!("{} on {}", bytes_text(*bytes), host.as_deref().unwrap_or("this machine"))
+    });
+    let mut text = format!(
+        "{} {}, about {} ({}).\nMemory, at most: {}.\n",
+        plans.len(),
+        if plans.len() == 1 { "run" } else { "runs" },
+        duration_text(seconds),
+        format_args!(
+            "preparing at {ASSUMED_PREPARE_GBPS} GB/s; where no time is given, {ASSUMED_GBPS_PER_THREAD} GB/s per thread and {ASSUMED_LATENCY_NS} ns per access are assumed"
+        ),
+        if memory.is_empty() { "none" } else { &memory },
+    );
+    let open = plans.iter().filter(|plan| plan.until_stable.is_some()).count();
+    if open > 0 {
+        text += &format!("{open} of them may go on longer, until they are stable.\n");
+    }
+    text
+}
+
+/// The table with aligned columns and the totals.
+pub fn render_dry_run(plans: &[RunPlan]) -> String {
+    let rows = rows(plans);
+    let mut widths = HEADER.map(|title| title.chars().count());
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: &[String; 10]| {
+        let padded = cells
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:width$}"));
+        let line = padded.collect::<Vec<_>>().join("  ");
+        format!("{}\n", line.trim_end())
+    };
+    let mut text = line(&HEADER.map(str::to_owned));
+    rows.iter().for_each(|row| text += &line(row));
+    format!("{text}\n{}", totals(plans))
+}
+
+fn join<T>(items: &[T], separator: &str, text: impl Fn(&T) -> String) -> String {
+    items.iter().map(text).collect::<Vec<_>>().join(separator)
+}
+
+fn varied_text(plan: &RunPlan) -> String {
+    join(&plan.varied, " ", |(key, value)| format!("{key}={value}"))
+}
+
+fn task_name(plan: &RunPlan, task: &TaskPlan) -> String {
+    let host = task.host.as_deref().map_or(String::new(), |host| format!("@{host}"));
+    let role = match (plan.tasks.len(), task.role) {
+        (1, _) | (_, crate::plan::Role::Main) => "",
+        _ => " (background)",
+    };
+    format!("{}{host}{role}", task.name)
+}
+
+/// What a task does, in words.
+fn work_text(task: &TaskPlan) -> String {
+    let mut text = match &task.work {
+        Work::Throughput {
+            access,
+            batch_bytes,
+            sharing,
+        } => {
+            let sharing = match sharing {
+                Sharing::Queue => "",
+                Sharing::Partitioned => ", partitioned",
+            };
+            format!(
+                "{}, batches of {}{sharing}",
+                access_text(access),
+                bytes_text(*batch_bytes)
+            )
+        }
+        Work::Latency {
+            access,
+            sample_every,
+            line,
+            fence,
+        } => format!(
+            "latency of {}, 1 in {sample_every} timed, line {}, fence {}",
+            access_text(access),
+            word(line),
+            word(fence)
+        ),
+        Work::Chase { locality } => format!("chase, {}", word(locality)),
+        Work::Mapping {
+            action,
+            sharing,
+            populate,
+        } => format!(
+            "{} {}{}",
+            match action {
+                MapAction::Map => "map",
+                MapAction::Unmap => "unmap",
+            },
+            match sharing {
+                MapSharing::Private => "private",
+                MapSharing::Shared => "shared",
+            },
+            if *populate { ", populated" } else { "" }
+        ),
+        Work::Custom {
+            chain,
+            sample_every,
+        } => format!(
+            "chain of {} accesses{}",
+            chain.len(),
+            match sample_every {
+                0 => String::new(),
+                every => format!(", 1 in {every} timed"),
+            }
+        ),
+    };
+    if let Some(rate) = task.rate_gbps {
+        text += &format!(", at {rate} GB/s");
+    }
+    text
+}
+
+/// The word for a value in files and records.
+fn word(value: &impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word.replace('_', "-"),
+        _ => String::new(),
+    }
+}
+
+fn access_text(access: &Access) -> String {
+    let order = match access.order {
+        Order::Ascending => "sequential".to_owned(),
+        Order::Descending => "descending".to_owned(),
+        Order::Random(Distribution::Uniform) => "random".to_owned(),
+        Order::Random(Distribution::Zipf { alpha }) => format!("zipf {alpha}"),
+    };
+    let mut text = format!(
+        "{} {order} {}",
+        access.operation,
+        bytes_text(access.access_bytes as u64)
+    );
+    if access.stride_bytes != access.access_bytes {
+        text += &format!(" every {}", bytes_text(access.stride_bytes as u64));
+    }
+    if access.cache_op != CacheOp::None {
+        text += &format!(", {}", access.cache_op);
+    }
+    if access.prefetch_bytes > 0 {
+        text += &format!(", prefetch {}", bytes_text(access.prefetch_bytes as u64));
+    }
+    text + &format!(", {}", access.simd)
+}
+
+fn memory_text(region: &RegionPlan) -> String {
+    let from = |path: &str, offset: u64| match offset {
+        0 => path.to_owned(),
+        _ => format!("{path} from {}", bytes_text(offset)),
+    };
+    match &region.memory {
+        MemoryPlan::Anonymous => region.placement.to_string(),
+        MemoryPlan::KernelInterleave { weighted: true } => {
+            format!("kernel-weighted {}", region.placement)
+        }
+        MemoryPlan::KernelInterleave { weighted: false } => {
+            format!("kernel-interleave {}", region.placement)
+        }
+        MemoryPlan::File { path, offset_bytes } => from(path, *offset_bytes),
+        MemoryPlan::Devdax { path, offset_bytes } => from(path, *offset_bytes),
+    }
+}
+
+fn size_text(region: &RegionPlan) -> String {
+    let pages = match region.memory {
+        MemoryPlan::Devdax { .. } => String::new(),
+        _ => format!(" {}", word(&region.page_size)),
+    };
+    format!("{}{pages}", bytes_text(region.size_bytes))
+}
+
+fn workers_text(task: &TaskPlan) -> String {
+    let list = |ids: &[u32]| join(ids, ",", u32::to_string);
+    let pin = match &task.workers.pin {
+        Pin::Free => String::new(),
+        Pin::Cpus { cpus } => format!(" on CPU {}", list(cpus)),
+        Pin::Nodes { nodes, spread } => format!(
+            " on node {}{}",
+            list(nodes),
+            match spread {
+                NodeSpread::AllNodes => "",
+                NodeSpread::OneNodeEach => ", one node each",
+                NodeSpread::OneCpuEach => ", one CPU each",
+            }
+        ),
+    };
+    format!("{}{pin}", task.workers.threads)
+}
+
+fn amount_text(plan: &RunPlan, task: &TaskPlan) -> String {
+    let amount = match task.amount {
+        Amount::Seconds(seconds) => format!("{seconds} s"),
+        Amount::Operations(operations) => format!("{operations} operations"),
+        Amount::Bytes(bytes) => bytes_text(bytes),
+        Amount::Passes(1) => "1 pass".to_owned(),
+        Amount::Passes(passes) => format!("{passes} passes"),
+    };
+    match plan.until_stable {
+        Some(stable) => format!(
+            "{amount} x {}-{}, until within {}%",
+            plan.repeat,
+            stable.max_repeat,
+            (stable.relative_half_width * 1e6).round() / 1e4
+        ),
+        None => format!("{amount} x {}", plan.repeat),
+    }
+}
+
+fn time_text(estimate: &Estimate) -> String {
+    let about = if estimate.timed { "" } else { "~" };
+    format!("{about}{}", duration_text(estimate.seconds))
+}
+
+/// `3.2 s`, `4 min 10 s`, `2 h 5 min`, `3 d 4 h`.
+fn duration_text(seconds: f64) -> String {
+    if seconds < 60.0 {
+        return format!("{seconds:.1} s");
+    }
+    let whole = seconds.round() as u64;
+    match whole {
+        ..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        3600..86400 => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+        _ => format!("{} d {} h", whole / 86400, whole % 86400 / 3600),
+    }
+}

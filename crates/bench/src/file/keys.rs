@@ -1,0 +1,246 @@
+//! The keys of workload files.
+
+use super::error::did_you_mean;
+
+/// Where a key may stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Level {
+    /// In the arguments of a task or, as a default for its tasks, of a workload.
+    Task,
+    /// In the arguments of a task alone.
+    OneTask,
+    /// In the arguments of a workload: it holds for the whole run.
+    Run,
+}
+
+/// What its values look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// A single value.
+    One,
+    /// A single number or size, so that ranges make sense.
+    Number,
+    /// A list; in a matrix a list of lists.
+    List,
+}
+
+/// A key.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// Other names for it, also of older versions of CXL-Bench.
+    pub(super) aliases: &'static [&'static str],
+    pub(super) level: Level,
+    pub(super) shape: Shape,
+    /// Keys that say the same in another way: typed at a place that overrides, this one takes theirs out.
+    pub(super) replaces: &'static [&'static str],
+}
+
+const WHERE: &[&str] = &[
+    "memory",
+    "device_path",
+    "region_offset",
+    "numa_memory_nodes",
+    "numa_memory_node_weights",
+    "percentage_pages_first_partition",
+    "node_count_first_partition",
+];
+const WHERE_SECOND: &[&str] = &[
+    "secondary_memory",
+    "secondary_device_path",
+    "secondary_region_offset",
+    "secondary_numa_memory_nodes",
+    "secondary_numa_memory_node_weights",
+];
+const WHO: &[&str] = &["cpus", "thread_pin_mode", "thread_cores", "numa_task_nodes"];
+
+const fn key(
+    name: &'static str,
+    aliases: &'static [&'static str],
+    shape: Shape,
+    replaces: &'static [&'static str],
+) -> Key {
+    Key {
+        name,
+        aliases,
+        level: Level::Task,
+        shape,
+        replaces,
+    }
+}
+
+const fn run_key(name: &'static str, aliases: &'static [&'static str], shape: Shape) -> Key {
+    Key {
+        name,
+        aliases,
+        level: Level::Run,
+        shape,
+        replaces: &[],
+    }
+}
+
+const fn one_task_key(name: &'static str) -> Key {
+    Key {
+        name,
+        aliases: &[],
+        level: Level::OneTask,
+        shape: Shape::One,
+        replaces: &[],
+    }
+}
+
+use Shape::{List, Number, One};
+
+/// All keys of arguments.
+pub(super) const KEYS: &[Key] = &[
+    // What is done.
+    key("measure", &[], One, &[]),
+    key("exec_mode", &["pattern"], One, &[]),
+    key("operation", &[], One, &["read_percent"]),
+    key("read_percent", &[], Number, &[]),
+    key("stream", &[], One, &[]),
+    key("access_size", &[], Number, &[]),
+    key("stride", &[], Number, &["skip"]),
+    key("skip", &[], Number, &["stride"]),
+    key("cache_instruction", &["flush_instruction"], One, &[]),
+    key("prefetch_distance", &[], Number, &[]),
+    key("simd", &[], One, &[]),
+    key("random_distribution", &[], One, &[]),
+    key("zipf_alpha", &[], Number, &[]),
+    key("custom_operations", &[], One, &[]),
+    key("latency_sample_frequency", &["sample_every"], Number, &[]),
+    key("line", &[], One, &[]),
+    key("fence", &[], One, &[]),
+    key("chase_locality", &[], One, &[]),
+    key("populate", &[], One, &[]),
+    key("min_io_batch_size", &["batch_size", "min_io_chunk_size"], Number, &[]),
+    key("sharing", &[], One, &["number_partitions"]),
+    key("number_partitions", &[], Number, &["sharing"]),
+    key("generate_read_data", &[], One, &[]),
+    // On what.
+    key("memory", &["placement"], One, WHERE),
+    key("memory_region_size", &["size"], Number, &[]),
+    key("numa_memory_nodes", &[], List, &["memory", "device_path", "region_offset"]),
+    key("numa_memory_node_weights", &[], List, &["memory", "device_path"]),
+    key(
+        "device_path",
+        &[],
+        One,
+        &[
+            "memory",
+            "numa_memory_nodes",
+            "numa_memory_node_weights",
+            "percentage_pages_first_partition",
+            "node_count_first_partition",
+        ],
+    ),
+    key("region_offset", &[], Number, &[]),
+    key("percentage_pages_first_partition", &[], Number, &["memory"]),
+    key("node_count_first_partition", &[], Number, &["memory"]),
+    key("page_size", &[], One, &["transparent_huge_pages", "explicit_hugepages_size"]),
+    key("transparent_huge_pages", &[], One, &["page_size"]),
+    key("explicit_hugepages_size", &[], Number, &["page_size"]),
+    key("secondary_memory", &[], One, WHERE_SECOND),
+    key("secondary_memory_region_size", &["secondary_size"], Number, &[]),
+    key(
+        "secondary_numa_memory_nodes",
+        &[],
+        List,
+        &["secondary_memory", "secondary_device_path", "secondary_region_offset"],
+    ),
+    key(
+        "secondary_numa_memory_node_weights",
+        &[],
+        List,
+        &["secondary_memory", "secondary_device_path"],
+    ),
+    key(
+        "secondary_device_path",
+        &[],
+        One,
+        &["secondary_memory", "secondary_numa_memory_nodes", "secondary_numa_memory_node_weights"],
+    ),
+    key("secondary_region_offset", &[], Number, &[]),
+    key(
+        "secondary_page_size",
+        &[],
+        One,
+        &["secondary_transparent_huge_pages", "secondary_explicit_hugepages_size"],
+    ),
+    key("secondary_transparent_huge_pages", &[], One, &["secondary_page_size"]),
+    key("secondary_explicit_hugepages_size", &[], Number, &["secondary_page_size"]),
+    // By whom.
+    key("number_threads", &["threads"], Number, &[]),
+    key("cpus", &[], One, WHO),
+    key("numa_task_nodes", &["task_nodes"], List, &["cpus"]),
+    key("thread_pin_mode", &["pin"], One, &["cpus"]),
+    key("thread_cores", &[], List, &["cpus"]),
+    one_task_key("role"),
+    key("host", &[], One, &[]),
+    // The chaser of loaded-latency runs.
+    key("chase_cpus", &[], One, &[]),
+    key("chase_memory", &[], One, &[]),
+    key("chase_size", &[], Number, &[]),
+    // How much.
+    key("run_time", &[], Number, &["bytes", "passes"]),
+    key("number_operations", &[], Number, &["bytes", "passes"]),
+    key("bytes", &[], Number, &["run_time", "number_operations", "passes"]),
+    key("passes", &[], Number, &["run_time", "number_operations", "bytes"]),
+    key("rate", &["rate_gbps"], Number, &[]),
+    // The run.
+    run_key("repeat", &["replications"], Number),
+    run_key("warmup", &["warm_up"], Number),
+    run_key("until_stable", &[], One),
+    run_key("max_repeat", &[], Number),
+    run_key("seed", &[], Number),
+];
+
+/// The key called `name` or with that alias.
+pub(super) fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter()
+        .find(|key| key.name == name || key.aliases.contains(&name))
+}
+
+/// All names of keys that may stand there.
+pub(super) fn names(allowed: impl Fn(Level) -> bool) -> impl Iterator<Item = &'static str> {
+    KEYS.iter()
+        .filter(move |key| allowed(key.level))
+        .flat_map(|key| std::iter::once(key.name).chain(key.aliases.iter().copied()))
+}
+
+/// "unknown key ..." with the nearest one.
+pub(super) fn unknown(typed: &str, allowed: impl Fn(Level) -> bool) -> String {
+    let shown: String = typed.chars().take(60).collect();
+    format!(
+        "unknown key `{shown}`{}",
+        did_you_mean(typed, names(allowed))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_stands_for_two_keys_and_all_references_exist() {
+        let mut seen = std::collections::BTreeSet::new();
+        for name in names(|_| true) {
+            assert!(seen.insert(name), "{name} twice");
+        }
+        for key in KEYS {
+            for other in key.replaces {
+                assert!(find(other).is_some_and(|found| found.name == *other), "{other}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_mistyped_key_is_recognised() {
+        assert_eq!(
+            unknown("acess_size", |_| true),
+            "unknown key `acess_size`, did you mean `access_size`?"
+        );
+        assert_eq!(unknown("colour", |_| true), "unknown key `colour`");
+    }
+}

@@ -1,0 +1,411 @@
+//! The memory of a task.
+
+use tierloom_memory::{PageSize, PlacementSpec, Target};
+use tierloom_topology::NodeId;
+
+use crate::plan::{MemoryPlan, RegionPlan};
+
+use super::error::Trouble;
+use super::settings::{Reader, Setting};
+use super::values::{self, MAX_NODE, whole};
+
+/// CXL-Bench's size of the first region.
+const DEFAULT_BYTES: u64 = 10 << 30;
+/// Devices are mapped in whole pages of this size.
+const DEVICE_PAGE_BYTES: u64 = 2 << 20;
+/// Offsets are multiples of the base page.
+const BASE_PAGE_BYTES: u64 = 4096;
+
+/// The keys of one region.
+struct Keys {
+    memory: &'static str,
+    device: &'static str,
+    offset: &'static str,
+    nodes: &'static str,
+    weights: &'static str,
+    size: &'static str,
+    page_size: &'static str,
+    thp: &'static str,
+    explicit: &'static str,
+}
+
+const FIRST: Keys = Keys {
+    memory: "memory",
+    device: "device_path",
+    offset: "region_offset",
+    nodes: "numa_memory_nodes",
+    weights: "numa_memory_node_weights",
+    size: "memory_region_size",
+    page_size: "page_size",
+    thp: "transparent_huge_pages",
+    explicit: "explicit_hugepages_size",
+};
+
+const SECOND: Keys = Keys {
+    memory: "secondary_memory",
+    device: "secondary_device_path",
+    offset: "secondary_region_offset",
+    nodes: "secondary_numa_memory_nodes",
+    weights: "secondary_numa_memory_node_weights",
+    size: "secondary_memory_region_size",
+    page_size: "secondary_page_size",
+    thp: "secondary_transparent_huge_pages",
+    explicit: "secondary_explicit_hugepages_size",
+};
+
+/// The regions of a task: the first and, if its keys are given, the second.
+pub(super) fn regions(reader: &mut Reader<'_, '_, '_>) -> Option<Vec<RegionPlan>> {
+    let first = region(reader, &FIRST, DEFAULT_BYTES);
+    let wants_second = [SECOND.memory, SECOND.device, SECOND.nodes]
+        .into_iter()
+        .find_map(|name| reader.settings.get(name));
+    let second_bytes = reader.value(SECOND.size, values::size_bytes);
+    match (second_bytes, wants_second) {
+        (None | Some(0), Some(setting)) if !reader.settings.has(SECOND.size) => {
+            reader.problems.push(
+                setting.key_place,
+                Trouble::new(format!("`{}` is given without a size", setting.key.name))
+                    .help("add secondary_memory_region_size, such as 1G"),
+            );
+            None
+        }
+        (None | Some(0), _) => first.map(|first| vec![first]),
+        (Some(_), _) => {
+            let second = region(reader, &SECOND, 0);
+            Some(vec![first?, second?])
+        }
+    }
+}
+
+/// The region that a chaser has for itself, if `chase_memory` or `chase_size` says so, else the load's.
+pub(super) fn chase_region(
+    reader: &mut Reader<'_, '_, '_>,
+    load: &RegionPlan,
+) -> Option<RegionPlan> {
+    let mut region = load.clone();
+    if reader.settings.has("chase_memory") {
+        (region.memory, region.placement) = reader.value("chase_memory", memory_text)?;
+        if matches!(region.memory, MemoryPlan::Devdax { .. }) {
+            region.page_size = PageSize::Base;
+        }
+    }
+    if reader.settings.has("chase_size") {
+        let bytes = reader.value("chase_size", values::size_bytes)?;
+        region.size_bytes = whole_pages(bytes.max(1), &region);
+    }
+    Some(region)
+}
+
+fn region(reader: &mut Reader<'_, '_, '_>, keys: &Keys, default_bytes: u64) -> Option<RegionPlan> {
+    let place = memory_and_placement(reader, keys);
+    let page_size = page_size(reader, keys);
+    let size = reader.settings.get(keys.size);
+    let bytes = match size {
+        Some(_) => reader.value(keys.size, values::size_bytes)?,
+        None => default_bytes,
+    };
+    let (memory, placement) = place?;
+    let mut region = RegionPlan {
+        memory,
+        size_bytes: bytes,
+        page_size: page_size?,
+        placement,
+    };
+    if bytes == 0 {
+        if let Some(size) = size {
+            reader.wrong(size, "a region needs at least one byte".into());
+        }
+        return None;
+    }
+    if let MemoryPlan::Devdax { .. } = region.memory {
+        // A device has the pages it has.
+        region.page_size = PageSize::Base;
+        if !bytes.is_multiple_of(DEVICE_PAGE_BYTES) {
+            if let Some(size) = size {
+                reader.wrong(size, "a region on a device is a multiple of 2 MiB".into());
+            }
+            return None;
+        }
+    }
+    region.size_bytes = whole_pages(bytes, &region);
+    Some(region)
+}
+
+fn whole_pages(bytes: u64, region: &RegionPlan) -> u64 {
+    let page_bytes = match region.memory {
+        MemoryPlan::Devdax { .. } => DEVICE_PAGE_BYTES,
+        _ => region.page_size.bytes() as u64,
+    };
+    bytes.next_multiple_of(page_bytes)
+}
+
+fn memory_and_placement(
+    reader: &mut Reader<'_, '_, '_>,
+    keys: &Keys,
+) -> Option<(MemoryPlan, PlacementSpec)> {
+    let ways = [keys.memory, keys.device, keys.nodes];
+    for (index, one) in ways.iter().enumerate() {
+        for other in &ways[index + 1..] {
+            if reader.not_both(one, other, "a region has its pages from one place") {
+                return None;
+            }
+        }
+    }
+    let mut found = if reader.settings.has(keys.memory) {
+        reader.value(keys.memory, memory_text)?
+    } else if reader.settings.has(keys.device) {
+        (reader.value(keys.device, device_text)?, PlacementSpec::Default)
+    } else if reader.settings.has(keys.nodes) {
+        (MemoryPlan::Anonymous, nodes_placement(reader, keys)?)
+    } else {
+        (MemoryPlan::Anonymous, PlacementSpec::Default)
+    };
+    let parts = [
+        keys.weights,
+        "percentage_pages_first_partition",
+        "node_count_first_partition",
+    ];
+    // The two keys of partitions belong to the first region alone, as in CXL-Bench.
+    let parts = if keys.memory == "memory" { &parts[..] } else { &parts[..1] };
+    for part in parts {
+        if let Some(setting) = reader.settings.get(part)
+            && !reader.settings.has(keys.nodes)
+        {
+            reader.problems.push(
+                setting.key_place,
+                Trouble::new(format!("`{part}` is given without `{}`", keys.nodes))
+                    .help("name the nodes, or say all of it in one: `memory: 0:3,2:2` or `memory: 0=70%,2=30%`"),
+            );
+            return None;
+        }
+    }
+    if let Some(setting) = reader.settings.get(keys.offset) {
+        let offset = reader.value(keys.offset, values::size_bytes)?;
+        set_offset(reader, setting, offset, keys, &mut found.0)?;
+    }
+    Some(found)
+}
+
+fn set_offset(
+    reader: &mut Reader<'_, '_, '_>,
+    setting: Setting<'_>,
+    offset: u64,
+    keys: &Keys,
+    memory: &mut MemoryPlan,
+) -> Option<()> {
+    match memory {
+        MemoryPlan::Devdax { offset_bytes, .. } | MemoryPlan::File { offset_bytes, .. } => {
+            if !offset.is_multiple_of(BASE_PAGE_BYTES) {
+                reader.wrong(setting, "expected a multiple of 4 KiB (devices: of their alignment)".into());
+                return None;
+            }
+            *offset_bytes = offset;
+            Some(())
+        }
+        // CXL-Bench has 0 as its default and ignores it then.
+        _ if offset == 0 => Some(()),
+        _ => {
+            reader.problems.push(
+                setting.key_place,
+                Trouble::new(format!("`{}` is given without a device or file", keys.offset))
+                    .help(format!("add `{}: /dev/dax0.0`, or leave it out", keys.device)),
+            );
+            None
+        }
+    }
+}
+
+fn nodes_placement(reader: &mut Reader<'_, '_, '_>, keys: &Keys) -> Option<PlacementSpec> {
+    let setting = reader.settings.get(keys.nodes)?;
+    let nodes: Vec<u32> = reader.list(keys.nodes, node_number)?;
+    if let Some(&twice) = nodes
+        .iter()
+        .enumerate()
+        .find_map(|(index, node)| nodes[..index].contains(node).then_some(node))
+    {
+        reader.wrong(setting, format!("node {twice} is given twice"));
+        return None;
+    }
+    if keys.memory == FIRST.memory && reader.settings.has("percentage_pages_first_partition") {
+        return partitions(reader, setting, &nodes);
+    }
+    let weights = match reader.settings.get(keys.weights) {
+        Some(given) => {
+            let weights = reader.list(keys.weights, |text| {
+                whole(text, 0..=10_000).map(|weight| weight as u32)
+            })?;
+            if weights.len() != nodes.len() {
+                let message = format!(
+                    "{} weights for {} nodes; give one for each",
+                    weights.len(),
+                    nodes.len()
+                );
+                reader.wrong(given, message);
+                return None;
+            }
+            if weights.iter().all(|weight| *weight == 0) {
+                reader.wrong(given, "all weights are 0; at least one has to be above".into());
+                return None;
+            }
+            weights
+        }
+        None => vec![1; nodes.len()],
+    };
+    let mut weighted: Vec<(Target, u32)> = nodes
+        .iter()
+        .map(|node| Target::Node(NodeId(*node)))
+        .zip(weights)
+        .filter(|(_, weight)| *weight > 0)
+        .collect();
+    Some(match weighted.as_mut_slice() {
+        [(target, _)] => PlacementSpec::Bind(*target),
+        _ => PlacementSpec::Weighted(weighted),
+    })
+}
+
+/// So many per cent of the pages on the first nodes, the rest on the others, in equal parts each.
+fn partitions(
+    reader: &mut Reader<'_, '_, '_>,
+    nodes_setting: Setting<'_>,
+    nodes: &[u32],
+) -> Option<PlacementSpec> {
+    let percent = reader.value("percentage_pages_first_partition", |text| {
+        whole(text, 0..=100)
+    })? as f64;
+    let most = nodes.len() as u64;
+    let count_setting = reader.settings.get("node_count_first_partition");
+    let count = match (count_setting, nodes.len()) {
+        (Some(_), _) => {
+            reader.value("node_count_first_partition", |text| whole(text, 1..=most))? as usize
+        }
+        // Older versions of CXL-Bench knew two nodes only, and so no count.
+        (None, 2) => 1,
+        (None, _) => {
+            reader.problems.push(
+                nodes_setting.key_place,
+                Trouble::new("`percentage_pages_first_partition` is given without `node_count_first_partition`")
+                    .help("say how many of the nodes, from the first one on, share those pages"),
+            );
+            return None;
+        }
+    };
+    let (first, second) = nodes.split_at(count);
+    if nodes.len() < 2 || (second.is_empty() && percent < 100.0) {
+        let message = format!(
+            "the first partition takes all {} nodes, so nothing is left for {}% of the pages",
+            nodes.len(),
+            100.0 - percent
+        );
+        reader.wrong(count_setting.unwrap_or(nodes_setting), message);
+        return None;
+    }
+    let share = |nodes: &[u32], percent: f64| -> Vec<(Target, f64)> {
+        let each = values::rounded(percent / nodes.len().max(1) as f64, 12);
+        nodes
+            .iter()
+            .filter(|_| each > 0.0)
+            .map(|node| (Target::Node(NodeId(*node)), each))
+            .collect()
+    };
+    let mut shares = share(first, percent);
+    shares.extend(share(second, 100.0 - percent));
+    Some(match shares.as_slice() {
+        [(target, _)] => PlacementSpec::Bind(*target),
+        _ => PlacementSpec::Partitioned(shares),
+    })
+}
+
+pub(super) fn node_number(text: &str) -> Result<u32, String> {
+    whole(text, 0..=u64::from(MAX_NODE))
+        .map(|node| node as u32)
+        .map_err(|problem| format!("node {problem}"))
+}
+
+/// What `memory:` says: a placement, a file, a device, or the kernel's interleaving.
+fn memory_text(text: &str) -> Result<(MemoryPlan, PlacementSpec), String> {
+    let text = text.trim();
+    for (prefix, weighted) in [("kernel-weighted:", true), ("kernel-interleave:", false)] {
+        if let Some(nodes) = text.strip_prefix(prefix) {
+            let weights: Vec<String> = nodes.split(',').map(|node| format!("{}:1", node.trim())).collect();
+            // A lone `0:1` would be read as a ratio of dram and cxl.
+            let spec = if weights.len() == 1 { nodes.to_owned() } else { weights.join(",") };
+            let placement = spec.parse().map_err(|_| {
+                format!(
+                    "`{}`; expected nodes or tiers after {prefix} as in {prefix}0,1",
+                    values::shown(text)
+                )
+            })?;
+            return Ok((MemoryPlan::KernelInterleave { weighted }, placement));
+        }
+    }
+    if let Some(path) = text.strip_prefix("file:") {
+        return Ok((file(path)?, PlacementSpec::Default));
+    }
+    if text.starts_with('/') {
+        return Ok((device_text(text)?, PlacementSpec::Default));
+    }
+    match text.parse::<PlacementSpec>() {
+        Ok(placement) => Ok((MemoryPlan::Anonymous, placement)),
+        Err(error) if text.len() <= 200 => Err(format!(
+            "{error}; other memory: file:/path, /dev/dax0.0, kernel-weighted:0,1, kernel-interleave:0,1"
+        )),
+        Err(_) => Err(format!("`{}` is not a placement", values::shown(text))),
+    }
+}
+
+/// A device by its path; other paths are files.
+fn device_text(text: &str) -> Result<MemoryPlan, String> {
+    let path = text.trim();
+    if path.starts_with("/dev/dax") {
+        return Ok(MemoryPlan::Devdax {
+            path: path.to_owned(),
+            offset_bytes: 0,
+        });
+    }
+    file(path)
+}
+
+fn file(path: &str) -> Result<MemoryPlan, String> {
+    let path = path.trim();
+    if path.is_empty() || path.contains('\0') {
+        return Err(format!("`{}`; expected the path of a file, folder or device", values::shown(path)));
+    }
+    Ok(MemoryPlan::File {
+        path: path.to_owned(),
+        offset_bytes: 0,
+    })
+}
+
+fn page_size(reader: &mut Reader<'_, '_, '_>, keys: &Keys) -> Option<PageSize> {
+    if reader.not_both(keys.page_size, keys.thp, "both say what pages to use")
+        || reader.not_both(keys.page_size, keys.explicit, "both say what pages to use")
+    {
+        return None;
+    }
+    if reader.settings.has(keys.page_size) {
+        return reader.value(keys.page_size, |text| {
+            values::one_of(
+                &text.to_ascii_lowercase(),
+                &[
+                    ("4k", PageSize::Base),
+                    ("base", PageSize::Base),
+                    ("thp", PageSize::Thp),
+                    ("2m", PageSize::Huge2M),
+                    ("1g", PageSize::Huge1G),
+                ],
+            )
+        });
+    }
+    let transparent = reader.or(keys.thp, false, values::flag)?;
+    let explicit = reader.or(keys.explicit, None, |text| match values::size_bytes(text)? {
+            0 => Ok(None),
+            bytes if bytes == 2 << 20 => Ok(Some(PageSize::Huge2M)),
+            bytes if bytes == 1 << 30 => Ok(Some(PageSize::Huge1G)),
+            _ => Err(format!("`{}`; expected 0, 2M or 1G", values::shown(text))),
+        })?;
+    Some(match (explicit, transparent) {
+        (Some(pages), _) => pages,
+        (None, true) => PageSize::Thp,
+        (None, false) => PageSize::Base,
+    })
+}

@@ -1,0 +1,215 @@
+//! The arguments of one task of one run, with the place each is from.
+
+use std::collections::BTreeMap;
+
+use super::error::{Place, Problems, Trouble};
+use super::keys::Key;
+use super::tree::{Node, Value};
+
+/// One argument.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Setting<'a> {
+    pub(super) key: &'static Key,
+    pub(super) key_place: Place,
+    pub(super) value: &'a Node,
+}
+
+/// Arguments by name of the key.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Settings<'a>(BTreeMap<&'static str, Setting<'a>>);
+
+impl<'a> Settings<'a> {
+    /// Lays `layer` over these arguments: equal keys are overridden, and so are keys below that say the same in another way.
+    pub(super) fn lay(&mut self, layer: impl Iterator<Item = Setting<'a>> + Clone) {
+        for setting in layer.clone() {
+            for replaced in setting.key.replaces {
+                self.0.remove(replaced);
+            }
+        }
+        for setting in layer {
+            self.0.insert(setting.key.name, setting);
+        }
+    }
+
+    /// The arguments in the order of their names.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Setting<'a>> + Clone + '_ {
+        self.0.values().copied()
+    }
+
+    /// Adds an argument; gives back the one with the same key that is already there.
+    pub(super) fn add(&mut self, setting: Setting<'a>) -> Option<Setting<'a>> {
+        match self.0.entry(setting.key.name) {
+            std::collections::btree_map::Entry::Occupied(there) => Some(*there.get()),
+            std::collections::btree_map::Entry::Vacant(free) => {
+                free.insert(setting);
+                None
+            }
+        }
+    }
+
+    /// The argument with that key; `~` counts as not given.
+    pub(super) fn get(&self, name: &str) -> Option<Setting<'a>> {
+        self.0
+            .get(name)
+            .copied()
+            .filter(|setting| setting.value.value != Value::Null)
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+}
+
+/// Reads typed values out of [`Settings`] and notes what is wrong with them.
+#[derive(Debug)]
+pub(super) struct Reader<'a, 'p, 's> {
+    pub(super) settings: &'a Settings<'a>,
+    pub(super) problems: &'p mut Problems<'s>,
+}
+
+impl<'a> Reader<'a, '_, '_> {
+    /// The scalar under `name`, read by `parse`; `None` if it is not given or wrong.
+    pub(super) fn value<T>(
+        &mut self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let setting = self.settings.get(name)?;
+        let text = self.text(setting)?;
+        match parse(text) {
+            Ok(value) => Some(value),
+            Err(message) => {
+                self.wrong(setting, message);
+                None
+            }
+        }
+    }
+
+    /// The scalar under `name`, or `default` if it is not given; `None` if it is wrong.
+    pub(super) fn or<T>(
+        &mut self,
+        name: &str,
+        default: T,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        if self.settings.has(name) {
+            self.value(name, parse)
+        } else {
+            Some(default)
+        }
+    }
+
+    /// The scalar under `name`, or `Some(None)` if it is not given; `None` if it is wrong.
+    pub(super) fn optional<T>(
+        &mut self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<Option<T>> {
+        self.or(name, None, |text| parse(text).map(Some))
+    }
+
+    /// The scalar of a setting; a list or mapping is a problem.
+    pub(super) fn text(&mut self, setting: Setting<'a>) -> Option<&'a str> {
+        let text = setting.value.as_text();
+        if text.is_none() {
+            let help = match setting.value.value {
+                Value::List(_) | Value::Map(_) => {
+                    "to run once for each of several values, put the key under `matrix:`"
+                }
+                _ => "give it a value or leave it out",
+            };
+            self.problems.push(
+                setting.value.place,
+                Trouble::new(format!(
+                    "{}: expected a single value, found {}",
+                    setting.key.name,
+                    setting.value.kind()
+                ))
+                .help(help),
+            );
+        }
+        text
+    }
+
+    /// Each item of the list under `name`, read by `parse`; a single value is a list of one, or of what numactl's syntax says.
+    pub(super) fn list(
+        &mut self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<u32, String>,
+    ) -> Option<Vec<u32>> {
+        let setting = self.settings.get(name)?;
+        let items = match &setting.value.value {
+            Value::List(items) if items.is_empty() => {
+                self.wrong(setting, "the list is empty; leave the key out".into());
+                return None;
+            }
+            Value::List(items) if items.len() > super::values::MAX_CPUS => {
+                self.wrong(setting, format!("{} items are too many", items.len()));
+                return None;
+            }
+            Value::List(items) => items,
+            Value::Text(text) if text.contains([',', '-']) => {
+                return match super::values::id_list(text) {
+                    Ok(numbers) => Some(numbers),
+                    Err(message) => {
+                        self.wrong(setting, message);
+                        None
+                    }
+                };
+            }
+            _ => std::slice::from_ref(setting.value),
+        };
+        let mut values = Vec::with_capacity(items.len());
+        for item in items {
+            let parsed = item
+                .as_text()
+                .ok_or_else(|| format!("expected a number, found {}", item.kind()))
+                .and_then(&parse);
+            match parsed {
+                Ok(value) => values.push(value),
+                Err(message) => {
+                    self.problems
+                        .push(item.place, format!("{}: {message}", setting.key.name));
+                    return None;
+                }
+            }
+        }
+        Some(values)
+    }
+
+    /// Notes that the value of `setting` is wrong.
+    pub(super) fn wrong(&mut self, setting: Setting<'_>, message: String) {
+        self.problems.push(
+            setting.value.place,
+            format!("{}: {message}", setting.key.name),
+        );
+    }
+
+    /// Notes that two arguments contradict each other.
+    pub(super) fn conflict(&mut self, one: Setting<'_>, other: Setting<'_>, why: &str) {
+        let (first, second) = if one.key_place <= other.key_place {
+            (one, other)
+        } else {
+            (other, one)
+        };
+        self.problems.push(
+            second.key_place,
+            Trouble::new(format!(
+                "`{}` contradicts `{}`: {why}",
+                second.key.name, first.key.name
+            ))
+            .related(first.key_place, format!("`{}` is given here", first.key.name)),
+        );
+    }
+
+    /// A conflict if both keys are given.
+    pub(super) fn not_both(&mut self, one: &str, other: &str, why: &str) -> bool {
+        match (self.settings.get(one), self.settings.get(other)) {
+            (Some(one), Some(other)) => {
+                self.conflict(one, other, why);
+                true
+            }
+            _ => false,
+        }
+    }
+}

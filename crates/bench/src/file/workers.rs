@@ -1,0 +1,181 @@
+//! Who does a task, and how much of it.
+
+use crate::plan::{Amount, NodeSpread, Pin, WorkersPlan};
+
+use super::error::Trouble;
+use super::memory::node_number;
+use super::settings::Reader;
+use super::task::Measure;
+use super::values::{self, MAX_CPUS, whole};
+
+/// CXL-Bench's number of operations where nothing is said.
+const DEFAULT_OPERATIONS: u64 = 100_000_000;
+/// Mappings that are made where nothing is said.
+const DEFAULT_MAPPINGS: u64 = 10;
+/// How long a point of a loaded-latency curve takes where nothing is said, s.
+const DEFAULT_LOADED_S: f64 = 1.0;
+
+/// Threads and where they run.
+pub(super) fn workers(reader: &mut Reader<'_, '_, '_>) -> Option<WorkersPlan> {
+    let pin = pin(reader);
+    let threads = reader.optional("number_threads", |text| {
+        whole(text, 1..=MAX_CPUS as u64).map(|threads| threads as u32)
+    })?;
+    let pin = pin?;
+    let cores = match &pin {
+        Pin::Cpus { cpus } => Some(cpus.len() as u32),
+        _ => None,
+    };
+    let threads = threads.or(cores.filter(|_| reader.settings.has("cpus"))).unwrap_or(1);
+    if let Some(cores) = cores
+        && cores < threads
+    {
+        let key = if reader.settings.has("cpus") { "cpus" } else { "thread_cores" };
+        let setting = reader.settings.get(key)?;
+        let mut trouble = Trouble::new(format!("`{key}` names {cores} CPUs for {threads} threads"))
+            .help("name at least one CPU for each thread, or lower number_threads");
+        if let Some(threads) = reader.settings.get("number_threads") {
+            trouble = trouble.related(threads.value.place, "number_threads is given here");
+        }
+        reader.problems.push(setting.value.place, trouble);
+        return None;
+    }
+    Some(WorkersPlan { threads, pin })
+}
+
+fn cpu_number(text: &str) -> Result<u32, String> {
+    whole(text, 0..=MAX_CPUS as u64 - 1)
+        .map(|cpu| cpu as u32)
+        .map_err(|problem| format!("CPU {problem}"))
+}
+
+/// CPUs in the syntax of numactl, or as a list.
+pub(super) fn cpus(reader: &mut Reader<'_, '_, '_>, name: &str) -> Option<Vec<u32>> {
+    let cpus: Vec<u32> = reader.list(name, cpu_number)?;
+    if let Some(high) = cpus.iter().find(|cpu| **cpu as usize >= MAX_CPUS) {
+        let setting = reader.settings.get(name)?;
+        reader.wrong(setting, format!("CPU {high}; Linux supports at most {MAX_CPUS}"));
+        return None;
+    }
+    Some(cpus)
+}
+
+/// How `thread_pin_mode` pins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Free,
+    Cores,
+    Nodes(NodeSpread),
+}
+
+fn pin(reader: &mut Reader<'_, '_, '_>) -> Option<Pin> {
+    for other in ["thread_cores", "thread_pin_mode", "numa_task_nodes"] {
+        if reader.not_both("cpus", other, "`cpus` says all of where threads run") {
+            return None;
+        }
+    }
+    if reader.settings.has("cpus") {
+        return cpus(reader, "cpus").map(|cpus| Pin::Cpus { cpus });
+    }
+    let mode = reader.optional("thread_pin_mode", |text| {
+            values::one_of(
+                text,
+                &[
+                    ("all-numa", Mode::Nodes(NodeSpread::AllNodes)),
+                    ("single-numa", Mode::Nodes(NodeSpread::OneCpuEach)),
+                    ("single-fixed", Mode::Cores),
+                    ("node-each", Mode::Nodes(NodeSpread::OneNodeEach)),
+                    ("free", Mode::Free),
+                ],
+            )
+        })?;
+    let has_cores = reader.settings.has("thread_cores");
+    let has_nodes = reader.settings.has("numa_task_nodes");
+    let mode = mode.unwrap_or(match (has_cores, has_nodes) {
+        (_, true) => Mode::Nodes(NodeSpread::AllNodes),
+        (true, false) => Mode::Cores,
+        (false, false) => Mode::Free,
+    });
+    let missing = match mode {
+        Mode::Cores if !has_cores => Some(("thread_cores", "[0, 1]")),
+        Mode::Nodes(_) if !has_nodes => Some(("numa_task_nodes", "[0]")),
+        _ => None,
+    };
+    if let Some((key, example)) = missing {
+        let setting = reader.settings.get("thread_pin_mode")?;
+        let message = format!("this mode needs `{key}`, such as `{key}: {example}`");
+        reader.wrong(setting, message);
+        return None;
+    }
+    match mode {
+        Mode::Free => Some(Pin::Free),
+        Mode::Cores => cpus(reader, "thread_cores").map(|cpus| Pin::Cpus { cpus }),
+        Mode::Nodes(spread) => {
+            let nodes: Vec<u32> = reader.list("numa_task_nodes", node_number)?;
+            if let Some(high) = nodes.iter().find(|node| **node > values::MAX_NODE) {
+                let setting = reader.settings.get("numa_task_nodes")?;
+                reader.wrong(setting, format!("node {high}; Linux supports at most 1024 nodes"));
+                return None;
+            }
+            Some(Pin::Nodes { nodes, spread })
+        }
+    }
+}
+
+/// How much of `measure` is done in one repetition.
+pub(super) fn amount(
+    reader: &mut Reader<'_, '_, '_>,
+    measure: Measure,
+    random: bool,
+) -> Option<Amount> {
+    // CXL-Bench has 0 as "not by time".
+    let run_time = reader
+        .optional("run_time", values::seconds)?
+        .filter(|time| *time > 0.0);
+    let mut given = Vec::new();
+    for (name, one) in [
+        ("number_operations", 0),
+        ("bytes", 1),
+        ("passes", 2),
+    ] {
+        if !reader.settings.has(name) {
+            continue;
+        }
+        let amount = match one {
+            0 => Amount::Operations(reader.value(name, |text| whole(text, 1..=u64::MAX))?),
+            1 => Amount::Bytes(reader.value(name, |text| match values::size_bytes(text)? {
+                0 => Err("`0`; expected at least one byte".into()),
+                bytes => Ok(bytes),
+            })?),
+            _ => Amount::Passes(reader.value(name, |text| whole(text, 1..=1_000_000_000))?),
+        };
+        given.push((name, amount));
+    }
+    let one_way = "a repetition ends in one way";
+    if let [(first, _), (second, _), ..] = given.as_slice() {
+        reader.not_both(first, second, one_way);
+        return None;
+    }
+    if let [(name @ ("bytes" | "passes"), _)] = given.as_slice()
+        && run_time.is_some()
+    {
+        reader.not_both(name, "run_time", one_way);
+        return None;
+    }
+    let given = given.pop().map(|(_, amount)| amount);
+    let time = run_time.map(Amount::Seconds);
+    Some(match measure {
+        Measure::Throughput => time.or(given).unwrap_or(if random {
+            Amount::Operations(DEFAULT_OPERATIONS)
+        } else {
+            Amount::Passes(1)
+        }),
+        // As in CXL-Bench, where these have no run time.
+        Measure::Latency | Measure::Custom => {
+            given.or(time).unwrap_or(Amount::Operations(DEFAULT_OPERATIONS))
+        }
+        Measure::Mapping => given.or(time).unwrap_or(Amount::Operations(DEFAULT_MAPPINGS)),
+        Measure::Chase => time.or(given).unwrap_or(Amount::Passes(1)),
+        Measure::LoadedLatency => time.or(given).unwrap_or(Amount::Seconds(DEFAULT_LOADED_S)),
+    })
+}

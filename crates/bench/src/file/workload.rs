@@ -1,0 +1,372 @@
+//! The structure of a workload: its arguments, its tasks, and what varies.
+
+use super::error::{Place, Problems, Trouble, did_you_mean};
+use super::keys::{self, Key, Level, Shape};
+use super::range;
+use super::settings::{Setting, Settings};
+use super::tree::{Node, Value};
+use super::values::shown;
+
+/// Tasks that one run may have.
+const MAX_TASKS: usize = 64;
+
+/// One workload of a file, before its matrix is expanded.
+#[derive(Debug)]
+pub(super) struct Workload<'a> {
+    pub(super) name: String,
+    pub(super) place: Place,
+    /// Arguments of all tasks and of the run.
+    pub(super) args: Settings<'a>,
+    pub(super) tasks: Vec<Task<'a>>,
+    /// What varies, outermost loop first.
+    pub(super) dimensions: Vec<Dimension>,
+    /// Whether the tasks are equals, as those of a `parallel_benchmark` are.
+    pub(super) equals: bool,
+}
+
+/// One task of a workload.
+#[derive(Debug)]
+pub(super) struct Task<'a> {
+    pub(super) name: String,
+    pub(super) place: Place,
+    pub(super) args: Settings<'a>,
+}
+
+/// A key with several values.
+#[derive(Debug, Clone)]
+pub(super) struct Dimension {
+    /// The task it is for; `None` for all of them or the run.
+    pub(super) task: Option<usize>,
+    pub(super) key: &'static Key,
+    pub(super) key_place: Place,
+    /// The key as typed.
+    pub(super) label: String,
+    pub(super) values: Vec<Node>,
+}
+
+/// The entries of a mapping whose keys are single and not repeated; other entries are problems.
+pub(super) fn entries<'a>(
+    node: &'a Node,
+    what: &str,
+    problems: &mut Problems<'_>,
+) -> Vec<(String, &'a Node, &'a Node)> {
+    let map: &[(Node, Node)] = match &node.value {
+        Value::Map(map) => map,
+        Value::Null => &[],
+        _ => {
+            let message = format!("{what}: expected a mapping (`key: value` lines), found {}", node.kind());
+            problems.push(node.place, message);
+            &[]
+        }
+    };
+    let mut seen: std::collections::BTreeMap<String, Place> = std::collections::BTreeMap::new();
+    let mut found = Vec::with_capacity(map.len());
+    for (key, value) in map {
+        let Some(name) = key.as_text() else {
+            problems.push(
+                key.place,
+                format!("{what}: expected a name as key, found {}", key.kind()),
+            );
+            continue;
+        };
+        if let Some(first) = seen.get(name) {
+            problems.push(
+                key.place,
+                Trouble::new(format!("{what}: `{}` is given twice", shown(name)))
+                    .related(*first, "it is given here first"),
+            );
+            continue;
+        }
+        seen.insert(name.to_owned(), key.place);
+        found.push((name.to_owned(), key, value));
+    }
+    found
+}
+
+/// Reads the structure of the workload `name`; `None` if there is too little to go on with.
+pub(super) fn read<'a>(
+    name: String,
+    place: Place,
+    body: &'a Node,
+    problems: &mut Problems<'_>,
+) -> Option<Workload<'a>> {
+    const SECTIONS: [&str; 4] = ["args", "matrix", "tasks", "parallel_benchmark"];
+    let mut sections: [Option<(&Node, &Node)>; 4] = [None; 4];
+    for (key, key_node, value) in entries(body, "workload", problems) {
+        match SECTIONS.iter().position(|section| *section == key) {
+            Some(index) => sections[index] = Some((key_node, value)),
+            None => {
+                let mut trouble = Trouble::new(format!(
+                    "unknown section `{}` in workload `{}`{}",
+                    shown(&key),
+                    shown(&name),
+                    did_you_mean(&key, SECTIONS)
+                ));
+                if keys::find(&key).is_some() {
+                    trouble = trouble.help(format!("`{key}` is an argument: put it under `args:`"));
+                } else {
+                    trouble = trouble.help("a workload has args, matrix, and tasks or parallel_benchmark");
+                }
+                problems.push(key_node.place, trouble);
+            }
+        }
+    }
+    let [args, matrix, tasks, parallel] = sections;
+    if args.is_none() && matrix.is_none() && tasks.is_none() && parallel.is_none() {
+        if problems.is_empty() {
+            problems.push(
+                place,
+                Trouble::new(format!("workload `{}` is empty", shown(&name)))
+                    .help("give it `args:` with at least one key, such as `operation: read`"),
+            );
+        }
+        return None;
+    }
+    let mut workload = Workload {
+        name,
+        place,
+        args: args.map_or_else(Settings::default, |(_, node)| {
+            arguments(node, "args", problems, |level| level != Level::OneTask)
+        }),
+        tasks: Vec::new(),
+        dimensions: Vec::new(),
+        equals: parallel.is_some(),
+    };
+    if let (Some((first, _)), Some((second, _))) = (tasks, parallel) {
+        problems.push(
+            second.place.max(first.place),
+            Trouble::new("a workload has either tasks or parallel_benchmark")
+                .related(first.place.min(second.place), "the other one is here"),
+        );
+        return None;
+    }
+    match (tasks, parallel) {
+        (Some((_, node)), _) => read_tasks(&mut workload, node, "tasks", problems),
+        (_, Some((key, node))) => {
+            read_tasks(&mut workload, node, "parallel_benchmark", problems);
+            if workload.tasks.len() != 2 {
+                let count = workload.tasks.len();
+                problems.push(
+                    key.place,
+                    Trouble::new(format!("parallel_benchmark takes exactly two workloads, found {count}"))
+                        .help("`tasks:` takes any number"),
+                );
+            }
+        }
+        _ => workload.tasks.push(Task {
+            name: "main".into(),
+            place,
+            args: Settings::default(),
+        }),
+    }
+    if let Some((_, node)) = matrix {
+        let own = std::mem::take(&mut workload.dimensions);
+        read_matrix(&mut workload, node, None, problems);
+        // The matrix of the workload is the outer loop.
+        workload.dimensions.extend(own);
+    }
+    (!workload.tasks.is_empty()).then_some(workload)
+}
+
+fn arguments<'a>(
+    node: &'a Node,
+    what: &str,
+    problems: &mut Problems<'_>,
+    allowed: impl Fn(Level) -> bool + Copy,
+) -> Settings<'a> {
+    let mut settings = Settings::default();
+    for (name, key_node, value) in entries(node, what, problems) {
+        let Some(key) = known(&name, key_node.place, allowed, problems) else {
+            continue;
+        };
+        let setting = Setting {
+            key,
+            key_place: key_node.place,
+            value,
+        };
+        if let Some(there) = settings.add(setting) {
+            problems.push(
+                key_node.place,
+                Trouble::new(format!("`{name}` is another name for a key that is given already"))
+                    .related(there.key_place, format!("`{}` is given here", key.name)),
+            );
+        }
+    }
+    settings
+}
+
+fn known(
+    name: &str,
+    place: Place,
+    allowed: impl Fn(Level) -> bool,
+    problems: &mut Problems<'_>,
+) -> Option<&'static Key> {
+    let Some(key) = keys::find(name) else {
+        problems.push(place, keys::unknown(name, allowed));
+        return None;
+    };
+    if allowed(key.level) {
+        return Some(key);
+    }
+    let help = match key.level {
+        Level::Run => "it holds for the whole run: put it into the workload's own `args:`",
+        _ => "it is for one of several tasks: put it under that task in `tasks:`",
+    };
+    problems.push(
+        place,
+        Trouble::new(format!("`{name}` cannot stand here")).help(help),
+    );
+    None
+}
+
+fn read_tasks<'a>(
+    workload: &mut Workload<'a>,
+    node: &'a Node,
+    what: &str,
+    problems: &mut Problems<'_>,
+) {
+    let listed = entries(node, what, problems);
+    if listed.is_empty() {
+        problems.push(node.place, format!("{what}: no tasks are given"));
+    }
+    for (name, key, body) in listed {
+        if workload.tasks.len() >= MAX_TASKS {
+            problems.push(key.place, format!("{what}: more than {MAX_TASKS} tasks"));
+            return;
+        }
+        let inner = entries(body, &format!("task `{}`", shown(&name)), problems);
+        let nested = !inner.is_empty()
+            && inner
+                .iter()
+                .all(|(section, ..)| section == "args" || section == "matrix");
+        let index = workload.tasks.len();
+        let mut args = Settings::default();
+        let mut matrix = None;
+        let allowed = |level| level != Level::Run;
+        if nested {
+            for (section, _, value) in inner {
+                if section == "args" {
+                    args = arguments(value, "args", problems, allowed);
+                } else {
+                    matrix = Some(value);
+                }
+            }
+        } else {
+            args = arguments(body, "task", problems, allowed);
+        }
+        workload.tasks.push(Task {
+            name,
+            place: key.place,
+            args,
+        });
+        if let Some(matrix) = matrix {
+            read_matrix(workload, matrix, Some(index), problems);
+        }
+    }
+}
+
+/// Reads `matrix:` of the workload (`task` is `None`) or of one task.
+fn read_matrix(
+    workload: &mut Workload<'_>,
+    node: &Node,
+    task: Option<usize>,
+    problems: &mut Problems<'_>,
+) {
+    for (name, key_node, value) in entries(node, "matrix", problems) {
+        let Some((target, key)) = address(workload, &name, key_node.place, task, problems) else {
+            continue;
+        };
+        let Some(values) = dimension_values(key, value, problems) else {
+            continue;
+        };
+        let twice = workload
+            .dimensions
+            .iter()
+            .find(|other| other.task == target && other.key == key);
+        if let Some(other) = twice {
+            problems.push(
+                key_node.place,
+                Trouble::new(format!("`{name}` is another name for a key that is given already"))
+                    .related(other.key_place, format!("`{}` is given here", other.label)),
+            );
+            continue;
+        }
+        let label = match task {
+            Some(index) => format!("{}.{name}", workload.tasks[index].name),
+            None => name,
+        };
+        workload.dimensions.push(Dimension {
+            task: target,
+            key,
+            key_place: key_node.place,
+            label,
+            values,
+        });
+    }
+}
+
+/// What `name` in a matrix or `--set` means: a key of all tasks, or `task.key` for a key of one.
+pub(super) fn address(
+    workload: &Workload<'_>,
+    name: &str,
+    place: Place,
+    task: Option<usize>,
+    problems: &mut Problems<'_>,
+) -> Option<(Option<usize>, &'static Key)> {
+    let of_one = |level| level != Level::Run;
+    if task.is_some() {
+        return known(name, place, of_one, problems).map(|key| (task, key));
+    }
+    let several = workload.tasks.len() > 1;
+    let of_all = |level| level != Level::OneTask;
+    if let Some((prefix, rest)) = name.rsplit_once('.') {
+        let found = workload.tasks.iter().position(|task| task.name == prefix);
+        return match found {
+            Some(index) => known(rest, place, of_one, problems).map(|key| (Some(index), key)),
+            None => {
+                let names = workload.tasks.iter().map(|task| task.name.as_str());
+                let hint = did_you_mean(prefix, names);
+                let mut trouble =
+                    Trouble::new(format!("no task is called `{}`{hint}", shown(prefix)));
+                if !several {
+                    trouble = trouble.help("this workload has no `tasks:`; leave the name out");
+                }
+                problems.push(place, trouble);
+                None
+            }
+        };
+    }
+    known(name, place, of_all, problems).map(|key| (None, key))
+}
+
+/// The values of one key of a matrix: a list, whose items may be ranges, a range, or a single value.
+pub(super) fn dimension_values(
+    key: &'static Key,
+    node: &Node,
+    problems: &mut Problems<'_>,
+) -> Option<Vec<Node>> {
+    let items = match &node.value {
+        Value::List(items) if items.is_empty() => {
+            problems.push(
+                node.place,
+                Trouble::new(format!("{}: the list has no values", key.name))
+                    .help("give at least one value or leave the key out"),
+            );
+            return None;
+        }
+        Value::List(items) => items.as_slice(),
+        Value::Null => {
+            problems.push(node.place, format!("{}: expected a list of values", key.name));
+            return None;
+        }
+        Value::Text(_) | Value::Map(_) => std::slice::from_ref(node),
+    };
+    if key.shape == Shape::List {
+        return Some(items.to_vec());
+    }
+    let mut values = Vec::with_capacity(items.len());
+    for item in items {
+        values.extend(range::expand(key, item, problems)?);
+    }
+    Some(values)
+}

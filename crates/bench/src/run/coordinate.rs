@@ -1,0 +1,294 @@
+//! The coordinator's side of a run: start, repetitions, figures.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use super::execute::{FINISH_POLL, HEAD_START, Order, Outcome, Stage, Team, WINDOW, take};
+use super::samples::Samples;
+use super::worker::Done;
+use super::{BenchError, Event, stats};
+use crate::plan::{Amount, RunPlan};
+
+/// Leads the threads of `teams` through the run.
+pub(super) fn coordinate(
+    run: &RunPlan,
+    teams: &[Team<'_>],
+    stage: &Stage<'_>,
+    counting: &mut dyn FnMut(bool),
+) -> Result<Vec<Outcome>, BenchError> {
+    stage.ready.wait();
+    let setup_failed = teams
+        .iter()
+        .flat_map(|team| &team.slots)
+        .find_map(|slot| take(slot)?.err());
+    if setup_failed.is_none() {
+        match stage.control.ready() {
+            Some(start) => sleep_until(start, stage),
+            None => stage.end(),
+        }
+    } else {
+        stage.end();
+    }
+    stage.ready.wait();
+    let mut outcomes: Vec<Outcome> = teams
+        .iter()
+        .map(|team| Outcome {
+            overhead_ns: team.overhead_ns,
+            ..Outcome::default()
+        })
+        .collect();
+    let led = match setup_failed {
+        Some(error) => Err(error),
+        None if teams.iter().any(Team::is_main) => {
+            lead_main(run, teams, stage, &mut outcomes, counting)
+        }
+        None => {
+            watch(teams, stage, &mut outcomes, counting);
+            Ok(())
+        }
+    };
+    // Whatever happened, nobody may wait for ever.
+    stage.give(Order::Finish);
+    stage.end();
+    stage.main.wait();
+    led?;
+    gather_background(teams, stage, &mut outcomes)?;
+    Ok(outcomes)
+}
+
+fn sleep_until(start: SystemTime, stage: &Stage<'_>) {
+    while !stage.halted() {
+        let Ok(left) = start.duration_since(SystemTime::now()) else {
+            return;
+        };
+        if left.is_zero() {
+            return;
+        }
+        // The last stretch is spun: a sleep may last longer than asked for.
+        if left > Duration::from_millis(2) {
+            std::thread::sleep((left - Duration::from_millis(1)).min(FINISH_POLL));
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Warm-up and repetitions of the main task.
+fn lead_main(
+    run: &RunPlan,
+    teams: &[Team<'_>],
+    stage: &Stage<'_>,
+    outcomes: &mut [Outcome],
+    counting: &mut dyn FnMut(bool),
+) -> Result<(), BenchError> {
+    let main = teams.iter().find(|team| team.is_main());
+    let stopped = || BenchError::Stopped {
+        place: main.map_or_else(String::new, |team| team.spec.place.clone()),
+    };
+    if stage.halted() {
+        return Err(stopped());
+    }
+    if !teams.iter().all(Team::is_main) {
+        std::thread::sleep(HEAD_START);
+    }
+    if run.warmup_s > 0.0 && run.warmup_s.is_finite() {
+        let limit = Duration::from_secs_f64(run.warmup_s.min(3600.0));
+        one(teams, stage, Some(limit))?;
+    }
+    counting(true);
+    let (least, most) = match &run.until_stable {
+        Some(until) => (run.repeat.max(1), until.max_repeat.max(run.repeat).max(1)),
+        None => (run.repeat.max(1), run.repeat.max(1)),
+    };
+    let limit = match main.map(|team| team.spec.plan.amount) {
+        Some(Amount::Seconds(seconds)) => Some(Duration::from_secs_f64(seconds.clamp(1e-6, 1e6))),
+        _ => None,
+    };
+    for repetition in 0..most {
+        let windows: Vec<_> = teams.iter().map(Team::totals).collect();
+        let begun = Instant::now();
+        let done = one(teams, stage, limit)?;
+        let elapsed_s = begun.elapsed().as_secs_f64();
+        if stage.control.stopped() {
+            break;
+        }
+        for (((team, outcome), before), done) in
+            teams.iter().zip(&mut *outcomes).zip(windows).zip(done)
+        {
+            if team.is_main() {
+                outcome.add(&done, limit.is_some());
+            } else {
+                outcome.add_window(team, before, elapsed_s);
+            }
+        }
+        let figures = outcomes
+            .iter()
+            .zip(teams)
+            .find(|(_, team)| team.is_main())
+            .map(|(outcome, _)| outcome.figures())
+            .unwrap_or_default();
+        stage.control.event(Event::Repetition {
+            done: repetition + 1,
+            most,
+            figure: figures.last().copied(),
+        });
+        let enough = repetition + 1 >= least
+            && run
+                .until_stable
+                .as_ref()
+                .is_none_or(|until| stats::stability(until, figures).stable);
+        if enough {
+            break;
+        }
+    }
+    counting(false);
+    let complete = outcomes
+        .iter()
+        .zip(teams)
+        .any(|(outcome, team)| team.is_main() && !outcome.gbps.is_empty());
+    if complete { Ok(()) } else { Err(stopped()) }
+}
+
+/// One repetition of the main task; what each team's workers did (nothing for background ones).
+fn one(
+    teams: &[Team<'_>],
+    stage: &Stage<'_>,
+    limit: Option<Duration>,
+) -> Result<Vec<Vec<Done>>, BenchError> {
+    for team in teams.iter().filter(|team| team.is_main()) {
+        team.restart(limit.is_some());
+    }
+    stage.give(Order::Work {
+        deadline: limit.map(|limit| Instant::now() + limit),
+    });
+    stage.main.wait();
+    stage.main.wait();
+    teams
+        .iter()
+        .map(|team| {
+            if !team.is_main() {
+                return Ok(Vec::new());
+            }
+            team.slots.iter().filter_map(take).collect()
+        })
+        .collect()
+}
+
+/// A host that only has background tasks: counts windows until it is told to stop.
+fn watch(
+    teams: &[Team<'_>],
+    stage: &Stage<'_>,
+    outcomes: &mut [Outcome],
+    counting: &mut dyn FnMut(bool),
+) {
+    counting(true);
+    while !stage.control.stopped() {
+        let windows: Vec<_> = teams.iter().map(Team::totals).collect();
+        let begun = Instant::now();
+        while begun.elapsed() < WINDOW && !stage.control.stopped() {
+            std::thread::sleep(FINISH_POLL);
+        }
+        let elapsed_s = begun.elapsed().as_secs_f64();
+        // A window cut short by the end counts only if there is no other.
+        if stage.control.stopped() && outcomes.iter().any(|outcome| !outcome.gbps.is_empty()) {
+            break;
+        }
+        for ((team, outcome), before) in teams.iter().zip(&mut *outcomes).zip(windows) {
+            outcome.add_window(team, before, elapsed_s);
+        }
+    }
+    counting(false);
+}
+
+/// Waits for background workers and takes their samples.
+fn gather_background(
+    teams: &[Team<'_>],
+    stage: &Stage<'_>,
+    outcomes: &mut [Outcome],
+) -> Result<(), BenchError> {
+    for (team, outcome) in teams.iter().zip(outcomes) {
+        if !team.is_main() {
+            for slot in &team.slots {
+                let done = loop {
+                    if let Some(done) = take(slot) {
+                        break done?;
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                };
+                outcome.add_samples(done.samples.as_ref());
+            }
+            if let Some(samples) = &outcome.samples {
+                outcome.medians_ns.push(samples.median_ns());
+            }
+        }
+        outcome.operations_ever = team.totals().1;
+    }
+    debug_assert!(stage.halted());
+    Ok(())
+}
+
+impl Outcome {
+    /// Adds a repetition of the main task.
+    fn add(&mut self, done: &[Done], by_time: bool) {
+        let bytes: u64 = done.iter().map(|d| d.bytes).sum();
+        let operations: u64 = done.iter().map(|d| d.operations).sum();
+        let begun = done.iter().map(|d| d.begun).min();
+        let ended = done.iter().map(|d| d.ended).max();
+        let wall_s = match (begun, ended) {
+            (Some(begun), Some(ended)) => ended
+                .duration_since(begun)
+                .max(Duration::from_nanos(1))
+                .as_secs_f64(),
+            _ => return,
+        };
+        // Workers that end by time end at different moments, each after its last batch: rates of their own times add up. Workers that
+        // share an amount are done when the last one is.
+        let rate = |of: fn(&Done) -> u64, all: u64| {
+            if by_time {
+                done.iter().map(|d| of(d) as f64 / d.seconds()).sum()
+            } else {
+                all as f64 / wall_s
+            }
+        };
+        self.gbps.push(rate(|d| d.bytes, bytes) / 1e9);
+        self.operations_per_s.push(rate(|d| d.operations, operations));
+        self.thread_gbps.resize(done.len(), Vec::new());
+        for (thread, done) in self.thread_gbps.iter_mut().zip(done) {
+            thread.push(done.bytes as f64 / done.seconds() / 1e9);
+        }
+        self.operations += operations;
+        let mut own: Option<Samples> = None;
+        for samples in done.iter().filter_map(|d| d.samples.as_ref()) {
+            own.get_or_insert_with(Samples::new).merge(samples);
+        }
+        if let Some(own) = own.filter(|own| own.count() > 0) {
+            self.medians_ns.push(own.median_ns());
+            self.add_samples(Some(&own));
+        }
+    }
+
+    /// Adds what background workers did between `before` and now.
+    fn add_window(&mut self, team: &Team<'_>, before: (u64, u64), elapsed_s: f64) {
+        let after = team.totals();
+        let (bytes, operations) = (after.0 - before.0, after.1 - before.1);
+        self.gbps.push(bytes as f64 / elapsed_s / 1e9);
+        self.operations_per_s.push(operations as f64 / elapsed_s);
+        self.operations += operations;
+    }
+
+    fn add_samples(&mut self, samples: Option<&Samples>) {
+        if let Some(samples) = samples {
+            self.samples.get_or_insert_with(Samples::new).merge(samples);
+        }
+    }
+
+    /// The main figure of each repetition: the median latency where latencies were timed, else the bandwidth, else operations per second.
+    pub(super) fn figures(&self) -> &[f64] {
+        if !self.medians_ns.is_empty() {
+            &self.medians_ns
+        } else if self.gbps.iter().any(|gbps| *gbps > 0.0) {
+            &self.gbps
+        } else {
+            &self.operations_per_s
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What stops a run.
+
+use tierloom_kernels::access::AccessError;
+use tierloom_memory::{MemoryError, PlacementError};
+
+/// Why a run has no record.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The plan asks for what this machine does not have or what makes no sense: nothing was run.
+    #[error("{place}: {problem}")]
+    Plan {
+        /// File, line and task.
+        place: String,
+        /// What is wrong, what was expected.
+        problem: String,
+    },
+    /// Memory could not be had or examined.
+    #[error("{place}: {source}")]
+    Memory {
+        /// File, line and task.
+        place: String,
+        /// What happened.
+        source: Box<MemoryError>,
+        /// Whether the plan is at fault rather than the machine.
+        bad_input: bool,
+    },
+    /// A thread could not be started or bound to its CPUs.
+    #[error("{place}: cannot {action}: {source}")]
+    Thread {
+        /// File, line and task.
+        place: String,
+        /// What was attempted.
+        action: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// Stopped before it had a figure.
+    #[error("{place}: stopped before the first repetition was complete")]
+    Stopped {
+        /// File and line.
+        place: String,
+    },
+    /// A worker ended by a panic: a fault of the program.
+    #[error("{place}: a worker thread failed: {problem}")]
+    Worker {
+        /// File, line and task.
+        place: String,
+        /// What it said.
+        problem: String,
+    },
+}
+
+impl BenchError {
+    /// Whether the input is at fault (exit code 2) rather than the machine (exit code 1).
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            Self::Plan { .. } => true,
+            Self::Memory { bad_input, .. } => *bad_input,
+            Self::Thread { .. } | Self::Stopped { .. } | Self::Worker { .. } => false,
+        }
+    }
+
+    pub(crate) fn plan(place: &str, problem: impl ToString) -> Self {
+        Self::Plan {
+            place: place.to_owned(),
+            problem: problem.to_string(),
+        }
+    }
+
+    pub(crate) fn memory(place: &str, source: MemoryError) -> Self {
+        Self::Memory {
+            place: place.to_owned(),
+            bad_input: false,
+            source: Box::new(source),
+        }
+    }
+
+    pub(crate) fn access(place: &str, error: AccessError) -> Self {
+        Self::plan(place, error)
+    }
+
+    pub(crate) fn placement(place: &str, error: PlacementError) -> Self {
+        Self::plan(place, error)
+    }
+}

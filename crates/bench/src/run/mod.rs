@@ -1,0 +1,429 @@
+//! Running plans.
+//!
+//! ```text
+//!   RunPlan ─ check ─> tasks made ready (regions, fill, first audit) ─> threads: warm-up, repetitions ─> second audit, data check ─> record
+//!                                                       │
+//!                              Control: start time, stop, progress  (the command here; an agent on another host)
+//! ```
+//!
+//! A host runs the tasks that are its own ([`run_part`]); the parts of one run become one record ([`record`]).
+
+mod cards;
+mod coordinate;
+mod error;
+mod execute;
+mod pace;
+mod pin;
+mod queue;
+mod region;
+mod samples;
+mod stats;
+mod task;
+mod worker;
+
+use std::sync::OnceLock;
+use std::time::{Instant, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use tierloom_counters::{Counters, Selection};
+use tierloom_kernels::access::{Access, Kernel, Operation, Places, SharedBytes, Timer};
+use tierloom_record::{
+    BenchHost, BenchRecord, CounterRecord, Provenance, Remark, SCHEMA, Setting, Spread,
+    StabilityRecord, TaskRecord,
+};
+use tierloom_topology::{Environment, SysRoot, Topology, TopologyError};
+
+pub use cards::{audit as audit_record, host_card};
+pub use error::BenchError;
+pub use region::{HostMemories, Memories};
+pub use stats::relative_half_width;
+
+use crate::plan::{RunPlan, TaskPlan, Work};
+use execute::Outcome;
+use task::{ReadyTask, Tools};
+
+/// The machine that runs tasks, looked at once.
+#[derive(Debug)]
+pub struct Host {
+    /// Its nodes, tiers and limits.
+    pub topology: Topology,
+    /// Settings that change figures.
+    pub environment: Environment,
+    /// How time is taken.
+    pub timer: Timer,
+    /// Hardware counters.
+    pub counters: Counters,
+    /// Where regions come from.
+    pub memories: Box<dyn Memories>,
+    /// Whether contents of existing files may be overwritten.
+    pub overwrite: bool,
+    batch_overhead_ns: OnceLock<f64>,
+}
+
+impl Host {
+    /// Looks at the machine this runs on; takes about 50 ms, most of it for the timer.
+    ///
+    /// # Errors
+    /// [`TopologyError`] if the system's files do not tell what there is.
+    pub fn look() -> Result<Self, TopologyError> {
+        let root = SysRoot::host();
+        let topology = Topology::read(&root)?;
+        Ok(Self::new(topology, Box::new(HostMemories)))
+    }
+
+    /// A machine of `topology` whose regions come from `memories`.
+    pub fn new(topology: Topology, memories: Box<dyn Memories>) -> Self {
+        Self {
+            environment: Environment::read(&topology.root, &topology),
+            counters: Counters::probe(&topology.root),
+            timer: Timer::calibrate(),
+            topology,
+            memories,
+            overwrite: false,
+            batch_overhead_ns: OnceLock::new(),
+        }
+    }
+
+    /// What handing out and running an empty batch costs, ns: the framework's own part of every batch. Measured once.
+    pub fn batch_overhead_ns(&self) -> f64 {
+        *self
+            .batch_overhead_ns
+            .get_or_init(|| empty_batch_ns().unwrap_or(f64::NAN))
+    }
+}
+
+/// Runs many batches with a kernel that does nothing, through the same loop as real ones.
+fn empty_batch_ns() -> Option<f64> {
+    const BATCHES: u64 = 20_000;
+    let access = Access::sequential(Operation::Nop);
+    let mut bytes = vec![0_u8; 4096];
+    let memory = SharedBytes::new(&mut bytes);
+    let queue = queue::BatchQueue::new(4096, 64, 64);
+    queue.restart(Some(BATCHES * 64));
+    let mut worker = worker::Worker::Stream(worker::Stream {
+        kernel: Kernel::new(access).ok()?,
+        memory,
+        queue: &queue,
+        places: Places::new(&access, 4096, 0, 0),
+        pace: None,
+    });
+    let until = worker::Until {
+        deadline: Some(Instant::now() + std::time::Duration::from_secs(10)),
+        halted: &|| false,
+    };
+    let done = worker
+        .repetition(&until, None, &worker::Published::default())
+        .ok()?;
+    Some(done.seconds() * 1e9 / BATCHES as f64)
+}
+
+/// What leads a part of a run: says when to begin and when to stop, and hears how it goes.
+pub trait Control: Sync {
+    /// Called once everything is ready; answers when to begin, by this machine's clock, or `None` to give up. May wait.
+    fn ready(&self) -> Option<SystemTime> {
+        Some(SystemTime::now())
+    }
+
+    /// Whether to stop; asked at every batch, so it must be cheap.
+    fn stopped(&self) -> bool;
+
+    /// Hears of progress, on the coordinating thread.
+    fn event(&self, _event: Event) {}
+}
+
+/// Progress of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Event {
+    /// Regions are being made and filled.
+    Preparing,
+    /// A repetition is complete.
+    Repetition {
+        /// How many there are now.
+        done: u32,
+        /// How many there can be at most.
+        most: u32,
+        /// The main figure: GB/s or ns, by the kind of the main task.
+        figure: Option<f64>,
+    },
+}
+
+/// What one host did in a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// The host.
+    pub host: BenchHost,
+    /// Its tasks in plan order.
+    pub tasks: Vec<TaskRecord>,
+    /// What a reader has to know.
+    pub remarks: Vec<Remark>,
+    /// If this host ran the main task and was to repeat until stable.
+    pub stability: Option<StabilityRecord>,
+    /// When it began, RFC 3339.
+    pub started_at: String,
+    /// How long it took with all preparation, s.
+    pub elapsed_s: f64,
+}
+
+/// Checks that this machine can run the tasks of `plan` that are for `host_name` (`None`: those without a host). Touches no memory.
+///
+/// # Errors
+/// [`BenchError`] naming file, line and task.
+pub fn check(plan: &RunPlan, host_name: Option<&str>, host: &Host) -> Result<(), BenchError> {
+    own_tasks(plan, host_name).try_for_each(|task| ReadyTask::check(plan, task, host))
+}
+
+fn own_tasks<'p>(
+    plan: &'p RunPlan,
+    host_name: Option<&str>,
+) -> impl Iterator<Item = &'p TaskPlan> {
+    let name = host_name.map(str::to_owned);
+    plan.tasks.iter().filter(move |task| task.host == name)
+}
+
+/// Runs the tasks of `plan` that are for `host_name` on this machine.
+///
+/// # Errors
+/// [`BenchError`]; nothing is left mapped.
+pub fn run_part(
+    plan: &RunPlan,
+    host_name: Option<&str>,
+    host: &Host,
+    control: &dyn Control,
+) -> Result<Part, BenchError> {
+    let started_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+    let start = Instant::now();
+    check(plan, host_name, host)?;
+    control.event(Event::Preparing);
+    let mut tasks = own_tasks(plan, host_name)
+        .map(|task| ReadyTask::make(plan, task, host))
+        .collect::<Result<Vec<_>, _>>()?;
+    // Opened on the thread that makes the workers: what it makes later is counted with it.
+    let mut running = host.counters.open(Selection::ALL);
+    let mut counting = |on: bool| {
+        if on {
+            running.resume();
+        } else {
+            running.pause();
+        }
+    };
+    let outcomes = execute::all(plan, &mut tasks, &host.timer, control, &mut counting)?;
+    let name = host_name.unwrap_or(tierloom_record::HERE);
+    let counters: Vec<CounterRecord> = running
+        .stop()
+        .into_iter()
+        .map(|reading| CounterRecord {
+            name: reading.name,
+            value: reading.value,
+            unit: reading.unit,
+            note: reading.note,
+        })
+        .collect();
+    let mut part = Part {
+        host: cards::bench_host(name, &host.topology, &host.environment, &host.timer),
+        tasks: Vec::new(),
+        remarks: Vec::new(),
+        stability: None,
+        started_at,
+        elapsed_s: 0.0,
+    };
+    for (index, (task, outcome)) in tasks.iter().zip(&outcomes).enumerate() {
+        // Counters count the process: they stand with its first task.
+        let counters = if index == 0 { counters.clone() } else { Vec::new() };
+        finish(plan, task, outcome, host, name, counters, &mut part);
+    }
+    part.elapsed_s = start.elapsed().as_secs_f64();
+    Ok(part)
+}
+
+/// Adds the record of a task that has run to `part`.
+fn finish(
+    plan: &RunPlan,
+    task: &ReadyTask<'_>,
+    outcome: &Outcome,
+    host: &Host,
+    host_name: &str,
+    counters: Vec<CounterRecord>,
+    part: &mut Part,
+) {
+    let spec = &task.spec;
+    let (regions, mut remarks) = task.finish_regions();
+    let data_check = task
+        .check_data(outcome.operations_ever)
+        .map(|checked| match checked {
+            Ok(text) => text,
+            Err(text) => {
+                remarks.push(Remark {
+                    invalidates: true,
+                    text: format!("{}: {text}", spec.plan.name),
+                });
+                text
+            }
+        });
+    if let Some(spread) = Spread::of(outcome.figures().to_vec()) {
+        remarks.extend(stats::remarks(&spec.plan.name, &spread));
+    }
+    if spec.plan.role == crate::plan::Role::Main {
+        let made = outcome.figures().len() as u32;
+        if made < plan.repeat {
+            remarks.push(Remark {
+                invalidates: false,
+                text: format!("stopped after {made} of {} repetitions", plan.repeat),
+            });
+        }
+        part.stability = plan
+            .until_stable
+            .as_ref()
+            .map(|until| stats::stability(until, outcome.figures()));
+        if let Some(reached) = part.stability.filter(|reached| !reached.stable) {
+            remarks.push(Remark {
+                invalidates: false,
+                text: format!(
+                    "not stable: after {} repetitions the median is known to +-{:.1}%, not to +-{:.1}%",
+                    reached.repeats,
+                    reached.reached_relative_half_width * 100.0,
+                    reached.asked_relative_half_width * 100.0
+                ),
+            });
+        }
+    }
+    part.remarks.append(&mut remarks);
+    let positive = |values: &[f64]| {
+        Spread::of(values.to_vec()).filter(|spread| spread.max > 0.0)
+    };
+    let latency = outcome.samples.as_ref().and_then(|samples| {
+        samples.record(
+            sample_words(&spec.plan.work),
+            outcome.overhead_ns,
+            outcome.medians_ns.clone(),
+        )
+    });
+    part.tasks.push(TaskRecord {
+        name: spec.plan.name.clone(),
+        role: match spec.plan.role {
+            crate::plan::Role::Main => "main".into(),
+            crate::plan::Role::Background => "background".into(),
+        },
+        host: host_name.to_owned(),
+        access: spec.access_words(),
+        kind: kind_word(&spec.plan.work).into(),
+        regions,
+        threads: spec.plan.workers.threads,
+        cpus: spec.cpus.iter().map(ToString::to_string).collect(),
+        bandwidth_gbps: positive(&outcome.gbps),
+        operations_per_s: positive(&outcome.operations_per_s),
+        bytes_per_operation: spec.bytes_per_operation(),
+        operations: outcome.operations,
+        thread_gbps: outcome
+            .thread_gbps
+            .iter()
+            .filter_map(|thread| Spread::of(thread.clone()))
+            .collect(),
+        rate_gbps: spec.plan.rate_gbps,
+        latency,
+        counters,
+        data_check,
+        prepare_s: task.prepare_s,
+        overhead_per_batch_ns: matches!(spec.tools, Tools::Stream(_))
+            .then(|| host.batch_overhead_ns())
+            .filter(|ns| ns.is_finite()),
+    });
+}
+
+fn kind_word(work: &Work) -> &'static str {
+    match work {
+        Work::Throughput { .. } => "throughput",
+        Work::Latency { .. } => "latency",
+        Work::Chase { .. } => "chase",
+        Work::Mapping { .. } => "mapping",
+        Work::Custom { .. } => "custom",
+    }
+}
+
+fn sample_words(work: &Work) -> &'static str {
+    match work {
+        Work::Chase { .. } => "one dependent load, mean of 256 in a row",
+        Work::Mapping {
+            action: crate::plan::MapAction::Map,
+            populate: true,
+            ..
+        } => "mmap and populate",
+        Work::Mapping {
+            action: crate::plan::MapAction::Map,
+            ..
+        } => "mmap",
+        Work::Mapping { .. } => "munmap",
+        Work::Custom { .. } => "one chain",
+        Work::Latency { .. } | Work::Throughput { .. } => "one access",
+    }
+}
+
+/// What is the same for all records of one invocation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// Unique to the invocation.
+    pub id: String,
+    /// Version of the program.
+    pub tool_version: String,
+    /// Its commit, if known.
+    pub commit: Option<String>,
+    /// "release" or "dev".
+    pub build: String,
+    /// The command line.
+    pub command: Vec<String>,
+}
+
+/// Puts the parts of a run together; the part with the main task comes first.
+///
+/// # Errors
+/// If the plan cannot be written as JSON (a number in it is not finite).
+pub fn record(
+    plan: &RunPlan,
+    mut parts: Vec<Part>,
+    session: &Session,
+) -> Result<BenchRecord, BenchError> {
+    let has_main = |part: &Part| part.tasks.iter().any(|task| task.role == "main");
+    parts.sort_by_key(|part| !has_main(part));
+    let plan_json = serde_json::to_value(plan)
+        .map_err(|error| BenchError::plan(&plan.workload, format!("plan as JSON: {error}")))?;
+    let first = parts.first();
+    let started_at = first.map(|part| part.started_at.clone()).unwrap_or_default();
+    let elapsed_s = first.map_or(0.0, |part| part.elapsed_s);
+    let stability = first.and_then(|part| part.stability);
+    let mut tasks: Vec<TaskRecord> = Vec::new();
+    let (mut hosts, mut remarks) = (Vec::new(), Vec::new());
+    for part in parts {
+        tasks.extend(part.tasks);
+        hosts.push(part.host);
+        remarks.extend(part.remarks);
+    }
+    tasks.sort_by_key(|task| plan.tasks.iter().position(|planned| planned.name == task.name));
+    Ok(BenchRecord {
+        schema: SCHEMA.into(),
+        provenance: Provenance::Measured,
+        run_id: plan.id.clone(),
+        session_id: session.id.clone(),
+        workload: plan.workload.clone(),
+        file: plan.file.clone(),
+        line: plan.line,
+        varied: plan
+            .varied
+            .iter()
+            .map(|(key, value)| Setting {
+                key: key.clone(),
+                value: value.clone(),
+            })
+            .collect(),
+        plan: plan_json,
+        started_at,
+        elapsed_s,
+        tool_version: session.tool_version.clone(),
+        commit: session.commit.clone(),
+        build: session.build.clone(),
+        command: session.command.clone(),
+        hosts,
+        tasks,
+        valid: !remarks.iter().any(|remark| remark.invalidates),
+        remarks,
+        stability,
+    })
+}

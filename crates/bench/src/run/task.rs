@@ -1,0 +1,418 @@
+//! Tasks made ready: everything checked, memory there and filled.
+
+use std::path::Path;
+
+use tierloom_kernels::access::{
+    Chain, Kernel, Operation, Order, Sampler, SharedBytes, check_pattern, pattern_word,
+};
+use tierloom_memory::mapping::{MapRequest, MapWhat};
+use tierloom_record::{RegionRecord, Remark};
+use tierloom_topology::IdSet;
+
+use super::region::{self, ReadyRegion};
+use super::{BenchError, Host, pin};
+use crate::plan::{Amount, MapSharing, MemoryPlan, RunPlan, Sharing, TaskPlan, Work};
+
+/// What the workers of a task are made from.
+#[derive(Debug)]
+pub(super) enum Tools {
+    Stream(Kernel),
+    Single(Sampler),
+    Chase,
+    Mapping(Box<MapRequest>),
+    Custom(Chain),
+}
+
+/// A task without its memory: what workers need to know.
+#[derive(Debug)]
+pub(super) struct Spec<'p> {
+    pub(super) plan: &'p TaskPlan,
+    /// Where it is written, for errors.
+    pub(super) place: String,
+    pub(super) cpus: Vec<IdSet>,
+    pub(super) tools: Tools,
+    /// Size of the first region; 0 if workers make their own.
+    pub(super) memory_bytes: usize,
+}
+
+/// A task whose memory is there.
+#[derive(Debug)]
+pub(super) struct ReadyTask<'p> {
+    pub(super) spec: Spec<'p>,
+    pub(super) regions: Vec<ReadyRegion>,
+    pub(super) prepare_s: f64,
+}
+
+impl<'p> ReadyTask<'p> {
+    /// Checks everything that needs no memory: what is wrong is found before any page is touched.
+    pub(super) fn check(run: &RunPlan, plan: &TaskPlan, host: &Host) -> Result<(), BenchError> {
+        let place = place_of(run, plan);
+        pin::resolve(&plan.workers, &host.topology, &place)?;
+        tools(plan, host, &place)?;
+        for (index, region) in plan.regions.iter().enumerate() {
+            region
+                .placement
+                .resolve(&host.topology)
+                .map_err(|error| BenchError::placement(&place, error))?;
+            if let MemoryPlan::File { path, .. } = &region.memory
+                && Path::new(path).is_file()
+                && !host.overwrite
+            {
+                return Err(BenchError::plan(
+                    &place,
+                    format!(
+                        "m{index}: {path} exists and its contents would be overwritten; name a folder or a new file, or add --overwrite"
+                    ),
+                ));
+            }
+        }
+        match plan.amount {
+            Amount::Seconds(seconds) if !(seconds.is_finite() && seconds > 0.0) => Err(
+                BenchError::plan(&place, format!("run time of {seconds} s; expected more than 0")),
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes regions and fills them.
+    pub(super) fn make(run: &RunPlan, plan: &'p TaskPlan, host: &Host) -> Result<Self, BenchError> {
+        let place = place_of(run, plan);
+        let cpus = pin::resolve(&plan.workers, &host.topology, &place)?;
+        let tools = tools(plan, host, &place)?;
+        let mut regions = Vec::new();
+        // Mappings are made and unmade by the workers themselves.
+        if !matches!(tools, Tools::Mapping(_)) {
+            for (index, region) in plan.regions.iter().enumerate() {
+                regions.push(ReadyRegion::make(
+                    region,
+                    &format!("m{index}"),
+                    &host.topology,
+                    host.memories.as_ref(),
+                    &place,
+                )?);
+            }
+        }
+        let mut task = Self {
+            spec: Spec {
+                plan,
+                place,
+                cpus,
+                tools,
+                memory_bytes: regions.first().map_or(0, |r| r.region.size_bytes()),
+            },
+            regions,
+            prepare_s: 0.0,
+        };
+        let start = std::time::Instant::now();
+        task.fill()?;
+        let fill_s = start.elapsed().as_secs_f64();
+        task.regions.iter_mut().for_each(ReadyRegion::look_before);
+        task.prepare_s = fill_s + task.regions.iter().map(|r| r.prepare_s).sum::<f64>();
+        Ok(task)
+    }
+
+    /// Atomics count up from zero; a chase writes its ring; everything else begins with the pattern.
+    fn fill(&mut self) -> Result<(), BenchError> {
+        if matches!(self.spec.tools, Tools::Chase) {
+            return Ok(());
+        }
+        let zeros = self.spec.operation().is_some_and(Operation::is_atomic);
+        let part_bytes = self.spec.part_bytes();
+        for ready in &mut self.regions {
+            let memory = ready.region.as_mut_slice();
+            if zeros {
+                memory.fill(0);
+                continue;
+            }
+            for part in memory.chunks_mut(part_bytes) {
+                region::fill(SharedBytes::new(part), &self.spec.place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the bytes are what the accesses must have left; `operations` are all that were made. `Err` says what is wrong.
+    pub(super) fn check_data(&self, operations: u64) -> Option<Result<String, String>> {
+        let operation = self.spec.operation()?;
+        let part_bytes = self.spec.part_bytes();
+        let memory = self.regions.first()?.region.as_slice();
+        let counted = || {
+            memory
+                .as_chunks::<8>()
+                .0
+                .iter()
+                .fold(0_u64, |sum, word| {
+                    sum.wrapping_add(u64::from_le_bytes(*word))
+                })
+        };
+        Some(match operation {
+            Operation::FetchAdd => {
+                let found = counted();
+                if found == operations {
+                    Ok(format!("all {operations} additions arrived"))
+                } else {
+                    Err(format!("{operations} additions were made, {found} arrived"))
+                }
+            }
+            Operation::CompareAndSwap => {
+                let found = counted();
+                if found <= operations && (found > 0 || operations == 0) {
+                    Ok(format!("{found} of {operations} swaps succeeded"))
+                } else {
+                    Err(format!("{operations} swaps were tried, {found} arrived"))
+                }
+            }
+            Operation::Copy | Operation::StreamCopy => memory
+                .chunks(part_bytes)
+                .enumerate()
+                .find_map(|(index, part)| Some(index * part_bytes + wrong_copy(part)?))
+                .map_or_else(
+                    || Ok("the copy holds what was copied".into()),
+                    |at| Err(format!("wrong bytes in the copy at offset {at}")),
+                ),
+            _ => memory
+                .chunks(part_bytes)
+                .enumerate()
+                .find_map(|(index, part)| Some(index * part_bytes + check_pattern(part)?))
+                .map_or_else(
+                    || Ok("every byte is what it has to be".into()),
+                    |at| Err(format!("wrong bytes at offset {at}")),
+                ),
+        })
+    }
+
+    /// The records of the regions, with a second look at the pages.
+    pub(super) fn finish_regions(&self) -> (Vec<RegionRecord>, Vec<Remark>) {
+        let mut all = Vec::new();
+        for ready in &self.regions {
+            let (record, mut remarks) = ready.finish();
+            for remark in &mut remarks {
+                remark.text = format!("{}: {}", self.spec.plan.name, remark.text);
+            }
+            all.push((record, remarks));
+        }
+        let (records, remarks): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        (records, remarks.concat())
+    }
+}
+
+impl Spec<'_> {
+    /// The operation, if all accesses of the task are of one kind.
+    pub(super) fn operation(&self) -> Option<Operation> {
+        match &self.plan.work {
+            Work::Throughput { access, .. } | Work::Latency { access, .. } => {
+                Some(access.operation)
+            }
+            _ => None,
+        }
+    }
+
+    /// Bytes of memory that one worker sees: its part, or everything. Parts are whole pages.
+    pub(super) fn part_bytes(&self) -> usize {
+        let whole = self.memory_bytes;
+        let own_part = matches!(
+            self.plan.work,
+            Work::Chase { .. }
+                | Work::Throughput {
+                    sharing: Sharing::Partitioned,
+                    ..
+                }
+        );
+        if own_part {
+            (whole / self.plan.workers.threads.max(1) as usize / 4096 * 4096).max(4096)
+        } else {
+            whole.max(1)
+        }
+    }
+
+    /// Bytes one operation accesses.
+    pub(super) fn bytes_per_operation(&self) -> u64 {
+        match &self.plan.work {
+            Work::Throughput { access, .. } | Work::Latency { access, .. } => {
+                let bytes = access.access_bytes as u64;
+                match access.operation {
+                    Operation::Copy | Operation::StreamCopy => 2 * bytes,
+                    Operation::CompareAndSwap | Operation::FetchAdd => 8,
+                    Operation::Nop => 0,
+                    _ => bytes,
+                }
+            }
+            Work::Chase { .. } => 64,
+            Work::Mapping { .. } => self.plan.regions.first().map_or(0, |r| r.size_bytes),
+            Work::Custom { chain, .. } => chain.iter().map(|step| step.size_bytes as u64).sum(),
+        }
+    }
+
+    /// Operations that `amount` comes to, all workers together; `None` if it is a time.
+    pub(super) fn operations(&self) -> Option<u64> {
+        let size_bytes = self.plan.regions.first().map_or(0, |r| r.size_bytes);
+        match self.plan.amount {
+            Amount::Seconds(_) => None,
+            Amount::Operations(operations) => Some(operations),
+            Amount::Bytes(bytes) => Some(bytes / self.bytes_per_operation().max(1)),
+            Amount::Passes(passes) => Some(passes.saturating_mul(match &self.plan.work {
+                Work::Throughput { access, .. } | Work::Latency { access, .. } => {
+                    let span = match access.operation {
+                        Operation::Copy | Operation::StreamCopy => size_bytes / 2,
+                        _ => size_bytes,
+                    };
+                    span / access.stride_bytes as u64
+                }
+                Work::Chase { .. } => size_bytes / 64,
+                Work::Mapping { .. } => 1,
+                Work::Custom { .. } => size_bytes / self.bytes_per_operation().max(64),
+            })),
+        }
+    }
+
+    /// The access in words.
+    pub(super) fn access_words(&self) -> String {
+        let single = |access: &tierloom_kernels::access::Access| {
+            let order = match access.order {
+                Order::Ascending => "ascending".into(),
+                Order::Descending => "descending".into(),
+                Order::Random(tierloom_kernels::access::Distribution::Uniform) => "random".into(),
+                Order::Random(tierloom_kernels::access::Distribution::Zipf { alpha }) => {
+                    format!("zipf {alpha}")
+                }
+            };
+            let mut words = format!(
+                "{}, {order}, {} B, {}",
+                access.operation, access.access_bytes, access.simd
+            );
+            if access.stride_bytes != access.access_bytes {
+                words += &format!(", every {} B", access.stride_bytes);
+            }
+            if access.cache_op != tierloom_kernels::access::CacheOp::None {
+                words += &format!(", {}", access.cache_op);
+            }
+            if access.prefetch_bytes > 0 {
+                words += &format!(", prefetch {} B ahead", access.prefetch_bytes);
+            }
+            words
+        };
+        match &self.plan.work {
+            Work::Throughput { access, .. } | Work::Latency { access, .. } => single(access),
+            Work::Chase { locality } => format!("dependent loads, {locality:?}").to_lowercase(),
+            Work::Mapping {
+                action,
+                sharing,
+                populate,
+            } => format!(
+                "{action:?} {sharing:?}{}",
+                if *populate { ", populated" } else { "" }
+            )
+            .to_lowercase(),
+            Work::Custom { chain, .. } => format!("chain of {} accesses", chain.len()),
+        }
+    }
+}
+
+/// First offset of a copy's target that holds neither the copied nor the old word. Accesses may be half a word.
+fn wrong_copy(part: &[u8]) -> Option<usize> {
+    let half = part.len() / 2 / 8 * 8;
+    let copied = |offset: usize| pattern_word(offset);
+    part.get(half..)?
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .enumerate()
+        .map(|(index, word)| (index * 8, u64::from_le_bytes(*word)))
+        .find(|(offset, found)| {
+            let (old, new) = (copied(half + offset), copied(*offset));
+            [u64::from(u32::MAX), u64::from(u32::MAX) << 32]
+                .iter()
+                .any(|mask| found & mask != old & mask && found & mask != new & mask)
+        })
+        .map(|(offset, _)| half + offset)
+}
+
+fn place_of(run: &RunPlan, task: &TaskPlan) -> String {
+    let file = if run.file.is_empty() {
+        run.workload.clone()
+    } else {
+        format!("{}:{}: {}", run.file, run.line, run.workload)
+    };
+    if run.tasks.len() == 1 {
+        file
+    } else {
+        format!("{file}, task {}", task.name)
+    }
+}
+
+fn tools(plan: &TaskPlan, host: &Host, place: &str) -> Result<Tools, BenchError> {
+    let wrong = |error| BenchError::access(place, error);
+    if plan.regions.is_empty() {
+        return Err(BenchError::plan(place, "no memory region"));
+    }
+    Ok(match &plan.work {
+        Work::Throughput { access, .. } => Tools::Stream(Kernel::new(*access).map_err(wrong)?),
+        Work::Latency {
+            access,
+            sample_every,
+            line,
+            fence,
+        } => {
+            if *sample_every == 0 {
+                return Err(BenchError::plan(
+                    place,
+                    "a latency is to be sampled every 0th time; expected 1 or more",
+                ));
+            }
+            Tools::Single(Sampler::new(*access, *line, *fence).map_err(wrong)?)
+        }
+        Work::Chase { .. } => Tools::Chase,
+        Work::Mapping {
+            sharing, populate, ..
+        } => Tools::Mapping(Box::new(map_request(plan, *sharing, *populate, host, place)?)),
+        Work::Custom { chain, .. } => {
+            let most = chain.iter().map(|step| usize::from(step.region)).max();
+            if most.is_some_and(|region| region >= plan.regions.len()) {
+                return Err(BenchError::plan(
+                    place,
+                    "the chain uses region m1, which has no size; add secondary_memory_region_size",
+                ));
+            }
+            Tools::Custom(Chain::new(chain, tierloom_kernels::Simd::detect()).map_err(wrong)?)
+        }
+    })
+}
+
+fn map_request(
+    plan: &TaskPlan,
+    sharing: MapSharing,
+    populate: bool,
+    host: &Host,
+    place: &str,
+) -> Result<MapRequest, BenchError> {
+    let region = &plan.regions[0];
+    let shared = sharing == MapSharing::Shared;
+    let what = match &region.memory {
+        MemoryPlan::Anonymous | MemoryPlan::KernelInterleave { .. } if shared => {
+            MapWhat::AnonymousShared
+        }
+        MemoryPlan::Anonymous | MemoryPlan::KernelInterleave { .. } => MapWhat::AnonymousPrivate,
+        MemoryPlan::File { path, .. } => MapWhat::File {
+            path: path.into(),
+            shared,
+        },
+        MemoryPlan::Devdax { path, offset_bytes } => MapWhat::Devdax {
+            path: path.into(),
+            offset_bytes: *offset_bytes,
+        },
+    };
+    let request = MapRequest {
+        what,
+        size_bytes: region.page_size.round_up(region.size_bytes as usize),
+        page_size: region.page_size,
+        nodes: region
+            .placement
+            .resolve(&host.topology)
+            .map_err(|error| BenchError::placement(place, error))?,
+        populate,
+    };
+    request
+        .check(&host.topology)
+        .map_err(|error| BenchError::memory(place, error))?;
+    Ok(request)
+}

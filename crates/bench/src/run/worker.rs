@@ -1,0 +1,302 @@
+//! What one worker thread does in one repetition, for each kind of work.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tierloom_kernels::ChaseRing;
+use tierloom_kernels::access::{
+    Chain, ChainState, Kernel, Places, Sampler, SharedBytes, Timer, Touched,
+};
+use tierloom_memory::MemoryError;
+use tierloom_memory::mapping::{MapRequest, timed_unmap};
+
+use super::pace::Pace;
+use super::queue::BatchQueue;
+use super::samples::Samples;
+use crate::plan::MapAction;
+
+/// Dependent loads per sample of a chase: the timer's cost is then far below a per cent of it.
+pub(super) const CHASE_STEPS: u64 = 256;
+/// Accesses between two looks at the clock where single accesses are made.
+const CLOCK_EVERY: u64 = 256;
+
+/// When a repetition ends.
+pub(super) struct Until<'a> {
+    /// At this time, if it ends by time.
+    pub(super) deadline: Option<Instant>,
+    /// When this says so (the user, or the main task's end).
+    pub(super) halted: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Until<'_> {
+    fn over(&self) -> bool {
+        (self.halted)() || self.deadline.is_some_and(|at| Instant::now() >= at)
+    }
+}
+
+/// What a worker has done so far, for others to read while it works. On a line of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Published {
+    bytes: AtomicU64,
+    operations: AtomicU64,
+}
+
+impl Published {
+    fn add(&self, bytes: u64, operations: u64) {
+        // One writer: no read-modify-write is needed.
+        self.bytes
+            .store(self.bytes.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+        self.operations.store(
+            self.operations.load(Ordering::Relaxed) + operations,
+            Ordering::Relaxed,
+        );
+    }
+
+    /// Bytes and operations until now.
+    pub(super) fn read(&self) -> (u64, u64) {
+        (
+            self.bytes.load(Ordering::Relaxed),
+            self.operations.load(Ordering::Relaxed),
+        )
+    }
+}
+
+/// What a worker did in one repetition.
+#[derive(Debug, Clone)]
+pub(super) struct Done {
+    pub(super) operations: u64,
+    pub(super) bytes: u64,
+    pub(super) begun: Instant,
+    pub(super) ended: Instant,
+    pub(super) samples: Option<Samples>,
+}
+
+impl Done {
+    /// Time worked, s; never zero.
+    pub(super) fn seconds(&self) -> f64 {
+        self.ended
+            .duration_since(self.begun)
+            .max(Duration::from_nanos(1))
+            .as_secs_f64()
+    }
+}
+
+/// A worker's state over all repetitions.
+pub(super) enum Worker<'a> {
+    Stream(Stream<'a>),
+    Single(Single<'a>),
+    Chase(Chase<'a>),
+    Mapping(MappingWork<'a>),
+    Custom(Custom<'a>),
+}
+
+impl Worker<'_> {
+    /// One repetition. `quota` is the number of operations of this worker, if it has one of its own; streams share their queue's.
+    pub(super) fn repetition(
+        &mut self,
+        until: &Until<'_>,
+        quota: Option<u64>,
+        published: &Published,
+    ) -> Result<Done, MemoryError> {
+        let begun = Instant::now();
+        let (touched, samples) = match self {
+            Worker::Stream(stream) => (stream.run(until, published), None),
+            Worker::Single(single) => {
+                let (touched, samples) = single.run(until, quota, published);
+                (touched, Some(samples))
+            }
+            Worker::Chase(chase) => {
+                let (touched, samples) = chase.run(until, quota, published);
+                (touched, Some(samples))
+            }
+            Worker::Mapping(mapping) => {
+                let (touched, samples) = mapping.run(until, quota, published)?;
+                (touched, Some(samples))
+            }
+            Worker::Custom(custom) => custom.run(until, quota, published),
+        };
+        Ok(Done {
+            operations: touched.operations,
+            bytes: touched.read_bytes + touched.written_bytes,
+            begun,
+            ended: Instant::now(),
+            samples,
+        })
+    }
+}
+
+/// Batches as fast as they go.
+pub(super) struct Stream<'a> {
+    pub(super) kernel: Kernel,
+    pub(super) memory: SharedBytes<'a>,
+    pub(super) queue: &'a BatchQueue,
+    pub(super) places: Places,
+    pub(super) pace: Option<Pace>,
+}
+
+impl Stream<'_> {
+    fn run(&mut self, until: &Until<'_>, published: &Published) -> Touched {
+        let mut all = Touched::default();
+        while !until.over() {
+            let Some(batch) = self.queue.next() else {
+                break;
+            };
+            let touched = self.kernel.run(self.memory, batch, &mut self.places);
+            let bytes = touched.read_bytes + touched.written_bytes;
+            published.add(bytes, touched.operations);
+            all += touched;
+            if let Some(pace) = &mut self.pace {
+                pace.wait(bytes, || until.over());
+            }
+        }
+        all
+    }
+}
+
+/// Single accesses, some of them timed.
+pub(super) struct Single<'a> {
+    pub(super) sampler: Sampler,
+    pub(super) memory: SharedBytes<'a>,
+    pub(super) places: Places,
+    pub(super) sample_every: u64,
+    pub(super) timer: &'a Timer,
+    pub(super) overhead_ns: f64,
+    pub(super) access_bytes: u64,
+}
+
+impl Single<'_> {
+    fn run(
+        &mut self,
+        until: &Until<'_>,
+        quota: Option<u64>,
+        published: &Published,
+    ) -> (Touched, Samples) {
+        let mut samples = Samples::new();
+        let mut touched = Touched::default();
+        let quota = quota.unwrap_or(u64::MAX);
+        while touched.operations < quota && !until.over() {
+            let turn = CLOCK_EVERY.min(quota - touched.operations);
+            for step in 0..turn {
+                let offset = self.places.next_offset();
+                if (touched.operations + step).is_multiple_of(self.sample_every) {
+                    let ticks = self.sampler.sample(self.memory, offset);
+                    samples.add(self.timer.ticks_to_ns(ticks) - self.overhead_ns);
+                } else {
+                    touched.checksum = touched
+                        .checksum
+                        .wrapping_add(self.sampler.touch(self.memory, offset));
+                }
+            }
+            touched.operations += turn;
+            touched.read_bytes += turn * self.access_bytes;
+            published.add(turn * self.access_bytes, turn);
+        }
+        (touched, samples)
+    }
+}
+
+/// Dependent loads.
+pub(super) struct Chase<'a> {
+    pub(super) ring: ChaseRing<'a>,
+    pub(super) at: usize,
+    pub(super) timer: &'a Timer,
+    pub(super) overhead_ns: f64,
+}
+
+impl Chase<'_> {
+    fn run(
+        &mut self,
+        until: &Until<'_>,
+        quota: Option<u64>,
+        published: &Published,
+    ) -> (Touched, Samples) {
+        let mut samples = Samples::new();
+        let mut touched = Touched::default();
+        let quota = quota.unwrap_or(u64::MAX);
+        while touched.operations < quota && !until.over() {
+            let steps = CHASE_STEPS.min(quota - touched.operations);
+            let start = self.timer.now();
+            self.at = self.ring.walk(self.at, steps);
+            let ticks = self.timer.now() - start;
+            samples.add((self.timer.ticks_to_ns(ticks) - self.overhead_ns) / steps as f64);
+            touched.operations += steps;
+            touched.read_bytes += steps * 64;
+            published.add(steps * 64, steps);
+        }
+        touched.checksum = self.at as u64;
+        (touched, samples)
+    }
+}
+
+/// Mapping and unmapping.
+pub(super) struct MappingWork<'a> {
+    pub(super) request: &'a MapRequest,
+    pub(super) action: MapAction,
+}
+
+impl MappingWork<'_> {
+    fn run(
+        &mut self,
+        until: &Until<'_>,
+        quota: Option<u64>,
+        published: &Published,
+    ) -> Result<(Touched, Samples), MemoryError> {
+        let mut samples = Samples::new();
+        let mut touched = Touched::default();
+        let quota = quota.unwrap_or(u64::MAX);
+        while touched.operations < quota && (touched.operations == 0 || !until.over()) {
+            let (mapped, map_time) = self.request.timed_map()?;
+            let unmap_time = timed_unmap(mapped)?;
+            let time = match self.action {
+                MapAction::Map => map_time,
+                MapAction::Unmap => unmap_time,
+            };
+            samples.add(time.as_nanos() as f64);
+            touched.operations += 1;
+            published.add(0, 1);
+        }
+        Ok((touched, samples))
+    }
+}
+
+/// Chains of dependent accesses.
+pub(super) struct Custom<'a> {
+    pub(super) chain: &'a Chain,
+    pub(super) memories: Vec<SharedBytes<'a>>,
+    pub(super) state: ChainState,
+    pub(super) sample_every: u64,
+    pub(super) timer: &'a Timer,
+    pub(super) overhead_ns: f64,
+}
+
+impl Custom<'_> {
+    fn run(
+        &mut self,
+        until: &Until<'_>,
+        quota: Option<u64>,
+        published: &Published,
+    ) -> (Touched, Option<Samples>) {
+        let mut samples = (self.sample_every > 0).then(Samples::new);
+        let mut all = Touched::default();
+        let quota = quota.unwrap_or(u64::MAX);
+        while all.operations < quota && !until.over() {
+            let before = all.operations;
+            let mut turn = CLOCK_EVERY.min(quota - before);
+            if let Some(samples) = &mut samples {
+                turn = turn.min(self.sample_every);
+                let ticks = self.chain.sample(&self.memories, &mut self.state);
+                samples.add(self.timer.ticks_to_ns(ticks) - self.overhead_ns);
+                all += self.chain.touched(1);
+                turn -= 1;
+            }
+            let touched = self.chain.run(&self.memories, turn, &mut self.state);
+            all += touched;
+            published.add(
+                touched.read_bytes + touched.written_bytes,
+                all.operations - before,
+            );
+        }
+        (all, samples)
+    }
+}

@@ -1,0 +1,200 @@
+//! `tierloom bench --agent`: runs the tasks that a coordinator asks for.
+
+use super::Args;
+use crate::failure::Failure;
+use crate::stop;
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+use tierloom_agent::{
+    AgentOptions, HostRunner, Log, Ready, RunnerError, Stop, TlsIdentity, Token, TokenOrigin,
+    serve as serve_agent, stop_at_end_of,
+};
+use tierloom_bench::plan::RunPlan;
+use tierloom_bench::run::{self, BenchError, Control, Host, Part};
+
+/// What a coordinator asks of one host.
+#[derive(Serialize, Deserialize)]
+pub struct Request {
+    /// The whole run.
+    plan: RunPlan,
+    /// Which of its tasks: those for this host.
+    host: String,
+}
+
+impl Request {
+    /// The request to `host` as JSON.
+    ///
+    /// # Errors
+    /// If the plan cannot be written as JSON.
+    pub fn text(plan: &RunPlan, host: &str) -> Result<String, Failure> {
+        let request = Request {
+            plan: plan.clone(),
+            host: host.to_owned(),
+        };
+        serde_json::to_string(&request).map_err(Failure::runtime)
+    }
+}
+
+/// Serves until Ctrl-C, or until standard input closes if the token came from there.
+///
+/// # Errors
+/// A token, certificate or address that cannot be used.
+pub fn serve(args: &Args) -> Result<(), Failure> {
+    let stop = Stop::new();
+    let token = token(args, &stop)?;
+    let mut host = Host::look().map_err(Failure::runtime)?;
+    host.overwrite = args.overwrite;
+    let name = args.agent.name.clone().or_else(|| host.topology.hostname.clone());
+    let mut options = AgentOptions::new(args.agent.listen, token);
+    options.name = name.unwrap_or_else(|| "agent".into());
+    options.allow_plain_remote = args.agent.allow_plain;
+    options.log = Log::new(|line| eprintln!("{line}"));
+    if let (Some(cert), Some(key)) = (&args.agent.tls_cert, &args.agent.tls_key) {
+        options.tls = Some(TlsIdentity {
+            cert_pem: read(cert)?,
+            key_pem: read(key)?,
+        });
+    }
+    let watched = stop.clone();
+    std::thread::spawn(move || {
+        while !watched.requested() {
+            if stop::requested() {
+                watched.request();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let ready = |address| {
+        // A launcher reads this line; a closed pipe is its own affair.
+        let _ = crate::output::print(&format!("listening {address}\n"));
+    };
+    let runner = Arc::new(BenchRunner {
+        host: Arc::new(host),
+    });
+    serve_agent(options, runner, ready, stop).map_err(super::hosts::failure)
+}
+
+fn token(args: &Args, stop: &Stop) -> Result<Token, Failure> {
+    if !args.agent.token_stdin {
+        let (token, origin) =
+            Token::find(args.agent.token_file.as_deref(), true).map_err(Failure::input)?;
+        if let TokenOrigin::Created(path) = &origin {
+            eprintln!(
+                "made a new token in {}; coordinators need the same file",
+                path.display()
+            );
+        }
+        return Ok(token);
+    }
+    let mut input = BufReader::new(std::io::stdin());
+    let mut line = Vec::new();
+    input
+        .read_until(b'\n', &mut line)
+        .map_err(|error| Failure::runtime(format!("cannot read the token from stdin: {error}")))?;
+    let token = Token::read_line(line.as_slice(), "standard input").map_err(Failure::input)?;
+    stop_at_end_of(input, stop.clone()).map_err(Failure::runtime)?;
+    Ok(token)
+}
+
+/// A small text file.
+///
+/// # Errors
+/// Bad input naming the file.
+pub fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure::input(format!("cannot read {}: {error}", path.display())))
+}
+
+/// Runs parts of benchmark runs.
+struct BenchRunner {
+    host: Arc<Host>,
+}
+
+impl HostRunner for BenchRunner {
+    fn prepare(&self, request: &str, stop: &Stop) -> Result<Box<dyn Ready>, RunnerError> {
+        let request: Request = serde_json::from_str(request)
+            .map_err(|error| RunnerError::Failed(format!("the request cannot be read: {error}")))?;
+        let host = Arc::clone(&self.host);
+        let (told, ready) = channel();
+        let (begin, begun) = channel();
+        let control = Remote {
+            ready: Mutex::new(told),
+            begun: Mutex::new(begun),
+            stop: stop.clone(),
+        };
+        let name = request.host.clone();
+        let worker = std::thread::spawn(move || {
+            run::run_part(&request.plan, Some(&request.host), &host, &control)
+        });
+        // The sender goes with the thread: an error here means that it ended before it was ready.
+        if ready.recv().is_err() {
+            return Err(match worker.join() {
+                Ok(Ok(_)) => RunnerError::Failed("the tasks ended before they began".into()),
+                Ok(Err(error)) => failed(&error),
+                Err(_) => RunnerError::Failed("preparing panicked".into()),
+            });
+        }
+        Ok(Box::new(Prepared {
+            name,
+            begin,
+            worker: Some(worker),
+        }))
+    }
+}
+
+fn failed(error: &BenchError) -> RunnerError {
+    match error {
+        BenchError::Stopped { .. } => RunnerError::Stopped,
+        other => RunnerError::Failed(other.to_string()),
+    }
+}
+
+/// A part whose threads wait for the start.
+struct Prepared {
+    name: String,
+    begin: Sender<SystemTime>,
+    worker: Option<std::thread::JoinHandle<Result<Part, BenchError>>>,
+}
+
+impl Ready for Prepared {
+    fn summary(&self) -> String {
+        serde_json::json!({ "host": self.name }).to_string()
+    }
+
+    fn run(mut self: Box<Self>, start: SystemTime, _stop: &Stop) -> Result<String, RunnerError> {
+        let lost = || RunnerError::Failed("the worker ended before the start".into());
+        self.begin.send(start).map_err(|_| lost())?;
+        let worker = self.worker.take().ok_or_else(lost)?;
+        let part = match worker.join() {
+            Ok(part) => part.map_err(|error| failed(&error))?,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        serde_json::to_string(&part)
+            .map_err(|error| RunnerError::Failed(format!("the result as JSON: {error}")))
+    }
+}
+
+/// Leads a part as its coordinator says.
+struct Remote {
+    ready: Mutex<Sender<()>>,
+    begun: Mutex<Receiver<SystemTime>>,
+    stop: Stop,
+}
+
+impl Control for Remote {
+    fn ready(&self) -> Option<SystemTime> {
+        let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        ready.send(()).ok()?;
+        // Ends with an error when the prepared part is dropped without a run.
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.recv().ok()
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.requested()
+    }
+}

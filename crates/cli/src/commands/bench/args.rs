@@ -1,0 +1,177 @@
+//! What is typed.
+
+use crate::failure::Failure;
+use crate::output;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use tierloom_bench::plan::{RunPlan, UntilStable};
+
+/// Measure memory: run workload files on any tier, with latencies, bandwidths and the proof of where pages were
+///
+/// A workload file is YAML with `matrix:` and `args:`, as CXL-Bench has them; its files run unchanged. `examples/bench` has some,
+/// docs/bench-files.md lists all keys. Each run leaves one record (JSON line) with everything needed to repeat it.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Workload files, folders of them, or - for standard input
+    #[arg(value_name = "FILE.yaml", required_unless_present_any = ["agent", "plan"])]
+    pub files: Vec<PathBuf>,
+    /// Run the plans in a file of records again instead of workload files
+    #[arg(long, value_name = "RECORDS.jsonl", conflicts_with = "files")]
+    pub plan: Option<PathBuf>,
+    /// Run only these workloads, by name
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Override a key of all workloads, as in --set memory=cxl; may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Timed repetitions per run, whatever the files say
+    #[arg(long, value_name = "N")]
+    pub repeat: Option<u32>,
+    /// Repeat each run until its median is known this well, as in 2%
+    #[arg(long, value_name = "PERCENT", num_args = 0..=1, default_missing_value = "2%")]
+    pub until_stable: Option<String>,
+    /// With --until-stable: give up after so many repetitions
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    pub max_repeat: u32,
+    /// Print the resolved runs with an estimate of time and memory, and stop
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print one JSON document instead of tables
+    #[arg(long, conflicts_with = "jsonl")]
+    pub json: bool,
+    /// Print records as JSON lines, each when it is done
+    #[arg(long)]
+    pub jsonl: bool,
+    /// Also write the records to FILE, each whole as soon as it is done
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub records: Option<PathBuf>,
+    /// Go on with --records FILE: runs that have a valid record there are skipped
+    #[arg(long, requires = "records")]
+    pub resume: bool,
+    /// Also write a table of all figures to FILE
+    #[arg(long, value_name = "FILE.csv")]
+    pub csv: Option<PathBuf>,
+    /// Also write an HTML report to FILE
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// Allow workloads on existing files, whose contents are overwritten
+    #[arg(long)]
+    pub overwrite: bool,
+    #[command(flatten)]
+    pub agent: AgentArgs,
+}
+
+/// Several hosts.
+#[derive(clap::Args)]
+pub struct AgentArgs {
+    /// Serve as an agent: run the tasks that a coordinator on another host asks for
+    #[arg(long, conflicts_with_all = ["files", "plan", "records", "report", "csv", "dry_run"], help_heading = "Several hosts")]
+    pub agent: bool,
+    /// Address and port the agent listens on; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7171", help_heading = "Several hosts")]
+    pub listen: SocketAddr,
+    /// What the agent calls itself; its host's name without
+    #[arg(long, value_name = "NAME", help_heading = "Several hosts")]
+    pub name: Option<String>,
+    /// File with the token that agent and coordinator share; $TIERLOOM_TOKEN or ~/.config/tierloom/token without
+    #[arg(long, value_name = "FILE", help_heading = "Several hosts")]
+    pub token_file: Option<PathBuf>,
+    /// Agent: read the token from the first line of standard input, and end when that is closed (for starting by ssh)
+    #[arg(long, requires = "agent", conflicts_with = "token_file", help_heading = "Several hosts")]
+    pub token_stdin: bool,
+    /// Agent: certificate for TLS, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Several hosts")]
+    pub tls_cert: Option<PathBuf>,
+    /// Agent: its key, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Several hosts")]
+    pub tls_key: Option<PathBuf>,
+    /// Coordinator: certificate that signed the agents' ones (or is theirs), PEM
+    #[arg(long, value_name = "FILE", help_heading = "Several hosts")]
+    pub tls_ca: Option<PathBuf>,
+    /// Talk in plain text to other machines: whoever listens in learns the token
+    #[arg(long, help_heading = "Several hosts")]
+    pub allow_plain: bool,
+}
+
+impl Args {
+    /// Whatever can be wrong before anything is read.
+    ///
+    /// # Errors
+    /// Bad input.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.until_stable()?;
+        for path in [&self.records, &self.csv, &self.report].into_iter().flatten() {
+            output::check_writable(path)?;
+        }
+        let outputs = [
+            ("--records", &self.records),
+            ("--csv", &self.csv),
+            ("--report", &self.report),
+        ];
+        let outputs: Vec<_> = outputs
+            .iter()
+            .filter_map(|(flag, path)| Some((flag, path.as_ref()?)))
+            .collect();
+        for (index, (flag, path)) in outputs.iter().enumerate() {
+            if let Some((other, _)) = outputs[..index]
+                .iter()
+                .find(|(_, before)| output::same_file(before, path))
+            {
+                return Err(Failure::input(format!("{other} and {flag} name the same file")));
+            }
+            let read = self.files.iter().chain(&self.plan);
+            if let Some(input) = read.into_iter().find(|input| output::same_file(input, path)) {
+                return Err(Failure::input(format!(
+                    "{flag}: {} is read from; write to another file",
+                    input.display()
+                )));
+            }
+        }
+        if self.repeat == Some(0) {
+            return Err(Failure::input("--repeat 0: expected 1 or more"));
+        }
+        Ok(())
+    }
+
+    /// `--set` as pairs.
+    ///
+    /// # Errors
+    /// Bad input: no equals sign.
+    pub fn overrides(&self) -> Result<Vec<(String, String)>, Failure> {
+        self.set
+            .iter()
+            .map(|text| {
+                text.split_once('=')
+                    .map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()))
+                    .ok_or_else(|| Failure::input(format!("--set {text}: expected KEY=VALUE")))
+            })
+            .collect()
+    }
+
+    /// Applies options that go over the files.
+    pub fn adjust(&self, plan: &mut RunPlan) {
+        if let Some(repeat) = self.repeat {
+            plan.repeat = repeat;
+        }
+        if let Ok(Some(relative_half_width)) = self.until_stable() {
+            plan.until_stable = Some(UntilStable {
+                relative_half_width,
+                max_repeat: self.max_repeat.max(plan.repeat),
+            });
+        }
+        *plan = plan.clone().with_id();
+    }
+
+    fn until_stable(&self) -> Result<Option<f64>, Failure> {
+        let Some(text) = &self.until_stable else {
+            return Ok(None);
+        };
+        let percent: Option<f64> = text.trim_end_matches('%').trim().parse().ok();
+        match percent {
+            Some(percent) if percent > 0.0 && percent <= 100.0 => Ok(Some(percent / 100.0)),
+            _ => Err(Failure::input(format!(
+                "--until-stable {text}: expected per cent above 0, as in 2%"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! The coordinator's side of runs on several hosts.
+
+use super::{Args, session};
+use crate::failure::Failure;
+use crate::stop;
+use indicatif::ProgressBar;
+use std::collections::BTreeSet;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+use tierloom_agent::{AgentError, Coordinator, CoordinatorOptions, HostAddress, SshAgent, SshLaunch, Stop, Token};
+use tierloom_bench::file::{HostSpec, Workloads};
+use tierloom_bench::plan::{Role, RunPlan};
+use tierloom_bench::run::{self, Control, Event, Host, Part};
+
+use super::agent::Request;
+
+/// From the agreement on the start to the start: more than the slowest message takes.
+const START_IN: Duration = Duration::from_millis(500);
+
+/// Every host that a task names is known.
+///
+/// # Errors
+/// Bad input naming workload and task.
+pub fn check(workloads: &Workloads) -> Result<(), Failure> {
+    for plan in &workloads.runs {
+        for task in &plan.tasks {
+            if let Some(host) = &task.host
+                && !workloads.hosts.iter().any(|known| known.name == *host)
+            {
+                return Err(Failure::input(format!(
+                    "{}:{}: task {} is for host {host:?}, which `hosts:` does not name",
+                    plan.file, plan.line, task.name
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sessions with the agents of all hosts.
+pub struct Remote {
+    coordinator: Coordinator,
+    /// Agents started by ssh; they end with this.
+    _launched: Vec<SshAgent>,
+}
+
+/// Connects to the hosts that `plans` name; `None` if all is on this machine.
+///
+/// # Errors
+/// A host that cannot be reached or used.
+pub fn connect(
+    args: &Args,
+    workloads: &Workloads,
+    plans: &[&RunPlan],
+) -> Result<Option<Remote>, Failure> {
+    let wanted: BTreeSet<&String> = plans
+        .iter()
+        .flat_map(|plan| &plan.tasks)
+        .filter_map(|task| task.host.as_ref())
+        .collect();
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    let mut launched = Vec::new();
+    let mut addresses = Vec::new();
+    for host in workloads.hosts.iter().filter(|host| wanted.contains(&host.name)) {
+        addresses.push(address(args, host, &mut launched)?);
+    }
+    let stop = Stop::new();
+    let options = {
+        let mut options = CoordinatorOptions::default();
+        options.stop = stop.clone();
+        options
+    };
+    // Ctrl-C reaches calls that wait for other hosts.
+    std::thread::spawn(move || {
+        while !stop.requested() {
+            if stop::requested() {
+                stop.request();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    Ok(Some(Remote {
+        coordinator: Coordinator::connect_with(&addresses, options).map_err(failure)?,
+        _launched: launched,
+    }))
+}
+
+fn address(
+    args: &Args,
+    host: &HostSpec,
+    launched: &mut Vec<SshAgent>,
+) -> Result<HostAddress, Failure> {
+    if let Some(destination) = &host.ssh {
+        let agent = SshLaunch::new(&host.name, destination)
+            .launch()
+            .map_err(failure)?;
+        let address = agent.address().clone();
+        launched.push(agent);
+        return Ok(address);
+    }
+    let Some(at) = &host.address else {
+        return Err(Failure::input(format!(
+            "line {}: host {} has neither `address` nor `ssh`",
+            host.line, host.name
+        )));
+    };
+    let (token, _) = Token::find(args.agent.token_file.as_deref(), false).map_err(Failure::input)?;
+    let mut address = HostAddress::new(&host.name, at, token);
+    address.allow_plain_remote = args.agent.allow_plain;
+    address.tls_ca = args
+        .agent
+        .tls_ca
+        .as_ref()
+        .map(|path| super::agent::read(path))
+        .transpose()?;
+    Ok(address)
+}
+
+impl Remote {
+    /// Runs `plan` on all its hosts, this one among them if it has tasks here.
+    ///
+    /// # Errors
+    /// The first host that fails; the others are stopped.
+    pub fn run(
+        &mut self,
+        plan: &RunPlan,
+        host: &Host,
+        bar: &ProgressBar,
+    ) -> Result<Vec<Part>, Failure> {
+        let names: BTreeSet<&String> = plan.tasks.iter().filter_map(|t| t.host.as_ref()).collect();
+        let main = plan
+            .tasks
+            .iter()
+            .find(|task| task.role == Role::Main)
+            .and_then(|task| task.host.clone());
+        let requests = names
+            .iter()
+            .map(|name| Request::text(plan, name).map(|text| ((*name).clone(), text)))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.coordinator.prepare(requests).map_err(failure)?;
+        let here = plan.tasks.iter().any(|task| task.host.is_none());
+        let mut parts = match (&main, here) {
+            (None, _) => vec![self.lead(plan, host, bar)?],
+            (Some(main), true) => self.follow(plan, host, main, bar)?,
+            (Some(main), false) => {
+                self.coordinator.start(START_IN).map_err(failure)?;
+                vec![self.part(main)?]
+            }
+        };
+        for name in names.into_iter().filter(|name| Some(*name) != main.as_ref()) {
+            self.coordinator.stop(name).map_err(failure)?;
+            parts.push(self.part(name)?);
+        }
+        Ok(parts)
+    }
+
+    /// The main task is here: the others begin with it and are stopped after it.
+    fn lead(
+        &mut self,
+        plan: &RunPlan,
+        host: &Host,
+        bar: &ProgressBar,
+    ) -> Result<Part, Failure> {
+        let trouble = self.coordinator.trouble();
+        let control = Leading {
+            coordinator: Mutex::new((&mut self.coordinator, None)),
+            trouble,
+            bar,
+        };
+        let part = run::run_part(plan, None, host, &control);
+        let (coordinator, error) = control
+            .coordinator
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        match (part, error) {
+            (Ok(part), None) if !control.trouble.requested() => Ok(part),
+            (_, Some(error)) => Err(failure(error)),
+            (part, None) => {
+                let _ = coordinator.stop_all();
+                // A host that was lost is the reason, whatever this one says.
+                let lost = plan
+                    .tasks
+                    .iter()
+                    .filter_map(|task| task.host.as_ref())
+                    .find_map(|name| coordinator.wait(name).err());
+                match (lost, part) {
+                    (Some(error), _) => Err(failure(error)),
+                    (None, Err(error)) => Err(session::failure(error)),
+                    (None, Ok(part)) => Ok(part),
+                }
+            }
+        }
+    }
+
+    /// The main task is on host `main`; this host's tasks run beside it until it is done. The main part comes first.
+    fn follow(
+        &mut self,
+        plan: &RunPlan,
+        host: &Host,
+        main: &str,
+        bar: &ProgressBar,
+    ) -> Result<Vec<Part>, Failure> {
+        let ended = Stop::new();
+        let (ready, told) = channel();
+        let (begin, begun) = channel();
+        let control = Following {
+            ended: ended.clone(),
+            ready: Mutex::new(ready),
+            begin: Mutex::new(begun),
+            bar,
+        };
+        std::thread::scope(|scope| {
+            let own = scope.spawn(move || run::run_part(plan, None, host, &control));
+            // An error here means that the own part ended before it was ready: its own error tells more.
+            let led = match told.recv() {
+                Ok(()) => self
+                    .coordinator
+                    .start(START_IN)
+                    .map_err(failure)
+                    .and_then(|start| {
+                        // A receiver that is gone has ended with an error that is told below.
+                        let _ = begin.send(start);
+                        self.part(main)
+                    })
+                    .map(Some),
+                Err(_) => Ok(None),
+            };
+            ended.request();
+            drop(begin);
+            let own = match own.join() {
+                Ok(own) => own.map_err(session::failure),
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            match (led?, own?) {
+                (Some(main), own) => Ok(vec![main, own]),
+                (None, own) => Ok(vec![own]),
+            }
+        })
+    }
+
+    fn part(&mut self, name: &str) -> Result<Part, Failure> {
+        let text = self.coordinator.wait(name).map_err(failure)?;
+        let mut part: Part = serde_json::from_str(&text).map_err(|error| {
+            Failure::runtime(format!("host {name} sent a result that cannot be read: {error}"))
+        })?;
+        if let Some(clock) = self.coordinator.clocks().iter().find(|c| c.host == name) {
+            part.host.clock_offset_ns = Some(clock.offset_ns as f64);
+            part.host.clock_uncertainty_ns = Some(clock.uncertainty_ns as f64);
+        }
+        Ok(part)
+    }
+}
+
+/// Leads this host's part: the start is agreed on with the others when it is ready.
+struct Leading<'a> {
+    coordinator: Mutex<(&'a mut Coordinator, Option<AgentError>)>,
+    trouble: Stop,
+    bar: &'a ProgressBar,
+}
+
+impl Control for Leading<'_> {
+    fn ready(&self) -> Option<SystemTime> {
+        let mut guard = self
+            .coordinator
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match guard.0.start(START_IN) {
+            Ok(start) => Some(start),
+            Err(error) => {
+                guard.1 = Some(error);
+                None
+            }
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        stop::requested() || self.trouble.requested()
+    }
+
+    fn event(&self, event: Event) {
+        session::tell(self.bar, event);
+    }
+}
+
+/// Leads this host's part beside a main task elsewhere.
+struct Following<'a> {
+    ended: Stop,
+    ready: Mutex<Sender<()>>,
+    begin: Mutex<Receiver<SystemTime>>,
+    bar: &'a ProgressBar,
+}
+
+impl Control for Following<'_> {
+    fn ready(&self) -> Option<SystemTime> {
+        let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        ready.send(()).ok()?;
+        let begin = self.begin.lock().unwrap_or_else(PoisonError::into_inner);
+        begin.recv().ok()
+    }
+
+    fn stopped(&self) -> bool {
+        self.ended.requested() || stop::requested()
+    }
+
+    fn event(&self, event: Event) {
+        session::tell(self.bar, event);
+    }
+}
+
+/// An agent's error as the command's end.
+pub fn failure(error: AgentError) -> Failure {
+    match error {
+        AgentError::Interrupted => Failure::Interrupted("while hosts were working; they were stopped".into()),
+        other => Failure::runtime(other),
+    }
+}

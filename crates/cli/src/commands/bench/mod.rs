@@ -1,0 +1,80 @@
+//! `tierloom bench`: workload files in, records out.
+//!
+//! Files become plans ([`tierloom_bench::file`]), `--dry-run` prints them, [`session`] runs them one after another, on this machine and on
+//! others ([`hosts`]); [`agent`] is the other side.
+
+mod agent;
+mod args;
+mod hosts;
+mod output;
+mod session;
+
+pub use args::Args;
+pub use session::open_session;
+
+use crate::failure::Failure;
+use tierloom_bench::file::{LoadOptions, Workloads, load};
+use tierloom_bench::plan::RunPlan;
+use tierloom_bench::run::{self, Host};
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    if args.agent.agent {
+        return agent::serve(args);
+    }
+    args.check()?;
+    let workloads = workloads(args)?;
+    let mut host = Host::look().map_err(Failure::runtime)?;
+    host.overwrite = args.overwrite;
+    for plan in &workloads.runs {
+        run::check(plan, None, &host).map_err(session::failure)?;
+    }
+    hosts::check(&workloads)?;
+    if args.dry_run {
+        return output::dry_run(&workloads.runs, args.json);
+    }
+    session::run(args, &workloads, &host)
+}
+
+/// The runs of all files, or of saved plans.
+fn workloads(args: &Args) -> Result<Workloads, Failure> {
+    let options = LoadOptions {
+        overrides: args.overrides()?,
+        only: args.only.clone(),
+        ..LoadOptions::default()
+    };
+    let mut workloads = if let Some(path) = &args.plan {
+        Workloads {
+            runs: saved_plans(path)?,
+            ..Workloads::default()
+        }
+    } else {
+        load(&args.files, &options).map_err(Failure::input)?
+    };
+    for plan in &mut workloads.runs {
+        args.adjust(plan);
+    }
+    if workloads.runs.is_empty() {
+        return Err(Failure::input("no runs: --only left none of the workloads"));
+    }
+    Ok(workloads)
+}
+
+/// The plans in a file of records, each once.
+fn saved_plans(path: &std::path::Path) -> Result<Vec<RunPlan>, Failure> {
+    let set = tierloom_record::RecordSet::read(path)?;
+    let mut plans: Vec<RunPlan> = Vec::new();
+    for record in &set.benches {
+        let plan: RunPlan = serde_json::from_value(record.plan.clone()).map_err(|error| {
+            Failure::input(format!(
+                "{}: the plan of run {} cannot be read: {error}",
+                path.display(),
+                record.run_id
+            ))
+        })?;
+        if !plans.iter().any(|known| known.id == plan.id) {
+            plans.push(plan);
+        }
+    }
+    Ok(plans)
+}

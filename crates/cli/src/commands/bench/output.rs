@@ -1,0 +1,125 @@
+//! Tables for people.
+
+use crate::failure::Failure;
+use crate::output;
+use comfy_table::{Cell, CellAlignment, Table, presets};
+use tierloom_bench::dry_run;
+use tierloom_bench::plan::RunPlan;
+use tierloom_record::{BenchRecord, Spread, TaskRecord};
+
+/// A run in a few words, for the progress line.
+pub fn words(plan: &RunPlan) -> String {
+    let varied: Vec<String> = plan
+        .varied
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    format!("{} {}", plan.workload, varied.join(" "))
+}
+
+/// Prints the resolved runs.
+///
+/// # Errors
+/// If stdout cannot be written.
+pub fn dry_run(plans: &[RunPlan], json: bool) -> Result<(), Failure> {
+    if json {
+        let text = serde_json::to_string_pretty(plans).map_err(Failure::runtime)?;
+        return output::print(&format!("{text}\n"));
+    }
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_header(dry_run::HEADER);
+    table.add_rows(dry_run::rows(plans));
+    output::print(&format!("{table}\n{}\n", dry_run::totals(plans)))
+}
+
+/// The figures of all records: one row per task, remarks below.
+pub fn table(records: &[BenchRecord]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_header([
+        "workload", "run", "access", "memory", "threads", "GB/s", "min to max", "Mop/s", "latency ns",
+        "p99 ns",
+    ]);
+    for record in records {
+        for task in &record.tasks {
+            table.add_row(row(record, task));
+        }
+    }
+    let mut text = format!("{table}\n");
+    text += "measured here; medians of the repetitions, latencies less the timer's own cost\n";
+    for record in records {
+        for remark in &record.remarks {
+            let word = if remark.invalidates { "INVALID" } else { "note" };
+            text += &format!("{word}: {}: {}\n", title(record), remark.text);
+        }
+    }
+    text
+}
+
+fn title(record: &BenchRecord) -> String {
+    let varied: Vec<String> = record
+        .varied
+        .iter()
+        .map(|setting| format!("{}={}", setting.key, setting.value))
+        .collect();
+    format!("{} {}", record.workload, varied.join(" "))
+        .trim_end()
+        .to_owned()
+}
+
+fn row(record: &BenchRecord, task: &TaskRecord) -> Vec<Cell> {
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    let spread = |spread: &Option<Spread>, scale: f64| {
+        spread
+            .as_ref()
+            .map_or_else(|| "-".into(), |s| digits(s.median / scale))
+    };
+    let range = task.bandwidth_gbps.as_ref().map_or_else(
+        || "-".into(),
+        |s| format!("{} to {}", digits(s.min), digits(s.max)),
+    );
+    let latency = task.latency.as_ref();
+    let p99 = latency.and_then(|l| l.percentiles.iter().find(|p| p.percent == 99.0));
+    let varied: Vec<String> = record
+        .varied
+        .iter()
+        .map(|setting| format!("{}={}", setting.key, setting.value))
+        .collect();
+    let name = if record.tasks.len() > 1 {
+        format!("{} ({}, {})", record.workload, task.name, task.role)
+    } else {
+        record.workload.clone()
+    };
+    let valid = if record.valid { "" } else { " INVALID" };
+    let memory = task.regions.first().map_or_else(String::new, |region| {
+        format!(
+            "{} on {}, {}",
+            output::size(region.size_bytes),
+            region.resolved,
+            region.page_size
+        )
+    });
+    vec![
+        Cell::new(format!("{name}{valid}")),
+        Cell::new(varied.join(" ")),
+        Cell::new(&task.access),
+        Cell::new(memory),
+        right(task.threads.to_string()),
+        right(spread(&task.bandwidth_gbps, 1.0)),
+        right(range),
+        right(spread(&task.operations_per_s, 1e6)),
+        right(latency.map_or_else(|| "-".into(), |l| digits(l.median_ns.median))),
+        right(p99.map_or_else(|| "-".into(), |p| digits(p.latency_ns))),
+    ]
+}
+
+/// Three to four digits.
+fn digits(x: f64) -> String {
+    match x.abs() {
+        size if size >= 100.0 => format!("{x:.0}"),
+        size if size >= 10.0 => format!("{x:.1}"),
+        size if size >= 0.01 => format!("{x:.2}"),
+        _ => format!("{x:.1e}"),
+    }
+}

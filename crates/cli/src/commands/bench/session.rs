@@ -1,0 +1,221 @@
+//! Running plans one after another: progress, records, resuming.
+
+use super::{Args, hosts, output as shown};
+use crate::failure::Failure;
+use crate::{output, stop};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tierloom_bench::file::Workloads;
+use tierloom_bench::plan::RunPlan;
+use tierloom_bench::run::{self, BenchError, Control, Event, Host, Session};
+use tierloom_record::{BenchRecord, Record, RecordFile, RecordSet, atomic_write, bench_csv};
+use tierloom_report::{ReportOptions, render};
+
+/// Runs everything and writes what was asked for.
+///
+/// # Errors
+/// What stops it; finished records are kept.
+pub fn run(args: &Args, workloads: &Workloads, host: &Host) -> Result<(), Failure> {
+    let session = open_session();
+    let (mut file, earlier) = open_records(args)?;
+    let done: BTreeSet<&str> = earlier
+        .iter()
+        .filter(|record| record.valid)
+        .map(|record| record.run_id.as_str())
+        .collect();
+    let plans: Vec<&RunPlan> = workloads
+        .runs
+        .iter()
+        .filter(|plan| !done.contains(plan.id.as_str()))
+        .collect();
+    if args.resume {
+        eprintln!(
+            "{} of {} runs are done already",
+            workloads.runs.len() - plans.len(),
+            workloads.runs.len()
+        );
+    }
+    let mut remote = hosts::connect(args, workloads, &plans)?;
+    let bar = bar(plans.len() as u64);
+    let mut records = Vec::new();
+    let mut ended = Ok(());
+    for plan in plans {
+        bar.set_message(shown::words(plan));
+        let made = one(plan, host, &session, remote.as_mut(), &bar).and_then(|record| {
+            keep(args, file.as_mut(), &record)?;
+            Ok(record)
+        });
+        match made {
+            Ok(record) => records.push(record),
+            Err(failure) => {
+                ended = Err(failure);
+                break;
+            }
+        }
+        bar.inc(1);
+        if stop::requested() {
+            ended = Err(Failure::Interrupted(format!(
+                "{} of {} runs were done; --resume goes on with them",
+                done.len() + records.len(),
+                workloads.runs.len()
+            )));
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    let shown = finish(args, earlier, records);
+    // What stopped the runs is what the user must hear of first.
+    ended.and(shown)
+}
+
+/// One run, on this machine alone or with others.
+fn one(
+    plan: &RunPlan,
+    host: &Host,
+    session: &Session,
+    remote: Option<&mut hosts::Remote>,
+    bar: &ProgressBar,
+) -> Result<BenchRecord, Failure> {
+    let parts = match remote {
+        Some(remote) if plan.tasks.iter().any(|task| task.host.is_some()) => {
+            remote.run(plan, host, bar)?
+        }
+        _ => vec![run::run_part(plan, None, host, &Here { bar }).map_err(failure)?],
+    };
+    run::record(plan, parts, session).map_err(failure)
+}
+
+/// Leads a run on this machine alone.
+struct Here<'a> {
+    bar: &'a ProgressBar,
+}
+
+impl Control for Here<'_> {
+    fn stopped(&self) -> bool {
+        stop::requested()
+    }
+
+    fn event(&self, event: Event) {
+        tell(self.bar, event);
+    }
+}
+
+/// Shows progress within a run.
+pub fn tell(bar: &ProgressBar, event: Event) {
+    bar.set_prefix(match event {
+        Event::Preparing => "preparing".into(),
+        Event::Repetition { done, most, figure } => {
+            let figure = figure.map(|f| format!(", {f:.1}")).unwrap_or_default();
+            format!("{done}/{most}{figure}")
+        }
+    });
+}
+
+fn bar(runs: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{pos}/{len} runs, {eta} left  {msg}  {prefix}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::new(runs).with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(500));
+    bar
+}
+
+/// A new invocation.
+pub fn open_session() -> Session {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Session {
+        id: format!("{:x}-{:x}", since.as_micros(), std::process::id()),
+        tool_version: env!("CARGO_PKG_VERSION").into(),
+        commit: option_env!("TIERLOOM_COMMIT")
+            .filter(|commit| !commit.is_empty())
+            .map(str::to_owned),
+        build: if cfg!(debug_assertions) {
+            "dev"
+        } else {
+            "release"
+        }
+        .into(),
+        command: std::env::args().collect(),
+    }
+}
+
+fn open_records(args: &Args) -> Result<(Option<RecordFile>, Vec<BenchRecord>), Failure> {
+    let Some(path) = &args.records else {
+        return Ok((None, Vec::new()));
+    };
+    if args.resume {
+        let (file, set, tail) = RecordFile::open(path)?;
+        if let Some(tail) = tail {
+            eprintln!(
+                "note: {}:{}: {} bytes of a cut record are dropped",
+                path.display(),
+                tail.line,
+                tail.bytes
+            );
+        }
+        return Ok((Some(file), set.benches));
+    }
+    if has_records(path) {
+        return Err(Failure::input(format!(
+            "{} holds records already; add --resume to go on with them, or name a new file",
+            path.display()
+        )));
+    }
+    Ok((Some(RecordFile::begin(path)?), Vec::new()))
+}
+
+fn has_records(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0)
+}
+
+fn keep(args: &Args, file: Option<&mut RecordFile>, record: &BenchRecord) -> Result<(), Failure> {
+    let wrapped = Record::Bench(Box::new(record.clone()));
+    if let Some(file) = file {
+        file.append(&wrapped)?;
+    }
+    if args.jsonl {
+        let line = serde_json::to_string(&wrapped).map_err(Failure::runtime)?;
+        output::print(&format!("{line}\n"))?;
+    }
+    Ok(())
+}
+
+/// Tables, CSV and report of all records, those of earlier invocations too.
+fn finish(args: &Args, earlier: Vec<BenchRecord>, new: Vec<BenchRecord>) -> Result<(), Failure> {
+    let mut set = RecordSet::default();
+    set.benches = earlier;
+    set.benches.extend(new);
+    if set.benches.is_empty() {
+        return Ok(());
+    }
+    if args.json {
+        let records = set.to_records();
+        let text = serde_json::to_string_pretty(&serde_json::json!({ "records": records }))
+            .map_err(Failure::runtime)?;
+        output::print(&format!("{text}\n"))?;
+    } else if !args.jsonl {
+        output::print(&shown::table(&set.benches))?;
+    }
+    if let Some(path) = &args.csv {
+        atomic_write(path, &bench_csv(&set.benches)?)?;
+        eprintln!("wrote {}", path.display());
+    }
+    if let Some(path) = &args.report {
+        let html = render(&set, &ReportOptions::default()).map_err(Failure::runtime)?;
+        atomic_write(path, html.as_bytes())?;
+        eprintln!("wrote {}", path.display());
+    }
+    Ok(())
+}
+
+/// A failed run as the command's end.
+pub fn failure(error: BenchError) -> Failure {
+    match error {
+        BenchError::Stopped { .. } => Failure::Interrupted(error.to_string()),
+        error if error.is_bad_input() => Failure::input(error),
+        error => Failure::runtime(error),
+    }
+}

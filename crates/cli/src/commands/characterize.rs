@@ -1,0 +1,156 @@
+//! `tierloom characterize`.
+
+use crate::commands::bench::open_session;
+use crate::failure::Failure;
+use crate::{output, stop};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::PathBuf;
+use std::time::Duration;
+use tierloom_bench::characterize::{
+    CharacterizeError, CharacterizeOptions, Depth, Progress, characterize, plan,
+};
+use tierloom_bench::run::{Control, Host};
+use tierloom_memory::PageSize;
+use tierloom_model::Machine;
+use tierloom_record::{Record, RecordWriter, atomic_write};
+use tierloom_topology::IdSet;
+
+/// Measure every memory path of this machine and write a machine profile that --machine takes
+///
+/// The quick mode takes about a minute on a small machine; --full measures more thread counts, loads and footprints.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Write the profile here
+    #[arg(short, long, value_name = "MACHINE.yaml")]
+    output: PathBuf,
+    /// More thread counts, loads, footprints and longer repetitions
+    #[arg(long)]
+    full: bool,
+    /// Name of the profile; this host's name without
+    #[arg(long)]
+    name: Option<String>,
+    /// Nodes whose cores access, the first being the one the profile is for; all with CPUs without
+    #[arg(long, value_name = "NODES")]
+    initiators: Option<IdSet>,
+    /// Nodes that are accessed; all with memory without
+    #[arg(long, value_name = "NODES")]
+    targets: Option<IdSet>,
+    /// Page size: 4k, thp, 2m or 1g; thp where the system allows it
+    #[arg(long, value_name = "SIZE")]
+    pages: Option<String>,
+    /// Size of a region in MiB; by caches and free memory without
+    #[arg(long, value_name = "MIB")]
+    region: Option<u64>,
+    /// Also write a record of every run to FILE
+    #[arg(long, value_name = "FILE.jsonl")]
+    records: Option<PathBuf>,
+    /// Print what would be measured, and stop
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Stops at Ctrl-C.
+struct UntilStopped;
+
+impl Control for UntilStopped {
+    fn stopped(&self) -> bool {
+        stop::requested()
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    output::check_writable(&args.output)?;
+    if let Some(records) = &args.records {
+        output::check_writable(records)?;
+        if output::same_file(records, &args.output) {
+            return Err(Failure::input("--records and --output name the same file"));
+        }
+    }
+    let options = options(args)?;
+    let host = Host::look().map_err(Failure::runtime)?;
+    if args.dry_run {
+        let probes = plan(&host, &options).map_err(failure)?;
+        let lines: Vec<String> = probes.iter().map(|probe| format!("{}\n", probe.words())).collect();
+        return output::print(&format!("{}{} probes\n", lines.concat(), lines.len()));
+    }
+    let bar = bar();
+    let mut tell = |progress: &Progress| {
+        bar.set_length(progress.total as u64);
+        bar.set_position(progress.done as u64);
+        let left = progress
+            .left
+            .map(|left| format!("{} s left", left.as_secs()))
+            .unwrap_or_default();
+        bar.set_message(format!("{left}  {}", progress.what));
+    };
+    let made = characterize(&host, &options, &open_session(), &UntilStopped, &mut tell);
+    bar.finish_and_clear();
+    let made = made.map_err(failure)?;
+    if let Some(path) = &args.records {
+        let mut bytes = Vec::new();
+        let mut writer = RecordWriter::new(&mut bytes, path.display().to_string());
+        for record in &made.records {
+            writer.write(&Record::Bench(Box::new(record.clone())))?;
+        }
+        atomic_write(path, &bytes)?;
+        eprintln!("wrote {}", path.display());
+    }
+    let yaml = made.machine.to_yaml().map_err(Failure::runtime)?;
+    atomic_write(&args.output, yaml.as_bytes())?;
+    eprintln!("wrote {}", args.output.display());
+    output::print(&summary(&made.machine))
+}
+
+fn options(args: &Args) -> Result<CharacterizeOptions, Failure> {
+    let nodes = |set: &Option<IdSet>| set.iter().flat_map(IdSet::iter).collect::<Vec<u32>>();
+    let page_size: Option<PageSize> = args
+        .pages
+        .as_deref()
+        .map(str::parse)
+        .transpose()
+        .map_err(Failure::input)?;
+    Ok(CharacterizeOptions {
+        depth: if args.full { Depth::Full } else { Depth::Quick },
+        name: args.name.clone(),
+        initiators: nodes(&args.initiators),
+        targets: nodes(&args.targets),
+        page_size,
+        region_bytes: args.region.map(|mib| mib.saturating_mul(1 << 20)),
+    })
+}
+
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{pos}/{len}  {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::new(0).with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(500));
+    bar
+}
+
+/// The numbers of the profile that people look for first.
+fn summary(machine: &Machine) -> String {
+    let mut text = format!("{}: {}\n", machine.name, machine.title);
+    let range = |value: &tierloom_model::Value| match (value.low, value.high) {
+        (Some(low), Some(high)) => format!("{} ({low} to {high})", value.value),
+        _ => format!("{} ({})", value.value, value.kind),
+    };
+    for tier in &machine.tiers {
+        text += &format!(
+            "{}: read {} GB/s, write {} GB/s, idle latency {} ns\n",
+            tier.name,
+            range(&tier.read_gbps),
+            range(&tier.write_gbps),
+            range(&tier.idle_latency_ns)
+        );
+    }
+    text + "measured here\n"
+}
+
+fn failure(error: CharacterizeError) -> Failure {
+    match error {
+        CharacterizeError::Stopped => Failure::Interrupted(error.to_string()),
+        error if error.is_bad_input() => Failure::input(error),
+        error => Failure::runtime(error),
+    }
+}

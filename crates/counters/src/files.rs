@@ -1,0 +1,34 @@
+//! Reading small system files below a root.
+
+use std::fs;
+use std::io;
+
+use tierloom_topology::SysRoot;
+
+/// Text of a file, trimmed.
+pub(crate) fn read(root: &SysRoot, path: &str) -> io::Result<String> {
+    let bytes = fs::read(root.join(path))?;
+    Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+}
+
+/// Names in a directory, shorter ones first and then by text, so that `imc_2` is before `imc_10`; empty where there is none.
+pub(crate) fn list(root: &SysRoot, path: &str) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(root.join(path)) else {
+        return Vec::new();
+    };
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
+    names
+}
+
+/// Whether the processor says that a hypervisor is below.
+pub(crate) fn is_guest(root: &SysRoot) -> bool {
+    read(root, "proc/cpuinfo").is_ok_and(|text| {
+        text.lines().any(|line| {
+            line.starts_with("flags") && line.split_whitespace().any(|word| word == "hypervisor")
+        })
+    })
+}

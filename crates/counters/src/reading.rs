@@ -1,0 +1,61 @@
+//! What a counter says.
+
+use serde::{Deserialize, Serialize};
+
+/// One counter over one measurement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// "instructions", "dram/socket0/read", "cxl_pmu_mem0.0/write_bandwidth", "resctrl/mon_L3_00/mbm_total_bytes", ...
+    pub name: String,
+    /// Its value; `None` if it is not available.
+    pub value: Option<f64>,
+    /// "1" (events), "bytes" or "GB/s" (decimal).
+    pub unit: String,
+    /// Why it is not available and what would help; or what was counted, and by how much it was extrapolated.
+    pub note: Option<String>,
+}
+
+impl Reading {
+    pub(crate) fn known(name: impl Into<String>, value: f64, unit: Unit) -> Self {
+        Self {
+            name: name.into(),
+            value: Some(value),
+            unit: unit.text().to_owned(),
+            note: None,
+        }
+    }
+
+    pub(crate) fn unavailable(name: impl Into<String>, unit: Unit, why: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            value: None,
+            unit: unit.text().to_owned(),
+            note: Some(why.into()),
+        }
+    }
+
+    pub(crate) fn with_note(self, note: Option<String>) -> Self {
+        Self { note, ..self }
+    }
+}
+
+/// Units of readings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Occurrences.
+    Events,
+    /// Bytes.
+    Bytes,
+    /// Decimal gigabytes per second.
+    Gbps,
+}
+
+impl Unit {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Events => "1",
+            Self::Bytes => "bytes",
+            Self::Gbps => "GB/s",
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The loops: one generic shape ([`visit`]), given the instructions of a vector width ([`Unit`]) and the order of places ([`cursor`]).
+//!
+//! The loop is Rust; what touches memory is blocks of inline assembly, which the compiler can neither drop, merge nor change. Everything
+//! is monomorphised into functions with the target features of their width, so that the blocks are inlined and accumulators stay in registers.
+
+mod cursor;
+mod visit;
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod machine_code;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+#[cfg(target_arch = "aarch64")]
+use aarch64 as machine;
+#[cfg(target_arch = "x86_64")]
+use x86 as machine;
+
+
+use cursor::{Ahead, Anywhere, Cursor, Line, Skewed};
+use visit::Counts;
+
+use super::kernel::{is_seamless, is_stream};
+use super::places::Draw;
+use super::{Access, AccessError, CacheOp, Operation, Order, Places, SharedBytes, Touched};
+use crate::Simd;
+
+/// The instructions of one width. Addresses must be valid for the bytes they touch; non-temporal ones must be aligned to `BYTES`.
+///
+/// # Safety
+/// Of all functions: the processor has the instructions (see the implementing type), and the bytes at the addresses may be touched.
+trait Unit {
+    /// Bytes of one instruction.
+    const BYTES: usize;
+    /// Bytes of the unrolled blocks.
+    const BLOCK_BYTES: usize = Self::BYTES * 8;
+    /// Sums of the words that were loaded.
+    type Sums: Copy;
+    /// The pattern's words at some offset.
+    type Pattern: Copy;
+
+    /// Sums of nothing.
+    unsafe fn no_sums() -> Self::Sums;
+    /// All sums in one.
+    unsafe fn total(sums: Self::Sums) -> u64;
+    /// One load.
+    unsafe fn load<const STREAM: bool>(sums: &mut Self::Sums, at: *const u8);
+    /// Eight loads.
+    unsafe fn load_block<const STREAM: bool>(sums: &mut Self::Sums, at: *const u8);
+    /// The pattern at `offset`.
+    unsafe fn pattern(offset: usize) -> Self::Pattern;
+    /// One store; the pattern moves on.
+    unsafe fn store<const STREAM: bool>(pattern: &mut Self::Pattern, at: *mut u8);
+    /// Eight stores; the pattern moves on.
+    unsafe fn store_block<const STREAM: bool>(pattern: &mut Self::Pattern, at: *mut u8);
+    /// One load and the store of what it loaded.
+    unsafe fn copy<const STREAM: bool>(from: *const u8, to: *mut u8);
+    /// Eight of them.
+    unsafe fn copy_block<const STREAM: bool>(from: *const u8, to: *mut u8);
+}
+
+/// What a loop does with places; for all but atomics also the kind that is compiled into it.
+mod kind {
+    pub(super) const READ: u8 = 0;
+    pub(super) const WRITE: u8 = 1;
+    pub(super) const COPY: u8 = 2;
+    pub(super) const MIX: u8 = 3;
+    pub(super) const COMPARE_AND_SWAP: u8 = 4;
+    pub(super) const FETCH_ADD: u8 = 5;
+    pub(super) const NOP: u8 = 6;
+}
+
+/// The places of one batch and what happens at them besides the operation. The bytes of all places (and images) are inside the memory.
+#[derive(Clone, Copy)]
+struct Job {
+    /// First byte of the memory, aligned to 64.
+    memory: *mut u8,
+    /// Places to visit.
+    count: u64,
+    /// Bytes of an access, a multiple of the unit's.
+    access_bytes: usize,
+    /// From a place to its image.
+    image_distance: usize,
+    flushes: Flushes,
+    /// How far ahead lines are prefetched within an access; 0 for not.
+    inner_ahead: usize,
+    /// Of 100 accesses of a mix.
+    read_percent: u32,
+    /// Hundredths of a read that are due before the first access.
+    reads_due: u32,
+}
+
+/// A [`CacheOp`] as flags: three tests that are always the same way cost less in a loop than the table of jumps that a choice becomes.
+#[derive(Clone, Copy)]
+struct Flushes {
+    any: bool,
+    write_back: bool,
+    flush: bool,
+    flush_opt: bool,
+}
+
+impl Flushes {
+    fn new(cache_op: CacheOp) -> Self {
+        Self {
+            any: cache_op != CacheOp::None,
+            write_back: cache_op == CacheOp::WriteBack,
+            flush: cache_op == CacheOp::Flush,
+            flush_opt: cache_op == CacheOp::FlushOpt,
+        }
+    }
+}
+
+/// Bytes that the widest instruction moves that is allowed and not wider than an access.
+pub(super) fn unit_bytes(access: &Access) -> usize {
+    machine::widest_unit(access.simd, is_stream(access.operation)).min(access.access_bytes)
+}
+
+/// Whether there is a non-temporal instruction for `access`.
+pub(super) fn check_stream(access: &Access, unit_bytes: usize) -> Result<(), AccessError> {
+    machine::check_stream(access, unit_bytes)
+}
+
+/// Whether the processor has the instruction for `cache_op`.
+pub(super) fn check_cache_op(cache_op: CacheOp) -> Result<(), AccessError> {
+    machine::check_cache_op(cache_op)
+}
+
+/// Runs a batch of `count` places (not 0) that begins at `start`; `places` are those of `access` and this memory, which begins with a
+/// whole line.
+pub(super) fn run(
+    access: &Access,
+    memory: SharedBytes<'_>,
+    start: usize,
+    count: u64,
+    places: &mut Places,
+) -> Touched {
+    let mut job = Job {
+        memory: memory.as_ptr(),
+        count,
+        access_bytes: access.access_bytes,
+        image_distance: super::places::span_bytes(access, memory.len()),
+        flushes: Flushes::new(access.cache_op),
+        inner_ahead: 0,
+        read_percent: match access.operation {
+            Operation::Mix { read_percent, .. } => u32::from(read_percent),
+            _ => 0,
+        },
+        reads_due: places.reads_due,
+    };
+    let counts = match (access.order, &mut places.draw) {
+        (Order::Ascending, _) if is_seamless(access) => {
+            job.count = 1;
+            job.access_bytes = access.access_bytes * count as usize;
+            job.inner_ahead = access.prefetch_bytes;
+            dispatch(access, &job, &mut Line::new(start, 0, 0))
+        }
+        (Order::Ascending, _) => {
+            let step = access.stride_bytes as isize;
+            let mut line = Line::new(start, step, access.prefetch_bytes);
+            dispatch(access, &job, &mut line)
+        }
+        (Order::Descending, _) => {
+            let step = access.stride_bytes as isize;
+            let last = start + (count as usize - 1) * access.stride_bytes;
+            let mut line = Line::new(last, -step, access.prefetch_bytes);
+            dispatch(access, &job, &mut line)
+        }
+        (Order::Random(_), Draw::Uniform(uniform)) => {
+            let mut anywhere = Anywhere {
+                draw: *uniform,
+                stride: access.stride_bytes,
+            };
+            let counts = run_random(access, &job, &mut anywhere);
+            *uniform = anywhere.draw;
+            counts
+        }
+        (Order::Random(_), Draw::Zipf { table, random }) => {
+            let mut skewed = Skewed {
+                table,
+                random: random.clone(),
+                stride: access.stride_bytes,
+            };
+            let counts = run_random(access, &job, &mut skewed);
+            *random = skewed.random;
+            counts
+        }
+    };
+    places.reads_due = counts.reads_due;
+    if is_stream(access.operation) || access.cache_op != CacheOp::None {
+        machine::finish_stores();
+    }
+    touched(access, count, counts)
+}
+
+/// Runs a batch at random places, prefetched if that is asked for.
+fn run_random<C: Cursor>(access: &Access, job: &Job, cursor: &mut C) -> Counts {
+    if access.prefetch_bytes == 0 {
+        return dispatch(access, job, cursor);
+    }
+    let mut ahead = Ahead::new(cursor.clone(), access.access_bytes, access.prefetch_bytes);
+    let counts = dispatch(access, job, &mut ahead);
+    *cursor = ahead.source;
+    counts
+}
+
+fn touched(access: &Access, operations: u64, counts: Counts) -> Touched {
+    let bytes = operations * access.access_bytes as u64;
+    let (read_bytes, written_bytes) = match access.operation {
+        Operation::Read | Operation::StreamRead => (bytes, 0),
+        Operation::Write | Operation::StreamWrite => (0, bytes),
+        Operation::Copy | Operation::StreamCopy => (bytes, bytes),
+        Operation::Mix { .. } => {
+            let read_bytes = counts.reads * access.access_bytes as u64;
+            (read_bytes, bytes - read_bytes)
+        }
+        Operation::CompareAndSwap | Operation::FetchAdd => (operations * 8, operations * 8),
+        Operation::Nop => (0, 0),
+    };
+    Touched {
+        operations,
+        read_bytes,
+        written_bytes,
+        checksum: counts.checksum,
+    }
+}
+
+/// Chooses the compiled loop for an operation.
+fn dispatch<C: Cursor>(access: &Access, job: &Job, cursor: &mut C) -> Counts {
+    use Operation as Op;
+    let unit = unit_bytes(access);
+    let simd: Simd = access.simd;
+    // SAFETY: `Kernel::new` found the processor to have what `access` needs, and strides aligned where instructions want it; the job's
+    // places lie inside the memory (`Kernel::run` cuts batches to it, and `Places` were made for it).
+    unsafe {
+        match access.operation {
+            Op::Read => machine::run::<C, { kind::READ }, false>(simd, unit, job, cursor),
+            Op::StreamRead => machine::run::<C, { kind::READ }, true>(simd, unit, job, cursor),
+            Op::Write => machine::run::<C, { kind::WRITE }, false>(simd, unit, job, cursor),
+            Op::StreamWrite => {
+                machine::run::<C, { kind::WRITE }, true>(simd, unit, job, cursor)
+            }
+            Op::Copy => machine::run::<C, { kind::COPY }, false>(simd, unit, job, cursor),
+            Op::StreamCopy => {
+                machine::run::<C, { kind::COPY }, true>(simd, unit, job, cursor)
+            }
+            Op::Mix { stream: false, .. } => {
+                machine::run::<C, { kind::MIX }, false>(simd, unit, job, cursor)
+            }
+            Op::Mix { stream: true, .. } => {
+                machine::run::<C, { kind::MIX }, true>(simd, unit, job, cursor)
+            }
+            Op::CompareAndSwap => machine::run_words::<C, { kind::COMPARE_AND_SWAP }>(job, cursor),
+            Op::FetchAdd => machine::run_words::<C, { kind::FETCH_ADD }>(job, cursor),
+            Op::Nop => machine::run_words::<C, { kind::NOP }>(job, cursor),
+        }
+    }
+}

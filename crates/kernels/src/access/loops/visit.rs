@@ -1,0 +1,280 @@
+//! The one shape that all loops have.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::cursor::Cursor;
+use super::{Flushes, Job, Unit, kind, machine};
+use crate::access::touched::PATTERN_STEP;
+
+/// What a loop counted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counts {
+    /// Reads of a mix.
+    pub(super) reads: u64,
+    /// Hundredths of a read that are due after them.
+    pub(super) reads_due: u32,
+    /// As in [`Touched`](crate::access::Touched).
+    pub(super) checksum: u64,
+}
+
+/// Visits the job's places with instructions of one width.
+///
+/// # Safety
+/// The processor has the instructions of `U`; the caller is compiled with the features they need; the job's places are inside the memory,
+/// and aligned to the unit if `STREAM`.
+#[inline(always)]
+pub(super) unsafe fn visit<U: Unit, C: Cursor, const KIND: u8, const STREAM: bool>(
+    job: &Job,
+    cursor: &mut C,
+) -> Counts {
+    let mut state = State {
+        job: *job,
+        cursor: cursor.clone(),
+        // SAFETY: as the caller promises, also below.
+        sums: unsafe { U::no_sums() },
+        reads: 0,
+        reads_due: job.reads_due,
+    };
+    if job.access_bytes == U::BYTES && !job.flushes.any {
+        // Accesses of one instruction are so short that every instruction around them counts: at random places, the fewer there are,
+        // the more loads the processor has under way.
+        for _ in 0..job.count / 4 {
+            for _ in 0..4 {
+                // SAFETY: as above.
+                unsafe { access::<U, C, KIND, STREAM, true>(&mut state) };
+            }
+        }
+        for _ in 0..job.count % 4 {
+            // SAFETY: as above.
+            unsafe { access::<U, C, KIND, STREAM, true>(&mut state) };
+        }
+    } else {
+        for _ in 0..job.count {
+            // SAFETY: as above.
+            unsafe { access::<U, C, KIND, STREAM, false>(&mut state) };
+        }
+    }
+    *cursor = state.cursor;
+    Counts {
+        reads: state.reads,
+        reads_due: state.reads_due,
+        // SAFETY: as above.
+        checksum: unsafe { U::total(state.sums) },
+    }
+}
+
+/// What a loop works with; all of it in registers.
+struct State<U: Unit, C> {
+    job: Job,
+    cursor: C,
+    sums: U::Sums,
+    reads: u64,
+    reads_due: u32,
+}
+
+/// One access and what follows it; `SHORT` ones are one instruction and nothing follows.
+#[inline(always)]
+unsafe fn access<U: Unit, C: Cursor, const KIND: u8, const STREAM: bool, const SHORT: bool>(
+    state: &mut State<U, C>,
+) {
+    let mut job = state.job;
+    if SHORT {
+        // What is a constant folds the loops below away.
+        job.access_bytes = U::BYTES;
+        job.inner_ahead = 0;
+    }
+    let offset = state.cursor.next();
+    let at = job.memory.wrapping_add(offset);
+    prefetch_place(&job, &state.cursor);
+    // SAFETY: `access_bytes` from here are inside the memory, and so is the image of a copy.
+    unsafe {
+        match KIND {
+            kind::READ => read_span::<U, STREAM>(&mut state.sums, at, &job),
+            kind::WRITE => write_span::<U, STREAM>(offset, at, &job),
+            kind::COPY => copy_span::<U, STREAM>(at, at.wrapping_add(job.image_distance), &job),
+            _ => {
+                // Evenly spread as a line is drawn on a grid: of any 100 in a row exactly `read_percent` read.
+                state.reads_due = state.reads_due.wrapping_add(job.read_percent);
+                if state.reads_due >= 100 {
+                    state.reads_due = state.reads_due.wrapping_sub(100);
+                    state.reads = state.reads.wrapping_add(1);
+                    read_span::<U, false>(&mut state.sums, at, &job);
+                } else {
+                    write_span::<U, STREAM>(offset, at, &job);
+                }
+            }
+        }
+        if !SHORT && job.flushes.any {
+            flush_span(job.flushes, at, job.access_bytes);
+            if KIND == kind::COPY {
+                let image = at.wrapping_add(job.image_distance);
+                flush_span(job.flushes, image, job.access_bytes);
+            }
+        }
+    }
+}
+
+/// Visits the job's places with operations on one word, or none.
+///
+/// # Safety
+/// The job's places are inside the memory and aligned to 8.
+#[inline(always)]
+pub(super) unsafe fn visit_words<C: Cursor, const KIND: u8>(
+    job: &Job,
+    state: &mut C,
+) -> Counts {
+    let (job, mut cursor) = (*job, state.clone());
+    let mut checksum = 0_u64;
+    for _ in 0..job.count {
+        let offset = cursor.next();
+        if KIND == kind::NOP {
+            // The address counts as used, so that it is made.
+            std::hint::black_box(offset);
+            continue;
+        }
+        let at = job.memory.wrapping_add(offset);
+        prefetch_place(&job, &cursor);
+        // SAFETY: 8 aligned bytes inside the memory, which others touch only by atomics and assembly.
+        let word = unsafe { AtomicU64::from_ptr(at.cast()) };
+        if KIND == kind::FETCH_ADD {
+            checksum = checksum.wrapping_add(word.fetch_add(1, Ordering::SeqCst));
+        } else {
+            let old = word.load(Ordering::Relaxed);
+            let new = old.wrapping_add(1);
+            let won = word.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst);
+            checksum = checksum.wrapping_add(u64::from(won.is_ok()));
+        }
+        if job.flushes.any {
+            // SAFETY: the place is inside the memory.
+            unsafe { flush_span(job.flushes, at, 8) };
+        }
+    }
+    *state = cursor;
+    Counts {
+        checksum,
+        reads_due: job.reads_due,
+        ..Counts::default()
+    }
+}
+
+/// Prefetches the lines of the place that the cursor has in view.
+#[inline(always)]
+fn prefetch_place(job: &Job, cursor: &impl Cursor) {
+    if let Some(ahead) = cursor.ahead() {
+        let mut line = 0_usize;
+        while line < job.access_bytes {
+            machine::prefetch(job.memory.wrapping_add(ahead).wrapping_add(line));
+            line = line.wrapping_add(64);
+        }
+    }
+}
+
+/// Prefetches what a block of `bytes` at `at` will need later.
+#[inline(always)]
+fn prefetch_block<U: Unit>(at: *const u8, ahead: usize) {
+    if U::BLOCK_BYTES < 64 && !(at as usize).is_multiple_of(64) {
+        return;
+    }
+    let mut line = 0_usize;
+    while line < U::BLOCK_BYTES {
+        machine::prefetch(at.wrapping_add(ahead.wrapping_add(line)));
+        line = line.wrapping_add(64);
+    }
+}
+
+#[inline(always)]
+unsafe fn read_span<U: Unit, const STREAM: bool>(sums: &mut U::Sums, at: *const u8, job: &Job) {
+    let mut done = 0_usize;
+    while job.access_bytes.wrapping_sub(done) >= U::BLOCK_BYTES {
+        let block = at.wrapping_add(done);
+        if job.inner_ahead != 0 {
+            prefetch_block::<U>(block, job.inner_ahead);
+        }
+        // SAFETY: the block is inside the access.
+        unsafe { U::load_block::<STREAM>(sums, block) };
+        done = done.wrapping_add(U::BLOCK_BYTES);
+    }
+    while done < job.access_bytes {
+        // SAFETY: the unit is inside the access, whose size is a multiple of it.
+        unsafe { U::load::<STREAM>(sums, at.wrapping_add(done)) };
+        done = done.wrapping_add(U::BYTES);
+    }
+}
+
+#[inline(always)]
+unsafe fn write_span<U: Unit, const STREAM: bool>(offset: usize, at: *mut u8, job: &Job) {
+    // SAFETY: the processor has the unit's instructions.
+    let mut pattern = unsafe { U::pattern(offset) };
+    let mut done = 0_usize;
+    while job.access_bytes.wrapping_sub(done) >= U::BLOCK_BYTES {
+        let block = at.wrapping_add(done);
+        if job.inner_ahead != 0 {
+            prefetch_block::<U>(block, job.inner_ahead);
+        }
+        // SAFETY: the block is inside the access.
+        unsafe { U::store_block::<STREAM>(&mut pattern, block) };
+        done = done.wrapping_add(U::BLOCK_BYTES);
+    }
+    while done < job.access_bytes {
+        // SAFETY: the unit is inside the access, whose size is a multiple of it.
+        unsafe { U::store::<STREAM>(&mut pattern, at.wrapping_add(done)) };
+        done = done.wrapping_add(U::BYTES);
+    }
+}
+
+#[inline(always)]
+unsafe fn copy_span<U: Unit, const STREAM: bool>(from: *const u8, to: *mut u8, job: &Job) {
+    let mut done = 0_usize;
+    while job.access_bytes.wrapping_sub(done) >= U::BLOCK_BYTES {
+        let (from, to) = (from.wrapping_add(done), to.wrapping_add(done));
+        if job.inner_ahead != 0 {
+            prefetch_block::<U>(from, job.inner_ahead);
+        }
+        // SAFETY: the block is inside the access and the image inside the memory.
+        unsafe { U::copy_block::<STREAM>(from, to) };
+        done = done.wrapping_add(U::BLOCK_BYTES);
+    }
+    while done < job.access_bytes {
+        // SAFETY: the unit is inside the access, whose size is a multiple of it.
+        unsafe { U::copy::<STREAM>(from.wrapping_add(done), to.wrapping_add(done)) };
+        done = done.wrapping_add(U::BYTES);
+    }
+}
+
+/// Writes back or flushes all lines that the `bytes` at `at` lie in.
+#[inline(always)]
+unsafe fn flush_span(flushes: Flushes, at: *mut u8, bytes: usize) {
+    // The first byte of each line that is touched.
+    let (mut done, first_line) = (0_usize, 64 - (at as usize) % 64);
+    while done < bytes {
+        // SAFETY: the byte is inside the memory, and the processor has the instruction that is asked for.
+        unsafe {
+            let line = at.wrapping_add(done);
+            if flushes.write_back {
+                machine::write_back(line);
+            }
+            if flushes.flush {
+                machine::flush(line);
+            }
+            if flushes.flush_opt {
+                machine::flush_opt(line);
+            }
+        }
+        done = if done == 0 {
+            first_line
+        } else {
+            done.wrapping_add(64)
+        };
+    }
+}
+
+/// The pattern's words of `N` lanes, less the first.
+pub(super) const fn lanes<const N: usize>() -> [u64; N] {
+    let mut lanes = [0; N];
+    let mut lane = 1;
+    while lane < N {
+        lanes[lane] = PATTERN_STEP.wrapping_mul(lane as u64);
+        lane += 1;
+    }
+    lanes
+}

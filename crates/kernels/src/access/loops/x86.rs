@@ -1,0 +1,183 @@
+//! x86-64: which loops there are, flushes, prefetches and fences.
+
+use std::arch::asm;
+use std::arch::x86_64::__cpuid_count;
+
+use super::cursor::Cursor;
+use super::visit::{Counts, visit, visit_words};
+use super::Job;
+use crate::Simd;
+use crate::access::{Access, AccessError, CacheOp, Operation};
+
+mod vector;
+mod word;
+
+use vector::{Xmm, Ymm, Zmm};
+use word::{Word4, Word8};
+
+/// Bytes of the widest instruction of a width.
+pub(super) fn widest_unit(simd: Simd, _stream: bool) -> usize {
+    match simd {
+        Simd::Avx512 => 64,
+        Simd::Avx2 => 32,
+        Simd::Scalar | Simd::Neon => 8,
+    }
+}
+
+/// Whether there is a non-temporal instruction for `access` in units of `unit_bytes`.
+pub(super) fn check_stream(access: &Access, unit_bytes: usize) -> Result<(), AccessError> {
+    if access.operation == Operation::StreamRead && unit_bytes < 16 {
+        return Err(AccessError::Unsupported {
+            missing: "non-temporal loads of less than 16 bytes",
+            next_step: "use access_size 16 or more with simd avx2 or avx512, or operation read"
+                .to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Whether the processor has the instruction for `cache_op`.
+pub(super) fn check_cache_op(cache_op: CacheOp) -> Result<(), AccessError> {
+    // Structured extended features: leaf 7, EBX.
+    let features = __cpuid_count(7, 0).ebx;
+    let (bit, missing) = match cache_op {
+        CacheOp::None | CacheOp::Flush => return Ok(()),
+        CacheOp::FlushOpt => (23, "clflushopt"),
+        CacheOp::WriteBack => (24, "clwb"),
+    };
+    if features >> bit & 1 == 1 {
+        return Ok(());
+    }
+    Err(AccessError::Unsupported {
+        missing,
+        next_step: "use cache_instruction flush, which every x86-64 processor has".to_owned(),
+    })
+}
+
+/// Runs the loop of a width and unit.
+///
+/// # Safety
+/// As of [`visit`]; `simd` is available and `unit_bytes` one of its.
+pub(super) unsafe fn run<C: Cursor, const KIND: u8, const STREAM: bool>(
+    simd: Simd,
+    unit_bytes: usize,
+    job: &Job,
+    cursor: &mut C,
+) -> Counts {
+    // SAFETY: as the caller promises. AVX2 has all that 16-byte units need, and AVX-512 comes with AVX2.
+    unsafe {
+        match (simd, unit_bytes) {
+            (Simd::Avx512, 64) => zmm::<C, KIND, STREAM>(job, cursor),
+            (Simd::Avx512 | Simd::Avx2, 32) => ymm::<C, KIND, STREAM>(job, cursor),
+            (Simd::Avx512 | Simd::Avx2, 16) => xmm::<C, KIND, STREAM>(job, cursor),
+            (_, 4) => word4::<C, KIND, STREAM>(job, cursor),
+            _ => word8::<C, KIND, STREAM>(job, cursor),
+        }
+    }
+}
+
+/// Runs the loop of an operation on words.
+///
+/// # Safety
+/// As of [`visit_words`].
+pub(super) unsafe fn run_words<C: Cursor, const KIND: u8>(job: &Job, cursor: &mut C) -> Counts {
+    // SAFETY: as the caller promises.
+    unsafe { visit_words::<C, KIND>(job, cursor) }
+}
+
+/// # Safety
+/// As of [`visit`]; the processor has AVX-512F.
+#[target_feature(enable = "avx512f")]
+pub(super) unsafe fn zmm<C: Cursor, const KIND: u8, const STREAM: bool>(
+    job: &Job,
+    cursor: &mut C,
+) -> Counts {
+    // SAFETY: as the caller promises.
+    unsafe { visit::<Zmm, C, KIND, STREAM>(job, cursor) }
+}
+
+/// # Safety
+/// As of [`visit`]; the processor has AVX2.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn ymm<C: Cursor, const KIND: u8, const STREAM: bool>(
+    job: &Job,
+    cursor: &mut C,
+) -> Counts {
+    // SAFETY: as the caller promises.
+    unsafe { visit::<Ymm, C, KIND, STREAM>(job, cursor) }
+}
+
+/// # Safety
+/// As of [`visit`]; the processor has AVX2.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn xmm<C: Cursor, const KIND: u8, const STREAM: bool>(
+    job: &Job,
+    cursor: &mut C,
+) -> Counts {
+    // SAFETY: as the caller promises.
+    unsafe { visit::<Xmm, C, KIND, STREAM>(job, cursor) }
+}
+
+/// # Safety
+/// As of [`visit`].
+pub(super) unsafe fn word8<C: Cursor, const KIND: u8, const STREAM: bool>(
+    job: &Job,
+    cursor: &mut C,
+) -> Counts {
+    // SAFETY: as the caller promises.
+    unsafe { visit::<Word8, C, KIND, STREAM>(job, cursor) }
+}
+
+/// # Safety
+/// As of [`visit`].
+pub(super) unsafe fn word4<C: Cursor, const KIND: u8, const STREAM: bool>(
+    job: &Job,
+    cursor: &mut C,
+) -> Counts {
+    // SAFETY: as the caller promises.
+    unsafe { visit::<Word4, C, KIND, STREAM>(job, cursor) }
+}
+
+/// Asks for a line, wherever it is; an address without memory does nothing.
+#[inline(always)]
+pub(super) fn prefetch(at: *const u8) {
+    // SAFETY: prefetches never fault.
+    unsafe { asm!("prefetcht0 [{at}]", at = in(reg) at, options(nostack, preserves_flags)) };
+}
+
+/// Writes back the line of a byte.
+///
+/// # Safety
+/// The byte is mapped, and the processor has the instruction ([`check_cache_op`]).
+#[inline(always)]
+pub(super) unsafe fn write_back(at: *mut u8) {
+    // SAFETY: this changes no byte; the rest as the caller promises.
+    unsafe { asm!("clwb [{at}]", at = in(reg) at, options(nostack, preserves_flags)) };
+}
+
+/// Flushes the line of a byte, after older flushes.
+///
+/// # Safety
+/// The byte is mapped.
+#[inline(always)]
+pub(super) unsafe fn flush(at: *mut u8) {
+    // SAFETY: as above.
+    unsafe { asm!("clflush [{at}]", at = in(reg) at, options(nostack, preserves_flags)) };
+}
+
+/// Flushes the line of a byte, in any order.
+///
+/// # Safety
+/// The byte is mapped, and the processor has the instruction ([`check_cache_op`]).
+#[inline(always)]
+pub(super) unsafe fn flush_opt(at: *mut u8) {
+    // SAFETY: as above.
+    unsafe { asm!("clflushopt [{at}]", at = in(reg) at, options(nostack, preserves_flags)) };
+}
+
+/// Waits until all non-temporal stores and flushes so far are done.
+pub(super) fn finish_stores() {
+    // SAFETY: a fence touches nothing.
+    unsafe { asm!("sfence", options(nostack, preserves_flags)) };
+}
+

@@ -1,0 +1,241 @@
+//! Where the accesses of one worker go.
+
+use super::spec::{Access, Distribution, Operation, Order};
+use super::zipf::{Zipf, stream_seed};
+use crate::rng::{SplitMix64, scale};
+
+/// Multiplier of the random stream of uniform accesses: "Computationally easy, spectrally good multipliers for congruential pseudorandom number
+/// generators" (G. L. Steele and S. Vigna, 2022). Its high bits, which alone are used, are good; and one multiplication and one addition leave the
+/// processor's window to the loads.
+const LCG_MULTIPLIER: u64 = 0xd134_2543_de82_ef95;
+
+/// How many accesses of `access_bytes` with starts `stride_bytes` apart fit into `len` bytes.
+pub(crate) fn places_in(access: &Access, len: usize) -> u64 {
+    match len.checked_sub(access.access_bytes) {
+        Some(room) => (room / access.stride_bytes) as u64 + 1,
+        None => 0,
+    }
+}
+
+/// Bytes that places of `access` may lie in: copies keep the second half for the images.
+pub(crate) fn span_bytes(access: &Access, memory_len: usize) -> usize {
+    match access.operation {
+        // Whole lines, so that images are aligned as their places are.
+        Operation::Copy | Operation::StreamCopy => memory_len / 2 / 64 * 64,
+        _ => memory_len,
+    }
+}
+
+/// State of one worker: its random stream, where its sequence stands, and which access of a mix is next.
+#[derive(Debug, Clone)]
+pub struct Places {
+    pub(crate) access: Access,
+    pub(crate) memory_len: usize,
+    seed: u64,
+    worker: u64,
+    count: u64,
+    /// Next place of a sequence.
+    next: u64,
+    pub(crate) draw: Draw,
+    /// Hundredths of a read that are due, so that a mix is exact over all batches of a worker.
+    pub(crate) reads_due: u32,
+}
+
+/// A random stream of places.
+#[derive(Debug, Clone)]
+pub(crate) enum Draw {
+    /// Every place as likely.
+    Uniform(Uniform),
+    /// Hot and cold places.
+    Zipf {
+        table: Box<Zipf>,
+        random: SplitMix64,
+    },
+}
+
+/// A random stream of uniform places.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Uniform {
+    state: u64,
+    count: u64,
+}
+
+impl Uniform {
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_mul(LCG_MULTIPLIER).wrapping_add(1);
+        scale(self.state, self.count)
+    }
+}
+
+impl Draw {
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> u64 {
+        match self {
+            Self::Uniform(uniform) => uniform.next(),
+            Self::Zipf { table, random } => table.next(random),
+        }
+    }
+}
+
+impl Places {
+    /// The places of `access` in memory of `memory_len` bytes. Workers of one run have the same `seed` and different numbers: their
+    /// random streams differ and can be repeated. A Zipf table takes 32 KiB and about 100 microseconds to make.
+    pub fn new(access: &Access, memory_len: usize, seed: u64, worker: u64) -> Self {
+        let count = places_in(access, span_bytes(access, memory_len));
+        let start = stream_seed(seed, worker);
+        let draw = match access.order {
+            Order::Random(Distribution::Zipf { alpha }) => Draw::Zipf {
+                table: Box::new(Zipf::new(count, alpha)),
+                random: SplitMix64::new(start),
+            },
+            _ => Draw::Uniform(Uniform {
+                state: start,
+                count: count.max(1),
+            }),
+        };
+        Self {
+            access: *access,
+            memory_len,
+            seed,
+            worker,
+            count,
+            next: 0,
+            draw,
+            reads_due: 0,
+        }
+    }
+
+    /// Offset of the next place in bytes: in ascending and descending orders the neighbour, round and round; else a random one. 0 if the
+    /// memory is too small for one access ([`Self::place_count`] is 0).
+    pub fn next_offset(&mut self) -> usize {
+        if self.count == 0 {
+            return 0;
+        }
+        let place = match self.access.order {
+            Order::Ascending => self.turn(),
+            Order::Descending => self.count - 1 - self.turn(),
+            Order::Random(_) => self.draw.next(),
+        };
+        place as usize * self.access.stride_bytes
+    }
+
+    /// How many places there are.
+    pub fn place_count(&self) -> u64 {
+        self.count
+    }
+
+    /// Makes these the places of `access` in `memory_len` bytes if they are not; a kernel must not follow places of another memory.
+    pub(crate) fn fit(&mut self, access: &Access, memory_len: usize) {
+        if self.access != *access || self.memory_len != memory_len {
+            *self = Self::new(access, memory_len, self.seed, self.worker);
+        }
+    }
+
+    /// The number of the next place of a sequence.
+    fn turn(&mut self) -> u64 {
+        let now = self.next;
+        self.next = if now + 1 == self.count { 0 } else { now + 1 };
+        now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn access(order: Order, access_bytes: usize, stride_bytes: usize) -> Access {
+        Access {
+            order,
+            access_bytes,
+            stride_bytes,
+            ..Access::sequential(Operation::Read)
+        }
+    }
+
+    const UNIFORM: Order = Order::Random(Distribution::Uniform);
+    const ZIPF: Order = Order::Random(Distribution::Zipf { alpha: 0.9 });
+
+    #[test]
+    fn sequences_wrap_round_in_their_direction() {
+        let offsets = |order| {
+            let mut places = Places::new(&access(order, 64, 100), 300, 0, 0);
+            assert_eq!(places.place_count(), 3);
+            [(); 5].map(|()| places.next_offset())
+        };
+        assert_eq!(offsets(Order::Ascending), [0, 100, 200, 0, 100]);
+        assert_eq!(offsets(Order::Descending), [200, 100, 0, 200, 100]);
+    }
+
+    #[test]
+    fn a_uniform_stream_reaches_every_place_about_as_often() {
+        let mut places = Places::new(&access(UNIFORM, 8, 24), 24 * 500 - 16, 3, 1);
+        assert_eq!(places.place_count(), 500);
+        let mut seen = [0_u32; 500];
+        for _ in 0..500_000 {
+            seen[places.next_offset() / 24] += 1;
+        }
+        // 1000 expected, standard deviation 32.
+        assert!(
+            seen.iter().all(|count| (820..1180).contains(count)),
+            "{seen:?}"
+        );
+    }
+
+    #[test]
+    fn neighbouring_draws_are_independent() {
+        let mut places = Places::new(&access(UNIFORM, 64, 64), 64 * 16, 3, 1);
+        let mut pairs = [0_u32; 256];
+        let mut last = places.next_offset() / 64;
+        for _ in 0..256_000 {
+            let next = places.next_offset() / 64;
+            pairs[last * 16 + next] += 1;
+            last = next;
+        }
+        assert!(pairs.iter().all(|count| (820..1180).contains(count)));
+    }
+
+    #[test]
+    fn workers_draw_differently_and_repeatably() {
+        for order in [UNIFORM, ZIPF] {
+            let offsets = |seed, worker| {
+                let mut places = Places::new(&access(order, 64, 64), 64 << 20, seed, worker);
+                [(); 32].map(|()| places.next_offset())
+            };
+            assert_eq!(offsets(1, 2), offsets(1, 2));
+            assert_ne!(offsets(1, 2), offsets(1, 3));
+            assert_ne!(offsets(1, 2), offsets(2, 2));
+        }
+    }
+
+    #[test]
+    fn memory_too_small_for_one_access_has_no_place() {
+        for order in [Order::Ascending, Order::Descending, UNIFORM, ZIPF] {
+            let mut places = Places::new(&access(order, 64, 64), 63, 0, 0);
+            assert_eq!((places.place_count(), places.next_offset()), (0, 0));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(256))]
+        #[test]
+        fn every_access_stays_inside(len in 0_usize..100_000, size in 2_u32..12, gap in 0_usize..500, which in 0..4, copy in any::<bool>()) {
+            let order = [Order::Ascending, Order::Descending, UNIFORM, ZIPF][which as usize];
+            let access_bytes = 1_usize << size;
+            let mut access = access(order, access_bytes, access_bytes + gap * 4);
+            if copy {
+                access.operation = Operation::Copy;
+            }
+            let mut places = Places::new(&access, len, 5, 0);
+            prop_assume!(places.place_count() > 0);
+            let span = span_bytes(&access, len);
+            let expected_at_most = if copy { len / 2 } else { len };
+            prop_assert!(span <= expected_at_most && span + 64 > expected_at_most);
+            for _ in 0..200 {
+                prop_assert!(places.next_offset() + access_bytes <= span);
+            }
+        }
+    }
+}

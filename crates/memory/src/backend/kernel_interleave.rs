@@ -1,0 +1,205 @@
+//! Anonymous memory that the kernel interleaves by its own policy.
+
+use std::path::PathBuf;
+
+use tierloom_topology::{NodeId, Topology, WeightedInterleave};
+
+use super::anonymous::{locate, populate_under_policy, relocate};
+use super::{MemoryBackend, NodeCapacity, PageState, Placing, capacity};
+use crate::placement::{Run, check_node, list};
+use crate::sys;
+use crate::sys::policy::{self, MPOL_WEIGHTED_INTERLEAVE, NodeMask, Policy};
+use crate::{Mapping, MemoryError, PageSize, Placement};
+
+/// Private anonymous memory under `MPOL_INTERLEAVE` (page by page in turn) or `MPOL_WEIGHTED_INTERLEAVE` (Linux 6.9: with the
+/// system's weights in `/sys/kernel/mm/mempolicy/weighted_interleave`), set on the range with `mbind`.
+///
+/// It is what programs get from `numactl --interleave` and `--weighted-interleave`: to compare with weights per region, use
+/// [`AnonymousNuma`](super::AnonymousNuma). Regions must have the placement `default`. Their audits have the kernel's shares as requested ones,
+/// with the weights there were when the backend was made. A full node does not fail: the kernel goes on with the others, and the audit shows it.
+#[derive(Debug, Clone)]
+pub struct KernelInterleave {
+    sys_root: PathBuf,
+    nodes: Vec<NodeId>,
+    weighted: bool,
+    shares: Vec<(NodeId, f64)>,
+}
+
+impl KernelInterleave {
+    /// Interleaves over `nodes`, weighted by the system's weights or evenly.
+    ///
+    /// # Errors
+    /// [`MemoryError::Placement`] for repeated nodes, or ones that cannot be had; [`MemoryError::KernelPolicy`] for no nodes, or if the
+    /// kernel of `topology` has no weights.
+    pub fn new(
+        topology: &Topology,
+        nodes: impl Into<Vec<NodeId>>,
+        weighted: bool,
+    ) -> Result<Self, MemoryError> {
+        let mut nodes = nodes.into();
+        // The kernel takes a set: it goes round in ascending order.
+        nodes.sort_unstable();
+        let mut backend = Self {
+            sys_root: topology.root.path().to_path_buf(),
+            nodes,
+            weighted,
+            shares: Vec::new(),
+        };
+        if backend.nodes.is_empty() {
+            return Err(backend.unavailable("no node was named; name at least one".to_owned()));
+        }
+        for node in &backend.nodes {
+            check_node(topology, *node)?;
+        }
+        backend.shares = backend.expected_shares(topology)?;
+        Ok(backend)
+    }
+
+    /// The nodes, ascending.
+    pub fn nodes(&self) -> &[NodeId] {
+        &self.nodes
+    }
+
+    /// Whether the system's weights count.
+    pub fn is_weighted(&self) -> bool {
+        self.weighted
+    }
+
+    /// What each node should get by the weights that `topology` tells, as fractions of 1, nodes ascending. A change of the weights
+    /// shows in a topology that is read again.
+    ///
+    /// # Errors
+    /// [`MemoryError::KernelPolicy`] if it tells no weights, or not that of each node.
+    pub fn expected_shares(&self, topology: &Topology) -> Result<Vec<(NodeId, f64)>, MemoryError> {
+        let weights = match (&topology.weighted_interleave, self.weighted) {
+            (_, false) => self.nodes.iter().map(|node| (*node, 1)).collect(),
+            (WeightedInterleave::Absent { reason }, true) => {
+                return Err(self.unavailable(format!(
+                    "{reason}; boot Linux 6.9 or newer, or give the weights as a placement (`0:3,2:2`), which needs no kernel support"
+                )));
+            }
+            (WeightedInterleave::Present { weights, .. }, true) => {
+                let weight = |node: &NodeId| {
+                    let weight = weights.get(node).filter(|weight| **weight > 0);
+                    weight.map(|weight| (*node, *weight)).ok_or_else(|| {
+                        self.unavailable(format!(
+                            "the kernel tells no weight of node {node}; \
+                             write one to /sys/kernel/mm/mempolicy/weighted_interleave/node{node}"
+                        ))
+                    })
+                };
+                self.nodes.iter().map(weight).collect::<Result<_, _>>()?
+            }
+        };
+        Ok(Placement::weighted(weights)?.shares())
+    }
+
+    fn policy_name(&self) -> &'static str {
+        if self.weighted {
+            "MPOL_WEIGHTED_INTERLEAVE"
+        } else {
+            "MPOL_INTERLEAVE"
+        }
+    }
+
+    fn unavailable(&self, reason: String) -> MemoryError {
+        MemoryError::KernelPolicy {
+            policy: self.policy_name(),
+            nodes: list(&self.nodes),
+            reason,
+        }
+    }
+
+    fn set_policy(&self, mapping: &Mapping) -> Result<(), MemoryError> {
+        let mode = if self.weighted {
+            MPOL_WEIGHTED_INTERLEAVE
+        } else {
+            libc::MPOL_INTERLEAVE
+        };
+        let nodes = NodeMask::of(&self.nodes).ok_or_else(|| {
+            self.unavailable("a node number is past the kernel's limit".to_owned())
+        })?;
+        policy::set_on(mapping, &Policy { mode, nodes }).map_err(|errno| match errno {
+            libc::EINVAL if self.weighted => self.unavailable(
+                "mbind answers EINVAL: the kernel is older than 6.9, or the nodes are outside the cpuset; see `tierloom doctor`, or give the weights as a placement (`0:3,2:2`)"
+                    .to_owned(),
+            ),
+            errno => MemoryError::syscall(
+                "mbind",
+                format!("policy {} on nodes {}", self.policy_name(), list(&self.nodes)),
+                errno,
+            ),
+        })
+    }
+}
+
+impl MemoryBackend for KernelInterleave {
+    fn describe(&self) -> String {
+        let how = if self.weighted {
+            "weighted by the system's weights"
+        } else {
+            "evenly"
+        };
+        let nodes = list(&self.nodes);
+        format!("anonymous memory interleaved by the kernel over nodes {nodes} ({how})")
+    }
+
+    fn placing(&self) -> Placing {
+        Placing::Kernel {
+            shares: self.shares.clone(),
+        }
+    }
+
+    fn capacity(
+        &self,
+        node: NodeId,
+        page_size: PageSize,
+    ) -> Result<Option<NodeCapacity>, MemoryError> {
+        capacity::read(&self.sys_root, node, page_size).map(Some)
+    }
+
+    fn reserve(
+        &self,
+        name: &str,
+        size_bytes: usize,
+        page_size: PageSize,
+    ) -> Result<Mapping, MemoryError> {
+        let mapping = Mapping::anonymous(size_bytes, page_size).map_err(|errno| {
+            MemoryError::syscall(
+                "mmap",
+                format!("region `{name}` of {size_bytes} bytes ({page_size} pages)"),
+                errno,
+            )
+        })?;
+        self.set_policy(&mapping)?;
+        Ok(mapping)
+    }
+
+    fn populate(
+        &self,
+        mapping: &Mapping,
+        page_size: PageSize,
+        runs: &mut dyn Iterator<Item = Run>,
+    ) -> Result<(), MemoryError> {
+        populate_under_policy(page_size, runs, &mut |offset, len| {
+            mapping.populate(offset, len)
+        })
+    }
+
+    fn locate(&self, mapping: &Mapping, offsets: &[usize]) -> Result<Vec<PageState>, MemoryError> {
+        locate(mapping, offsets)
+    }
+
+    fn relocate(
+        &self,
+        mapping: &Mapping,
+        page_size: PageSize,
+        moves: &[(usize, NodeId)],
+    ) -> Result<Vec<PageState>, MemoryError> {
+        relocate(mapping, page_size, moves)
+    }
+
+    fn huge_bytes(&self, mapping: &Mapping) -> Option<u64> {
+        sys::huge::huge_bytes(mapping)
+    }
+}

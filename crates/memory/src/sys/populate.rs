@@ -1,0 +1,103 @@
+//! Making pages present.
+
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use super::mapping::Backing;
+use super::{Mapping, base_page_bytes, last_errno};
+
+impl Mapping {
+    /// Makes the pages of the byte range present, allocated under the calling thread's policy. Bytes keep their values.
+    ///
+    /// # Errors
+    /// The errno; `EINVAL` for a range that is not inside the mapping or not whole pages.
+    pub(crate) fn populate(&self, offset: usize, len: usize) -> Result<(), i32> {
+        let end = offset.checked_add(len).ok_or(libc::EINVAL)?;
+        if end > self.size_bytes()
+            || !offset.is_multiple_of(base_page_bytes())
+            || !len.is_multiple_of(base_page_bytes())
+        {
+            return Err(libc::EINVAL);
+        }
+        loop {
+            // SAFETY: the range lies inside the mapping; MADV_POPULATE_WRITE faults pages in and changes no byte.
+            let answer = unsafe {
+                libc::madvise(
+                    self.address.as_ptr().add(offset).cast(),
+                    len,
+                    libc::MADV_POPULATE_WRITE,
+                )
+            };
+            if answer == 0 {
+                return Ok(());
+            }
+            match last_errno() {
+                libc::EINTR | libc::EAGAIN => {}
+                // Linux before 5.14 does not know the advice.
+                libc::EINVAL => return self.populate_by_touch(offset, len),
+                errno => return Err(errno),
+            }
+        }
+    }
+
+    /// The old way: one fault per page. A file gets its blocks first, so that a full one is an error and no SIGBUS. A device is only
+    /// read: another host may be writing to it, and its pages come writable anyway.
+    fn populate_by_touch(&self, offset: usize, len: usize) -> Result<(), i32> {
+        if let Backing::SharedFile { file, offset_bytes } = &self.backing {
+            let start = i64::try_from(offset_bytes + offset as u64).map_err(|_| libc::EFBIG)?;
+            // SAFETY: plain system call on an open file.
+            if unsafe { libc::fallocate(file.as_raw_fd(), 0, start, len as libc::off_t) } != 0
+                && last_errno() != libc::EOPNOTSUPP
+            {
+                return Err(last_errno());
+            }
+        }
+        let read_only = matches!(self.backing, Backing::Device { .. });
+        for page in (offset..offset + len).step_by(base_page_bytes()) {
+            // SAFETY: `page` is inside the mapping, and an atomic access is never torn.
+            let byte = unsafe { AtomicU8::from_ptr(self.address.as_ptr().add(page)) };
+            if read_only {
+                byte.load(Ordering::Relaxed);
+            } else {
+                // Writes 0 over 0: a write fault, no new value. Any other value shows that the page is present already.
+                let _ = byte.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Seek, SeekFrom, Write};
+
+    use super::*;
+    use crate::PageSize;
+
+    const PAGE: usize = 4096;
+
+    #[test]
+    fn touching_keeps_the_bytes_of_every_kind_of_mapping() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[5; 4 * PAGE]).unwrap();
+        let shared = Backing::SharedFile {
+            file: file.try_clone().unwrap(),
+            offset_bytes: PAGE as u64,
+        };
+        let private = Backing::PrivateFile {
+            file: file.try_clone().unwrap(),
+        };
+        for backing in [shared, private] {
+            let (mapping, _) = Mapping::timed(2 * PAGE, true, backing, PageSize::Base).unwrap();
+            mapping.populate_by_touch(0, 2 * PAGE).unwrap();
+            assert!(mapping.as_slice().iter().all(|byte| *byte == 5));
+        }
+        let anonymous = Mapping::anonymous(2 * PAGE, PageSize::Base).unwrap();
+        anonymous.populate_by_touch(PAGE, PAGE).unwrap();
+        assert!(anonymous.as_slice().iter().all(|byte| *byte == 0));
+        let mut back = Vec::new();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        file.read_to_end(&mut back).unwrap();
+        assert_eq!(back, vec![5; 4 * PAGE]);
+    }
+}

@@ -1,0 +1,141 @@
+//! The figure that a run is about, with its unit.
+
+use crate::words;
+use tierloom_record::{BenchRecord, Spread, TaskRecord};
+
+/// What the figure of a memory benchmark is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Quantity {
+    /// GB/s; more is better.
+    Bandwidth,
+    /// ns; less is better.
+    Latency,
+    /// Operations per second; more is better.
+    Operations,
+}
+
+impl Quantity {
+    /// Its name in a sentence.
+    pub fn name(self) -> &'static str {
+        match self {
+            Quantity::Bandwidth => "bandwidth",
+            Quantity::Latency => "latency",
+            Quantity::Operations => "operations",
+        }
+    }
+
+    /// Its name at the beginning of a heading.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Quantity::Bandwidth => "Bandwidth",
+            Quantity::Latency => "Latency",
+            Quantity::Operations => "Operations",
+        }
+    }
+
+    /// Whether more of it is better.
+    pub fn more_is_better(self) -> bool {
+        self != Quantity::Latency
+    }
+
+    /// The unit in which a value reads well, and what to divide by.
+    pub(crate) fn unit(self, value: f64) -> (f64, &'static str) {
+        let value = value.abs();
+        match self {
+            Quantity::Bandwidth if value > 0.0 && value < 0.1 => (1e-3, "MB/s"),
+            Quantity::Bandwidth => (1.0, "GB/s"),
+            Quantity::Latency if value >= 1e9 => (1e9, "s"),
+            Quantity::Latency if value >= 1e6 => (1e6, "ms"),
+            Quantity::Latency if value >= 10_000.0 => (1e3, "µs"),
+            Quantity::Latency => (1.0, "ns"),
+            Quantity::Operations if value >= 1e9 => (1e9, "G/s"),
+            Quantity::Operations if value >= 1e6 => (1e6, "M/s"),
+            Quantity::Operations if value >= 1e3 => (1e3, "k/s"),
+            Quantity::Operations => (1.0, "/s"),
+        }
+    }
+
+    /// "12.3 GB/s".
+    pub(crate) fn text(self, value: f64) -> String {
+        let (divisor, unit) = self.unit(value);
+        format!("{} {unit}", words::ms(value / divisor))
+    }
+
+    /// "12.3 [12.1..12.4] GB/s", or the one value there is.
+    pub(crate) fn spread(self, spread: &Spread) -> String {
+        let (divisor, unit) = self.unit(spread.median);
+        let told = |value: f64| words::ms(value / divisor);
+        if spread.values.len() > 1 {
+            let (low, high) = (told(spread.min), told(spread.max));
+            format!("{} [{low}..{high}] {unit}", told(spread.median))
+        } else {
+            self.text(spread.median)
+        }
+    }
+}
+
+/// A spread with what it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Figure<'a> {
+    /// What it is.
+    pub quantity: Quantity,
+    /// One value per repetition.
+    pub spread: &'a Spread,
+}
+
+impl<'a> Figure<'a> {
+    /// The figure of a task: latency if it is what the task is for, else bandwidth, else operations.
+    pub fn of(task: &'a TaskRecord) -> Option<Figure<'a>> {
+        let latency = task.latency.as_ref().map(|l| Figure {
+            quantity: Quantity::Latency,
+            spread: &l.median_ns,
+        });
+        let bandwidth = task.bandwidth_gbps.as_ref().map(|spread| Figure {
+            quantity: Quantity::Bandwidth,
+            spread,
+        });
+        let operations = task.operations_per_s.as_ref().map(|spread| Figure {
+            quantity: Quantity::Operations,
+            spread,
+        });
+        if task.kind == "throughput" {
+            bandwidth.or(operations).or(latency)
+        } else {
+            latency.or(operations).or(bandwidth)
+        }
+    }
+
+    /// The figure of a run: that of its main task.
+    pub fn of_run(record: &'a BenchRecord) -> Option<Figure<'a>> {
+        Figure::of(record.tasks.first()?)
+    }
+
+    /// Smallest and largest repetition, if there is more than one.
+    pub fn range(&self) -> Option<(f64, f64)> {
+        (self.spread.values.len() > 1).then_some((self.spread.min, self.spread.max))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_keep_figures_short() {
+        assert_eq!(Quantity::Bandwidth.text(12.34), "12.3 GB/s");
+        assert_eq!(Quantity::Bandwidth.text(0.0123), "12.3 MB/s");
+        assert_eq!(Quantity::Bandwidth.text(0.0), "0.000 GB/s");
+        assert_eq!(Quantity::Latency.text(98.76), "98.8 ns");
+        assert_eq!(Quantity::Latency.text(2_345.6), "2,346 ns");
+        assert_eq!(Quantity::Latency.text(45_678.0), "45.7 µs");
+        assert_eq!(Quantity::Operations.text(12.3e6), "12.3 M/s");
+    }
+
+    #[test]
+    fn a_spread_has_one_unit() {
+        let spread = Spread::of(vec![9_900.0, 10_100.0, 10_300.0]).unwrap();
+        assert_eq!(Quantity::Latency.spread(&spread), "10.1 [9.90..10.3] µs");
+        let alone = Spread::of(vec![5.0]).unwrap();
+        assert_eq!(Quantity::Bandwidth.spread(&alone), "5.00 GB/s");
+    }
+}

@@ -1,0 +1,117 @@
+//! The machines that took part.
+
+use crate::section::{host_card, missing};
+use crate::words;
+use maud::{Markup, html};
+use tierloom_record::{BenchHost, BenchRecord};
+
+/// Cards of all machines; records of one machine in one state share a card.
+pub(super) fn section(records: &[BenchRecord]) -> Markup {
+    let mut machines: Vec<Machine<'_>> = Vec::new();
+    for host in records.iter().flat_map(|r| &r.hosts) {
+        match machines.iter_mut().find(|m| same(m.host, host)) {
+            Some(machine) => machine.add(host),
+            None => {
+                let mut machine = Machine {
+                    host,
+                    runs: 0,
+                    timers: Vec::new(),
+                    offsets: Vec::new(),
+                };
+                machine.add(host);
+                machines.push(machine);
+            }
+        }
+    }
+    html! {
+        section #b-machine {
+            h2 { "Machines" }
+            @if machines.is_empty() { (missing("No machine was recorded.")) }
+            @if states(&machines) { p.box.warn { "One machine appears in several states: its settings changed between runs. The cards below say in what." } }
+            @for machine in &machines { (card(machine)) }
+        }
+    }
+}
+
+/// A machine in one state with what may differ from run to run.
+struct Machine<'a> {
+    host: &'a BenchHost,
+    runs: usize,
+    timers: Vec<&'a str>,
+    /// Clock offset and its uncertainty, ns.
+    offsets: Vec<(f64, Option<f64>)>,
+}
+
+impl<'a> Machine<'a> {
+    fn add(&mut self, host: &'a BenchHost) {
+        self.runs += 1;
+        if !self.timers.contains(&host.timer.as_str()) {
+            self.timers.push(&host.timer);
+        }
+        if let Some(offset) = host.clock_offset_ns {
+            self.offsets.push((offset, host.clock_uncertainty_ns));
+        }
+    }
+
+    /// "-120 ns to 340 ns, each known to within 15 ns at worst".
+    fn clock(&self) -> String {
+        let ends = |values: &mut dyn Iterator<Item = f64>| {
+            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| {
+                (l.min(v), h.max(v))
+            })
+        };
+        if self.offsets.is_empty() {
+            return "the clock that the others are compared with".into();
+        }
+        let (low, high) = ends(&mut self.offsets.iter().map(|o| o.0));
+        let (_, worst) = ends(&mut self.offsets.iter().filter_map(|o| o.1));
+        let range = if low < high {
+            format!("{} to {} ns", words::ms(low), words::ms(high))
+        } else {
+            format!("{} ns", words::ms(low))
+        };
+        let known = if worst.is_finite() {
+            format!(", known to within {} ns", words::ms(worst))
+        } else {
+            String::new()
+        };
+        format!("{range} ahead of the coordinator's{known}")
+    }
+}
+
+fn same(a: &BenchHost, b: &BenchHost) -> bool {
+    let key = |h: &BenchHost| {
+        (
+            h.name.clone(),
+            h.snc.clone(),
+            h.prefetchers.clone(),
+            h.simd.clone(),
+        )
+    };
+    key(a) == key(b) && a.card == b.card
+}
+
+fn states(machines: &[Machine<'_>]) -> bool {
+    machines.iter().enumerate().any(|(index, machine)| {
+        machines[..index].iter().any(|other| {
+            (&other.host.name, &other.host.card.cpu_model)
+                == (&machine.host.name, &machine.host.card.cpu_model)
+        })
+    })
+}
+
+fn card(machine: &Machine<'_>) -> Markup {
+    let host = machine.host;
+    html! {
+        h3 { (host.name) ": " (host.card.cpu_model) }
+        p.note { "Took part in " (words::runs(machine.runs)) "." }
+        (host_card(&host.card))
+        dl {
+            dt { "sub-NUMA clustering" } dd { (host.snc) }
+            dt { "hardware prefetchers" } dd { (host.prefetchers) }
+            dt { "widest vectors" } dd { (host.simd) }
+            dt { "timer" } dd { @for timer in &machine.timers { div { (timer) } } }
+            dt { "clock" } dd { (machine.clock()) }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Where the memory of the tasks was, before and after.
+
+use super::summary::{folded, placed};
+use super::view::Group;
+use crate::section::{missing, node_shares};
+use crate::words;
+use maud::{Markup, html};
+use tierloom_record::{AuditRecord, RegionRecord};
+
+/// A larger difference between requested and actual share than this is marked.
+const DEVIATION: f64 = 0.01;
+
+/// Regions that look the same in all columns, and how many runs have them.
+struct Row {
+    workload: String,
+    task: String,
+    memory: String,
+    placement: String,
+    requested: String,
+    before: String,
+    after: String,
+    moved: String,
+    doubtful: bool,
+    huge: String,
+    note: String,
+    runs: usize,
+}
+
+/// Audits of all regions; those that are alike share a row.
+pub(super) fn section(groups: &[Group<'_>]) -> Markup {
+    let mut rows: Vec<Row> = Vec::new();
+    for group in groups {
+        for run in &group.runs {
+            for task in &run.record.tasks {
+                for region in &task.regions {
+                    add(&mut rows, row(group.workload, &task.name, region));
+                }
+            }
+        }
+    }
+    // What needs a look comes first; otherwise as measured.
+    rows.sort_by_key(|row| !row.doubtful);
+    html! {
+        section #b-placement {
+            h2 { "Placement and page audit" }
+            @if rows.is_empty() { (missing("No region was recorded.")) } @else {
+                p.note {
+                    "Share of pages per NUMA node as the kernel tells it, before the first and after the last repetition. Regions that look the same share a row. A moved page makes a run invalid. "
+                    "Where the kernel cannot tell (device memory), the last column says why."
+                }
+                (folded(rows.len(), table(&rows)))
+            }
+        }
+    }
+}
+
+fn row(workload: &str, task: &str, region: &RegionRecord) -> Row {
+    let audits = || [&region.before, &region.after].into_iter().flatten();
+    let share = |audit: &Option<AuditRecord>| match audit {
+        Some(audit) => actual(audit),
+        None => "not known".into(),
+    };
+    Row {
+        workload: workload.into(),
+        task: task.into(),
+        memory: format!(
+            "{}: {}, {}, {} pages",
+            region.name,
+            words::short_bytes(region.size_bytes as f64),
+            region.memory,
+            region.page_size
+        ),
+        placement: placed(&region.placement, &region.resolved),
+        requested: audits()
+            .next()
+            .map_or_else(|| "not known".into(), |a| node_shares(&a.requested)),
+        before: share(&region.before),
+        after: share(&region.after),
+        moved: match region.after {
+            Some(_) => words::count(region.moved_pages),
+            None => "not known".into(),
+        },
+        doubtful: region.moved_pages > 0
+            || audits().any(|a| a.worst_deviation > DEVIATION || a.pages_absent > 0),
+        huge: region
+            .huge_share
+            .map_or_else(|| "not known".into(), words::share),
+        note: region.note.clone().unwrap_or_default(),
+        runs: 1,
+    }
+}
+
+fn actual(audit: &AuditRecord) -> String {
+    let mut told = node_shares(&audit.actual);
+    if audit.pages_absent > 0 {
+        told.push_str(&format!(
+            "; {} of {} checked pages without memory",
+            words::count(audit.pages_absent),
+            words::count(audit.pages_checked)
+        ));
+    }
+    told
+}
+
+impl Row {
+    fn cells(&self) -> [&str; 10] {
+        [
+            &self.workload,
+            &self.task,
+            &self.memory,
+            &self.placement,
+            &self.requested,
+            &self.before,
+            &self.after,
+            &self.moved,
+            &self.huge,
+            &self.note,
+        ]
+    }
+}
+
+fn add(rows: &mut Vec<Row>, row: Row) {
+    match rows.iter_mut().find(|known| known.cells() == row.cells()) {
+        Some(known) => known.runs += 1,
+        None => rows.push(row),
+    }
+}
+
+fn table(rows: &[Row]) -> Markup {
+    html! {
+        div.scroll {
+            table {
+                thead {
+                    tr {
+                        th { "workload" } th { "task" } th { "memory" } th { "placement" } th { "requested" } th { "before" } th { "after" }
+                        th.n { "moved pages" } th.n { "in huge pages" } th { "note" } th.n { "runs" }
+                    }
+                }
+                tbody {
+                    @for row in rows {
+                        tr {
+                            th { (row.workload) } td { (row.task) } td { (row.memory) } td { (row.placement) } td { (row.requested) } td { (row.before) }
+                            td { span class=(if row.doubtful { "slower" } else { "" }) { (row.after) } }
+                            td.n { span class=(if row.doubtful { "slower" } else { "" }) { (row.moved) } }
+                            td.n { (row.huge) } td.remarks { (row.note) } td.n { (row.runs) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Runs of one workload with the keys that vary among them: what a chart's axes are made of.
+
+use super::figure::{Figure, Quantity};
+use crate::chart::SERIES;
+use crate::words;
+use tierloom_record::{BenchRecord, TaskRecord};
+
+/// The runs of one workload whose main tasks give the same kind of figure.
+pub(crate) struct Group<'a> {
+    /// Goes into ids.
+    pub index: usize,
+    /// Name of the workload.
+    pub workload: &'a str,
+    /// Its file; may be empty.
+    pub file: &'a str,
+    /// What its figures are; `None` if its runs gave none.
+    pub quantity: Option<Quantity>,
+    /// Whether another group has the same workload.
+    pub split: bool,
+    /// The runs in the order of the records.
+    pub runs: Vec<Run<'a>>,
+    /// The keys that have more than one value here, in the order of the workload.
+    pub keys: Vec<Key>,
+}
+
+/// One run.
+pub(crate) struct Run<'a> {
+    /// Its record.
+    pub record: &'a BenchRecord,
+    /// For each key of the group, the place of this run's value among the key's values.
+    pub at: Vec<usize>,
+}
+
+/// A key that varies.
+pub(crate) struct Key {
+    /// Its name.
+    pub name: String,
+    /// Its values as typed: ascending if they are numbers, else in the order of their first appearance.
+    pub values: Vec<String>,
+    /// The values as numbers, if all are.
+    pub numbers: Option<Vec<f64>>,
+}
+
+/// Which key goes where in a chart; numbers are places in [`Group::keys`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Axes {
+    /// Across: a numeric key, if there is one.
+    pub x: Option<usize>,
+    /// One line (or bar colour) per value.
+    pub series: Option<usize>,
+    /// One chart per combination of values.
+    pub facets: Vec<usize>,
+}
+
+const MACHINE: &str = "machine";
+const SESSION: &str = "session";
+
+/// Gathers records into groups, in the order of their first appearance.
+pub(crate) fn groups(records: &[BenchRecord]) -> Vec<Group<'_>> {
+    let mut found: Vec<(&str, &str, Option<Quantity>, Vec<&BenchRecord>)> = Vec::new();
+    for record in records {
+        let quantity = Figure::of_run(record).map(|f| f.quantity);
+        let same = found.iter_mut().find(|(workload, file, q, _)| {
+            (*workload, *file, *q) == (&record.workload, &record.file, quantity)
+        });
+        match same {
+            Some((.., runs)) => runs.push(record),
+            None => found.push((&record.workload, &record.file, quantity, vec![record])),
+        }
+    }
+    let names: Vec<(&str, &str)> = found.iter().map(|(w, f, ..)| (*w, *f)).collect();
+    let group = |(index, (workload, file, quantity, records))| {
+        let split = names.iter().filter(|n| **n == (workload, file)).count() > 1;
+        let (runs, keys) = arrange(records);
+        Group {
+            index,
+            workload,
+            file,
+            quantity,
+            split,
+            runs,
+            keys,
+        }
+    };
+    found.into_iter().enumerate().map(group).collect()
+}
+
+/// The settings of a run, with its machine and session where they alone tell runs apart.
+fn settings(record: &BenchRecord) -> Vec<(&str, String)> {
+    let machine = record.hosts.first().map(|h| h.card.cpu_model.as_str());
+    let own = record
+        .varied
+        .iter()
+        .map(|s| (s.key.as_str(), s.value.clone()));
+    own.chain([
+        (MACHINE, machine.unwrap_or("not recorded").to_string()),
+        (SESSION, record.session_id.clone()),
+    ])
+    .collect()
+}
+
+fn arrange(records: Vec<&BenchRecord>) -> (Vec<Run<'_>>, Vec<Key>) {
+    let all: Vec<Vec<(&str, String)>> = records.iter().map(|r| settings(r)).collect();
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in all.iter().flatten() {
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
+    let value = |settings: &[(&str, String)], name: &str| {
+        let found = settings.iter().find(|(key, _)| *key == name);
+        found.map_or_else(|| "not set".to_string(), |(_, value)| value.clone())
+    };
+    // A second session shows only where it repeats a run.
+    let repeated = |name: &str| {
+        name != SESSION
+            || records.iter().enumerate().any(|(index, record)| {
+                records[..index]
+                    .iter()
+                    .any(|other| other.run_id == record.run_id)
+            })
+    };
+    let keys: Vec<Key> = names
+        .into_iter()
+        .filter(|name| repeated(name))
+        .map(|name| Key::of(name, all.iter().map(|settings| value(settings, name))))
+        .filter(|key| key.values.len() > 1)
+        .collect();
+    let runs = records.into_iter().zip(&all).map(|(record, settings)| {
+        let place = |key: &Key| {
+            let own = value(settings, &key.name);
+            key.values.iter().position(|v| *v == own).unwrap_or(0)
+        };
+        Run {
+            record,
+            at: keys.iter().map(place).collect(),
+        }
+    });
+    let runs = runs.collect();
+    (runs, keys)
+}
+
+impl Key {
+    fn of(name: &str, values: impl Iterator<Item = String>) -> Key {
+        let mut distinct: Vec<String> = Vec::new();
+        for value in values {
+            if !distinct.contains(&value) {
+                distinct.push(value);
+            }
+        }
+        let numbers: Option<Vec<f64>> = distinct.iter().map(|v| number_of(v)).collect();
+        let Some(numbers) = numbers else {
+            return Key {
+                name: name.into(),
+                values: distinct,
+                numbers: None,
+            };
+        };
+        let mut pairs: Vec<(f64, String)> = numbers.into_iter().zip(distinct).collect();
+        pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (numbers, values) = pairs.into_iter().unzip();
+        Key {
+            name: name.into(),
+            values,
+            numbers: Some(numbers),
+        }
+    }
+
+    /// A value as it stands on an axis: sizes in binary units, other numbers as typed.
+    pub fn label(&self, place: usize) -> String {
+        let typed = &self.values[place];
+        let number = self.numbers.as_ref().map(|numbers| numbers[place]);
+        let is_size = self.name.contains("size") || self.name.contains("bytes");
+        match number {
+            Some(value) if is_size && value >= 0.0 => words::short_bytes(value),
+            _ => typed.clone(),
+        }
+    }
+}
+
+impl<'a> Group<'a> {
+    /// Its heading.
+    pub fn title(&self) -> String {
+        match self.quantity {
+            Some(quantity) if self.split => format!("{}: {}", self.workload, quantity.name()),
+            _ => self.workload.to_string(),
+        }
+    }
+
+    /// Goes before ids of this group.
+    pub fn prefix(&self) -> String {
+        format!("b-w{}", self.index)
+    }
+
+    /// How to lay out a chart: the numeric key with the most values across, another one with few values as lines.
+    pub fn axes(&self) -> Axes {
+        let numeric = |place: &usize| self.keys[*place].numbers.is_some();
+        let count = |place: &usize| self.keys[*place].values.len();
+        let all = || 0..self.keys.len();
+        // The last of equals: inner loops of a matrix are usually what is looked at.
+        let x = all()
+            .filter(numeric)
+            .max_by_key(count)
+            .or_else(|| all().max_by_key(count));
+        let rest = || all().filter(|place| Some(*place) != x);
+        let series = rest()
+            .filter(|place| count(place) <= SERIES)
+            .max_by_key(|place| (!numeric(place), count(place)));
+        let facets = rest().filter(|place| Some(*place) != series).collect();
+        Axes { x, series, facets }
+    }
+
+    /// The runs by combination of the values of `keys`, in the order of the records.
+    pub fn split_by(&self, keys: &[usize]) -> Vec<(String, Vec<&Run<'a>>)> {
+        let mut parts: Vec<(Vec<usize>, Vec<&Run<'a>>)> = Vec::new();
+        for run in &self.runs {
+            let own: Vec<usize> = keys.iter().map(|key| run.at[*key]).collect();
+            match parts.iter_mut().find(|(values, _)| *values == own) {
+                Some((_, runs)) => runs.push(run),
+                None => parts.push((own, vec![run])),
+            }
+        }
+        let name = |values: &[usize]| {
+            let told = |(key, value): (&usize, &usize)| {
+                let key = &self.keys[*key];
+                format!("{} {}", key.name, key.label(*value))
+            };
+            let told: Vec<String> = keys.iter().zip(values).map(told).collect();
+            told.join(", ")
+        };
+        parts
+            .into_iter()
+            .map(|(values, runs)| (name(&values), runs))
+            .collect()
+    }
+
+    /// What tells a run apart from the others: "threads 4, operation read"; its id if no key does.
+    pub fn name_of(&self, run: &Run<'_>) -> String {
+        let told: Vec<String> = self
+            .keys
+            .iter()
+            .zip(&run.at)
+            .map(|(key, value)| format!("{} {}", key.name, key.label(*value)))
+            .collect();
+        if told.is_empty() {
+            run.record.run_id.clone()
+        } else {
+            told.join(", ")
+        }
+    }
+
+    /// The shortest name that tells a run apart: the values alone.
+    pub fn short_name_of(&self, run: &Run<'_>) -> String {
+        let told: Vec<String> = self
+            .keys
+            .iter()
+            .zip(&run.at)
+            .map(|(key, value)| key.label(*value))
+            .collect();
+        if told.is_empty() {
+            run.record.workload.clone()
+        } else {
+            told.join(" ")
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Bandwidth of all tasks together, GB/s: sum of the medians of those that have one.
+    pub fn total_gbps(&self) -> Option<f64> {
+        let known: Vec<f64> = self
+            .record
+            .tasks
+            .iter()
+            .filter_map(|t| Some(t.bandwidth_gbps.as_ref()?.median))
+            .collect();
+        (!known.is_empty()).then(|| known.iter().sum())
+    }
+
+    /// The tasks beside the main one that load the memory.
+    pub fn load(&self) -> impl Iterator<Item = &TaskRecord> {
+        let others = self.record.tasks.iter().skip(1);
+        others.filter(|t| t.bandwidth_gbps.is_some())
+    }
+
+    /// Whether it measures a latency while other tasks load the memory.
+    pub fn is_loaded_latency(&self) -> bool {
+        let latency = Figure::of_run(self.record).is_some_and(|f| f.quantity == Quantity::Latency);
+        latency && self.load().next().is_some()
+    }
+}
+
+/// A value as a number: with a binary suffix as workload files have them (`64M`, `4KiB`), or a unit of time, rate or share.
+fn number_of(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let end = text
+        .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-' || c == '+'))
+        .unwrap_or(text.len());
+    let value: f64 = text[..end].parse().ok()?;
+    let factor = match text[end..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" | "b/s" | "%" | "s" => 1.0,
+        "k" | "kib" => 1024.0,
+        "m" | "mib" => 1024f64.powi(2),
+        "g" | "gib" => 1024f64.powi(3),
+        "t" | "tib" => 1024f64.powi(4),
+        "kb" | "kb/s" => 1e3,
+        "mb" | "mb/s" => 1e6,
+        "gb" | "gb/s" => 1e9,
+        "ms" => 1e-3,
+        "us" | "µs" => 1e-6,
+        "ns" => 1e-9,
+        _ => return None,
+    };
+    Some(value * factor).filter(|v| v.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_with_units_are_numbers_and_names_are_not() {
+        for (text, value) in [
+            ("4096", 4096.0),
+            ("64M", 67_108_864.0),
+            ("4 KiB", 4096.0),
+            ("2.5 GB/s", 2.5e9),
+            ("-1", -1.0),
+            ("10%", 10.0),
+        ] {
+            assert_eq!(number_of(text), Some(value), "{text}");
+        }
+        for text in ["3:2", "dram", "", "2 m/s", "1.2.3", "thp", "dram:3,cxl:2"] {
+            assert_eq!(number_of(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_put_in_order_and_words_keep_theirs() {
+        let key = |values: &[&str]| Key::of("access_size", values.iter().map(|v| v.to_string()));
+        assert_eq!(key(&["4K", "64", "1M"]).values, ["64", "4K", "1M"]);
+        assert_eq!(key(&["4K", "64", "1M"]).label(1), "4 KiB");
+        assert_eq!(key(&["write", "read", "write"]).values, ["write", "read"]);
+    }
+}

@@ -1,0 +1,351 @@
+//! Curves of one quantity over another: bandwidth over threads, latency over bandwidth, shares over latency.
+
+use super::scale::{LogScale, Scale};
+use super::{Area, Caption, Drawn, Ink, draw, shortened, stroke, width_of, write};
+use crate::{ReportError, words};
+use maud::Markup;
+use plotters::prelude::{Circle, PathElement, Polygon};
+use plotters::style::Color;
+use plotters::style::text_anchor::HPos;
+
+/// One measured point.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlotPoint {
+    /// Where it is.
+    pub x: f64,
+    /// Its value: a median.
+    pub y: f64,
+    /// Smallest and largest repetition, drawn as a whisker.
+    pub range: Option<(f64, f64)>,
+    /// Whether it may be used; others are crosses beside the line.
+    pub valid: bool,
+}
+
+/// One line.
+pub(crate) struct PlotSeries {
+    /// Stands at the right, shortened if it is long.
+    pub name: String,
+    /// Picks its colour and marker.
+    pub series: usize,
+    /// Its points in the order in which they are joined.
+    pub points: Vec<PlotPoint>,
+}
+
+/// One axis.
+pub(crate) struct PlotAxis {
+    /// What it shows, with its unit.
+    pub title: String,
+    /// Whether equal ratios are equally far apart.
+    pub log: bool,
+    /// Whether a linear axis begins at 0.
+    pub from_zero: bool,
+    /// Values are divided by it before they are written.
+    pub divisor: f64,
+    /// Values to name, with their names; without any, round values are chosen.
+    pub named: Vec<(f64, String)>,
+    /// Value at the upper end; without one, what the points need.
+    pub end: Option<f64>,
+}
+
+/// All of a plot.
+pub(crate) struct Plot {
+    /// The horizontal axis.
+    pub x: PlotAxis,
+    /// The vertical axis.
+    pub y: PlotAxis,
+    /// The lines.
+    pub series: Vec<PlotSeries>,
+    /// Whether points are marked; distributions have too many.
+    pub markers: bool,
+}
+
+const WIDTH: i32 = 620;
+const HEIGHT: i32 = 346;
+const LEFT: i32 = 58;
+const RIGHT: i32 = 500;
+const TOP: i32 = 30;
+const BOTTOM: i32 = 298;
+/// Characters of a name that fit beside the plot.
+pub(crate) const NAME_FITS: usize = 15;
+
+/// Draws the plot.
+pub(crate) fn plot(caption: &Caption, plot: &Plot) -> Result<Markup, ReportError> {
+    let points = || plot.series.iter().flat_map(|s| &s.points);
+    let x = scale(
+        &plot.x,
+        points()
+            .map(|p| p.x)
+            .chain(plot.x.named.iter().map(|n| n.0)),
+        (LEFT + 10, RIGHT - 10),
+    );
+    let ys = points().flat_map(|p| {
+        let (low, high) = p.range.unwrap_or((p.y, p.y));
+        [p.y, low, high]
+    });
+    let y = scale(&plot.y, ys, (BOTTOM, TOP));
+    draw(caption, (WIDTH as u32, HEIGHT as u32), |root| {
+        grid(root, plot, x, y)?;
+        for series in &plot.series {
+            line(root, series, plot.markers, x, y)?;
+        }
+        names(root, &plot.series, y)
+    })
+}
+
+/// An axis over `values`, never of no length.
+fn scale(axis: &PlotAxis, values: impl Iterator<Item = f64>, (from, to): (i32, i32)) -> Scale {
+    let usable = |v: &f64| v.is_finite() && (!axis.log || *v > 0.0);
+    let (low, high) = values
+        .chain(axis.end)
+        .filter(usable)
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
+            (low.min(v), high.max(v))
+        });
+    let (low, high) = match (low, high) {
+        (low, high) if low > high => (1.0, 2.0),
+        (low, high) => (low, high),
+    };
+    // Named values are the points themselves: they need no margin.
+    let margin = if axis.named.is_empty() && axis.end.is_none() {
+        0.05
+    } else {
+        0.0
+    };
+    if axis.log {
+        let (low, high) = if high / low < 1.2 {
+            (low / 1.5, high * 1.5)
+        } else {
+            (low * (1.0 - margin), high * (1.0 + margin))
+        };
+        // Denormals have no tenth part.
+        let low = low.max(f64::MIN_POSITIVE);
+        return Scale::Log(LogScale::new((low, high.max(low * 2.0)), (from, to)));
+    }
+    let low = if axis.from_zero { low.min(0.0) } else { low };
+    let span = (high - low).max(high.abs() * 1e-3).max(1e-9);
+    Scale::Linear {
+        low,
+        high: low + span * (1.0 + margin),
+        from,
+        to,
+    }
+}
+
+fn grid(root: &Area<'_>, plot: &Plot, x: Scale, y: Scale) -> Drawn {
+    for tick in y.ticks(28) {
+        let at = y.pixel(tick);
+        stroke(root, (LEFT, at), (RIGHT, at), Ink::Grid, 1)?;
+        let text = label(tick, &plot.y);
+        write(root, text, (LEFT - 7, at), 11.0, Ink::Muted, HPos::Right)?;
+    }
+    let mut free_from = i32::MIN / 2;
+    for (value, text) in x_names(&plot.x, x) {
+        let (at, half) = (x.pixel(value), width_of(&text) / 2);
+        if !plot.markers || plot.x.named.is_empty() {
+            stroke(root, (at, TOP), (at, BOTTOM), Ink::Grid, 1)?;
+        }
+        if at - half < free_from + 8 {
+            continue;
+        }
+        free_from = at + half;
+        stroke(root, (at, BOTTOM), (at, BOTTOM + 4), Ink::Muted, 1)?;
+        write(
+            root,
+            text,
+            (at, BOTTOM + 14),
+            11.0,
+            Ink::Muted,
+            HPos::Center,
+        )?;
+    }
+    stroke(root, (LEFT, BOTTOM), (RIGHT, BOTTOM), Ink::Muted, 1)?;
+    write(root, &plot.y.title, (4, 10), 12.0, Ink::Text, HPos::Left)?;
+    let middle = (LEFT + RIGHT) / 2;
+    write(
+        root,
+        &plot.x.title,
+        (middle, BOTTOM + 36),
+        12.0,
+        Ink::Text,
+        HPos::Center,
+    )
+}
+
+fn x_names(axis: &PlotAxis, x: Scale) -> Vec<(f64, String)> {
+    if axis.named.is_empty() {
+        let named = |tick: f64| (tick, label(tick, axis));
+        return x.ticks(52).into_iter().map(named).collect();
+    }
+    let mut named = axis.named.clone();
+    named.sort_by(|a, b| a.0.total_cmp(&b.0));
+    named
+}
+
+fn label(tick: f64, axis: &PlotAxis) -> String {
+    let value = tick / axis.divisor;
+    if value.abs() >= 10_000.0 {
+        words::ms(value)
+    } else {
+        words::number(value)
+    }
+}
+
+fn line(root: &Area<'_>, series: &PlotSeries, markers: bool, x: Scale, y: Scale) -> Drawn {
+    let ink = Ink::Solid(series.series);
+    let at = |p: &PlotPoint| (x.pixel(p.x), y.pixel(p.y));
+    let joined: Vec<(i32, i32)> = series.points.iter().filter(|p| p.valid).map(at).collect();
+    root.draw(&PathElement::new(joined, ink.color().stroke_width(2)))?;
+    if !markers {
+        return Ok(());
+    }
+    for point in &series.points {
+        if let Some((low, high)) = point.range {
+            let (column, low, high) = (x.pixel(point.x), y.pixel(low), y.pixel(high));
+            // Shorter whiskers hide behind their marker.
+            if low - high > 3 {
+                stroke(root, (column, low), (column, high), ink, 1)?;
+                for end in [low, high] {
+                    stroke(root, (column - 3, end), (column + 3, end), ink, 1)?;
+                }
+            }
+        }
+        if point.valid {
+            marker(root, at(point), series.series)?;
+        } else {
+            cross(root, at(point), ink)?;
+        }
+    }
+    Ok(())
+}
+
+/// A shape per series, so that colour is not all that tells them apart.
+fn marker(root: &Area<'_>, (x, y): (i32, i32), series: usize) -> Drawn {
+    let ink = Ink::Solid(series).color();
+    match series % 4 {
+        0 => root.draw(&Circle::new((x, y), 3, ink.filled())),
+        1 => {
+            let corners = vec![
+                (x - 3, y - 3),
+                (x + 3, y - 3),
+                (x + 3, y + 3),
+                (x - 3, y + 3),
+            ];
+            root.draw(&Polygon::new(corners, ink.filled()))
+        }
+        2 => {
+            let corners = vec![(x, y - 5), (x + 4, y + 3), (x - 4, y + 3)];
+            root.draw(&Polygon::new(corners, ink.filled()))
+        }
+        _ => {
+            let corners = vec![(x, y - 5), (x + 4, y), (x, y + 5), (x - 4, y)];
+            root.draw(&Polygon::new(corners, ink.filled()))
+        }
+    }
+}
+
+/// The sign of a figure that may not be used.
+fn cross(root: &Area<'_>, (x, y): (i32, i32), ink: Ink) -> Drawn {
+    stroke(root, (x - 4, y - 4), (x + 4, y + 4), ink, 2)?;
+    stroke(root, (x - 4, y + 4), (x + 4, y - 4), ink, 2)
+}
+
+/// Names at the right, at the height where their lines end, moved apart where they are close.
+fn names(root: &Area<'_>, series: &[PlotSeries], y: Scale) -> Drawn {
+    const APART: i32 = 15;
+    if series.len() < 2 {
+        return Ok(());
+    }
+    let end = |s: &PlotSeries| {
+        let last = s.points.iter().rev().find(|p| p.valid);
+        last.or(s.points.last()).map(|p| p.y)
+    };
+    let mut labels: Vec<(i32, &PlotSeries)> = series
+        .iter()
+        .filter_map(|s| Some((y.pixel(end(s)?), s)))
+        .collect();
+    labels.sort_by_key(|(at, _)| *at);
+    for index in 1..labels.len() {
+        labels[index].0 = labels[index].0.max(labels[index - 1].0 + APART);
+    }
+    let mut floor = BOTTOM;
+    for (at, _) in labels.iter_mut().rev() {
+        *at = (*at).min(floor);
+        floor = *at - APART;
+    }
+    for (at, s) in labels {
+        let ink = Ink::Solid(s.series);
+        stroke(root, (RIGHT + 4, at), (RIGHT + 18, at), ink, 2)?;
+        marker(root, (RIGHT + 11, at), s.series)?;
+        let name = shortened(&s.name, NAME_FITS);
+        write(root, name, (RIGHT + 23, at), 11.0, Ink::Text, HPos::Left)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axis(log: bool) -> PlotAxis {
+        PlotAxis {
+            title: "GB/s".into(),
+            log,
+            from_zero: true,
+            divisor: 1.0,
+            named: vec![],
+            end: None,
+        }
+    }
+
+    fn svg(log: bool, points: &[(f64, f64)], valid: bool) -> String {
+        let points = points.iter().map(|&(x, y)| PlotPoint {
+            x,
+            y,
+            range: Some((y, y)),
+            valid,
+        });
+        let series = vec![PlotSeries {
+            name: "a".into(),
+            series: 1,
+            points: points.collect(),
+        }];
+        let caption = Caption {
+            id: "p".into(),
+            title: "t".into(),
+            description: "d".into(),
+        };
+        let all = Plot {
+            x: axis(log),
+            y: axis(log),
+            series,
+            markers: true,
+        };
+        plot(&caption, &all).unwrap().into_string()
+    }
+
+    #[test]
+    fn extreme_and_missing_values_are_drawn_inside_the_chart() {
+        for points in [
+            vec![],
+            vec![(0.0, 0.0)],
+            vec![(5e-324, 5e-324), (f64::MAX, f64::MAX)],
+            vec![(1.0, 1.0), (1.0, 1.0)],
+        ] {
+            for log in [false, true] {
+                let svg = svg(log, &points, true);
+                assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+                for part in svg.split(" y=\"").skip(1) {
+                    let y: i32 = part.split('"').next().unwrap().parse().unwrap();
+                    assert!((0..=HEIGHT).contains(&y), "{y} for {points:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_point_that_may_not_be_used_has_another_sign_and_no_line() {
+        let points = [(1.0, 2.0), (2.0, 4.0)];
+        let (valid, invalid) = (svg(false, &points, true), svg(false, &points, false));
+        assert!(valid.contains("<polygon") && !invalid.contains("<polygon"));
+    }
+}
