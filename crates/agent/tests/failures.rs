@@ -58,6 +58,8 @@ fn a_killed_agent_is_named_and_the_other_host_stops() {
     marks.wait_for("begun");
     other_marks.wait_for("begun");
     doomed.kill();
+    // It stops without being waited for: this host may be busy with work of its own.
+    other_marks.wait_for("ended");
     // Waiting for the healthy host tells of the dead one.
     let error = coordinator.wait("other").unwrap_err();
     let AgentError::Lost { host, doing, .. } = &error else {
@@ -67,10 +69,6 @@ fn a_killed_agent_is_named_and_the_other_host_stops() {
     assert!(
         coordinator.trouble().requested(),
         "work on this host hears of it too"
-    );
-    assert!(
-        other_marks.mark("ended").exists(),
-        "the other host has stopped"
     );
     assert_eq!(coordinator.wait("doomed").unwrap_err(), error);
 

@@ -1,6 +1,7 @@
 //! What would be run, as rows of text, and what it would take.
 
 use tierloom_kernels::access::{Access, CacheOp, Distribution, Order};
+use tierloom_topology::IdSet;
 
 use crate::file::values::bytes_text;
 use crate::plan::{
@@ -63,7 +64,11 @@ fn repetition_s(task: &TaskPlan) -> f64 {
         Work::Throughput { access, .. } => {
             let bytes = access.access_bytes as f64;
             let gbps = task.rate_gbps.unwrap_or(ASSUMED_GBPS_PER_THREAD * threads);
-            (bytes, bytes / gbps, region_bytes / access.stride_bytes.max(1) as f64)
+            (
+                bytes,
+                bytes / gbps,
+                region_bytes / access.stride_bytes.max(1) as f64,
+            )
         }
         Work::Latency { access, .. } => (
             access.access_bytes as f64,
@@ -75,7 +80,11 @@ fn repetition_s(task: &TaskPlan) -> f64 {
         Work::Custom { chain, .. } => {
             let bytes: usize = chain.iter().map(|step| step.size_bytes).sum();
             let bytes = bytes.max(64) as f64;
-            (bytes, chain.len() as f64 * ASSUMED_LATENCY_NS / threads, region_bytes / bytes)
+            (
+                bytes,
+                chain.len() as f64 * ASSUMED_LATENCY_NS / threads,
+                region_bytes / bytes,
+            )
         }
     };
     let operations = match task.amount {
@@ -129,7 +138,11 @@ pub fn totals(plans: &[RunPlan]) -> String {
     }
     most.sort();
     let memory = join(&most, ", ", |(host, bytes)| {
-        format!("{} on {}", bytes_text(*bytes), host.as_deref().unwrap_or("this machine"))
+        format!(
+            "{} on {}",
+            bytes_text(*bytes),
+            host.as_deref().unwrap_or("this machine")
+        )
     });
     let mut text = format!(
         "{} {}, about {} ({}).\nMemory, at most: {}.\n",
@@ -141,7 +154,10 @@ pub fn totals(plans: &[RunPlan]) -> String {
         ),
         if memory.is_empty() { "none" } else { &memory },
     );
-    let open = plans.iter().filter(|plan| plan.until_stable.is_some()).count();
+    let open = plans
+        .iter()
+        .filter(|plan| plan.until_stable.is_some())
+        .count();
     if open > 0 {
         text += &format!("{open} of them may go on longer, until they are stable.\n");
     }
@@ -161,7 +177,7 @@ pub fn render_dry_run(plans: &[RunPlan]) -> String {
         let padded = cells
             .iter()
             .zip(widths)
-            .map(|(cell, width)| format!("{cell:width$}"));
+            .map(|(cell, width)| cell.clone() + &" ".repeat(width - cell.chars().count()));
         let line = padded.collect::<Vec<_>>().join("  ");
         format!("{}\n", line.trim_end())
     };
@@ -179,7 +195,10 @@ fn varied_text(plan: &RunPlan) -> String {
 }
 
 fn task_name(plan: &RunPlan, task: &TaskPlan) -> String {
-    let host = task.host.as_deref().map_or(String::new(), |host| format!("@{host}"));
+    let host = task
+        .host
+        .as_deref()
+        .map_or(String::new(), |host| format!("@{host}"));
     let role = match (plan.tasks.len(), task.role) {
         (1, _) | (_, crate::plan::Role::Main) => "",
         _ => " (background)",
@@ -310,7 +329,13 @@ fn size_text(region: &RegionPlan) -> String {
 }
 
 fn workers_text(task: &TaskPlan) -> String {
-    let list = |ids: &[u32]| join(ids, ",", u32::to_string);
+    let list = |ids: &[u32]| {
+        if ids.is_sorted() {
+            ids.iter().copied().collect::<IdSet>().to_string()
+        } else {
+            join(ids, ",", u32::to_string)
+        }
+    };
     let pin = match &task.workers.pin {
         Pin::Free => String::new(),
         Pin::Cpus { cpus } => format!(" on CPU {}", list(cpus)),

@@ -19,7 +19,8 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 #[test]
 #[ignore = "needs TIERLOOM_PEER_WORKLOADS=FOLDERS (separated by colons) with published workload files"]
 fn published_workload_files_make_runs() {
-    let folders = std::env::var("TIERLOOM_PEER_WORKLOADS").expect("TIERLOOM_PEER_WORKLOADS is not set");
+    let folders =
+        std::env::var("TIERLOOM_PEER_WORKLOADS").expect("TIERLOOM_PEER_WORKLOADS is not set");
     let mut files = Vec::new();
     for folder in folders.split(':') {
         collect(Path::new(folder), &mut files);
@@ -33,6 +34,10 @@ fn published_workload_files_make_runs() {
             Err(errors) => wrong.push(errors.to_string()),
         }
     }
-    println!("{} of {} files parse, {runs} runs", files.len() - wrong.len(), files.len());
+    println!(
+        "{} of {} files parse, {runs} runs",
+        files.len() - wrong.len(),
+        files.len()
+    );
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -219,7 +219,9 @@ impl Cycle {
                 };
                 let at = self.offset(line) - first * self.stride_bytes;
                 let address = base + self.offset(next);
-                bytes[at..at + size_of::<usize>()].copy_from_slice(&address.to_ne_bytes());
+                let place = bytes[at..at + size_of::<usize>()].as_mut_ptr();
+                // SAFETY: the slice has the size of an address, and lines begin aligned.
+                unsafe { place.cast::<usize>().write(address) };
             }
             line = group_first + order.len() as usize;
         }

@@ -14,11 +14,6 @@ impl SplitMix64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
-
-    /// A number below `bound` (which must not be 0), by multiplying instead of dividing.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        scale(self.next(), bound)
-    }
 }
 
 /// The finaliser of SplitMix64.

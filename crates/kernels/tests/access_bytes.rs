@@ -90,8 +90,8 @@ fn reference(access: &Access, memory: &mut [u8], offsets: &[usize], image: usize
         })
     };
     let write = |memory: &mut [u8], offset: usize| {
-        for at in offset..offset + size {
-            memory[at] = pattern_word(at).to_le_bytes()[at % 8];
+        for (at, byte) in (offset..).zip(&mut memory[offset..offset + size]) {
+            *byte = pattern_word(at).to_le_bytes()[at % 8];
         }
     };
     for (index, &offset) in (0_u64..).zip(offsets) {
@@ -156,10 +156,7 @@ fn compare(access: Access, misaligned_by: usize) -> Result<(), AccessError> {
     let kernel = Kernel::new(access)?;
     let places = 7;
     let half = access.stride_bytes * (places - 1) + access.access_bytes + 128 + 20;
-    let copies = matches!(
-        access.operation,
-        Operation::Copy | Operation::StreamCopy
-    );
+    let copies = matches!(access.operation, Operation::Copy | Operation::StreamCopy);
     let len = if copies { 2 * half + 64 } else { half };
     let mut guarded = Guarded::new(len, misaligned_by);
     let skip = (64 - misaligned_by) % 64;
@@ -179,8 +176,15 @@ fn compare(access: Access, misaligned_by: usize) -> Result<(), AccessError> {
     let mut state = Places::new(&access, len - skip, SEED, 0);
     let touched = kernel.run(SharedBytes::new(guarded.memory()), batch, &mut state);
     assert_eq!(touched, expected_touched, "{access:?}");
-    let wrong = guarded.bytes.iter().zip(&expected).position(|(a, b)| a != b);
-    assert_eq!(wrong, None, "{access:?}: first wrong byte, memory starts at {first}");
+    let wrong = guarded
+        .bytes
+        .iter()
+        .zip(&expected)
+        .position(|(a, b)| a != b);
+    assert_eq!(
+        wrong, None,
+        "{access:?}: first wrong byte, memory starts at {first}"
+    );
     Ok(())
 }
 
@@ -191,7 +195,10 @@ fn compare_unless_refused(access: Access, misaligned_by: usize) -> bool {
         Err(error) => {
             let text = error.to_string();
             assert!(
-                text.contains("needs") || text.contains("need a") || text.contains("; use ") || text.contains("; choose "),
+                text.contains("needs")
+                    || text.contains("need a")
+                    || text.contains("; use ")
+                    || text.contains("; choose "),
                 "{text}"
             );
             false
@@ -208,7 +215,8 @@ fn every_kind_of_access_touches_exactly_its_bytes() {
                 for stride in [size, size + 8, size * 3, size + 4096] {
                     for simd in WIDTHS.into_iter().filter(|simd| simd.available()) {
                         for cache_op in CACHE_OPS {
-                            let large = size > 4096 && (cache_op != CacheOp::None || stride > 2 * size);
+                            let large =
+                                size > 4096 && (cache_op != CacheOp::None || stride > 2 * size);
                             if large && size != 64 << 10 {
                                 continue;
                             }
@@ -286,7 +294,11 @@ fn strides_that_break_alignment_read_right_and_are_refused_where_they_would_faul
             let stored = compare(access(Operation::Write), 0);
             assert_eq!(stored.is_ok(), stride % 8 == 0, "{simd} {stride}");
             let streamed = Kernel::new(access(Operation::StreamWrite));
-            assert_eq!(streamed.is_ok(), simd == Simd::Scalar && stride % 8 == 0, "{simd} {stride}");
+            assert_eq!(
+                streamed.is_ok(),
+                simd == Simd::Scalar && stride % 8 == 0,
+                "{simd} {stride}"
+            );
         }
     }
 }
@@ -299,7 +311,10 @@ fn widths_this_processor_lacks_are_named_with_what_to_choose_instead() {
             ..Access::sequential(Operation::Read)
         };
         let error = Kernel::new(access).expect_err("not available").to_string();
-        assert!(error.contains(&simd.to_string()) && error.contains("choose simd"), "{error}");
+        assert!(
+            error.contains(&simd.to_string()) && error.contains("choose simd"),
+            "{error}"
+        );
     }
 }
 
@@ -307,7 +322,10 @@ fn widths_this_processor_lacks_are_named_with_what_to_choose_instead() {
 fn mixes_have_their_exact_share_over_many_batches() {
     let mut memory = vec![0_u8; 64 * 1024];
     for read_percent in [0, 1, 33, 50, 67, 99, 100] {
-        let operation = Operation::Mix { read_percent, stream: false };
+        let operation = Operation::Mix {
+            read_percent,
+            stream: false,
+        };
         let kernel = Kernel::new(Access::sequential(operation)).expect("a mix");
         let mut places = Places::new(kernel.access(), memory.len(), 0, 0);
         let shared = SharedBytes::new(&mut memory);
@@ -362,13 +380,18 @@ fn random_accesses_reach_every_place() {
             let kernel = Kernel::new(access).expect("atomics");
             let mut places = Places::new(&access, 64 * 64, SEED, 0);
             let shared = SharedBytes::new(guarded.memory());
-            let touched: Touched = (0..100).map(|_| kernel.run(shared, 0..64 * 64, &mut places)).sum();
+            let touched: Touched = (0..100)
+                .map(|_| kernel.run(shared, 0..64 * 64, &mut places))
+                .sum();
             let counts: Vec<u64> = guarded
                 .memory()
                 .chunks(64)
                 .map(|line| u64::from_le_bytes(line[..8].try_into().expect("8 bytes")))
                 .collect();
-            assert!(counts.iter().all(|count| *count > 0), "{access:?}: {counts:?}");
+            assert!(
+                counts.iter().all(|count| *count > 0),
+                "{access:?}: {counts:?}"
+            );
             assert_eq!(counts.iter().sum::<u64>(), touched.operations);
             assert_eq!(touched.operations, 6400);
         }
@@ -402,7 +425,10 @@ fn batches_outside_of_the_memory_do_nothing() {
         let kernel = Kernel::new(access).expect("a write");
         let mut places = Places::new(&access, 4096, SEED, 0);
         let shared = SharedBytes::new(guarded.memory());
-        #[expect(clippy::reversed_empty_ranges, reason = "what a confused caller passes")]
+        #[expect(
+            clippy::reversed_empty_ranges,
+            reason = "what a confused caller passes"
+        )]
         let batches = [4096..8192, 4090..5000, 100..90, 5000..usize::MAX, 0..63];
         for batch in batches {
             assert_eq!(kernel.run(shared, batch, &mut places), Touched::default());

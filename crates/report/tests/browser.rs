@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use support::benches::{BenchSample, bench_sample};
 use support::{QUERIES, Sample, sample};
 use tierloom_report::{ReportOptions, compare, render, render_comparison};
 
@@ -331,6 +332,35 @@ fn killed_runs_narrow_windows_and_comparisons_open_without_errors() {
     assert_clean(&visit(
         &render_comparison(&comparison, &sample(), &after, &ReportOptions::default())
             .expect("rendered"),
+        &[],
+    ));
+}
+
+#[test]
+fn memory_benchmarks_open_without_errors_wide_narrow_and_compared() {
+    if skipped() {
+        return;
+    }
+    let mut set = bench_sample();
+    // Long names must be shortened, not run into each other.
+    for bench in &mut set.benches {
+        for setting in &mut bench.varied {
+            if setting.value == "cxl" {
+                setting.value = "cxl of the other socket behind two switches".into();
+            }
+        }
+    }
+    let page = render(&set, &ReportOptions::default()).expect("rendered");
+    assert_clean(&visit(&page, &[]));
+    assert_clean(&visit(&page, &["--window-size=500,2000"]));
+    let after = BenchSample {
+        seed: 2,
+        speed: 0.9,
+    }
+    .set();
+    let comparison = compare(&set, &after);
+    assert_clean(&visit(
+        &render_comparison(&comparison, &set, &after, &ReportOptions::default()).expect("rendered"),
         &[],
     ));
 }

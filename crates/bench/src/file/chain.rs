@@ -12,11 +12,14 @@ const MAX_STEP_BYTES: usize = 64 << 10;
 /// Farthest place of a write from the step before.
 const MAX_OFFSET_BYTES: u64 = 1 << 30;
 
-/// The steps of a chain. Each is `[mN_]r_<size>`, `[mN_]w_<size>_<cache instruction>[_<offset>]`, or `sr` and `sw` for streaming ones.
+/// The steps of a chain. Each is `[mN_]r_<size>`, `[mN_]w_<size>_<cache instruction>[_<offset>]`, or `sw` for a streaming write.
 pub(super) fn parse(text: &str) -> Result<Vec<ChainStep>, String> {
     let pieces: Vec<&str> = text.split(',').map(str::trim).collect();
     if pieces.len() > MAX_STEPS {
-        return Err(format!("{} steps; a chain has at most {MAX_STEPS}", pieces.len()));
+        return Err(format!(
+            "{} steps; a chain has at most {MAX_STEPS}",
+            pieces.len()
+        ));
     }
     let mut steps: Vec<ChainStep> = Vec::with_capacity(pieces.len());
     for (index, piece) in pieces.iter().enumerate() {
@@ -24,7 +27,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<ChainStep>, String> {
             .map_err(|problem| format!("step {} (`{}`): {problem}", index + 1, shown(piece)))?;
         match steps.last() {
             None if step.write => {
-                return Err("a chain begins with a read: its value chooses the places that follow".into());
+                return Err(
+                    "a chain begins with a read: its value chooses the places that follow".into(),
+                );
             }
             Some(before) if step.write && before.region != step.region => {
                 return Err(format!(
@@ -61,11 +66,10 @@ fn step(text: &str) -> Result<ChainStep, String> {
     let (write, stream) = match *word {
         "r" | "read" => (false, false),
         "w" | "write" => (true, false),
-        "sr" | "stream-read" => (false, true),
         "sw" | "stream-write" => (true, true),
         other => {
             return Err(format!(
-                "operation `{}`; expected r, w, sr or sw as in r_64 or w_64_none",
+                "operation `{}`; expected r, w or sw (streaming) as in r_64 or w_64_none",
                 shown(other)
             ));
         }
@@ -108,9 +112,9 @@ fn step(text: &str) -> Result<ChainStep, String> {
 
 fn step_size(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
-        Ok(bytes) if bytes.is_power_of_two() && (64..=MAX_STEP_BYTES).contains(&bytes) => Ok(bytes),
-        // A step works on whole lines; what it reads of a line costs the same.
-        Ok(bytes) if bytes.is_power_of_two() && (4..64).contains(&bytes) => Ok(64),
+        Ok(bytes) if bytes.is_power_of_two() && (8..=MAX_STEP_BYTES).contains(&bytes) => Ok(bytes),
+        // A step reads the 8 bytes that choose the next place.
+        Ok(4) => Ok(8),
         _ => Err(format!(
             "size `{}`; expected a power of two from 4 to {MAX_STEP_BYTES}",
             shown(text)
@@ -163,8 +167,14 @@ mod tests {
     fn a_chain_of_both_regions_with_an_offset_is_read() {
         let steps = parse("r_256, m1_r_64,m1_w_64_write-back_-64,m1_sw_128_none").unwrap();
         assert_eq!(steps.len(), 4);
-        assert_eq!((steps[0].region, steps[0].size_bytes, steps[0].offset_bytes), (0, 256, None));
-        assert_eq!((steps[2].region, steps[2].cache_op), (1, CacheOp::WriteBack));
+        assert_eq!(
+            (steps[0].region, steps[0].size_bytes, steps[0].offset_bytes),
+            (0, 256, None)
+        );
+        assert_eq!(
+            (steps[2].region, steps[2].cache_op),
+            (1, CacheOp::WriteBack)
+        );
         assert_eq!(steps[2].offset_bytes, Some(-64));
         assert!(steps[3].stream && steps[3].offset_bytes == Some(0));
         assert!(parse("r_64,w_64_nocache").unwrap()[1].stream);
@@ -173,13 +183,30 @@ mod tests {
     #[test]
     fn chains_that_cannot_run_are_refused_with_the_step() {
         for text in [
-            "", "r", "r_63", "r_64_none", "w_64_none", "r_64,w_64", "r_64,w_64_nona", "m2_r_64",
-            "r_64,m1_w_64_none", "r_64,w_64_none_32", "r_64,w_64_none_64_1", "x_64", "r_131072",
-            "r_64,,r_64", "r_64,w_64_none_9223372036854775807", "r_64,w_64_none_-9223372036854775808",
+            "",
+            "r",
+            "r_63",
+            "r_64_none",
+            "w_64_none",
+            "r_64,w_64",
+            "r_64,w_64_nona",
+            "m2_r_64",
+            "r_64,m1_w_64_none",
+            "r_64,w_64_none_32",
+            "r_64,w_64_none_64_1",
+            "x_64",
+            "sr_64",
+            "r_131072",
+            "r_64,,r_64",
+            "r_64,w_64_none_9223372036854775807",
+            "r_64,w_64_none_-9223372036854775808",
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
         let error = parse("r_64,w_64_flush-op").unwrap_err();
-        assert!(error.contains("step 2") && error.contains("did you mean `flush-opt`"), "{error}");
+        assert!(
+            error.contains("step 2") && error.contains("did you mean `flush-opt`"),
+            "{error}"
+        );
     }
 }

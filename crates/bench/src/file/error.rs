@@ -116,13 +116,17 @@ pub enum FileError {
         known: String,
     },
     /// Files together have too many runs.
-    #[error("the files make more than {limit} runs; give fewer files, or choose workloads by name with --only")]
+    #[error(
+        "the files make more than {limit} runs; give fewer files, or choose workloads by name with --only"
+    )]
     TooManyRuns {
         /// The most there may be.
         limit: usize,
     },
     /// Two files give different addresses for one host.
-    #[error("host `{name}` is given twice with different addresses, in {first} and {second}; give it once, or name the hosts differently")]
+    #[error(
+        "host `{name}` is given twice with different addresses, in {first} and {second}; give it once, or name the hosts differently"
+    )]
     HostTwice {
         /// Its name.
         name: String,
@@ -245,9 +249,16 @@ pub(super) fn nearest<'k>(
     let typed = typed.to_lowercase();
     known
         .into_iter()
-        .map(|word| (strsim::damerau_levenshtein(&typed, &word.to_lowercase()), word))
+        .map(|word| {
+            (
+                strsim::damerau_levenshtein(&typed, &word.to_lowercase()),
+                word,
+            )
+        })
         .min_by_key(|(distance, _)| *distance)
-        .filter(|(distance, word)| *distance <= 1 + word.chars().count().min(typed.chars().count()) / 4)
+        .filter(|(distance, word)| {
+            *distance <= 1 + word.chars().count().min(typed.chars().count()) / 4
+        })
         .map(|(_, word)| word)
         .or(None)
 }

@@ -54,13 +54,12 @@ pub(super) fn runs(
             },
         })
         .collect();
-    if !problems.is_empty() {
-        return Vec::new();
-    }
     let count = workload
         .dimensions
         .iter()
-        .try_fold(1_usize, |runs, dimension| runs.checked_mul(dimension.values.len()));
+        .try_fold(1_usize, |runs, dimension| {
+            runs.checked_mul(dimension.values.len())
+        });
     if count.is_none_or(|count| count > room) {
         let sizes: Vec<String> = workload
             .dimensions
@@ -203,6 +202,17 @@ impl<'a> Combination<'a> {
             self.options,
         );
         if !complete {
+            // A run never disappears without a word.
+            if problems.is_empty() {
+                problems.push(
+                    workload.place,
+                    Trouble::new(format!(
+                        "workload `{}` cannot be read, for a reason that is not told",
+                        values::shown(&workload.name)
+                    ))
+                    .help("this is a mistake of Tierloom; please report it with the file"),
+                );
+            }
             return None;
         }
         // The first task is the main one.
@@ -333,7 +343,10 @@ fn run_level(reader: &mut Reader<'_, '_, '_>, options: &LoadOptions) -> Option<R
             return None;
         }
         if max_repeat < repeat {
-            reader.wrong(setting, format!("{max_repeat} is less than repeat, which is {repeat}"));
+            reader.wrong(
+                setting,
+                format!("{max_repeat} is less than repeat, which is {repeat}"),
+            );
             return None;
         }
     }
@@ -359,14 +372,25 @@ pub(super) fn read_overrides(
         match super::tree::read(text, source) {
             Ok(mut value) => {
                 // Places within a `--set` are not worth more than the text itself.
-                value.place = Place { source, line: 0, column: 0 };
+                value.place = Place {
+                    source,
+                    line: 0,
+                    column: 0,
+                };
                 overrides.push(Override {
                     name: name.trim().to_owned(),
                     value,
                     used: false,
                 });
             }
-            Err((_, trouble)) => problems.push(Place { source, line: 0, column: 0 }, trouble),
+            Err((_, trouble)) => problems.push(
+                Place {
+                    source,
+                    line: 0,
+                    column: 0,
+                },
+                trouble,
+            ),
         }
     }
     overrides

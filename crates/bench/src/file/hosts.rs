@@ -42,7 +42,11 @@ pub(super) fn read(node: &Node, problems: &mut Problems<'_>) -> Vec<HostSpec> {
             continue;
         }
         for (word, word_node, value) in entries(body, "host", problems) {
-            let Some(text) = value.as_text().map(str::trim).filter(|text| !text.is_empty()) else {
+            let Some(text) = value
+                .as_text()
+                .map(str::trim)
+                .filter(|text| !text.is_empty())
+            else {
                 problems.push(
                     value.place,
                     format!("{}: expected a text, found {}", shown(&word), value.kind()),
@@ -70,8 +74,11 @@ pub(super) fn read(node: &Node, problems: &mut Problems<'_>) -> Vec<HostSpec> {
         if host.address.is_none() && host.ssh.is_none() && problems.is_empty() {
             problems.push(
                 key.place,
-                Trouble::new(format!("host `{}` has neither address nor ssh", shown(&host.name)))
-                    .help("add `address: HOST:PORT` of its agent, or `ssh: user@host` to start one"),
+                Trouble::new(format!(
+                    "host `{}` has neither address nor ssh",
+                    shown(&host.name)
+                ))
+                .help("add `address: HOST:PORT` of its agent, or `ssh: user@host` to start one"),
             );
         }
         hosts.push(host);

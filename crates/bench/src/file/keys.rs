@@ -114,15 +114,30 @@ pub(super) const KEYS: &[Key] = &[
     key("fence", &[], One, &[]),
     key("chase_locality", &[], One, &[]),
     key("populate", &[], One, &[]),
-    key("min_io_batch_size", &["batch_size", "min_io_chunk_size"], Number, &[]),
+    key(
+        "min_io_batch_size",
+        &["batch_size", "min_io_chunk_size"],
+        Number,
+        &[],
+    ),
     key("sharing", &[], One, &["number_partitions"]),
     key("number_partitions", &[], Number, &["sharing"]),
     key("generate_read_data", &[], One, &[]),
     // On what.
     key("memory", &["placement"], One, WHERE),
     key("memory_region_size", &["size"], Number, &[]),
-    key("numa_memory_nodes", &[], List, &["memory", "device_path", "region_offset"]),
-    key("numa_memory_node_weights", &[], List, &["memory", "device_path"]),
+    key(
+        "numa_memory_nodes",
+        &[],
+        List,
+        &["memory", "device_path", "region_offset"],
+    ),
+    key(
+        "numa_memory_node_weights",
+        &[],
+        List,
+        &["memory", "device_path"],
+    ),
     key(
         "device_path",
         &[],
@@ -138,16 +153,30 @@ pub(super) const KEYS: &[Key] = &[
     key("region_offset", &[], Number, &[]),
     key("percentage_pages_first_partition", &[], Number, &["memory"]),
     key("node_count_first_partition", &[], Number, &["memory"]),
-    key("page_size", &[], One, &["transparent_huge_pages", "explicit_hugepages_size"]),
+    key(
+        "page_size",
+        &[],
+        One,
+        &["transparent_huge_pages", "explicit_hugepages_size"],
+    ),
     key("transparent_huge_pages", &[], One, &["page_size"]),
     key("explicit_hugepages_size", &[], Number, &["page_size"]),
     key("secondary_memory", &[], One, WHERE_SECOND),
-    key("secondary_memory_region_size", &["secondary_size"], Number, &[]),
+    key(
+        "secondary_memory_region_size",
+        &["secondary_size"],
+        Number,
+        &[],
+    ),
     key(
         "secondary_numa_memory_nodes",
         &[],
         List,
-        &["secondary_memory", "secondary_device_path", "secondary_region_offset"],
+        &[
+            "secondary_memory",
+            "secondary_device_path",
+            "secondary_region_offset",
+        ],
     ),
     key(
         "secondary_numa_memory_node_weights",
@@ -159,17 +188,34 @@ pub(super) const KEYS: &[Key] = &[
         "secondary_device_path",
         &[],
         One,
-        &["secondary_memory", "secondary_numa_memory_nodes", "secondary_numa_memory_node_weights"],
+        &[
+            "secondary_memory",
+            "secondary_numa_memory_nodes",
+            "secondary_numa_memory_node_weights",
+        ],
     ),
     key("secondary_region_offset", &[], Number, &[]),
     key(
         "secondary_page_size",
         &[],
         One,
-        &["secondary_transparent_huge_pages", "secondary_explicit_hugepages_size"],
+        &[
+            "secondary_transparent_huge_pages",
+            "secondary_explicit_hugepages_size",
+        ],
     ),
-    key("secondary_transparent_huge_pages", &[], One, &["secondary_page_size"]),
-    key("secondary_explicit_hugepages_size", &[], Number, &["secondary_page_size"]),
+    key(
+        "secondary_transparent_huge_pages",
+        &[],
+        One,
+        &["secondary_page_size"],
+    ),
+    key(
+        "secondary_explicit_hugepages_size",
+        &[],
+        Number,
+        &["secondary_page_size"],
+    ),
     // By whom.
     key("number_threads", &["threads"], Number, &[]),
     key("cpus", &[], One, WHO),
@@ -185,8 +231,18 @@ pub(super) const KEYS: &[Key] = &[
     // How much.
     key("run_time", &[], Number, &["bytes", "passes"]),
     key("number_operations", &[], Number, &["bytes", "passes"]),
-    key("bytes", &[], Number, &["run_time", "number_operations", "passes"]),
-    key("passes", &[], Number, &["run_time", "number_operations", "bytes"]),
+    key(
+        "bytes",
+        &[],
+        Number,
+        &["run_time", "number_operations", "passes"],
+    ),
+    key(
+        "passes",
+        &[],
+        Number,
+        &["run_time", "number_operations", "bytes"],
+    ),
     key("rate", &["rate_gbps"], Number, &[]),
     // The run.
     run_key("repeat", &["replications"], Number),
@@ -230,7 +286,10 @@ mod tests {
         }
         for key in KEYS {
             for other in key.replaces {
-                assert!(find(other).is_some_and(|found| found.name == *other), "{other}");
+                assert!(
+                    find(other).is_some_and(|found| found.name == *other),
+                    "{other}"
+                );
             }
         }
     }

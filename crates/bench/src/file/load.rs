@@ -75,7 +75,10 @@ fn text_of(path: &Path) -> Result<String, FileError> {
     let mut text = String::new();
     // One byte more than allowed, to notice that there is more.
     let read = if is_stdin(path) {
-        io::stdin().lock().take(MAX_TEXT_BYTES + 1).read_to_string(&mut text)
+        io::stdin()
+            .lock()
+            .take(MAX_TEXT_BYTES + 1)
+            .read_to_string(&mut text)
     } else {
         let file = fs::File::open(path).map_err(failed)?;
         file.take(MAX_TEXT_BYTES + 1).read_to_string(&mut text)

@@ -7,6 +7,7 @@ use crate::plan::{MemoryPlan, RegionPlan};
 
 use super::error::Trouble;
 use super::settings::{Reader, Setting};
+use super::source::{device_text, memory_text, page_size};
 use super::values::{self, MAX_NODE, whole};
 
 /// CXL-Bench's size of the first region.
@@ -17,16 +18,16 @@ const DEVICE_PAGE_BYTES: u64 = 2 << 20;
 const BASE_PAGE_BYTES: u64 = 4096;
 
 /// The keys of one region.
-struct Keys {
+pub(super) struct Keys {
     memory: &'static str,
     device: &'static str,
     offset: &'static str,
     nodes: &'static str,
     weights: &'static str,
     size: &'static str,
-    page_size: &'static str,
-    thp: &'static str,
-    explicit: &'static str,
+    pub(super) page_size: &'static str,
+    pub(super) thp: &'static str,
+    pub(super) explicit: &'static str,
 }
 
 const FIRST: Keys = Keys {
@@ -154,7 +155,10 @@ fn memory_and_placement(
     let mut found = if reader.settings.has(keys.memory) {
         reader.value(keys.memory, memory_text)?
     } else if reader.settings.has(keys.device) {
-        (reader.value(keys.device, device_text)?, PlacementSpec::Default)
+        (
+            reader.value(keys.device, device_text)?,
+            PlacementSpec::Default,
+        )
     } else if reader.settings.has(keys.nodes) {
         (MemoryPlan::Anonymous, nodes_placement(reader, keys)?)
     } else {
@@ -166,7 +170,11 @@ fn memory_and_placement(
         "node_count_first_partition",
     ];
     // The two keys of partitions belong to the first region alone, as in CXL-Bench.
-    let parts = if keys.memory == "memory" { &parts[..] } else { &parts[..1] };
+    let parts = if keys.memory == "memory" {
+        &parts[..]
+    } else {
+        &parts[..1]
+    };
     for part in parts {
         if let Some(setting) = reader.settings.get(part)
             && !reader.settings.has(keys.nodes)
@@ -196,7 +204,10 @@ fn set_offset(
     match memory {
         MemoryPlan::Devdax { offset_bytes, .. } | MemoryPlan::File { offset_bytes, .. } => {
             if !offset.is_multiple_of(BASE_PAGE_BYTES) {
-                reader.wrong(setting, "expected a multiple of 4 KiB (devices: of their alignment)".into());
+                reader.wrong(
+                    setting,
+                    "expected a multiple of 4 KiB (devices: of their alignment)".into(),
+                );
                 return None;
             }
             *offset_bytes = offset;
@@ -207,8 +218,14 @@ fn set_offset(
         _ => {
             reader.problems.push(
                 setting.key_place,
-                Trouble::new(format!("`{}` is given without a device or file", keys.offset))
-                    .help(format!("add `{}: /dev/dax0.0`, or leave it out", keys.device)),
+                Trouble::new(format!(
+                    "`{}` is given without a device or file",
+                    keys.offset
+                ))
+                .help(format!(
+                    "add `{}: /dev/dax0.0`, or leave it out",
+                    keys.device
+                )),
             );
             None
         }
@@ -244,7 +261,10 @@ fn nodes_placement(reader: &mut Reader<'_, '_, '_>, keys: &Keys) -> Option<Place
                 return None;
             }
             if weights.iter().all(|weight| *weight == 0) {
-                reader.wrong(given, "all weights are 0; at least one has to be above".into());
+                reader.wrong(
+                    given,
+                    "all weights are 0; at least one has to be above".into(),
+                );
                 return None;
             }
             weights
@@ -319,93 +339,4 @@ pub(super) fn node_number(text: &str) -> Result<u32, String> {
     whole(text, 0..=u64::from(MAX_NODE))
         .map(|node| node as u32)
         .map_err(|problem| format!("node {problem}"))
-}
-
-/// What `memory:` says: a placement, a file, a device, or the kernel's interleaving.
-fn memory_text(text: &str) -> Result<(MemoryPlan, PlacementSpec), String> {
-    let text = text.trim();
-    for (prefix, weighted) in [("kernel-weighted:", true), ("kernel-interleave:", false)] {
-        if let Some(nodes) = text.strip_prefix(prefix) {
-            let weights: Vec<String> = nodes.split(',').map(|node| format!("{}:1", node.trim())).collect();
-            // A lone `0:1` would be read as a ratio of dram and cxl.
-            let spec = if weights.len() == 1 { nodes.to_owned() } else { weights.join(",") };
-            let placement = spec.parse().map_err(|_| {
-                format!(
-                    "`{}`; expected nodes or tiers after {prefix} as in {prefix}0,1",
-                    values::shown(text)
-                )
-            })?;
-            return Ok((MemoryPlan::KernelInterleave { weighted }, placement));
-        }
-    }
-    if let Some(path) = text.strip_prefix("file:") {
-        return Ok((file(path)?, PlacementSpec::Default));
-    }
-    if text.starts_with('/') {
-        return Ok((device_text(text)?, PlacementSpec::Default));
-    }
-    match text.parse::<PlacementSpec>() {
-        Ok(placement) => Ok((MemoryPlan::Anonymous, placement)),
-        Err(error) if text.len() <= 200 => Err(format!(
-            "{error}; other memory: file:/path, /dev/dax0.0, kernel-weighted:0,1, kernel-interleave:0,1"
-        )),
-        Err(_) => Err(format!("`{}` is not a placement", values::shown(text))),
-    }
-}
-
-/// A device by its path; other paths are files.
-fn device_text(text: &str) -> Result<MemoryPlan, String> {
-    let path = text.trim();
-    if path.starts_with("/dev/dax") {
-        return Ok(MemoryPlan::Devdax {
-            path: path.to_owned(),
-            offset_bytes: 0,
-        });
-    }
-    file(path)
-}
-
-fn file(path: &str) -> Result<MemoryPlan, String> {
-    let path = path.trim();
-    if path.is_empty() || path.contains('\0') {
-        return Err(format!("`{}`; expected the path of a file, folder or device", values::shown(path)));
-    }
-    Ok(MemoryPlan::File {
-        path: path.to_owned(),
-        offset_bytes: 0,
-    })
-}
-
-fn page_size(reader: &mut Reader<'_, '_, '_>, keys: &Keys) -> Option<PageSize> {
-    if reader.not_both(keys.page_size, keys.thp, "both say what pages to use")
-        || reader.not_both(keys.page_size, keys.explicit, "both say what pages to use")
-    {
-        return None;
-    }
-    if reader.settings.has(keys.page_size) {
-        return reader.value(keys.page_size, |text| {
-            values::one_of(
-                &text.to_ascii_lowercase(),
-                &[
-                    ("4k", PageSize::Base),
-                    ("base", PageSize::Base),
-                    ("thp", PageSize::Thp),
-                    ("2m", PageSize::Huge2M),
-                    ("1g", PageSize::Huge1G),
-                ],
-            )
-        });
-    }
-    let transparent = reader.or(keys.thp, false, values::flag)?;
-    let explicit = reader.or(keys.explicit, None, |text| match values::size_bytes(text)? {
-            0 => Ok(None),
-            bytes if bytes == 2 << 20 => Ok(Some(PageSize::Huge2M)),
-            bytes if bytes == 1 << 30 => Ok(Some(PageSize::Huge1G)),
-            _ => Err(format!("`{}`; expected 0, 2M or 1G", values::shown(text))),
-        })?;
-    Some(match (explicit, transparent) {
-        (Some(pages), _) => pages,
-        (None, true) => PageSize::Thp,
-        (None, false) => PageSize::Base,
-    })
 }

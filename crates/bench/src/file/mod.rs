@@ -9,6 +9,7 @@
 //! it is more than one task, `tasks` or CXL-Bench's `parallel_benchmark`. CXL-Bench's own keys and their defaults are understood, of its
 //! older versions too; `docs/bench-files.md` lists all keys. Everything that is wrong is reported with line and column, several problems at once.
 
+mod access;
 mod chain;
 mod error;
 mod expand;
@@ -18,9 +19,11 @@ mod load;
 mod memory;
 mod range;
 mod settings;
+mod source;
 mod task;
 mod tree;
 pub(crate) mod values;
+mod words;
 mod workers;
 mod workload;
 
@@ -110,7 +113,10 @@ fn read(
     let whole_file = Place::default();
     if text.len() as u64 > MAX_TEXT_BYTES {
         let most = MAX_TEXT_BYTES >> 20;
-        problems.push(whole_file, format!("a workload file has at most {most} MiB"));
+        problems.push(
+            whole_file,
+            format!("a workload file has at most {most} MiB"),
+        );
         return workloads;
     }
     let root = match tree::read(text, 0) {
@@ -133,8 +139,9 @@ fn read(
     if bodies.is_empty() && problems.is_empty() {
         problems.push(
             whole_file,
-            Trouble::new("the file has no workload")
-                .help("a workload looks like `name: {args: {operation: read, memory_region_size: 1G}}`"),
+            Trouble::new("the file has no workload").help(
+                "a workload looks like `name: {args: {operation: read, memory_region_size: 1G}}`",
+            ),
         );
     }
     let mut wanted_any = false;
@@ -157,7 +164,10 @@ fn read(
         let task = unused.name.split('.').next().unwrap_or_default();
         problems.push(
             unused.value.place,
-            format!("no task is called `{}` in any workload", values::shown(task)),
+            format!(
+                "no task is called `{}` in any workload",
+                values::shown(task)
+            ),
         );
     }
     check_hosts(&workloads, problems);

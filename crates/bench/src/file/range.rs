@@ -197,7 +197,9 @@ fn limited(count: f64, value: impl Fn(f64) -> f64) -> Result<Vec<f64>, String> {
     if !(count >= 1.0 && count <= MAX_VALUES as f64) {
         return Err(format!("a range may have {MAX_VALUES} values at most"));
     }
-    Ok((0..count as u32).map(|index| value(f64::from(index))).collect())
+    Ok((0..count as u32)
+        .map(|index| value(f64::from(index)))
+        .collect())
 }
 
 #[cfg(test)]
@@ -220,12 +222,28 @@ mod tests {
         let ok = |key, yaml, expected: &[&str]| {
             assert_eq!(texts(key, yaml).unwrap(), expected, "{yaml}");
         };
-        ok("threads", "{from: 1, to: 16, factor: 2}", &["1", "2", "4", "8", "16"]);
+        ok(
+            "threads",
+            "{from: 1, to: 16, factor: 2}",
+            &["1", "2", "4", "8", "16"],
+        );
         ok("threads", "{from: 1, to: 10, step: 4}", &["1", "5", "9"]);
         ok("rate", "{from: 1, to: 4, steps: 4}", &["1", "2", "3", "4"]);
-        ok("rate", "{from: 500 MB/s, to: 2 GB/s, factor: 2}", &["0.5", "1", "2"]);
-        ok("access_size", "{from: 64, to: 1K, factor: 4}", &["64", "256", "1024"]);
-        ok("zipf_alpha", "{from: 0.1, to: 0.3, step: 0.1}", &["0.1", "0.2", "0.3"]);
+        ok(
+            "rate",
+            "{from: 500 MB/s, to: 2 GB/s, factor: 2}",
+            &["0.5", "1", "2"],
+        );
+        ok(
+            "access_size",
+            "{from: 64, to: 1K, factor: 4}",
+            &["64", "256", "1024"],
+        );
+        ok(
+            "zipf_alpha",
+            "{from: 0.1, to: 0.3, step: 0.1}",
+            &["0.1", "0.2", "0.3"],
+        );
         ok("threads", "{from: 3, to: 3, steps: 1}", &["3"]);
     }
 

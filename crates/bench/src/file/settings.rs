@@ -149,7 +149,11 @@ impl<'a> Reader<'a, '_, '_> {
             }
             Value::List(items) => items,
             Value::Text(text) if text.contains([',', '-']) => {
-                return match super::values::id_list(text) {
+                let numbers = super::values::id_list(text).and_then(|numbers| {
+                    let each = numbers.into_iter().map(|number| parse(&number.to_string()));
+                    each.collect::<Result<Vec<u32>, String>>()
+                });
+                return match numbers {
                     Ok(numbers) => Some(numbers),
                     Err(message) => {
                         self.wrong(setting, message);
@@ -198,7 +202,10 @@ impl<'a> Reader<'a, '_, '_> {
                 "`{}` contradicts `{}`: {why}",
                 second.key.name, first.key.name
             ))
-            .related(first.key_place, format!("`{}` is given here", first.key.name)),
+            .related(
+                first.key_place,
+                format!("`{}` is given here", first.key.name),
+            ),
         );
     }
 

@@ -94,7 +94,7 @@ pub(super) fn read(text: &str, source: u32) -> Result<Node, (Place, Trouble)> {
             max_aliases: 1_000,
             max_anchors: 1_000,
             max_merge_keys: 1_000,
-            max_documents: 1,
+            max_documents: 2,
         },
         alias_limits: serde_saphyr::alias_limits! {
             max_total_replayed_events: 100_000,
@@ -104,9 +104,13 @@ pub(super) fn read(text: &str, source: u32) -> Result<Node, (Place, Trouble)> {
     match serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options) {
         Ok(raw) => Ok(node(raw, source)),
         Err(error) => {
-            let place = error
-                .location()
-                .map_or(Place { source, ..Place::default() }, |at| place(at, source));
+            let place = error.location().map_or(
+                Place {
+                    source,
+                    ..Place::default()
+                },
+                |at| place(at, source),
+            );
             Err((place, said(&error, text, place)))
         }
     }
@@ -153,7 +157,9 @@ fn first_of(text: &str, key: &str, second: Place) -> Option<u64> {
         if own < indent {
             return None;
         }
-        let same = content.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(':'));
+        let same = content
+            .strip_prefix(key)
+            .is_some_and(|rest| rest.trim_start().starts_with(':'));
         if own == indent && same {
             return Some(index as u64 + 1);
         }
@@ -284,9 +290,15 @@ mod tests {
     #[test]
     fn every_node_knows_its_line_and_column() {
         let node = read_here("a:\n  b: [1, 64M]\n").unwrap();
-        let Value::Map(top) = &node.value else { panic!() };
-        let Value::Map(inner) = &top[0].1.value else { panic!() };
-        let Value::List(items) = &inner[0].1.value else { panic!() };
+        let Value::Map(top) = &node.value else {
+            panic!()
+        };
+        let Value::Map(inner) = &top[0].1.value else {
+            panic!()
+        };
+        let Value::List(items) = &inner[0].1.value else {
+            panic!()
+        };
         assert_eq!((items[1].place.line, items[1].place.column), (2, 10));
         assert_eq!(items[1].as_text(), Some("64M"));
         assert_eq!(node.to_string(), "{a: {b: [1, 64M]}}");

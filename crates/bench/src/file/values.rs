@@ -58,7 +58,10 @@ pub(super) fn size_bytes(text: &str) -> Result<u64, String> {
             .ok_or_else(too_large);
     }
     let wrong = || format!("`{}` is not a size; {expected}", shown(text));
-    if !number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
+    if !number
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.')
+    {
         return Err(wrong());
     }
     let bytes = number.parse::<f64>().map_err(|_| wrong())? * (1_u64 << shift) as f64;
@@ -227,7 +230,19 @@ mod tests {
 
     #[test]
     fn sizes_that_cannot_be_meant_are_refused() {
-        for text in ["", "M", "64KB", "-1", "64X", "0.3", "1e3", "99999999999999999999", "2048T", "18446744073709551615G", "..5G"] {
+        for text in [
+            "",
+            "M",
+            "64KB",
+            "-1",
+            "64X",
+            "0.3",
+            "1e3",
+            "99999999999999999999",
+            "2048T",
+            "18446744073709551615G",
+            "..5G",
+        ] {
             assert!(size_bytes(text).is_err(), "{text}");
         }
     }

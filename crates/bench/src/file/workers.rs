@@ -5,8 +5,8 @@ use crate::plan::{Amount, NodeSpread, Pin, WorkersPlan};
 use super::error::Trouble;
 use super::memory::node_number;
 use super::settings::Reader;
-use super::task::Measure;
 use super::values::{self, MAX_CPUS, whole};
+use super::words::Measure;
 
 /// CXL-Bench's number of operations where nothing is said.
 const DEFAULT_OPERATIONS: u64 = 100_000_000;
@@ -26,11 +26,17 @@ pub(super) fn workers(reader: &mut Reader<'_, '_, '_>) -> Option<WorkersPlan> {
         Pin::Cpus { cpus } => Some(cpus.len() as u32),
         _ => None,
     };
-    let threads = threads.or(cores.filter(|_| reader.settings.has("cpus"))).unwrap_or(1);
+    let threads = threads
+        .or(cores.filter(|_| reader.settings.has("cpus")))
+        .unwrap_or(1);
     if let Some(cores) = cores
         && cores < threads
     {
-        let key = if reader.settings.has("cpus") { "cpus" } else { "thread_cores" };
+        let key = if reader.settings.has("cpus") {
+            "cpus"
+        } else {
+            "thread_cores"
+        };
         let setting = reader.settings.get(key)?;
         let mut trouble = Trouble::new(format!("`{key}` names {cores} CPUs for {threads} threads"))
             .help("name at least one CPU for each thread, or lower number_threads");
@@ -51,13 +57,7 @@ fn cpu_number(text: &str) -> Result<u32, String> {
 
 /// CPUs in the syntax of numactl, or as a list.
 pub(super) fn cpus(reader: &mut Reader<'_, '_, '_>, name: &str) -> Option<Vec<u32>> {
-    let cpus: Vec<u32> = reader.list(name, cpu_number)?;
-    if let Some(high) = cpus.iter().find(|cpu| **cpu as usize >= MAX_CPUS) {
-        let setting = reader.settings.get(name)?;
-        reader.wrong(setting, format!("CPU {high}; Linux supports at most {MAX_CPUS}"));
-        return None;
-    }
-    Some(cpus)
+    reader.list(name, cpu_number)
 }
 
 /// How `thread_pin_mode` pins.
@@ -78,17 +78,17 @@ fn pin(reader: &mut Reader<'_, '_, '_>) -> Option<Pin> {
         return cpus(reader, "cpus").map(|cpus| Pin::Cpus { cpus });
     }
     let mode = reader.optional("thread_pin_mode", |text| {
-            values::one_of(
-                text,
-                &[
-                    ("all-numa", Mode::Nodes(NodeSpread::AllNodes)),
-                    ("single-numa", Mode::Nodes(NodeSpread::OneCpuEach)),
-                    ("single-fixed", Mode::Cores),
-                    ("node-each", Mode::Nodes(NodeSpread::OneNodeEach)),
-                    ("free", Mode::Free),
-                ],
-            )
-        })?;
+        values::one_of(
+            text,
+            &[
+                ("all-numa", Mode::Nodes(NodeSpread::AllNodes)),
+                ("single-numa", Mode::Nodes(NodeSpread::OneCpuEach)),
+                ("single-fixed", Mode::Cores),
+                ("node-each", Mode::Nodes(NodeSpread::OneNodeEach)),
+                ("free", Mode::Free),
+            ],
+        )
+    })?;
     let has_cores = reader.settings.has("thread_cores");
     let has_nodes = reader.settings.has("numa_task_nodes");
     let mode = mode.unwrap_or(match (has_cores, has_nodes) {
@@ -112,11 +112,6 @@ fn pin(reader: &mut Reader<'_, '_, '_>) -> Option<Pin> {
         Mode::Cores => cpus(reader, "thread_cores").map(|cpus| Pin::Cpus { cpus }),
         Mode::Nodes(spread) => {
             let nodes: Vec<u32> = reader.list("numa_task_nodes", node_number)?;
-            if let Some(high) = nodes.iter().find(|node| **node > values::MAX_NODE) {
-                let setting = reader.settings.get("numa_task_nodes")?;
-                reader.wrong(setting, format!("node {high}; Linux supports at most 1024 nodes"));
-                return None;
-            }
             Some(Pin::Nodes { nodes, spread })
         }
     }
@@ -133,11 +128,7 @@ pub(super) fn amount(
         .optional("run_time", values::seconds)?
         .filter(|time| *time > 0.0);
     let mut given = Vec::new();
-    for (name, one) in [
-        ("number_operations", 0),
-        ("bytes", 1),
-        ("passes", 2),
-    ] {
+    for (name, one) in [("number_operations", 0), ("bytes", 1), ("passes", 2)] {
         if !reader.settings.has(name) {
             continue;
         }
@@ -171,10 +162,12 @@ pub(super) fn amount(
             Amount::Passes(1)
         }),
         // As in CXL-Bench, where these have no run time.
-        Measure::Latency | Measure::Custom => {
-            given.or(time).unwrap_or(Amount::Operations(DEFAULT_OPERATIONS))
-        }
-        Measure::Mapping => given.or(time).unwrap_or(Amount::Operations(DEFAULT_MAPPINGS)),
+        Measure::Latency | Measure::Custom => given
+            .or(time)
+            .unwrap_or(Amount::Operations(DEFAULT_OPERATIONS)),
+        Measure::Mapping => given
+            .or(time)
+            .unwrap_or(Amount::Operations(DEFAULT_MAPPINGS)),
         Measure::Chase => time.or(given).unwrap_or(Amount::Passes(1)),
         Measure::LoadedLatency => time.or(given).unwrap_or(Amount::Seconds(DEFAULT_LOADED_S)),
     })

@@ -54,7 +54,10 @@ pub(super) fn entries<'a>(
         Value::Map(map) => map,
         Value::Null => &[],
         _ => {
-            let message = format!("{what}: expected a mapping (`key: value` lines), found {}", node.kind());
+            let message = format!(
+                "{what}: expected a mapping (`key: value` lines), found {}",
+                node.kind()
+            );
             problems.push(node.place, message);
             &[]
         }
@@ -105,7 +108,8 @@ pub(super) fn read<'a>(
                 if keys::find(&key).is_some() {
                     trouble = trouble.help(format!("`{key}` is an argument: put it under `args:`"));
                 } else {
-                    trouble = trouble.help("a workload has args, matrix, and tasks or parallel_benchmark");
+                    trouble = trouble
+                        .help("a workload has args, matrix, and tasks or parallel_benchmark");
                 }
                 problems.push(key_node.place, trouble);
             }
@@ -148,8 +152,10 @@ pub(super) fn read<'a>(
                 let count = workload.tasks.len();
                 problems.push(
                     key.place,
-                    Trouble::new(format!("parallel_benchmark takes exactly two workloads, found {count}"))
-                        .help("`tasks:` takes any number"),
+                    Trouble::new(format!(
+                        "parallel_benchmark takes exactly two workloads, found {count}"
+                    ))
+                    .help("`tasks:` takes any number"),
                 );
             }
         }
@@ -187,8 +193,10 @@ fn arguments<'a>(
         if let Some(there) = settings.add(setting) {
             problems.push(
                 key_node.place,
-                Trouble::new(format!("`{name}` is another name for a key that is given already"))
-                    .related(there.key_place, format!("`{}` is given here", key.name)),
+                Trouble::new(format!(
+                    "`{name}` is another name for a key that is given already"
+                ))
+                .related(there.key_place, format!("`{}` is given here", key.name)),
             );
         }
     }
@@ -286,8 +294,10 @@ fn read_matrix(
         if let Some(other) = twice {
             problems.push(
                 key_node.place,
-                Trouble::new(format!("`{name}` is another name for a key that is given already"))
-                    .related(other.key_place, format!("`{}` is given here", other.label)),
+                Trouble::new(format!(
+                    "`{name}` is another name for a key that is given already"
+                ))
+                .related(other.key_place, format!("`{}` is given here", other.label)),
             );
             continue;
         }
@@ -356,7 +366,10 @@ pub(super) fn dimension_values(
         }
         Value::List(items) => items.as_slice(),
         Value::Null => {
-            problems.push(node.place, format!("{}: expected a list of values", key.name));
+            problems.push(
+                node.place,
+                format!("{}: expected a list of values", key.name),
+            );
             return None;
         }
         Value::Text(_) | Value::Map(_) => std::slice::from_ref(node),

@@ -17,7 +17,9 @@ pub enum PlanError {
     #[error("not the JSON of a plan: {0}; give the `plan` of a record as it stands there")]
     Json(#[from] serde_json::Error),
     /// The id is not the plan's: somebody changed one of them.
-    #[error("the plan says its id is {said}, but it is {found}; if it was changed on purpose, take the id out")]
+    #[error(
+        "the plan says its id is {said}, but it is {found}; if it was changed on purpose, take the id out"
+    )]
     Id {
         /// The id in the text.
         said: String,

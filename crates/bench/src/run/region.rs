@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tierloom_kernels::access::{Access, Kernel, Operation, Places, SharedBytes};
 use tierloom_memory::{
-    AnonymousNuma, AuditMode, DevdaxBackend, FileBackend, KernelInterleave, MemoryBackend,
+    AnonymousNuma, Audit, AuditMode, DevdaxBackend, FileBackend, KernelInterleave, MemoryBackend,
     MemoryError, PageSnapshot, PageSize, Placement, Region, RegionOptions,
 };
 use tierloom_record::{RegionRecord, Remark};
@@ -18,6 +18,10 @@ use crate::plan::{MemoryPlan, RegionPlan};
 
 /// Pages looked at before and after a run; all of them up to 4 GiB of 4 KiB pages.
 const AUDITED_PAGES: u64 = 1 << 20;
+/// How far shares of the kernel's own interleaving may lie from its weights.
+const SHARE_TOLERANCE: f64 = 0.01;
+/// Pages of one node in a round of the kernel's weights as people set them; a cut round at the end misses by so much.
+const LONGEST_KERNEL_ROUND: f64 = 10.0;
 /// A fill thread is worth its start from about this much memory on.
 const FILL_BYTES_PER_THREAD: usize = 16 << 20;
 
@@ -148,7 +152,10 @@ impl ReadyRegion {
             }
         };
         let moved_pages = match (&self.before, &after) {
-            (Some(before), Some(after)) => before.moved(after).unwrap_or(0),
+            (Some(before), Some(after)) => before.moved(after).unwrap_or_else(|error| {
+                note = Some(format!("pages could not be compared: {error}"));
+                0
+            }),
             _ => 0,
         };
         let audits = [&self.before, &after].map(|snapshot| {
@@ -165,16 +172,10 @@ impl ReadyRegion {
             });
         }
         if let Some(before) = &audits[0] {
-            let deviation = before.worst_deviation();
-            if before.misplaced_pages > 0 || deviation > 0.01 {
+            if let Some(text) = self.misplaced(before) {
                 remarks.push(Remark {
                     invalidates: true,
-                    text: format!(
-                        "{}: pages are not where they were wanted ({} misplaced, shares off by up to {:.1}%)",
-                        self.name,
-                        before.misplaced_pages,
-                        deviation * 100.0
-                    ),
+                    text: format!("{}: {text}", self.name),
                 });
             }
             if before.absent_pages > 0 {
@@ -216,6 +217,31 @@ impl ReadyRegion {
             note,
         };
         (record, remarks)
+    }
+
+    /// What is wrong with where the pages are, if anything. Shares of few pages miss the weights by rounding, so ours are compared page by
+    /// page with the plan; the kernel's own rounds may begin anywhere.
+    fn misplaced(&self, audit: &Audit) -> Option<String> {
+        if audit.pages_checked == 0 {
+            return None;
+        }
+        if audit.misplaced_pages > 0 {
+            return Some(format!(
+                "{} of {} checked pages are not on the node where they were wanted",
+                audit.misplaced_pages, audit.pages_checked
+            ));
+        }
+        let granule_bytes = self.region.page_size().bytes() as f64;
+        let granules = self.region.size_bytes() as f64 / granule_bytes;
+        let rounding = audit.requested.len() as f64 * LONGEST_KERNEL_ROUND / granules.max(1.0);
+        let kernels_own = matches!(self.plan.memory, MemoryPlan::KernelInterleave { .. });
+        let deviation = audit.worst_deviation();
+        (kernels_own && deviation > SHARE_TOLERANCE + rounding).then(|| {
+            format!(
+                "the kernel's interleaving misses its weights by {:.1}%: a node was full, perhaps",
+                deviation * 100.0
+            )
+        })
     }
 }
 

@@ -57,6 +57,7 @@ impl<'p> ReadyTask<'p> {
             if let MemoryPlan::File { path, .. } = &region.memory
                 && Path::new(path).is_file()
                 && !host.overwrite
+                && !matches!(plan.work, Work::Mapping { .. })
             {
                 return Err(BenchError::plan(
                     &place,
@@ -401,6 +402,27 @@ fn map_request(
             offset_bytes: *offset_bytes,
         },
     };
+    match &region.memory {
+        MemoryPlan::KernelInterleave { .. } => {
+            return Err(BenchError::plan(
+                place,
+                "mappings are timed without the kernel's interleaving; name a placement (as in dram:3,cxl:2) instead",
+            ));
+        }
+        MemoryPlan::File { offset_bytes, .. } if *offset_bytes != 0 => {
+            return Err(BenchError::plan(
+                place,
+                "mappings of files are timed from their start; leave the offset out",
+            ));
+        }
+        MemoryPlan::File { path, .. } if Path::new(path).is_dir() => {
+            return Err(BenchError::plan(
+                place,
+                format!("{path} is a folder; mappings are timed on a file that is there (fallocate -l SIZE FILE makes one)"),
+            ));
+        }
+        _ => {}
+    }
     let request = MapRequest {
         what,
         size_bytes: region.page_size.round_up(region.size_bytes as usize),

@@ -44,7 +44,10 @@ impl Kernel {
             });
         }
         loops::check_cache_op(access.cache_op)?;
-        if access.operation.writes() && access.access_bytes >= 8 && access.stride_bytes % 8 != 0 {
+        if access.operation.writes()
+            && access.access_bytes >= 8
+            && !access.stride_bytes.is_multiple_of(8)
+        {
             // The pattern that is stored has words of 8 bytes.
             return Err(AccessError::Invalid {
                 field: "stride",
@@ -93,7 +96,12 @@ impl Kernel {
     ///
     /// Memory counts from its first whole cache line (regions begin with one), batches from the line their start lies in or the next one,
     /// and what lies past the end is cut off. `places` of another access or memory length begin anew.
-    pub fn run(&self, memory: SharedBytes<'_>, batch: Range<usize>, places: &mut Places) -> Touched {
+    pub fn run(
+        &self,
+        memory: SharedBytes<'_>,
+        batch: Range<usize>,
+        places: &mut Places,
+    ) -> Touched {
         let skip = memory.as_ptr().align_offset(64).min(memory.len());
         let memory = memory.part(skip, memory.len() - skip);
         places.fit(&self.access, memory.len());

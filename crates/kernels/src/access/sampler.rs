@@ -66,13 +66,15 @@ impl Sampler {
         let copies = self.single.copies();
         match self.line {
             LineState::AsIs => {}
-            // SAFETY: all lines are inside the memory.
-            LineState::Preloaded => {
-                place.for_each_line(copies, |at| unsafe { single::preload(at) })
-            }
+            LineState::Preloaded => place.for_each_line(copies, |at| {
+                // SAFETY: all lines are inside the memory.
+                unsafe { single::preload(at) }
+            }),
             LineState::Flushed => {
-                // SAFETY: as above.
-                place.for_each_line(copies, |at| unsafe { single::flush(at) });
+                place.for_each_line(copies, |at| {
+                    // SAFETY: as above.
+                    unsafe { single::flush(at) }
+                });
                 // Also without fences around the access: it must not begin before the lines are gone.
                 single::full_fence();
             }

@@ -46,11 +46,9 @@ impl Zipf {
         let column = (bits >> (64 - SEGMENT_BITS)) as usize;
         let entry = self.columns[column];
         let share = (bits << SEGMENT_BITS) >> 16;
-        let drawn = if share < entry >> 16 {
-            column
-        } else {
-            entry as usize
-        };
+        // As a branch it would be mispredicted at every other draw.
+        let stays = share < entry >> 16;
+        let drawn = std::hint::select_unpredictable(stays, column, entry as usize);
         // The mask cuts off the share, and tells the compiler that the index is in range.
         let segment = drawn % SEGMENTS;
         let (start, end) = (self.starts[segment], self.starts[segment + 1]);

@@ -2,10 +2,10 @@
 
 use super::summary::{folded, placed};
 use super::view::Group;
-use crate::section::{missing, node_shares};
+use crate::section::missing;
 use crate::words;
 use maud::{Markup, html};
-use tierloom_record::{AuditRecord, RegionRecord};
+use tierloom_record::{AuditRecord, NodeShare, RegionRecord};
 
 /// A larger difference between requested and actual share than this is marked.
 const DEVIATION: f64 = 0.01;
@@ -73,7 +73,7 @@ fn row(workload: &str, task: &str, region: &RegionRecord) -> Row {
         placement: placed(&region.placement, &region.resolved),
         requested: audits()
             .next()
-            .map_or_else(|| "not known".into(), |a| node_shares(&a.requested)),
+            .map_or_else(|| "not known".into(), |a| shares(&a.requested)),
         before: share(&region.before),
         after: share(&region.after),
         moved: match region.after {
@@ -90,8 +90,22 @@ fn row(workload: &str, task: &str, region: &RegionRecord) -> Row {
     }
 }
 
+/// "60.00% node 0, 40.00% node 1"; nodes without a page are left out.
+fn shares(shares: &[NodeShare]) -> String {
+    let told: Vec<String> = shares
+        .iter()
+        .filter(|s| s.share > 0.0)
+        .map(|s| format!("{} node {}", words::exact_share(s.share), s.node))
+        .collect();
+    if told.is_empty() {
+        "nowhere".into()
+    } else {
+        told.join(", ")
+    }
+}
+
 fn actual(audit: &AuditRecord) -> String {
-    let mut told = node_shares(&audit.actual);
+    let mut told = shares(&audit.actual);
     if audit.pages_absent > 0 {
         told.push_str(&format!(
             "; {} of {} checked pages without memory",
@@ -126,6 +140,11 @@ fn add(rows: &mut Vec<Row>, row: Row) {
     }
 }
 
+/// One line per node, none of them broken.
+fn parts(shares: &str) -> Markup {
+    html! { @for part in shares.split(", ") { span.whole { (part) } " " } }
+}
+
 fn table(rows: &[Row]) -> Markup {
     html! {
         div.scroll {
@@ -139,10 +158,10 @@ fn table(rows: &[Row]) -> Markup {
                 tbody {
                     @for row in rows {
                         tr {
-                            th { (row.workload) } td { (row.task) } td { (row.memory) } td { (row.placement) } td { (row.requested) } td { (row.before) }
-                            td { span class=(if row.doubtful { "slower" } else { "" }) { (row.after) } }
+                            th { (row.workload) } td { (row.task) } td.remarks { (row.memory) } td { (row.placement) } td { (parts(&row.requested)) } td { (parts(&row.before)) }
+                            td { span class=(if row.doubtful { "slower" } else { "" }) { (parts(&row.after)) } }
                             td.n { span class=(if row.doubtful { "slower" } else { "" }) { (row.moved) } }
-                            td.n { (row.huge) } td.remarks { (row.note) } td.n { (row.runs) }
+                            td.n { (row.huge) } td { (row.note) } td.n { (row.runs) }
                         }
                     }
                 }

@@ -111,16 +111,19 @@ fn scale(axis: &PlotAxis, values: impl Iterator<Item = f64>, (from, to): (i32, i
     } else {
         0.0
     };
+    // Neither end may leave the range of finite numbers that ticks can be counted in.
+    let (smallest, largest) = (1e-300, 1e300);
     if axis.log {
         let (low, high) = if high / low < 1.2 {
             (low / 1.5, high * 1.5)
         } else {
             (low * (1.0 - margin), high * (1.0 + margin))
         };
-        // Denormals have no tenth part.
-        let low = low.max(f64::MIN_POSITIVE);
-        return Scale::Log(LogScale::new((low, high.max(low * 2.0)), (from, to)));
+        let low = low.clamp(smallest, largest);
+        let high = high.clamp(low * 2.0, largest * 2.0);
+        return Scale::Log(LogScale::new((low, high), (from, to)));
     }
+    let (low, high) = (low.clamp(-largest, largest), high.clamp(-largest, largest));
     let low = if axis.from_zero { low.min(0.0) } else { low };
     let span = (high - low).max(high.abs() * 1e-3).max(1e-9);
     Scale::Linear {

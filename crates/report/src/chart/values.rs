@@ -47,7 +47,8 @@ pub(crate) fn value_bars(
     let most = bars()
         .map(|b| b.range.map_or(b.value, |r| r.1.max(b.value)))
         .filter(|v| v.is_finite())
-        .fold(0.0, f64::max);
+        .fold(0.0, f64::max)
+        .min(1e300);
     let named = groups
         .iter()
         .any(|g| g.bars.iter().any(|b| !b.name.is_empty()));

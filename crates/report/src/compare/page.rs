@@ -88,7 +88,7 @@ fn sets(before: &RecordSet, after: &RecordSet) -> Markup {
                     @if set.is_empty() { "no record" }
                     @if let Some(first) = set.benches.first() {
                         div {
-                            (words::runs(set.benches.len())) " of memory benchmarks, started " (first.started_at) ", " (crate::bench::title_of(&set.benches)) ", Tierloom " (first.tool_version)
+                            (words::runs(set.benches.len())) ": " (crate::bench::title_of(&set.benches)) ", started " (first.started_at) ", Tierloom " (first.tool_version)
                             @if let Some(commit) = &first.commit { " (" (commit) ")" }
                         }
                     }

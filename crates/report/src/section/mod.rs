@@ -11,7 +11,6 @@ mod time;
 mod yardstick;
 
 pub(crate) use machine::host as host_card;
-pub(crate) use placement::shares as node_shares;
 pub(crate) use settings::command_line;
 
 use crate::{ReportError, view::RunView};

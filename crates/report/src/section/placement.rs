@@ -134,8 +134,7 @@ fn audits(cards: &[PlacementCard]) -> Markup {
     }
 }
 
-/// "node 0: 60.00%, node 1: 40.00%".
-pub(crate) fn shares(shares: &[NodeShare]) -> String {
+fn shares(shares: &[NodeShare]) -> String {
     let told: Vec<String> = shares
         .iter()
         .map(|s| format!("node {}: {}", s.node, words::exact_share(s.share)))

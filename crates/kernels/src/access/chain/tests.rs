@@ -55,8 +55,8 @@ impl Model {
                 }
             };
             if step.write {
-                for byte in at..at + size {
-                    memory[byte] = pattern_word(byte).to_le_bytes()[byte % 8];
+                for (byte, slot) in memory.iter_mut().enumerate().skip(at).take(size) {
+                    *slot = pattern_word(byte).to_le_bytes()[byte % 8];
                 }
             } else {
                 let from = at + size - size.min(widest(simd));
@@ -167,7 +167,7 @@ fn the_place_of_a_read_depends_on_what_was_read_before_also_over_writes() {
     };
     let steps = [READ, WRITE, mark];
     let marked = |contents: u8| {
-        let mut first = Aligned::new(&vec![contents; 64]);
+        let mut first = Aligned::new(&[contents; 64]);
         let mut second = Aligned::new(&[0; 64 * 1000]);
         let memories = [
             SharedBytes::new(first.bytes()),

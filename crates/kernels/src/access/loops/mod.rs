@@ -18,7 +18,6 @@ use aarch64 as machine;
 #[cfg(target_arch = "x86_64")]
 use x86 as machine;
 
-
 use cursor::{Ahead, Anywhere, Cursor, Line, Skewed};
 use visit::Counts;
 
@@ -177,11 +176,7 @@ pub(super) fn run(
             counts
         }
         (Order::Random(_), Draw::Zipf { table, random }) => {
-            let mut skewed = Skewed {
-                table,
-                random: random.clone(),
-                stride: access.stride_bytes,
-            };
+            let mut skewed = Skewed::new(table, random.clone(), access.stride_bytes);
             let counts = run_random(access, &job, &mut skewed);
             *random = skewed.random;
             counts
@@ -238,13 +233,9 @@ fn dispatch<C: Cursor>(access: &Access, job: &Job, cursor: &mut C) -> Counts {
             Op::Read => machine::run::<C, { kind::READ }, false>(simd, unit, job, cursor),
             Op::StreamRead => machine::run::<C, { kind::READ }, true>(simd, unit, job, cursor),
             Op::Write => machine::run::<C, { kind::WRITE }, false>(simd, unit, job, cursor),
-            Op::StreamWrite => {
-                machine::run::<C, { kind::WRITE }, true>(simd, unit, job, cursor)
-            }
+            Op::StreamWrite => machine::run::<C, { kind::WRITE }, true>(simd, unit, job, cursor),
             Op::Copy => machine::run::<C, { kind::COPY }, false>(simd, unit, job, cursor),
-            Op::StreamCopy => {
-                machine::run::<C, { kind::COPY }, true>(simd, unit, job, cursor)
-            }
+            Op::StreamCopy => machine::run::<C, { kind::COPY }, true>(simd, unit, job, cursor),
             Op::Mix { stream: false, .. } => {
                 machine::run::<C, { kind::MIX }, false>(simd, unit, job, cursor)
             }

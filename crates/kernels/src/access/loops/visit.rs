@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::cursor::Cursor;
 use super::{Flushes, Job, Unit, kind, machine};
-use crate::access::touched::PATTERN_STEP;
 
 /// What a loop counted.
 #[derive(Debug, Clone, Copy, Default)]
@@ -119,10 +118,7 @@ unsafe fn access<U: Unit, C: Cursor, const KIND: u8, const STREAM: bool, const S
 /// # Safety
 /// The job's places are inside the memory and aligned to 8.
 #[inline(always)]
-pub(super) unsafe fn visit_words<C: Cursor, const KIND: u8>(
-    job: &Job,
-    state: &mut C,
-) -> Counts {
+pub(super) unsafe fn visit_words<C: Cursor, const KIND: u8>(job: &Job, state: &mut C) -> Counts {
     let (job, mut cursor) = (*job, state.clone());
     let mut checksum = 0_u64;
     for _ in 0..job.count {
@@ -269,11 +265,12 @@ unsafe fn flush_span(flushes: Flushes, at: *mut u8, bytes: usize) {
 }
 
 /// The pattern's words of `N` lanes, less the first.
+#[cfg(target_arch = "x86_64")]
 pub(super) const fn lanes<const N: usize>() -> [u64; N] {
     let mut lanes = [0; N];
     let mut lane = 1;
     while lane < N {
-        lanes[lane] = PATTERN_STEP.wrapping_mul(lane as u64);
+        lanes[lane] = crate::access::touched::PATTERN_STEP.wrapping_mul(lane as u64);
         lane += 1;
     }
     lanes

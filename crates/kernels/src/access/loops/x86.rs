@@ -3,9 +3,9 @@
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 
+use super::Job;
 use super::cursor::Cursor;
 use super::visit::{Counts, visit, visit_words};
-use super::Job;
 use crate::Simd;
 use crate::access::{Access, AccessError, CacheOp, Operation};
 
@@ -180,4 +180,3 @@ pub(super) fn finish_stores() {
     // SAFETY: a fence touches nothing.
     unsafe { asm!("sfence", options(nostack, preserves_flags)) };
 }
-

@@ -70,8 +70,8 @@ fn expected(access: &Access, memory: &mut [u8], offset: usize) -> u64 {
     match access.operation {
         Operation::Read | Operation::StreamRead => words(&memory[offset..offset + size]),
         Operation::Write | Operation::StreamWrite => {
-            for at in offset..offset + size {
-                memory[at] = pattern_word(at).to_le_bytes()[at % 8];
+            for (at, slot) in memory.iter_mut().enumerate().skip(offset).take(size) {
+                *slot = pattern_word(at).to_le_bytes()[at % 8];
             }
             0
         }

@@ -94,6 +94,12 @@ access!(read_4, setup [], round ["ldr w8, [x0]", "add x0, x0, #4",],
 access!(read_8, setup [], round ["ldr x8, [x0], #8",],
     sum ["ldr x8, [x0], #8", "add x10, x10, x8",] ["mov x8, x10",], word []);
 
+// Non-temporal loads come in pairs: the two halves of a word.
+access!(stream_read_8, setup [],
+    round ["ldnp w8, w9, [x0]", "add x0, x0, #8", "orr x8, x8, x9, lsl #32",],
+    sum ["ldnp w8, w9, [x0]", "add x0, x0, #8", "orr x8, x8, x9, lsl #32", "add x10, x10, x8",] ["mov x8, x10",],
+    word []);
+
 /// Loads of vectors, of which `v1` stays; `v0` has the sums.
 macro_rules! vector_read {
     ($name:ident, [$($load:tt)*], [$($add:tt)*]) => {
@@ -130,7 +136,7 @@ store!(write_16, setup ["ldr q0, [x3]", "ldr q1, [x3, #64]",], round ["str q0, [
 store!(write_32, setup ["ldp q0, q2, [x3]", "ldr q1, [x3, #64]",],
     round ["stp q0, q2, [x0], #32", "add v0.2d, v0.2d, v1.2d", "add v2.2d, v2.2d, v1.2d",]);
 store!(stream_write_8, setup ["ldr x9, [x3]", "ldr x11, [x3, #64]",],
-    round ["lsr x8, x9, #32", "stnp w9, w8, [x0]", "add x0, x0, #8", "add x9, x9, x11",]);
+    round ["lsr x10, x9, #32", "stnp w9, w10, [x0]", "add x0, x0, #8", "add x9, x9, x11",]);
 store!(stream_write_16, setup ["ldp d0, d2, [x3]", "ldr d1, [x3, #64]",],
     round ["stnp d0, d2, [x0]", "add x0, x0, #16", "add d0, d0, d1", "add d2, d2, d1",]);
 store!(stream_write_32, setup ["ldp q0, q2, [x3]", "ldr q1, [x3, #64]",],
@@ -140,7 +146,7 @@ store!(copy_4, setup [], round ["ldr w9, [x0], #4", "str w9, [x2], #4",]);
 store!(copy_8, setup [], round ["ldr x9, [x0], #8", "str x9, [x2], #8",]);
 store!(copy_16, setup [], round ["ldr q0, [x0], #16", "str q0, [x2], #16",]);
 store!(copy_32, setup [], round ["ldp q0, q1, [x0], #32", "stp q0, q1, [x2], #32",]);
-store!(stream_copy_8, setup [], round ["ldp w8, w9, [x0], #8", "stnp w8, w9, [x2]", "add x2, x2, #8",]);
+store!(stream_copy_8, setup [], round ["ldp w9, w10, [x0], #8", "stnp w9, w10, [x2]", "add x2, x2, #8",]);
 store!(stream_copy_16, setup [], round ["ldr q0, [x0], #16", "mov d1, v0.d[1]", "stnp d0, d1, [x2]", "add x2, x2, #16",]);
 store!(stream_copy_32, setup [], round ["ldp q0, q1, [x0], #32", "stnp q0, q1, [x2]", "add x2, x2, #32",]);
 
@@ -165,7 +171,7 @@ pub(super) fn choose(operation: Operation, unit_bytes: usize) -> Option<Blocks> 
     }
     Some(match operation {
         Operation::Read => by_unit!(4 read_4, 8 read_8, 16 read_16; read_32),
-        Operation::StreamRead => by_unit!(16 stream_read_16; stream_read_32),
+        Operation::StreamRead => by_unit!(8 stream_read_8, 16 stream_read_16; stream_read_32),
         Operation::Write => by_unit!(4 write_4, 8 write_8, 16 write_16; write_32),
         Operation::StreamWrite => by_unit!(8 stream_write_8, 16 stream_write_16; stream_write_32),
         Operation::Copy => by_unit!(4 copy_4, 8 copy_8, 16 copy_16; copy_32),

@@ -1,0 +1,111 @@
+//! Where pages come from and how large they are, in the words of a file.
+
+use tierloom_memory::{PageSize, PlacementSpec};
+
+use crate::plan::MemoryPlan;
+
+use super::memory::Keys;
+use super::settings::Reader;
+use super::values;
+
+/// What `memory:` says: a placement, a file, a device, or the kernel's interleaving.
+pub(super) fn memory_text(text: &str) -> Result<(MemoryPlan, PlacementSpec), String> {
+    let text = text.trim();
+    for (prefix, weighted) in [("kernel-weighted:", true), ("kernel-interleave:", false)] {
+        if let Some(nodes) = text.strip_prefix(prefix) {
+            let weights: Vec<String> = nodes
+                .split(',')
+                .map(|node| format!("{}:1", node.trim()))
+                .collect();
+            // A lone `0:1` would be read as a ratio of dram and cxl.
+            let spec = if weights.len() == 1 {
+                nodes.to_owned()
+            } else {
+                weights.join(",")
+            };
+            let placement = spec.parse().map_err(|_| {
+                format!(
+                    "`{}`; expected nodes or tiers after {prefix} as in {prefix}0,1",
+                    values::shown(text)
+                )
+            })?;
+            return Ok((MemoryPlan::KernelInterleave { weighted }, placement));
+        }
+    }
+    if let Some(path) = text.strip_prefix("file:") {
+        return Ok((file(path)?, PlacementSpec::Default));
+    }
+    if text.starts_with('/') {
+        return Ok((device_text(text)?, PlacementSpec::Default));
+    }
+    match text.parse::<PlacementSpec>() {
+        Ok(placement) => Ok((MemoryPlan::Anonymous, placement)),
+        Err(error) if text.len() <= 200 => Err(format!(
+            "{error}; other memory: file:/path, /dev/dax0.0, kernel-weighted:0,1, kernel-interleave:0,1"
+        )),
+        Err(_) => Err(format!("`{}` is not a placement", values::shown(text))),
+    }
+}
+
+/// A device by its path; other paths are files.
+pub(super) fn device_text(text: &str) -> Result<MemoryPlan, String> {
+    let path = text.trim();
+    if path.starts_with("/dev/dax") {
+        return Ok(MemoryPlan::Devdax {
+            path: path.to_owned(),
+            offset_bytes: 0,
+        });
+    }
+    file(path)
+}
+
+fn file(path: &str) -> Result<MemoryPlan, String> {
+    let path = path.trim();
+    if path.is_empty() || path.contains('\0') {
+        return Err(format!(
+            "`{}`; expected the path of a file, folder or device",
+            values::shown(path)
+        ));
+    }
+    Ok(MemoryPlan::File {
+        path: path.to_owned(),
+        offset_bytes: 0,
+    })
+}
+
+/// The page size, said in one of two ways.
+pub(super) fn page_size(reader: &mut Reader<'_, '_, '_>, keys: &Keys) -> Option<PageSize> {
+    if reader.not_both(keys.page_size, keys.thp, "both say what pages to use")
+        || reader.not_both(keys.page_size, keys.explicit, "both say what pages to use")
+    {
+        return None;
+    }
+    if reader.settings.has(keys.page_size) {
+        return reader.value(keys.page_size, |text| {
+            values::one_of(
+                &text.to_ascii_lowercase(),
+                &[
+                    ("4k", PageSize::Base),
+                    ("base", PageSize::Base),
+                    ("thp", PageSize::Thp),
+                    ("2m", PageSize::Huge2M),
+                    ("1g", PageSize::Huge1G),
+                ],
+            )
+        });
+    }
+    let transparent = reader.or(keys.thp, false, values::flag)?;
+    let explicit = reader.or(keys.explicit, None, |text| {
+        match values::size_bytes(text)? {
+            0 => Ok(None),
+            bytes if bytes == 2 << 20 => Ok(Some(PageSize::Huge2M)),
+            bytes if bytes == 1 << 30 => Ok(Some(PageSize::Huge1G)),
+            _ => Err(format!("`{}`; expected 0, 2M or 1G", values::shown(text))),
+        }
+    })?;
+    Some(match (explicit, transparent) {
+        (Some(pages), _) => pages,
+        (None, true) => PageSize::Thp,
+        (None, false) => PageSize::Base,
+    })
+}

@@ -1,0 +1,175 @@
+//! Whatever is in a file: no panic, and valid files mean one thing.
+
+use proptest::prelude::*;
+use tierloom_bench::dry_run::{estimate, render_dry_run};
+use tierloom_bench::file::{LoadOptions, parse};
+use tierloom_bench::plan::RunPlan;
+
+fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+fn pick(words: &'static [&'static str]) -> impl Strategy<Value = String> {
+    prop::sample::select(words).prop_map(str::to_owned)
+}
+
+fn entry(
+    key: &'static str,
+    values: impl Strategy<Value = String>,
+) -> impl Strategy<Value = String> {
+    prop::option::of(values).prop_map(move |value| match value {
+        Some(value) => format!("    {key}: {value}\n"),
+        None => String::new(),
+    })
+}
+
+/// Arguments that any one workload may have together.
+fn arguments() -> impl Strategy<Value = String> {
+    let what = (
+        entry(
+            "exec_mode",
+            pick(&["sequential", "sequential_desc", "random", "zipf"]),
+        ),
+        entry(
+            "operation",
+            pick(&[
+                "read",
+                "write",
+                "stream-write",
+                "copy",
+                "mix 70:30",
+                "nop",
+                "fetch-and-add",
+            ]),
+        ),
+        entry("access_size", pick(&["8", "64", "256", "4K", "65536"])),
+        entry(
+            "cache_instruction",
+            pick(&["none", "flush", "write-back", "stream"]),
+        ),
+        entry(
+            "zipf_alpha",
+            (1_u32..400).prop_map(|hundredths| format!("{}", f64::from(hundredths) / 100.0)),
+        ),
+        entry("prefetch_distance", pick(&["0", "512", "64K"])),
+    );
+    let on = (
+        entry(
+            "memory_region_size",
+            (20_u32..45).prop_map(|log| (1_u64 << log).to_string()),
+        ),
+        prop_oneof![
+            entry(
+                "memory",
+                pick(&[
+                    "dram",
+                    "cxl",
+                    "3:2",
+                    "0=70%,2=30%",
+                    "file:/tmp",
+                    "kernel-weighted:0,1"
+                ])
+            ),
+            entry("numa_memory_nodes", pick(&["[0]", "[1, 2]", "0-3"])),
+        ],
+        entry("page_size", pick(&["4k", "thp", "2m"])),
+    );
+    let how = (
+        entry(
+            "number_threads",
+            (1_u32..64).prop_map(|threads| threads.to_string()),
+        ),
+        entry("numa_task_nodes", pick(&["[0]", "[0, 1]"])),
+        entry("run_time", pick(&["0", "1", "250ms", "1m"])),
+        entry(
+            "rate",
+            (1_u32..10_000).prop_map(|tenths| format!("{} GB/s", f64::from(tenths) / 10.0)),
+        ),
+        entry("repeat", (1_u32..20).prop_map(|times| times.to_string())),
+        entry(
+            "until_stable",
+            (1_u32..500).prop_map(|tenths| format!("{}%", f64::from(tenths) / 10.0)),
+        ),
+        entry("seed", any::<u64>().prop_map(|seed| seed.to_string())),
+    );
+    (what, on, how).prop_map(|((a, b, c, d, e, f), (g, h, i), (j, k, l, m, n, o, p))| {
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p].concat()
+    })
+}
+
+fn matrix() -> impl Strategy<Value = String> {
+    (
+        entry(
+            "min_io_batch_size",
+            pick(&["[64M]", "[1M, 16M]", "{from: 1M, to: 8M, factor: 2}"]),
+        ),
+        entry(
+            "warmup",
+            pick(&["[0, 100ms]", "{from: 0.1, to: 0.7, steps: 4}"]),
+        ),
+    )
+        .prop_map(|(batch, warmup)| batch + &warmup)
+}
+
+proptest! {
+    #![proptest_config(cases(10_000))]
+
+    #[test]
+    fn valid_files_mean_the_same_twice_and_survive_json((args, matrix) in (arguments(), matrix())) {
+        let text = format!("w:\n  matrix:\n{matrix}    sharing: [queue]\n  args:\n{args}    generate_read_data: true\n");
+        let options = LoadOptions::default();
+        let first = parse(&text, "w.yaml", &options);
+        prop_assert_eq!(&first, &parse(&text, "w.yaml", &options));
+        let runs = match first {
+            Ok(read) => read.runs,
+            Err(errors) => return Err(TestCaseError::fail(format!("{errors}\n{text}"))),
+        };
+        for run in &runs {
+            let json = run.to_json().to_string();
+            let back = RunPlan::from_json(serde_json::from_str(&json).unwrap());
+            prop_assert_eq!(&back.unwrap(), run);
+            prop_assert_eq!(&run.clone().with_id().id, &run.id);
+            prop_assert!(estimate(run).seconds.is_finite());
+        }
+        let mut ids: Vec<&str> = runs.iter().map(|run| run.id.as_str()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        prop_assert_eq!(ids.len(), runs.len(), "two runs of one matrix have one id");
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(2_000))]
+
+    #[test]
+    fn arbitrary_text_never_panics(text in ".{0,200}") {
+        let _ = parse(&text, "x", &LoadOptions::default());
+    }
+
+    #[test]
+    fn values_of_any_kind_never_panic(
+        key in prop::sample::select(vec![
+            "exec_mode", "operation", "access_size", "stride", "skip", "memory", "memory_region_size", "numa_memory_nodes",
+            "numa_memory_node_weights", "percentage_pages_first_partition", "node_count_first_partition", "device_path",
+            "region_offset", "page_size", "explicit_hugepages_size", "number_threads", "cpus", "thread_cores", "run_time",
+            "number_operations", "rate", "until_stable", "warmup", "custom_operations", "zipf_alpha", "read_percent", "measure",
+        ]),
+        value in prop_oneof![
+            Just("18446744073709551615".to_owned()), Just("-9223372036854775808".to_owned()), Just("1e308".to_owned()),
+            Just("1023T".to_owned()), Just("[]".to_owned()), Just("[[], {}]".to_owned()), Just("~".to_owned()),
+            Just("{from: 0, to: 1e18, step: 1e-9}".to_owned()), Just("r_64,w_64_none_-9223372036854775808".to_owned()),
+            Just("0-65535".to_owned()), Just("\"\\0\"".to_owned()), Just("é".to_owned()), "[-a-z0-9.:_,%]{0,20}".prop_map(|text| format!("'{text}'")),
+        ],
+        section in prop::sample::select(vec!["args", "matrix"]),
+    ) {
+        let text = format!("w:\n  {section}:\n    {key}: {value}\n");
+        if let Ok(read) = parse(&text, "x", &LoadOptions::default()) {
+            let shown = render_dry_run(&read.runs[..read.runs.len().min(10)]);
+            prop_assert!(shown.contains("run"));
+        }
+    }
+}
