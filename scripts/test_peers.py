@@ -54,7 +54,7 @@ CXL_BENCH = """[{"benchmarks": [{"config": {"access_size": 64, "exec_mode": "ran
 def record(kind="throughput", valid=True, bandwidth=None, latency=None, remarks=()):
     """The fields of a record that are read."""
     spread = lambda value: value and {"min": value, "median": value, "max": value, "values": [value]}  # noqa: E731
-    latency = latency and {"median_ns": spread(latency)}
+    latency = latency and {"median_ns": spread(latency), "mean_ns": latency + 2}
     task = {"kind": kind, "bandwidth_gbps": spread(bandwidth), "latency": latency}
     remarks = [{"invalidates": not valid, "text": text} for text in remarks]
     return json.dumps({"records": [{"type": "bench", "valid": valid, "remarks": remarks, "tasks": [task]}]})
@@ -91,7 +91,7 @@ class Parsers(unittest.TestCase):
 
     def test_tierloom_bandwidth_and_chase(self):
         self.assertEqual(peers.parse_tierloom(record(bandwidth=38.5, remarks=["spread of 12%"])), (38.5, ["spread of 12%"]))
-        self.assertEqual(peers.parse_tierloom(record("chase", bandwidth=0.3, latency=181.5)), (181.5, []))
+        self.assertEqual(peers.parse_tierloom(record("chase", bandwidth=0.3, latency=181.5)), (181.5, ["mean 183.5 ns"]))
 
     def test_an_invalid_run_of_tierloom_is_not_compared(self):
         with self.assertRaisesRegex(peers.NoFigure, "pages moved"):
@@ -233,7 +233,7 @@ class Command(unittest.TestCase):
         self.assertEqual((self.folder / "variables").read_text(), "1 more\n")
         self.assertEqual((self.folder / "arguments").read_text(), "bench - --json --set simd=avx2\n")
         keys = json.loads((self.folder / "workload").read_text())["peers"]["args"]
-        self.assertEqual((keys["operation"], keys["number_threads"], keys["memory_region_size"]), ("stream-copy", 1, 1 << 30))
+        self.assertEqual((keys["operation"], keys["number_threads"], keys["memory_region_size"]), ("stream-copy", 1, 2 << 30))
 
     def test_a_peer_that_fails_is_told_with_its_message_and_the_rest_goes_on(self):
         broken = script(self.folder, "multichase", "echo 'cannot allocate' >&2; exit 3")

@@ -57,6 +57,31 @@ pub(super) fn curve(points: &[(f64, f64)]) -> Option<Curve> {
     best.map(|(_, curve)| curve)
 }
 
+/// Tuples per ns that the model gives for `phase` with one worker on `tier` and so many lines in flight.
+fn rate(
+    machine: &Machine,
+    set: impl Fn(&mut Machine, f64),
+    phase: &Phase,
+    tier: &str,
+    lines: f64,
+) -> Option<f64> {
+    let mut tried = machine.clone();
+    set(&mut tried, lines);
+    let placement = Placement::new(TierShares::from_weights(&[(tier, 1.0)]).ok()?);
+    let solution = solve(&tried, phase, &placement, 1, &Options::default()).ok()?;
+    Some(phase.tuples / solution.time_ns)
+}
+
+/// The same with as many lines in flight as are ever tried: the most that one worker can do.
+pub(super) fn most(
+    machine: &Machine,
+    set: impl Fn(&mut Machine, f64),
+    phase: &Phase,
+    tier: &str,
+) -> Option<f64> {
+    rate(machine, set, phase, tier, MOST_LINES)
+}
+
 /// Lines in flight with which the model gives `tuples_per_ns` for `phase` with one worker on `tier`; `set` puts a number of lines into the
 /// machine. Where even endless lines do not reach the rate (the tier's peak is lower), the fewest that come within 1% of the most.
 pub(super) fn lines_in_flight(
@@ -66,13 +91,7 @@ pub(super) fn lines_in_flight(
     tier: &str,
     tuples_per_ns: f64,
 ) -> Option<f64> {
-    let rate = |lines: f64| -> Option<f64> {
-        let mut tried = machine.clone();
-        set(&mut tried, lines);
-        let placement = Placement::new(TierShares::from_weights(&[(tier, 1.0)]).ok()?);
-        let solution = solve(&tried, phase, &placement, 1, &Options::default()).ok()?;
-        Some(phase.tuples / solution.time_ns)
-    };
+    let rate = |lines: f64| rate(machine, &set, phase, tier, lines);
     let most = rate(MOST_LINES)?;
     let wanted = tuples_per_ns.min(most * 0.99);
     let (mut low, mut high) = (1.0, MOST_LINES);

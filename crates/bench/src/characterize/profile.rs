@@ -471,6 +471,9 @@ impl Maker<'_> {
             ("random read", probe.clone(), |m| &mut m.concurrency.random),
             ("prefetched random read", probe.vectorised(), |m| &mut m.concurrency.random_prefetched),
         ];
+        if let Some(rate) = self.rate(&path, "random read", 1) {
+            fit_walkers(machine, home, &fits[2].1, rate.median);
+        }
         for (name, access, field) in fits {
             let Some(rate) = self.rate(&path, name, 1) else {
                 continue;
@@ -495,6 +498,26 @@ impl Maker<'_> {
             );
             *field(machine) = Value::new(round(middle), SourceKind::Measured, source)
                 .within(round(low), round(high));
+        }
+    }
+}
+
+/// Page walks at once: more than assumed if the model could not reach the measured random rate otherwise.
+fn fit_walkers(machine: &mut Machine, home: &str, access: &Access, gbps: f64) {
+    const TRIED: [f64; 6] = [2.0, 3.0, 4.0, 6.0, 8.0, 16.0];
+    // Room for the memory's own part of the time.
+    const ROOM: f64 = 1.25;
+    let phase = Phase::new("random read", PhaseKind::Probe, 1e9).access(access.clone());
+    for walkers in TRIED {
+        let source = if walkers > TRIED[0] {
+            "fewest with which the model reaches the measured random reads"
+        } else {
+            "page walks at once; enough for the measured random reads"
+        };
+        machine.tlb.walkers = assumed(walkers, source);
+        let endless = |m: &mut Machine, lines: f64| m.concurrency.random = m.concurrency.random.with(lines);
+        if fit::most(machine, endless, &phase, home).is_some_and(|most| most >= ROOM * gbps / 64.0) {
+            return;
         }
     }
 }

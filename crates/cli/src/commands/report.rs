@@ -55,10 +55,24 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             )));
         };
         let comparison = compare(before, after);
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED);
-        table.set_header(tierloom_report::TEXT_HEADER);
-        table.add_rows(comparison.to_text_rows());
+        let table = |header: &[&str], rows: Vec<[String; 9]>| {
+            let mut table = Table::new();
+            table.load_style(presets::UTF8_FULL_CONDENSED);
+            table.set_header(header);
+            table.add_rows(rows);
+            format!("{table}\n")
+        };
+        let mut tables = String::new();
+        let queries = comparison.to_text_rows();
+        if !queries.is_empty() || comparison.benches.is_empty() {
+            tables += &table(&tierloom_report::TEXT_HEADER, queries);
+        }
+        if !comparison.benches.is_empty() {
+            tables += &table(
+                &tierloom_report::BENCH_TEXT_HEADER,
+                comparison.benches.to_text_rows(),
+            );
+        }
         for reason in comparison
             .not_comparable
             .iter()
@@ -66,7 +80,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         {
             eprintln!("warning: {reason}");
         }
-        output::print(&format!("{table}\n{}\n", comparison.sentences().join("\n")))?;
+        output::print(&format!(
+            "{tables}{}\n",
+            comparison.sentences().join("\n")
+        ))?;
         render_comparison(&comparison, before, after, &options)
     } else {
         if args.output.is_none() {
@@ -74,11 +91,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 "where should the report go? add -o FILE.html",
             ));
         }
-        let mut all = RecordSet::default();
-        for set in sets {
-            all.runs.extend(set.runs);
-            all.benches.extend(set.benches);
-        }
+        let all = RecordSet::merged(sets);
         render(&all, &options)
     };
     let html = html.map_err(Failure::runtime)?;

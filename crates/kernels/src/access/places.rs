@@ -80,7 +80,7 @@ impl Draw {
 
 impl Places {
     /// The places of `access` in memory of `memory_len` bytes. Workers of one run have the same `seed` and different numbers: their
-    /// random streams differ and can be repeated. A Zipf table takes 32 KiB and about 100 microseconds to make.
+    /// random streams differ and can be repeated. A Zipf table takes 32 KiB and some thousand powers to make.
     pub fn new(access: &Access, memory_len: usize, seed: u64, worker: u64) -> Self {
         let count = places_in(access, span_bytes(access, memory_len));
         let start = stream_seed(seed, worker);

@@ -1,0 +1,1 @@
+//! Placeholder while the test is being written.
