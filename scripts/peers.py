@@ -50,8 +50,8 @@ def finite(value, what):
     return number
 
 
-def parse_tierloom(text):
-    """The figure of `tierloom bench --json` with one run: ns of a chase, else GB/s. Returns it with the remarks of the run."""
+def parse_tierloom(text, statistic="median"):
+    """The figure of `tierloom bench --json` with one run: ns of a chase ("median" or "mean"), else GB/s. Also the remarks of the run."""
     try:
         records = json.loads(text)["records"]
         (record,) = [record for record in records if record.get("type", "bench") == "bench"]
@@ -65,8 +65,8 @@ def parse_tierloom(text):
     if task["kind"] == "chase":
         if not task["latency"]:
             raise NoFigure("the chase has no latency")
-        mean_ns = finite(task["latency"]["mean_ns"], "the mean latency")
-        return finite(task["latency"]["median_ns"]["median"], "the latency"), [f"mean {mean_ns:.1f} ns", *remarks]
+        latency_ns = task["latency"]["mean_ns"] if statistic == "mean" else task["latency"]["median_ns"]["median"]
+        return finite(latency_ns, f"the {statistic} latency"), remarks
     if not task["bandwidth_gbps"]:
         raise NoFigure("the run has no bandwidth")
     return finite(task["bandwidth_gbps"]["median"], "the bandwidth"), remarks
@@ -152,9 +152,12 @@ class Context:
         try:
             output, errors = child.communicate(stdin, timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.communicate()
             raise NoFigure(f"took more than {TIMEOUT_S} s") from None
+        finally:
+            # Also after Ctrl-C, which a session of its own does not hear.
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+                child.communicate()
         if child.returncode != 0:
             last = " | ".join((errors.strip() or output.strip()).splitlines()[-2:])
             raise NoFigure(f"exit status {child.returncode}: {last}")
@@ -169,7 +172,7 @@ class Sample:
     notes: list = field(default_factory=list)
 
 
-def tierloom(context, threads, keys):
+def tierloom(context, threads, keys, statistic="median"):
     """A run of Tierloom with one workload."""
     arguments = {
         "memory_region_size": context.size_bytes,
@@ -183,12 +186,12 @@ def tierloom(context, threads, keys):
     workload = json.dumps({"peers": {"args": arguments}})
     sets = [part for setting in context.sets for part in ("--set", setting)]
     output = context.run("tierloom", ["bench", "-", "--json", *sets], threads, stdin=workload)
-    value, remarks = parse_tierloom(output)
+    value, remarks = parse_tierloom(output, statistic)
     return Sample(value, remarks)
 
 
 def cxl_bench(context, threads, keys):
-    """A run of CXL-Bench with one workload. It asks `git` for a revision and loses its results without one: it gets a `git` that answers."""
+    """A run of CXL-Bench with one workload. It asks `git` for a revision and loses its results without one, so it gets a `git`."""
     folder = Path(tempfile.mkdtemp(dir=context.folder))
     (folder / "bin").mkdir()
     git = folder / "bin" / "git"
@@ -235,8 +238,8 @@ def stream(context, threads):
 
 
 def multichase(context, options):
-    """A run of multichase: the best of three samples of half a second, as is its default."""
-    arguments = ["-n", "3", "-t", "1", "-m", str(context.size_bytes), *options]
+    """A run of multichase: the mean of three samples of half a second."""
+    arguments = ["-a", "-n", "3", "-t", "1", "-m", str(context.size_bytes), *options]
     return Sample(parse_multichase(context.run("multichase", arguments, 1)))
 
 
@@ -326,8 +329,12 @@ def chase_metrics(size_bytes):
     """The metrics of latency: all lines in any order, and 64 pages after another."""
 
     def ours(locality, page_size):
+        """Means against means; the median, which is Tierloom's headline and free of interruptions, as a reference."""
         keys = {"measure": "chase", "chase_locality": locality, "page_size": page_size}
-        return Contender("tierloom", locality, lambda context: tierloom(context, 1, keys))
+        return [
+            Contender("tierloom", f"{locality}, mean", lambda context: tierloom(context, 1, keys, "mean")),
+            Contender("tierloom", f"{locality}, median", lambda context: tierloom(context, 1, keys), reference=True),
+        ]
 
     def theirs(options, reference=False):
         return Contender("multichase", " ".join(options), lambda context: multichase(context, options), reference)
@@ -336,8 +343,8 @@ def chase_metrics(size_bytes):
     for page_size, huge in (("4k", []), ("thp", ["-H"])):
         anywhere = theirs(["-s", "64", "-T", str(size_bytes), *huge])
         grouped = [theirs(["-s", "64", "-T", "262144", *huge]), theirs(["-s", "256", "-T", "262144", *huge], reference=True)]
-        metrics.append(Metric(f"chase-random, {page_size}", "ns", [ours("random", page_size), anywhere]))
-        metrics.append(Metric(f"chase-pages, {page_size}", "ns", [ours("pages", page_size), *grouped]))
+        metrics.append(Metric(f"chase-random, {page_size}", "ns", [*ours("random", page_size), anywhere]))
+        metrics.append(Metric(f"chase-pages, {page_size}", "ns", [*ours("pages", page_size), *grouped]))
     return metrics
 
 
@@ -616,4 +623,7 @@ def write(path, given, facts, paths, summaries, samples):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,22 +1,17 @@
-//! Memory access loops: sequential reads, copies, pointer chases and independent random reads, with run-time SIMD dispatch.
+//! Memory access loops with run-time SIMD dispatch: [`access`] kernels for measuring, copies and reads for working.
 //!
-//! The loops know nothing of nodes or tiers: they work on the bytes they are given, wherever those are. [`host_probe`]
-//! puts them together into a measurement of this host that takes a fraction of a second.
+//! The loops know nothing of nodes or tiers: they work on the bytes they are given, wherever those are.
 
 pub mod access;
 mod chase;
 mod copy;
 mod probe;
-mod random;
 mod read;
 mod rng;
 mod simd;
-mod spread;
 
 pub use chase::{CHASE_GROUP_BYTES, ChaseRing, LINE_BYTES, MAX_CHASE_CHAINS};
 pub use copy::{CopyKind, copy, copy_with, parallel_fill_copy};
-pub use probe::{HostProbe, StreamProbe, host_probe, stream_probe};
-pub use random::{MAX_IN_FLIGHT, RandomRead, random_read};
+pub use probe::{StreamProbe, stream_probe};
 pub use read::{sequential_read, sequential_read_with};
 pub use simd::Simd;
-pub use spread::Spread;

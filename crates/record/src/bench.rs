@@ -164,7 +164,7 @@ pub struct LatencyRecord {
     pub what: String,
     /// Samples.
     pub samples: u64,
-    /// Cost of taking the time with its fences, ns (median), already subtracted from all figures here.
+    /// Cost of taking the time with its fences, ns (mean without the slowest per cent), already subtracted from all figures here.
     pub timer_overhead_ns: f64,
     /// Mean, ns.
     pub mean_ns: f64,

@@ -69,9 +69,10 @@ pub(super) fn bench_host(
         prefetchers: environment.prefetchers.to_string(),
         simd: Simd::detect().to_string(),
         timer: format!(
-            "{}; {:.1} ns per fenced reading pair",
+            "{}; steps of {:.1} ns; {:.1} ns per fenced reading pair",
             timer.describe(),
-            overhead.median
+            timer.resolution_ns(),
+            overhead.mean
         ),
         clock_offset_ns: None,
         clock_uncertainty_ns: None,

@@ -121,7 +121,8 @@ impl<'a> Team<'a> {
             queues: queues(spec),
             published: (0..threads).map(|_| Published::default()).collect(),
             slots: (0..threads).map(|_| Mutex::new(None)).collect(),
-            overhead_ns: overhead.median,
+            // Where the counter moves in coarse steps a median jumps from step to step.
+            overhead_ns: overhead.mean,
         }
     }
 
@@ -285,6 +286,9 @@ fn worker<'a>(
             })
         }
         (Tools::Custom(chain), Work::Custom { sample_every, .. }, Memory::Shared(memories)) => {
+            chain
+                .check_memories(&memories)
+                .map_err(|error| BenchError::access(&spec.place, error))?;
             Worker::Custom(Custom {
                 chain,
                 memories,
