@@ -9,7 +9,7 @@ use xshell::{Shell, cmd};
 /// A step: its name, what it does, how.
 type Step = (&'static str, &'static str, fn(&Shell) -> Result<()>);
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 9] = [
     ("needs", "look for the programs that the tests use", needs),
     ("fmt", "check the format", fmt),
     ("lint", "clippy over everything, warnings denied", lint),
@@ -20,6 +20,16 @@ const STEPS: [Step; 7] = [
         tests,
     ),
     ("lean", "build without the SQL engine", lean),
+    (
+        "cross",
+        "compile the kernels for aarch64 (the first time fetches a compiler for it)",
+        cross,
+    ),
+    (
+        "fuzz",
+        "a minute of random workload files through the parser",
+        fuzz,
+    ),
     (
         "smoke",
         "run every benchmark and example once, small",
@@ -69,6 +79,8 @@ fn main() -> Result<()> {
 fn needs(shell: &Shell) -> Result<()> {
     let missing: Vec<&str> = [
         ("cc", "gcc"),
+        ("c++", "g++"),
+        ("python3", "python3"),
         ("chromium", "chromium"),
         ("apt-get", "apt"),
         ("dpkg", "dpkg"),
@@ -137,6 +149,74 @@ fn lean(shell: &Shell) -> Result<()> {
     .run()?)
 }
 
+/// Exit code of the script where it can neither find nor fetch a compiler for the target.
+const CANNOT_CROSS: i32 = 3;
+
+fn cross(shell: &Shell) -> Result<()> {
+    let output = cmd!(shell, "sh scripts/check-aarch64.sh")
+        .ignore_status()
+        .output()?;
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    match output.status.code() {
+        Some(0) => Ok(()),
+        // It has said what is missing; a machine without it can still run everything else.
+        Some(CANNOT_CROSS) => Ok(()),
+        _ => bail!(
+            "the kernels do not compile for aarch64:\n{}",
+            String::from_utf8_lossy(&output.stdout)
+        ),
+    }
+}
+
+/// With nightly the address sanitizer looks on; without, the fuzzer still finds panics.
+fn fuzz(shell: &Shell) -> Result<()> {
+    let tools = shell.current_dir().join("target/tools");
+    let own = tools.join("bin/cargo-fuzz");
+    let program = if cmd!(shell, "cargo fuzz --version")
+        .quiet()
+        .ignore_stdout()
+        .ignore_stderr()
+        .run()
+        .is_ok()
+    {
+        "cargo-fuzz".into()
+    } else {
+        if !own.exists() {
+            cmd!(
+                shell,
+                "cargo install --quiet --locked cargo-fuzz --root {tools}"
+            )
+            .run()?;
+        }
+        own
+    };
+    let corpus = "fuzz/corpus/workload_file";
+    shell.create_dir(corpus)?;
+    for seed in shell.read_dir("examples/bench")? {
+        shell.copy_file(seed, corpus)?;
+    }
+    let nightly = cmd!(shell, "rustup run nightly rustc --version")
+        .quiet()
+        .ignore_stdout()
+        .ignore_stderr()
+        .run()
+        .is_ok();
+    let limits = ["-max_total_time=60", "-max_len=4096", "-verbosity=0"];
+    let run = if nightly {
+        cmd!(
+            shell,
+            "rustup run nightly {program} fuzz run workload_file -- {limits...}"
+        )
+    } else {
+        cmd!(
+            shell,
+            "{program} fuzz run --sanitizer none workload_file -- {limits...}"
+        )
+        .env("RUSTC_BOOTSTRAP", "1")
+    };
+    Ok(run.run()?)
+}
+
 /// Small and in the dev profile: that they run, not how fast. `tierloom run ssb --baseline`, the benchmark of queries, runs in the tests of
 /// the command: alone it would build DataFusion a second time, with the features of a build without tests.
 fn smoke(shell: &Shell) -> Result<()> {
@@ -158,9 +238,16 @@ fn smoke(shell: &Shell) -> Result<()> {
         "cargo bench --quiet --profile dev -p tierloom-workloads --bench generate -- --test"
     )
     .run()?;
+    for bench in ["access", "latency"] {
+        cmd!(
+            shell,
+            "cargo bench --quiet --profile dev -p tierloom-kernels --bench {bench} -- --test"
+        )
+        .run()?;
+    }
     cmd!(
         shell,
-        "cargo run --quiet -p tierloom-kernels --example probe_host"
+        "python3 -m unittest discover -q -s scripts -p test_*.py"
     )
     .run()?;
     cmd!(
