@@ -9,8 +9,7 @@ use tierloom_bench::plan::{
 };
 use tierloom_bench::run::{Control, Event, Host, Part, Session, check, record, run_part};
 use tierloom_kernels::access::{
-    Access, CacheOp, ChainStep, ChaseLocality, Distribution, FenceMode, LineState, Operation,
-    Order,
+    Access, CacheOp, ChainStep, ChaseLocality, Distribution, FenceMode, LineState, Operation, Order,
 };
 use tierloom_memory::{PageSize, PlacementSpec};
 use tierloom_record::{Record, RecordWriter};
@@ -139,7 +138,11 @@ fn every_operation_makes_exactly_the_operations_asked_for_and_leaves_right_data(
                 let done = one(throughput(access, sharing), 2, Amount::Passes(1));
                 let copies = matches!(operation, Operation::Copy | Operation::StreamCopy);
                 let places = 4 * MIB / 64 / if copies { 2 } else { 1 };
-                assert_eq!(done.operations, 3 * places, "{operation} {order:?} {sharing:?}");
+                assert_eq!(
+                    done.operations,
+                    3 * places,
+                    "{operation} {order:?} {sharing:?}"
+                );
                 assert!(done.data_check.is_some() && done.bandwidth_gbps.is_some());
                 assert_eq!(done.thread_gbps.len(), 2);
                 assert!(done.overhead_per_batch_ns.is_some_and(|ns| ns > 0.0));
@@ -156,7 +159,10 @@ fn an_amount_of_bytes_and_of_operations_is_kept_to_also_if_no_batch_divides_it()
         ..Access::sequential(Operation::Read)
     };
     let work = || throughput(access, Sharing::Queue);
-    assert_eq!(one(work(), 1, Amount::Operations(10_001)).operations, 30_003);
+    assert_eq!(
+        one(work(), 1, Amount::Operations(10_001)).operations,
+        30_003
+    );
     assert_eq!(one(work(), 2, Amount::Bytes(256 * 777)).operations, 3 * 777);
     let timed = one(work(), 2, Amount::Seconds(0.02));
     assert!(timed.operations > 0 && timed.bytes_per_operation == 256);
@@ -189,7 +195,11 @@ fn latencies_are_sampled_as_often_as_asked_with_the_timer_taken_off() {
         };
         let done = one(work, 2, Amount::Operations(20_000));
         let latency = done.latency.unwrap();
-        assert_eq!((done.operations, latency.samples), (60_000, 6000), "{operation}");
+        assert_eq!(
+            (done.operations, latency.samples),
+            (60_000, 6000),
+            "{operation}"
+        );
         assert_eq!(latency.median_ns.values.len(), 3);
         assert!(
             latency.timer_overhead_ns > 0.0 && latency.max_ns > latency.min_ns,
@@ -241,11 +251,21 @@ fn a_chain_may_use_a_second_region() {
     let mut task = task("main", work, 2, Amount::Operations(1000));
     let one_region = plan(vec![task.clone()]);
     let error = check(&one_region, None, host()).unwrap_err();
-    assert!(error.is_bad_input() && error.to_string().contains("m1"), "{error}");
+    assert!(
+        error.is_bad_input() && error.to_string().contains("m1"),
+        "{error}"
+    );
     task.regions.push(region(2 * MIB));
     let part = run(&plan(vec![task]));
     let done = &part.tasks[0];
-    assert_eq!((done.operations, done.regions.len(), done.bytes_per_operation), (3000, 2, 320));
+    assert_eq!(
+        (
+            done.operations,
+            done.regions.len(),
+            done.bytes_per_operation
+        ),
+        (3000, 2, 320)
+    );
     assert_eq!(done.latency.as_ref().unwrap().samples, 600);
 }
 
@@ -267,7 +287,10 @@ fn background_load_is_counted_in_the_same_windows_and_keeps_to_its_rate() {
     let [main, load] = part.tasks.as_slice() else {
         panic!("{:?}", part.tasks);
     };
-    assert_eq!((main.role.as_str(), load.role.as_str()), ("main", "background"));
+    assert_eq!(
+        (main.role.as_str(), load.role.as_str()),
+        ("main", "background")
+    );
     let spread = load.bandwidth_gbps.as_ref().unwrap();
     assert_eq!(spread.values.len(), 3);
     // Never above the rate by more than a batch a window; how far below is the machine's business.
@@ -289,7 +312,11 @@ fn repeating_until_stable_ends_at_the_limit_and_says_so() {
     let part = run(&plan);
     let stability = part.stability.unwrap();
     assert!(!stability.stable && stability.repeats == 8);
-    assert!(part.remarks.iter().any(|r| r.text.contains("not stable") && !r.invalidates));
+    assert!(
+        part.remarks
+            .iter()
+            .any(|r| r.text.contains("not stable") && !r.invalidates)
+    );
     plan.until_stable = Some(UntilStable {
         relative_half_width: 1e9,
         max_repeat: 8,
@@ -329,11 +356,21 @@ fn a_stopped_run_keeps_whole_repetitions_and_without_one_has_no_record() {
     };
     let control = StopAfter(AtomicU32::new(2), AtomicBool::new(false));
     let part = run_part(&endless, None, host(), &control).unwrap();
-    assert_eq!(part.tasks[0].bandwidth_gbps.as_ref().unwrap().values.len(), 2);
-    assert!(part.remarks.iter().any(|r| r.text == "stopped after 2 of 1000 repetitions"));
+    assert_eq!(
+        part.tasks[0].bandwidth_gbps.as_ref().unwrap().values.len(),
+        2
+    );
+    assert!(
+        part.remarks
+            .iter()
+            .any(|r| r.text == "stopped after 2 of 1000 repetitions")
+    );
     let at_once = StopAfter(AtomicU32::new(0), AtomicBool::new(true));
     let error = run_part(&endless, None, host(), &at_once).unwrap_err();
-    assert!(!error.is_bad_input() && error.to_string().contains("stopped"), "{error}");
+    assert!(
+        !error.is_bad_input() && error.to_string().contains("stopped"),
+        "{error}"
+    );
 }
 
 /// Gives up when it is asked for the start.
@@ -370,7 +407,9 @@ fn what_this_machine_lacks_is_told_before_any_memory_is_touched() {
         assert!(error.is_bad_input(), "{error}");
         error.to_string()
     };
-    let cpus = |cpus: Vec<u32>| move |task: &mut TaskPlan| task.workers.pin = Pin::Cpus { cpus: cpus.clone() };
+    let cpus = |cpus: Vec<u32>| {
+        move |task: &mut TaskPlan| task.workers.pin = Pin::Cpus { cpus: cpus.clone() }
+    };
     assert!(complaint(&cpus(vec![100_000])).contains("CPU 100000 cannot be used"));
     assert!(complaint(&cpus(vec![])).contains("empty list"));
     let node = |task: &mut TaskPlan| {

@@ -139,7 +139,7 @@ pub struct RegionRecord {
     pub memory: String,
     /// Bytes.
     pub size_bytes: u64,
-    /// "4k", "thp", "2m" or "1g".
+    /// "4k", "thp", "2m" or "1g"; "device" for a DAX device, whose own alignment it is.
     pub page_size: String,
     /// As typed.
     pub placement: String,

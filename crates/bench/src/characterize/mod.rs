@@ -143,7 +143,10 @@ pub fn characterize(
             if control.stopped() {
                 return Err(CharacterizeError::Stopped);
             }
-            tell(done, format!("round {} of {ROUNDS}: {}", round + 1, probe.words()));
+            tell(
+                done,
+                format!("round {} of {ROUNDS}: {}", round + 1, probe.words()),
+            );
             let part = run::run_part(&probe.plan, None, host, control).map_err(|error| {
                 if control.stopped() {
                     CharacterizeError::Stopped

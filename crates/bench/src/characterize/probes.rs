@@ -85,7 +85,10 @@ impl Probe {
             .map(ToString::to_string)
             .collect::<Vec<_>>()
             .join(",");
-        let path = format!("node {} to {} (node {nodes})", self.path.initiator, self.path.tier);
+        let path = format!(
+            "node {} to {} (node {nodes})",
+            self.path.initiator, self.path.tier
+        );
         let what = match &self.kind {
             ProbeKind::Rate { operation, threads } => format!("{operation}, {threads} threads"),
             ProbeKind::Idle(_) => "idle latency".into(),
@@ -113,7 +116,10 @@ struct Shape {
 }
 
 /// All probes, in the order of a round.
-pub(super) fn all(host: &Host, options: &CharacterizeOptions) -> Result<Vec<Probe>, CharacterizeError> {
+pub(super) fn all(
+    host: &Host,
+    options: &CharacterizeOptions,
+) -> Result<Vec<Probe>, CharacterizeError> {
     let topology = &host.topology;
     let initiators = initiators(topology, &options.initiators)?;
     let targets = targets(topology, &options.targets)?;
@@ -160,7 +166,12 @@ fn initiators(topology: &Topology, asked: &[u32]) -> Result<Vec<u32>, Characteri
         .filter(|node| !node.cpus.intersection(allowed).is_empty())
         .map(|node| node.id.0)
         .collect();
-    chosen("initiator", "nodes with CPUs this process may use", &known, asked)
+    chosen(
+        "initiator",
+        "nodes with CPUs this process may use",
+        &known,
+        asked,
+    )
 }
 
 fn targets(topology: &Topology, asked: &[u32]) -> Result<Vec<u32>, CharacterizeError> {
@@ -170,7 +181,12 @@ fn targets(topology: &Topology, asked: &[u32]) -> Result<Vec<u32>, CharacterizeE
         .map(|node| node.0)
         .filter(|node| topology.limits.mems_allowed.contains(*node))
         .collect();
-    chosen("target", "nodes with memory this process may use", &known, asked)
+    chosen(
+        "target",
+        "nodes with memory this process may use",
+        &known,
+        asked,
+    )
 }
 
 fn chosen(
@@ -291,7 +307,11 @@ fn path_probes(topology: &Topology, shape: &Shape, path: &PathPlan, own: bool) -
         Operation::StreamCopy,
     ] {
         for threads in distinct(counts) {
-            probes.push(maker.rate(&operation.to_string(), Access::sequential(operation), threads));
+            probes.push(maker.rate(
+                &operation.to_string(),
+                Access::sequential(operation),
+                threads,
+            ));
         }
     }
     let scalar = Access {
@@ -450,7 +470,9 @@ impl Maker<'_> {
             read_percent: 67,
             stream: false,
         };
-        let limited = shares.iter().map(|share| (Some(share * others.len() as f64), false));
+        let limited = shares
+            .iter()
+            .map(|share| (Some(share * others.len() as f64), false));
         limited
             .chain([(None, false), (None, true)])
             .map(|(rate_gbps, mixed)| {

@@ -21,6 +21,9 @@ const ASSUMED_TLB_ENTRIES: f64 = 2048.0;
 /// A gap between random and page-local latency below this is noise, ns.
 const LEAST_WALK_NS: f64 = 4.0;
 
+/// A number of lines in flight within a machine.
+type Lines = fn(&mut Machine) -> &mut Value;
+
 /// Everything a profile is made from.
 struct Maker<'a> {
     host: &'a Host,
@@ -149,9 +152,9 @@ impl Maker<'_> {
 
     fn cores(&self) -> Value {
         let topology = &self.host.topology;
-        let cpus = topology
-            .node(NodeId(self.initiator))
-            .map_or(0, |node| node.cpus.intersection(&topology.limits.cpus_allowed).len());
+        let cpus = topology.node(NodeId(self.initiator)).map_or(0, |node| {
+            node.cpus.intersection(&topology.limits.cpus_allowed).len()
+        });
         let smt = topology.cpus.threads_per_core.max(1);
         known(
             f64::from((cpus as u32 / smt).max(1)),
@@ -161,7 +164,10 @@ impl Maker<'_> {
 
     fn smt_yield(&self) -> Value {
         if self.host.topology.cpus.threads_per_core > 1 {
-            assumed(1.25, "compute gain of the second hardware thread; not measured")
+            assumed(
+                1.25,
+                "compute gain of the second hardware thread; not measured",
+            )
         } else {
             known(1.0, "one hardware thread per core")
         }
@@ -202,7 +208,10 @@ impl Maker<'_> {
             });
         Cache {
             l2_bytes: known(l2, "private cache of a core, as the kernel reports"),
-            llc_bytes: known(llc, "last-level caches of a socket, as the kernel reports; virtual machines may report those of the whole host"),
+            llc_bytes: known(
+                llc,
+                "last-level caches of a socket, as the kernel reports; virtual machines may report those of the whole host",
+            ),
             llc_latency_ns: latency
                 .unwrap_or_else(|| assumed(30.0, "not measured: no DRAM on the initiator node")),
         }
@@ -296,10 +305,22 @@ impl Maker<'_> {
         Some(Tier {
             name: name.to_owned(),
             devices: known(path.targets.len() as f64, "memory nodes"),
-            capacity_bytes: known(capacity as f64, "memory of the nodes, as the kernel reports"),
-            read_gbps: value(&read, &format!("sequential read, {read_threads} threads, GB/s")),
-            write_gbps: value(&write, &format!("non-temporal stores, {write_threads} threads, GB/s")),
-            idle_latency_ns: value(&idle, "dependent loads that stay in 256 KiB for a while, ns"),
+            capacity_bytes: known(
+                capacity as f64,
+                "memory of the nodes, as the kernel reports",
+            ),
+            read_gbps: value(
+                &read,
+                &format!("sequential read, {read_threads} threads, GB/s"),
+            ),
+            write_gbps: value(
+                &write,
+                &format!("non-temporal stores, {write_threads} threads, GB/s"),
+            ),
+            idle_latency_ns: value(
+                &idle,
+                "dependent loads that stay in 256 KiB for a while, ns",
+            ),
             loaded: curve(&points),
         })
     }
@@ -346,8 +367,14 @@ impl Maker<'_> {
             .filter_map(|footprint_bytes| {
                 Some(FootprintLatency {
                     footprint_bytes,
-                    random_ns: value(&at(footprint_bytes, ChaseLocality::Random)?, "random order, ns"),
-                    in_pages_ns: value(&at(footprint_bytes, ChaseLocality::Pages)?, "page by page, ns"),
+                    random_ns: value(
+                        &at(footprint_bytes, ChaseLocality::Random)?,
+                        "random order, ns",
+                    ),
+                    in_pages_ns: value(
+                        &at(footprint_bytes, ChaseLocality::Pages)?,
+                        "page by page, ns",
+                    ),
                 })
             })
             .collect()
@@ -381,7 +408,14 @@ impl Maker<'_> {
             .loaded(path)
             .iter()
             .map(|(load, latency, mixed)| LoadedPoint {
-                gbps: value(load, if *mixed { "mix 67:33 beside" } else { "reads beside" }),
+                gbps: value(
+                    load,
+                    if *mixed {
+                        "mix 67:33 beside"
+                    } else {
+                        "reads beside"
+                    },
+                ),
                 latency_ns: value(latency, "dependent loads, ns"),
             })
             .collect();
@@ -400,7 +434,10 @@ impl Maker<'_> {
             target_node: target,
             tier: path.tier.clone(),
             idle_latency_ns: value(&self.idle(path, ChaseLocality::Random)?, "random order, ns"),
-            idle_latency_in_pages_ns: value(&self.idle(path, ChaseLocality::Pages)?, "page by page, ns"),
+            idle_latency_in_pages_ns: value(
+                &self.idle(path, ChaseLocality::Pages)?,
+                "page by page, ns",
+            ),
             rates,
             loaded,
             pages,
@@ -465,11 +502,17 @@ impl Maker<'_> {
         let footprint = region_bytes.max(machine.cache.llc_bytes.value as u64 * 4);
         let scan = Access::sequential_read("region", 64.0, footprint);
         let probe = Access::probe("region", 1.0, region_bytes);
-        let fits: [(&str, Access, fn(&mut Machine) -> &mut Value); 4] = [
-            ("read", scan.clone().vectorised(), |m| &mut m.concurrency.sequential_simd),
-            ("scalar read", scan, |m| &mut m.concurrency.sequential_scalar),
+        let fits: [(&str, Access, Lines); 4] = [
+            ("read", scan.clone().vectorised(), |m| {
+                &mut m.concurrency.sequential_simd
+            }),
+            ("scalar read", scan, |m| {
+                &mut m.concurrency.sequential_scalar
+            }),
             ("random read", probe.clone(), |m| &mut m.concurrency.random),
-            ("prefetched random read", probe.vectorised(), |m| &mut m.concurrency.random_prefetched),
+            ("prefetched random read", probe.vectorised(), |m| {
+                &mut m.concurrency.random_prefetched
+            }),
         ];
         if let Some(rate) = self.rate(&path, "random read", 1) {
             fit_walkers(machine, home, &fits[2].1, rate.median);
@@ -487,8 +530,8 @@ impl Maker<'_> {
                 fit::lines_in_flight(machine, set, &phase, home, gbps / 64.0)
             };
             let (low, high) = interval(&rate);
-            let Some((middle, low, high)) = lines(rate.median)
-                .and_then(|middle| Some((middle, lines(low)?, lines(high)?)))
+            let Some((middle, low, high)) =
+                lines(rate.median).and_then(|middle| Some((middle, lines(low)?, lines(high)?)))
             else {
                 continue;
             };
@@ -515,8 +558,10 @@ fn fit_walkers(machine: &mut Machine, home: &str, access: &Access, gbps: f64) {
             "page walks at once; enough for the measured random reads"
         };
         machine.tlb.walkers = assumed(walkers, source);
-        let endless = |m: &mut Machine, lines: f64| m.concurrency.random = m.concurrency.random.with(lines);
-        if fit::most(machine, endless, &phase, home).is_some_and(|most| most >= ROOM * gbps / 64.0) {
+        let endless =
+            |m: &mut Machine, lines: f64| m.concurrency.random = m.concurrency.random.with(lines);
+        if fit::most(machine, endless, &phase, home).is_some_and(|most| most >= ROOM * gbps / 64.0)
+        {
             return;
         }
     }
@@ -534,7 +579,10 @@ fn curve(points: &[(f64, f64)]) -> LoadedLatency {
             LoadedLatency {
                 ratio_at_peak: fitted_value(fitted.ratio_at_peak.max(1.0)),
                 knee: fitted_value(fitted.knee),
-                exponent: assumed(fit::EXPONENT, "form of the curve; knee and height are fitted"),
+                exponent: assumed(
+                    fit::EXPONENT,
+                    "form of the curve; knee and height are fitted",
+                ),
             }
         }
         None => LoadedLatency {

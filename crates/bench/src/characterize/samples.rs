@@ -91,12 +91,20 @@ mod tests {
         assert!((low - 9.7).abs() < 1e-9 && (high - 10.3).abs() < 1e-9);
         let value = value(&spread, "read");
         assert_eq!(value.source, "read; median of 3, 10 to 12");
-        assert_eq!((value.value, value.low, value.high), (11.0, Some(9.0), Some(13.0)));
+        assert_eq!(
+            (value.value, value.low, value.high),
+            (11.0, Some(9.0), Some(13.0))
+        );
     }
 
     #[test]
     fn rounding_keeps_four_digits_of_any_size() {
-        for (x, rounded) in [(123_456.0, 123_500.0), (0.001_234_56, 0.001_235), (0.0, 0.0), (99.999, 100.0)] {
+        for (x, rounded) in [
+            (123_456.0, 123_500.0),
+            (0.001_234_56, 0.001_235),
+            (0.0, 0.0),
+            (99.999, 100.0),
+        ] {
             assert!((round(x) - rounded).abs() < 1e-9 * rounded.max(1.0), "{x}");
         }
     }

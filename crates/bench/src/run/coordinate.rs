@@ -250,7 +250,8 @@ impl Outcome {
             }
         };
         self.gbps.push(rate(|d| d.bytes, bytes) / 1e9);
-        self.operations_per_s.push(rate(|d| d.operations, operations));
+        self.operations_per_s
+            .push(rate(|d| d.operations, operations));
         self.thread_gbps.resize(done.len(), Vec::new());
         for (thread, done) in self.thread_gbps.iter_mut().zip(done) {
             thread.push(done.bytes as f64 / done.seconds() / 1e9);

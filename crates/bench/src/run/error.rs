@@ -1,7 +1,7 @@
 //! What stops a run.
 
 use tierloom_kernels::access::AccessError;
-use tierloom_memory::{MemoryError, PlacementError};
+use tierloom_memory::{DevdaxError, MemoryError, PlacementError};
 
 /// Why a run has no record.
 #[derive(Debug, thiserror::Error)]
@@ -70,7 +70,7 @@ impl BenchError {
     pub(crate) fn memory(place: &str, source: MemoryError) -> Self {
         Self::Memory {
             place: place.to_owned(),
-            bad_input: false,
+            bad_input: is_asked_wrongly(&source),
             source: Box::new(source),
         }
     }
@@ -82,4 +82,27 @@ impl BenchError {
     pub(crate) fn placement(place: &str, error: PlacementError) -> Self {
         Self::plan(place, error)
     }
+}
+
+/// Whether another plan would do on this machine; else the machine has to change (free memory, permissions, drivers).
+fn is_asked_wrongly(error: &MemoryError) -> bool {
+    use DevdaxError as Dax;
+    matches!(
+        error,
+        MemoryError::Placement(_)
+            | MemoryError::SizeNotPages { .. }
+            | MemoryError::SizeZero { .. }
+            | MemoryError::Offset { .. }
+            | MemoryError::FileSize { .. }
+            | MemoryError::FileSystem { .. }
+            | MemoryError::PlacementNotOurs { .. }
+            | MemoryError::Devdax(
+                Dax::Missing { .. }
+                    | Dax::SystemRam { .. }
+                    | Dax::NotADevice { .. }
+                    | Dax::HugetlbPages { .. }
+                    | Dax::SizeNotPages { .. }
+                    | Dax::PastTheEnd { .. }
+            )
+    )
 }

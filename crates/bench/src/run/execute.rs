@@ -19,9 +19,7 @@ use super::pace::Pace;
 use super::queue::BatchQueue;
 use super::samples::Samples;
 use super::task::{ReadyTask, Spec, Tools};
-use super::worker::{
-    Chase, Custom, Done, MappingWork, Published, Single, Stream, Until, Worker,
-};
+use super::worker::{Chase, Custom, Done, MappingWork, Published, Single, Stream, Until, Worker};
 use super::{BenchError, Control, coordinate, pin};
 use crate::plan::{Role, RunPlan, Sharing, Work};
 
@@ -142,7 +140,11 @@ impl<'a> Team<'a> {
         let Work::Throughput { access, .. } = &self.spec.plan.work else {
             return;
         };
-        let operations = if endless { None } else { self.spec.operations() };
+        let operations = if endless {
+            None
+        } else {
+            self.spec.operations()
+        };
         let bytes = operations.map(|n| n.saturating_mul(access.stride_bytes as u64));
         let parts = self.queues.len() as u64;
         for queue in &self.queues {

@@ -172,10 +172,7 @@ pub fn check(plan: &RunPlan, host_name: Option<&str>, host: &Host) -> Result<(),
     own_tasks(plan, host_name).try_for_each(|task| ReadyTask::check(plan, task, host))
 }
 
-fn own_tasks<'p>(
-    plan: &'p RunPlan,
-    host_name: Option<&str>,
-) -> impl Iterator<Item = &'p TaskPlan> {
+fn own_tasks<'p>(plan: &'p RunPlan, host_name: Option<&str>) -> impl Iterator<Item = &'p TaskPlan> {
     let name = host_name.map(str::to_owned);
     plan.tasks.iter().filter(move |task| task.host == name)
 }
@@ -228,7 +225,11 @@ pub fn run_part(
     };
     for (index, (task, outcome)) in tasks.iter().zip(&outcomes).enumerate() {
         // Counters count the process: they stand with its first task.
-        let counters = if index == 0 { counters.clone() } else { Vec::new() };
+        let counters = if index == 0 {
+            counters.clone()
+        } else {
+            Vec::new()
+        };
         finish(plan, task, outcome, host, name, counters, &mut part);
     }
     part.elapsed_s = start.elapsed().as_secs_f64();
@@ -287,9 +288,7 @@ fn finish(
         }
     }
     part.remarks.append(&mut remarks);
-    let positive = |values: &[f64]| {
-        Spread::of(values.to_vec()).filter(|spread| spread.max > 0.0)
-    };
+    let positive = |values: &[f64]| Spread::of(values.to_vec()).filter(|spread| spread.max > 0.0);
     let latency = outcome.samples.as_ref().and_then(|samples| {
         samples.record(
             sample_words(&spec.plan.work),
@@ -386,7 +385,9 @@ pub fn record(
     let plan_json = serde_json::to_value(plan)
         .map_err(|error| BenchError::plan(&plan.workload, format!("plan as JSON: {error}")))?;
     let first = parts.first();
-    let started_at = first.map(|part| part.started_at.clone()).unwrap_or_default();
+    let started_at = first
+        .map(|part| part.started_at.clone())
+        .unwrap_or_default();
     let elapsed_s = first.map_or(0.0, |part| part.elapsed_s);
     let stability = first.and_then(|part| part.stability);
     let mut tasks: Vec<TaskRecord> = Vec::new();
@@ -396,7 +397,11 @@ pub fn record(
         hosts.push(part.host);
         remarks.extend(part.remarks);
     }
-    tasks.sort_by_key(|task| plan.tasks.iter().position(|planned| planned.name == task.name));
+    tasks.sort_by_key(|task| {
+        plan.tasks
+            .iter()
+            .position(|planned| planned.name == task.name)
+    });
     Ok(BenchRecord {
         schema: SCHEMA.into(),
         provenance: Provenance::Measured,

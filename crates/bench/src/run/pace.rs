@@ -70,7 +70,10 @@ mod tests {
         assert_eq!(second, start + Duration::from_millis(1));
         let late = start + Duration::from_secs(5);
         let third = pace.book(1_000_000, late);
-        assert!(third <= late && third + LONGEST_DEBT >= late, "a debt of seconds would let the worker burst");
+        assert!(
+            third <= late && third + LONGEST_DEBT >= late,
+            "a debt of seconds would let the worker burst"
+        );
     }
 
     #[test]

@@ -40,7 +40,9 @@ pub(super) fn resolve(
                 .map(|node| cpus_of(*node, topology, place))
                 .collect::<Result<Vec<_>, _>>()?;
             if of_nodes.is_empty() {
-                return Err(wrong("an empty list of nodes; expected at least one".into()));
+                return Err(wrong(
+                    "an empty list of nodes; expected at least one".into(),
+                ));
             }
             let all: IdSet = of_nodes.iter().flat_map(IdSet::iter).collect();
             let dealt = deal(&of_nodes);

@@ -8,12 +8,12 @@ use std::time::Instant;
 use tierloom_kernels::access::{Access, Kernel, Operation, Places, SharedBytes};
 use tierloom_memory::{
     AnonymousNuma, Audit, AuditMode, DevdaxBackend, FileBackend, KernelInterleave, MemoryBackend,
-    MemoryError, PageSnapshot, PageSize, Placement, Region, RegionOptions,
+    MemoryError, PageSize, PageSnapshot, Placement, Region, RegionOptions,
 };
 use tierloom_record::{RegionRecord, Remark};
 use tierloom_topology::{NodeId, Topology};
 
-use super::{BenchError, cards};
+use super::{BenchError, Host, cards};
 use crate::plan::{MemoryPlan, RegionPlan};
 
 /// Pages looked at before and after a run; all of them up to 4 GiB of 4 KiB pages.
@@ -104,9 +104,7 @@ impl ReadyRegion {
             _ => asked,
         };
         let memory = |error| BenchError::memory(place, error);
-        let backend = memories
-            .backend(plan, &nodes, topology)
-            .map_err(memory)?;
+        let backend = memories.backend(plan, &nodes, topology).map_err(memory)?;
         let described = backend.describe();
         let page_size = plan.page_size;
         let options = RegionOptions {
@@ -158,9 +156,8 @@ impl ReadyRegion {
             }),
             _ => 0,
         };
-        let audits = [&self.before, &after].map(|snapshot| {
-            snapshot.as_ref().map(PageSnapshot::to_audit)
-        });
+        let audits =
+            [&self.before, &after].map(|snapshot| snapshot.as_ref().map(PageSnapshot::to_audit));
         if moved_pages > 0 {
             remarks.push(Remark {
                 invalidates: true,
@@ -207,7 +204,10 @@ impl ReadyRegion {
             name: self.name.clone(),
             memory: self.memory.clone(),
             size_bytes: self.region.size_bytes() as u64,
-            page_size: self.plan.page_size.to_string(),
+            page_size: match self.plan.memory {
+                MemoryPlan::Devdax { .. } => "device".into(),
+                _ => self.plan.page_size.to_string(),
+            },
             placement: self.plan.placement.to_string(),
             resolved: self.resolved.to_string(),
             before,
@@ -243,6 +243,20 @@ impl ReadyRegion {
             )
         })
     }
+}
+
+/// Whether the device of `plan`, region `index` of a task, is there and has its bytes; maps nothing.
+pub(super) fn check_device(
+    plan: &RegionPlan,
+    index: usize,
+    host: &Host,
+    place: &str,
+) -> Result<(), BenchError> {
+    let size_bytes = plan.page_size.round_up(plan.size_bytes as usize);
+    host.memories
+        .backend(plan, &[], &host.topology)
+        .and_then(|backend| backend.check(&format!("m{index}"), size_bytes, plan.page_size))
+        .map_err(|error| BenchError::memory(place, error))
 }
 
 fn mode(region: &Region) -> AuditMode {

@@ -24,8 +24,7 @@ pub(super) struct Samples {
 impl Samples {
     pub(super) fn new() -> Self {
         let longest = (LONGEST_NS * UNITS_PER_NS) as u64;
-        let histogram =
-            Histogram::new_with_bounds(1, longest, 3).expect("constant bounds, tested");
+        let histogram = Histogram::new_with_bounds(1, longest, 3).expect("constant bounds, tested");
         Self {
             histogram,
             sum_ns: 0.0,
@@ -115,10 +114,27 @@ mod tests {
             samples.add(f64::from(ns) * 0.7);
         }
         let record = samples.record("one access", 5.0, vec![3500.0]).unwrap();
-        assert_eq!(record.histogram.iter().map(|b| b.count).sum::<u64>(), 10_000);
-        assert!(record.histogram.windows(2).all(|b| b[0].up_to_ns < b[1].up_to_ns));
-        assert!(record.percentiles.windows(2).all(|p| p[0].latency_ns <= p[1].latency_ns));
-        let p50 = record.percentiles.iter().find(|p| p.percent == 50.0).unwrap();
+        assert_eq!(
+            record.histogram.iter().map(|b| b.count).sum::<u64>(),
+            10_000
+        );
+        assert!(
+            record
+                .histogram
+                .windows(2)
+                .all(|b| b[0].up_to_ns < b[1].up_to_ns)
+        );
+        assert!(
+            record
+                .percentiles
+                .windows(2)
+                .all(|p| p[0].latency_ns <= p[1].latency_ns)
+        );
+        let p50 = record
+            .percentiles
+            .iter()
+            .find(|p| p.percent == 50.0)
+            .unwrap();
         assert!((p50.latency_ns - 3500.0).abs() < 8.0, "{p50:?}");
         assert!((record.mean_ns - 3500.35).abs() < 1.0);
     }

@@ -1,6 +1,6 @@
 //! What repeated figures say: how sure the median is, and whether the machine was calm.
 
-use tierloom_record::{Remark, StabilityRecord, Spread};
+use tierloom_record::{Remark, Spread, StabilityRecord};
 
 use crate::plan::UntilStable;
 

@@ -54,6 +54,9 @@ impl<'p> ReadyTask<'p> {
                 .placement
                 .resolve(&host.topology)
                 .map_err(|error| BenchError::placement(&place, error))?;
+            if let MemoryPlan::Devdax { .. } = &region.memory {
+                region::check_device(region, index, host, &place)?;
+            }
             if let MemoryPlan::File { path, .. } = &region.memory
                 && Path::new(path).is_file()
                 && !host.overwrite
@@ -68,9 +71,12 @@ impl<'p> ReadyTask<'p> {
             }
         }
         match plan.amount {
-            Amount::Seconds(seconds) if !(seconds.is_finite() && seconds > 0.0) => Err(
-                BenchError::plan(&place, format!("run time of {seconds} s; expected more than 0")),
-            ),
+            Amount::Seconds(seconds) if !(seconds.is_finite() && seconds > 0.0) => {
+                Err(BenchError::plan(
+                    &place,
+                    format!("run time of {seconds} s; expected more than 0"),
+                ))
+            }
             _ => Ok(()),
         }
     }
@@ -138,13 +144,9 @@ impl<'p> ReadyTask<'p> {
         let part_bytes = self.spec.part_bytes();
         let memory = self.regions.first()?.region.as_slice();
         let counted = || {
-            memory
-                .as_chunks::<8>()
-                .0
-                .iter()
-                .fold(0_u64, |sum, word| {
-                    sum.wrapping_add(u64::from_le_bytes(*word))
-                })
+            memory.as_chunks::<8>().0.iter().fold(0_u64, |sum, word| {
+                sum.wrapping_add(u64::from_le_bytes(*word))
+            })
         };
         Some(match operation {
             Operation::FetchAdd => {
@@ -365,7 +367,9 @@ fn tools(plan: &TaskPlan, host: &Host, place: &str) -> Result<Tools, BenchError>
         Work::Chase { .. } => Tools::Chase,
         Work::Mapping {
             sharing, populate, ..
-        } => Tools::Mapping(Box::new(map_request(plan, *sharing, *populate, host, place)?)),
+        } => Tools::Mapping(Box::new(map_request(
+            plan, *sharing, *populate, host, place,
+        )?)),
         Work::Custom { chain, .. } => {
             let most = chain.iter().map(|step| usize::from(step.region)).max();
             if most.is_some_and(|region| region >= plan.regions.len()) {
@@ -418,7 +422,9 @@ fn map_request(
         MemoryPlan::File { path, .. } if Path::new(path).is_dir() => {
             return Err(BenchError::plan(
                 place,
-                format!("{path} is a folder; mappings are timed on a file that is there (fallocate -l SIZE FILE makes one)"),
+                format!(
+                    "{path} is a folder; mappings are timed on a file that is there (fallocate -l SIZE FILE makes one)"
+                ),
             ));
         }
         _ => {}

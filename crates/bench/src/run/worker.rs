@@ -45,8 +45,10 @@ pub(super) struct Published {
 impl Published {
     fn add(&self, bytes: u64, operations: u64) {
         // One writer: no read-modify-write is needed.
-        self.bytes
-            .store(self.bytes.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+        self.bytes.store(
+            self.bytes.load(Ordering::Relaxed) + bytes,
+            Ordering::Relaxed,
+        );
         self.operations.store(
             self.operations.load(Ordering::Relaxed) + operations,
             Ordering::Relaxed,

@@ -71,7 +71,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let host = Host::look().map_err(Failure::runtime)?;
     if args.dry_run {
         let probes = plan(&host, &options).map_err(failure)?;
-        let lines: Vec<String> = probes.iter().map(|probe| format!("{}\n", probe.words())).collect();
+        let lines: Vec<String> = probes
+            .iter()
+            .map(|probe| format!("{}\n", probe.words()))
+            .collect();
         return output::print(&format!("{}{} probes\n", lines.concat(), lines.len()));
     }
     let bar = bar();

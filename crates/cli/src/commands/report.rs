@@ -80,10 +80,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         {
             eprintln!("warning: {reason}");
         }
-        output::print(&format!(
-            "{tables}{}\n",
-            comparison.sentences().join("\n")
-        ))?;
+        output::print(&format!("{tables}{}\n", comparison.sentences().join("\n")))?;
         render_comparison(&comparison, before, after, &options)
     } else {
         if args.output.is_none() {

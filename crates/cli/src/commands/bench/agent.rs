@@ -48,7 +48,11 @@ pub fn serve(args: &Args) -> Result<(), Failure> {
     let token = token(args, &stop)?;
     let mut host = Host::look().map_err(Failure::runtime)?;
     host.overwrite = args.overwrite;
-    let name = args.agent.name.clone().or_else(|| host.topology.hostname.clone());
+    let name = args
+        .agent
+        .name
+        .clone()
+        .or_else(|| host.topology.hostname.clone());
     let mut options = AgentOptions::new(args.agent.listen, token);
     options.name = name.unwrap_or_else(|| "agent".into());
     options.allow_plain_remote = args.agent.allow_plain;

@@ -68,7 +68,12 @@ pub struct AgentArgs {
     #[arg(long, conflicts_with_all = ["files", "plan", "records", "report", "csv", "dry_run"], help_heading = "Several hosts")]
     pub agent: bool,
     /// Address and port the agent listens on; port 0 takes a free one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7171", help_heading = "Several hosts")]
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        default_value = "127.0.0.1:7171",
+        help_heading = "Several hosts"
+    )]
     pub listen: SocketAddr,
     /// What the agent calls itself; its host's name without
     #[arg(long, value_name = "NAME", help_heading = "Several hosts")]
@@ -77,13 +82,28 @@ pub struct AgentArgs {
     #[arg(long, value_name = "FILE", help_heading = "Several hosts")]
     pub token_file: Option<PathBuf>,
     /// Agent: read the token from the first line of standard input, and end when that is closed (for starting by ssh)
-    #[arg(long, requires = "agent", conflicts_with = "token_file", help_heading = "Several hosts")]
+    #[arg(
+        long,
+        requires = "agent",
+        conflicts_with = "token_file",
+        help_heading = "Several hosts"
+    )]
     pub token_stdin: bool,
     /// Agent: certificate for TLS, PEM
-    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Several hosts")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_key",
+        help_heading = "Several hosts"
+    )]
     pub tls_cert: Option<PathBuf>,
     /// Agent: its key, PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Several hosts")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_cert",
+        help_heading = "Several hosts"
+    )]
     pub tls_key: Option<PathBuf>,
     /// Coordinator: certificate that signed the agents' ones (or is theirs), PEM
     #[arg(long, value_name = "FILE", help_heading = "Several hosts")]
@@ -100,7 +120,10 @@ impl Args {
     /// Bad input.
     pub fn check(&self) -> Result<(), Failure> {
         self.until_stable()?;
-        for path in [&self.records, &self.csv, &self.report].into_iter().flatten() {
+        for path in [&self.records, &self.csv, &self.report]
+            .into_iter()
+            .flatten()
+        {
             output::check_writable(path)?;
         }
         let outputs = [
@@ -117,10 +140,15 @@ impl Args {
                 .iter()
                 .find(|(_, before)| output::same_file(before, path))
             {
-                return Err(Failure::input(format!("{other} and {flag} name the same file")));
+                return Err(Failure::input(format!(
+                    "{other} and {flag} name the same file"
+                )));
             }
             let read = self.files.iter().chain(&self.plan);
-            if let Some(input) = read.into_iter().find(|input| output::same_file(input, path)) {
+            if let Some(input) = read
+                .into_iter()
+                .find(|input| output::same_file(input, path))
+            {
                 return Err(Failure::input(format!(
                     "{flag}: {} is read from; write to another file",
                     input.display()

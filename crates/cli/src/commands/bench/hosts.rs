@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
-use tierloom_agent::{AgentError, Coordinator, CoordinatorOptions, HostAddress, SshAgent, SshLaunch, Stop, Token};
+use tierloom_agent::{
+    AgentError, Coordinator, CoordinatorOptions, HostAddress, SshAgent, SshLaunch, Stop, Token,
+};
 use tierloom_bench::file::{HostSpec, Workloads};
 use tierloom_bench::plan::{Role, RunPlan};
 use tierloom_bench::run::{self, Control, Event, Host, Part};
@@ -64,7 +66,11 @@ pub fn connect(
     }
     let mut launched = Vec::new();
     let mut addresses = Vec::new();
-    for host in workloads.hosts.iter().filter(|host| wanted.contains(&host.name)) {
+    for host in workloads
+        .hosts
+        .iter()
+        .filter(|host| wanted.contains(&host.name))
+    {
         addresses.push(address(args, host, &mut launched)?);
     }
     let stop = Stop::new();
@@ -107,7 +113,8 @@ fn address(
             host.line, host.name
         )));
     };
-    let (token, _) = Token::find(args.agent.token_file.as_deref(), false).map_err(Failure::input)?;
+    let (token, _) =
+        Token::find(args.agent.token_file.as_deref(), false).map_err(Failure::input)?;
     let mut address = HostAddress::new(&host.name, at, token);
     address.allow_plain_remote = args.agent.allow_plain;
     address.tls_ca = args
@@ -150,7 +157,10 @@ impl Remote {
                 vec![self.part(main)?]
             }
         };
-        for name in names.into_iter().filter(|name| Some(*name) != main.as_ref()) {
+        for name in names
+            .into_iter()
+            .filter(|name| Some(*name) != main.as_ref())
+        {
             self.coordinator.stop(name).map_err(failure)?;
             parts.push(self.part(name)?);
         }
@@ -158,12 +168,7 @@ impl Remote {
     }
 
     /// The main task is here: the others begin with it and are stopped after it.
-    fn lead(
-        &mut self,
-        plan: &RunPlan,
-        host: &Host,
-        bar: &ProgressBar,
-    ) -> Result<Part, Failure> {
+    fn lead(&mut self, plan: &RunPlan, host: &Host, bar: &ProgressBar) -> Result<Part, Failure> {
         let trouble = self.coordinator.trouble();
         let control = Leading {
             coordinator: Mutex::new((&mut self.coordinator, None)),
@@ -244,7 +249,9 @@ impl Remote {
     fn part(&mut self, name: &str) -> Result<Part, Failure> {
         let text = self.coordinator.wait(name).map_err(failure)?;
         let mut part: Part = serde_json::from_str(&text).map_err(|error| {
-            Failure::runtime(format!("host {name} sent a result that cannot be read: {error}"))
+            Failure::runtime(format!(
+                "host {name} sent a result that cannot be read: {error}"
+            ))
         })?;
         if let Some(clock) = self.coordinator.clocks().iter().find(|c| c.host == name) {
             part.host.clock_offset_ns = Some(clock.offset_ns as f64);
@@ -313,7 +320,9 @@ impl Control for Following<'_> {
 /// An agent's error as the command's end.
 pub fn failure(error: AgentError) -> Failure {
     match error {
-        AgentError::Interrupted => Failure::Interrupted("while hosts were working; they were stopped".into()),
+        AgentError::Interrupted => {
+            Failure::Interrupted("while hosts were working; they were stopped".into())
+        }
         other => Failure::runtime(other),
     }
 }

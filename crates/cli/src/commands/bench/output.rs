@@ -38,7 +38,15 @@ pub fn table(records: &[BenchRecord]) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_header([
-        "workload", "run", "access", "memory", "threads", "GB/s", "min to max", "Mop/s", "latency ns",
+        "workload",
+        "run",
+        "access",
+        "memory",
+        "threads",
+        "GB/s",
+        "min to max",
+        "Mop/s",
+        "latency ns",
         "p99 ns",
     ]);
     for record in records {
@@ -50,7 +58,11 @@ pub fn table(records: &[BenchRecord]) -> String {
     text += "measured here; medians of the repetitions, latencies less the timer's own cost\n";
     for record in records {
         for remark in &record.remarks {
-            let word = if remark.invalidates { "INVALID" } else { "note" };
+            let word = if remark.invalidates {
+                "INVALID"
+            } else {
+                "note"
+            };
             text += &format!("{word}: {}: {}\n", title(record), remark.text);
         }
     }
@@ -93,12 +105,12 @@ fn row(record: &BenchRecord, task: &TaskRecord) -> Vec<Cell> {
     };
     let valid = if record.valid { "" } else { " INVALID" };
     let memory = task.regions.first().map_or_else(String::new, |region| {
-        format!(
-            "{} on {}, {}",
-            output::size(region.size_bytes),
-            region.resolved,
-            region.page_size
-        )
+        let size = output::size(region.size_bytes);
+        if region.page_size == "device" {
+            format!("{size} of {}", region.memory)
+        } else {
+            format!("{size} on {}, {}", region.resolved, region.page_size)
+        }
     });
     vec![
         Cell::new(format!("{name}{valid}")),

@@ -172,7 +172,10 @@ impl<'a> Running<'a> {
         let audit = timed(&mut self.times.audit_s, || {
             merged_audit(&self.session.data.tables, AuditMode::Full)
         });
-        Ok(audit.map_err(Failure::runtime)?.as_ref().map(tierloom_bench::run::audit_record))
+        Ok(audit
+            .map_err(Failure::runtime)?
+            .as_ref()
+            .map(tierloom_bench::run::audit_record))
     }
 
     fn push_measured(&mut self, measured: Measured) -> Result<(), Failure> {
