@@ -91,18 +91,28 @@ impl Probe {
         );
         let what = match &self.kind {
             ProbeKind::Rate { operation, threads } => format!("{operation}, {threads} threads"),
-            ProbeKind::Idle(_) => "idle latency".into(),
-            ProbeKind::Loaded {
-                rate_gbps: Some(rate),
-                ..
-            } => format!("latency beside {rate:.1} GB/s"),
-            ProbeKind::Loaded { .. } => "latency beside full load".into(),
-            ProbeKind::Footprint { bytes, .. } => {
-                format!("latency within {} KiB", bytes >> 10)
+            ProbeKind::Idle(locality) => format!("idle latency {}", order_words(*locality)),
+            ProbeKind::Loaded { rate_gbps, mixed } => {
+                let load = if *mixed { "mixed load" } else { "reads" };
+                match rate_gbps {
+                    Some(rate) => format!("latency beside {rate:.1} GB/s of {load}"),
+                    None => format!("latency beside {load} at full speed"),
+                }
+            }
+            ProbeKind::Footprint { bytes, locality } => {
+                format!("latency within {} KiB {}", bytes >> 10, order_words(*locality))
             }
             ProbeKind::Touch(size) => format!("first touch, {size} pages"),
         };
         format!("{what}, {path}")
+    }
+}
+
+/// Order of dependent loads, in words: records tell probes apart by them.
+fn order_words(locality: ChaseLocality) -> &'static str {
+    match locality {
+        ChaseLocality::Pages => "page by page",
+        ChaseLocality::Random => "in random order",
     }
 }
 

@@ -289,6 +289,7 @@ fn finish(
     }
     part.remarks.append(&mut remarks);
     let positive = |values: &[f64]| Spread::of(values.to_vec()).filter(|spread| spread.max > 0.0);
+    let bandwidth_gbps = positive(&outcome.gbps);
     let latency = outcome.samples.as_ref().and_then(|samples| {
         samples.record(
             sample_words(&spec.plan.work),
@@ -308,13 +309,14 @@ fn finish(
         regions,
         threads: spec.plan.workers.threads,
         cpus: spec.cpus.iter().map(ToString::to_string).collect(),
-        bandwidth_gbps: positive(&outcome.gbps),
+        bandwidth_gbps: bandwidth_gbps.clone(),
         operations_per_s: positive(&outcome.operations_per_s),
         bytes_per_operation: spec.bytes_per_operation(),
         operations: outcome.operations,
-        thread_gbps: outcome
-            .thread_gbps
+        // Threads that move no bytes have no bandwidth, which is not one of 0.
+        thread_gbps: bandwidth_gbps
             .iter()
+            .flat_map(|_| &outcome.thread_gbps)
             .filter_map(|thread| Spread::of(thread.clone()))
             .collect(),
         rate_gbps: spec.plan.rate_gbps,

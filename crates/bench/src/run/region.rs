@@ -199,15 +199,14 @@ impl ReadyRegion {
                 ),
             });
         }
-        let [before, after] = audits.map(|audit| audit.as_ref().map(cards::audit));
+        // Of memory whose pages nobody can be asked about there is no audit; an empty one would say that all of it is nowhere.
+        let asked = |audit: &&Audit| audit.pages_checked > 0;
+        let [before, after] = audits.map(|audit| audit.as_ref().filter(asked).map(cards::audit));
         let record = RegionRecord {
             name: self.name.clone(),
             memory: self.memory.clone(),
             size_bytes: self.region.size_bytes() as u64,
-            page_size: match self.plan.memory {
-                MemoryPlan::Devdax { .. } => "device".into(),
-                _ => self.plan.page_size.to_string(),
-            },
+            page_size: page_word(&self.plan),
             placement: self.plan.placement.to_string(),
             resolved: self.resolved.to_string(),
             before,
@@ -243,6 +242,44 @@ impl ReadyRegion {
             )
         })
     }
+}
+
+/// The page size of `plan` in a word.
+fn page_word(plan: &RegionPlan) -> String {
+    match plan.memory {
+        MemoryPlan::Devdax { .. } => "device".into(),
+        _ => plan.page_size.to_string(),
+    }
+}
+
+/// The record of region `name`, which the workers map and unmap themselves.
+pub(super) fn mapped(
+    plan: &RegionPlan,
+    name: &str,
+    host: &Host,
+    place: &str,
+) -> Result<RegionRecord, BenchError> {
+    let resolved = plan
+        .placement
+        .resolve(&host.topology)
+        .map_err(|error| BenchError::placement(place, error))?;
+    let backend = host
+        .memories
+        .backend(plan, &resolved.nodes(), &host.topology)
+        .map_err(|error| BenchError::memory(place, error))?;
+    Ok(RegionRecord {
+        name: name.to_owned(),
+        memory: backend.describe(),
+        size_bytes: plan.size_bytes,
+        page_size: page_word(plan),
+        placement: plan.placement.to_string(),
+        resolved: resolved.to_string(),
+        before: None,
+        after: None,
+        moved_pages: 0,
+        huge_share: None,
+        note: Some("mapped anew by every operation: no page stays to be audited".into()),
+    })
 }
 
 /// Whether the device of `plan`, region `index` of a task, is there and has its bytes; maps nothing.

@@ -40,6 +40,8 @@ pub(super) struct Spec<'p> {
 pub(super) struct ReadyTask<'p> {
     pub(super) spec: Spec<'p>,
     pub(super) regions: Vec<ReadyRegion>,
+    /// What the workers of a mapping task map themselves.
+    mapped: Vec<RegionRecord>,
     pub(super) prepare_s: f64,
 }
 
@@ -86,18 +88,16 @@ impl<'p> ReadyTask<'p> {
         let place = place_of(run, plan);
         let cpus = pin::resolve(&plan.workers, &host.topology, &place)?;
         let tools = tools(plan, host, &place)?;
-        let mut regions = Vec::new();
-        // Mappings are made and unmade by the workers themselves.
-        if !matches!(tools, Tools::Mapping(_)) {
-            for (index, region) in plan.regions.iter().enumerate() {
-                regions.push(ReadyRegion::make(
-                    region,
-                    &format!("m{index}"),
-                    &host.topology,
-                    host.memories.as_ref(),
-                    &place,
-                )?);
+        let (mut regions, mut mapped) = (Vec::new(), Vec::new());
+        for (index, region) in plan.regions.iter().enumerate() {
+            let name = format!("m{index}");
+            if matches!(tools, Tools::Mapping(_)) {
+                mapped.push(region::mapped(region, &name, host, &place)?);
+                continue;
             }
+            let memories = host.memories.as_ref();
+            let ready = ReadyRegion::make(region, &name, &host.topology, memories, &place)?;
+            regions.push(ready);
         }
         let mut task = Self {
             spec: Spec {
@@ -108,6 +108,7 @@ impl<'p> ReadyTask<'p> {
                 memory_bytes: regions.first().map_or(0, |r| r.region.size_bytes()),
             },
             regions,
+            mapped,
             prepare_s: 0.0,
         };
         let start = std::time::Instant::now();
@@ -195,7 +196,7 @@ impl<'p> ReadyTask<'p> {
             all.push((record, remarks));
         }
         let (records, remarks): (Vec<_>, Vec<_>) = all.into_iter().unzip();
-        (records, remarks.concat())
+        ([self.mapped.clone(), records].concat(), remarks.concat())
     }
 }
 

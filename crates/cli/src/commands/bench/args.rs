@@ -16,7 +16,7 @@ pub struct Args {
     #[arg(value_name = "FILE.yaml", required_unless_present_any = ["agent", "plan"])]
     pub files: Vec<PathBuf>,
     /// Run the plans in a file of records again instead of workload files
-    #[arg(long, value_name = "RECORDS.jsonl", conflicts_with = "files")]
+    #[arg(long, value_name = "RECORDS.jsonl", conflicts_with_all = ["files", "set"])]
     pub plan: Option<PathBuf>,
     /// Run only these workloads, by name
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
@@ -109,7 +109,7 @@ pub struct AgentArgs {
     #[arg(long, value_name = "FILE", help_heading = "Several hosts")]
     pub tls_ca: Option<PathBuf>,
     /// Talk in plain text to other machines: whoever listens in learns the token
-    #[arg(long, help_heading = "Several hosts")]
+    #[arg(long = "allow-plain-remote", help_heading = "Several hosts")]
     pub allow_plain: bool,
 }
 

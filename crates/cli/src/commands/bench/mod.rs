@@ -45,7 +45,7 @@ fn workloads(args: &Args) -> Result<Workloads, Failure> {
     };
     let mut workloads = if let Some(path) = &args.plan {
         Workloads {
-            runs: saved_plans(path)?,
+            runs: chosen(saved_plans(path)?, &args.only)?,
             ..Workloads::default()
         }
     } else {
@@ -58,6 +58,20 @@ fn workloads(args: &Args) -> Result<Workloads, Failure> {
         return Err(Failure::input("no runs: --only left none of the workloads"));
     }
     Ok(workloads)
+}
+
+/// The plans of the workloads called `only`; all of them if it is empty.
+fn chosen(mut plans: Vec<RunPlan>, only: &[String]) -> Result<Vec<RunPlan>, Failure> {
+    if let Some(unknown) = only
+        .iter()
+        .find(|name| !plans.iter().any(|plan| plan.workload == **name))
+    {
+        return Err(Failure::input(format!(
+            "--only {unknown}: no saved plan is of a workload of this name"
+        )));
+    }
+    plans.retain(|plan| only.is_empty() || only.contains(&plan.workload));
+    Ok(plans)
 }
 
 /// The plans in a file of records, each once.

@@ -160,7 +160,7 @@ fn open_records(args: &Args) -> Result<(Option<RecordFile>, Vec<BenchRecord>), F
     }
     if has_records(path) {
         return Err(Failure::input(format!(
-            "{} holds records already; add --resume to go on with them, or name a new file",
+            "{} is not empty; add --resume to go on with the records in it, or name a new file",
             path.display()
         )));
     }
@@ -185,9 +185,10 @@ fn keep(args: &Args, file: Option<&mut RecordFile>, record: &BenchRecord) -> Res
 
 /// Tables, CSV and report of all records, those of earlier invocations too.
 fn finish(args: &Args, earlier: Vec<BenchRecord>, new: Vec<BenchRecord>) -> Result<(), Failure> {
-    let mut set = RecordSet::default();
-    set.benches = earlier;
-    set.benches.extend(new);
+    let set = RecordSet {
+        benches: earlier.into_iter().chain(new).collect(),
+        ..RecordSet::default()
+    };
     if set.benches.is_empty() {
         return Ok(());
     }
