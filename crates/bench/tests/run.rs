@@ -164,6 +164,14 @@ fn an_amount_of_bytes_and_of_operations_is_kept_to_also_if_no_batch_divides_it()
         30_003
     );
     assert_eq!(one(work(), 2, Amount::Bytes(256 * 777)).operations, 3 * 777);
+    let crowd = run(&plan(vec![task("main", work(), 300, Amount::Passes(1))]));
+    let shared = |text: &str| text.contains("300 threads share");
+    assert!(
+        crowd
+            .remarks
+            .iter()
+            .any(|r| shared(&r.text) && !r.invalidates)
+    );
     let timed = one(work(), 2, Amount::Seconds(0.02));
     assert!(timed.operations > 0 && timed.bytes_per_operation == 256);
 }

@@ -263,6 +263,17 @@ fn files_that_hold_records_or_something_else_are_left_untouched() {
     rejected(path, &onto_notes, &["notes.md"]);
 }
 
+#[test]
+fn workload_files_found_in_a_folder_are_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("all")).unwrap();
+    fs::write(folder.path().join("all/w.yaml"), RIGHT).unwrap();
+    for option in ["--csv", "--report", "--records"] {
+        let args = ["bench", "all", option, "all/../all/w.yaml"];
+        rejected(folder.path(), &args, &["w.yaml", "read from"]);
+    }
+}
+
 /// Lines of a dry run with what differs from machine to machine taken out.
 fn settled(ended: Ended) -> String {
     ended

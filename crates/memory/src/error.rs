@@ -173,7 +173,8 @@ pub enum MemoryError {
     /// The hugetlb pool of a node cannot hold its part.
     #[error(
         "region `{name}`: needs {needed_pages} hugetlb pages of {page_size} on node {node}, which has {free_pages} free; \
-         `echo N > /sys/devices/system/node/node{node}/hugepages/hugepages-{page_kib}kB/nr_hugepages` makes a pool, or use `thp`"
+         `echo N > {}/hugepages/hugepages-{page_kib}kB/nr_hugepages` makes a pool, or use `thp`",
+        pool_folder(node)
     )]
     NotEnoughHugePages {
         /// Name of the region.
@@ -355,5 +356,14 @@ impl MemoryError {
             errno,
             next_step: next_step.to_owned(),
         }
+    }
+}
+
+/// Folder of the hugetlb pools: those of a node, or the system's where no node is asked for.
+fn pool_folder(node: &str) -> String {
+    if node.bytes().all(|byte| byte.is_ascii_digit()) {
+        format!("/sys/devices/system/node/node{node}")
+    } else {
+        "/sys/kernel/mm".to_owned()
     }
 }

@@ -100,7 +100,11 @@ impl Probe {
                 }
             }
             ProbeKind::Footprint { bytes, locality } => {
-                format!("latency within {} KiB {}", bytes >> 10, order_words(*locality))
+                format!(
+                    "latency within {} KiB {}",
+                    bytes >> 10,
+                    order_words(*locality)
+                )
             }
             ProbeKind::Touch(size) => format!("first touch, {size} pages"),
         };

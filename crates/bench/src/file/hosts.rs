@@ -81,6 +81,16 @@ pub(super) fn read(node: &Node, problems: &mut Problems<'_>) -> Vec<HostSpec> {
                 .help("add `address: HOST:PORT` of its agent, or `ssh: user@host` to start one"),
             );
         }
+        if host.address.is_some() && host.ssh.is_some() {
+            problems.push(
+                key.place,
+                Trouble::new(format!(
+                    "host `{}` has both address and ssh",
+                    shown(&host.name)
+                ))
+                .help("an agent that is started by ssh says itself where it listens: leave the address out"),
+            );
+        }
         hosts.push(host);
     }
     hosts

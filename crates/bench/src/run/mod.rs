@@ -31,7 +31,7 @@ use tierloom_record::{
     BenchHost, BenchRecord, CounterRecord, Provenance, Remark, SCHEMA, Setting, Spread,
     StabilityRecord, TaskRecord,
 };
-use tierloom_topology::{Environment, SysRoot, Topology, TopologyError};
+use tierloom_topology::{Environment, IdSet, SysRoot, Topology, TopologyError};
 
 pub use cards::{audit as audit_record, host_card};
 pub use error::BenchError;
@@ -287,6 +287,7 @@ fn finish(
             });
         }
     }
+    remarks.extend(crowded(spec));
     part.remarks.append(&mut remarks);
     let positive = |values: &[f64]| Spread::of(values.to_vec()).filter(|spread| spread.max > 0.0);
     let bandwidth_gbps = positive(&outcome.gbps);
@@ -328,6 +329,20 @@ fn finish(
             .then(|| host.batch_overhead_ns())
             .filter(|ns| ns.is_finite()),
     });
+}
+
+/// A word on threads that have to share CPUs: the scheduler is measured with the memory then.
+fn crowded(spec: &task::Spec<'_>) -> Option<Remark> {
+    let cpus: IdSet = spec.cpus.iter().flat_map(IdSet::iter).collect();
+    (spec.cpus.len() > cpus.len()).then(|| Remark {
+        invalidates: false,
+        text: format!(
+            "{}: {} threads share {} CPUs",
+            spec.plan.name,
+            spec.cpus.len(),
+            cpus.len()
+        ),
+    })
 }
 
 fn kind_word(work: &Work) -> &'static str {

@@ -2,8 +2,9 @@
 
 use crate::failure::Failure;
 use crate::output;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tierloom_bench::plan::{RunPlan, UntilStable};
 
 /// Measure memory: run workload files on any tier, with latencies, bandwidths and the proof of where pages were
@@ -126,15 +127,7 @@ impl Args {
         {
             output::check_writable(path)?;
         }
-        let outputs = [
-            ("--records", &self.records),
-            ("--csv", &self.csv),
-            ("--report", &self.report),
-        ];
-        let outputs: Vec<_> = outputs
-            .iter()
-            .filter_map(|(flag, path)| Some((flag, path.as_ref()?)))
-            .collect();
+        let outputs = self.outputs();
         for (index, (flag, path)) in outputs.iter().enumerate() {
             if let Some((other, _)) = outputs[..index]
                 .iter()
@@ -144,21 +137,40 @@ impl Args {
                     "{other} and {flag} name the same file"
                 )));
             }
-            let read = self.files.iter().chain(&self.plan);
-            if let Some(input) = read
-                .into_iter()
-                .find(|input| output::same_file(input, path))
-            {
-                return Err(Failure::input(format!(
-                    "{flag}: {} is read from; write to another file",
-                    input.display()
-                )));
+            for input in self.files.iter().chain(&self.plan) {
+                not_read(flag, path, input)?;
             }
         }
         if self.repeat == Some(0) {
             return Err(Failure::input("--repeat 0: expected 1 or more"));
         }
         Ok(())
+    }
+
+    /// No output goes to a file that `plans` came from, also if it was found in a folder.
+    ///
+    /// # Errors
+    /// Bad input naming the file.
+    pub fn check_sources(&self, plans: &[RunPlan]) -> Result<(), Failure> {
+        let sources: BTreeSet<&str> = plans.iter().map(|plan| plan.file.as_str()).collect();
+        for (flag, path) in self.outputs() {
+            for source in &sources {
+                not_read(flag, path, Path::new(source))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Files that are written, with their options.
+    fn outputs(&self) -> Vec<(&'static str, &Path)> {
+        [
+            ("--records", &self.records),
+            ("--csv", &self.csv),
+            ("--report", &self.report),
+        ]
+        .into_iter()
+        .filter_map(|(flag, path)| Some((flag, path.as_deref()?)))
+        .collect()
     }
 
     /// `--set` as pairs.
@@ -202,4 +214,15 @@ impl Args {
             ))),
         }
     }
+}
+
+/// Refuses to write over what is read.
+fn not_read(flag: &str, path: &Path, input: &Path) -> Result<(), Failure> {
+    if output::same_file(input, path) {
+        return Err(Failure::input(format!(
+            "{flag}: {} is read from; write to another file",
+            input.display()
+        )));
+    }
+    Ok(())
 }

@@ -30,8 +30,13 @@ pub fn check(workloads: &Workloads) -> Result<(), Failure> {
             if let Some(host) = &task.host
                 && !workloads.hosts.iter().any(|known| known.name == *host)
             {
+                let step = if workloads.hosts.is_empty() && workloads.names.is_empty() {
+                    "; records carry no addresses: run the workload file again"
+                } else {
+                    ""
+                };
                 return Err(Failure::input(format!(
-                    "{}:{}: task {} is for host {host:?}, which `hosts:` does not name",
+                    "{}:{}: task {} is for host {host:?}, which `hosts:` does not name{step}",
                     plan.file, plan.line, task.name
                 )));
             }

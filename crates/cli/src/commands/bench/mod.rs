@@ -24,6 +24,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     args.check()?;
     let workloads = workloads(args)?;
+    args.check_sources(&workloads.runs)?;
     let mut host = Host::look().map_err(Failure::runtime)?;
     host.overwrite = args.overwrite;
     for plan in &workloads.runs {
