@@ -292,8 +292,7 @@ fn the_main_task_comes_first_wherever_it_stands() {
 
 #[test]
 fn hosts_are_listed_and_checked() {
-    let text =
-        "hosts:\n  left: {address: \"a:1\", ssh: me@a}\n  right: b:2\nw: {args: {host: left}}\n";
+    let text = "hosts:\n  left: {ssh: me@a}\n  right: b:2\nw: {args: {host: left}}\n";
     let read = read(text, &LoadOptions::default());
     assert_eq!(read.hosts.len(), 2);
     assert_eq!(
@@ -304,6 +303,8 @@ fn hosts_are_listed_and_checked() {
     assert_eq!(read.runs[0].tasks[0].host.as_deref(), Some("left"));
     let error = errors(&text.replace("host: left", "host: lefd"));
     assert!(error.contains("did you mean `left`?"), "{error}");
+    let both = errors("hosts: {a: {ssh: me@a, address: \"a:1\"}}\nw: {args: {}}");
+    assert!(both.contains("both address and ssh"), "{both}");
     assert!(errors("hosts: {a: {ssh: -oProxyCommand=x}}\nw: {args: {}}").contains("not an option"));
 }
 
