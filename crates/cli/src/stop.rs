@@ -1,6 +1,7 @@
 //! Ctrl-C: the first asks the command to stop, the second ends the process.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -20,6 +21,18 @@ pub fn install() {
 /// Whether the user asked to stop.
 pub fn requested() -> bool {
     STOP.load(Ordering::Relaxed)
+}
+
+/// Passes the wish to stop on to `to`, for calls that wait for other hosts. Ends when `to` is set, by whomever.
+pub fn pass_on(to: tierloom_agent::Stop) {
+    std::thread::spawn(move || {
+        while !to.requested() {
+            if requested() {
+                to.request();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
 }
 
 /// The flag itself, for libraries that watch one.

@@ -117,6 +117,12 @@ fn start_concurrency() -> Concurrency {
 }
 
 impl Maker<'_> {
+    /// The probes of a path with their numbers.
+    fn on(&self, path: &PathPlan) -> impl Iterator<Item = (usize, &Probe)> {
+        let probes = self.probes.iter().enumerate();
+        probes.filter(move |(_, probe)| probe.path == *path)
+    }
+
     fn find(&self, path: &PathPlan, wanted: impl Fn(&ProbeKind) -> bool) -> Option<Spread> {
         let index = self
             .probes
@@ -133,10 +139,7 @@ impl Maker<'_> {
 
     /// The highest rate of an operation over all thread counts, with the threads that reached it.
     fn peak(&self, path: &PathPlan, name: &str) -> Option<(Spread, u32)> {
-        self.probes
-            .iter()
-            .enumerate()
-            .filter(|(_, probe)| probe.path == *path)
+        self.on(path)
             .filter_map(|(index, probe)| match &probe.kind {
                 ProbeKind::Rate { operation, threads } if operation == name => {
                     Some((self.gathered.figure(index)?, *threads))
@@ -445,10 +448,7 @@ impl Maker<'_> {
     }
 
     fn rates(&self, path: &PathPlan) -> Vec<MeasuredRate> {
-        self.probes
-            .iter()
-            .enumerate()
-            .filter(|(_, probe)| probe.path == *path)
+        self.on(path)
             .filter_map(|(index, probe)| match &probe.kind {
                 ProbeKind::Rate { operation, threads } => Some(MeasuredRate {
                     operation: operation.clone(),
@@ -461,10 +461,7 @@ impl Maker<'_> {
     }
 
     fn touches(&self, path: &PathPlan) -> Vec<TouchRate> {
-        self.probes
-            .iter()
-            .enumerate()
-            .filter(|(_, probe)| probe.path == *path)
+        self.on(path)
             .filter_map(|(index, probe)| {
                 let ProbeKind::Touch(page_size) = probe.kind else {
                     return None;

@@ -101,6 +101,7 @@ impl Worker<'_> {
         quota: Option<u64>,
         published: &Published,
     ) -> Result<Done, MemoryError> {
+        let quota = quota.unwrap_or(u64::MAX);
         let begun = Instant::now();
         let (touched, samples) = match self {
             Worker::Stream(stream) => (stream.run(until, published), None),
@@ -168,15 +169,9 @@ pub(super) struct Single<'a> {
 }
 
 impl Single<'_> {
-    fn run(
-        &mut self,
-        until: &Until<'_>,
-        quota: Option<u64>,
-        published: &Published,
-    ) -> (Touched, Samples) {
+    fn run(&mut self, until: &Until<'_>, quota: u64, published: &Published) -> (Touched, Samples) {
         let mut samples = Samples::new();
         let mut touched = Touched::default();
-        let quota = quota.unwrap_or(u64::MAX);
         while touched.operations < quota && !until.over() {
             let turn = CLOCK_EVERY.min(quota - touched.operations);
             for step in 0..turn {
@@ -207,15 +202,9 @@ pub(super) struct Chase<'a> {
 }
 
 impl Chase<'_> {
-    fn run(
-        &mut self,
-        until: &Until<'_>,
-        quota: Option<u64>,
-        published: &Published,
-    ) -> (Touched, Samples) {
+    fn run(&mut self, until: &Until<'_>, quota: u64, published: &Published) -> (Touched, Samples) {
         let mut samples = Samples::new();
         let mut touched = Touched::default();
-        let quota = quota.unwrap_or(u64::MAX);
         while touched.operations < quota && !until.over() {
             let steps = CHASE_STEPS.min(quota - touched.operations);
             let start = self.timer.now();
@@ -241,12 +230,11 @@ impl MappingWork<'_> {
     fn run(
         &mut self,
         until: &Until<'_>,
-        quota: Option<u64>,
+        quota: u64,
         published: &Published,
     ) -> Result<(Touched, Samples), MemoryError> {
         let mut samples = Samples::new();
         let mut touched = Touched::default();
-        let quota = quota.unwrap_or(u64::MAX);
         while touched.operations < quota && (touched.operations == 0 || !until.over()) {
             let (mapped, map_time) = self.request.timed_map()?;
             let unmap_time = timed_unmap(mapped)?;
@@ -276,12 +264,11 @@ impl Custom<'_> {
     fn run(
         &mut self,
         until: &Until<'_>,
-        quota: Option<u64>,
+        quota: u64,
         published: &Published,
     ) -> (Touched, Option<Samples>) {
         let mut samples = (self.sample_every > 0).then(Samples::new);
         let mut all = Touched::default();
-        let quota = quota.unwrap_or(u64::MAX);
         while all.operations < quota && !until.over() {
             let before = all.operations;
             let mut turn = CLOCK_EVERY.min(quota - before);

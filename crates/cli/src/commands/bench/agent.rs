@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 use tierloom_agent::{
     AgentOptions, HostRunner, Log, Ready, RunnerError, Stop, TlsIdentity, Token, TokenOrigin,
     serve as serve_agent, stop_at_end_of,
@@ -63,15 +63,7 @@ pub fn serve(args: &Args) -> Result<(), Failure> {
             key_pem: read(key)?,
         });
     }
-    let watched = stop.clone();
-    std::thread::spawn(move || {
-        while !watched.requested() {
-            if stop::requested() {
-                watched.request();
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    });
+    stop::pass_on(stop.clone());
     let ready = |address| {
         // A launcher reads this line; a closed pipe is its own affair.
         let _ = crate::output::print(&format!("listening {address}\n"));

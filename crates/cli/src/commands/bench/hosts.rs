@@ -84,15 +84,7 @@ pub fn connect(
         options.stop = stop.clone();
         options
     };
-    // Ctrl-C reaches calls that wait for other hosts.
-    std::thread::spawn(move || {
-        while !stop.requested() {
-            if stop::requested() {
-                stop.request();
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    });
+    stop::pass_on(stop);
     Ok(Some(Remote {
         coordinator: Coordinator::connect_with(&addresses, options).map_err(failure)?,
         _launched: launched,

@@ -9,12 +9,19 @@ use tierloom_record::{BenchRecord, Spread, TaskRecord};
 
 /// A run in a few words, for the progress line.
 pub fn words(plan: &RunPlan) -> String {
-    let varied: Vec<String> = plan
-        .varied
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
-    format!("{} {}", plan.workload, varied.join(" "))
+    let varied = plan.varied.iter().map(|(key, value)| (key, value));
+    format!("{} {}", plan.workload, settings(varied))
+}
+
+/// Keys and values as `key=value key=value`.
+fn settings<'a>(pairs: impl Iterator<Item = (&'a String, &'a String)>) -> String {
+    let texts: Vec<String> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
+    texts.join(" ")
+}
+
+/// What varies in the run of a record.
+fn varied(record: &BenchRecord) -> String {
+    settings(record.varied.iter().map(|s| (&s.key, &s.value)))
 }
 
 /// Prints the resolved runs.
@@ -70,12 +77,7 @@ pub fn table(records: &[BenchRecord]) -> String {
 }
 
 fn title(record: &BenchRecord) -> String {
-    let varied: Vec<String> = record
-        .varied
-        .iter()
-        .map(|setting| format!("{}={}", setting.key, setting.value))
-        .collect();
-    format!("{} {}", record.workload, varied.join(" "))
+    format!("{} {}", record.workload, varied(record))
         .trim_end()
         .to_owned()
 }
@@ -93,11 +95,6 @@ fn row(record: &BenchRecord, task: &TaskRecord) -> Vec<Cell> {
     );
     let latency = task.latency.as_ref();
     let p99 = latency.and_then(|l| l.percentiles.iter().find(|p| p.percent == 99.0));
-    let varied: Vec<String> = record
-        .varied
-        .iter()
-        .map(|setting| format!("{}={}", setting.key, setting.value))
-        .collect();
     let name = if record.tasks.len() > 1 {
         format!("{} ({}, {})", record.workload, task.name, task.role)
     } else {
@@ -114,7 +111,7 @@ fn row(record: &BenchRecord, task: &TaskRecord) -> Vec<Cell> {
     });
     vec![
         Cell::new(format!("{name}{valid}")),
-        Cell::new(varied.join(" ")),
+        Cell::new(varied(record)),
         Cell::new(&task.access),
         Cell::new(memory),
         right(task.threads.to_string()),
