@@ -134,6 +134,18 @@ pub enum ModelError {
         /// What it is.
         found: f64,
     },
+    /// A benchmark with a parameter that cannot be.
+    #[error("{work}: {field} is {found}; expected {expected}")]
+    Work {
+        /// The benchmark.
+        work: &'static str,
+        /// The parameter.
+        field: &'static str,
+        /// What it is.
+        found: String,
+        /// What it may be.
+        expected: &'static str,
+    },
     /// The phase neither computes nor touches memory.
     #[error(
         "phase {phase:?} does no work (no compute time, no lines accessed), so it has no throughput; leave it out or give it accesses"
@@ -147,6 +159,16 @@ pub enum ModelError {
     NoWorkers {
         /// The phase.
         phase: String,
+    },
+    /// A path that leads to no number of the machine.
+    #[error("machine {machine} has no number `{path}`: {hint}")]
+    UnknownNumber {
+        /// The machine.
+        machine: String,
+        /// The path asked for.
+        path: String,
+        /// The nearest path.
+        hint: String,
     },
     /// A machine built in code whose numbers cannot be.
     #[error(

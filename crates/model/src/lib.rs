@@ -41,12 +41,12 @@ mod work;
 pub use error::{ModelError, ProfileError};
 pub use machine::{
     Cache, Concurrency, Figure, FootprintLatency, LoadedLatency, LoadedPoint, Machine,
-    MeasuredRate, Measurements, PathMeasurement, Provenance, SCHEMA, SourceKind, TIER_NAMES, Tier,
-    Tlb, TouchRate, Value,
+    MeasuredRate, Measurements, PathMeasurement, Prefetch, Provenance, SCHEMA, SourceKind,
+    TIER_NAMES, Tier, Tlb, TouchRate, Value,
 };
 pub use solve::{
-    Bottleneck, Options, PhaseSolution, QuerySolution, QueryTier, Solution, Terms, TierLoad,
-    TimeShares, solve, solve_all,
+    Background, Bottleneck, Domain, Options, PhaseSolution, QuerySolution, QueryTier, Solution,
+    Terms, TierLoad, TimeShares, solve, solve_all, solve_together,
 };
 pub use work::{
     Access, COPY_NS_PER_LINE, LINE_BYTES, MORSEL_BYTES, Op, Pattern, Phase, PhaseKind, Placement,

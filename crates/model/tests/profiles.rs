@@ -244,9 +244,9 @@ fn broken_profiles_name_line_field_and_expectation() {
     m.yaml:35: `tiers[0].read_gbps.value` is missing: a number
     m.yaml:35: cannot read machine profile at `tiers[0].read_gbps`: invalid floating point
     m.yaml:35: unknown key "valeu" at `tiers[0].read_gbps`: expected one of value, kind, source, low, high; did you mean "value"?
-    m.yaml:35: cannot read machine profile at `tiers[0].read_gbps`: unknown variant `guessed`, expected one of published, derived, assumed, measured
-    m.yaml:35: unknown key "read_bgps" at `tiers[0]`: expected one of name, devices, capacity_bytes, read_gbps, write_gbps, idle_latency_ns, loaded; did you mean "read_gbps"?
-    m.yaml:15: unknown key "smt_yeild": expected one of schema, name, title, description, provenance, citations, cores, smt, smt_yield, cache, tlb, concurrency, tiers, notes, measurements; did you mean "smt_yield"?
+    m.yaml:35: cannot read machine profile at `tiers[0].read_gbps`: unknown variant `guessed`, expected one of published, derived, assumed, measured, fitted
+    m.yaml:35: unknown key "read_bgps" at `tiers[0]`: expected one of name, devices, capacity_bytes, read_gbps, write_gbps, idle_latency_ns, loaded, nt_write_gbps, random_share, duplex, ownership_ns, switch_ns; did you mean "read_gbps"?
+    m.yaml:15: unknown key "smt_yeild": expected one of schema, name, title, description, provenance, citations, cores, smt, smt_yield, cache, tlb, concurrency, overlap, prefetch, tiers, notes, measurements; did you mean "smt_yield"?
     m.yaml:16: `cache.l2_bytes` is missing: a number as { value: .., kind: .., source: .. }
     m.yaml:3: `cores` is missing: a number as { value: .., kind: .., source: .. }
     m.yaml:40: `tiers[0].loaded.knee` is 1, expected a number from 0 up to, but not including, 1
@@ -255,7 +255,7 @@ fn broken_profiles_name_line_field_and_expectation() {
     m.yaml:42: `tiers[1].name` is "dram", expected each tier once (devices of one kind are one tier: add their bandwidths)
     m.yaml:3: `schema` is "tierloom-machine/2", expected "tierloom-machine/1", the only version that this program reads
     m.yaml:21: `tlb.entries.source` is "", expected where the number is from (publication, arithmetic or reason)
-    m.yaml:32: unknown key "extra": expected one of schema, name, title, description, provenance, citations, cores, smt, smt_yield, cache, tlb, concurrency, tiers, notes, measurements
+    m.yaml:32: unknown key "extra": expected one of schema, name, title, description, provenance, citations, cores, smt, smt_yield, cache, tlb, concurrency, overlap, prefetch, tiers, notes, measurements
     m.yaml:32: `tiers[0].idle_latency_ns` is missing: a number as { value: .., kind: .., source: .. }
     m.yaml:13: cannot read machine profile at `cores`: expected mapping start
     m.yaml:13: `cores.low` is 33, expected a finite number, at most the value

@@ -10,13 +10,9 @@ fn value(x: f64) -> Value {
 prop_compose! {
     fn tier(name: &'static str)(read in 5.0..500.0, write in 0.4..1.0, idle in 50.0..1000.0, ratio in 1.0..6.0, knee in 0.0..0.99, exponent in 0.3..8.0) -> Tier {
         Tier {
-            name: name.into(),
-            devices: value(1.0),
-            capacity_bytes: value(1e11),
-            read_gbps: value(read),
             write_gbps: value(read * write),
-            idle_latency_ns: value(idle),
             loaded: LoadedLatency { ratio_at_peak: value(ratio), knee: value(knee), exponent: value(exponent) },
+            ..Tier::plain(name, read, idle, "test")
         }
     }
 }
@@ -122,7 +118,7 @@ proptest! {
 
     #[test]
     fn switching_a_cost_off_never_slows_down(m in machine(), p in phase(), dram in 0.0..=1.0f64, workers in 1u32..200) {
-        let with = |terms| solve(&m, &p, &split(dram), workers, &Options { terms }).unwrap().tuples_per_s;
+        let with = |terms| solve(&m, &p, &split(dram), workers, &Options { terms, ..Options::default() }).unwrap().tuples_per_s;
         let all = with(Terms::default());
         for terms in [Terms { tlb: false, ..Terms::default() }, Terms { rfo: false, ..Terms::default() }, Terms { loaded_latency: false, ..Terms::default() }] {
             prop_assert!(with(terms) >= all * (1.0 - 1e-9), "{:?}", terms);

@@ -7,9 +7,18 @@ fn dram() -> Placement {
 }
 
 fn per_tuple_ns(machine: &Machine, phase: &Phase, options: Terms) -> f64 {
-    1e9 / solve(machine, phase, &dram(), 1, &Options { terms: options })
-        .unwrap()
-        .tuples_per_s
+    1e9 / solve(
+        machine,
+        phase,
+        &dram(),
+        1,
+        &Options {
+            terms: options,
+            ..Options::default()
+        },
+    )
+    .unwrap()
+    .tuples_per_s
 }
 
 fn close(a: f64, b: f64) {
@@ -121,9 +130,18 @@ fn stores_read_what_they_write_and_streaming_stores_do_not() {
         )
     };
     let rate = |op, terms| {
-        solve(&machine(), &write(op), &dram(), 32, &Options { terms })
-            .unwrap()
-            .tuples_per_s
+        solve(
+            &machine(),
+            &write(op),
+            &dram(),
+            32,
+            &Options {
+                terms,
+                ..Options::default()
+            },
+        )
+        .unwrap()
+        .tuples_per_s
             / 1e9
     };
     let (read, written) = (64.0 / 28.5, 64.0 / 22.8);

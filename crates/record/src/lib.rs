@@ -14,6 +14,7 @@
 
 mod audit;
 mod bench;
+mod cost;
 mod csv;
 mod file;
 mod query;
@@ -21,6 +22,8 @@ mod run;
 mod set;
 mod spread;
 mod summary;
+mod tune;
+mod validation;
 mod write;
 
 pub use audit::{AuditRecord, NodeShare};
@@ -28,6 +31,7 @@ pub use bench::{
     BenchHost, BenchRecord, Bucket, CounterRecord, LatencyRecord, Percentile, RegionRecord, Remark,
     Setting, StabilityRecord, TaskRecord,
 };
+pub use cost::{CostConfig, CostPoint, CostRecord, CostSensitivity};
 pub use csv::bench_csv;
 pub use file::RecordFile;
 pub use query::{Answer, EngineKind, OperatorRecord, QueryRecord, TierUse, TimeShares};
@@ -38,6 +42,8 @@ pub use run::{
 pub use set::{CutTail, RecordSet, RunSet};
 pub use spread::{Spread, geometric_mean};
 pub use summary::{IntensityRow, MeanRecord, MemoryUse, SummaryRecord, TimeBreakdown};
+pub use tune::{TierWeight, TunePoint, TuneRecord};
+pub use validation::{FigureRecord, ValidationRecord};
 pub use write::{RecordWriter, atomic_write};
 
 use serde::{Deserialize, Serialize};

@@ -81,6 +81,8 @@ pub(super) fn make(
         cache: maker.cache(),
         tlb: maker.tlb(),
         concurrency: start_concurrency(),
+        overlap: None,
+        prefetch: None,
         tiers,
         notes: vec![
             "low and high: smallest and largest of all repetitions, moved out by half their distance, at least by 3%.".into(),
@@ -113,6 +115,9 @@ fn start_concurrency() -> Concurrency {
             SourceKind::Derived,
             "each address needs the line before",
         ),
+        store: None,
+        nt_store: None,
+        smt_gain: None,
     }
 }
 
@@ -325,6 +330,11 @@ impl Maker<'_> {
                 "dependent loads that stay in 256 KiB for a while, ns",
             ),
             loaded: curve(&points),
+            nt_write_gbps: None,
+            random_share: None,
+            duplex: None,
+            ownership_ns: None,
+            switch_ns: None,
         })
     }
 

@@ -21,6 +21,10 @@ enum Range {
     AtLeastOne,
     /// From 0 to below 1.
     Fraction,
+    /// From 0 to 1.
+    Share,
+    /// Above 0, at most 1.
+    Part,
 }
 
 impl Range {
@@ -32,6 +36,8 @@ impl Range {
                 Range::NotNegative => x >= 0.0,
                 Range::AtLeastOne => x >= 1.0,
                 Range::Fraction => (0.0..1.0).contains(&x),
+                Range::Share => (0.0..=1.0).contains(&x),
+                Range::Part => x > 0.0 && x <= 1.0,
             }
     }
 
@@ -42,6 +48,8 @@ impl Range {
             Range::NotNegative => "a finite number of at least 0",
             Range::AtLeastOne => "a finite number of at least 1",
             Range::Fraction => "a number from 0 up to, but not including, 1",
+            Range::Share => "a number from 0 to 1",
+            Range::Part => "a number above 0, at most 1",
         }
     }
 }
@@ -53,6 +61,7 @@ impl Machine {
         fields.extend(cache_fields(&self.cache));
         fields.extend(tlb_fields(&self.tlb));
         fields.extend(concurrency_fields(&self.concurrency));
+        fields.extend(execution_fields(self));
         for (index, tier) in self.tiers.iter().enumerate() {
             fields.extend(tier_fields(index, tier));
         }
@@ -307,8 +316,60 @@ fn concurrency_fields(c: &Concurrency) -> Vec<Field<'_>> {
     rows("concurrency.", "in flight, ", lines)
 }
 
+/// A row of a number that may be absent.
+type MaybeRow<'a> = (
+    &'static str,
+    &'static str,
+    &'static str,
+    Option<&'a Value>,
+    Range,
+);
+
+fn present<'a>(
+    path: &str,
+    label: &str,
+    maybe: impl IntoIterator<Item = MaybeRow<'a>>,
+) -> Vec<Field<'a>> {
+    let there = maybe
+        .into_iter()
+        .filter_map(|(key, what, unit, value, range)| Some((key, what, unit, value?, range)));
+    rows(path, label, there)
+}
+
+/// Optional numbers of the cores.
+fn execution_fields(m: &Machine) -> Vec<Field<'_>> {
+    use Range::{AtLeastOne, NotNegative, Share};
+    let c = &m.concurrency;
+    let (store, nt) = ("cached stores", "non-temporal stores");
+    let gain = "gain of all hardware threads of a core";
+    let in_flight = [
+        ("store", store, "lines", c.store.as_ref(), AtLeastOne),
+        ("nt_store", nt, "lines", c.nt_store.as_ref(), AtLeastOne),
+        ("smt_gain", gain, "x", c.smt_gain.as_ref(), AtLeastOne),
+    ];
+    let mut fields = present("concurrency.", "in flight, ", in_flight);
+    let hidden = "share of compute or memory time hidden behind the other";
+    fields.extend(present(
+        "",
+        "",
+        [("overlap", hidden, "share", m.overlap.as_ref(), Share)],
+    ));
+    if let Some(p) = &m.prefetch {
+        let (waste, reach) = (
+            "lines fetched in vain per line used",
+            "longest stride followed",
+        );
+        let prefetch = [
+            ("waste_lines", waste, "lines", &p.waste_lines, NotNegative),
+            ("reach_lines", reach, "lines", &p.reach_lines, NotNegative),
+        ];
+        fields.extend(rows("prefetch.", "prefetching, ", prefetch));
+    }
+    fields
+}
+
 fn tier_fields(index: usize, t: &Tier) -> Vec<Field<'_>> {
-    use Range::{AtLeastOne, Count, Fraction, Positive};
+    use Range::{AtLeastOne, Count, Fraction, NotNegative, Part, Positive, Share};
     let (read, write, idle) = ("read bandwidth", "write bandwidth", "idle latency");
     let (capacity, ratio) = ("capacity", "loaded over idle latency at peak");
     let (knee, steep) = (
@@ -344,7 +405,44 @@ fn tier_fields(index: usize, t: &Tier) -> Vec<Field<'_>> {
             Positive,
         ),
     ];
-    rows(&format!("tiers[{index}]."), &format!("{} ", t.name), tier)
+    let (path, label) = (format!("tiers[{index}]."), format!("{} ", t.name));
+    let (nt, random) = (
+        "non-temporal write bandwidth",
+        "share of the peaks that random lines reach",
+    );
+    let (duplex, own, switch) = (
+        "reads and writes at the same time",
+        "wait for ownership",
+        "switches",
+    );
+    let more = [
+        (
+            "nt_write_gbps",
+            nt,
+            "GB/s",
+            t.nt_write_gbps.as_ref(),
+            Positive,
+        ),
+        (
+            "random_share",
+            random,
+            "share",
+            t.random_share.as_ref(),
+            Part,
+        ),
+        ("duplex", duplex, "share", t.duplex.as_ref(), Share),
+        (
+            "ownership_ns",
+            own,
+            "ns",
+            t.ownership_ns.as_ref(),
+            NotNegative,
+        ),
+        ("switch_ns", switch, "ns", t.switch_ns.as_ref(), NotNegative),
+    ];
+    let mut fields = rows(&path, &label, tier);
+    fields.extend(present(&path, &label, more));
+    fields
 }
 
 /// "did you mean X (one of ...)" where something is near, else "one of ...".

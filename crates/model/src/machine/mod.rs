@@ -2,6 +2,7 @@
 
 mod check;
 mod measured;
+mod path;
 mod value;
 mod yaml;
 
@@ -57,6 +58,12 @@ pub struct Machine {
     pub tlb: Tlb,
     /// Lines in flight.
     pub concurrency: Concurrency,
+    /// Share of the shorter of compute and (independent) memory time that out-of-order execution hides behind the longer, 0 to 1; none if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<Value>,
+    /// Hardware prefetching; off if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefetch: Option<Prefetch>,
     /// Memory tiers; the first is where memory without a placement lies.
     pub tiers: Vec<Tier>,
     /// What a reader has to know before trusting figures.
@@ -107,6 +114,25 @@ pub struct Concurrency {
     pub random_prefetched: Value,
     /// Accesses of which each needs the result of the one before.
     pub dependent: Value,
+    /// A sequential stream of cached stores; as loads if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<Value>,
+    /// A sequential stream of non-temporal stores; as loads if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nt_store: Option<Value>,
+    /// Lines in flight of a core with all its hardware threads busy over those with one, at least 1; 1 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smt_gain: Option<Value>,
+}
+
+/// What hardware prefetchers do to strided streams. Where they are on, the tiers' loaded-latency curves hold their load too.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prefetch {
+    /// Lines fetched in vain per line used, at most, in a stream that skips lines.
+    pub waste_lines: Value,
+    /// Longest stride in lines that the prefetchers follow; beyond it a stream runs like independent accesses.
+    pub reach_lines: Value,
 }
 
 /// A memory tier: nodes or devices of one kind, taken together.
@@ -127,6 +153,26 @@ pub struct Tier {
     pub idle_latency_ns: Value,
     /// How the latency grows with load.
     pub loaded: LoadedLatency,
+    /// Peak bandwidth of non-temporal stores, GB/s; as `write_gbps` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nt_write_gbps: Option<Value>,
+    /// Share of the peaks that single lines at random places reach (closed rows of the memory chips), above 0 and at most 1; 1 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub random_share: Option<Value>,
+    /// How much reads and writes go on at the same time: 0 they take turns (a DRAM bus), 1 each has its own way (a link); 0 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplex: Option<Value>,
+    /// What a cached store waits longer than a load, ns: the owner of the line on another socket is asked; 0 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ownership_ns: Option<Value>,
+    /// Switches and retimers on the way, ns for both directions together, not contained in `idle_latency_ns`; 0 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch_ns: Option<Value>,
+}
+
+/// The number of an optional value, or what holds without it.
+pub(crate) fn or(value: Option<&Value>, absent: f64) -> f64 {
+    value.map_or(absent, |v| v.value)
 }
 
 /// Loaded-latency curve: `idle * (1 + (ratio - 1) * ((u - knee) / (1 - knee))^exponent)` above the knee, `idle` below it.
@@ -154,9 +200,37 @@ impl LoadedLatency {
 }
 
 impl Tier {
-    /// Latency at utilisation `u`, ns.
+    /// Latency at utilisation `u` without switches, ns.
     pub fn latency_ns(&self, u: f64) -> f64 {
         self.idle_latency_ns.value * self.loaded.factor(u)
+    }
+
+    /// A tier of one device whose writes are as fast as its reads and whose latency stays idle; everything `assumed` for `source`.
+    pub fn plain(
+        name: impl Into<String>,
+        read_gbps: f64,
+        idle_latency_ns: f64,
+        source: &str,
+    ) -> Self {
+        let value = |x| Value::new(x, SourceKind::Assumed, source);
+        Tier {
+            name: name.into(),
+            devices: value(1.0),
+            capacity_bytes: value(1e12),
+            read_gbps: value(read_gbps),
+            write_gbps: value(read_gbps),
+            idle_latency_ns: value(idle_latency_ns),
+            loaded: LoadedLatency {
+                ratio_at_peak: value(1.0),
+                knee: value(0.5),
+                exponent: value(2.0),
+            },
+            nt_write_gbps: None,
+            random_share: None,
+            duplex: None,
+            ownership_ns: None,
+            switch_ns: None,
+        }
     }
 }
 
@@ -175,6 +249,10 @@ pub struct Figure {
     pub kind: SourceKind,
     /// Where it is from.
     pub source: String,
+    /// Lower end of the interval in which it lies, if known.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
 }
 
 impl Machine {
@@ -192,7 +270,26 @@ impl Machine {
             unit: f.unit,
             kind: f.value.kind,
             source: f.value.source.clone(),
+            low: f.value.low,
+            high: f.value.high,
         };
         self.fields().into_iter().map(figure).collect()
+    }
+
+    /// The number at `path` (`tiers[1].read_gbps`, as in [`Machine::figures`]; tiers also by name: `tiers[cxl].read_gbps`).
+    pub fn number(&self, path: &str) -> Option<&Value> {
+        path::find(self, path)
+    }
+
+    /// Puts another number at `path`. Nothing is checked but the path: see [`Machine::check`].
+    ///
+    /// # Errors
+    /// [`ModelError::UnknownNumber`](crate::ModelError::UnknownNumber) if no number of this machine has that path.
+    pub fn set_number(&mut self, path: &str, value: Value) -> Result<(), crate::ModelError> {
+        if let Some(place) = path::find_mut(self, path) {
+            *place = value;
+            return Ok(());
+        }
+        Err(path::unknown(self, path))
     }
 }

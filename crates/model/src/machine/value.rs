@@ -15,6 +15,8 @@ pub enum SourceKind {
     Assumed,
     /// Measured by Tierloom on the machine itself.
     Measured,
+    /// Fitted to figures so that the model gives them back; the source names the figures.
+    Fitted,
 }
 
 impl fmt::Display for SourceKind {
@@ -24,6 +26,7 @@ impl fmt::Display for SourceKind {
             SourceKind::Derived => "derived",
             SourceKind::Assumed => "assumed",
             SourceKind::Measured => "measured",
+            SourceKind::Fitted => "fitted",
         })
     }
 }

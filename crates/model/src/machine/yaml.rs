@@ -79,7 +79,7 @@ fn explain(error: &YamlError, text: &str, file: &str) -> ProfileError {
 fn expected_for(field: &str) -> &'static str {
     match field {
         "value" => "a number",
-        "kind" => "published, derived, assumed or measured",
+        "kind" => "published, derived, assumed, measured or fitted",
         "source" => "where the number is from (publication, arithmetic or reason)",
         "schema" => "\"tierloom-machine/1\"",
         "name" | "title" | "description" => "a text",

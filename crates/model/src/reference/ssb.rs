@@ -193,6 +193,11 @@ const QUERIES: [Query; 13] = [
     ),
 ];
 
+/// Whether a query has this name ("q1.1").
+pub fn is_query(name: &str) -> bool {
+    QUERIES.iter().any(|q| q.name == name)
+}
+
 /// Phases of the 13 queries, in order, with their names ("q1.1" to "q4.3").
 ///
 /// `bytes_per_value` is the width of every column, `time_per_tuple_ns` the processor time per tuple and worker without waiting for memory,

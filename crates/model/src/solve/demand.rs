@@ -1,41 +1,112 @@
 //! What one tuple asks of the machine, before it is known how loaded the machine is.
 
-use super::Terms;
+use super::{Options, Terms};
 use crate::error::ModelError;
-use crate::machine::{Machine, Tier};
+use crate::machine::{Machine, Tier, or};
 use crate::work::{Access, LINE_BYTES, Op, Pattern, Phase, Placement, StructureClass};
-use std::collections::BTreeMap;
 
 /// Demand on one tier per tuple.
 pub(super) struct TierDemand<'a> {
     pub tier: &'a Tier,
-    /// Latencies that a worker waits for (lines over lines in flight).
+    /// Latencies that a worker waits for (lines over lines in flight), of accesses that may overlap with compute.
     pub waits: f64,
+    /// The same of dependent accesses.
+    pub chained: f64,
     /// Read traffic, bytes.
     pub read_bytes: f64,
     /// Write traffic, bytes.
     pub write_bytes: f64,
+    /// Time that the tier is busy with reads and with writes, ns.
+    read_ns: f64,
+    write_ns: f64,
+    /// Share of the tier that others keep busy, and the share that they can be pushed back to.
+    pub others: f64,
+    others_least: f64,
+    duplex: f64,
+    switch_ns: f64,
     loaded: bool,
 }
 
-impl TierDemand<'_> {
-    /// Time that the tier is busy with the traffic of one tuple, ns: bytes over GB/s is ns. Reads and writes
-    /// take turns, so the peak of a mix is the harmonic mean of the peaks, weighted by traffic.
+impl<'a> TierDemand<'a> {
+    fn new(tier: &'a Tier, options: &Options) -> Self {
+        let terms = options.terms;
+        let mut demand = TierDemand {
+            tier,
+            waits: 0.0,
+            chained: 0.0,
+            read_bytes: 0.0,
+            write_bytes: 0.0,
+            read_ns: 0.0,
+            write_ns: 0.0,
+            others: 0.0,
+            others_least: 0.0,
+            duplex: if terms.duplex {
+                or(tier.duplex.as_ref(), 0.0)
+            } else {
+                0.0
+            },
+            switch_ns: if terms.switches {
+                or(tier.switch_ns.as_ref(), 0.0)
+            } else {
+                0.0
+            },
+            loaded: terms.loaded_latency,
+        };
+        if terms.background {
+            demand.add_others(options);
+        }
+        demand
+    }
+
+    fn add_others(&mut self, options: &Options) {
+        for other in options
+            .background
+            .iter()
+            .filter(|b| b.tier == self.tier.name)
+        {
+            let (read, write) = (
+                other.read_gbps / self.tier.read_gbps.value,
+                other.write_gbps / self.tier.write_gbps.value,
+            );
+            self.others += taking_turns(read, write, self.duplex);
+            self.others_least += 1.0 - other.own_share;
+        }
+        self.others = self.others.min(1.0);
+        // Several others may not push the phase out altogether: each is one party among equals.
+        self.others_least = self.others_least.min(0.99);
+    }
+
+    /// Time that the tier is busy with the traffic of one tuple, ns: bytes over GB/s is ns. Reads and writes take turns (the peak of a mix
+    /// is the harmonic mean of the peaks, weighted by traffic) as far as the tier cannot do both at once.
     pub fn busy_ns(&self) -> f64 {
-        self.read_bytes / self.tier.read_gbps.value + self.write_bytes / self.tier.write_gbps.value
+        taking_turns(self.read_ns, self.write_ns, self.duplex)
+    }
+
+    /// Utilisation when all workers finish `per_ns` tuples per ns, with that of others; at most 1.
+    pub fn utilisation(&self, per_ns: f64) -> f64 {
+        (per_ns * self.busy_ns() + self.others).min(1.0)
+    }
+
+    /// Tuples per ns at which the tier is full.
+    fn full_per_ns(&self) -> f64 {
+        (1.0 - self.others.min(self.others_least)) / self.busy_ns()
     }
 
     pub fn idle_ns(&self) -> f64 {
-        self.tier.idle_latency_ns.value
+        self.tier.idle_latency_ns.value + self.switch_ns
     }
 
     pub fn latency_ns(&self, u: f64) -> f64 {
         if self.loaded {
-            self.tier.latency_ns(u)
+            self.tier.latency_ns(u) + self.switch_ns
         } else {
             self.idle_ns()
         }
     }
+}
+
+fn taking_turns(read: f64, write: f64, duplex: f64) -> f64 {
+    read.max(write) + (1.0 - duplex) * read.min(write)
 }
 
 /// Demand of one tuple.
@@ -45,6 +116,10 @@ pub(super) struct Demand<'a> {
     pub compute_ns: f64,
     pub cache_ns: f64,
     pub walk_ns: f64,
+    /// Waiting for owners of lines.
+    pub own_ns: f64,
+    /// Share of the shorter of compute and memory time that is hidden.
+    overlap: f64,
     pub tiers: Vec<TierDemand<'a>>,
 }
 
@@ -54,89 +129,110 @@ impl<'a> Demand<'a> {
         phase: &Phase,
         placement: &Placement,
         workers: u32,
-        terms: Terms,
+        options: &Options,
     ) -> Result<Self, ModelError> {
+        let terms = options.terms;
         let core = CoreShare::of(machine, workers);
         let caches = Caches::of(machine, phase, workers, terms);
-        let tier = |tier| TierDemand {
-            tier,
-            waits: 0.0,
-            read_bytes: 0.0,
-            write_bytes: 0.0,
-            loaded: terms.loaded_latency,
-        };
         let mut demand = Demand {
             workers: core.workers,
             compute_ns: phase.compute_ns_per_tuple * core.compute_stretch,
             cache_ns: 0.0,
             walk_ns: 0.0,
-            tiers: machine.tiers.iter().map(tier).collect(),
+            own_ns: 0.0,
+            overlap: if terms.overlap {
+                or(machine.overlap.as_ref(), 0.0)
+            } else {
+                0.0
+            },
+            tiers: machine
+                .tiers
+                .iter()
+                .map(|tier| TierDemand::new(tier, options))
+                .collect(),
         };
         for access in phase.accesses.iter().filter(|a| a.lines_per_tuple > 0.0) {
-            demand.add(
-                machine,
-                access,
-                placement,
-                core.in_flight(machine, access),
-                &caches,
-                terms,
-            )?;
+            let in_flight = core.in_flight(machine, access);
+            let touch = caches.touch(machine, access, terms);
+            demand.cache_ns += touch.llc_lines * machine.cache.llc_latency_ns.value / in_flight;
+            let walks = in_flight.min(machine.tlb.walkers.value);
+            demand.walk_ns += touch.walks * machine.tlb.walk_ns.value / walks;
+            demand.add(machine, access, placement, in_flight, &touch, terms)?;
         }
         Ok(demand)
     }
 
+    /// Adds the lines of one access that reach memory.
     fn add(
         &mut self,
         machine: &Machine,
         access: &Access,
         placement: &Placement,
         in_flight: f64,
-        caches: &Caches,
+        touch: &Touch,
         terms: Terms,
     ) -> Result<(), ModelError> {
-        let lines = access.lines_per_tuple;
-        let (llc_share, miss_share) = caches.shares(access);
-        self.cache_ns += lines * llc_share * machine.cache.llc_latency_ns.value / in_flight;
-        if access.pattern != Pattern::Sequential {
-            let walks = in_flight.min(machine.tlb.walkers.value);
-            self.walk_ns += lines * caches.tlb_miss_share * machine.tlb.walk_ns.value / walks;
-        }
         let (reads, writes) = match access.op {
             Op::Read => (1.0, 0.0),
             Op::Write if terms.rfo => (1.0, 1.0),
             Op::Write | Op::NtWrite => (0.0, 1.0),
             Op::Update => (1.0, 1.0),
         };
+        let asks_owner = terms.ownership && matches!(access.op, Op::Write | Op::Update);
         for share in placement.shares(access).iter() {
             let Some(index) = machine.tiers.iter().position(|t| t.name == share.tier) else {
                 return Err(unknown_tier(machine, access, &share.tier));
             };
-            let missed = lines * miss_share * share.share;
-            let tier = &mut self.tiers[index];
-            tier.waits += missed / in_flight;
-            tier.read_bytes += missed * reads * LINE_BYTES;
-            tier.write_bytes += missed * writes * LINE_BYTES;
+            let (tier, demand) = (&machine.tiers[index], &mut self.tiers[index]);
+            let missed = touch.memory_lines * share.share;
+            if access.pattern == Pattern::Dependent {
+                demand.chained += missed / in_flight;
+            } else {
+                demand.waits += missed / in_flight;
+            }
+            if asks_owner {
+                self.own_ns += missed * or(tier.ownership_ns.as_ref(), 0.0) / in_flight;
+            }
+            let single = if terms.random_share && touch.single_lines {
+                or(tier.random_share.as_ref(), 1.0)
+            } else {
+                1.0
+            };
+            let write_peak = match access.op {
+                Op::NtWrite => or(tier.nt_write_gbps.as_ref(), tier.write_gbps.value),
+                _ => tier.write_gbps.value,
+            };
+            let bytes = missed * LINE_BYTES / single;
+            demand.read_bytes += missed * reads * LINE_BYTES;
+            demand.write_bytes += missed * writes * LINE_BYTES;
+            demand.read_ns += bytes * reads / tier.read_gbps.value;
+            demand.write_ns += bytes * writes / write_peak;
         }
         Ok(())
     }
 
     /// Time per tuple and worker while all workers together finish `per_ns` tuples per ns.
     pub fn cycle_ns(&self, per_ns: f64) -> f64 {
-        let memory: f64 = self
-            .tiers
-            .iter()
-            .map(|t| t.waits * t.latency_ns(per_ns * t.busy_ns()))
-            .sum();
-        self.compute_ns + self.cache_ns + self.walk_ns + memory
+        let (mut memory, mut chained) = (self.cache_ns + self.walk_ns + self.own_ns, 0.0);
+        for tier in &self.tiers {
+            let latency = tier.latency_ns(tier.utilisation(per_ns));
+            memory += tier.waits * latency;
+            chained += tier.chained * latency;
+        }
+        let (longer, shorter) = if memory > self.compute_ns {
+            (memory, self.compute_ns)
+        } else {
+            (self.compute_ns, memory)
+        };
+        chained + longer + (1.0 - self.overlap) * shorter
     }
 
     /// Tuples per ns at which the first tier is full; infinite if no tier is touched.
     pub fn full_per_ns(&self) -> f64 {
-        1.0 / self
-            .tiers
+        self.tiers
             .iter()
-            .map(TierDemand::busy_ns)
-            .fold(0.0, f64::max)
+            .map(TierDemand::full_per_ns)
+            .fold(f64::INFINITY, f64::min)
     }
 }
 
@@ -176,25 +272,53 @@ impl CoreShare {
         let gain = 1.0 + (machine.smt_yield.value - 1.0) * crowding;
         // A yield above the threads per core would make crowding a gain; no core does that.
         let compute_stretch = (per_core / gain).max(1.0);
+        let more_lines = 1.0 + (or(machine.concurrency.smt_gain.as_ref(), 1.0) - 1.0) * crowding;
         CoreShare {
             workers,
-            lines: 1.0 / per_core,
+            lines: (more_lines / per_core).min(1.0),
             compute_stretch,
         }
     }
 
     fn in_flight(&self, machine: &Machine, access: &Access) -> f64 {
         let lines = &machine.concurrency;
-        let of_core = match (access.pattern, access.simd) {
-            (Pattern::Sequential, false) => lines.sequential_scalar.value,
-            (Pattern::Sequential, true) => lines.sequential_simd.value,
-            (Pattern::Random, false) => lines.random.value,
-            (Pattern::Random, true) => lines.random_prefetched.value,
+        let stream = if access.simd {
+            lines.sequential_simd.value
+        } else {
+            lines.sequential_scalar.value
+        };
+        let of_core = match access.pattern {
             // Each hardware thread follows a chain of its own; the core's buffers are far from full.
-            (Pattern::Dependent, _) => return lines.dependent.value,
+            Pattern::Dependent => return lines.dependent.value,
+            Pattern::Random if access.simd => lines.random_prefetched.value,
+            Pattern::Random => lines.random.value,
+            // Stores leave the pipeline before their line is there, so nothing but the line buffers bounds them.
+            Pattern::Scatter { .. } => lines.random_prefetched.value,
+            Pattern::Strided { lines: stride } if stride > 1 => match &machine.prefetch {
+                Some(p) if f64::from(stride) <= p.reach_lines.value => stream,
+                // Few instructions lie between two lines, so the reorder buffer does not bound them either.
+                _ => lines.random_prefetched.value,
+            },
+            Pattern::Sequential | Pattern::Strided { .. } => match access.op {
+                Op::Write | Op::Update => or(lines.store.as_ref(), stream),
+                Op::NtWrite => or(lines.nt_store.as_ref(), stream),
+                Op::Read => stream,
+            },
         };
         of_core * self.lines
     }
+}
+
+/// What one tuple's access comes to.
+struct Touch {
+    /// Lines that the last-level cache answers.
+    llc_lines: f64,
+    /// Lines that go to memory.
+    memory_lines: f64,
+    /// Page walks.
+    walks: f64,
+    /// The lines come one by one from random places.
+    single_lines: bool,
 }
 
 /// What caches and TLB keep during a phase.
@@ -206,31 +330,47 @@ struct Caches {
     /// Everything the phase touches, streams too, fits into the last-level cache.
     all_resident: bool,
     tlb_miss_share: f64,
+    llc: bool,
+    /// Workers for each private cache, and workers in all.
+    per_core: f64,
+    workers: f64,
 }
 
 /// Structures that are touched again soon: those with random accesses, and buffers.
 fn is_reused(access: &Access) -> bool {
-    access.pattern != Pattern::Sequential || access.class == StructureClass::Buffer
+    matches!(access.pattern, Pattern::Random | Pattern::Dependent)
+        || access.class == StructureClass::Buffer
+}
+
+/// Bytes of the different structures among `accesses`. Phases have few, so comparing each with those before is faster than a map.
+fn footprint<'a>(accesses: impl Iterator<Item = &'a Access> + Clone) -> f64 {
+    let is_largest = |index: usize, access: &Access| {
+        accesses.clone().enumerate().all(|(i, other)| {
+            other.structure != access.structure
+                || (access.footprint_bytes, index) >= (other.footprint_bytes, i)
+        })
+    };
+    accesses
+        .clone()
+        .enumerate()
+        .filter(|(index, access)| is_largest(*index, access))
+        .map(|(_, access)| access.footprint_bytes as f64)
+        .sum()
 }
 
 impl Caches {
     fn of(machine: &Machine, phase: &Phase, workers: u32, terms: Terms) -> Self {
-        let footprint = |keep: &dyn Fn(&Access) -> bool| -> f64 {
-            let mut by_structure: BTreeMap<&str, u64> = BTreeMap::new();
-            for access in phase
-                .accesses
-                .iter()
-                .filter(|a| a.lines_per_tuple > 0.0 && keep(a))
-            {
-                let bytes = by_structure.entry(&access.structure).or_default();
-                *bytes = access.footprint_bytes.max(*bytes);
-            }
-            by_structure.values().map(|bytes| *bytes as f64).sum()
-        };
         let cores = f64::from(workers).min(machine.cores.value);
-        let buffers = footprint(&|a| is_reused(a) && a.class == StructureClass::Buffer);
-        let shared = footprint(&|a| is_reused(a) && a.class != StructureClass::Buffer);
-        let random = footprint(&|a| a.pattern != Pattern::Sequential);
+        let threads = f64::from(workers).min(machine.cores.value * machine.smt.value);
+        let touched = || phase.accesses.iter().filter(|a| a.lines_per_tuple > 0.0);
+        let is_buffer = |a: &&Access| a.class == StructureClass::Buffer;
+        let (shared, buffers) = (
+            footprint(touched().filter(|a| is_reused(a) && !is_buffer(a))),
+            footprint(touched().filter(is_buffer)),
+        );
+        let random = footprint(
+            touched().filter(|a| matches!(a.pattern, Pattern::Random | Pattern::Dependent)),
+        );
         let (llc, l2) = (machine.cache.llc_bytes.value, machine.cache.l2_bytes.value);
         let reach = machine.tlb.entries.value * machine.tlb.page_bytes.value;
         let private_share = if terms.llc {
@@ -245,24 +385,86 @@ impl Caches {
             } else {
                 0.0
             },
-            all_resident: terms.llc && footprint(&|_| true) <= llc,
+            all_resident: terms.llc && footprint(touched()) <= llc,
             tlb_miss_share: if terms.tlb {
                 1.0 - held(reach, random)
             } else {
                 0.0
             },
+            llc: terms.llc,
+            per_core: threads / cores,
+            workers: threads,
         }
     }
 
-    /// Shares of an access that the last-level cache and that memory answers.
-    fn shares(&self, access: &Access) -> (f64, f64) {
-        if is_reused(access) {
+    fn touch(&self, machine: &Machine, access: &Access, terms: Terms) -> Touch {
+        let lines = access.lines_per_tuple;
+        if let Pattern::Scatter { partitions } = access.pattern {
+            return self.scatter(machine, access, f64::from(partitions), terms);
+        }
+        let (llc_share, memory_share) = if is_reused(access) {
             (self.llc_share, 1.0 - self.private_share - self.llc_share)
         } else if self.all_resident {
             (1.0, 0.0)
         } else {
             (0.0, 1.0)
+        };
+        let (fetched, walks) = match access.pattern {
+            Pattern::Strided { lines: stride } => {
+                let stride = f64::from(stride.max(1));
+                let pages = (stride * LINE_BYTES / machine.tlb.page_bytes.value).min(1.0);
+                let is_walked = terms.tlb && stride > 1.0;
+                (
+                    1.0 + wasted(machine, stride, terms),
+                    if is_walked { pages } else { 0.0 },
+                )
+            }
+            Pattern::Random | Pattern::Dependent => (1.0, self.tlb_miss_share),
+            Pattern::Sequential | Pattern::Scatter { .. } => (1.0, 0.0),
+        };
+        Touch {
+            llc_lines: lines * llc_share,
+            memory_lines: lines * memory_share * fetched,
+            walks: lines * walks,
+            single_lines: !matches!(access.pattern, Pattern::Sequential),
         }
+    }
+
+    /// Writing to many places in turn. A place whose current line is still in the private cache when the next tuple comes costs nothing
+    /// but its share of a full line; one whose line was pushed out is fetched again (from the last-level cache, or from memory).
+    fn scatter(&self, machine: &Machine, access: &Access, places: f64, terms: Terms) -> Touch {
+        let lines = access.lines_per_tuple;
+        let current = places * LINE_BYTES;
+        let (private, llc) = if self.llc {
+            let private = held(machine.cache.l2_bytes.value, current * self.per_core);
+            let all = held(machine.cache.llc_bytes.value, current * self.workers);
+            (private, (all - private).max(0.0))
+        } else {
+            (0.0, 0.0)
+        };
+        // A tuple larger than a line fetches no line twice.
+        let again = (1.0 - lines).max(0.0);
+        let pages = (access.footprint_bytes as f64 / machine.tlb.page_bytes.value).min(places);
+        Touch {
+            llc_lines: llc * again,
+            memory_lines: lines + (1.0 - private - llc).max(0.0) * again,
+            walks: if terms.tlb {
+                1.0 - held(machine.tlb.entries.value, pages.max(1.0) * self.per_core)
+            } else {
+                0.0
+            },
+            single_lines: places > 1.0,
+        }
+    }
+}
+
+/// Lines that prefetchers fetch in vain per line used, `stride` lines apart.
+fn wasted(machine: &Machine, stride: f64, terms: Terms) -> f64 {
+    match &machine.prefetch {
+        Some(p) if terms.prefetch_waste && stride <= p.reach_lines.value => {
+            (stride - 1.0).min(p.waste_lines.value)
+        }
+        _ => 0.0,
     }
 }
 

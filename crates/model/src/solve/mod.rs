@@ -8,10 +8,13 @@
 
 mod demand;
 mod solution;
+mod together;
 
 pub use solution::{
     Bottleneck, PhaseSolution, QuerySolution, QueryTier, Solution, TierLoad, TimeShares,
 };
+
+pub use together::{Domain, solve_together};
 
 use crate::error::ModelError;
 use crate::machine::Machine;
@@ -31,6 +34,20 @@ pub struct Terms {
     pub rfo: bool,
     /// Latency grows with load; off: it stays idle up to the peak.
     pub loaded_latency: bool,
+    /// Prefetchers fetch lines in vain in streams that skip lines.
+    pub prefetch_waste: bool,
+    /// Single lines at random places do not reach the peaks.
+    pub random_share: bool,
+    /// Reads and writes overlap where the tier can; off: they take turns.
+    pub duplex: bool,
+    /// Cached stores wait for the owner of a line on another socket.
+    pub ownership: bool,
+    /// Switches on the way add latency.
+    pub switches: bool,
+    /// Out-of-order execution hides compute behind memory time and the other way round.
+    pub overlap: bool,
+    /// Other hosts and other work load the tiers.
+    pub background: bool,
 }
 
 impl Default for Terms {
@@ -40,15 +57,84 @@ impl Default for Terms {
             tlb: true,
             rfo: true,
             loaded_latency: true,
+            prefetch_waste: true,
+            random_share: true,
+            duplex: true,
+            ownership: true,
+            switches: true,
+            overlap: true,
+            background: true,
+        }
+    }
+}
+
+impl Terms {
+    /// Names of all terms that can be switched off, with how to do it.
+    pub const SWITCHES: [(&'static str, fn(&mut Terms)); 11] = [
+        ("llc", |t| t.llc = false),
+        ("tlb", |t| t.tlb = false),
+        ("rfo", |t| t.rfo = false),
+        ("loaded_latency", |t| t.loaded_latency = false),
+        ("prefetch_waste", |t| t.prefetch_waste = false),
+        ("random_share", |t| t.random_share = false),
+        ("duplex", |t| t.duplex = false),
+        ("ownership", |t| t.ownership = false),
+        ("switches", |t| t.switches = false),
+        ("overlap", |t| t.overlap = false),
+        ("background", |t| t.background = false),
+    ];
+
+    /// All terms but the one called `name`; `None` if there is none of that name.
+    pub fn without(name: &str) -> Option<Terms> {
+        let (_, off) = Terms::SWITCHES.iter().find(|(known, _)| *known == name)?;
+        let mut terms = Terms::default();
+        off(&mut terms);
+        Some(terms)
+    }
+}
+
+/// Load on a tier that is not the phase's own: another host on a shared device, another socket, another query.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Background {
+    /// The tier's name.
+    pub tier: String,
+    /// What the others read while nobody else is there, GB/s.
+    #[serde(default)]
+    pub read_gbps: f64,
+    /// What they write (traffic at the memory), GB/s.
+    #[serde(default)]
+    pub write_gbps: f64,
+    /// Share of the tier that the phase gets when it and the others want more than there is, above 0 and below 1. A half for one other
+    /// host: devices serve their ports in turn.
+    #[serde(default = "half")]
+    pub own_share: f64,
+}
+
+fn half() -> f64 {
+    0.5
+}
+
+impl Background {
+    /// One other host that reads `read_gbps`.
+    pub fn reads(tier: impl Into<String>, read_gbps: f64) -> Self {
+        Background {
+            tier: tier.into(),
+            read_gbps,
+            write_gbps: 0.0,
+            own_share: half(),
         }
     }
 }
 
 /// How the model is solved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Options {
     /// The terms that are on.
     pub terms: Terms,
+    /// Load of others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub background: Vec<Background>,
 }
 
 /// Steps of the bisection: the answer is known to 1 part in 2^50, finer than the numbers it comes from.
@@ -59,11 +145,14 @@ const BISECTION_STEPS: u32 = 50;
 /// Each of N workers goes through tuples one after the other. A tuple costs, per worker,
 ///
 /// ```text
-///   tau(X) = compute + sum over accesses  lines * miss * sum_t w_t L_t(u_t) / C      memory
-///                                       + lines * hit  * L_llc / C                   last-level cache
-///                                       + lines * tlb_miss * walk / min(C, walkers)  page walks
-///   u_t    = X * (read bytes_t / read peak_t + write bytes_t / write peak_t)
-///   X      = N / tau(X),  at most 1 / max_t(u_t / X)
+///   memory(X) = sum over accesses  lines * miss * sum_t w_t (L_t(u_t) + switch_t) / C    memory
+///                                + stores * miss * sum_t w_t ownership_t / C             owner asked before a store
+///                                + lines * hit  * L_llc / C                              last-level cache
+///                                + lines * tlb_miss * walk / min(C, walkers)             page walks
+///   tau(X)    = max(compute, memory) + (1 - overlap) min(compute, memory)                dependent accesses never overlap
+///   u_t       = X * (max(r, w) + (1 - duplex) min(r, w)) + u_others
+///               r = read bytes / read peak, w = write bytes / write peak, bytes of random lines over their share of the peak
+///   X         = N / tau(X),  at most max_t (1 - min(u_others, 1 - own share)) / (u_t / X)
 /// ```
 ///
 /// where C is the number of lines a worker keeps in flight for that kind of access (Little's law: lines in flight divided by latency is
@@ -72,8 +161,8 @@ const BISECTION_STEPS: u32 = 50;
 /// there is at most one solution and bisection finds it. If the workers could still demand more when a tier is full, the
 /// throughput is that tier's peak, and the rest of the cycle is waiting in its queue.
 ///
-/// More workers than cores share a core's lines in flight and its compute throughput (times the yield of hyper-threading); workers
-/// beyond the hardware threads add nothing.
+/// More workers than cores share a core's lines in flight (times their gain) and its compute throughput (times the yield of
+/// hyper-threading); workers beyond the hardware threads add nothing.
 ///
 /// # Errors
 /// [`ModelError`]: no workers, a phase without work or with impossible numbers, a placement on a tier that the machine lacks, a machine
@@ -107,7 +196,7 @@ fn solve_checked(
             phase: phase.name.clone(),
         });
     }
-    let demand = Demand::of(machine, phase, placement, workers, options.terms)?;
+    let demand = Demand::of(machine, phase, placement, workers, options)?;
     let per_ns = throughput_per_ns(&demand);
     Ok(Outcome::new(machine, phase, &demand, per_ns))
 }

@@ -1,6 +1,6 @@
 //! Answers of the model.
 
-use super::demand::Demand;
+use super::demand::{Demand, TierDemand};
 use crate::machine::Machine;
 use crate::work::Phase;
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,15 @@ use std::fmt;
 pub struct TierLoad {
     /// The tier's name.
     pub name: String,
-    /// Traffic, reads and writes, GB/s.
+    /// Traffic of the phase, reads and writes, GB/s.
     pub bandwidth_gbps: f64,
-    /// Traffic over the peak for this mix of reads and writes, 0 to 1.
+    /// Reads among it, GB/s.
+    #[serde(default)]
+    pub read_gbps: f64,
+    /// Writes among it, GB/s.
+    #[serde(default)]
+    pub write_gbps: f64,
+    /// Traffic over the peak for this mix of reads and writes, with the load of others, 0 to 1.
     pub utilisation: f64,
     /// Latency at that utilisation, ns (without the wait in the queue of a full tier).
     pub latency_ns: f64,
@@ -119,35 +125,54 @@ pub(super) struct Outcome {
 impl Outcome {
     pub fn new(machine: &Machine, phase: &Phase, demand: &Demand<'_>, per_ns: f64) -> Self {
         let cycle = demand.workers / per_ns;
-        let used = |busy: f64| (per_ns * busy).min(1.0);
-        let idle: f64 = demand.tiers.iter().map(|t| t.waits * t.idle_ns()).sum();
+        let waits = |t: &TierDemand<'_>| t.waits + t.chained;
+        let latency = |t: &TierDemand<'_>| t.latency_ns(t.utilisation(per_ns));
+        let idle: f64 = demand.tiers.iter().map(|t| waits(t) * t.idle_ns()).sum();
         let mut load: Vec<f64> = demand
             .tiers
             .iter()
-            .map(|t| t.waits * (t.latency_ns(used(t.busy_ns())) - t.idle_ns()) / cycle)
+            .map(|t| waits(t) * (latency(t) - t.idle_ns()))
             .collect();
-        let queue = (1.0 - demand.cycle_ns(per_ns) / cycle).max(0.0);
-        if let Some(full) = fullest(&demand.tiers.iter().map(|t| t.busy_ns()).collect::<Vec<_>>()) {
+        let fixed = demand.walk_ns + demand.own_ns + idle;
+        let busy = demand.compute_ns + demand.cache_ns + fixed + load.iter().sum::<f64>();
+        let worked = demand.cycle_ns(per_ns);
+        // What is hidden behind something else is taken off every part alike.
+        let part = if busy > 0.0 {
+            worked / busy / cycle
+        } else {
+            0.0
+        };
+        load.iter_mut().for_each(|l| *l *= part);
+        let queue = (1.0 - worked / cycle).max(0.0);
+        if let Some(full) = fullest(
+            &demand
+                .tiers
+                .iter()
+                .map(|t| t.busy_ns() / (1.0 - t.others).max(1e-9))
+                .collect::<Vec<_>>(),
+        ) {
             load[full] += queue;
         }
-        let (compute, cache, latency) = (
-            demand.compute_ns / cycle,
-            demand.cache_ns / cycle,
-            (demand.walk_ns + idle) / cycle,
+        let (compute, cache, latency_share) = (
+            demand.compute_ns * part,
+            demand.cache_ns * part,
+            fixed * part,
         );
         // The rest, so that the four sum to 1 in spite of rounding.
-        let bandwidth = (1.0 - compute - cache - latency).max(0.0);
+        let bandwidth = (1.0 - compute - cache - latency_share).max(0.0);
         let shares = TimeShares {
             compute,
             cache,
-            latency,
+            latency: latency_share,
             bandwidth,
         };
         let tiers = demand.tiers.iter().map(|t| TierLoad {
             name: t.tier.name.clone(),
             bandwidth_gbps: per_ns * (t.read_bytes + t.write_bytes),
-            utilisation: used(t.busy_ns()),
-            latency_ns: t.latency_ns(used(t.busy_ns())),
+            read_gbps: per_ns * t.read_bytes,
+            write_gbps: per_ns * t.write_bytes,
+            utilisation: t.utilisation(per_ns),
+            latency_ns: latency(t),
         });
         let bottleneck = bottleneck(machine, &shares, &load);
         let solution = Solution {

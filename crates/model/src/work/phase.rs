@@ -14,10 +14,11 @@ pub const MORSEL_BYTES: u64 = 1 << 20;
 pub const COPY_NS_PER_LINE: f64 = 1.3;
 
 /// What is done to a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Op {
     /// Loads: one line of read traffic.
+    #[default]
     Read,
     /// Cached stores: the line is read for ownership and written back, one line of each traffic.
     Write,
@@ -33,10 +34,22 @@ pub enum Op {
 pub enum Pattern {
     /// One after the other.
     Sequential,
+    /// In order, one line of every `lines` (1 is the same as sequential). Skipped lines cost nothing unless prefetchers fetch them.
+    Strided {
+        /// Lines from one touched line to the next.
+        lines: u32,
+    },
     /// Anywhere, each address known without the access before.
     Random,
     /// Anywhere, each address known only after the access before.
     Dependent,
+    /// Written in order to one of `partitions` places that the tuple chooses: each tuple touches its place once and adds
+    /// `lines_per_tuple` lines to it. While the current lines of all places stay in the private cache, only full lines are written;
+    /// while their pages stay in the TLB, no page is walked.
+    Scatter {
+        /// Places written to in turn.
+        partitions: u32,
+    },
 }
 
 /// What kind of thing a structure is.

@@ -1,0 +1,53 @@
+//! Published figures against modelled ones.
+
+use crate::Provenance;
+use serde::{Deserialize, Serialize};
+
+/// One comparison of the model with publications: all figures of one invocation of `tierloom validate`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ValidationRecord {
+    /// [`crate::SCHEMA`].
+    pub schema: String,
+    /// Always modelled: what is compared with stands in `published`.
+    pub provenance: Provenance,
+    /// When it was made, RFC 3339.
+    pub made_at: String,
+    /// Version of the program.
+    pub tool_version: String,
+    /// Terms of the model that were switched off.
+    pub terms_off: Vec<String>,
+    /// The figures, calibration figures first.
+    pub figures: Vec<FigureRecord>,
+}
+
+/// One published figure and what the model says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FigureRecord {
+    /// Its name in the figures file ("epfl25-read-snc4-best").
+    pub id: String,
+    /// Key of the publication ("EPFL25").
+    pub paper: String,
+    /// What it is, for people.
+    pub what: String,
+    /// Group of figures that make one curve ("hpi25-fig4-random-reads"); empty if it stands alone.
+    pub series: String,
+    /// "calibration" (the fit saw it) or "check" (it did not).
+    pub role: String,
+    /// The machine profile.
+    pub machine: String,
+    /// Unit of the numbers ("GB/s", "%", "ns", "x").
+    pub unit: String,
+    /// The published value; `None` where only a relation is published.
+    pub published: Option<f64>,
+    /// The published relation in words ("above 0", "between 350 and 480"), if there is one.
+    pub relation: Option<String>,
+    /// What the model gives, in the same unit.
+    pub modelled: f64,
+    /// Relative error, signed: modelled over published minus 1, where the figure has a value and a scale. Gains in per cent are compared
+    /// as speed-ups (+72% is 1.72).
+    pub error: Option<f64>,
+    /// Whether the relation holds, or the sign of a gain agrees; `None` if the figure has neither.
+    pub agrees: Option<bool>,
+    /// What the model lacks, where it is known to miss.
+    pub remark: Option<String>,
+}
