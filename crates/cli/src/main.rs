@@ -7,6 +7,7 @@ mod failure;
 mod machine;
 mod output;
 mod stop;
+mod works;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -30,6 +31,11 @@ enum Command {
     Bench(Box<commands::bench::Args>),
     Characterize(commands::characterize::Args),
     Run(commands::run::Args),
+    Predict(commands::predict::Args),
+    Tune(commands::tune::Args),
+    Cost(commands::cost::Args),
+    Calibrate(commands::calibrate::Args),
+    Validate(commands::validate::Args),
     Report(commands::report::Args),
     Generate(commands::generate::Args),
     Machines(commands::machines::Args),
@@ -45,6 +51,11 @@ fn main() -> ExitCode {
         Command::Bench(args) => commands::bench::run(&args),
         Command::Characterize(args) => commands::characterize::run(&args),
         Command::Run(args) => commands::run::run(&args),
+        Command::Predict(args) => commands::predict::run(&args),
+        Command::Tune(args) => commands::tune::run(&args),
+        Command::Cost(args) => commands::cost::run(&args),
+        Command::Calibrate(args) => commands::calibrate::run(&args),
+        Command::Validate(args) => commands::validate::run(&args),
         Command::Report(args) => commands::report::run(&args),
         Command::Generate(args) => commands::generate::run(&args),
         Command::Machines(args) => commands::machines::run(&args),

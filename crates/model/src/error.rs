@@ -124,6 +124,14 @@ pub enum ModelError {
         /// Its tiers.
         known: String,
     },
+    /// Something is to be moved that no phase touches.
+    #[error("nothing called {structure:?} to move: no phase touches it; the phases touch {known}")]
+    UnknownStructure {
+        /// The structure or class asked for.
+        structure: String,
+        /// Structures of the phases.
+        known: String,
+    },
     /// A number of the phase that cannot be.
     #[error("phase {phase:?}: {field} is {found}; expected a finite number of at least 0")]
     PhaseNumber {

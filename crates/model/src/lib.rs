@@ -30,11 +30,15 @@
 //! ```
 //!
 //! The derivation, every term with its source, and what the model leaves out are in `docs/model.md`; the formulas are in [`solve()`].
+#![doc = include_str!("examples.md")]
 
+pub mod cost;
 mod error;
 mod machine;
 pub mod profiles;
 pub mod reference;
+pub mod search;
+pub mod sensitivity;
 mod solve;
 mod work;
 

@@ -18,7 +18,11 @@ profiles!(
     "epfl25-snc4-pf-off",
     "nus24",
     "hpi25-1dev",
+    "hpi25-2dev",
+    "hpi25-3dev",
     "hpi25-4dev",
+    "hpi25-far",
+    "bench25",
     "sap26-direct",
     "sap26-pool",
 );

@@ -18,20 +18,48 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn machine()(dram in tier("dram"), cxl in tier("cxl"), cores in 1u32..128, smt in 1u32..3, lines in prop::array::uniform4(1.0..64.0), llc in 0.0..2e8) -> Machine {
+    /// A tier with all of its optional numbers, each there or not.
+    fn rich_tier(name: &'static str)(
+        plain in tier(name), nt in prop::option::of(1.0..600.0), single in prop::option::of(0.05..=1.0), duplex in prop::option::of(0.0..=1.0),
+        own in prop::option::of(0.0..500.0), posted in prop::option::of(10.0..500.0), switch in prop::option::of(0.0..300.0), calm in prop::option::of(0.0..=1.0),
+    ) -> Tier {
+        Tier {
+            // Streams load a tier at least as much as single lines do.
+            loaded_random: calm.map(|part| LoadedLatency { ratio_at_peak: value(1.0 + (plain.loaded.ratio_at_peak.value - 1.0) * part), ..plain.loaded.clone() }),
+            nt_write_gbps: nt.map(value),
+            random_share: single.map(value),
+            duplex: duplex.map(value),
+            ownership_ns: own.map(value),
+            write_latency_ns: posted.map(value),
+            switch_ns: switch.map(value),
+            ..plain
+        }
+    }
+}
+
+prop_compose! {
+    fn machine()(dram in rich_tier("dram"), cxl in rich_tier("cxl"), optional in prop::array::uniform5(prop::option::of(0.0..1.0)), cores in 1u32..128, smt in 1u32..3, lines in prop::array::uniform4(1.0..64.0), llc in 0.0..2e8) -> Machine {
         let mut machine = profiles::load("nus24").unwrap();
         machine.tiers = vec![dram, cxl];
         (machine.cores, machine.smt, machine.smt_yield) = (value(f64::from(cores)), value(f64::from(smt)), value(1.25));
         machine.cache.llc_bytes = value(llc);
         let c = &mut machine.concurrency;
         (c.sequential_scalar, c.sequential_simd, c.random, c.random_prefetched) = (value(lines[0]), value(lines[1]), value(lines[2]), value(lines[3]));
+        c.store = optional[0].map(|x| value(1.0 + 40.0 * x));
+        c.nt_store = optional[1].map(|x| value(1.0 + 40.0 * x));
+        c.smt_gain = optional[2].map(|x| value(1.0 + x));
+        machine.overlap = optional[3].map(value);
+        machine.prefetch = optional[4].map(|x| Prefetch { waste_lines: value(2.0 * x), reach_lines: value(64.0 * x), training_lines: Some(value(4.0 * x)), overshoot_lines: Some(value(8.0 * x)) });
         machine
     }
 }
 
 prop_compose! {
     fn access()(
-        pattern in prop::sample::select(vec![Pattern::Sequential, Pattern::Random, Pattern::Dependent]),
+        pattern in prop::sample::select(vec![
+            Pattern::Sequential, Pattern::Random, Pattern::Dependent, Pattern::Strided { lines: 1 }, Pattern::Strided { lines: 7 },
+            Pattern::Strided { lines: 5000 }, Pattern::Runs { lines: 1 }, Pattern::Runs { lines: 16 }, Pattern::Scatter { partitions: 1 }, Pattern::Scatter { partitions: 100_000 },
+        ]),
         op in prop::sample::select(vec![Op::Read, Op::Write, Op::NtWrite, Op::Update]),
         lines in 0.001..8.0, footprint in 1u64..1 << 40, simd: bool, id in 0..4,
     ) -> Access {
@@ -67,7 +95,10 @@ proptest! {
         prop_assert!((compute + cache + latency + bandwidth - 1.0).abs() < 1e-9, "{:?}", s.shares);
         prop_assert!([compute, cache, latency, bandwidth].iter().all(|x| (0.0..=1.0).contains(x)), "{:?}", s.shares);
         for (load, tier) in s.tiers.iter().zip(&m.tiers) {
-            prop_assert!(load.utilisation <= 1.0 && load.bandwidth_gbps <= tier.read_gbps.value * (1.0 + 1e-9), "{load:?}");
+            let most_written = tier.nt_write_gbps.as_ref().map_or(0.0, |v| v.value).max(tier.write_gbps.value);
+            prop_assert!(load.utilisation <= 1.0 && load.read_gbps <= tier.read_gbps.value * (1.0 + 1e-9), "{load:?}");
+            prop_assert!(load.write_gbps <= most_written * (1.0 + 1e-9), "{load:?}");
+            prop_assert!((load.read_gbps + load.write_gbps - load.bandwidth_gbps).abs() <= 1e-9 * load.bandwidth_gbps);
             prop_assert!(load.latency_ns >= tier.idle_latency_ns.value && load.latency_ns.is_finite());
         }
     }
@@ -77,7 +108,8 @@ proptest! {
         let mut m = m;
         m.cache.llc_bytes = value(0.0);
         let scan = Phase::new("scan", PhaseKind::Scan, 1e6).access(Access::sequential_read("c", lines * 64.0, 1 << 40));
-        let bound = f64::from(workers).min(m.cores.value) * m.concurrency.sequential_scalar.value / m.tiers[0].idle_latency_ns.value / lines * 1e9;
+        let gain = m.concurrency.smt_gain.as_ref().map_or(1.0, |v| v.value);
+        let bound = gain * f64::from(workers).min(m.cores.value) * m.concurrency.sequential_scalar.value / m.tiers[0].idle_latency_ns.value / lines * 1e9;
         prop_assert!(rate(&m, &scan, &split(1.0), workers) <= bound * (1.0 + 1e-9));
     }
 
@@ -94,15 +126,17 @@ proptest! {
     }
 
     #[test]
-    fn more_workers_never_hurt(m in machine(), p in phase(), dram in 0.0..=1.0f64, workers in 1u32..200) {
+    fn more_workers_never_hurt_while_nothing_is_cached_by_core(m in machine(), p in phase(), dram in 0.0..=1.0f64, workers in 1u32..200) {
+        // Places that are written in turn share each core's cache and TLB: there, more workers on a core may hurt.
+        prop_assume!(p.accesses.iter().all(|a| !matches!(a.pattern, Pattern::Scatter { .. })));
         prop_assert!(rate(&m, &p, &split(dram), workers + 1) >= rate(&m, &p, &split(dram), workers) * (1.0 - 1e-9));
     }
 
     #[test]
     fn equal_tiers_without_load_make_weights_irrelevant(m in machine(), p in phase(), dram in 0.0..=1.0f64, workers in 1u32..200) {
         let mut m = m;
-        m.tiers[0].loaded.ratio_at_peak = value(1.0);
-        (m.tiers[0].read_gbps, m.tiers[0].write_gbps) = (value(1e9), value(1e9));
+        (m.tiers[0].loaded.ratio_at_peak, m.tiers[0].loaded_random) = (value(1.0), None);
+        (m.tiers[0].read_gbps, m.tiers[0].write_gbps, m.tiers[0].nt_write_gbps) = (value(1e9), value(1e9), None);
         m.tiers[1] = Tier { name: "cxl".into(), ..m.tiers[0].clone() };
         let (some, all) = (rate(&m, &p, &split(dram), workers), rate(&m, &p, &split(1.0), workers));
         prop_assert!((some / all - 1.0).abs() < 1e-9);
@@ -120,9 +154,50 @@ proptest! {
     fn switching_a_cost_off_never_slows_down(m in machine(), p in phase(), dram in 0.0..=1.0f64, workers in 1u32..200) {
         let with = |terms| solve(&m, &p, &split(dram), workers, &Options { terms, ..Options::default() }).unwrap().tuples_per_s;
         let all = with(Terms::default());
-        for terms in [Terms { tlb: false, ..Terms::default() }, Terms { rfo: false, ..Terms::default() }, Terms { loaded_latency: false, ..Terms::default() }] {
-            prop_assert!(with(terms) >= all * (1.0 - 1e-9), "{:?}", terms);
+        for name in ["tlb", "rfo", "loaded_latency", "prefetch_waste", "random_share", "ownership", "switches"] {
+            prop_assert!(with(Terms::without(name).unwrap()) >= all * (1.0 - 1e-9), "{name}");
         }
+        for name in ["duplex", "overlap"] {
+            prop_assert!(with(Terms::without(name).unwrap()) <= all * (1.0 + 1e-9), "{name}");
+        }
+        prop_assert_eq!(Terms::without("nothing"), None);
+    }
+
+    #[test]
+    fn load_of_others_never_helps_and_never_takes_more_than_their_share(m in machine(), p in phase(), read in 0.0..600.0f64, write in 0.0..600.0f64, own in 0.05..0.95f64, workers in 1u32..200) {
+        let background = vec![Background { tier: "cxl".into(), read_gbps: read, write_gbps: write, own_share: own }];
+        let with = |options: &Options| solve(&m, &p, &split(0.5), workers, options).unwrap();
+        let (alone, shared) = (with(&Options::default()), with(&Options { background, ..Options::default() }));
+        prop_assert!(shared.tuples_per_s <= alone.tuples_per_s * (1.0 + 1e-9));
+        prop_assert!(shared.tiers.iter().all(|t| t.utilisation <= 1.0));
+        // With a flat curve nothing but the tier's share can be lost.
+        let mut flat = m.clone();
+        (flat.tiers[1].loaded.ratio_at_peak, flat.tiers[1].loaded_random) = (value(1.0), None);
+        let rate = |options: &Options| solve(&flat, &p, &split(0.5), workers, options).unwrap().tuples_per_s;
+        let background = vec![Background { tier: "cxl".into(), read_gbps: read, write_gbps: write, own_share: own }];
+        let shared = rate(&Options { background, ..Options::default() });
+        prop_assert!(shared >= own * rate(&Options::default()) * (1.0 - 1e-9));
+    }
+
+    #[test]
+    fn every_number_out_of_range_is_refused_by_its_name(m in machine(), pick: prop::sample::Index, bad in prop::sample::select(vec![f64::NAN, f64::INFINITY, -1.0])) {
+        let figures = m.figures();
+        let path = &pick.get(&figures).path;
+        let mut broken = m.clone();
+        broken.set_number(path, value(bad)).unwrap();
+        let error = broken.check().unwrap_err().to_string();
+        prop_assert!(error.contains(&format!("`{path}`")), "{error}");
+    }
+
+    #[test]
+    fn units_agree(m in machine(), lines in 0.01..4.0f64, tuples in 1e3..1e9f64, workers in 1u32..200) {
+        // GB/s are bytes per ns: what a tier moves is what the tuples touch, whatever the machine.
+        let mut m = m;
+        m.cache.llc_bytes = value(0.0);
+        let scan = Phase::new("scan", PhaseKind::Scan, tuples).access(Access::sequential_read("c", lines * 64.0, 1 << 40));
+        let s = solve(&m, &scan, &split(1.0), workers, &Options::default()).unwrap();
+        prop_assert!((s.tiers[0].bandwidth_gbps * s.time_ns / (tuples * lines * 64.0) - 1.0).abs() < 1e-9);
+        prop_assert!((s.tuples_per_s / 1e9 * s.time_ns / tuples - 1.0).abs() < 1e-9);
     }
 
     #[test]

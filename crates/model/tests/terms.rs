@@ -25,7 +25,7 @@ fn close(a: f64, b: f64) {
     assert!((a / b - 1.0).abs() < 1e-3, "{a} is not {b}");
 }
 
-/// The NUS24 machine: 96 ns, 12 scalar and 10 random lines in flight, 64 MiB cache of 30 ns, TLB reach of 2 GiB, walks of 30 ns.
+/// The NUS24 machine: 96 ns, 12 scalar and 10 random lines in flight, 64 MiB cache of 30 ns, TLB reach of 2 GiB, walks of 60 ns.
 fn machine() -> Machine {
     profiles::load("nus24").unwrap()
 }
@@ -117,7 +117,7 @@ fn page_walks_are_paid_beyond_the_reach_of_the_tlb() {
                 ..Terms::default()
             },
         );
-    close(extra, 0.75 * 30.0 / 4.0);
+    close(extra, 0.75 * 60.0 / 4.0);
 }
 
 #[test]
@@ -159,6 +159,230 @@ fn stores_read_what_they_write_and_streaming_stores_do_not() {
         ),
         1.0 / written,
     );
+}
+
+/// A machine of one plain tier: 100 GB/s, 100 ns, 10 lines in flight of every kind, no caches, 1000 pages of 4 KiB in the TLB.
+fn plain() -> Machine {
+    let mut machine = machine();
+    let value = |x| Value::new(x, SourceKind::Assumed, "test");
+    machine.tiers = vec![Tier::plain("dram", 100.0, 100.0, "test")];
+    machine.cache.l2_bytes = value(0.0);
+    machine.cache.llc_bytes = value(0.0);
+    machine.tlb.entries = value(1000.0);
+    machine.tlb.page_bytes = value(4096.0);
+    machine.tlb.walk_ns = value(30.0);
+    let c = &mut machine.concurrency;
+    for lines in [
+        &mut c.sequential_scalar,
+        &mut c.sequential_simd,
+        &mut c.random,
+        &mut c.random_prefetched,
+    ] {
+        *lines = value(10.0);
+    }
+    machine
+}
+
+fn value(x: f64) -> Value {
+    Value::new(x, SourceKind::Assumed, "test")
+}
+
+fn touching(pattern: Pattern, op: Op, footprint: u64) -> Phase {
+    Phase::new("p", PhaseKind::Other, 1e6).access(Access {
+        pattern,
+        ..Access::probe("s", 1.0, footprint).with_op(op)
+    })
+}
+
+#[test]
+fn prefetchers_fetch_skipped_lines_within_their_reach() {
+    let mut machine = plain();
+    machine.prefetch = Some(Prefetch {
+        waste_lines: value(2.0),
+        reach_lines: value(16.0),
+        training_lines: Some(value(2.0)),
+        overshoot_lines: Some(value(4.0)),
+    });
+    let lines = |stride| touching(Pattern::Strided { lines: stride }, Op::Read, 1 << 40);
+    let time = |stride, off: &str| {
+        per_tuple_ns(
+            &machine,
+            &lines(stride),
+            Terms {
+                tlb: false,
+                ..Terms::without(off).unwrap_or_default()
+            },
+        )
+    };
+    close(time(1, ""), 10.0);
+    close(time(2, ""), 20.0);
+    close(time(8, ""), 30.0);
+    close(time(8, "prefetch_waste"), 10.0);
+    close(time(64, ""), 10.0);
+    // 64 lines are a page of 4 KiB: each line needs a walk of its own, 4 at once.
+    close(
+        per_tuple_ns(&machine, &lines(64), Terms::default()),
+        10.0 + 30.0 / 4.0,
+    );
+}
+
+#[test]
+fn a_fanout_beyond_the_tlb_walks_and_one_beyond_the_caches_fetches_lines_again() {
+    let mut machine = plain();
+    machine.cache.l2_bytes = value(64.0 * 500.0);
+    machine.cache.llc_bytes = value(64.0 * 2000.0);
+    let scatter = |places| {
+        Phase::new("p", PhaseKind::Partition, 1e6).access(Access {
+            lines_per_tuple: 0.125,
+            pattern: Pattern::Scatter { partitions: places },
+            ..Access::probe("out", 1.0, 1 << 40).with_op(Op::Write)
+        })
+    };
+    let time = |places, terms| per_tuple_ns(&machine, &scatter(places), terms);
+    // Eight tuples fill a line.
+    close(time(100, Terms::default()), 0.125 * 10.0);
+    // 1000 places: half of their lines are in the private cache, the others in the last-level cache (30 ns, 10 at once).
+    close(
+        time(1000, Terms::default()),
+        0.125 * 10.0 + 0.5 * 0.875 * 3.0,
+    );
+    // 4000 places: an eighth private, three eighths in the last-level cache, half in memory; three of four touches walk, one at a time.
+    let fetched = 0.125 * 10.0 + 0.875 * (0.375 * 3.0 + 0.5 * 10.0);
+    close(
+        time(
+            4000,
+            Terms {
+                tlb: false,
+                ..Terms::default()
+            },
+        ),
+        fetched,
+    );
+    close(time(4000, Terms::default()), fetched + 0.75 * 30.0);
+}
+
+#[test]
+fn single_lines_and_mixed_traffic_have_their_own_peaks() {
+    let mut machine = plain();
+    machine.tiers[0].random_share = Some(value(0.5));
+    let gbps = |machine: &Machine, phase: &Phase, terms| {
+        let solution = solve(
+            machine,
+            phase,
+            &dram(),
+            32,
+            &Options {
+                terms,
+                ..Options::default()
+            },
+        );
+        solution.unwrap().tiers[0].bandwidth_gbps
+    };
+    let read = touching(Pattern::Random, Op::Read, 1 << 20);
+    close(gbps(&machine, &read, Terms::default()), 50.0);
+    close(
+        gbps(&machine, &read, Terms::without("random_share").unwrap()),
+        100.0,
+    );
+    let write = touching(Pattern::Sequential, Op::Write, 1 << 40);
+    close(gbps(&machine, &write, Terms::default()), 100.0);
+    machine.tiers[0].duplex = Some(value(0.5));
+    close(gbps(&machine, &write, Terms::default()), 100.0 / 0.75);
+    close(
+        gbps(&machine, &write, Terms::without("duplex").unwrap()),
+        100.0,
+    );
+    machine.tiers[0].nt_write_gbps = Some(value(80.0));
+    let stream = touching(Pattern::Sequential, Op::NtWrite, 1 << 40);
+    close(gbps(&machine, &stream, Terms::default()), 80.0);
+}
+
+#[test]
+fn owners_switches_and_write_queues_add_their_times() {
+    let mut machine = plain();
+    let tier = &mut machine.tiers[0];
+    tier.ownership_ns = Some(value(50.0));
+    tier.switch_ns = Some(value(20.0));
+    let time = |machine: &Machine, pattern, op, terms| {
+        per_tuple_ns(machine, &touching(pattern, op, 1 << 20), terms)
+    };
+    let all = Terms::default();
+    close(time(&machine, Pattern::Random, Op::Read, all), 12.0);
+    close(time(&machine, Pattern::Random, Op::Write, all), 17.0);
+    close(
+        time(
+            &machine,
+            Pattern::Random,
+            Op::Write,
+            Terms::without("ownership").unwrap(),
+        ),
+        12.0,
+    );
+    close(
+        time(
+            &machine,
+            Pattern::Random,
+            Op::Read,
+            Terms::without("switches").unwrap(),
+        ),
+        10.0,
+    );
+    close(time(&machine, Pattern::Dependent, Op::Read, all), 120.0);
+    machine.tiers[0].write_latency_ns = Some(value(300.0));
+    close(time(&machine, Pattern::Dependent, Op::NtWrite, all), 320.0);
+    close(time(&machine, Pattern::Dependent, Op::Read, all), 120.0);
+}
+
+#[test]
+fn compute_hides_behind_memory_as_far_as_the_core_overlaps() {
+    let mut machine = plain();
+    machine.overlap = Some(value(0.75));
+    let phase = |pattern| touching(pattern, Op::Read, 1 << 20).compute_ns(4.0);
+    close(
+        per_tuple_ns(&machine, &phase(Pattern::Random), Terms::default()),
+        10.0 + 0.25 * 4.0,
+    );
+    close(
+        per_tuple_ns(
+            &machine,
+            &phase(Pattern::Random),
+            Terms::without("overlap").unwrap(),
+        ),
+        14.0,
+    );
+    // What a chain waits for cannot overlap with what depends on it.
+    close(
+        per_tuple_ns(&machine, &phase(Pattern::Dependent), Terms::default()),
+        104.0,
+    );
+}
+
+#[test]
+fn others_on_a_tier_raise_its_latency_and_take_their_part() {
+    let mut machine = plain();
+    machine.tiers[0].loaded.ratio_at_peak = value(3.0);
+    machine.tiers[0].loaded.knee = value(0.0);
+    machine.tiers[0].loaded.exponent = value(1.0);
+    let load = touching(Pattern::Dependent, Op::Read, 1 << 20);
+    let options = |read| Options {
+        background: vec![Background::reads("dram", read)],
+        ..Options::default()
+    };
+    let rate = |machine: &Machine, phase: &Phase, workers, options: &Options| {
+        solve(machine, phase, &dram(), workers, options)
+            .unwrap()
+            .tuples_per_s
+            / 1e9
+    };
+    let loaded = 1.0 / rate(&machine, &load, 1, &options(50.0));
+    assert!((200.0..203.0).contains(&loaded), "{loaded}");
+    let stream = touching(Pattern::Sequential, Op::Read, 1 << 40);
+    close(
+        rate(&plain(), &stream, 32, &Options::default()) * 64.0,
+        100.0,
+    );
+    close(rate(&plain(), &stream, 32, &options(30.0)) * 64.0, 70.0);
+    close(rate(&plain(), &stream, 32, &options(100.0)) * 64.0, 50.0);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Records of memory benchmarks as CSV, for spreadsheets and data frames.
 
+use crate::flat::{csv_table, text};
 use crate::{AuditRecord, BenchRecord, RecordError, RegionRecord, Spread, TaskRecord};
 
 /// Columns that every table has, before those that depend on the records.
@@ -61,23 +62,11 @@ const REGION: [&str; 8] = [
 /// [`RecordError::Io`] if the rows cannot be written to memory.
 pub fn bench_csv(records: &[BenchRecord]) -> Result<Vec<u8>, RecordError> {
     let columns = Columns::of(records);
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let failed = |problem: String| RecordError::Io {
-        action: "write",
-        path: "the CSV table".into(),
-        source: std::io::Error::other(problem),
-    };
-    writer
-        .write_record(columns.header())
-        .map_err(|e| failed(e.to_string()))?;
-    for record in records {
-        for task in &record.tasks {
-            writer
-                .write_record(columns.row(record, task))
-                .map_err(|e| failed(e.to_string()))?;
-        }
-    }
-    writer.into_inner().map_err(|e| failed(e.to_string()))
+    let rows = records
+        .iter()
+        .flat_map(|record| record.tasks.iter().map(move |task| (record, task)))
+        .map(|(record, task)| columns.row(record, task));
+    csv_table(&columns.header(), rows)
 }
 
 /// The columns that depend on the records, each in the order of its first appearance.
@@ -184,10 +173,6 @@ impl<'a> Columns<'a> {
         fields.push(remarks.join(" "));
         fields
     }
-}
-
-fn text<T: ToString>(value: Option<T>) -> String {
-    value.map_or_else(String::new, |v| v.to_string())
 }
 
 fn fixed(record: &BenchRecord, task: &TaskRecord) -> Vec<String> {

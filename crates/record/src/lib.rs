@@ -2,7 +2,9 @@
 //!
 //! A file of records is a *run* record (settings, machine, data), then one *query* record per query, placement and
 //! machine, then a *summary*. An interrupted run has a summary too, with `interrupted` set; a killed one has none.
-//! A *bench* record, one run of a memory benchmark, stands alone: it opens nothing and needs nothing before it.
+//! The other records stand alone, open nothing and need nothing before them: a *bench* record is one run of a memory
+//! benchmark, a *validation* record one comparison of the model with publications, a *tune* record the weights of one phase,
+//! a *cost* record one comparison of prices.
 //! Every figure says whether it was [measured or modelled](Provenance) and carries its [`Spread`].
 //!
 //! ```text
@@ -10,6 +12,9 @@
 //!   {"type":"query",   "run_id":..., "query":"q1.1", "placement":"dram", "provenance":"measured", "time_ms":{...}, ...}
 //!   {"type":"summary", "run_id":..., "means":[...], "times":{...}}
 //!   {"type":"bench",   "schema":"tierloom-record/1", "run_id":..., "plan":{...}, "hosts":[...], "tasks":[...], ...}
+//!   {"type":"validation", "schema":"tierloom-record/1", "provenance":"modelled", "figures":[{"published":..., "modelled":...}, ...], ...}
+//!   {"type":"tune",       "schema":"tierloom-record/1", "machine":..., "phase":..., "points":[...], "best":[...], ...}
+//!   {"type":"cost",       "schema":"tierloom-record/1", "prices":..., "points":[...], "findings":[...], ...}
 //! ```
 
 mod audit;
@@ -17,6 +22,7 @@ mod bench;
 mod cost;
 mod csv;
 mod file;
+mod flat;
 mod query;
 mod run;
 mod set;
@@ -34,6 +40,7 @@ pub use bench::{
 pub use cost::{CostConfig, CostPoint, CostRecord, CostSensitivity};
 pub use csv::bench_csv;
 pub use file::RecordFile;
+pub use flat::{tune_csv, validation_csv};
 pub use query::{Answer, EngineKind, OperatorRecord, QueryRecord, TierUse, TimeShares};
 pub use run::{
     CacheCard, ColumnCard, DataCard, Figure, HostCard, HostTier, MachineCard, PlacementCard,
@@ -85,6 +92,12 @@ pub enum Record {
     Summary(Box<SummaryRecord>),
     /// One run of a memory benchmark; belongs to no other record.
     Bench(Box<BenchRecord>),
+    /// Published figures against modelled ones; belongs to no other record.
+    Validation(Box<ValidationRecord>),
+    /// The best weights of one phase; belongs to no other record.
+    Tune(Box<TuneRecord>),
+    /// Prices of memory over the demand for it; belongs to no other record.
+    Cost(Box<CostRecord>),
 }
 
 /// What can go wrong with records.
@@ -114,7 +127,7 @@ pub enum RecordError {
     },
     /// A file holds no record at all.
     #[error(
-        "{file}: no records in it; expected JSON lines as `tierloom run --jsonl` or `tierloom bench` writes them"
+        "{file}: no records in it; expected JSON lines as `tierloom run --jsonl`, `tierloom bench` and other commands with `--records` write them"
     )]
     Empty {
         /// The file.

@@ -1,7 +1,8 @@
 //! Reading records back.
 
 use crate::{
-    BenchRecord, EngineKind, QueryRecord, Record, RecordError, RunRecord, SCHEMA, SummaryRecord,
+    BenchRecord, CostRecord, EngineKind, QueryRecord, Record, RecordError, RunRecord, SCHEMA,
+    SummaryRecord, TuneRecord, ValidationRecord,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -42,6 +43,12 @@ pub struct RecordSet {
     pub runs: Vec<RunSet>,
     /// The runs of memory benchmarks in the order they were read.
     pub benches: Vec<BenchRecord>,
+    /// Comparisons of the model with publications in the order they were read.
+    pub validations: Vec<ValidationRecord>,
+    /// Weights of phases in the order they were read.
+    pub tunes: Vec<TuneRecord>,
+    /// Comparisons of prices in the order they were read.
+    pub costs: Vec<CostRecord>,
 }
 
 /// What is left of a record whose writing was cut off at the end of a file.
@@ -86,13 +93,20 @@ impl RecordSet {
         for set in sets {
             all.runs.extend(set.runs);
             all.benches.extend(set.benches);
+            all.validations.extend(set.validations);
+            all.tunes.extend(set.tunes);
+            all.costs.extend(set.costs);
         }
         all
     }
 
     /// Whether there is no record at all.
     pub fn is_empty(&self) -> bool {
-        self.runs.is_empty() && self.benches.is_empty()
+        self.runs.is_empty()
+            && self.benches.is_empty()
+            && self.validations.is_empty()
+            && self.tunes.is_empty()
+            && self.costs.is_empty()
     }
 
     /// Reads a file of JSON lines.
@@ -136,7 +150,8 @@ impl RecordSet {
         }
     }
 
-    /// All records again in an order that a file may have: each run, its queries, its summary; then the benchmarks.
+    /// All records again in an order that a file may have: each run, its queries, its summary; then the benchmarks,
+    /// comparisons with publications, weights and prices.
     pub fn to_records(&self) -> Vec<Record> {
         let mut records = Vec::new();
         for run in &self.runs {
@@ -152,11 +167,16 @@ impl RecordSet {
                     .map(|summary| Record::Summary(Box::new(summary.clone()))),
             );
         }
-        records.extend(
-            self.benches
-                .iter()
-                .map(|bench| Record::Bench(Box::new(bench.clone()))),
-        );
+        fn boxed<T: Clone>(
+            all: &[T],
+            as_record: fn(Box<T>) -> Record,
+        ) -> impl Iterator<Item = Record> {
+            all.iter().map(move |one| as_record(Box::new(one.clone())))
+        }
+        records.extend(boxed(&self.benches, Record::Bench));
+        records.extend(boxed(&self.validations, Record::Validation));
+        records.extend(boxed(&self.tunes, Record::Tune));
+        records.extend(boxed(&self.costs, Record::Cost));
         records
     }
 
@@ -173,6 +193,9 @@ impl RecordSet {
                 run.summary = Some(*summary);
             }
             Record::Bench(bench) => self.benches.push(*bench),
+            Record::Validation(validation) => self.validations.push(*validation),
+            Record::Tune(tune) => self.tunes.push(*tune),
+            Record::Cost(cost) => self.costs.push(*cost),
         }
         Ok(())
     }
@@ -217,8 +240,7 @@ fn parse_lines(text: &[u8], file: &str) -> Result<(RecordSet, Option<Tail>), Rec
         let record = match parse_line(line) {
             Ok(record) => record,
             Err(problem) if line.ends_with(b"\n") => {
-                let expected =
-                    "one JSON record as `tierloom run --jsonl` or `tierloom bench` writes it";
+                let expected = "one JSON record as `tierloom run --jsonl`, `tierloom bench` and other commands write it";
                 return Err(malformed(problem, expected));
             }
             Err(problem) => {

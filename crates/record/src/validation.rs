@@ -31,6 +31,12 @@ pub struct FigureRecord {
     pub what: String,
     /// Group of figures that make one curve ("hpi25-fig4-random-reads"); empty if it stands alone.
     pub series: String,
+    /// Place in its series: the value of what varies (24 threads); `None` if it stands alone.
+    #[serde(default)]
+    pub x: Option<f64>,
+    /// What varies in the series ("threads", "skip"); empty if it stands alone.
+    #[serde(default)]
+    pub x_name: String,
     /// "calibration" (the fit saw it) or "check" (it did not).
     pub role: String,
     /// The machine profile.

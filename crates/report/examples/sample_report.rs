@@ -7,6 +7,7 @@ mod support;
 use std::error::Error;
 use std::path::PathBuf;
 use support::benches::{BenchSample, bench_sample};
+use support::decisions::decisions_sample;
 use support::{Sample, sample};
 use tierloom_record::atomic_write;
 use tierloom_report::{ReportOptions, compare, render, render_comparison};
@@ -42,6 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("report.html", render(&before, &options)?),
         ("killed.html", render(&killed, &options)?),
         ("bench.html", render(&benches, &options)?),
+        ("decisions.html", render(&decisions_sample(), &options)?),
         (
             "bench-comparison.html",
             render_comparison(&compare(&benches, &faster), &benches, &faster, &options)?,

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //!   RecordSet ─┬ view  (one run of queries, ordered)        ─┬─ section/*, bench/*  words and tables   (maud)
-//!              └ bench (memory benchmarks, grouped by axes) ─┴─ chart/*             SVG                (plotters)
+//!              ├ bench (memory benchmarks, grouped by axes) ─┼─ chart/*             SVG                (plotters)
+//!              └ validation, tune, cost (what the model says) ┘
 //!                                                                 └── page  head, style, raw records -> String
 //!   RecordSet x 2 ── compare ── rows, rank test ── text rows for the terminal, or a page
 //! ```
@@ -14,9 +15,12 @@
 mod bench;
 mod chart;
 mod compare;
+mod cost;
 mod error;
 mod page;
 mod section;
+mod tune;
+mod validation;
 mod view;
 mod words;
 
@@ -38,7 +42,8 @@ pub struct ReportOptions {
     pub title: Option<String>,
 }
 
-/// Renders all records as one HTML document: runs of queries first, each as an article, then memory benchmarks as one.
+/// Renders all records as one HTML document: runs of queries first, each as an article, then memory benchmarks, comparisons with
+/// publications, weights and prices, each kind as one article.
 ///
 /// # Errors
 /// [`ReportError::Empty`] if there is no record, [`ReportError::Chart`] if a chart could not be drawn and
@@ -49,7 +54,10 @@ pub fn render(set: &RecordSet, options: &ReportOptions) -> Result<String, Report
     }
     let made = || match set.runs.first() {
         Some(first) => words::title_of(&first.run),
-        None => bench::title_of(&set.benches),
+        None if !set.benches.is_empty() => bench::title_of(&set.benches),
+        None if !set.validations.is_empty() => validation::title_of(&set.validations),
+        None if !set.tunes.is_empty() => tune::title_of(&set.tunes),
+        None => cost::title_of(&set.costs),
     };
     let title = options.title.clone().unwrap_or_else(made);
     let views: Vec<view::RunView<'_>> = set
@@ -58,17 +66,28 @@ pub fn render(set: &RecordSet, options: &ReportOptions) -> Result<String, Report
         .enumerate()
         .map(|(index, run)| view::RunView::new(index, run))
         .collect();
+    let kinds = page::kinds(set);
+    let alone = kinds.len() == 1;
     let mut articles = Vec::new();
     for view in &views {
         articles.push(section::run_article(view, views.len())?);
     }
     if !set.benches.is_empty() {
-        articles.push(bench::article(&set.benches, views.is_empty())?);
+        articles.push(bench::article(&set.benches, alone)?);
+    }
+    if !set.validations.is_empty() {
+        articles.push(validation::article(&set.validations, alone)?);
+    }
+    if !set.tunes.is_empty() {
+        articles.push(tune::article(&set.tunes, alone)?);
+    }
+    if !set.costs.is_empty() {
+        articles.push(cost::article(&set.costs, alone)?);
     }
     let body = html! {
         @if views.len() > 1 { (section::contents_of_runs(&views)) }
-        @if !views.is_empty() && !set.benches.is_empty() {
-            p { "This report also holds " (words::runs(set.benches.len())) " of " a href="#b" { "memory benchmarks" } "." }
+        @for kind in kinds.iter().skip(1) {
+            p { "This report also holds " (kind.count) " of " a href=(format!("#{}", kind.id)) { (kind.of) } "." }
         }
         @for article in &articles { (article) }
     };

@@ -1,6 +1,6 @@
 //! The document around the sections: head, style, raw records.
 
-use crate::ReportError;
+use crate::{ReportError, words};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use tierloom_record::{RecordSet, RecordWriter};
 
@@ -41,17 +41,60 @@ pub(crate) fn document(title: &str, body: Markup, set: &RecordSet) -> Result<Str
     Ok(page.into_string())
 }
 
+/// A kind of records that a document holds.
+pub(crate) struct Kind {
+    /// Of its article; empty for runs of queries, which have one each.
+    pub id: &'static str,
+    /// How many ("3 runs").
+    pub count: String,
+    /// Of what ("memory benchmarks").
+    pub of: &'static str,
+}
+
+/// The kinds that there are, in reading order.
+pub(crate) fn kinds(set: &RecordSet) -> Vec<Kind> {
+    let many = |n: usize, one: &str| {
+        let plural = if n == 1 { "" } else { "s" };
+        format!("{} {one}{plural}", words::count(n as u64))
+    };
+    let kind = |id, n, one, of| {
+        (n > 0).then(|| Kind {
+            id,
+            count: many(n, one),
+            of,
+        })
+    };
+    let all = [
+        kind("", set.runs.len(), "run", "queries"),
+        kind("b", set.benches.len(), "run", "memory benchmarks"),
+        kind(
+            "v",
+            set.validations.len(),
+            "comparison",
+            "the model with publications",
+        ),
+        kind("t", set.tunes.len(), "set", "weights"),
+        kind("c", set.costs.len(), "comparison", "prices"),
+    ];
+    all.into_iter().flatten().collect()
+}
+
 fn raw_section(set: &RecordSet, records: &str) -> Markup {
-    let figures: usize = set.runs.iter().map(|run| run.queries.len()).sum();
+    let queries: usize = set.runs.iter().map(|run| run.queries.len()).sum();
+    let held: Vec<String> = kinds(set)
+        .iter()
+        .map(|kind| match kind.id {
+            "" => {
+                format!("the {queries} query records that it was made from, with their run records")
+            }
+            _ => format!("the records of {} of {}", kind.count, kind.of),
+        })
+        .collect();
     html! {
         section #records {
             h2 { "Raw records" }
             p {
-                "This file holds "
-                @if !set.runs.is_empty() { "the " (figures) " query records that it was made from, with their run records" }
-                @if !set.runs.is_empty() && !set.benches.is_empty() { ", and " }
-                @if !set.benches.is_empty() { "the records of " (crate::words::runs(set.benches.len())) " of memory benchmarks" }
-                ", as JSON lines (" (crate::words::bytes(records.len() as u64)) "). "
+                "This file holds " (words::list(&held)) ", as JSON lines (" (words::bytes(records.len() as u64)) "). "
                 code { "tierloom report" } " reads them again."
             }
             p { button #save type="button" hidden { "Save the records" } }

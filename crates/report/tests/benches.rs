@@ -34,8 +34,8 @@ fn section(page: &str, name: &str) -> String {
 
 fn only(benches: Vec<BenchRecord>) -> RecordSet {
     RecordSet {
-        runs: vec![],
         benches,
+        ..RecordSet::default()
     }
 }
 

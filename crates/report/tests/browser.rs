@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use support::benches::{BenchSample, bench_sample};
+use support::decisions::decisions_sample;
 use support::{QUERIES, Sample, sample};
 use tierloom_report::{ReportOptions, compare, render, render_comparison};
 
@@ -363,6 +364,16 @@ fn memory_benchmarks_open_without_errors_wide_narrow_and_compared() {
         &render_comparison(&comparison, &set, &after, &ReportOptions::default()).expect("rendered"),
         &[],
     ));
+}
+
+#[test]
+fn validations_and_weights_open_without_errors_wide_and_narrow() {
+    if skipped() {
+        return;
+    }
+    let page = render(&decisions_sample(), &ReportOptions::default()).expect("rendered");
+    assert_clean(&visit(&page, &[]));
+    assert_clean(&visit(&page, &["--window-size=500,2000"]));
 }
 
 #[test]

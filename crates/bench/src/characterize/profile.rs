@@ -330,10 +330,12 @@ impl Maker<'_> {
                 "dependent loads that stay in 256 KiB for a while, ns",
             ),
             loaded: curve(&points),
+            loaded_random: None,
             nt_write_gbps: None,
             random_share: None,
             duplex: None,
             ownership_ns: None,
+            write_latency_ns: None,
             switch_ns: None,
         })
     }

@@ -9,3 +9,8 @@ pub mod machines;
 pub mod report;
 pub mod run;
 pub mod topology;
+pub mod calibrate;
+pub mod cost;
+pub mod predict;
+pub mod tune;
+pub mod validate;

@@ -10,7 +10,7 @@ use tierloom_report::{ReportOptions, compare, render, render_comparison};
 /// Make one self-contained HTML report from saved records, or compare two sets of them
 #[derive(clap::Args)]
 pub struct Args {
-    /// Files of records (JSON lines), as `--jsonl` or `--records` of `tierloom run` and `tierloom bench` writes them
+    /// Files of records (JSON lines), as `--jsonl` of `tierloom run` and `tierloom bench` and `--records` of all commands that have it write them
     #[arg(required = true, value_name = "RECORDS.jsonl")]
     records: Vec<PathBuf>,
     /// Write the report here

@@ -3,13 +3,40 @@
 use super::{Cache, Concurrency, Machine, SCHEMA, TIER_NAMES, Tier, Tlb, Value};
 use crate::error::{ModelError, ProfileError};
 
-/// One number of a machine: where it stands, what it is and what it may be.
+/// One number of a machine: where it stands, what it is and what it may be. Texts are put together only when somebody reads them: machines
+/// are checked before every solution.
 pub(super) struct Field<'a> {
-    pub label: String,
-    pub path: String,
+    group: Group<'a>,
+    key: &'static str,
+    what: &'static str,
     pub unit: &'static str,
     pub value: &'a Value,
     range: Range,
+}
+
+/// Where a number stands: what comes before its key, and before its label.
+#[derive(Clone, Copy)]
+enum Group<'a> {
+    Part(&'static str, &'static str),
+    Tier(usize, &'a str),
+}
+
+impl Field<'_> {
+    /// Path in the profile.
+    pub fn path(&self) -> String {
+        match self.group {
+            Group::Part(path, _) => format!("{path}{}", self.key),
+            Group::Tier(index, _) => format!("tiers[{index}].{}", self.key),
+        }
+    }
+
+    /// What it is, for people.
+    pub fn label(&self) -> String {
+        match self.group {
+            Group::Part(_, label) => format!("{label}{}", self.what),
+            Group::Tier(_, name) => format!("{name} {}", self.what),
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -78,7 +105,7 @@ impl Machine {
             .into_iter()
             .find(|f| !f.range.holds(f.value.value))
         {
-            let (field, found, expected) = (bad.path, bad.value.value, bad.range.expected());
+            let (field, found, expected) = (bad.path(), bad.value.value, bad.range.expected());
             return Err(ModelError::Machine {
                 machine: self.name.clone(),
                 field,
@@ -119,7 +146,7 @@ impl Machine {
                 return Err(ProfileError::Number {
                     file,
                     line,
-                    field: field.path,
+                    field: field.path(),
                     found,
                     expected: field.range.expected(),
                 });
@@ -128,13 +155,13 @@ impl Machine {
                 return Err(ProfileError::Number {
                     file,
                     line,
-                    field: format!("{}.{end}", field.path),
+                    field: format!("{}.{end}", field.path()),
                     found,
                     expected,
                 });
             }
             if field.value.source.trim().is_empty() {
-                let field = format!("{}.source", field.path);
+                let field = format!("{}.source", field.path());
                 let expected =
                     "where the number is from (publication, arithmetic or reason)".into();
                 return Err(ProfileError::Text {
@@ -250,10 +277,11 @@ fn bad_interval(value: &Value) -> Option<(&'static str, f64, &'static str)> {
 /// Key, label, unit, value and range of one number of a group.
 type Row<'a> = (&'static str, &'static str, &'static str, &'a Value, Range);
 
-fn rows<'a>(path: &str, label: &str, rows: impl IntoIterator<Item = Row<'a>>) -> Vec<Field<'a>> {
+fn rows<'a>(group: Group<'a>, rows: impl IntoIterator<Item = Row<'a>>) -> Vec<Field<'a>> {
     let field = |(key, what, unit, value, range): Row<'a>| Field {
-        label: format!("{label}{what}"),
-        path: format!("{path}{key}"),
+        group,
+        key,
+        what,
         unit,
         value,
         range,
@@ -269,7 +297,7 @@ fn core_fields(m: &Machine) -> Vec<Field<'_>> {
         ("smt", per_core, "threads", &m.smt, Range::Count),
         ("smt_yield", gain, "x", &m.smt_yield, Range::AtLeastOne),
     ];
-    rows("", "", cores)
+    rows(Group::Part("", ""), cores)
 }
 
 fn cache_fields(c: &Cache) -> Vec<Field<'_>> {
@@ -281,7 +309,7 @@ fn cache_fields(c: &Cache) -> Vec<Field<'_>> {
         ("llc_bytes", llc, "bytes", &c.llc_bytes, NotNegative),
         ("llc_latency_ns", wait, "ns", &c.llc_latency_ns, Positive),
     ];
-    rows("cache.", "", caches)
+    rows(Group::Part("cache.", ""), caches)
 }
 
 fn tlb_fields(t: &Tlb) -> Vec<Field<'_>> {
@@ -293,7 +321,7 @@ fn tlb_fields(t: &Tlb) -> Vec<Field<'_>> {
         ("walk_ns", "page walk", "ns", &t.walk_ns, NotNegative),
         ("walkers", at_once, "walks", &t.walkers, AtLeastOne),
     ];
-    rows("tlb.", "", tlb)
+    rows(Group::Part("tlb.", ""), tlb)
 }
 
 fn concurrency_fields(c: &Concurrency) -> Vec<Field<'_>> {
@@ -313,7 +341,7 @@ fn concurrency_fields(c: &Concurrency) -> Vec<Field<'_>> {
         ("dependent", "dependent", &c.dependent),
     ];
     let lines = lines.map(|(key, label, value)| (key, label, "lines", value, Range::AtLeastOne));
-    rows("concurrency.", "in flight, ", lines)
+    rows(Group::Part("concurrency.", "in flight, "), lines)
 }
 
 /// A row of a number that may be absent.
@@ -325,15 +353,11 @@ type MaybeRow<'a> = (
     Range,
 );
 
-fn present<'a>(
-    path: &str,
-    label: &str,
-    maybe: impl IntoIterator<Item = MaybeRow<'a>>,
-) -> Vec<Field<'a>> {
+fn present<'a>(group: Group<'a>, maybe: impl IntoIterator<Item = MaybeRow<'a>>) -> Vec<Field<'a>> {
     let there = maybe
         .into_iter()
         .filter_map(|(key, what, unit, value, range)| Some((key, what, unit, value?, range)));
-    rows(path, label, there)
+    rows(group, there)
 }
 
 /// Optional numbers of the cores.
@@ -347,11 +371,10 @@ fn execution_fields(m: &Machine) -> Vec<Field<'_>> {
         ("nt_store", nt, "lines", c.nt_store.as_ref(), AtLeastOne),
         ("smt_gain", gain, "x", c.smt_gain.as_ref(), AtLeastOne),
     ];
-    let mut fields = present("concurrency.", "in flight, ", in_flight);
+    let mut fields = present(Group::Part("concurrency.", "in flight, "), in_flight);
     let hidden = "share of compute or memory time hidden behind the other";
     fields.extend(present(
-        "",
-        "",
+        Group::Part("", ""),
         [("overlap", hidden, "share", m.overlap.as_ref(), Share)],
     ));
     if let Some(p) = &m.prefetch {
@@ -363,7 +386,15 @@ fn execution_fields(m: &Machine) -> Vec<Field<'_>> {
             ("waste_lines", waste, "lines", &p.waste_lines, NotNegative),
             ("reach_lines", reach, "lines", &p.reach_lines, NotNegative),
         ];
-        fields.extend(rows("prefetch.", "prefetching, ", prefetch));
+        let group = Group::Part("prefetch.", "prefetching, ");
+        fields.extend(rows(group, prefetch));
+        let (watched, beyond) = ("lines watched first", "lines fetched beyond a piece");
+        let (training, overshoot) = (p.training_lines.as_ref(), p.overshoot_lines.as_ref());
+        let maybe = [
+            ("training_lines", watched, "lines", training, NotNegative),
+            ("overshoot_lines", beyond, "lines", overshoot, NotNegative),
+        ];
+        fields.extend(present(group, maybe));
     }
     fields
 }
@@ -405,7 +436,7 @@ fn tier_fields(index: usize, t: &Tier) -> Vec<Field<'_>> {
             Positive,
         ),
     ];
-    let (path, label) = (format!("tiers[{index}]."), format!("{} ", t.name));
+    let group = Group::Tier(index, &t.name);
     let (nt, random) = (
         "non-temporal write bandwidth",
         "share of the peaks that random lines reach",
@@ -438,10 +469,43 @@ fn tier_fields(index: usize, t: &Tier) -> Vec<Field<'_>> {
             t.ownership_ns.as_ref(),
             NotNegative,
         ),
+        (
+            "write_latency_ns",
+            "write latency",
+            "ns",
+            t.write_latency_ns.as_ref(),
+            Positive,
+        ),
         ("switch_ns", switch, "ns", t.switch_ns.as_ref(), NotNegative),
     ];
-    let mut fields = rows(&path, &label, tier);
-    fields.extend(present(&path, &label, more));
+    let mut fields = rows(group, tier);
+    if let Some(curve) = &t.loaded_random {
+        let random = [
+            (
+                "loaded_random.ratio_at_peak",
+                "loaded over idle latency at peak, random lines",
+                "x",
+                &curve.ratio_at_peak,
+                AtLeastOne,
+            ),
+            (
+                "loaded_random.knee",
+                "utilisation where latency starts to grow, random lines",
+                "of peak",
+                &curve.knee,
+                Fraction,
+            ),
+            (
+                "loaded_random.exponent",
+                "steepness above the knee, random lines",
+                "exponent",
+                &curve.exponent,
+                Positive,
+            ),
+        ];
+        fields.extend(rows(group, random));
+    }
+    fields.extend(present(group, more));
     fields
 }
 

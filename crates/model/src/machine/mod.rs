@@ -4,9 +4,9 @@ mod check;
 mod measured;
 mod path;
 mod value;
-mod yaml;
+pub(crate) mod yaml;
 
-pub(crate) use check::nearest;
+pub(crate) use check::{nearest, nearest_of};
 pub use measured::{
     FootprintLatency, LoadedPoint, MeasuredRate, Measurements, PathMeasurement, TouchRate,
 };
@@ -114,7 +114,7 @@ pub struct Concurrency {
     pub random_prefetched: Value,
     /// Accesses of which each needs the result of the one before.
     pub dependent: Value,
-    /// A sequential stream of cached stores; as loads if absent.
+    /// A sequential stream of cached stores; as loads if absent. Stores at random places have as much less than loads there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<Value>,
     /// A sequential stream of non-temporal stores; as loads if absent.
@@ -133,6 +133,13 @@ pub struct Prefetch {
     pub waste_lines: Value,
     /// Longest stride in lines that the prefetchers follow; beyond it a stream runs like independent accesses.
     pub reach_lines: Value,
+    /// Lines of a new stream that the prefetchers watch before they run ahead of it; 0 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub training_lines: Option<Value>,
+    /// Lines fetched in vain beyond the end of a piece that ends within a page, once the prefetchers run far ahead (16 lines and more);
+    /// 0 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overshoot_lines: Option<Value>,
 }
 
 /// A memory tier: nodes or devices of one kind, taken together.
@@ -153,6 +160,9 @@ pub struct Tier {
     pub idle_latency_ns: Value,
     /// How the latency grows with load.
     pub loaded: LoadedLatency,
+    /// The same while nothing but lines at random places loads the tier, which hardware prefetchers do not run ahead of; as `loaded` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loaded_random: Option<LoadedLatency>,
     /// Peak bandwidth of non-temporal stores, GB/s; as `write_gbps` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nt_write_gbps: Option<Value>,
@@ -165,6 +175,10 @@ pub struct Tier {
     /// What a cached store waits longer than a load, ns: the owner of the line on another socket is asked; 0 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ownership_ns: Option<Value>,
+    /// Time until a written line (a non-temporal store, a line that is flushed) is taken over by the tier, ns; it goes to a queue, so reads do
+    /// not slow it down. As `idle_latency_ns` under load if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_latency_ns: Option<Value>,
     /// Switches and retimers on the way, ns for both directions together, not contained in `idle_latency_ns`; 0 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch_ns: Option<Value>,
@@ -200,9 +214,20 @@ impl LoadedLatency {
 }
 
 impl Tier {
-    /// Latency at utilisation `u` without switches, ns.
+    /// Latency at utilisation `u` without switches, ns, where streams load the tier.
     pub fn latency_ns(&self, u: f64) -> f64 {
         self.idle_latency_ns.value * self.loaded.factor(u)
+    }
+
+    /// The same where `streams` of the load (0 to 1) are streams and the rest single lines at random places.
+    pub fn mixed_latency_ns(&self, u: f64, streams: f64) -> f64 {
+        match &self.loaded_random {
+            Some(random) if streams < 1.0 => {
+                let factor = streams * self.loaded.factor(u) + (1.0 - streams) * random.factor(u);
+                self.idle_latency_ns.value * factor
+            }
+            _ => self.latency_ns(u),
+        }
     }
 
     /// A tier of one device whose writes are as fast as its reads and whose latency stays idle; everything `assumed` for `source`.
@@ -225,10 +250,12 @@ impl Tier {
                 knee: value(0.5),
                 exponent: value(2.0),
             },
+            loaded_random: None,
             nt_write_gbps: None,
             random_share: None,
             duplex: None,
             ownership_ns: None,
+            write_latency_ns: None,
             switch_ns: None,
         }
     }
@@ -264,8 +291,8 @@ impl Machine {
     /// All numbers in the order of the profile, each with its origin.
     pub fn figures(&self) -> Vec<Figure> {
         let figure = |f: check::Field<'_>| Figure {
-            label: f.label,
-            path: f.path,
+            label: f.label(),
+            path: f.path(),
             value: f.value.value,
             unit: f.unit,
             kind: f.value.kind,

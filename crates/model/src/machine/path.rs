@@ -30,6 +30,8 @@ macro_rules! lookup {
             ("concurrency", "smt_gain") => machine.concurrency.smt_gain.$as_ref(),
             ("prefetch", "waste_lines") => machine.prefetch.$as_ref().map(|p| & $($mutable)? p.waste_lines),
             ("prefetch", "reach_lines") => machine.prefetch.$as_ref().map(|p| & $($mutable)? p.reach_lines),
+            ("prefetch", "training_lines") => machine.prefetch.$as_ref().and_then(|p| p.training_lines.$as_ref()),
+            ("prefetch", "overshoot_lines") => machine.prefetch.$as_ref().and_then(|p| p.overshoot_lines.$as_ref()),
             _ => {
                 let (index, key) = tier_key(&machine.tiers, $path)?;
                 let tier = machine.tiers.$get(index)?;
@@ -42,10 +44,14 @@ macro_rules! lookup {
                     "loaded.ratio_at_peak" => Some(& $($mutable)? tier.loaded.ratio_at_peak),
                     "loaded.knee" => Some(& $($mutable)? tier.loaded.knee),
                     "loaded.exponent" => Some(& $($mutable)? tier.loaded.exponent),
+                    "loaded_random.ratio_at_peak" => tier.loaded_random.$as_ref().map(|l| & $($mutable)? l.ratio_at_peak),
+                    "loaded_random.knee" => tier.loaded_random.$as_ref().map(|l| & $($mutable)? l.knee),
+                    "loaded_random.exponent" => tier.loaded_random.$as_ref().map(|l| & $($mutable)? l.exponent),
                     "nt_write_gbps" => tier.nt_write_gbps.$as_ref(),
                     "random_share" => tier.random_share.$as_ref(),
                     "duplex" => tier.duplex.$as_ref(),
                     "ownership_ns" => tier.ownership_ns.$as_ref(),
+                    "write_latency_ns" => tier.write_latency_ns.$as_ref(),
                     "switch_ns" => tier.switch_ns.$as_ref(),
                     _ => None,
                 }

@@ -86,13 +86,15 @@ fn expected_for(field: &str) -> &'static str {
         "provenance" => "published or measured",
         "citations" => "a list of full citations",
         "tiers" => "a list of memory tiers",
-        "cache" | "tlb" | "concurrency" | "loaded" => "a group of numbers",
+        "cache" | "tlb" | "concurrency" | "loaded" | "loaded_random" | "prefetch" => {
+            "a group of numbers"
+        }
         _ => "a number as { value: .., kind: .., source: .. }",
     }
 }
 
 /// The parser adds "at line L, column C" and lines of context; the first line without that is the message.
-fn first_line(message: &str) -> String {
+pub(crate) fn first_line(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     let cut = line
         .find(" at line ")
@@ -160,7 +162,7 @@ impl Outline {
 }
 
 /// Path of the last key at or above `line` (from 1).
-fn path_at(text: &str, line: u64) -> String {
+pub(crate) fn path_at(text: &str, line: u64) -> String {
     let mut outline = Outline { steps: Vec::new() };
     for raw in text.lines().take(usize::try_from(line).unwrap_or(0)) {
         outline.enter(raw);
@@ -179,12 +181,12 @@ fn find_line(text: &str, wanted: impl Fn(&str) -> bool) -> u64 {
 }
 
 /// Line of the field with this path.
-fn line_of(text: &str, field: &str) -> u64 {
+pub(crate) fn line_of(text: &str, field: &str) -> u64 {
     find_line(text, |path| path == field)
 }
 
 /// Line on which the mapping at path `owner` starts.
-fn start_of(text: &str, owner: &str) -> u64 {
+pub(crate) fn start_of(text: &str, owner: &str) -> u64 {
     find_line(text, |path| {
         path.strip_prefix(owner)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('.') || owner.is_empty())
@@ -192,7 +194,7 @@ fn start_of(text: &str, owner: &str) -> u64 {
 }
 
 /// Path of the mapping that holds this place: that of the key before a flow mapping, the parent of the key in a block mapping.
-fn owner_path(text: &str, line: u64, column: u64) -> String {
+pub(crate) fn owner_path(text: &str, line: u64, column: u64) -> String {
     let number = |n: u64| usize::try_from(n).unwrap_or(0);
     let before: String = text
         .lines()

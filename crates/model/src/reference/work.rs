@@ -216,6 +216,8 @@ pub struct Scan {
     pub tid_bytes: f64,
     /// Share of values that match, 0 to 1.
     pub selectivity: f64,
+    /// Nothing but vector loads; without it the core keeps as many lines in flight as it does with work between its loads.
+    pub simd: bool,
     /// Identifiers are written with non-temporal stores.
     pub nt: bool,
     /// Processor time per value, ns.
@@ -231,6 +233,7 @@ impl Default for Scan {
             value_bytes: 4.0,
             tid_bytes: 4.0,
             selectivity: 0.0,
+            simd: true,
             nt: false,
             compute_ns: 0.0,
             compute_ns_per_match: 0.0,
@@ -250,6 +253,8 @@ pub struct Tree {
     pub entry_bytes: f64,
     /// Share of a node that is filled, 0 to 1.
     pub fill: f64,
+    /// Lines that the search in a node touches one after the other; 0: one and as many as a binary search over its filled lines needs.
+    pub searched_lines: f64,
     /// Share of operations that change a leaf, 0 to 1.
     pub writes: f64,
     /// Processor time per operation, ns.
@@ -263,6 +268,7 @@ impl Default for Tree {
             node_bytes: 256.0,
             entry_bytes: 16.0,
             fill: 0.7,
+            searched_lines: 0.0,
             writes: 0.0,
             compute_ns: 0.0,
         }
@@ -509,6 +515,7 @@ impl Work {
                 ("node_bytes", t.node_bytes, positive),
                 ("entry_bytes", t.entry_bytes, positive),
                 ("fill", t.fill, share),
+                ("searched_lines", t.searched_lines, not_negative),
                 ("writes", t.writes, share),
                 ("compute_ns", t.compute_ns, not_negative),
             ],
@@ -565,22 +572,20 @@ impl RandomAccess {
     /// Accesses that are priced; their number does not matter for a rate.
     const ACCESSES: f64 = 1e9;
 
-    /// The first line of an access is at a random place, the others follow it in order.
     fn phase(&self) -> Phase {
         let lines = (self.access_bytes / LINE_BYTES).max(1.0);
-        let phase = Phase::new("random", PhaseKind::Other, Self::ACCESSES)
+        let piece = lines.round() as u32;
+        let access = Access {
+            pattern: if piece > 1 {
+                Pattern::Runs { lines: piece }
+            } else {
+                Pattern::Random
+            },
+            ..single(self.op, lines, self.footprint_bytes, self.prefetched)
+        };
+        Phase::new("random", PhaseKind::Other, Self::ACCESSES)
             .compute_ns(self.compute_ns)
-            .access(single(self.op, 1.0, self.footprint_bytes, self.prefetched));
-        if lines > 1.0 {
-            phase.access(sequential(
-                "table",
-                self.op,
-                (lines - 1.0) * LINE_BYTES,
-                self.footprint_bytes,
-            ))
-        } else {
-            phase
-        }
+            .access(access)
     }
 }
 
@@ -669,7 +674,10 @@ impl Scan {
         let input = self.rows * self.value_bytes;
         let phase = Phase::new("scan", PhaseKind::Scan, self.rows)
             .compute_ns(compute)
-            .access(sequential("input", Op::Read, self.value_bytes, input));
+            .access(Access {
+                simd: self.simd,
+                ..sequential("input", Op::Read, self.value_bytes, input)
+            });
         if self.selectivity == 0.0 {
             return phase;
         }
@@ -689,7 +697,11 @@ impl Tree {
         let leaves = (self.keys / entries).max(1.0);
         let levels = (leaves.ln() / entries.ln()).ceil().max(0.0);
         let used = (self.node_bytes * self.fill / LINE_BYTES).max(1.0);
-        let searched = 1.0 + used.log2();
+        let searched = if self.searched_lines > 0.0 {
+            self.searched_lines
+        } else {
+            1.0 + used.log2()
+        };
         let inner_bytes = leaves / (entries - 1.0) * self.node_bytes;
         let node = |structure: &str, lines: f64, bytes: f64| Access {
             structure: structure.into(),

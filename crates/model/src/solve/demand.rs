@@ -2,8 +2,15 @@
 
 use super::{Options, Terms};
 use crate::error::ModelError;
-use crate::machine::{Machine, Tier, or};
+use crate::machine::{Machine, Prefetch, Tier, Value, or};
 use crate::work::{Access, LINE_BYTES, Op, Pattern, Phase, Placement, StructureClass};
+
+/// Prefetchers do not cross borders of 4 KiB, whatever the page size (Intel's optimisation manual).
+const PREFETCH_PAGE_BYTES: f64 = 4096.0;
+
+/// Length of a stream from which prefetchers run as far ahead as they ever do, lines. Assumed: the stream prefetcher runs up to 20 lines
+/// ahead and doubles its distance as a stream goes on.
+const FAR_AHEAD_LINES: f64 = 16.0;
 
 /// Demand on one tier per tuple.
 pub(super) struct TierDemand<'a> {
@@ -12,6 +19,9 @@ pub(super) struct TierDemand<'a> {
     pub waits: f64,
     /// The same of dependent accesses.
     pub chained: f64,
+    /// Time that a worker waits for lines to be taken over for writing, whatever the load, ns; part of it in chains.
+    pub posted_ns: f64,
+    pub posted_chained_ns: f64,
     /// Read traffic, bytes.
     pub read_bytes: f64,
     /// Write traffic, bytes.
@@ -24,6 +34,8 @@ pub(super) struct TierDemand<'a> {
     others_least: f64,
     duplex: f64,
     switch_ns: f64,
+    /// Time that the tier is busy with streams, ns.
+    stream_ns: f64,
     loaded: bool,
 }
 
@@ -34,6 +46,8 @@ impl<'a> TierDemand<'a> {
             tier,
             waits: 0.0,
             chained: 0.0,
+            posted_ns: 0.0,
+            posted_chained_ns: 0.0,
             read_bytes: 0.0,
             write_bytes: 0.0,
             read_ns: 0.0,
@@ -50,6 +64,7 @@ impl<'a> TierDemand<'a> {
             } else {
                 0.0
             },
+            stream_ns: 0.0,
             loaded: terms.loaded_latency,
         };
         if terms.background {
@@ -92,13 +107,22 @@ impl<'a> TierDemand<'a> {
         (1.0 - self.others.min(self.others_least)) / self.busy_ns()
     }
 
+    /// Share of the load that is streams. Others on the tier are taken to stream: what matters is that prefetchers fill its queues.
+    fn streams(&self) -> f64 {
+        if self.others > 0.0 || self.busy_ns() == 0.0 {
+            1.0
+        } else {
+            (self.stream_ns / (self.read_ns + self.write_ns)).min(1.0)
+        }
+    }
+
     pub fn idle_ns(&self) -> f64 {
         self.tier.idle_latency_ns.value + self.switch_ns
     }
 
     pub fn latency_ns(&self, u: f64) -> f64 {
         if self.loaded {
-            self.tier.latency_ns(u) + self.switch_ns
+            self.tier.mixed_latency_ns(u, self.streams()) + self.switch_ns
         } else {
             self.idle_ns()
         }
@@ -132,7 +156,7 @@ impl<'a> Demand<'a> {
         options: &Options,
     ) -> Result<Self, ModelError> {
         let terms = options.terms;
-        let core = CoreShare::of(machine, workers);
+        let core = CoreShare::of(machine, workers, options.neighbours);
         let caches = Caches::of(machine, phase, workers, terms);
         let mut demand = Demand {
             workers: core.workers,
@@ -155,7 +179,11 @@ impl<'a> Demand<'a> {
             let in_flight = core.in_flight(machine, access);
             let touch = caches.touch(machine, access, terms);
             demand.cache_ns += touch.llc_lines * machine.cache.llc_latency_ns.value / in_flight;
-            let walks = in_flight.min(machine.tlb.walkers.value);
+            let walks = match access.pattern {
+                // Stores become visible in order, so one that waits for its page holds those behind it up.
+                Pattern::Scatter { .. } => 1.0,
+                _ => in_flight.min(machine.tlb.walkers.value),
+            };
             demand.walk_ns += touch.walks * machine.tlb.walk_ns.value / walks;
             demand.add(machine, access, placement, in_flight, &touch, terms)?;
         }
@@ -185,28 +213,40 @@ impl<'a> Demand<'a> {
             };
             let (tier, demand) = (&machine.tiers[index], &mut self.tiers[index]);
             let missed = touch.memory_lines * share.share;
-            if access.pattern == Pattern::Dependent {
-                demand.chained += missed / in_flight;
-            } else {
-                demand.waits += missed / in_flight;
+            let is_chain = access.pattern == Pattern::Dependent;
+            match tier.write_latency_ns.as_ref().map(|v| v.value) {
+                Some(posted) if access.op == Op::NtWrite => {
+                    let wait = missed * (posted + demand.switch_ns) / in_flight;
+                    let sum = if is_chain {
+                        &mut demand.posted_chained_ns
+                    } else {
+                        &mut demand.posted_ns
+                    };
+                    *sum += wait;
+                }
+                _ if is_chain => demand.chained += missed / in_flight,
+                _ => demand.waits += missed / in_flight,
             }
             if asks_owner {
                 self.own_ns += missed * or(tier.ownership_ns.as_ref(), 0.0) / in_flight;
             }
-            let single = if terms.random_share && touch.single_lines {
-                or(tier.random_share.as_ref(), 1.0)
+            let single = if terms.random_share {
+                touch.single_share
             } else {
-                1.0
+                0.0
             };
+            let slower = 1.0 - single + single / or(tier.random_share.as_ref(), 1.0);
             let write_peak = match access.op {
                 Op::NtWrite => or(tier.nt_write_gbps.as_ref(), tier.write_gbps.value),
                 _ => tier.write_gbps.value,
             };
-            let bytes = missed * LINE_BYTES / single;
+            let bytes = missed * LINE_BYTES * slower;
             demand.read_bytes += missed * reads * LINE_BYTES;
             demand.write_bytes += missed * writes * LINE_BYTES;
             demand.read_ns += bytes * reads / tier.read_gbps.value;
             demand.write_ns += bytes * writes / write_peak;
+            let busy_ns = bytes * (reads / tier.read_gbps.value + writes / write_peak);
+            demand.stream_ns += busy_ns * (1.0 - touch.single_share);
         }
         Ok(())
     }
@@ -216,8 +256,8 @@ impl<'a> Demand<'a> {
         let (mut memory, mut chained) = (self.cache_ns + self.walk_ns + self.own_ns, 0.0);
         for tier in &self.tiers {
             let latency = tier.latency_ns(tier.utilisation(per_ns));
-            memory += tier.waits * latency;
-            chained += tier.chained * latency;
+            memory += tier.waits * latency + tier.posted_ns;
+            chained += tier.chained * latency + tier.posted_chained_ns;
         }
         let (longer, shorter) = if memory > self.compute_ns {
             (memory, self.compute_ns)
@@ -260,10 +300,12 @@ struct CoreShare {
 }
 
 impl CoreShare {
-    fn of(machine: &Machine, workers: u32) -> Self {
+    fn of(machine: &Machine, workers: u32, neighbours: u32) -> Self {
         let (cores, smt) = (machine.cores.value, machine.smt.value);
-        let workers = f64::from(workers).min(cores * smt);
-        let per_core = (workers / cores).max(1.0);
+        let wanted = f64::from(workers) + f64::from(neighbours);
+        let running = wanted.min(cores * smt);
+        let workers = f64::from(workers) * running / wanted;
+        let per_core = (running / cores).max(1.0);
         let crowding = if smt > 1.0 {
             (per_core - 1.0) / (smt - 1.0)
         } else {
@@ -287,11 +329,32 @@ impl CoreShare {
         } else {
             lines.sequential_scalar.value
         };
+        let random = if access.simd {
+            lines.random_prefetched.value
+        } else {
+            lines.random.value
+        };
+        let ordered = |op| match op {
+            Op::Write | Op::Update => or(lines.store.as_ref(), stream),
+            Op::NtWrite => or(lines.nt_store.as_ref(), stream),
+            Op::Read => stream,
+        };
         let of_core = match access.pattern {
             // Each hardware thread follows a chain of its own; the core's buffers are far from full.
             Pattern::Dependent => return lines.dependent.value,
-            Pattern::Random if access.simd => lines.random_prefetched.value,
-            Pattern::Random => lines.random.value,
+            Pattern::Random => random,
+            // Nothing runs ahead of stores in pieces shorter than a page (Weisgut et al., PVLDB 2025, Figure 4: 64 to 1024 bytes are alike).
+            Pattern::Runs { lines: piece }
+                if access.op != Op::Read && f64::from(piece) * LINE_BYTES < PREFETCH_PAGE_BYTES =>
+            {
+                random
+            }
+            Pattern::Runs { lines: piece } => {
+                let piece = f64::from(piece.max(1));
+                let watched = prefetch_number(machine, |p| p.training_lines.as_ref()).min(piece);
+                // The times of a piece's first lines and of the others add.
+                piece / (watched / random + (piece - watched) / ordered(access.op))
+            }
             // Stores leave the pipeline before their line is there, so nothing but the line buffers bounds them.
             Pattern::Scatter { .. } => lines.random_prefetched.value,
             Pattern::Strided { lines: stride } if stride > 1 => match &machine.prefetch {
@@ -299,11 +362,7 @@ impl CoreShare {
                 // Few instructions lie between two lines, so the reorder buffer does not bound them either.
                 _ => lines.random_prefetched.value,
             },
-            Pattern::Sequential | Pattern::Strided { .. } => match access.op {
-                Op::Write | Op::Update => or(lines.store.as_ref(), stream),
-                Op::NtWrite => or(lines.nt_store.as_ref(), stream),
-                Op::Read => stream,
-            },
+            Pattern::Sequential | Pattern::Strided { .. } => ordered(access.op),
         };
         of_core * self.lines
     }
@@ -317,16 +376,14 @@ struct Touch {
     memory_lines: f64,
     /// Page walks.
     walks: f64,
-    /// The lines come one by one from random places.
-    single_lines: bool,
+    /// Share of the lines that come one by one from random places.
+    single_share: f64,
 }
 
 /// What caches and TLB keep during a phase.
-struct Caches {
-    /// Share of touches of reused structures that private caches answer; their time is part of the compute time.
-    private_share: f64,
-    /// Share that the last-level cache answers.
-    llc_share: f64,
+struct Caches<'p> {
+    /// What is touched again soon, with the shares of touches that caches answer.
+    reused: Vec<Reused<'p>>,
     /// Everything the phase touches, streams too, fits into the last-level cache.
     all_resident: bool,
     tlb_miss_share: f64,
@@ -336,10 +393,30 @@ struct Caches {
     workers: f64,
 }
 
+/// A structure that is touched again soon.
+struct Reused<'p> {
+    name: &'p str,
+    bytes: f64,
+    is_buffer: bool,
+    /// Touches of a line per tuple.
+    touches: f64,
+    /// Share of touches that private caches answer; their time is part of the compute time.
+    private: f64,
+    /// Share that the last-level cache answers.
+    llc: f64,
+}
+
+/// Whether accesses jump over the whole structure.
+fn is_anywhere(pattern: Pattern) -> bool {
+    matches!(
+        pattern,
+        Pattern::Random | Pattern::Runs { .. } | Pattern::Dependent
+    )
+}
+
 /// Structures that are touched again soon: those with random accesses, and buffers.
 fn is_reused(access: &Access) -> bool {
-    matches!(access.pattern, Pattern::Random | Pattern::Dependent)
-        || access.class == StructureClass::Buffer
+    is_anywhere(access.pattern) || access.class == StructureClass::Buffer
 }
 
 /// Bytes of the different structures among `accesses`. Phases have few, so comparing each with those before is faster than a map.
@@ -358,34 +435,34 @@ fn footprint<'a>(accesses: impl Iterator<Item = &'a Access> + Clone) -> f64 {
         .sum()
 }
 
-impl Caches {
-    fn of(machine: &Machine, phase: &Phase, workers: u32, terms: Terms) -> Self {
+impl<'p> Caches<'p> {
+    fn of(machine: &Machine, phase: &'p Phase, workers: u32, terms: Terms) -> Self {
         let cores = f64::from(workers).min(machine.cores.value);
         let threads = f64::from(workers).min(machine.cores.value * machine.smt.value);
         let touched = || phase.accesses.iter().filter(|a| a.lines_per_tuple > 0.0);
-        let is_buffer = |a: &&Access| a.class == StructureClass::Buffer;
-        let (shared, buffers) = (
-            footprint(touched().filter(|a| is_reused(a) && !is_buffer(a))),
-            footprint(touched().filter(is_buffer)),
-        );
-        let random = footprint(
-            touched().filter(|a| matches!(a.pattern, Pattern::Random | Pattern::Dependent)),
-        );
-        let (llc, l2) = (machine.cache.llc_bytes.value, machine.cache.l2_bytes.value);
+        let mut reused = reused(touched().filter(|a| is_reused(a)));
+        if terms.llc {
+            let (llc, l2) = (machine.cache.llc_bytes.value, machine.cache.l2_bytes.value);
+            // A core's private cache holds its part of the buffers, and its own copy of what all workers touch.
+            let in_l2 = kept(&reused, l2, |r| {
+                if r.is_buffer {
+                    r.bytes / cores
+                } else {
+                    r.bytes
+                }
+            });
+            let in_llc = kept(&reused, llc, |r| r.bytes);
+            for (structure, (private, all)) in reused.iter_mut().zip(in_l2.into_iter().zip(in_llc))
+            {
+                structure.private = private;
+                structure.llc = (all - private).max(0.0);
+            }
+        }
+        let random = footprint(touched().filter(|a| is_anywhere(a.pattern)));
         let reach = machine.tlb.entries.value * machine.tlb.page_bytes.value;
-        let private_share = if terms.llc {
-            held(l2, shared + buffers / cores)
-        } else {
-            0.0
-        };
         Caches {
-            private_share,
-            llc_share: if terms.llc {
-                (held(llc, shared + buffers) - private_share).max(0.0)
-            } else {
-                0.0
-            },
-            all_resident: terms.llc && footprint(touched()) <= llc,
+            reused,
+            all_resident: terms.llc && footprint(touched()) <= machine.cache.llc_bytes.value,
             tlb_miss_share: if terms.tlb {
                 1.0 - held(reach, random)
             } else {
@@ -402,8 +479,15 @@ impl Caches {
         if let Pattern::Scatter { partitions } = access.pattern {
             return self.scatter(machine, access, f64::from(partitions), terms);
         }
-        let (llc_share, memory_share) = if is_reused(access) {
-            (self.llc_share, 1.0 - self.private_share - self.llc_share)
+        let (llc_share, memory_share) = if access.op == Op::NtWrite {
+            // Non-temporal stores pass the caches.
+            (0.0, 1.0)
+        } else if let Some(kept) = self
+            .reused
+            .iter()
+            .find(|r| is_reused(access) && r.name == access.structure)
+        {
+            (kept.llc, (1.0 - kept.private - kept.llc).max(0.0))
         } else if self.all_resident {
             (1.0, 0.0)
         } else {
@@ -419,14 +503,25 @@ impl Caches {
                     if is_walked { pages } else { 0.0 },
                 )
             }
+            // A write that is handed over waits for its line only; the page was needed before, when the line was loaded or flushed.
+            Pattern::Dependent if access.op == Op::NtWrite => (1.0, 0.0),
             Pattern::Random | Pattern::Dependent => (1.0, self.tlb_miss_share),
+            Pattern::Runs { lines: piece } => {
+                let piece = f64::from(piece.max(1));
+                let beyond = overshot(machine, piece, terms);
+                (1.0 + beyond / piece, self.tlb_miss_share / piece)
+            }
             Pattern::Sequential | Pattern::Scatter { .. } => (1.0, 0.0),
         };
         Touch {
             llc_lines: lines * llc_share,
             memory_lines: lines * memory_share * fetched,
             walks: lines * walks,
-            single_lines: !matches!(access.pattern, Pattern::Sequential),
+            single_share: match access.pattern {
+                Pattern::Sequential => 0.0,
+                Pattern::Runs { lines } => 1.0 / f64::from(lines.max(1)),
+                _ => 1.0,
+            },
         }
     }
 
@@ -453,10 +548,75 @@ impl Caches {
             } else {
                 0.0
             },
-            single_lines: places > 1.0,
+            single_share: if places > 1.0 { 1.0 } else { 0.0 },
         }
     }
 }
+
+/// The structures among `accesses`, each once.
+fn reused<'p>(accesses: impl Iterator<Item = &'p Access>) -> Vec<Reused<'p>> {
+    let mut found: Vec<Reused<'p>> = Vec::new();
+    for access in accesses {
+        let bytes = access.footprint_bytes as f64;
+        let touches = access.lines_per_tuple;
+        match found.iter_mut().find(|r| r.name == access.structure) {
+            Some(known) => {
+                known.bytes = known.bytes.max(bytes);
+                known.touches += touches;
+            }
+            None => found.push(Reused {
+                name: &access.structure,
+                bytes,
+                is_buffer: access.class == StructureClass::Buffer,
+                touches,
+                private: 0.0,
+                llc: 0.0,
+            }),
+        }
+    }
+    found
+}
+
+/// Share of touches of each structure that a least-recently-used cache of `size` bytes answers.
+///
+/// A line stays for a time T after each touch, the same for all; it is touched again within T with probability `1 - exp(-rate T)`, and T is
+/// what fills the cache (Che, Tung, Wang, "Hierarchical Web Caching Systems: Modeling, Design and Experimental Results", IEEE Journal on
+/// Selected Areas in Communications 20(7), 2002). So small structures that are touched often stay whole where their bytes alone would
+/// not say so. For one structure the share is its part that fits.
+fn kept(reused: &[Reused<'_>], size: f64, bytes_of: impl Fn(&Reused<'_>) -> f64) -> Vec<f64> {
+    let bytes: Vec<f64> = reused.iter().map(|r| bytes_of(r).max(1.0)).collect();
+    let total: f64 = bytes.iter().sum();
+    if total <= size {
+        return vec![1.0; reused.len()];
+    }
+    if size <= 0.0 || reused.len() == 1 {
+        return bytes.iter().map(|b| held(size, *b)).collect();
+    }
+    // Touches of one line per tuple. Newton's method from 0 never passes the answer: what is held grows ever slower with time.
+    let rate: Vec<f64> = reused
+        .iter()
+        .zip(&bytes)
+        .map(|(r, b)| r.touches * LINE_BYTES / b)
+        .collect();
+    let mut time = 0.0;
+    for _ in 0..NEWTON_STEPS {
+        let (mut held, mut slope) = (0.0, 0.0);
+        for (rate, bytes) in rate.iter().zip(&bytes) {
+            let gone = (-rate * time).exp();
+            held += bytes * (1.0 - gone);
+            slope += bytes * rate * gone;
+        }
+        let step = (size - held) / slope;
+        time += step;
+        if step <= 1e-6 * time {
+            break;
+        }
+    }
+    rate.iter().map(|rate| 1.0 - (-rate * time).exp()).collect()
+}
+
+/// Most steps of Newton's method; it converges quadratically, and 40 are reached by structures that differ by many orders of magnitude.
+const NEWTON_STEPS: u32 = 40;
 
 /// Lines that prefetchers fetch in vain per line used, `stride` lines apart.
 fn wasted(machine: &Machine, stride: f64, terms: Terms) -> f64 {
@@ -466,6 +626,20 @@ fn wasted(machine: &Machine, stride: f64, terms: Terms) -> f64 {
         }
         _ => 0.0,
     }
+}
+
+/// An optional number of the prefetchers; 0 without it, and without prefetchers.
+fn prefetch_number(machine: &Machine, of: impl Fn(&Prefetch) -> Option<&Value>) -> f64 {
+    or(machine.prefetch.as_ref().and_then(of), 0.0)
+}
+
+/// Lines that prefetchers fetch beyond the end of a piece. They run ahead further the longer a stream lasts, and stop at 4-KiB borders.
+fn overshot(machine: &Machine, piece: f64, terms: Terms) -> f64 {
+    if !terms.prefetch_waste || piece * LINE_BYTES >= PREFETCH_PAGE_BYTES {
+        return 0.0;
+    }
+    let grown = (piece / FAR_AHEAD_LINES).min(1.0);
+    prefetch_number(machine, |p| p.overshoot_lines.as_ref()) * grown * grown
 }
 
 /// Share of uniformly touched `footprint` bytes that a store of `size` bytes holds.

@@ -68,9 +68,12 @@ impl Default for Terms {
     }
 }
 
+/// Switches a term off.
+type Switch = fn(&mut Terms);
+
 impl Terms {
     /// Names of all terms that can be switched off, with how to do it.
-    pub const SWITCHES: [(&'static str, fn(&mut Terms)); 11] = [
+    pub const SWITCHES: [(&'static str, Switch); 11] = [
         ("llc", |t| t.llc = false),
         ("tlb", |t| t.tlb = false),
         ("rfo", |t| t.rfo = false),
@@ -111,6 +114,10 @@ pub struct Background {
     pub own_share: f64,
 }
 
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
 fn half() -> f64 {
     0.5
 }
@@ -135,6 +142,9 @@ pub struct Options {
     /// Load of others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<Background>,
+    /// Workers of others on the same cores: they take their part of hyper-threads and lines in flight.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub neighbours: u32,
 }
 
 /// Steps of the bisection: the answer is known to 1 part in 2^50, finer than the numbers it comes from.

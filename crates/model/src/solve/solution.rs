@@ -127,7 +127,11 @@ impl Outcome {
         let cycle = demand.workers / per_ns;
         let waits = |t: &TierDemand<'_>| t.waits + t.chained;
         let latency = |t: &TierDemand<'_>| t.latency_ns(t.utilisation(per_ns));
-        let idle: f64 = demand.tiers.iter().map(|t| waits(t) * t.idle_ns()).sum();
+        let idle: f64 = demand
+            .tiers
+            .iter()
+            .map(|t| waits(t) * t.idle_ns() + t.posted_ns + t.posted_chained_ns)
+            .sum();
         let mut load: Vec<f64> = demand
             .tiers
             .iter()

@@ -16,6 +16,8 @@ pub struct Domain<'a> {
     pub placement: &'a Placement,
     /// Its workers.
     pub workers: u32,
+    /// Workers of other groups that run on the same cores; 0 if each group has cores of its own.
+    pub neighbours: u32,
 }
 
 /// Rounds of the fixed point; each halves the distance, so the answer is known to about 1 part in 10^9.
@@ -42,6 +44,7 @@ pub fn solve_together(
         solutions.clear();
         for (index, domain) in domains.iter().enumerate() {
             let mut seen = options.clone();
+            seen.neighbours += domain.neighbours;
             for (slot, tier) in shared.iter().enumerate() {
                 let others = traffic.iter().enumerate().filter(|(i, _)| *i != index);
                 let (read_gbps, write_gbps) = others
@@ -88,6 +91,7 @@ mod tests {
             phase: &scan,
             placement: &on_cxl,
             workers,
+            neighbours: 0,
         };
         let options = Options::default();
         let alone = solve(&machine, &scan, &on_cxl, 24, &options).unwrap();

@@ -41,6 +41,11 @@ pub enum Pattern {
     },
     /// Anywhere, each address known without the access before.
     Random,
+    /// Pieces of `lines` lines in order, each piece anywhere.
+    Runs {
+        /// Lines of a piece.
+        lines: u32,
+    },
     /// Anywhere, each address known only after the access before.
     Dependent,
     /// Written in order to one of `partitions` places that the tuple chooses: each tuple touches its place once and adds

@@ -3,8 +3,8 @@
 use super::figure::{Figure, Quantity};
 use super::view::{Axes, Group, Key, Run};
 use crate::chart::{
-    Caption, HeatCell, HeatMap, NAME_FITS, Plot, PlotAxis, PlotPoint, PlotSeries, SERIES, ValueBar,
-    ValueGroup, heat_map, plot, value_bars,
+    Caption, HeatCell, HeatMap, NAME_FITS, Plot, PlotAxis, PlotPoint, PlotSeries, SERIES, Style,
+    ValueBar, ValueGroup, heat_map, plot, value_bars,
 };
 use crate::section::missing;
 use crate::{ReportError, words};
@@ -160,6 +160,7 @@ impl Chart<'_> {
             PlotSeries {
                 name,
                 series,
+                style: Style::Joined,
                 points: runs.iter().filter_map(point).collect(),
             }
         });
@@ -198,6 +199,7 @@ impl Chart<'_> {
             PlotSeries {
                 name,
                 series,
+                style: Style::Joined,
                 points: runs.iter().filter_map(point).collect(),
             }
         });

@@ -4,7 +4,7 @@ use super::curves::legend;
 use super::figure::Quantity;
 use super::summary::{folded, verdict};
 use super::view::{Group, Run};
-use crate::chart::{Caption, Plot, PlotAxis, PlotPoint, PlotSeries, SERIES, plot};
+use crate::chart::{Caption, Plot, PlotAxis, PlotPoint, PlotSeries, SERIES, Style, plot};
 use crate::section::{missing, tag};
 use crate::{ReportError, words};
 use maud::{Markup, html};
@@ -76,6 +76,7 @@ fn chart(
         .map(|(line, (run, latency))| PlotSeries {
             name: group.short_name_of(run),
             series: line + 1,
+            style: Style::Joined,
             points: cumulative(latency),
         });
     let all = Plot {

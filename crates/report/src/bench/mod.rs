@@ -12,6 +12,8 @@ mod settings;
 mod summary;
 mod view;
 
+pub(crate) use summary::OPEN_UP_TO;
+
 use crate::ReportError;
 use maud::{Markup, html};
 use tierloom_record::BenchRecord;

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use tierloom_record::{BenchRecord, Provenance};
 
 /// Tables with more rows than this are folded.
-pub(super) const OPEN_UP_TO: usize = 40;
+pub(crate) const OPEN_UP_TO: usize = 40;
 
 /// The summary.
 pub(super) fn section(records: &[BenchRecord], groups: &[Group<'_>]) -> Markup {

@@ -7,6 +7,7 @@
 mod bars;
 mod heat;
 mod lines;
+mod marks;
 mod plot;
 mod scale;
 mod stacked;
@@ -15,7 +16,7 @@ mod values;
 pub(crate) use bars::{Bar, BarGroup, RatioRange, ratio_bars};
 pub(crate) use heat::{HeatCell, HeatMap, heat_map};
 pub(crate) use lines::{Line, Mark, ratio_lines};
-pub(crate) use plot::{NAME_FITS, Plot, PlotAxis, PlotPoint, PlotSeries, plot};
+pub(crate) use plot::{NAME_FITS, Plot, PlotAxis, PlotPoint, PlotSeries, Style, plot};
 pub(crate) use stacked::{PARTS, StackedRow, share_stack};
 pub(crate) use values::{ValueBar, ValueGroup, value_bars};
 
@@ -47,6 +48,8 @@ pub(crate) enum Ink {
     Solid(usize),
     /// A series that was modelled.
     Hatched(usize),
+    /// What lies between two ends of a modelled series; lines and marks stay legible on it.
+    Band(usize),
     /// A part of a whole: compute, cache, latency, bandwidth.
     Share(usize),
     /// A cell of a heat map: 0 for little to [`HEAT_LEVELS`] - 1 for much.
@@ -69,6 +72,7 @@ impl Ink {
             Ink::Page => (0, 5),
             Ink::Solid(series) => (1, (series % SERIES) as u8),
             Ink::Hatched(series) => (2, (series % SERIES) as u8),
+            Ink::Band(series) => (6, (series % SERIES) as u8),
             Ink::Share(part) => (3, (part % 4) as u8),
             Ink::Heat(level) => (4, level.min(HEAT_LEVELS - 1) as u8),
             // The upper half of the levels is so far from the page's colour that text changes sides.
@@ -101,6 +105,7 @@ fn css_of(kind: u8, index: u8, id: &str) -> String {
         2 => format!("url(#{id}-h{index})"),
         3 => format!("var(--share{index})"),
         4 => format!("var(--heat{index})"),
+        6 => format!("color-mix(in srgb, var(--s{index}) 20%, transparent)"),
         _ => format!("var(--on-heat{index})"),
     }
 }
@@ -278,6 +283,7 @@ mod tests {
             fill(root, (0, 0), (9, 9), Ink::Solid(1))?;
             fill(root, (0, 0), (9, 9), Ink::Hatched(9))?;
             fill(root, (0, 0), (9, 9), Ink::Share(3))?;
+            fill(root, (0, 0), (9, 9), Ink::Band(2))?;
             stroke(root, (0, 0), (9, 9), Ink::Grid, 1)?;
             write(root, "a < b & \"c\"", (5, 5), 12.0, Ink::Text, HPos::Left)
         });
@@ -287,6 +293,7 @@ mod tests {
             "url(#c-h1)",
             "id=\"c-h1\"",
             "var(--share3)",
+            "color-mix(in srgb, var(--s2) 20%, transparent)",
             "var(--grid)",
             "var(--ink)",
         ] {

@@ -1,10 +1,11 @@
 //! Curves of one quantity over another: bandwidth over threads, latency over bandwidth, shares over latency.
 
+use super::marks::{band, cross, dashes, marker};
 use super::scale::{LogScale, Scale};
 use super::{Area, Caption, Drawn, Ink, draw, shortened, stroke, width_of, write};
 use crate::{ReportError, words};
 use maud::Markup;
-use plotters::prelude::{Circle, PathElement, Polygon};
+use plotters::prelude::PathElement;
 use plotters::style::Color;
 use plotters::style::text_anchor::HPos;
 
@@ -21,12 +22,27 @@ pub(crate) struct PlotPoint {
     pub valid: bool,
 }
 
+/// How a series is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// A solid line through marked points: something that was measured.
+    Joined,
+    /// Marks only.
+    Points,
+    /// A dashed line without marks, with a shaded band between the ends of ranges: something that was modelled.
+    Dashed,
+    /// A thin line to compare with, without a name.
+    Reference,
+}
+
 /// One line.
 pub(crate) struct PlotSeries {
     /// Stands at the right, shortened if it is long.
     pub name: String,
     /// Picks its colour and marker.
     pub series: usize,
+    /// How it is drawn.
+    pub style: Style,
     /// Its points in the order in which they are joined.
     pub points: Vec<PlotPoint>,
 }
@@ -197,7 +213,18 @@ fn line(root: &Area<'_>, series: &PlotSeries, markers: bool, x: Scale, y: Scale)
     let ink = Ink::Solid(series.series);
     let at = |p: &PlotPoint| (x.pixel(p.x), y.pixel(p.y));
     let joined: Vec<(i32, i32)> = series.points.iter().filter(|p| p.valid).map(at).collect();
-    root.draw(&PathElement::new(joined, ink.color().stroke_width(2)))?;
+    match series.style {
+        Style::Joined => root.draw(&PathElement::new(joined, ink.color().stroke_width(2)))?,
+        Style::Points => {}
+        Style::Dashed => {
+            band(root, series, x, y)?;
+            return dashes(root, &joined, ink);
+        }
+        Style::Reference => {
+            let thin = Ink::Reference.color().stroke_width(1);
+            return root.draw(&PathElement::new(joined, thin));
+        }
+    }
     if !markers {
         return Ok(());
     }
@@ -221,40 +248,13 @@ fn line(root: &Area<'_>, series: &PlotSeries, markers: bool, x: Scale, y: Scale)
     Ok(())
 }
 
-/// A shape per series, so that colour is not all that tells them apart.
-fn marker(root: &Area<'_>, (x, y): (i32, i32), series: usize) -> Drawn {
-    let ink = Ink::Solid(series).color();
-    match series % 4 {
-        0 => root.draw(&Circle::new((x, y), 3, ink.filled())),
-        1 => {
-            let corners = vec![
-                (x - 3, y - 3),
-                (x + 3, y - 3),
-                (x + 3, y + 3),
-                (x - 3, y + 3),
-            ];
-            root.draw(&Polygon::new(corners, ink.filled()))
-        }
-        2 => {
-            let corners = vec![(x, y - 5), (x + 4, y + 3), (x - 4, y + 3)];
-            root.draw(&Polygon::new(corners, ink.filled()))
-        }
-        _ => {
-            let corners = vec![(x, y - 5), (x + 4, y), (x, y + 5), (x - 4, y)];
-            root.draw(&Polygon::new(corners, ink.filled()))
-        }
-    }
-}
-
-/// The sign of a figure that may not be used.
-fn cross(root: &Area<'_>, (x, y): (i32, i32), ink: Ink) -> Drawn {
-    stroke(root, (x - 4, y - 4), (x + 4, y + 4), ink, 2)?;
-    stroke(root, (x - 4, y + 4), (x + 4, y - 4), ink, 2)
-}
-
 /// Names at the right, at the height where their lines end, moved apart where they are close.
 fn names(root: &Area<'_>, series: &[PlotSeries], y: Scale) -> Drawn {
     const APART: i32 = 15;
+    let series: Vec<&PlotSeries> = series
+        .iter()
+        .filter(|s| s.style != Style::Reference)
+        .collect();
     if series.len() < 2 {
         return Ok(());
     }
@@ -264,7 +264,7 @@ fn names(root: &Area<'_>, series: &[PlotSeries], y: Scale) -> Drawn {
     };
     let mut labels: Vec<(i32, &PlotSeries)> = series
         .iter()
-        .filter_map(|s| Some((y.pixel(end(s)?), s)))
+        .filter_map(|s| Some((y.pixel(end(s)?), *s)))
         .collect();
     labels.sort_by_key(|(at, _)| *at);
     for index in 1..labels.len() {
@@ -277,8 +277,14 @@ fn names(root: &Area<'_>, series: &[PlotSeries], y: Scale) -> Drawn {
     }
     for (at, s) in labels {
         let ink = Ink::Solid(s.series);
-        stroke(root, (RIGHT + 4, at), (RIGHT + 18, at), ink, 2)?;
-        marker(root, (RIGHT + 11, at), s.series)?;
+        match s.style {
+            Style::Dashed => dashes(root, &[(RIGHT + 3, at), (RIGHT + 21, at)], ink)?,
+            Style::Points => marker(root, (RIGHT + 11, at), s.series)?,
+            Style::Joined | Style::Reference => {
+                stroke(root, (RIGHT + 4, at), (RIGHT + 18, at), ink, 2)?;
+                marker(root, (RIGHT + 11, at), s.series)?;
+            }
+        }
         let name = shortened(&s.name, NAME_FITS);
         write(root, name, (RIGHT + 23, at), 11.0, Ink::Text, HPos::Left)?;
     }
@@ -310,6 +316,7 @@ mod tests {
         let series = vec![PlotSeries {
             name: "a".into(),
             series: 1,
+            style: Style::Joined,
             points: points.collect(),
         }];
         let caption = Caption {

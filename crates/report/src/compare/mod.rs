@@ -195,6 +195,12 @@ pub fn compare(before: &RecordSet, after: &RecordSet) -> Comparison {
                 set.runs.len()
             ));
         }
+        let left = set.validations.len() + set.tunes.len() + set.costs.len();
+        if left > 0 {
+            result.notes.push(format!(
+                "The set {which} holds {left} records of comparisons with publications, weights or prices: these are not compared."
+            ));
+        }
     }
     result
 }

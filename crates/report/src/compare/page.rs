@@ -57,9 +57,7 @@ pub fn render_comparison(
         }
         section #settings { h2 { "Settings, machine and data" } (differences(comparison)) }
     };
-    let mut both = before.clone();
-    both.runs.extend(after.runs.iter().cloned());
-    both.benches.extend(after.benches.iter().cloned());
+    let both = RecordSet::merged([before.clone(), after.clone()]);
     page::document(&title, body, &both)
 }
 

@@ -265,8 +265,8 @@ impl BenchSample {
         benches.extend(self.loaded());
         benches.push(self.alone());
         RecordSet {
-            runs: vec![],
             benches,
+            ..RecordSet::default()
         }
     }
 

@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 pub mod benches;
+pub mod decisions;
 
 use tierloom_record::{
     Answer, AuditRecord, CacheCard, ColumnCard, DataCard, EngineKind, Figure, HERE, HostCard,
@@ -110,7 +111,7 @@ impl Sample {
                 queries,
                 summary: Some(summary),
             }],
-            benches: vec![],
+            ..RecordSet::default()
         }
     }
 

@@ -1,0 +1,71 @@
+//! The figures that come with Tierloom.
+
+use crate::error::CalibrateError;
+use crate::figures::{FigureFile, check_unique};
+use crate::library::{Constants, constants_from_yaml};
+
+macro_rules! figures {
+    ($($name:literal),+ $(,)?) => {
+        const FILES: &[(&str, &str)] = &[$((
+            concat!("figures/", $name, ".yaml"),
+            include_str!(concat!("../../../figures/", $name, ".yaml")),
+        )),+];
+    };
+}
+
+figures!("epfl25", "nus24", "hpi25", "bench25", "sap26");
+
+/// Name of the built-in constants, as in the repository.
+pub const CONSTANTS_FILE: &str = "figures/constants.yaml";
+
+/// Names (as in the repository) and texts of the built-in figures files.
+pub fn figure_texts() -> &'static [(&'static str, &'static str)] {
+    FILES
+}
+
+/// The text of the built-in constants.
+pub fn constants_text() -> &'static str {
+    include_str!("../../../figures/constants.yaml")
+}
+
+/// All built-in figures.
+///
+/// # Errors
+/// [`CalibrateError`] if a file is broken, which a test excludes.
+pub fn figures() -> Result<Vec<FigureFile>, CalibrateError> {
+    let files = FILES
+        .iter()
+        .map(|(name, text)| FigureFile::from_yaml(text, name));
+    let files: Vec<FigureFile> = files.collect::<Result<_, _>>()?;
+    check_unique(&files)?;
+    Ok(files)
+}
+
+/// All built-in constants.
+///
+/// # Errors
+/// [`CalibrateError`] if the file is broken, which a test excludes.
+pub fn constants() -> Result<Constants, CalibrateError> {
+    constants_from_yaml(constants_text(), CONSTANTS_FILE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Library, price};
+    use tierloom_model::Options;
+
+    #[test]
+    fn every_built_in_figure_is_read_and_priced() {
+        let library = Library::builtin(constants().unwrap()).unwrap();
+        let files = figures().unwrap();
+        assert_eq!(files.len(), FILES.len());
+        for figure in files.iter().flat_map(|f| &f.figures) {
+            let modelled = price(figure, &library, &Options::default());
+            assert!(
+                modelled.as_ref().is_ok_and(|m| m.is_finite()),
+                "{figure}: {modelled:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Tables for documents.
+
+use super::{is_miss, summaries};
+use crate::figures::FigureFile;
+use std::fmt::Write;
+use tierloom_record::FigureRecord;
+
+/// The comparison as Markdown: the summary, then a table per publication and role, misses marked, remarks below.
+pub fn markdown(records: &[FigureRecord], files: &[FigureFile]) -> String {
+    let mut text = String::from("### Summary\n\n");
+    text += "| publication | role | figures | median error | 90% below | largest | signs and relations |\n|---|---|---|---|---|---|---|\n";
+    for s in summaries(records) {
+        let share = |e: Option<f64>| e.map_or_else(|| "-".into(), |e| format!("{:.1}%", e * 100.0));
+        let right = s.judged - s.wrong.len();
+        let paper = s.paper.as_deref().unwrap_or("**all**");
+        let _ = writeln!(
+            text,
+            "| {paper} | {} | {} | {} | {} | {} | {right} of {} agree |",
+            s.role,
+            s.figures,
+            share(s.median),
+            share(s.p90),
+            share(s.max),
+            s.judged,
+        );
+    }
+    for file in files {
+        for role in ["calibration", "check"] {
+            let of: Vec<&FigureRecord> = records
+                .iter()
+                .filter(|r| r.paper == file.paper && r.role == role)
+                .collect();
+            if !of.is_empty() {
+                let _ = write!(
+                    text,
+                    "\n### {}: {role} figures\n\n{}\n\n",
+                    file.paper, file.citation
+                );
+                text += &table(&of);
+            }
+        }
+    }
+    text
+}
+
+fn table(of: &[&FigureRecord]) -> String {
+    let mut text = String::from(
+        "| figure | what | published | modelled | error | agrees |\n|---|---|---|---|---|---|\n",
+    );
+    for r in of {
+        let cells = cells(r);
+        let mark = if is_miss(r) { " **miss**" } else { "" };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {}{mark} | {} |",
+            r.id,
+            r.what.replace('|', "\\|"),
+            cells.published,
+            cells.modelled,
+            cells.error,
+            cells.agrees
+        );
+    }
+    let missed = of.iter().filter(|r| is_miss(r));
+    let remarks: Vec<String> = missed
+        .filter_map(|r| Some(format!("* {}: {}\n", r.id, r.remark.as_ref()?)))
+        .collect();
+    if remarks.is_empty() {
+        text
+    } else {
+        text + "\nWhere it misses:\n\n" + &remarks.concat()
+    }
+}
+
+/// The cells of a figure that tables have in common.
+pub struct Cells {
+    /// Published value or relation with the unit.
+    pub published: String,
+    /// Modelled value with the unit.
+    pub modelled: String,
+    /// Signed error in per cent (points for shares), or "-".
+    pub error: String,
+    /// "yes", "no" or "-".
+    pub agrees: String,
+}
+
+/// The numbers of a figure as text.
+pub fn cells(r: &FigureRecord) -> Cells {
+    let published = match (r.published, &r.relation) {
+        (Some(value), None) => format!("{} {}", number(value), r.unit),
+        (Some(value), Some(relation)) => format!("{} ({relation}) {}", number(value), r.unit),
+        (None, relation) => format!("{} {}", relation.as_deref().unwrap_or("-"), r.unit),
+    };
+    Cells {
+        published,
+        modelled: format!("{} {}", number(r.modelled), r.unit),
+        error: r
+            .error
+            .map_or_else(|| "-".into(), |e| format!("{:+.1}%", e * 100.0)),
+        agrees: r
+            .agrees
+            .map_or("-", |a| if a { "yes" } else { "no" })
+            .into(),
+    }
+}
+
+/// Four significant digits at most, without exponent.
+pub fn number(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let digits = 3 - value.abs().log10().floor() as i32;
+    let text = format!("{value:.*}", digits.clamp(0, 6) as usize);
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn numbers_keep_four_digits_and_no_trailing_zeros() {
+        let texts = [252.9, 41.3, 0.12345, 1234.56, -20.0, 0.0, 5.0];
+        let shown: Vec<String> = texts.into_iter().map(number).collect();
+        assert_eq!(shown, ["252.9", "41.3", "0.1235", "1235", "-20", "0", "5"]);
+    }
+}

@@ -1,0 +1,221 @@
+//! Damped least squares within bounds.
+
+use super::linear::{Matrix, solve};
+use super::problem::Problem;
+use crate::error::CalibrateError;
+
+/// Residuals (in noises) up to here count as squares, larger ones linearly: a figure that the model cannot reach at all
+/// must not pull the others along (P. J. Huber, "Robust Estimation of a Location Parameter", 1964).
+pub(super) const ROBUST: f64 = 3.0;
+
+/// Steps of one descent.
+const STEPS: u32 = 80;
+/// Further starting points.
+const STARTS: u32 = 8;
+
+/// A point with what is known about it.
+#[derive(Clone)]
+pub(super) struct Point {
+    pub x: Vec<f64>,
+    pub residuals: Vec<f64>,
+    pub cost: f64,
+}
+
+/// The best point found: descents (K. Levenberg, "A Method for the Solution of Certain Non-Linear Problems in Least Squares", 1944; D. W.
+/// Marquardt, "An Algorithm for Least-Squares Estimation of Nonlinear Parameters", 1963) from the start and from points around it, each
+/// followed by single-parameter steps, which get over the kinks that saturation makes. The same input gives the same answer.
+pub(super) fn minimise(problem: &mut Problem<'_>) -> Result<Point, CalibrateError> {
+    let start = problem.start();
+    let first = point(problem, start.clone())?;
+    let mut best = polished(problem, first)?;
+    for number in 1..=STARTS {
+        let x = elsewhere(problem, &start, number);
+        // A start at which the model cannot answer is none.
+        let Ok(from) = point(problem, x) else {
+            continue;
+        };
+        let found = polished(problem, from)?;
+        if found.cost < best.cost * 0.999 - 1e-9 {
+            best = found;
+        }
+    }
+    problem.residuals(&best.x)?;
+    Ok(best)
+}
+
+fn polished(problem: &mut Problem<'_>, from: Point) -> Result<Point, CalibrateError> {
+    let mut best = descend(problem, from)?;
+    for _ in 0..3 {
+        let before = best.cost;
+        best = probe(problem, best)?;
+        best = descend(problem, best)?;
+        if best.cost > before * (1.0 - 1e-6) {
+            break;
+        }
+    }
+    Ok(best)
+}
+
+/// A point that depends on `number` alone: every parameter somewhere in the half of its range around the start, spread evenly over the
+/// numbers (an additive sequence with the square roots of primes has no pattern in common between parameters).
+fn elsewhere(problem: &Problem<'_>, start: &[f64], number: u32) -> Vec<f64> {
+    let mut primes = (2u32..).filter(|n| (2..*n).take_while(|d| d * d <= *n).all(|d| n % d != 0));
+    let mut x = start.to_vec();
+    for (index, value) in x.iter_mut().enumerate() {
+        let root = f64::from(primes.next().unwrap_or(2)).sqrt();
+        let part = (root * f64::from(number)).fract() - 0.5;
+        let (low, high) = problem.bounds(index);
+        *value += if part < 0.0 {
+            part * (*value - low)
+        } else {
+            part * (high - *value)
+        };
+    }
+    x
+}
+
+fn point(problem: &mut Problem<'_>, x: Vec<f64>) -> Result<Point, CalibrateError> {
+    let residuals = problem.residuals(&x)?;
+    let loss = |r: &f64| {
+        let r = r.abs();
+        if r <= ROBUST {
+            r * r
+        } else {
+            2.0 * ROBUST * r - ROBUST * ROBUST
+        }
+    };
+    let priors = (0..x.len()).filter_map(|j| problem.prior(j, x[j]));
+    let cost = residuals.iter().map(loss).sum::<f64>() + priors.map(|(r, _)| r * r).sum::<f64>();
+    Ok(Point { x, residuals, cost })
+}
+
+/// Weight of a residual: 1, less for large ones.
+pub(super) fn weight(residual: f64) -> f64 {
+    (ROBUST / residual.abs()).min(1.0)
+}
+
+/// `JᵀWJ` with the expectations, and `JᵀWr`.
+pub(super) fn normal(
+    problem: &mut Problem<'_>,
+    at: &Point,
+) -> Result<(Matrix, Vec<f64>, Matrix), CalibrateError> {
+    let n = at.x.len();
+    let mut columns: Matrix = Vec::with_capacity(n);
+    for j in 0..n {
+        columns.push(problem.derivative(&at.x, j)?);
+    }
+    let weights: Vec<f64> = at.residuals.iter().map(|r| weight(*r)).collect();
+    let dot = |a: &[f64], b: &[f64]| -> f64 {
+        a.iter()
+            .zip(b)
+            .zip(&weights)
+            .map(|((p, q), w)| p * q * w)
+            .sum()
+    };
+    let mut matrix = vec![vec![0.0; n]; n];
+    let mut gradient = vec![0.0; n];
+    for i in 0..n {
+        for j in 0..=i {
+            matrix[i][j] = dot(&columns[i], &columns[j]);
+            matrix[j][i] = matrix[i][j];
+        }
+        gradient[i] = dot(&columns[i], &at.residuals);
+        if let Some((r, slope)) = problem.prior(i, at.x[i]) {
+            matrix[i][i] += slope * slope;
+            gradient[i] += slope * r;
+        }
+    }
+    Ok((matrix, gradient, columns))
+}
+
+fn descend(problem: &mut Problem<'_>, from: Point) -> Result<Point, CalibrateError> {
+    let mut best = from;
+    let mut damping = 1e-3;
+    for _ in 0..STEPS {
+        let (matrix, gradient, _) = normal(problem, &best)?;
+        let free: Vec<usize> = (0..best.x.len())
+            .filter(|&j| matrix[j][j] > 1e-12 && !pushes_out(problem, j, best.x[j], gradient[j]))
+            .collect();
+        if free.is_empty() {
+            break;
+        }
+        let mut better = None;
+        while better.is_none() && damping < 1e8 {
+            better = step(problem, &best, (&matrix, &gradient), &free, damping)?;
+            damping *= if better.is_some() { 0.3 } else { 4.0 };
+        }
+        let Some(next) = better else {
+            break;
+        };
+        damping = damping.max(1e-9);
+        let done = next.cost > best.cost * (1.0 - 1e-10);
+        best = next;
+        if done {
+            break;
+        }
+    }
+    Ok(best)
+}
+
+/// Whether a parameter stands at a bound and would go beyond it.
+fn pushes_out(problem: &Problem<'_>, parameter: usize, x: f64, gradient: f64) -> bool {
+    let (low, high) = problem.bounds(parameter);
+    (x <= low && gradient > 0.0) || (x >= high && gradient < 0.0)
+}
+
+/// One damped step of the free parameters, if it is an improvement.
+fn step(
+    problem: &mut Problem<'_>,
+    from: &Point,
+    (matrix, gradient): (&Matrix, &[f64]),
+    free: &[usize],
+    damping: f64,
+) -> Result<Option<Point>, CalibrateError> {
+    let part: Matrix = free
+        .iter()
+        .map(|&i| {
+            let entry = |&j: &usize| matrix[i][j] * if i == j { 1.0 + damping } else { 1.0 };
+            free.iter().map(entry).collect()
+        })
+        .collect();
+    let down: Vec<f64> = free.iter().map(|&i| -gradient[i]).collect();
+    let Some(delta) = solve(&part, &down) else {
+        return Ok(None);
+    };
+    let mut x = from.x.clone();
+    for (&index, delta) in free.iter().zip(delta) {
+        // Never by more than a factor of about 2.7 at once.
+        x[index] += delta.clamp(-1.0, 1.0);
+    }
+    problem.clamp(&mut x);
+    Ok(better(problem, from, x))
+}
+
+/// The point at `x` if it is better; a place where the model cannot answer is not.
+fn better(problem: &mut Problem<'_>, than: &Point, x: Vec<f64>) -> Option<Point> {
+    point(problem, x).ok().filter(|p| p.cost < than.cost)
+}
+
+/// Moves one parameter at a time.
+fn probe(problem: &mut Problem<'_>, from: Point) -> Result<Point, CalibrateError> {
+    let mut best = from;
+    for size in [0.2, 0.05, 0.01] {
+        for parameter in 0..best.x.len() {
+            for direction in [-size, size] {
+                while let Some(next) = {
+                    let mut x = best.x.clone();
+                    x[parameter] += direction;
+                    problem.clamp(&mut x);
+                    better(problem, &best, x)
+                } {
+                    let gained = next.cost < best.cost * (1.0 - 1e-6);
+                    best = next;
+                    if !gained {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    Ok(best)
+}

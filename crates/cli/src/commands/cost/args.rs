@@ -1,0 +1,171 @@
+//! What is typed, and what it means.
+
+use crate::failure::Failure;
+use std::path::PathBuf;
+use tierloom_model::cost::{Kind, Prices};
+
+/// Price servers by their demand for memory: CPU memory alone against CXL devices, with break-even and what decides it
+///
+/// Prices and rules come from a file in which every number has a source; the built-in one is that of Weisgut et al. (PVLDB 2025).
+#[derive(clap::Args)]
+pub struct Args {
+    /// Prices and rules; the built-in ones without (print them with --show-prices, edit, and give the file here)
+    #[arg(long, value_name = "FILE.yaml")]
+    pub prices: Option<PathBuf>,
+    /// Print the prices that would be used, after --set, and stop
+    #[arg(long)]
+    pub show_prices: bool,
+    /// Demands for memory: one (3TiB) or a range (256GiB..10TiB)
+    #[arg(long, value_name = "SIZE[..SIZE]", default_value = "256GiB..8TiB")]
+    pub demand: String,
+    /// Step of a range of demands
+    #[arg(long, value_name = "SIZE", default_value = "256GiB")]
+    pub step: String,
+    /// Kinds of configuration beside CPU memory, with commas: cxl:N (1 to N devices), reused:N (the same with DIMMs from old servers)
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub kinds: Vec<String>,
+    /// Also compare devices with reused DIMMs
+    #[arg(long, conflicts_with = "kinds")]
+    pub reuse: bool,
+    /// Change a price or rule, as in cpu.price=4500, dimms[ddr5-256].price=2000, devices[0].sizes_gib=64,128; may be given several times
+    #[arg(long, value_name = "PATH=VALUE")]
+    pub set: Vec<String>,
+    /// Also model throughput with this machine profile (a name or a YAML file), data spread over DRAM and CXL as memory was bought; without
+    /// --work that of the 13 queries of the Star Schema Benchmark
+    #[arg(long, value_name = "NAME|FILE")]
+    pub machine: Option<String>,
+    /// Count runs of this benchmark instead: `probe`, `probe:table_bytes=16GiB`, or a file
+    #[arg(long, value_name = "WORK", requires = "machine", conflicts_with_all = ["ssb_sf", "compute_ns"])]
+    pub work: Option<String>,
+    /// Scale factor of the Star Schema Benchmark; without it the data fills the demand
+    #[arg(long, value_name = "N", requires = "machine")]
+    pub ssb_sf: Option<f64>,
+    /// Processor time of the engine per row, ns; 0 shows the most that memory can matter
+    #[arg(long, value_name = "NS", default_value_t = 0.0, requires = "machine")]
+    pub compute_ns: f64,
+    /// Print one JSON document instead of tables
+    #[arg(long)]
+    pub json: bool,
+    /// Also write the record to FILE
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub records: Option<PathBuf>,
+    /// Also write an HTML report to FILE
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+}
+
+/// More demands than this help nobody.
+const MOST_DEMANDS: u64 = 10_000;
+
+impl Args {
+    /// The prices, changed as asked.
+    pub fn load_prices(&self) -> Result<Prices, Failure> {
+        let mut prices = match &self.prices {
+            None => Prices::builtin().map_err(Failure::runtime)?,
+            Some(path) => {
+                let name = path.display().to_string();
+                let text = std::fs::read_to_string(path)
+                    .map_err(|e| Failure::input(format!("cannot read prices {name}: {e}")))?;
+                Prices::from_yaml(&text, &name).map_err(Failure::input)?
+            }
+        };
+        for change in &self.set {
+            let (path, value) = change.split_once('=').ok_or_else(|| {
+                Failure::input(format!(
+                    "--set {change:?} has no =; expected PATH=VALUE as in cpu.price=4500"
+                ))
+            })?;
+            prices
+                .set(path.trim(), value.trim(), "set on the command line")
+                .map_err(Failure::input)?;
+        }
+        if !self.set.is_empty() {
+            prices.name += ", changed";
+        }
+        Ok(prices)
+    }
+
+    /// The kinds to compare, CPU memory first.
+    pub fn load_kinds(&self, prices: &Prices) -> Result<Vec<Kind>, Failure> {
+        if self.kinds.is_empty() {
+            return Ok(Kind::usual(prices, self.reuse));
+        }
+        let mut kinds = vec![Kind::CPU_MEMORY];
+        for text in &self.kinds {
+            let kind: Kind = text.trim().parse().map_err(Failure::input)?;
+            if kind.devices > prices.most_devices() {
+                return Err(Failure::input(format!(
+                    "{kind} asks for {} devices, prices {} allow {}; set devices[0].max",
+                    kind.devices,
+                    prices.name,
+                    prices.most_devices()
+                )));
+            }
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        Ok(kinds)
+    }
+
+    /// The demands, GiB.
+    pub fn demands(&self) -> Result<Vec<u64>, Failure> {
+        let (first, last) = match self.demand.split_once("..") {
+            None => return Ok(vec![size_gib("--demand", &self.demand)?]),
+            Some((first, last)) => (size_gib("--demand", first)?, size_gib("--demand", last)?),
+        };
+        let step = size_gib("--step", &self.step)?;
+        if first > last {
+            return Err(Failure::input(format!(
+                "--demand {} ends before it begins",
+                self.demand
+            )));
+        }
+        if (last - first) / step >= MOST_DEMANDS {
+            return Err(Failure::input(format!(
+                "--demand {} has more than {MOST_DEMANDS} steps of {}; give a larger --step",
+                self.demand, self.step
+            )));
+        }
+        Ok((first..=last).step_by(step as usize).collect())
+    }
+}
+
+/// A size in whole GiB: "256GiB", "1.5 TiB".
+fn size_gib(option: &str, text: &str) -> Result<u64, Failure> {
+    let wrong = || {
+        Failure::input(format!(
+            "{option} {text:?} is no size; expected whole GiB or TiB of at least 1 GiB and at most 1024 TiB (256GiB, 1.5TiB)"
+        ))
+    };
+    let lower = text.trim().to_ascii_lowercase();
+    let (number, unit) = if let Some(number) = lower.strip_suffix("gib") {
+        (number, 1.0)
+    } else if let Some(number) = lower.strip_suffix("tib") {
+        (number, 1024.0)
+    } else {
+        return Err(wrong());
+    };
+    let gib = number.trim().parse::<f64>().map_err(|_| wrong())? * unit;
+    if !(1.0..=1_048_576.0).contains(&gib) || gib.fract() != 0.0 {
+        return Err(wrong());
+    }
+    Ok(gib as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size_gib;
+
+    #[test]
+    fn sizes_are_whole_gibibytes_with_a_unit() {
+        for (text, gib) in [("256GiB", 256), (" 1.5 TiB", 1536), ("8tib", 8192)] {
+            assert_eq!(size_gib("--demand", text).ok(), Some(gib), "{text}");
+        }
+        for wrong in [
+            "", "256", "GiB", "0GiB", "0.5GiB", "-1TiB", "1e9TiB", "NaNGiB", "4GB",
+        ] {
+            assert!(size_gib("--demand", wrong).is_err(), "{wrong}");
+        }
+    }
+}

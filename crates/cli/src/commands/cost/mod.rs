@@ -1,0 +1,258 @@
+//! `tierloom cost`.
+
+mod args;
+mod render;
+mod throughput;
+
+pub use args::Args;
+
+use crate::failure::Failure;
+use crate::output;
+use std::time::SystemTime;
+use throughput::{Best, Throughput};
+use tierloom_model::cost::{
+    BUILTIN_YAML, Config, Findings, Kind, Offer, Prices, Range, deciders, findings, gib, money,
+    sensitivities, sentences,
+};
+use tierloom_record::{
+    CostConfig, CostPoint, CostRecord, CostSensitivity, Provenance, Record, RecordSet,
+    RecordWriter, SCHEMA, atomic_write,
+};
+use tierloom_report::{ReportOptions, render as render_report};
+
+/// What was compared, for printing.
+pub struct Comparison {
+    /// The record.
+    pub record: CostRecord,
+    /// Per demand the configuration that costs least per throughput; empty without a machine.
+    pub best: Vec<Option<Best>>,
+    /// What follows from the prices.
+    pub found: Findings,
+    /// The kinds, in the order of the record.
+    pub kinds: Vec<Kind>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let prices = args.load_prices()?;
+    if args.show_prices {
+        return show(args, &prices);
+    }
+    let paths: Vec<_> = [&args.records, &args.report]
+        .into_iter()
+        .flatten()
+        .collect();
+    for path in &paths {
+        output::check_writable(path)?;
+        if args
+            .prices
+            .as_deref()
+            .is_some_and(|p| output::same_file(p, path))
+        {
+            return Err(Failure::input(format!(
+                "{} is read from; write to another file",
+                path.display()
+            )));
+        }
+    }
+    if let [records, report] = paths.as_slice()
+        && output::same_file(records, report)
+    {
+        return Err(Failure::input("--records and --report name the same file"));
+    }
+    let kinds = args.load_kinds(&prices)?;
+    let demands = args.demands()?;
+    let throughput = Throughput::of(args, &demands)?;
+    let all = compare(&prices, &kinds, &demands, throughput.as_ref())?;
+    write_files(args, &all.record)?;
+    if args.json {
+        let record = Record::Cost(Box::new(all.record));
+        let text = serde_json::to_string_pretty(&record).map_err(Failure::runtime)?;
+        return output::print(&format!("{text}\n"));
+    }
+    output::print(&render::text(&all))
+}
+
+/// The built-in file as it is, with its comments, or what files and `--set` made of it.
+fn show(args: &Args, prices: &Prices) -> Result<(), Failure> {
+    if args.prices.is_none() && args.set.is_empty() {
+        return output::print(BUILTIN_YAML);
+    }
+    let text = prices.to_yaml().map_err(Failure::runtime)?;
+    output::print(&format!("{}\n", text.trim_end()))
+}
+
+fn compare(
+    prices: &Prices,
+    kinds: &[Kind],
+    demands: &[u64],
+    throughput: Option<&Throughput>,
+) -> Result<Comparison, Failure> {
+    let offers: Vec<Offer> = kinds.iter().map(|k| Offer::new(prices, *k)).collect();
+    let mut points = Vec::new();
+    let mut best = Vec::new();
+    for demand_gib in demands.iter().copied() {
+        let mut cheapest = Vec::new();
+        for offer in &offers {
+            let config = offer.cheapest(demand_gib);
+            cheapest.push(
+                config
+                    .map(|c| described(c, demand_gib, throughput))
+                    .transpose()?,
+            );
+        }
+        points.push(CostPoint {
+            demand_gib,
+            cheapest,
+        });
+        if let Some(throughput) = throughput {
+            best.push(throughput.best(&offers, demand_gib)?);
+        }
+    }
+    let tried = sensitivities(prices, kinds);
+    let found = findings(prices, kinds);
+    let mut words = sentences(prices, &found, &deciders(&tried));
+    if throughput.is_some() {
+        words.extend(by_kind(kinds, &points));
+        words.extend(per_throughput(prices, demands, &best));
+    }
+    let sensitivities = tried.iter().map(|s| CostSensitivity {
+        assumption: s.assumption.clone(),
+        change: s.change.clone(),
+        effect: s.effect(),
+        largest_saving: s.largest_saving,
+    });
+    let record = CostRecord {
+        schema: SCHEMA.into(),
+        provenance: Provenance::Modelled,
+        made_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        tool_version: env!("CARGO_PKG_VERSION").into(),
+        prices: prices.name.clone(),
+        currency: prices.currency.clone(),
+        as_of: prices.as_of.clone(),
+        kinds: kinds.iter().map(|k| k.words()).collect(),
+        points,
+        findings: words,
+        sensitivities: sensitivities.collect(),
+        throughput_of: throughput.map(Throughput::words),
+    };
+    Ok(Comparison {
+        record,
+        best,
+        found,
+        kinds: kinds.to_vec(),
+    })
+}
+
+fn described(
+    config: &Config,
+    demand_gib: u64,
+    throughput: Option<&Throughput>,
+) -> Result<CostConfig, Failure> {
+    let queries = throughput.map(|t| t.queries_per_hour(config, demand_gib));
+    Ok(CostConfig {
+        words: config.words(),
+        price: config.price,
+        dram_gib: config.dram_gib,
+        cxl_gib: config.cxl_gib,
+        queries_per_hour: queries.transpose()?,
+    })
+}
+
+/// Per kind the demands at which its cheapest configuration also costs less per throughput than that of CPU memory.
+fn by_kind(kinds: &[Kind], points: &[CostPoint]) -> Vec<String> {
+    let per_query = |point: &CostPoint, index: usize| {
+        let config = point.cheapest.get(index)?.as_ref()?;
+        Some(config.price / config.queries_per_hour?)
+    };
+    let mut words = Vec::new();
+    for (index, kind) in kinds.iter().enumerate().skip(1) {
+        let both: Vec<(u64, bool)> = points
+            .iter()
+            .filter_map(|p| Some((p.demand_gib, per_query(p, index)? < per_query(p, 0)?)))
+            .collect();
+        let list = |wanted: bool| {
+            let at = both.iter().filter(|(_, less)| *less == wanted);
+            let at: Vec<String> = at.map(|(demand, _)| gib(*demand)).collect();
+            if at.is_empty() {
+                "no demand".into()
+            } else {
+                at.join(", ")
+            }
+        };
+        if !both.is_empty() {
+            words.push(format!(
+                "Per modelled query throughput the cheapest configuration of {} costs less than that of CPU memory alone at {}; it costs as much or more at {}.",
+                kind.words(),
+                list(true),
+                list(false)
+            ));
+        }
+    }
+    words
+}
+
+/// Which configuration is the cheapest per throughput, one sentence per stretch of demands with the same answer.
+fn per_throughput(prices: &Prices, demands: &[u64], best: &[Option<Best>]) -> Vec<String> {
+    let mut stretches: Vec<(Range, &Best, f64)> = Vec::new();
+    let found = demands
+        .iter()
+        .zip(best)
+        .filter_map(|(d, b)| Some((*d, b.as_ref()?)));
+    for (demand, best) in found {
+        match stretches.last_mut() {
+            Some((range, last, at_end)) if last.config == best.config => {
+                range.to_gib = demand;
+                *at_end = best.per_query();
+            }
+            _ => {
+                let range = Range {
+                    above_gib: demand,
+                    to_gib: demand,
+                };
+                stretches.push((range, best, best.per_query()));
+            }
+        }
+    }
+    let sentence = |(range, best, at_end): (Range, &Best, f64)| {
+        let at = if range.above_gib == range.to_gib {
+            format!("At a demand of {}", gib(range.to_gib))
+        } else {
+            format!(
+                "At demands of {} to {}",
+                gib(range.above_gib),
+                gib(range.to_gib)
+            )
+        };
+        let (price, per_query) = (
+            money(&prices.currency, best.config.price),
+            format!("{} {at_end:.3}", prices.currency),
+        );
+        format!(
+            "{at} the configuration that costs least per modelled query throughput is {} ({price}; {per_query} per query in an hour at {}).",
+            best.config.words(),
+            gib(range.to_gib)
+        )
+    };
+    stretches.into_iter().map(sentence).collect()
+}
+
+fn write_files(args: &Args, record: &CostRecord) -> Result<(), Failure> {
+    if let Some(path) = &args.records {
+        let mut bytes = Vec::new();
+        RecordWriter::new(&mut bytes, path.display().to_string())
+            .write(&Record::Cost(Box::new(record.clone())))?;
+        atomic_write(path, &bytes)?;
+        eprintln!("wrote {}", path.display());
+    }
+    if let Some(path) = &args.report {
+        let set = RecordSet {
+            costs: vec![record.clone()],
+            ..RecordSet::default()
+        };
+        let html = render_report(&set, &ReportOptions::default()).map_err(Failure::runtime)?;
+        atomic_write(path, html.as_bytes())?;
+        eprintln!("wrote {}", path.display());
+    }
+    Ok(())
+}

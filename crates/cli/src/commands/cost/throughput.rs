@@ -1,0 +1,142 @@
+//! Cost per modelled query throughput.
+
+use super::args::Args;
+use crate::failure::Failure;
+use crate::{machine, works};
+use tierloom_model::cost::{Config, Offer, gib, queries_per_hour, ssb_filling};
+use tierloom_model::reference::work::{Ssb, Work};
+use tierloom_model::{Machine, Options};
+
+/// What throughput is modelled with.
+pub struct Throughput {
+    machine: Machine,
+    asked: Asked,
+}
+
+/// What is counted.
+enum Asked {
+    /// Runs of a benchmark as it was typed.
+    Work(String, Box<Work>),
+    /// Queries of the Star Schema Benchmark at its own scale factor.
+    Fixed(Ssb),
+    /// The same at the scale factor that fills the demand.
+    Filling(Ssb),
+}
+
+/// The configuration that gives the most queries per hour for its price.
+pub struct Best {
+    /// The configuration.
+    pub config: Config,
+    /// Modelled queries per hour.
+    pub queries_per_hour: f64,
+}
+
+impl Throughput {
+    /// What was asked for; `None` if no machine was named.
+    pub fn of(args: &Args, demands: &[u64]) -> Result<Option<Throughput>, Failure> {
+        let Some(name) = &args.machine else {
+            return Ok(None);
+        };
+        if !(args.compute_ns.is_finite() && args.compute_ns >= 0.0) {
+            let found = args.compute_ns;
+            return Err(Failure::input(format!(
+                "--compute-ns {found}: expected a finite number of at least 0"
+            )));
+        }
+        let ssb = Ssb {
+            query: "all".into(),
+            compute_ns: args.compute_ns,
+            ..Ssb::default()
+        };
+        let asked = match (&args.work, args.ssb_sf) {
+            (Some(text), _) => Asked::Work(text.clone(), Box::new(works::parse(text)?)),
+            (None, Some(scale_factor)) => {
+                check_scale(scale_factor, &ssb, demands)?;
+                Asked::Fixed(Ssb {
+                    scale_factor,
+                    ..ssb
+                })
+            }
+            (None, None) => Asked::Filling(ssb),
+        };
+        Ok(Some(Throughput {
+            machine: machine::load(name)?,
+            asked,
+        }))
+    }
+
+    /// In words.
+    pub fn words(&self) -> String {
+        let machine = format!(
+            "on machine {} (its cores and DRAM bandwidth per CPU, its CXL bandwidth per device",
+            self.machine.name
+        );
+        let (ssb, size) = match &self.asked {
+            Asked::Work(text, _) => {
+                return format!(
+                    "runs of {text}, one after the other on all cores, {machine}; data spread as memory was bought)"
+                );
+            }
+            Asked::Fixed(ssb) => (ssb, format!("at scale factor {}", ssb.scale_factor)),
+            Asked::Filling(ssb) => (ssb, "at the scale factor that fills the demand".into()),
+        };
+        format!(
+            "the 13 queries of the Star Schema Benchmark {size}, one after the other on all cores, {} ns of processor time per row, \
+             {machine}; tables spread as memory was bought, hash tables in DRAM)",
+            ssb.compute_ns
+        )
+    }
+
+    /// Queries that a configuration answers in an hour with the data of a demand.
+    pub fn queries_per_hour(&self, config: &Config, demand_gib: u64) -> Result<f64, Failure> {
+        let work = match &self.asked {
+            Asked::Work(_, work) => work.as_ref().clone(),
+            Asked::Fixed(ssb) => Work::Ssb(ssb.clone()),
+            Asked::Filling(ssb) => Work::Ssb(ssb_filling(demand_gib, ssb.clone())),
+        };
+        queries_per_hour(&self.machine, config, &work, &Options::default()).map_err(Failure::input)
+    }
+
+    /// The configuration of any kind that costs least per query in an hour; `None` if none holds the demand.
+    pub fn best(&self, offers: &[Offer], demand_gib: u64) -> Result<Option<Best>, Failure> {
+        let mut best: Option<Best> = None;
+        for config in offers.iter().flat_map(|o| o.options(demand_gib)) {
+            let queries_per_hour = self.queries_per_hour(config, demand_gib)?;
+            let per_query = config.price / queries_per_hour;
+            if best.as_ref().is_none_or(|b| per_query < b.per_query()) {
+                best = Some(Best {
+                    config: config.clone(),
+                    queries_per_hour,
+                });
+            }
+        }
+        Ok(best)
+    }
+}
+
+impl Best {
+    /// Price per query in an hour.
+    pub fn per_query(&self) -> f64 {
+        self.config.price / self.queries_per_hour
+    }
+}
+
+/// The data has to fit into the least demand.
+fn check_scale(sf: f64, ssb: &Ssb, demands: &[u64]) -> Result<(), Failure> {
+    if !(sf.is_finite() && sf > 0.0) {
+        return Err(Failure::input(format!(
+            "--ssb-sf {sf}: expected a finite number above 0"
+        )));
+    }
+    let least = demands.first().copied().unwrap_or(1);
+    let fits = ssb_filling(least, ssb.clone()).scale_factor;
+    if sf > fits {
+        let needed = (sf / fits * least as f64).ceil() as u64;
+        return Err(Failure::input(format!(
+            "--ssb-sf {sf} needs {} of memory, the least demand is {}; begin --demand there or leave --ssb-sf out",
+            gib(needed),
+            gib(least)
+        )));
+    }
+    Ok(())
+}

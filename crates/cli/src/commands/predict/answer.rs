@@ -1,0 +1,200 @@
+//! The model's answers for one machine.
+
+use super::args::Args;
+use super::placement;
+use super::question::Asked;
+use crate::failure::Failure;
+use tierloom_model::sensitivity::{self, Effect, TermEffect, Uncertainty};
+use tierloom_model::{
+    Machine, ModelError, Options, Phase, Placement, QuerySolution, Terms, solve_all,
+};
+
+/// One machine's answers.
+pub struct Prediction {
+    /// The machine.
+    pub machine: Machine,
+    /// Workers.
+    pub workers: u32,
+    /// Terms and load of others.
+    pub options: Options,
+    /// What was asked for.
+    pub own: Placed,
+    /// What it is compared with.
+    pub versus: Option<Versus>,
+    /// What every number does to the throughput, or to the gain if there is one; largest effect first.
+    pub effects: Option<Vec<Effect>>,
+    /// What every term does to the same.
+    pub terms: Option<Vec<TermEffect>>,
+}
+
+/// The work under one placement.
+pub struct Placed {
+    /// As typed.
+    pub text: String,
+    /// The model's solution.
+    pub solution: QuerySolution,
+    /// Tuples per second with the range over the profile's uncertainty.
+    pub rate: Uncertainty,
+}
+
+/// A comparison of two placements.
+pub struct Versus {
+    /// The other one.
+    pub placed: Placed,
+    /// Rate over the other's rate, with the range over the profile's uncertainty (the machine is the same in both).
+    pub gain: Uncertainty,
+}
+
+/// A placement of the work on a machine: all that the solver needs but the machine.
+struct Case<'a> {
+    phases: &'a [Phase],
+    placement: Placement,
+    workers: u32,
+    options: &'a Options,
+    tuples: f64,
+}
+
+impl Case<'_> {
+    fn solution(&self, machine: &Machine, options: &Options) -> Result<QuerySolution, ModelError> {
+        solve_all(machine, self.phases, &self.placement, self.workers, options)
+    }
+
+    fn rate_with(&self, machine: &Machine, options: &Options) -> Result<f64, ModelError> {
+        Ok(self.tuples / self.solution(machine, options)?.time_ns * 1e9)
+    }
+
+    fn rate(&self, machine: &Machine) -> Result<f64, ModelError> {
+        self.rate_with(machine, self.options)
+    }
+
+    fn placed(&self, text: &str, machine: &Machine) -> Result<Placed, ModelError> {
+        Ok(Placed {
+            text: text.into(),
+            solution: self.solution(machine, self.options)?,
+            rate: sensitivity::uncertainty(machine, |m| self.rate(m))?,
+        })
+    }
+}
+
+impl Prediction {
+    /// Names of the terms that are off.
+    pub fn terms_off(&self) -> Vec<&'static str> {
+        let is_off = |off: fn(&mut Terms)| {
+            let mut fewer = self.options.terms;
+            off(&mut fewer);
+            fewer == self.options.terms
+        };
+        let switches = Terms::SWITCHES.iter();
+        switches
+            .filter(|(_, off)| is_off(*off))
+            .map(|(name, _)| *name)
+            .collect()
+    }
+
+    /// Asks the model.
+    ///
+    /// # Errors
+    /// Bad input: a placement or load that the machine cannot have, parameters that cannot be.
+    pub fn make(
+        asked: &Asked,
+        machine: Machine,
+        args: &Args,
+        options: &Options,
+    ) -> Result<Prediction, Failure> {
+        check_background(options, &machine).map_err(Failure::input)?;
+        let workers = args.workers.unwrap_or(machine.cores.value as u32);
+        let phases = asked.phases(workers).map_err(Failure::input)?;
+        let case = |text: &str| -> Result<Case<'_>, Failure> {
+            Ok(Case {
+                phases: &phases,
+                placement: placement::parse(text, &machine, &phases).map_err(Failure::input)?,
+                workers,
+                options,
+                tuples: asked.tuples(),
+            })
+        };
+        let first = machine.tiers.first().map_or("dram", |t| t.name.as_str());
+        let text = args.placement.as_deref().unwrap_or(first);
+        let own = case(text)?;
+        let other = args.versus.as_deref().map(case).transpose()?;
+        let pair = Pair {
+            own: &own,
+            other: other.as_ref(),
+        };
+        let answered = pair.answer(&machine, text, args).map_err(Failure::input)?;
+        let (placed, versus, effects, terms) = answered;
+        Ok(Prediction {
+            own: placed,
+            versus,
+            effects,
+            terms,
+            workers,
+            options: options.clone(),
+            machine,
+        })
+    }
+}
+
+/// The placement asked for, and the one that it is compared with.
+struct Pair<'a> {
+    own: &'a Case<'a>,
+    other: Option<&'a Case<'a>>,
+}
+
+type Answered = (
+    Placed,
+    Option<Versus>,
+    Option<Vec<Effect>>,
+    Option<Vec<TermEffect>>,
+);
+
+impl Pair<'_> {
+    fn answer(&self, machine: &Machine, text: &str, args: &Args) -> Result<Answered, ModelError> {
+        let placed = self.own.placed(text, machine)?;
+        let versus = match (self.other, &args.versus) {
+            (Some(other), Some(text)) => Some(Versus {
+                placed: other.placed(text, machine)?,
+                gain: sensitivity::uncertainty(machine, |m| self.asked(m, self.own.options))?,
+            }),
+            _ => None,
+        };
+        if !args.sensitivity {
+            return Ok((placed, versus, None, None));
+        }
+        let effects = sensitivity::effects(machine, |m| self.asked(m, self.own.options))?;
+        let terms = sensitivity::terms(self.own.options.terms, |terms: Terms| {
+            let options = Options {
+                terms,
+                ..self.own.options.clone()
+            };
+            self.asked(machine, &options)
+        })?;
+        Ok((placed, versus, Some(effects), Some(terms)))
+    }
+
+    /// The figure in question: the gain if there is something to compare with, else the rate.
+    fn asked(&self, machine: &Machine, options: &Options) -> Result<f64, ModelError> {
+        let own = self.own.rate_with(machine, options)?;
+        match self.other {
+            Some(other) => Ok(own / other.rate_with(machine, options)?),
+            None => Ok(own),
+        }
+    }
+}
+
+/// A load on a tier that the machine lacks would change nothing without anybody noticing.
+fn check_background(options: &Options, machine: &Machine) -> Result<(), String> {
+    let known: Vec<&str> = machine.tiers.iter().map(|t| t.name.as_str()).collect();
+    let missing = options
+        .background
+        .iter()
+        .find(|b| !known.contains(&b.tier.as_str()));
+    missing.map_or(Ok(()), |b| {
+        Err(format!(
+            "--background names tier {:?}, {} has {}",
+            b.tier,
+            machine.name,
+            known.join(", ")
+        ))
+    })
+}

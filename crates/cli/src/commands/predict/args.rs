@@ -1,0 +1,152 @@
+//! What is typed.
+
+use crate::failure::Failure;
+use crate::works;
+use std::path::PathBuf;
+use tierloom_model::{Background, Options, Terms};
+
+/// Model one piece of work on a machine and placement: throughput, load of each tier, bottleneck, and what decides
+#[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["work", "query", "phases"]))]
+pub struct Args {
+    /// Machine profiles: names (see `tierloom machines`) or paths of YAML files
+    #[arg(
+        long,
+        required = true,
+        value_delimiter = ',',
+        value_name = "NAME|FILE.yaml"
+    )]
+    pub machine: Vec<String>,
+    /// A benchmark: a name (read, write, nt-write, copy, random, chase, build, probe, filter, partition, scan, aggregate, tree, ssb),
+    /// with parameters (probe:table_bytes=16GiB,prefetched=true), or a YAML file
+    #[arg(long, value_name = "NAME[:KEY=VALUE,..]|FILE.yaml")]
+    pub work: Option<String>,
+    /// A query that was run and recorded; needs --from
+    #[arg(long, requires = "from", value_name = "QUERY")]
+    pub query: Option<String>,
+    /// The records of a run (`tierloom run ssb --records FILE`)
+    #[arg(long, requires = "query", value_name = "RECORDS.jsonl")]
+    pub from: Option<PathBuf>,
+    /// A list of phases as the model has them, YAML or JSON
+    #[arg(long, value_name = "FILE.yaml|FILE.json")]
+    pub phases: Option<String>,
+    /// Where data lies: a tier, weights (3:2), or by structure or class (table=cxl,default=dram; hash-table=3:2); all on the first
+    /// tier if not given
+    #[arg(long, value_name = "PLACEMENT")]
+    pub placement: Option<String>,
+    /// Another placement to compare with
+    #[arg(long, value_name = "PLACEMENT")]
+    pub versus: Option<String>,
+    /// Workers; as many as the machine has cores if not given
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub workers: Option<u32>,
+    /// Load of others on a tier in GB/s; `own` is the part of the tier that this work gets when both want more than there is
+    #[arg(long, value_name = "TIER:read=N[,write=N][,own=SHARE]")]
+    pub background: Vec<String>,
+    /// Terms of the model to switch off
+    #[arg(long, value_delimiter = ',', value_name = "TERM")]
+    pub off: Vec<String>,
+    /// What every number of the machine does when it is 10% smaller or larger, and what each term of the model explains; with --versus
+    /// of the gain
+    #[arg(long)]
+    pub sensitivity: bool,
+    /// With --sensitivity: all numbers, not only the ten that matter most
+    #[arg(long, requires = "sensitivity")]
+    pub all: bool,
+    /// One JSON document instead of tables
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Args {
+    /// Terms and background load.
+    ///
+    /// # Errors
+    /// Bad input: an unknown term, a background that does not say what it must.
+    pub fn options(&self) -> Result<Options, Failure> {
+        let mut terms = Terms::default();
+        let names = || Terms::SWITCHES.iter().map(|(name, _)| *name);
+        for name in &self.off {
+            match Terms::SWITCHES.iter().find(|(known, _)| known == name) {
+                Some((_, off)) => off(&mut terms),
+                None => {
+                    return Err(Failure::input(format!(
+                        "the model has no term {name:?}: {}it has {}",
+                        works::did_you_mean(name, names()),
+                        names().collect::<Vec<_>>().join(", ")
+                    )));
+                }
+            }
+        }
+        let background = self.background.iter().map(|text| background(text));
+        Ok(Options {
+            terms,
+            background: background
+                .collect::<Result<_, _>>()
+                .map_err(Failure::input)?,
+            ..Options::default()
+        })
+    }
+}
+
+/// `cxl:read=40,write=5,own=0.5`.
+fn background(text: &str) -> Result<Background, String> {
+    let wrong = |problem: String| {
+        format!(
+            "--background {text}: {problem}; expected TIER:read=GB/s, with write=GB/s and own=SHARE if need be, such as cxl:read=40"
+        )
+    };
+    let (tier, loads) = text
+        .split_once(':')
+        .ok_or_else(|| wrong("no load is given".into()))?;
+    let mut found = Background::reads(tier.trim(), 0.0);
+    for load in loads.split(',') {
+        let (key, value) = load
+            .split_once('=')
+            .ok_or_else(|| wrong(format!("{load:?} is no KEY=VALUE")))?;
+        let number = value.trim().parse::<f64>().ok().filter(|x| x.is_finite());
+        let number = number.ok_or_else(|| wrong(format!("{value:?} is no number")))?;
+        let (place, possible) = match key.trim() {
+            "read" => (&mut found.read_gbps, number >= 0.0),
+            "write" => (&mut found.write_gbps, number >= 0.0),
+            "own" => (&mut found.own_share, number > 0.0 && number < 1.0),
+            other => return Err(wrong(format!("{other:?} is not known"))),
+        };
+        if !possible {
+            return Err(wrong(format!("{key} cannot be {value}")));
+        }
+        *place = number;
+    }
+    if found.read_gbps + found.write_gbps == 0.0 {
+        return Err(wrong("the load is 0".into()));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::background;
+
+    #[test]
+    fn a_load_says_tier_and_rates_and_nothing_else() {
+        let load = background("cxl:read=40,write=5,own=0.25").unwrap();
+        assert_eq!((load.tier.as_str(), load.read_gbps), ("cxl", 40.0));
+        assert_eq!((load.write_gbps, load.own_share), (5.0, 0.25));
+        for bad in [
+            "cxl",
+            "cxl:40",
+            "cxl:reed=4",
+            "cxl:read=-1",
+            "cxl:read=x",
+            "cxl:read=1,own=1",
+            "cxl:read=0",
+            "cxl:read=inf",
+        ] {
+            let told = background(bad).unwrap_err();
+            assert!(
+                told.contains(bad) && told.contains("such as cxl:read=40"),
+                "{told}"
+            );
+        }
+    }
+}

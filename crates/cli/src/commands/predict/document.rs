@@ -1,0 +1,107 @@
+//! Predictions as one JSON document.
+
+use super::answer::{Placed, Prediction};
+use super::question::Asked;
+use crate::failure::Failure;
+use serde_json::{Value, json};
+use tierloom_model::Figure;
+use tierloom_model::sensitivity::{Doubt, Effect, TermEffect, Uncertainty};
+use tierloom_record::Provenance;
+
+/// Name and version of the document.
+const SCHEMA: &str = "tierloom-prediction/1";
+
+/// The document.
+///
+/// # Errors
+/// A run-time failure if a figure is not finite.
+pub fn json(asked: &Asked, predictions: &[Prediction]) -> Result<String, Failure> {
+    let document = json!({
+        "schema": SCHEMA,
+        "provenance": Provenance::Modelled,
+        "tool_version": env!("CARGO_PKG_VERSION"),
+        "work": asked.name,
+        "notes": asked.notes,
+        "predictions": predictions.iter().map(|p| prediction(asked, p)).collect::<Vec<_>>(),
+    });
+    let text = serde_json::to_string_pretty(&document).map_err(Failure::runtime)?;
+    Ok(format!("{text}\n"))
+}
+
+fn prediction(asked: &Asked, p: &Prediction) -> Value {
+    let mut value = json!({
+        "machine": p.machine.name,
+        "provenance": Provenance::Modelled,
+        "workers": p.workers,
+        "terms_off": p.terms_off(),
+        "background": p.options.background,
+        "tuples": asked.tuples(),
+        "tuple": asked.tuple(),
+        "bytes_per_tuple": asked.bytes_per_tuple(),
+        "result": placed(asked, &p.own),
+    });
+    if let Some(versus) = &p.versus {
+        value["versus"] = placed(asked, &versus.placed);
+        value["gain"] = range(&versus.gain);
+    }
+    if let Some(effects) = &p.effects {
+        value["sensitivity"] = effects.iter().map(effect).collect();
+    }
+    if let Some(terms) = &p.terms {
+        value["terms"] = terms.iter().map(term).collect();
+    }
+    value
+}
+
+fn placed(asked: &Asked, placed: &Placed) -> Value {
+    let gbps = |rate: f64| asked.bytes_per_tuple().map(|b| rate * b / 1e9);
+    json!({
+        "placement": placed.text,
+        "tuples_per_s": range(&placed.rate),
+        "gbps": gbps(placed.rate.answer),
+        "gbps_low": gbps(placed.rate.low),
+        "gbps_high": gbps(placed.rate.high),
+        "solution": placed.solution,
+    })
+}
+
+fn range(u: &Uncertainty) -> Value {
+    json!({
+        "value": u.answer,
+        "low": u.low,
+        "high": u.high,
+        "doubts": u.doubts.iter().map(doubt).collect::<Vec<_>>(),
+    })
+}
+
+fn doubt(d: &Doubt) -> Value {
+    json!({ "figure": figure(&d.figure), "low": d.low, "high": d.high })
+}
+
+fn effect(e: &Effect) -> Value {
+    json!({
+        "figure": figure(&e.figure),
+        "smaller": e.smaller,
+        "larger": e.larger,
+        "with_smaller": e.down,
+        "with_larger": e.up,
+        "elasticity": e.elasticity(),
+    })
+}
+
+fn term(t: &TermEffect) -> Value {
+    json!({ "term": t.term, "with": t.with, "without": t.without, "change": t.change() })
+}
+
+fn figure(f: &Figure) -> Value {
+    json!({
+        "path": f.path,
+        "label": f.label,
+        "value": f.value,
+        "unit": f.unit,
+        "kind": f.kind,
+        "source": f.source,
+        "low": f.low,
+        "high": f.high,
+    })
+}

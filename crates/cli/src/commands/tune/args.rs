@@ -1,0 +1,202 @@
+//! What may be typed, and what cannot go together.
+
+use crate::failure::Failure;
+use crate::output;
+use std::path::{Path, PathBuf};
+use tierloom_topology::{SysRoot, Topology};
+
+/// Find the best weights of memory tiers for each phase of work, by the model or by measuring, and set them
+///
+/// Without --measure every figure is modelled on --machine. --apply only tells what it would write unless --yes is added; the old
+/// state is saved first and --restore puts it back.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Phases: scan, read, write, nt-write, copy, filter, build, probe, partition, aggregate, random, tree, chase, ssb, also with parameters
+    /// (probe:table_bytes=4GiB,prefetched=true); the usual eight without
+    #[arg(value_name = "PHASE")]
+    pub phases: Vec<String>,
+    /// Machine profiles (names or YAML files) to model on; with --measure, where the search starts
+    #[arg(short, long, value_name = "MACHINE", value_delimiter = ',')]
+    pub machine: Vec<String>,
+    /// Workers; all cores of the machine without
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub workers: Option<u32>,
+    /// Tiers to spread over ("dram,cxl"), the first being where all lies otherwise; or this machine's nodes by tier ("dram=0,1;cxl=2-5")
+    #[arg(long, value_name = "TIERS")]
+    pub tiers: Option<String>,
+    /// Only these structures (input, output, table, ...) or classes (column, hash-table, ...) move, the others stay on the first tier
+    #[arg(
+        long,
+        value_name = "STRUCTURES",
+        value_delimiter = ',',
+        conflicts_with = "measure"
+    )]
+    pub moved: Vec<String>,
+    /// A phase in a file: `probe: { table_bytes: 16e9 }`
+    #[arg(long, value_name = "FILE.yaml", conflicts_with = "measure")]
+    pub work: Vec<String>,
+    /// Print the rate at every share too
+    #[arg(long)]
+    pub curve: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write a record of every phase (and of every measured run) to FILE
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub records: Option<PathBuf>,
+    /// Write a report with the curves to FILE
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
+    /// Measure on the tiers of this machine, with the model as a guide
+    #[arg(long)]
+    pub measure: bool,
+    /// Measured points per phase at most
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(3..=100))]
+    pub points: u32,
+    /// Page size: 4k, thp, 2m or 1g; thp where the system allows it
+    #[arg(long, value_name = "SIZE", requires = "measure")]
+    pub pages: Option<String>,
+    /// Size of the measured region in MiB; by caches and free memory without
+    #[arg(long, value_name = "MIB", requires = "measure")]
+    pub region: Option<u64>,
+    /// Seconds of one repetition
+    #[arg(long, value_name = "S", requires = "measure")]
+    pub seconds: Option<f64>,
+    /// Repetitions of each point
+    #[arg(long, value_name = "N", requires = "measure", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub repeat: Option<u32>,
+    /// Set the weights of the tuned phase in the kernel and write the files for an engine; only tells without --yes
+    #[arg(long)]
+    pub apply: bool,
+    /// The phase whose weights the kernel gets, if several were tuned
+    #[arg(long, value_name = "PHASE", requires = "apply")]
+    pub phase: Option<String>,
+    /// Set these weights ("3:2" or "dram=3,cxl=2") instead of tuned ones
+    #[arg(long, value_name = "WEIGHTS", requires = "apply", conflicts_with_all = ["phases", "machine", "measure", "work", "config", "env_file", "records", "report"])]
+    pub weights: Option<String>,
+    /// Put the weights back that the kernel had before --apply; only tells without --yes
+    #[arg(long, conflicts_with_all = ["phases", "machine", "measure", "apply", "work", "records", "report"])]
+    pub restore: bool,
+    /// Do it
+    #[arg(long)]
+    pub yes: bool,
+    /// Allow that the kernel stops deriving weights from the bandwidths that firmware reports
+    #[arg(long, requires = "apply")]
+    pub auto_off: bool,
+    /// Leave the kernel alone, write only --config and --env-file
+    #[arg(long, requires = "apply", conflicts_with = "weights")]
+    pub no_kernel: bool,
+    /// Where the old weights are saved
+    #[arg(long, value_name = "FILE")]
+    pub state: Option<PathBuf>,
+    /// Write the weights of all tuned phases for an engine to FILE
+    #[arg(long, value_name = "FILE.yaml", requires = "apply")]
+    pub config: Option<PathBuf>,
+    /// Write shell lines that export the weights to FILE
+    #[arg(long, value_name = "FILE", requires = "apply")]
+    pub env_file: Option<PathBuf>,
+    /// Read and write system files under DIR instead of / (a recorded tree)
+    #[arg(long, value_name = "DIR", conflicts_with = "measure")]
+    pub sysroot: Option<PathBuf>,
+}
+
+impl Args {
+    /// What clap cannot tell.
+    pub fn check(&self) -> Result<(), Failure> {
+        let wrong = |text: &str| Err(Failure::input(text));
+        if self.yes && !self.apply && !self.restore {
+            return wrong("--yes goes with --apply or --restore");
+        }
+        if self.apply && !self.measure && self.weights.is_none() && self.machine.len() > 1 {
+            return wrong("--apply takes weights of one machine; name one with --machine");
+        }
+        if self.measure && self.machine.len() > 1 {
+            return wrong("--measure starts from one profile; name one with --machine, or none");
+        }
+        if self.no_kernel && self.config.is_none() && self.env_file.is_none() {
+            return wrong(
+                "--no-kernel leaves nothing to do; add --config FILE.yaml or --env-file FILE",
+            );
+        }
+        if let Some(seconds) = self.seconds
+            && !(seconds.is_finite() && seconds > 0.0)
+        {
+            return Err(Failure::input(format!(
+                "--seconds {seconds}: expected more than 0"
+            )));
+        }
+        self.check_files()
+    }
+
+    fn check_files(&self) -> Result<(), Failure> {
+        let named = [
+            ("--records", &self.records),
+            ("--report", &self.report),
+            ("--config", &self.config),
+            ("--env-file", &self.env_file),
+        ];
+        let files: Vec<(&str, &Path)> = named
+            .into_iter()
+            .filter_map(|(option, path)| Some((option, path.as_deref()?)))
+            .collect();
+        for (index, (option, path)) in files.iter().enumerate() {
+            output::check_writable(path)?;
+            let other = files[..index]
+                .iter()
+                .find(|(_, other)| output::same_file(other, path));
+            if let Some((other, _)) = other {
+                return Err(Failure::input(format!(
+                    "{other} and {option} name the same file"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The root that system files are read and written under.
+    pub fn root(&self) -> SysRoot {
+        self.sysroot
+            .as_deref()
+            .map_or_else(SysRoot::host, SysRoot::at)
+    }
+
+    /// Tiers as names; those before `=` if nodes were given.
+    pub fn tier_names(&self) -> Vec<String> {
+        let Some(text) = &self.tiers else {
+            return Vec::new();
+        };
+        let separators: &[char] = if text.contains('=') {
+            &[';', ' ']
+        } else {
+            &[',']
+        };
+        let names = text
+            .split(separators)
+            .filter_map(|part| part.split('=').next());
+        let names = names.map(|name| name.trim().to_ascii_lowercase());
+        names.filter(|name| !name.is_empty()).collect()
+    }
+
+    /// Gives `topology` the nodes of tiers that were typed.
+    pub fn name_tiers(&self, topology: &mut Topology) -> Result<(), Failure> {
+        match &self.tiers {
+            Some(text) if text.contains('=') => {
+                topology.override_tiers(text).map_err(Failure::input)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The machine that weights are set on.
+    pub fn topology(&self) -> Result<Topology, Failure> {
+        let mut topology = Topology::read(&self.root()).map_err(|error| {
+            if self.sysroot.is_some() {
+                Failure::input(error)
+            } else {
+                Failure::runtime(error)
+            }
+        })?;
+        self.name_tiers(&mut topology)?;
+        Ok(topology)
+    }
+}

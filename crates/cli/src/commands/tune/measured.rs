@@ -1,0 +1,139 @@
+//! Weights by measuring.
+
+use super::{Args, Outcome, Tuning, stamp};
+use crate::commands::bench::open_session;
+use crate::failure::Failure;
+use crate::{machine, stop};
+use tierloom_bench::run::{Control, Host};
+use tierloom_memory::PageSize;
+use tierloom_record::Provenance;
+use tierloom_tune::measure::{
+    HostTiers, MeasureError, MeasureOptions, Request, Setup, USUAL, kernel_now, kernel_of,
+    rough_machine, search_phase,
+};
+
+/// Stops at Ctrl-C.
+struct UntilStopped;
+
+impl Control for UntilStopped {
+    fn stopped(&self) -> bool {
+        stop::requested()
+    }
+}
+
+/// All phases on this machine. What was finished before something failed is returned with the failure.
+pub fn all(args: &Args) -> Result<(Vec<Tuning>, Result<(), Failure>), Failure> {
+    let mut host = Host::look().map_err(Failure::runtime)?;
+    args.name_tiers(&mut host.topology)?;
+    let setup = Setup::new(&host, &options(args)?).map_err(failure)?;
+    let profile = args
+        .machine
+        .first()
+        .map(|name| machine::load(name))
+        .transpose()?;
+    let started_by = profile
+        .as_ref()
+        .map_or("a rough guess from firmware", |m| m.name.as_str());
+    let title = format!(
+        "measured on this machine ({}): {} workers, region of {} MiB, {} pages, tiers {}, search started by {started_by}",
+        host.topology.cpu_model,
+        setup.workers(),
+        setup.region_bytes >> 20,
+        setup.page_size,
+        setup.tier_names().join(", ")
+    );
+    let start = profile.unwrap_or_else(|| rough_machine(&host.topology, &setup));
+    let kernel = kernel_now(&host.topology, &setup.tiers).map_err(failure)?;
+    let names: Vec<String> = if args.phases.is_empty() {
+        USUAL.iter().map(|name| (*name).to_owned()).collect()
+    } else {
+        args.phases.clone()
+    };
+    let phases = names
+        .iter()
+        .map(|name| kernel_of(name, setup.region_bytes).map_err(failure));
+    let phases = phases.collect::<Result<Vec<_>, _>>()?;
+    let (session, stamp, tiers) = (open_session(), stamp(), setup.tier_names());
+    let mut tuning = Tuning {
+        title,
+        provenance: Provenance::Measured,
+        home: tiers.first().cloned().unwrap_or_default(),
+        outcomes: Vec::new(),
+        benches: Vec::new(),
+    };
+    let mut ended = Ok(());
+    for phase in &phases {
+        eprintln!("measuring {}: {}", phase.name, phase.what);
+        let request = Request {
+            phase,
+            tiers: &tiers,
+            start: &start,
+            workers: setup.workers(),
+            points: setup.points,
+            max_weight: setup.max_weight,
+            kernel: &kernel,
+        };
+        let mut on_host = HostTiers::new(&host, &setup, phase, &session, &UntilStopped);
+        let found = search_phase(&request, &mut on_host, &stamp);
+        tuning.benches.extend(on_host.into_records());
+        match found {
+            Ok(found) => {
+                let sure = if found.searched.is_sure {
+                    "sure"
+                } else {
+                    "not sure"
+                };
+                tuning.outcomes.push(Outcome {
+                    note: format!("{} points, {sure}", found.record.points.len()),
+                    modelled: None,
+                    record: found.record,
+                    kind: found.kind,
+                    classes: found.classes,
+                });
+            }
+            Err(error) => {
+                let context = format!("phase {}: {error}", phase.name);
+                ended = Err(with_text(failure(error), context));
+                break;
+            }
+        }
+    }
+    Ok((vec![tuning], ended))
+}
+
+fn options(args: &Args) -> Result<MeasureOptions, Failure> {
+    let usual = MeasureOptions::default();
+    let page_size: Option<PageSize> = args
+        .pages
+        .as_deref()
+        .map(str::parse)
+        .transpose()
+        .map_err(Failure::input)?;
+    Ok(MeasureOptions {
+        tiers: args.tier_names(),
+        workers: args.workers,
+        page_size,
+        region_bytes: args.region.map(|mib| mib.saturating_mul(1 << 20)),
+        points: args.points as usize,
+        seconds: args.seconds.unwrap_or(usual.seconds),
+        repeat: args.repeat.unwrap_or(usual.repeat),
+    })
+}
+
+fn failure(error: MeasureError) -> Failure {
+    if error.is_stopped() {
+        Failure::Interrupted(error.to_string())
+    } else if error.is_bad_input() {
+        Failure::input(error)
+    } else {
+        Failure::runtime(error)
+    }
+}
+
+fn with_text(failure: Failure, text: String) -> Failure {
+    match failure {
+        Failure::BadInput(_) => Failure::BadInput(text),
+        Failure::Runtime(_) => Failure::Runtime(text),
+        Failure::Interrupted(_) => Failure::Interrupted(text),
+    }
+}

@@ -1,0 +1,79 @@
+//! Putting weights back.
+
+use super::Args;
+use super::apply::{failure, node_json, state, table, tier_nodes};
+use crate::failure::Failure;
+use crate::output;
+use tierloom_tune::apply::{self, Restored};
+
+/// Puts the old weights back.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let (root, state) = (args.root(), state(args));
+    let path = state.path().display();
+    let restored = apply::restore(&root, &state, args.yes).map_err(failure)?;
+    if args.json {
+        return output::print(&format!(
+            "{:#}\n",
+            restored_json(args, &restored, &path.to_string())
+        ));
+    }
+    let text = match restored {
+        Restored::Nothing => format!("nothing to restore: no weights are saved in {path}\n"),
+        Restored::Rebooted(saved) => format!(
+            "nothing to restore: the machine was booted since the weights in {path} were saved ({}), and the kernel has its own again{}\n",
+            saved.saved_at,
+            if args.yes {
+                "; the file is deleted"
+            } else {
+                "; --yes deletes the file"
+            }
+        ),
+        Restored::Back {
+            saved,
+            plan,
+            gone,
+            reweighed,
+        } => {
+            let tiers = args
+                .topology()
+                .map(|topology| tier_nodes(&topology))
+                .unwrap_or_default();
+            let mut text = format!(
+                "kernel, weights saved at {}:\n{}",
+                saved.saved_at,
+                table(&plan, &tiers)
+            );
+            if let Some(switch) = &plan.switch {
+                text += &format!(
+                    "{}: {}\n",
+                    switch.file,
+                    if switch.on { "back on" } else { "back off" }
+                );
+            }
+            for node in gone {
+                text += &format!("node {node} is gone: its weight is left out\n");
+            }
+            for change in reweighed {
+                text += &format!(
+                    "node {}: the kernel weighs {} now, not {}: firmware reports other bandwidths than then\n",
+                    change.node, change.new, change.old
+                );
+            }
+            text + if args.yes {
+                "restored\n"
+            } else {
+                "nothing was written; add --yes to do it\n"
+            }
+        }
+    };
+    output::print(&text)
+}
+
+fn restored_json(args: &Args, restored: &Restored, state: &str) -> serde_json::Value {
+    let (what, nodes) = match restored {
+        Restored::Nothing => ("nothing saved", Vec::new()),
+        Restored::Rebooted(_) => ("another boot", Vec::new()),
+        Restored::Back { plan, .. } => ("saved state", plan.nodes.iter().map(node_json).collect()),
+    };
+    serde_json::json!({ "done": args.yes, "found": what, "nodes": nodes, "state": state })
+}

@@ -1,0 +1,82 @@
+//! Figures, machines and constants: built in, or from files.
+
+use crate::failure::Failure;
+use std::path::{Path, PathBuf};
+use tierloom_calibrate::{
+    Constants, FigureFile, Library, builtin, check_unique, constants_from_yaml,
+};
+use tierloom_model::Machine;
+
+/// The text of a file that the user named.
+pub fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path)
+        .map_err(|e| Failure::input(format!("cannot read {}: {e}", path.display())))
+}
+
+/// The figures of `files`; all built-in ones if there are none.
+pub fn figures(files: &[PathBuf]) -> Result<Vec<FigureFile>, Failure> {
+    if files.is_empty() {
+        return builtin::figures().map_err(Failure::runtime);
+    }
+    let mut made = Vec::new();
+    for path in files {
+        let text = read(path)?;
+        let parsed = FigureFile::from_yaml(&text, &path.display().to_string());
+        made.push(parsed.map_err(Failure::input)?);
+    }
+    check_unique(&made).map_err(Failure::input)?;
+    Ok(made)
+}
+
+/// The constants of a file, or the built-in ones.
+pub fn constants(file: Option<&Path>) -> Result<Constants, Failure> {
+    match file {
+        None => builtin::constants().map_err(Failure::runtime),
+        Some(path) => {
+            constants_from_yaml(&read(path)?, &path.display().to_string()).map_err(Failure::input)
+        }
+    }
+}
+
+/// The built-in machines, those of `folder` over them, and those that `figures` name by path (from the folder of their file).
+pub fn library(
+    folder: Option<&Path>,
+    constants: Constants,
+    figures: &[FigureFile],
+) -> Result<Library, Failure> {
+    let mut library = Library::builtin(constants).map_err(Failure::runtime)?;
+    for (name, path) in folder.map(profiles_in).transpose()?.unwrap_or_default() {
+        library.machines.insert(name, machine(&path)?);
+    }
+    for file in figures {
+        let beside = Path::new(&file.file).parent().unwrap_or(Path::new(""));
+        for name in file.figures.iter().flat_map(|f| f.machines()) {
+            let is_path = name.contains('/') || name.ends_with(".yaml");
+            if is_path && !library.machines.contains_key(name) {
+                let loaded = machine(&beside.join(name))?;
+                library.machines.insert(name.to_owned(), loaded);
+            }
+        }
+    }
+    Ok(library)
+}
+
+/// The profile in a file.
+pub fn machine(path: &Path) -> Result<Machine, Failure> {
+    Machine::from_yaml(&read(path)?, &path.display().to_string()).map_err(Failure::input)
+}
+
+/// Names and paths of the profiles in a folder.
+fn profiles_in(folder: &Path) -> Result<Vec<(String, PathBuf)>, Failure> {
+    let cannot = |e| Failure::input(format!("cannot read folder {}: {e}", folder.display()));
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        let name = path.file_stem().map(|n| n.to_string_lossy().into_owned());
+        if let (Some(name), true) = (name, path.extension().is_some_and(|e| e == "yaml")) {
+            found.push((name, path));
+        }
+    }
+    found.sort();
+    Ok(found)
+}

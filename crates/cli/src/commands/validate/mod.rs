@@ -1,0 +1,267 @@
+//! `tierloom validate`.
+
+pub mod load;
+mod show;
+
+use crate::failure::Failure;
+use crate::output;
+use std::path::PathBuf;
+use tierloom_calibrate::{
+    FigureFile, FigurePoint, Library, Role, explain, markdown, summaries, validate,
+};
+use tierloom_model::{Options, Terms};
+use tierloom_record::{
+    FigureRecord, Provenance, Record, RecordSet, RecordWriter, SCHEMA, ValidationRecord,
+    atomic_write,
+};
+use tierloom_report::ReportOptions;
+
+/// Largest median error of calibration and of check figures that `--strict` lets pass.
+const STRICT_MEDIANS: [(&str, f64); 2] = [("calibration", 0.05), ("check", 0.10)];
+
+/// Price every published experiment with the model and compare: published, modelled, error
+///
+/// Figures that profiles were fitted to (calibration) and figures that no fit has seen (check) are kept apart. Exit code 0 even where the
+/// model misses: this is a report (see --strict).
+#[derive(clap::Args)]
+pub struct Args {
+    /// Figures files; the built-in ones without
+    #[arg(long, value_name = "FILE.yaml", num_args = 1..)]
+    figures: Vec<PathBuf>,
+    /// File of the constants that figures name; the built-in one without
+    #[arg(long, value_name = "FILE.yaml")]
+    constants: Option<PathBuf>,
+    /// Take machine profiles from this folder first
+    #[arg(long, value_name = "FOLDER")]
+    machines: Option<PathBuf>,
+    /// Only figures of this publication (its key, EPFL25); may be repeated
+    #[arg(long, value_name = "KEY")]
+    paper: Vec<String>,
+    /// Only figures of this role
+    #[arg(long, value_enum)]
+    role: Option<RoleArg>,
+    /// Switch this term of the model off to see what it explains; may be repeated
+    #[arg(long, value_name = "TERM")]
+    off: Vec<String>,
+    /// Only figures that the model misses (by more than 10%, or a wrong sign or relation)
+    #[arg(long)]
+    misses: bool,
+    /// Show how the model comes to the value of this figure, and what each term does to it
+    #[arg(long, value_name = "ID", conflicts_with_all = ["json", "markdown", "records", "report", "strict", "misses"])]
+    explain: Option<String>,
+    /// Write the tables as Markdown; in a file with lines `<!-- validate -->` and `<!-- /validate -->` only what is between them changes
+    #[arg(long, value_name = "FILE.md")]
+    markdown: Option<PathBuf>,
+    /// Print one record as JSON
+    #[arg(long)]
+    json: bool,
+    /// Write the record to FILE
+    #[arg(long, value_name = "FILE.jsonl")]
+    records: Option<PathBuf>,
+    /// Write an HTML report
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Exit with 1 if a sign or relation is wrong or a median error exceeds 5% (calibration) or 10% (check)
+    #[arg(long)]
+    strict: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum RoleArg {
+    Calibration,
+    Check,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let outputs = [&args.markdown, &args.records, &args.report];
+    for path in outputs.into_iter().flatten() {
+        output::check_writable(path)?;
+    }
+    let options = Options {
+        terms: terms(&args.off)?,
+        ..Options::default()
+    };
+    let files = load::figures(&args.figures)?;
+    check_papers(&args.paper, &files)?;
+    let constants = load::constants(args.constants.as_deref())?;
+    let library = load::library(args.machines.as_deref(), constants, &files)?;
+    if let Some(id) = &args.explain {
+        let figure = find(id, &files)?;
+        library.check([figure]).map_err(Failure::input)?;
+        let explained = explain(figure, &library, &options).map_err(Failure::input)?;
+        return output::print(&show::explanation(figure, &explained, &library));
+    }
+    let record = compared(args, &files, &library, &options)?;
+    if let Some(path) = &args.markdown {
+        let tables = markdown(&record.figures, &files);
+        atomic_write(path, show::into_document(path, &tables)?.as_bytes())?;
+        eprintln!("wrote {}", path.display());
+    }
+    write_records(args, &record)?;
+    if args.json {
+        let text = serde_json::to_string_pretty(&record).map_err(Failure::runtime)?;
+        output::print(&format!("{text}\n"))?;
+    } else {
+        output::print(&text(args, &record, &files, &library)?)?;
+    }
+    if args.strict {
+        strict(&record.figures)
+    } else {
+        Ok(())
+    }
+}
+
+fn terms(off: &[String]) -> Result<Terms, Failure> {
+    let mut terms = Terms::default();
+    for name in off {
+        let Some((_, switch)) = Terms::SWITCHES.iter().find(|(known, _)| known == name) else {
+            let known: Vec<&str> = Terms::SWITCHES.iter().map(|(known, _)| *known).collect();
+            return Err(Failure::input(format!(
+                "--off {name}: the model has no such term; its terms are {}",
+                known.join(", ")
+            )));
+        };
+        switch(&mut terms);
+    }
+    Ok(terms)
+}
+
+fn check_papers(wanted: &[String], files: &[FigureFile]) -> Result<(), Failure> {
+    for key in wanted {
+        if !files.iter().any(|f| f.paper.eq_ignore_ascii_case(key)) {
+            let known: Vec<&str> = files.iter().map(|f| f.paper.as_str()).collect();
+            return Err(Failure::input(format!(
+                "--paper {key}: there are figures of {}",
+                known.join(", ")
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn find<'a>(id: &str, files: &'a [FigureFile]) -> Result<&'a FigurePoint, Failure> {
+    let all = || files.iter().flat_map(|f| &f.figures);
+    if let Some(found) = all().find(|f| f.id == id) {
+        return Ok(found);
+    }
+    let mut near: Vec<&str> = all()
+        .map(|f| f.id.as_str())
+        .filter(|known| known.contains(id))
+        .take(8)
+        .collect();
+    if near.is_empty() {
+        near.extend(tierloom_calibrate::nearest_id(id, files));
+    }
+    let hint = if near.is_empty() {
+        "see `tierloom validate` for their names".into()
+    } else {
+        format!("did you mean {}?", near.join(", "))
+    };
+    Err(Failure::input(format!(
+        "--explain {id}: no figure is called so; {hint}"
+    )))
+}
+
+fn compared(
+    args: &Args,
+    files: &[FigureFile],
+    library: &Library,
+    options: &Options,
+) -> Result<ValidationRecord, Failure> {
+    let role = args.role.map(|role| match role {
+        RoleArg::Calibration => Role::Calibration,
+        RoleArg::Check => Role::Check,
+    });
+    let wanted = |f: &FigurePoint| {
+        role.is_none_or(|role| f.role == role)
+            && (args.paper.is_empty()
+                || args.paper.iter().any(|p| p.eq_ignore_ascii_case(&f.paper)))
+    };
+    let figures = validate(files, library, options, wanted).map_err(Failure::input)?;
+    Ok(ValidationRecord {
+        schema: SCHEMA.into(),
+        provenance: Provenance::Modelled,
+        made_at: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
+        tool_version: env!("CARGO_PKG_VERSION").into(),
+        terms_off: args.off.clone(),
+        figures,
+    })
+}
+
+fn write_records(args: &Args, record: &ValidationRecord) -> Result<(), Failure> {
+    if let Some(path) = &args.records {
+        let mut bytes = Vec::new();
+        let mut writer = RecordWriter::new(&mut bytes, path.display().to_string());
+        writer.write(&Record::Validation(Box::new(record.clone())))?;
+        atomic_write(path, &bytes)?;
+        eprintln!("wrote {}", path.display());
+    }
+    if let Some(path) = &args.report {
+        let set = RecordSet {
+            validations: vec![record.clone()],
+            ..RecordSet::default()
+        };
+        let html =
+            tierloom_report::render(&set, &ReportOptions::default()).map_err(Failure::runtime)?;
+        atomic_write(path, html.as_bytes())?;
+        eprintln!("wrote {}", path.display());
+    }
+    Ok(())
+}
+
+/// The tables for people; with terms off each error beside the one of the whole model.
+fn text(
+    args: &Args,
+    record: &ValidationRecord,
+    files: &[FigureFile],
+    library: &Library,
+) -> Result<String, Failure> {
+    let whole = if args.off.is_empty() {
+        None
+    } else {
+        Some(compared(args, files, library, &Options::default())?.figures)
+    };
+    let mut text = show::tables(&record.figures, whole.as_deref(), args.misses);
+    if !args.off.is_empty() {
+        text += &format!(
+            "without the terms {}; everything here is modelled\n",
+            args.off.join(", ")
+        );
+    }
+    Ok(text)
+}
+
+fn strict(figures: &[FigureRecord]) -> Result<(), Failure> {
+    let mut problems = Vec::new();
+    for summary in summaries(figures).into_iter().filter(|s| s.paper.is_none()) {
+        for (role, limit) in STRICT_MEDIANS {
+            if let Some(median) = summary
+                .median
+                .filter(|m| summary.role == role && *m > limit)
+            {
+                problems.push(format!(
+                    "the median error of {role} figures is {:.1}%, more than {:.0}%",
+                    median * 100.0,
+                    limit * 100.0
+                ));
+            }
+        }
+        if !summary.wrong.is_empty() {
+            problems.push(format!(
+                "{} {} figures have a wrong sign or relation: {}",
+                summary.wrong.len(),
+                summary.role,
+                summary.wrong.join(", ")
+            ));
+        }
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::runtime(format!(
+            "--strict: {}",
+            problems.join("; ")
+        )))
+    }
+}

@@ -1,0 +1,239 @@
+//! Comparisons as text.
+
+use super::load;
+use crate::failure::Failure;
+use comfy_table::{Table, presets};
+use std::path::Path;
+use tierloom_calibrate::{
+    Explanation, FigurePoint, Library, Summary, cells, is_miss, number, summaries,
+};
+use tierloom_record::FigureRecord;
+
+const BEGIN: &str = "<!-- validate -->";
+const END: &str = "<!-- /validate -->";
+
+/// A table per publication and role, then the summary; `whole` are the same figures by the whole model.
+pub fn tables(
+    records: &[FigureRecord],
+    whole: Option<&[FigureRecord]>,
+    only_misses: bool,
+) -> String {
+    let mut text = String::new();
+    let mut papers: Vec<&str> = Vec::new();
+    for record in records {
+        if !papers.contains(&record.paper.as_str()) {
+            papers.push(&record.paper);
+        }
+    }
+    for paper in papers {
+        for role in ["calibration", "check"] {
+            let of = |r: &FigureRecord| {
+                r.paper == paper && r.role == role && (!only_misses || is_miss(r))
+            };
+            let rows: Vec<usize> = (0..records.len()).filter(|i| of(&records[*i])).collect();
+            if !rows.is_empty() {
+                text += &format!(
+                    "{paper}, {role} figures, published against modelled\n{}\n\n",
+                    table(records, whole, &rows)
+                );
+            }
+        }
+    }
+    text + &summary(&summaries(records))
+}
+
+fn table(records: &[FigureRecord], whole: Option<&[FigureRecord]>, rows: &[usize]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    let mut header = vec!["figure", "what", "published", "modelled", "error", "agrees"];
+    if whole.is_some() {
+        header.push("error of the whole model");
+    }
+    header.push("");
+    table.set_header(header);
+    for &row in rows {
+        let record = &records[row];
+        let c = cells(record);
+        let miss = is_miss(record);
+        let mut line = vec![
+            record.id.clone(),
+            record.what.clone(),
+            c.published,
+            c.modelled,
+            c.error,
+            c.agrees,
+        ];
+        if let Some(whole) = whole.and_then(|w| w.get(row)) {
+            line.push(cells(whole).error);
+        }
+        let remark = record
+            .remark
+            .as_deref()
+            .filter(|_| miss)
+            .map(|r| format!(": {r}"));
+        line.push(if miss {
+            format!("miss{}", remark.unwrap_or_default())
+        } else {
+            String::new()
+        });
+        table.add_row(line);
+    }
+    table
+}
+
+fn summary(summaries: &[Summary]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_header([
+        "publication",
+        "role",
+        "figures",
+        "median error",
+        "90% below",
+        "largest",
+        "signs and relations",
+    ]);
+    let share = |e: Option<f64>| e.map_or_else(|| "-".into(), |e| format!("{:.1}%", e * 100.0));
+    for s in summaries {
+        table.add_row([
+            s.paper.clone().unwrap_or_else(|| "all".into()),
+            s.role.clone(),
+            s.figures.to_string(),
+            share(s.median),
+            share(s.p90),
+            share(s.max),
+            format!("{} of {} agree", s.judged - s.wrong.len(), s.judged),
+        ]);
+    }
+    let wrong: Vec<&str> = summaries
+        .iter()
+        .filter(|s| s.paper.is_none())
+        .flat_map(|s| s.wrong.iter().map(String::as_str))
+        .collect();
+    let wrong = if wrong.is_empty() {
+        "none".into()
+    } else {
+        wrong.join(", ")
+    };
+    format!("{table}\nwrong signs and relations: {wrong}\n")
+}
+
+/// How the model comes to a figure's value.
+pub fn explanation(figure: &FigurePoint, explained: &Explanation, library: &Library) -> String {
+    let record = &explained.record;
+    let c = cells(record);
+    let mut text = format!(
+        "{} ({}, {} figure)\n{}\nmachine {}, modelled\npublished {}, modelled {}, error {}, agrees {}\n",
+        record.id,
+        record.paper,
+        record.role,
+        record.what,
+        record.machine,
+        c.published,
+        c.modelled,
+        c.error,
+        c.agrees
+    );
+    for (label, line) in [
+        ("source", Some(&figure.source)),
+        ("remark", record.remark.as_ref()),
+    ] {
+        if let Some(line) = line.filter(|l| !l.is_empty()) {
+            text += &format!("{label}: {line}\n");
+        }
+    }
+    for name in figure.constants() {
+        if let Some(value) = library.constants.get(name) {
+            text += &format!(
+                "constant {name} = {} ({}: {})\n",
+                number(value.value),
+                value.kind,
+                value.source
+            );
+        }
+    }
+    text += &format!("\n{}\n", phases(explained));
+    if explained.terms.is_empty() {
+        return text + "no term of the model changes it\n";
+    }
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_header(["without the term", "modelled", "error"]);
+    for term in &explained.terms {
+        let error = term
+            .error
+            .map_or_else(|| "-".into(), |e| format!("{:+.1}%", e * 100.0));
+        table.add_row([
+            term.term.to_owned(),
+            format!("{} {}", number(term.modelled), record.unit),
+            error,
+        ]);
+    }
+    text + &format!("{table}\n")
+}
+
+fn phases(explained: &Explanation) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_header([
+        "phase",
+        "Mtuples/s",
+        "tiers: GB/s, utilisation, latency",
+        "compute",
+        "cache",
+        "latency",
+        "bandwidth",
+        "bottleneck",
+    ]);
+    for phase in &explained.solution.phases {
+        let s = &phase.solution;
+        let tiers: Vec<String> = s
+            .tiers
+            .iter()
+            .filter(|t| t.bandwidth_gbps > 0.0)
+            .map(|t| {
+                format!(
+                    "{} {} GB/s, {:.0}%, {:.0} ns",
+                    t.name,
+                    number(t.bandwidth_gbps),
+                    t.utilisation * 100.0,
+                    t.latency_ns
+                )
+            })
+            .collect();
+        let share = |x: f64| format!("{:.0}%", x * 100.0);
+        table.add_row([
+            phase.phase.clone(),
+            number(s.tuples_per_s / 1e6),
+            tiers.join("\n"),
+            share(s.shares.compute),
+            share(s.shares.cache),
+            share(s.shares.latency),
+            share(s.shares.bandwidth),
+            s.bottleneck.to_string(),
+        ]);
+    }
+    table
+}
+
+/// The tables between the marks of an existing document, or alone.
+pub fn into_document(path: &Path, tables: &str) -> Result<String, Failure> {
+    if !path.exists() {
+        return Ok(tables.to_owned());
+    }
+    let old = load::read(path)?;
+    let line_at = |mark: &str| old.lines().position(|l| l.trim() == mark);
+    match (line_at(BEGIN), line_at(END)) {
+        (Some(begin), Some(end)) if begin < end => {
+            let lines: Vec<&str> = old.lines().collect();
+            let head = lines[..=begin].join("\n");
+            let tail = lines[end..].join("\n");
+            Ok(format!("{head}\n\n{}\n\n{tail}\n", tables.trim()))
+        }
+        (None, None) => Ok(tables.to_owned()),
+        _ => Err(Failure::input(format!(
+            "{}: it needs both lines, {BEGIN} and then {END}, or neither",
+            path.display()
+        ))),
+    }
+}

@@ -1,0 +1,234 @@
+//! Benchmarks as they are typed: `probe`, `probe:table_bytes=16GiB,prefetched=true`, or a file that says the same.
+
+use crate::failure::Failure;
+use serde_json::{Map, Number, Value, json};
+use std::path::Path;
+use tierloom_model::reference::work::Work;
+
+/// Names of all benchmarks.
+pub const NAMES: [&str; 14] = [
+    "read",
+    "write",
+    "nt-write",
+    "copy",
+    "random",
+    "chase",
+    "build",
+    "probe",
+    "filter",
+    "partition",
+    "scan",
+    "aggregate",
+    "tree",
+    "ssb",
+];
+
+/// The benchmark that `text` says: a name, a name with parameters (`NAME:KEY=VALUE,KEY=VALUE`; sizes may end in KiB, MiB, GiB, TiB), or
+/// the path of a YAML or JSON file with one of them.
+///
+/// # Errors
+/// Bad input, with the parameter or file at fault and the nearest thing that may stand there.
+pub fn parse(text: &str) -> Result<Work, Failure> {
+    let work = if is_path(text) {
+        from_file(text)?
+    } else {
+        from_words(text).map_err(Failure::input)?
+    };
+    // Parameters of the right type may still be impossible.
+    work.phases(1)
+        .map_err(|e| Failure::input(format!("--work {text}: {e}")))?;
+    Ok(work)
+}
+
+/// Whether this is the name of a file rather than of something built in.
+pub fn is_path(text: &str) -> bool {
+    let name = text.split(':').next().unwrap_or(text);
+    name.contains('/')
+        || [".yaml", ".yml", ".json"]
+            .iter()
+            .any(|end| text.ends_with(end))
+}
+
+/// The text of a file that was asked for.
+///
+/// # Errors
+/// Bad input: it cannot be read.
+pub fn read(path: &str, what: &str) -> Result<String, Failure> {
+    std::fs::read_to_string(Path::new(path))
+        .map_err(|e| Failure::input(format!("cannot read {what} {path}: {e}")))
+}
+
+fn from_file(path: &str) -> Result<Work, Failure> {
+    let text = read(path, "work")?;
+    serde_saphyr::from_str(&text).map_err(|e| {
+        Failure::input(format!(
+            "{path}: not a benchmark: {}; expected one key out of {} with its parameters, such as `probe: {{ table_bytes: 16e9 }}`",
+            one_line(&e.to_string()),
+            NAMES.join(", ")
+        ))
+    })
+}
+
+/// The first line of a parser's message; further ones show the place in the file.
+pub fn one_line(message: &str) -> &str {
+    message.lines().next().unwrap_or_default().trim_end()
+}
+
+fn from_words(text: &str) -> Result<Work, String> {
+    let (name, parameters) = text.split_once(':').unwrap_or((text, ""));
+    let name = name.trim();
+    let with = |parameters: &Map<String, Value>| -> Result<Work, serde_json::Error> {
+        serde_json::from_value(json!({ name: parameters }))
+    };
+    if !NAMES.contains(&name) {
+        return Err(format!(
+            "unknown benchmark {name:?}: {}known are {}, or the path of a YAML file",
+            did_you_mean(name, NAMES),
+            NAMES.join(", ")
+        ));
+    }
+    let known = keys(name)?;
+    let mut given = Map::new();
+    for part in parameters.split(',').filter(|p| !p.trim().is_empty()) {
+        let Some((key, value)) = part.split_once('=') else {
+            return Err(format!(
+                "--work {text}: {part:?} is no parameter; expected KEY=VALUE with a key out of {}",
+                known.join(", ")
+            ));
+        };
+        let (key, value) = (key.trim(), value.trim());
+        if !known.iter().any(|k| k == key) {
+            return Err(format!(
+                "--work {text}: {name} has no parameter {key:?}: {}it has {}",
+                did_you_mean(key, known.iter().map(String::as_str)),
+                known.join(", ")
+            ));
+        }
+        if given.insert(key.into(), scalar(value)).is_some() {
+            return Err(format!("--work {text}: {key} is given twice"));
+        }
+        // One at a time, so that the error is that of this parameter.
+        with(&given).map_err(|e| format!("--work {text}: {key} cannot be {value:?}: {e}"))?;
+    }
+    with(&given).map_err(|e| format!("--work {text}: {e}"))
+}
+
+/// Names of a benchmark's parameters: those that its defaults have.
+fn keys(name: &str) -> Result<Vec<String>, String> {
+    let defaults: Result<Work, _> = serde_json::from_value(json!({ name: {} }));
+    let all = defaults.and_then(serde_json::to_value);
+    let all = all.map_err(|e| format!("--work {name}: {e}"))?;
+    let parameters = all.get(name).and_then(Value::as_object);
+    Ok(parameters
+        .map(|p| p.keys().cloned().collect())
+        .unwrap_or_default())
+}
+
+/// A number (with a binary unit if it is a size), a truth value, or else a word.
+fn scalar(text: &str) -> Value {
+    match text {
+        "true" => return Value::Bool(true),
+        "false" => return Value::Bool(false),
+        _ => {}
+    }
+    number(text)
+        .and_then(|x| {
+            // Counts are whole numbers, however they are written (1e3).
+            let whole = x.fract() == 0.0 && (0.0..9e15).contains(&x);
+            if whole {
+                Some(Number::from(x as u64))
+            } else {
+                Number::from_f64(x)
+            }
+        })
+        .map_or_else(|| Value::String(text.into()), Value::Number)
+}
+
+/// "16e9", "16GiB".
+fn number(text: &str) -> Option<f64> {
+    const UNITS: [(&str, i32); 4] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
+    for (unit, power) in UNITS {
+        if let Some(count) = text.strip_suffix(unit) {
+            return Some(count.trim().parse::<f64>().ok()? * 2f64.powi(power));
+        }
+    }
+    text.parse().ok()
+}
+
+/// "did you mean X? ", or nothing if no known word is near enough to be meant.
+pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(word, known).map_or_else(String::new, |near| format!("did you mean {near}? "))
+}
+
+/// The known word nearest to `word`, if one is near enough to be meant.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = known.into_iter().map(|name| {
+        // Two letters changed round in a short word leave little else in common.
+        let slip = strsim::osa_distance(word, name) == 1;
+        let likeness = strsim::jaro_winkler(word, name);
+        (if slip { likeness.max(0.9) } else { likeness }, name)
+    });
+    scored
+        .filter(|(score, _)| *score > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        match parse(text) {
+            Err(Failure::BadInput(told)) => told,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_benchmark_has_a_name_here_and_no_other_is_known() {
+        for name in NAMES {
+            assert_eq!(parse(name).unwrap().name(), name);
+        }
+        let unknown = serde_json::from_value::<Work>(json!({ "x": {} })).unwrap_err();
+        let told = unknown.to_string();
+        assert_eq!(told.matches('`').count(), 2 * (NAMES.len() + 1), "{told}");
+    }
+
+    #[test]
+    fn parameters_are_numbers_sizes_words_and_truth_values() {
+        let Work::Probe(join) = parse("probe:table_bytes=16GiB,rows=1e6,prefetched=true").unwrap()
+        else {
+            panic!("no probe");
+        };
+        assert_eq!((join.table_bytes, join.rows), (16.0 * 2f64.powi(30), 1e6));
+        assert!(join.prefetched && join.row_bytes == 8.0);
+        let Work::Partition(partition) = parse("partition:fanout=1e3").unwrap() else {
+            panic!("no partition");
+        };
+        assert_eq!(partition.fanout, 1000);
+        let Work::Ssb(ssb) = parse("ssb:query=q2.1,scale_factor=0.5").unwrap() else {
+            panic!("no ssb");
+        };
+        assert_eq!((ssb.query.as_str(), ssb.scale_factor), ("q2.1", 0.5));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_what_was_probably_meant() {
+        let told = refusal("prob");
+        assert!(told.contains("did you mean probe?"), "{told}");
+        let told = refusal("probe:tabel_bytes=1");
+        assert!(
+            told.contains("did you mean table_bytes?") && told.contains("lines_per_row"),
+            "{told}"
+        );
+        let told = refusal("partition:fanout=many");
+        assert!(told.contains("fanout cannot be \"many\""), "{told}");
+        assert_eq!(nearest("tbl", ["llc", "tlb"]), Some("tlb"));
+        assert!(refusal("filter:skip=1.5").contains("skip cannot be"));
+        assert!(refusal("probe:rows").contains("KEY=VALUE"));
+        assert!(refusal("probe:rows=1,rows=2").contains("given twice"));
+        assert!(refusal("scan:selectivity=2").contains("expected a number from 0 to 1"));
+        assert!(refusal("nowhere/work.yaml").contains("cannot read work nowhere/work.yaml"));
+    }
+}

@@ -1,0 +1,267 @@
+//! `tierloom cost`: the published prices come back, every assumption can be changed, and wrong input is told.
+
+mod common;
+
+use common::{contents, refused, tierloom, tierloom_anywhere};
+use serde_json::Value;
+use std::fs;
+use tierloom_record::{CostRecord, Provenance, Record, RecordSet};
+
+fn json(more: &[&str]) -> CostRecord {
+    let ended = tierloom_anywhere(&[&["cost", "--json"], more].concat()).with_code(0);
+    assert_eq!(ended.stderr, "");
+    match serde_json::from_str(&ended.stdout).expect("one JSON document") {
+        Record::Cost(record) => *record,
+        other => panic!("not a cost record: {other:?}"),
+    }
+}
+
+fn prices_at(record: &CostRecord, demand_gib: u64) -> Vec<Option<f64>> {
+    let point = record.points.iter().find(|p| p.demand_gib == demand_gib);
+    let point = point.expect("a point for this demand");
+    point
+        .cheapest
+        .iter()
+        .map(|c| c.as_ref().map(|c| c.price))
+        .collect()
+}
+
+#[test]
+fn published_prices_and_findings_come_back() {
+    let record = json(&["--demand", "256GiB..10TiB"]);
+    assert_eq!(record.provenance, Provenance::Modelled);
+    assert_eq!(record.points.len(), 40);
+    // From the table published with the code of Weisgut et al. (2025).
+    assert_eq!(
+        prices_at(&record, 1024),
+        [9536.0, 10560.0, 10560.0].map(Some)
+    );
+    assert_eq!(
+        prices_at(&record, 4608),
+        [110_400.0, 43_536.0, 26_992.0].map(Some)
+    );
+    assert_eq!(
+        prices_at(&record, 6144),
+        [110_400.0, 115_600.0, 39_872.0].map(Some)
+    );
+    assert_eq!(prices_at(&record, 10_240)[0], None);
+    let found = record.findings.join("\n");
+    for says in [
+        "CPU memory alone is the cheapest up to 1 TiB.",
+        "saves at most 61% at demands above 4 TiB to 5 TiB",
+        "saves at most 64% at demands above 5 TiB to 6 TiB",
+        "decided most by",
+        "price of DDR5 256 GiB",
+        "break-even where it saves",
+    ] {
+        assert!(found.contains(says), "no {says:?} in\n{found}");
+    }
+}
+
+#[test]
+fn reused_dimms_save_more_than_new_ones() {
+    let record = json(&["--demand", "5TiB", "--reuse"]);
+    assert_eq!(record.kinds.len(), 5);
+    assert!(record.kinds[4].contains("reused"));
+    let expected = [110_400.0, 43_536.0, 30_336.0, 38_336.0, 9_536.0];
+    assert_eq!(prices_at(&record, 5120), expected.map(Some));
+}
+
+#[test]
+fn a_changed_price_changes_the_findings_and_the_name() {
+    let same = json(&["--demand", "5TiB"]);
+    let changed = json(&["--demand", "5TiB", "--set", "dimms[ddr5-256].price=1600"]);
+    assert_ne!(same.findings, changed.findings);
+    assert_ne!(same.prices, changed.prices);
+    assert_eq!(
+        prices_at(&changed, 5120)[0],
+        Some(2.0 * (4000.0 + 16.0 * 1600.0))
+    );
+}
+
+#[test]
+fn printed_prices_are_read_again_and_edits_take_effect() {
+    let folder = tempfile::tempdir().unwrap();
+    let shown = tierloom(folder.path(), &["cost", "--show-prices"]).with_code(0);
+    let edited = shown.stdout.replace("value: 4000", "value: 5000");
+    assert_ne!(edited, shown.stdout);
+    fs::write(folder.path().join("mine.yaml"), edited).unwrap();
+    let args = [
+        "cost",
+        "--prices",
+        "mine.yaml",
+        "--demand",
+        "1TiB",
+        "--json",
+    ];
+    let ended = tierloom(folder.path(), &args).with_code(0);
+    let value: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(value["points"][0]["cheapest"][0]["price"], 10_536.0);
+    // What --set made of it is printed as a file that loads, too: two CPUs at 1 with 32 x 32 GiB at 137.
+    let changed = [
+        "cost",
+        "--prices",
+        "mine.yaml",
+        "--set",
+        "cpu.price=1",
+        "--show-prices",
+    ];
+    let printed = tierloom(folder.path(), &changed).with_code(0).stdout;
+    fs::write(folder.path().join("cheap.yaml"), printed).unwrap();
+    let args = [
+        "cost",
+        "--prices",
+        "cheap.yaml",
+        "--demand",
+        "1TiB",
+        "--json",
+    ];
+    let ended = tierloom(folder.path(), &args).with_code(0);
+    let value: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(value["points"][0]["cheapest"][0]["price"], 4386.0);
+}
+
+#[test]
+fn the_table_has_a_row_per_demand_and_says_that_it_is_modelled() {
+    let ended = tierloom_anywhere(&["cost", "--demand", "1TiB..2TiB", "--step", "512GiB"]);
+    let text = ended.with_code(0).stdout;
+    for says in [
+        "│ 1 TiB",
+        "│ 1.5 TiB",
+        "│ 2 TiB",
+        "modelled",
+        "Findings",
+        "9 536",
+        "2025-03",
+    ] {
+        assert!(text.contains(says), "no {says:?} in\n{text}");
+    }
+}
+
+#[test]
+fn throughput_is_modelled_per_configuration_and_the_best_is_named() {
+    let args = [
+        "--demand",
+        "2TiB..3TiB",
+        "--step",
+        "1TiB",
+        "--machine",
+        "hpi25-1dev",
+    ];
+    let record = json(&args);
+    assert!(
+        record
+            .throughput_of
+            .as_deref()
+            .unwrap()
+            .contains("hpi25-1dev")
+    );
+    for config in record
+        .points
+        .iter()
+        .flat_map(|p| p.cheapest.iter().flatten())
+    {
+        assert!(config.queries_per_hour.unwrap() > 0.0, "{config:?}");
+    }
+    let named = "costs least per modelled query throughput";
+    assert!(record.findings.iter().any(|f| f.contains(named)));
+    assert!(json(&["--demand", "2TiB"]).throughput_of.is_none());
+    // Twice the data takes longer; a fixed scale factor does not depend on the demand.
+    let queries = |record: &CostRecord| {
+        record.points[0].cheapest[0]
+            .clone()
+            .unwrap()
+            .queries_per_hour
+    };
+    let small = json(&[&args[..], &["--ssb-sf", "1000"]].concat());
+    assert!(queries(&small) > queries(&record));
+    let probes = json(&[
+        "--demand",
+        "2TiB",
+        "--machine",
+        "hpi25-1dev",
+        "--work",
+        "probe",
+    ]);
+    assert!(queries(&probes).unwrap() > 0.0);
+}
+
+#[test]
+fn the_record_and_the_report_hold_the_comparison() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["--records", "c.jsonl", "--report", "c.html"];
+    let args = [
+        &["cost", "--demand", "1TiB..6TiB", "--step", "1TiB"],
+        &files[..],
+    ]
+    .concat();
+    tierloom(folder.path(), &args).with_code(0);
+    let set = RecordSet::read(&folder.path().join("c.jsonl")).unwrap();
+    assert_eq!(set.costs.len(), 1);
+    let html = fs::read_to_string(folder.path().join("c.html")).unwrap();
+    for says in [
+        "What memory costs",
+        "<svg",
+        "saves at most 61%",
+        "price of DDR5 256 GiB",
+        "modelled",
+    ] {
+        assert!(html.contains(says), "no {says:?}");
+    }
+    assert_eq!(
+        contents(folder.path()).len(),
+        2,
+        "nothing half-written is left"
+    );
+    // A report from the records shows the same.
+    tierloom(folder.path(), &["report", "c.jsonl", "-o", "again.html"]).with_code(0);
+    let again = fs::read_to_string(folder.path().join("again.html")).unwrap();
+    assert!(again.contains("saves at most 61%"));
+}
+
+#[test]
+fn wrong_input_is_told_with_what_is_expected() {
+    let folder = tempfile::tempdir().unwrap();
+    let shown = tierloom(folder.path(), &["cost", "--show-prices"])
+        .with_code(0)
+        .stdout;
+    fs::write(
+        folder.path().join("bad.yaml"),
+        shown.replace("board_price", "bord_price"),
+    )
+    .unwrap();
+    let cases: [(&[&str], &[&str]); 12] = [
+        (&["--demand", "5TB"], &["--demand", "256GiB"]),
+        (&["--demand", "3TiB..1TiB"], &["ends before it begins"]),
+        (
+            &["--demand", "1GiB..1000TiB", "--step", "1GiB"],
+            &["larger --step"],
+        ),
+        (&["--step", "0GiB"], &["--step"]),
+        (&["--kinds", "ccl:1"], &["cxl:N"]),
+        (&["--kinds", "cxl:5"], &["devices[0].max"]),
+        (&["--set", "cpu.price"], &["PATH=VALUE"]),
+        (&["--set", "cpu.prize=1"], &["cpu.price"]),
+        (&["--set", "cpu.price=-1"], &["at least 0"]),
+        (
+            &["--prices", "bad.yaml"],
+            &["bad.yaml:", "bord_price", "board_price"],
+        ),
+        (&["--prices", "none.yaml"], &["none.yaml"]),
+        (&["--machine", "nus25"], &["nus24"]),
+    ];
+    for (args, says) in cases {
+        refused(folder.path(), &[&["cost"], args].concat(), says);
+    }
+    let more: [(&[&str], &[&str]); 3] = [
+        (&["--machine", "nus24", "--ssb-sf", "1e6"], &["of memory"]),
+        (
+            &["--machine", "nus24", "--compute-ns", "NaN"],
+            &["--compute-ns"],
+        ),
+        (&["--records", "x/y.jsonl"], &["its folder does not exist"]),
+    ];
+    for (args, says) in more {
+        refused(folder.path(), &[&["cost"], args].concat(), says);
+    }
+}

@@ -1,0 +1,189 @@
+//! What follows from prices: where CPU memory is the cheapest, how much CXL saves, and what a device may cost.
+
+use super::config::Config;
+use super::kind::Kind;
+use super::offer::Offer;
+use super::prices::Prices;
+use serde::{Deserialize, Serialize};
+
+/// Demands above one size up to and including another, GiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Range {
+    /// Demands are larger than this.
+    pub above_gib: u64,
+    /// And at most this.
+    pub to_gib: u64,
+}
+
+impl Range {
+    /// Whether a demand lies in it.
+    pub fn contains(self, demand_gib: u64) -> bool {
+        self.above_gib < demand_gib && demand_gib <= self.to_gib
+    }
+}
+
+/// What a kind saves over CPU memory for a range of demands in which neither price changes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Saving {
+    /// The demands.
+    pub range: Range,
+    /// Part of the price of CPU memory that is saved; negative if the kind costs more.
+    pub share: f64,
+    /// The cheapest configuration of CPU memory alone.
+    pub cpu_memory: Config,
+    /// The cheapest one of the kind.
+    pub config: Config,
+    /// What one device may cost more than in the price file until the kind costs as much as CPU memory, with the number of devices that
+    /// bears most; negative where the kind is dearer already.
+    pub bearable_board_price: f64,
+}
+
+/// What holds for one kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KindFindings {
+    /// The kind.
+    pub kind: Kind,
+    /// Demands for which it costs less than CPU memory alone.
+    pub cheaper: Vec<Range>,
+    /// Every stretch of demands in which prices do not change and both kinds can meet the demand, by rising demand.
+    pub savings: Vec<Saving>,
+    /// Demands that it meets and CPU memory alone does not.
+    pub only: Option<Range>,
+}
+
+impl KindFindings {
+    /// The largest saving of all; `None` if CPU memory or this kind meets no demand. Of equal ones that at the least demand.
+    pub fn largest(&self) -> Option<&Saving> {
+        self.largest_above(0)
+    }
+
+    /// The largest saving at demands above `gib`.
+    pub fn largest_above(&self, gib: u64) -> Option<&Saving> {
+        let above = self.savings.iter().filter(|s| s.range.to_gib > gib);
+        above.fold(None, |best: Option<&Saving>, s| match best {
+            Some(b) if b.share >= s.share => best,
+            _ => Some(s),
+        })
+    }
+
+    /// The saving at one demand; `None` if it or CPU memory cannot meet it.
+    pub fn at(&self, demand_gib: u64) -> Option<&Saving> {
+        self.savings.iter().find(|s| s.range.contains(demand_gib))
+    }
+
+    /// Where it saves: the stretches of demands in which a device may cost least and most until nothing is saved.
+    pub fn bearable_board_prices(&self) -> Option<(&Saving, &Saving)> {
+        let by_price =
+            |a: &&Saving, b: &&Saving| a.bearable_board_price.total_cmp(&b.bearable_board_price);
+        let saving = || self.savings.iter().filter(|s| s.share > 0.0);
+        Some((saving().min_by(by_price)?, saving().max_by(by_price)?))
+    }
+}
+
+/// What follows from prices. Exact: worked out at every size at which a price changes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Findings {
+    /// Largest demand up to which no other kind costs less than CPU memory alone, GiB; 0 if another kind is cheaper from the start.
+    pub cpu_memory_cheapest_up_to_gib: u64,
+    /// Largest demand that CPU memory alone meets, GiB.
+    pub cpu_memory_up_to_gib: u64,
+    /// All other kinds, in the order given.
+    pub kinds: Vec<KindFindings>,
+}
+
+impl Findings {
+    /// What holds for a kind.
+    pub fn of(&self, kind: Kind) -> Option<&KindFindings> {
+        self.kinds.iter().find(|k| k.kind == kind)
+    }
+
+    /// The largest saving of a kind with several devices at demands beyond those at which one such device saves most.
+    pub fn beyond_one_device(&self, kind: Kind) -> Option<&Saving> {
+        let one = Kind { devices: 1, ..kind };
+        if kind.devices < 2 {
+            return None;
+        }
+        let best = self.of(one)?.largest()?;
+        self.of(kind)?.largest_above(best.range.to_gib)
+    }
+
+    /// The largest saving of any kind.
+    pub fn largest_saving(&self) -> Option<&Saving> {
+        let all = self.kinds.iter().filter_map(KindFindings::largest);
+        all.max_by(|a, b| a.share.total_cmp(&b.share))
+    }
+}
+
+/// Compares `kinds` with CPU memory alone.
+pub fn findings(prices: &Prices, kinds: &[Kind]) -> Findings {
+    let cpu = Offer::new(prices, Kind::CPU_MEMORY);
+    let others = kinds.iter().filter(|k| k.devices > 0);
+    let kinds: Vec<KindFindings> = others.map(|kind| of_kind(prices, &cpu, *kind)).collect();
+    let up_to = cpu.steps().last().map_or(0, Config::capacity_gib);
+    let first_loss = kinds
+        .iter()
+        .filter_map(|k| k.cheaper.first().map(|range| range.above_gib))
+        .min();
+    Findings {
+        cpu_memory_cheapest_up_to_gib: first_loss.unwrap_or(up_to).min(up_to),
+        cpu_memory_up_to_gib: up_to,
+        kinds,
+    }
+}
+
+fn of_kind(prices: &Prices, cpu: &Offer, kind: Kind) -> KindFindings {
+    let offer = Offer::new(prices, kind);
+    let mut ends: Vec<u64> = [cpu.steps(), offer.steps()]
+        .concat()
+        .iter()
+        .map(Config::capacity_gib)
+        .collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let mut savings = Vec::new();
+    let mut above_gib = 0;
+    for to_gib in ends {
+        let range = Range { above_gib, to_gib };
+        if let (Some(alone), Some(with)) = (cpu.cheapest(to_gib), offer.cheapest(to_gib)) {
+            savings.push(Saving {
+                range,
+                share: 1.0 - with.price / alone.price,
+                cpu_memory: alone.clone(),
+                config: with.clone(),
+                bearable_board_price: bearable(&offer, to_gib, alone.price),
+            });
+        }
+        above_gib = to_gib;
+    }
+    let most = |offer: &Offer| offer.steps().last().map_or(0, Config::capacity_gib);
+    let only = Range {
+        above_gib: most(cpu),
+        to_gib: most(&offer),
+    };
+    KindFindings {
+        kind,
+        cheaper: cheaper(&savings),
+        savings,
+        only: (only.to_gib > only.above_gib).then_some(only),
+    }
+}
+
+/// The most that each device may cost more until no configuration is cheaper than `price`.
+fn bearable(offer: &Offer, demand_gib: u64, price: f64) -> f64 {
+    let per_device = offer
+        .options(demand_gib)
+        .map(|c| (price - c.price) / f64::from(c.device_count().max(1)));
+    per_device.fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// Stretches with a saving, neighbours joined.
+fn cheaper(savings: &[Saving]) -> Vec<Range> {
+    let mut ranges: Vec<Range> = Vec::new();
+    for range in savings.iter().filter(|s| s.share > 0.0).map(|s| s.range) {
+        match ranges.last_mut().filter(|r| r.to_gib == range.above_gib) {
+            Some(last) => last.to_gib = range.to_gib,
+            None => ranges.push(range),
+        }
+    }
+    ranges
+}

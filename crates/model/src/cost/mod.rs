@@ -1,0 +1,50 @@
+//! What memory costs: the cheapest server for a demand of memory, with and without CXL devices.
+//!
+//! The question and the first price data are those of Weisgut et al., "CXL Memory Performance for In-Memory Data Processing", PVLDB 18(9),
+//! 2025. A server is some CPUs whose DIMM slots are filled, and maybe CXL devices that bring slots of their own; its price is that of the
+//! CPUs, the DIMMs and the devices' boards. Nothing else (board, power, licences) is counted, because it is the same for all that is compared.
+//!
+//! ```text
+//!   price file (YAML) ── Prices ── Offer per Kind ── cheapest(demand)
+//!                           │            └── findings: break-even demands, largest savings, break-even price of a device
+//!                           └── every assumption moved ── sensitivities: what decides the findings
+//! ```
+//!
+//! Prices are steps of the demand: between two sizes that a server can have, nothing changes. [`findings()`] looks at every such step, so
+//! they do not depend on a grid of demands.
+//!
+//! ```
+//! use tierloom_model::cost::{Kind, Prices};
+//! let prices = Prices::builtin()?;
+//! let price = |kind: Kind| tierloom_model::cost::cheapest(&prices, 5 * 1024, kind).map(|c| c.price);
+//! assert_eq!(price(Kind::CPU_MEMORY), Some(110_400.0));
+//! assert_eq!(price(Kind::cxl(1)), Some(43_536.0));
+//! # Ok::<(), tierloom_model::cost::PriceError>(())
+//! ```
+
+mod changes;
+mod config;
+mod error;
+mod findings;
+mod kind;
+mod offer;
+mod path;
+mod prices;
+mod sensitivity;
+mod sentences;
+#[cfg(test)]
+mod tests;
+mod throughput;
+mod words;
+mod yaml;
+
+pub use config::{Config, ConfigDevices, DimmSet};
+pub use error::PriceError;
+pub use findings::{Findings, KindFindings, Range, Saving, findings};
+pub use kind::Kind;
+pub use offer::{Offer, cheapest};
+pub use prices::{BUILTIN_YAML, Cpu, Device, Dimm, Prices, Rules, SCHEMA};
+pub use sensitivity::{Decider, Group, Metric, Movement, Sensitivity, deciders, sensitivities};
+pub use sentences::sentences;
+pub use throughput::{queries_per_hour, scaled, ssb_filling};
+pub use words::{gib, money, share_words};

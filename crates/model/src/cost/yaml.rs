@@ -1,0 +1,93 @@
+//! Reading and writing price files, with errors that say where and what.
+
+use super::error::PriceError;
+use super::prices::Prices;
+use crate::machine::nearest_of;
+use crate::machine::yaml::{first_line, line_of, owner_path, path_at, start_of};
+use serde_saphyr::Error as YamlError;
+
+impl Prices {
+    /// Reads prices from `text`; `file_name` is only used in errors.
+    ///
+    /// # Errors
+    /// [`PriceError`] with file, line and field: text that is not YAML, unknown or missing keys, numbers out of range, another schema
+    /// version, a DIMM that is there twice or has no price, something without a source.
+    pub fn from_yaml(text: &str, file_name: &str) -> Result<Prices, PriceError> {
+        let prices: Prices =
+            serde_saphyr::from_str(text).map_err(|e| explain(&e, text, file_name))?;
+        prices.check_file(file_name, |field| line_of(text, field))?;
+        Ok(prices)
+    }
+
+    /// The prices as YAML that [`Prices::from_yaml`] reads back to equal prices.
+    ///
+    /// # Errors
+    /// [`PriceError::Write`] if the serializer refuses, which no checked prices make it do.
+    pub fn to_yaml(&self) -> Result<String, PriceError> {
+        serde_saphyr::to_string(self).map_err(|e| PriceError::Write {
+            name: self.name.clone(),
+            message: e.to_string(),
+        })
+    }
+}
+
+/// Turns a parser error into one of ours.
+fn explain(error: &YamlError, text: &str, file: &str) -> PriceError {
+    let file = file.to_owned();
+    let line = error.location().map_or(0, |l| l.line());
+    let column = error.location().map_or(0, |l| l.column());
+    match error.without_snippet() {
+        YamlError::SerdeUnknownField {
+            field, expected, ..
+        } => PriceError::UnknownKey {
+            file,
+            line,
+            field: owner_path(text, line, column),
+            key: field.clone(),
+            hint: nearest_of(field, expected.iter().copied()),
+        },
+        YamlError::SerdeMissingField { field, .. } => {
+            let owner = owner_path(text, line, column);
+            let path = if owner.is_empty() {
+                (*field).to_owned()
+            } else {
+                format!("{owner}.{field}")
+            };
+            PriceError::Missing {
+                file,
+                line: start_of(text, &owner),
+                field: path,
+                expected: expected_for(field),
+            }
+        }
+        other => PriceError::Syntax {
+            file,
+            line,
+            field: path_at(text, line),
+            message: first_line(&other.to_string()),
+        },
+    }
+}
+
+/// What has to stand under a key that is missing.
+fn expected_for(field: &str) -> &'static str {
+    match field {
+        "value" => "a number",
+        "kind" => "published, derived, assumed, measured or fitted",
+        "schema" => "\"tierloom-prices/1\"",
+        "name" | "title" | "currency" | "as_of" => "a text",
+        "dimms" => {
+            "the DIMMs that are sold, or the generation that a CPU or device takes (\"ddr5\")"
+        }
+        "generation" => "\"ddr4\" or \"ddr5\"",
+        "size_gib" => "a size in GiB",
+        "counts" | "sizes_gib" => "a list of whole numbers",
+        "cpu" | "rules" => "a group",
+        "devices" => "a list of CXL devices, [] for none",
+        "all_slots_filled" | "mixed_sizes" => "true or false",
+        _ if field.ends_with("source") => {
+            "where it is from (publication, offer, arithmetic or reason)"
+        }
+        _ => "a number as { value: .., kind: .., source: .. }",
+    }
+}

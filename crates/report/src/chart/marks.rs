@@ -1,0 +1,89 @@
+//! Signs of single points, dashes and bands.
+
+use super::plot::PlotSeries;
+use super::scale::Scale;
+use super::{Area, Drawn, Ink, stroke};
+use plotters::prelude::{Circle, PathElement, Polygon};
+use plotters::style::Color;
+
+/// What lies between the ends of the points' ranges.
+pub(super) fn band(root: &Area<'_>, series: &PlotSeries, x: Scale, y: Scale) -> Drawn {
+    let ranged = || {
+        let points = series.points.iter().filter(|p| p.valid);
+        points.filter_map(|p| Some((p.x, p.range?)))
+    };
+    let lower = ranged().map(|(at, (low, _))| (x.pixel(at), y.pixel(low)));
+    let upper = ranged().map(|(at, (_, high))| (x.pixel(at), y.pixel(high)));
+    let mut outline: Vec<(i32, i32)> = lower.collect();
+    outline.extend(upper.collect::<Vec<_>>().into_iter().rev());
+    if outline.len() < 4 {
+        return Ok(());
+    }
+    let ink = Ink::Band(series.series).color();
+    root.draw(&Polygon::new(outline, ink.filled()))
+}
+
+/// Pixels of a dash and of the gap after it.
+const DASH: (f64, f64) = (7.0, 4.0);
+
+/// A dashed line; dashes run on around corners.
+pub(super) fn dashes(root: &Area<'_>, corners: &[(i32, i32)], ink: Ink) -> Drawn {
+    let style = ink.color().stroke_width(2);
+    let mut walked = 0.0;
+    for pair in corners.windows(2) {
+        let [from, to] = [pair[0], pair[1]].map(|(x, y)| (f64::from(x), f64::from(y)));
+        let length = (to.0 - from.0).hypot(to.1 - from.1);
+        if length == 0.0 {
+            continue;
+        }
+        let place = |along: f64| {
+            let part = along / length;
+            let [x, y] = [
+                from.0 + part * (to.0 - from.0),
+                from.1 + part * (to.1 - from.1),
+            ];
+            (x.round() as i32, y.round() as i32)
+        };
+        let mut along = -(walked % (DASH.0 + DASH.1));
+        while along < length {
+            let (begin, end) = (along.max(0.0), (along + DASH.0).min(length));
+            if begin < end {
+                root.draw(&PathElement::new(vec![place(begin), place(end)], style))?;
+            }
+            along += DASH.0 + DASH.1;
+        }
+        walked += length;
+    }
+    Ok(())
+}
+
+/// A shape per series, so that colour is not all that tells them apart.
+pub(super) fn marker(root: &Area<'_>, (x, y): (i32, i32), series: usize) -> Drawn {
+    let ink = Ink::Solid(series).color();
+    match series % 4 {
+        0 => root.draw(&Circle::new((x, y), 3, ink.filled())),
+        1 => {
+            let corners = vec![
+                (x - 3, y - 3),
+                (x + 3, y - 3),
+                (x + 3, y + 3),
+                (x - 3, y + 3),
+            ];
+            root.draw(&Polygon::new(corners, ink.filled()))
+        }
+        2 => {
+            let corners = vec![(x, y - 5), (x + 4, y + 3), (x - 4, y + 3)];
+            root.draw(&Polygon::new(corners, ink.filled()))
+        }
+        _ => {
+            let corners = vec![(x, y - 5), (x + 4, y), (x, y + 5), (x - 4, y)];
+            root.draw(&Polygon::new(corners, ink.filled()))
+        }
+    }
+}
+
+/// The sign of a figure that may not be used.
+pub(super) fn cross(root: &Area<'_>, (x, y): (i32, i32), ink: Ink) -> Drawn {
+    stroke(root, (x - 4, y - 4), (x + 4, y + 4), ink, 2)?;
+    stroke(root, (x - 4, y + 4), (x + 4, y - 4), ink, 2)
+}

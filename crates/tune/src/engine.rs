@@ -1,0 +1,240 @@
+//! Weights for an engine: a YAML file and lines for a shell.
+//!
+//! The kernel has one set of weights for the whole system. An engine that places its structures itself can use others in every phase;
+//! this file tells it which. It is found by the variable [`FILE_VARIABLE`]:
+//!
+//! ```text
+//!   schema: tierloom-weights/1
+//!   provenance: modelled           # or measured
+//!   machine: nus24                 # the profile, or "here"
+//!   tiers: [{tier: dram, nodes: [0]}, {tier: cxl, nodes: [1]}]
+//!   phases:
+//!   - phase: probe
+//!     kind: probe                  # kind of phase, as in the model
+//!     classes: [column, hash-table]  # classes of structures that these weights are for
+//!     placement: dram:3,cxl:2      # as for --placement
+//! ```
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use tierloom_model::{PhaseKind, StructureClass};
+use tierloom_record::{Provenance, TierWeight};
+
+use crate::apply::TierNodes;
+
+/// The only version of the file.
+pub const SCHEMA: &str = "tierloom-weights/1";
+/// Names the file to an engine.
+pub const FILE_VARIABLE: &str = "TIERLOOM_WEIGHTS_FILE";
+/// Holds the weights of the chosen phase; with `_PHASE` added, those of each phase.
+pub const WEIGHTS_VARIABLE: &str = "TIERLOOM_WEIGHTS";
+
+/// The weights of all tuned phases.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EngineWeights {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Modelled or measured.
+    pub provenance: Provenance,
+    /// The machine profile, or [`tierloom_record::HERE`].
+    pub machine: String,
+    /// When it was made, RFC 3339.
+    pub made_at: String,
+    /// Version of the program.
+    pub tool_version: String,
+    /// The tiers' nodes on the machine where it was made; empty if that machine lacks them.
+    pub tiers: Vec<TierNodes>,
+    /// The phases.
+    pub phases: Vec<PhaseWeights>,
+}
+
+/// The weights of one phase.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PhaseWeights {
+    /// Its name ("probe").
+    pub phase: String,
+    /// What it mainly does.
+    pub kind: PhaseKind,
+    /// Classes of the structures that have these weights; all else stays on the first tier.
+    pub classes: Vec<StructureClass>,
+    /// Workers that it was tuned for.
+    pub workers: u32,
+    /// The weights, as `--placement` reads them ("dram:3,cxl:2").
+    pub placement: String,
+    /// Rate with the weights over that on the first tier only.
+    pub gain_over_dram: f64,
+}
+
+/// Why a text is no such file.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// It cannot be read or written as YAML.
+    #[error("{file}: {problem}; expected a file as `tierloom tune --apply --config` writes it")]
+    Yaml {
+        /// The file.
+        file: String,
+        /// What the parser said.
+        problem: String,
+    },
+    /// Another version.
+    #[error("{file}: schema is {found:?}, expected {SCHEMA:?}")]
+    Schema {
+        /// The file.
+        file: String,
+        /// What stands there.
+        found: String,
+    },
+}
+
+/// Weights as `--placement` reads them.
+pub fn placement(weights: &[TierWeight]) -> String {
+    let parts: Vec<String> = weights
+        .iter()
+        .map(|weight| format!("{}:{}", weight.tier, weight.weight))
+        .collect();
+    parts.join(",")
+}
+
+impl EngineWeights {
+    /// As YAML that [`EngineWeights::from_yaml`] reads back; `file` is used in errors.
+    ///
+    /// # Errors
+    /// [`EngineError::Yaml`] if a number is not finite.
+    pub fn to_yaml(&self, file: &str) -> Result<String, EngineError> {
+        serde_saphyr::to_string(self).map_err(|error| EngineError::Yaml {
+            file: file.to_owned(),
+            problem: error.to_string(),
+        })
+    }
+
+    /// Reads a file's text; `file` is used in errors.
+    ///
+    /// # Errors
+    /// [`EngineError`].
+    pub fn from_yaml(text: &str, file: &str) -> Result<Self, EngineError> {
+        let found: Self = serde_saphyr::from_str(text).map_err(|error| EngineError::Yaml {
+            file: file.to_owned(),
+            problem: error.to_string(),
+        })?;
+        if found.schema == SCHEMA {
+            return Ok(found);
+        }
+        Err(EngineError::Schema {
+            file: file.to_owned(),
+            found: found.schema,
+        })
+    }
+
+    /// Lines for a POSIX shell: the weights of `chosen`, those of each phase, and where the YAML is.
+    pub fn shell(&self, chosen: Option<&str>, yaml: Option<&Path>) -> String {
+        let mut text = format!(
+            "# tierloom tune, {}: weights {} for machine {}\n",
+            one_line(&self.made_at),
+            self.provenance,
+            one_line(&self.machine)
+        );
+        let mut export = |name: &str, value: &str| {
+            let quoted = value.replace('\'', r"'\''");
+            text += &format!("export {name}='{quoted}'\n");
+        };
+        let chosen = self
+            .phases
+            .iter()
+            .find(|phase| Some(phase.phase.as_str()) == chosen);
+        if let Some(phase) = chosen {
+            export(WEIGHTS_VARIABLE, &phase.placement);
+        }
+        for phase in &self.phases {
+            export(&variable(&phase.phase), &phase.placement);
+        }
+        if let Some(yaml) = yaml {
+            export(FILE_VARIABLE, &yaml.display().to_string());
+        }
+        text
+    }
+}
+
+/// The variable of a phase: letters, digits and underscores.
+fn variable(phase: &str) -> String {
+    let letter = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_uppercase()
+        } else {
+            '_'
+        }
+    };
+    let name: String = phase.chars().map(letter).collect();
+    format!("{WEIGHTS_VARIABLE}_{name}")
+}
+
+/// A comment ends with its line, so what is put there must be one.
+fn one_line(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn weights() -> EngineWeights {
+        let tier = |tier: &str, node| TierNodes {
+            tier: tier.into(),
+            nodes: vec![node],
+        };
+        EngineWeights {
+            schema: SCHEMA.into(),
+            provenance: Provenance::Modelled,
+            machine: "m\nrm -rf /".into(),
+            made_at: "2026-01-01T00:00:00Z".into(),
+            tool_version: "0".into(),
+            tiers: vec![tier("dram", 0), tier("cxl", 1)],
+            phases: vec![PhaseWeights {
+                phase: "nt-write".into(),
+                kind: PhaseKind::Write,
+                classes: vec![StructureClass::Column],
+                workers: 8,
+                placement: "dram:3,cxl:2".into(),
+                gain_over_dram: 1.25,
+            }],
+        }
+    }
+
+    #[test]
+    fn the_file_is_read_back_and_other_versions_are_refused() {
+        let yaml = weights().to_yaml("f").unwrap();
+        assert_eq!(EngineWeights::from_yaml(&yaml, "f").unwrap(), weights());
+        let other = yaml.replace(SCHEMA, "tierloom-weights/9");
+        let text = EngineWeights::from_yaml(&other, "f")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            text.contains("tierloom-weights/9") && text.contains(SCHEMA),
+            "{text}"
+        );
+        let wrong = yaml.replace("placement", "placemnt");
+        assert!(EngineWeights::from_yaml(&wrong, "f").is_err());
+    }
+
+    #[test]
+    fn names_and_paths_cannot_break_out_of_the_shell_lines() {
+        let text = weights().shell(Some("nt-write"), Some(Path::new("/a b/it's.yaml")));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines[0].starts_with("# ") && lines[0].contains("modelled"),
+            "{text}"
+        );
+        assert_eq!(
+            lines[1..],
+            [
+                "export TIERLOOM_WEIGHTS='dram:3,cxl:2'",
+                "export TIERLOOM_WEIGHTS_NT_WRITE='dram:3,cxl:2'",
+                r"export TIERLOOM_WEIGHTS_FILE='/a b/it'\''s.yaml'",
+            ]
+        );
+    }
+}

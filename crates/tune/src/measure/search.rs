@@ -1,0 +1,246 @@
+//! The search of one phase, as a record.
+
+use std::collections::BTreeMap;
+
+use tierloom_model::search::{
+    Moved, Probe, Problem, SearchError, SearchLimits, Searched, Weights,
+    measured as search_measured,
+};
+use tierloom_model::{Machine, Options, PhaseKind, StructureClass};
+use tierloom_record::{HERE, Provenance, SCHEMA, TunePoint, TuneRecord};
+use tierloom_topology::{NodeId, Topology, WeightedInterleave};
+
+use super::{KernelPhase, MeasureError, Reading, Tiers};
+use crate::apply::TierNodes;
+use crate::modelled::{Stamp, kind, moved_classes, tier_weights};
+use crate::work::Unit;
+
+/// Below this gain over the first tier only, a spread of the readings is worth as much.
+const SMALL_GAIN: f64 = 1.02;
+
+/// What to search.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// The phase.
+    pub phase: &'a KernelPhase,
+    /// Names of the tiers, the first being where all lies without interleaving.
+    pub tiers: &'a [String],
+    /// Where the search starts: a profile of this machine, however rough.
+    pub start: &'a Machine,
+    /// Threads.
+    pub workers: u32,
+    /// Measured points at most, those for comparison counted.
+    pub points: usize,
+    /// Largest weight.
+    pub max_weight: u32,
+    /// Weights that the kernel has now: see [`kernel_now`].
+    pub kernel: &'a Weights,
+}
+
+/// What was found; every rate is measured.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// For reports and files.
+    pub record: TuneRecord,
+    /// How the search went, with the corrected model.
+    pub searched: Searched,
+    /// Kind of the phase.
+    pub kind: PhaseKind,
+    /// Classes of the structures that moved.
+    pub classes: Vec<StructureClass>,
+}
+
+/// Tiers with a memory: weights that were measured are not measured again.
+#[derive(Debug)]
+pub struct Memo<'t, T> {
+    tiers: &'t mut T,
+    seen: Vec<(Weights, Reading)>,
+}
+
+impl<'t, T: Tiers> Memo<'t, T> {
+    /// Nothing measured so far.
+    pub fn new(tiers: &'t mut T) -> Self {
+        Memo {
+            tiers,
+            seen: Vec::new(),
+        }
+    }
+
+    /// The reading with `weights`, measured now if it was not before.
+    ///
+    /// # Errors
+    /// Those of [`Tiers::measure`].
+    pub fn reading(&mut self, weights: &Weights) -> Result<Reading, MeasureError> {
+        if let Some((_, reading)) = self.seen.iter().find(|(known, _)| known == weights) {
+            return Ok(reading.clone());
+        }
+        let reading = self.tiers.measure(weights)?;
+        self.seen.push((weights.clone(), reading.clone()));
+        Ok(reading)
+    }
+}
+
+impl<T: Tiers> Probe for Memo<'_, T> {
+    type Error = MeasureError;
+
+    fn rate(&mut self, weights: &Weights) -> Result<f64, MeasureError> {
+        Ok(self.reading(weights)?.tuples_per_s.median)
+    }
+}
+
+/// Searches the best weights of a phase in at most `request.points` measured points. The first tier alone and the kernel's weights are among
+/// them, so that gains are measured too.
+///
+/// # Errors
+/// [`MeasureError`] of the first point that cannot be measured.
+pub fn search_phase<T: Tiers>(
+    request: &Request<'_>,
+    tiers: &mut T,
+    stamp: &Stamp,
+) -> Result<Found, MeasureError> {
+    let work = &request.phase.work;
+    let phases = work.phases(request.workers)?;
+    let options = Options::default();
+    let problem = Problem {
+        tiers: request.tiers.to_vec(),
+        max_weight: request.max_weight,
+        ..Problem::new(request.start, &phases, request.workers, &options)
+    };
+    let mut memo = Memo::new(tiers);
+    // The kernel's weights take one point, and are known to the search if it asks for them.
+    let kernel_rate = memo.reading(request.kernel)?;
+    let limits = SearchLimits {
+        points: request.points.saturating_sub(1).max(2),
+        ..SearchLimits::default()
+    };
+    let searched = search_measured(&problem, &mut memo, &limits).map_err(cause)?;
+    let on_first = memo.reading(&problem.on_first()?)?;
+    // The kernel's weights may be the best of all, by noise or for good.
+    let best = match memo.reading(&searched.weights)? {
+        found if found.tuples_per_s.median >= kernel_rate.tuples_per_s.median => {
+            (searched.weights.clone(), found)
+        }
+        _ => (request.kernel.clone(), kernel_rate.clone()),
+    };
+    let measured = Measured {
+        best,
+        on_first,
+        kernel: kernel_rate,
+        is_sure: searched.is_sure,
+    };
+    Ok(Found {
+        record: record(request, &memo.seen, &measured, stamp),
+        searched,
+        kind: kind(&phases),
+        classes: moved_classes(&phases, &Moved::All),
+    })
+}
+
+/// What a search came to.
+struct Measured {
+    best: (Weights, Reading),
+    on_first: Reading,
+    kernel: Reading,
+    is_sure: bool,
+}
+
+fn record(
+    request: &Request<'_>,
+    seen: &[(Weights, Reading)],
+    measured: &Measured,
+    stamp: &Stamp,
+) -> TuneRecord {
+    let work = &request.phase.work;
+    let unit = Unit::of(work);
+    let shown = |tuples_per_s: f64| unit.of_tuples(tuples_per_s, work);
+    let median = |reading: &Reading| shown(reading.tuples_per_s.median);
+    let first = request.tiers.first().map_or("", String::as_str);
+    let point = |(weights, reading): &(Weights, Reading)| TunePoint {
+        share: 1.0 - weights.share(first),
+        rate: median(reading),
+        low: Some(shown(reading.tuples_per_s.min)),
+        high: Some(shown(reading.tuples_per_s.max)),
+        provenance: Provenance::Measured,
+    };
+    let mut points: Vec<TunePoint> = seen.iter().map(point).collect();
+    points.sort_by(|a, b| a.share.total_cmp(&b.share));
+    TuneRecord {
+        schema: SCHEMA.into(),
+        provenance: Provenance::Measured,
+        made_at: stamp.made_at.clone(),
+        tool_version: stamp.tool_version.clone(),
+        machine: HERE.into(),
+        phase: request.phase.name.clone(),
+        what: request.phase.what.into(),
+        workers: request.workers,
+        unit: unit.name().into(),
+        points,
+        best: tier_weights(&measured.best.0),
+        best_rate: median(&measured.best.1),
+        dram_rate: median(&measured.on_first),
+        kernel: tier_weights(request.kernel),
+        kernel_rate: median(&measured.kernel),
+        best_share_range: None,
+        gain_range: None,
+        warnings: warnings(measured, first),
+    }
+}
+
+fn cause(error: SearchError<MeasureError>) -> MeasureError {
+    match error {
+        SearchError::Model(error) => MeasureError::Model(error),
+        SearchError::Probe { cause, .. } => cause,
+        other => MeasureError::Search(other.to_string()),
+    }
+}
+
+/// What a reader has to know before using the weights.
+fn warnings(measured: &Measured, name: &str) -> Vec<String> {
+    let best = &measured.best.1.tuples_per_s;
+    let first = &measured.on_first.tuples_per_s;
+    let kernel = &measured.kernel.tuples_per_s;
+    let mut said = Vec::new();
+    let gain = best.median / first.median;
+    if gain <= SMALL_GAIN {
+        said.push(format!(
+            "interleaving gains {:.1}% over {name} only: not worth it",
+            (gain - 1.0) * 100.0
+        ));
+    }
+    if best.min < first.max && gain > 1.0 {
+        said.push(format!(
+            "the repetitions with the best weights and on {name} only overlap: the gain is within the spread"
+        ));
+    }
+    if kernel.max < first.min {
+        said.push(format!(
+            "the kernel's weights lose {:.1}% against {name} only",
+            (1.0 - kernel.median / first.median) * 100.0
+        ));
+    }
+    if !measured.is_sure {
+        said.push("the points ran out before the search was sure: allow more with --points".into());
+    }
+    said
+}
+
+/// Weights that the kernel uses now for memory with the weighted-interleave policy, one per tier: the sum over its nodes; one page per node
+/// where the kernel has no weights.
+///
+/// # Errors
+/// [`MeasureError::Model`] if a tier is named twice.
+pub fn kernel_now(topology: &Topology, tiers: &[TierNodes]) -> Result<Weights, MeasureError> {
+    let none = BTreeMap::new();
+    let weights = match &topology.weighted_interleave {
+        WeightedInterleave::Present { weights, .. } => weights,
+        WeightedInterleave::Absent { .. } => &none,
+    };
+    let of_tier = |tier: &TierNodes| -> u32 {
+        let nodes = tier.nodes.iter();
+        nodes
+            .map(|node| weights.get(&NodeId(*node)).copied().unwrap_or(1))
+            .sum()
+    };
+    let named = tiers.iter().map(|tier| (tier.tier.clone(), of_tier(tier)));
+    Ok(Weights::new(named)?)
+}

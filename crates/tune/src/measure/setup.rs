@@ -1,0 +1,228 @@
+//! What a search runs on, resolved and checked before any page is touched.
+
+use tierloom_bench::run::Host;
+use tierloom_memory::PageSize;
+use tierloom_model::search::MAX_WEIGHT;
+use tierloom_topology::{IdSet, NodeId, TierKind, Topology};
+
+use super::MeasureError;
+use crate::apply::TierNodes;
+
+/// A region is at least this many times the last-level caches, so that they answer little.
+const REGION_OVER_LLC: u64 = 8;
+/// Smallest region unless the user says otherwise.
+const LEAST_REGION_BYTES: u64 = 256 << 20;
+/// At most this share of a tier's free memory is used.
+const FREE_SHARE: u64 = 3;
+/// Regions are whole huge pages.
+const GRANULE_BYTES: u64 = 2 << 20;
+/// Below this nothing but caches is measured.
+const LEAST_USEFUL_BYTES: u64 = 4 << 20;
+/// Rounds of weights that a region has at least.
+const ROUNDS: u64 = 8;
+
+/// How to measure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MeasureOptions {
+    /// Tiers to spread over, the first being where all lies without interleaving; those of the machine if empty.
+    pub tiers: Vec<String>,
+    /// Threads; one for each CPU of the first tier's nodes if `None`.
+    pub workers: Option<u32>,
+    /// Pages; huge ones where the system allows them if `None`.
+    pub page_size: Option<PageSize>,
+    /// Bytes of a region; by caches and free memory if `None`.
+    pub region_bytes: Option<u64>,
+    /// Measured points per phase at most, at least 3.
+    pub points: usize,
+    /// Seconds of one repetition.
+    pub seconds: f64,
+    /// Repetitions of each point.
+    pub repeat: u32,
+}
+
+impl Default for MeasureOptions {
+    fn default() -> Self {
+        MeasureOptions {
+            tiers: Vec::new(),
+            workers: None,
+            page_size: None,
+            region_bytes: None,
+            points: 12,
+            seconds: 0.15,
+            repeat: 3,
+        }
+    }
+}
+
+/// The same, resolved on a machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setup {
+    /// Tiers with their nodes.
+    pub tiers: Vec<TierNodes>,
+    /// One CPU for each thread.
+    pub cpus: Vec<u32>,
+    /// Pages.
+    pub page_size: PageSize,
+    /// Bytes of a region.
+    pub region_bytes: u64,
+    /// Measured points per phase at most.
+    pub points: usize,
+    /// Seconds of one repetition.
+    pub seconds: f64,
+    /// Repetitions.
+    pub repeat: u32,
+    /// Largest weight such that a region holds several rounds.
+    pub max_weight: u32,
+}
+
+impl Setup {
+    /// Resolves `options` on `host`.
+    ///
+    /// # Errors
+    /// [`MeasureError`] naming what is missing: a second tier, CPUs, memory.
+    pub fn new(host: &Host, options: &MeasureOptions) -> Result<Self, MeasureError> {
+        let topology = &host.topology;
+        let tiers = tiers(topology, &options.tiers)?;
+        let cpus = cpus(topology, &tiers[0], options.workers)?;
+        let thp = topology.huge_pages.thp_mode.as_deref();
+        let page_size = options.page_size.unwrap_or(match thp {
+            Some(mode) if mode != "never" => PageSize::Thp,
+            _ => PageSize::Base,
+        });
+        let region_bytes = region_bytes(topology, &tiers, options.region_bytes)?;
+        let pages = region_bytes / page_size.bytes() as u64;
+        let round = pages / ROUNDS / tiers.len() as u64;
+        Ok(Setup {
+            tiers,
+            cpus,
+            page_size,
+            region_bytes,
+            points: options.points.max(3),
+            seconds: options.seconds,
+            repeat: options.repeat.max(1),
+            max_weight: round.clamp(1, u64::from(MAX_WEIGHT)) as u32,
+        })
+    }
+
+    /// Names of the tiers.
+    pub fn tier_names(&self) -> Vec<String> {
+        self.tiers.iter().map(|tier| tier.tier.clone()).collect()
+    }
+
+    /// Threads.
+    pub fn workers(&self) -> u32 {
+        self.cpus.len() as u32
+    }
+}
+
+fn tiers(topology: &Topology, asked: &[String]) -> Result<Vec<TierNodes>, MeasureError> {
+    let allowed = &topology.limits.mems_allowed;
+    let usable = |kind: TierKind| {
+        let nodes = topology.tier(kind).map(|tier| tier.nodes.clone());
+        let nodes = nodes.into_iter().flatten().map(|node| node.0);
+        nodes
+            .filter(|node| allowed.contains(*node))
+            .collect::<Vec<u32>>()
+    };
+    let there: Vec<TierNodes> = TierKind::ALL
+        .into_iter()
+        .map(|kind| TierNodes {
+            tier: kind.to_string(),
+            nodes: usable(kind),
+        })
+        .filter(|tier| !tier.nodes.is_empty())
+        .collect();
+    let list = || {
+        let one = |tier: &TierNodes| {
+            let nodes: IdSet = tier.nodes.iter().copied().map(NodeId).collect();
+            format!("{}: node {nodes}", tier.tier)
+        };
+        there.iter().map(one).collect::<Vec<_>>().join(", ")
+    };
+    if there.len() < 2 {
+        return Err(MeasureError::OneTier { found: list() });
+    }
+    if asked.is_empty() {
+        return Ok(there);
+    }
+    let find = |name: &String| {
+        let found = there.iter().find(|tier| tier.tier == *name).cloned();
+        found.ok_or_else(|| MeasureError::NoTier {
+            tier: name.clone(),
+            known: list(),
+        })
+    };
+    let chosen = asked.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+    match chosen.as_slice() {
+        [one] => Err(MeasureError::OneTier {
+            found: format!("{} was asked for", one.tier),
+        }),
+        _ => Ok(chosen),
+    }
+}
+
+/// CPUs beside the first tier's memory; all that may be used if its nodes have none.
+fn cpus(
+    topology: &Topology,
+    home: &TierNodes,
+    workers: Option<u32>,
+) -> Result<Vec<u32>, MeasureError> {
+    let allowed = &topology.limits.cpus_allowed;
+    let near: IdSet = home
+        .nodes
+        .iter()
+        .filter_map(|node| topology.node(NodeId(*node)))
+        .flat_map(|node| node.cpus.intersection(allowed).iter().collect::<Vec<_>>())
+        .collect();
+    let usable = if near.is_empty() {
+        allowed.clone()
+    } else {
+        near
+    };
+    let wanted = workers.unwrap_or(usable.len() as u32);
+    if wanted == 0 || wanted as usize > usable.len() {
+        let nodes: IdSet = home.nodes.iter().copied().map(NodeId).collect();
+        return Err(MeasureError::Workers {
+            asked: wanted,
+            cpus: usable.len(),
+            nodes: nodes.to_string(),
+        });
+    }
+    Ok(usable.iter().take(wanted as usize).collect())
+}
+
+fn region_bytes(
+    topology: &Topology,
+    tiers: &[TierNodes],
+    asked: Option<u64>,
+) -> Result<u64, MeasureError> {
+    let free = |tier: &TierNodes| -> u64 {
+        let nodes = tier
+            .nodes
+            .iter()
+            .filter_map(|node| topology.node(NodeId(*node)));
+        nodes.map(|node| node.mem_free_bytes).sum()
+    };
+    let fullest = tiers.iter().min_by_key(|tier| free(tier));
+    let (name, least) = fullest.map_or(("", 0), |tier| (tier.tier.as_str(), free(tier)));
+    let wanted = (llc_bytes(topology) * REGION_OVER_LLC).max(LEAST_REGION_BYTES);
+    let bytes = asked.unwrap_or_else(|| wanted.min(least / FREE_SHARE));
+    let bytes = bytes / GRANULE_BYTES * GRANULE_BYTES;
+    let too_much = asked.is_some_and(|asked| asked > least);
+    if bytes < LEAST_USEFUL_BYTES || too_much {
+        return Err(MeasureError::Region {
+            region_mib: asked.unwrap_or(bytes) >> 20,
+            why: format!("tier {name} has {} MiB free", least >> 20),
+        });
+    }
+    Ok(bytes)
+}
+
+/// Last-level caches of the machine together, bytes.
+pub(super) fn llc_bytes(topology: &Topology) -> u64 {
+    let caches = &topology.cpus.caches;
+    let last = caches.iter().map(|cache| cache.level).max().unwrap_or(0);
+    let last = caches.iter().filter(|cache| cache.level == last);
+    last.map(|cache| cache.size_bytes * u64::from(cache.count))
+        .sum()
+}
