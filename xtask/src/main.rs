@@ -228,11 +228,13 @@ fn smoke(shell: &Shell) -> Result<()> {
         "cargo bench --quiet --profile dev -p tierloom-memory --bench place -- --quick"
     )
     .run()?;
-    cmd!(
-        shell,
-        "cargo bench --quiet --profile dev -p tierloom-model --bench solve -- --test"
-    )
-    .run()?;
+    for bench in ["solve", "search"] {
+        cmd!(
+            shell,
+            "cargo bench --quiet --profile dev -p tierloom-model --bench {bench} -- --test"
+        )
+        .run()?;
+    }
     cmd!(
         shell,
         "cargo bench --quiet --profile dev -p tierloom-workloads --bench generate -- --test"
@@ -266,6 +268,12 @@ fn smoke(shell: &Shell) -> Result<()> {
         "cargo run --quiet -p tierloom-report --example sample_report --"
     )
     .arg(out.path())
+    .run()?;
+    cmd!(
+        shell,
+        "cargo run --quiet -p tierloom-model --example ten_lines"
+    )
+    .ignore_stdout()
     .run()?;
     Ok(())
 }

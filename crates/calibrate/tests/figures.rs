@@ -298,6 +298,31 @@ fn misses_signs_and_remarks_are_shown() {
 }
 
 #[test]
+fn a_curve_is_one_row_of_the_document_with_all_its_misses() {
+    let curve = "  - { id: c, quantity: gbps, over: threads, points: { 1: 5, 8: 900, 32: 900 } }\n";
+    let files = [file(curve).unwrap()];
+    let records = validate(&files, &library(), &Options::default(), |_| true).unwrap();
+    let text = markdown(&records, &files);
+    let rows: Vec<&str> = text.lines().filter(|l| l.starts_with("| c")).collect();
+    assert_eq!(rows.len(), 1, "{text}");
+    let missed = records
+        .iter()
+        .filter(|r| tierloom_calibrate::is_miss(r))
+        .count();
+    assert!(missed >= 2);
+    assert!(
+        rows[0].starts_with("| c, 3 points |") && rows[0].contains("5 to 900 GB/s"),
+        "{}",
+        rows[0]
+    );
+    assert!(
+        rows[0].contains(&format!("**{missed} of 3 miss**")),
+        "{}",
+        rows[0]
+    );
+}
+
+#[test]
 fn explanations_name_the_terms_that_matter() {
     let figure = one("{ id: a, work: { write: {} }, quantity: gbps, published: 10 }");
     let explained = explain(&figure, &library(), &Options::default()).unwrap();

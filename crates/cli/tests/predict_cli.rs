@@ -126,9 +126,10 @@ fn sensitivity_names_what_decides_first_with_kind_and_source() {
     let terms = one["terms"].as_array().unwrap();
     assert!(terms.iter().any(|t| t["term"] == "rfo"));
     let text = tierloom_anywhere(&args).with_code(0).stdout;
+    let kind = effects[0]["figure"]["kind"].as_str().unwrap().to_owned();
     let rows = |text: &str| text.matches("\n│ ").count();
     assert!(
-        text.contains("dram read bandwidth") && text.contains("published"),
+        text.contains("dram read bandwidth") && text.contains(&kind),
         "{text}"
     );
     let everything = tierloom_anywhere(&[&args[..], &["--all"]].concat())

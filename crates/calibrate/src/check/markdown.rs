@@ -1,5 +1,6 @@
 //! Tables for documents.
 
+use super::summary::quantile;
 use super::{is_miss, summaries};
 use crate::figures::FigureFile;
 use std::fmt::Write;
@@ -43,23 +44,27 @@ pub fn markdown(records: &[FigureRecord], files: &[FigureFile]) -> String {
     text
 }
 
+/// A row per figure; the points of a curve share one.
 fn table(of: &[&FigureRecord]) -> String {
     let mut text = String::from(
         "| figure | what | published | modelled | error | agrees |\n|---|---|---|---|---|---|\n",
     );
+    let mut shown: Vec<&str> = Vec::new();
     for r in of {
-        let cells = cells(r);
-        let mark = if is_miss(r) { " **miss**" } else { "" };
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {}{mark} | {} |",
-            r.id,
-            r.what.replace('|', "\\|"),
-            cells.published,
-            cells.modelled,
-            cells.error,
-            cells.agrees
-        );
+        let points: Vec<&FigureRecord> = if r.series.is_empty() {
+            Vec::new()
+        } else {
+            of.iter()
+                .filter(|p| p.series == r.series)
+                .copied()
+                .collect()
+        };
+        if points.len() < 2 {
+            text += &row(r);
+        } else if !shown.contains(&r.series.as_str()) {
+            shown.push(&r.series);
+            text += &curve(r, &points);
+        }
     }
     let missed = of.iter().filter(|r| is_miss(r));
     let remarks: Vec<String> = missed
@@ -70,6 +75,66 @@ fn table(of: &[&FigureRecord]) -> String {
     } else {
         text + "\nWhere it misses:\n\n" + &remarks.concat()
     }
+}
+
+fn row(r: &FigureRecord) -> String {
+    let cells = cells(r);
+    let mark = if is_miss(r) { " **miss**" } else { "" };
+    format!(
+        "| {} | {} | {} | {} | {}{mark} | {} |\n",
+        r.id,
+        r.what.replace('|', "\\|"),
+        cells.published,
+        cells.modelled,
+        cells.error,
+        cells.agrees
+    )
+}
+
+/// A curve in one row: ranges, median and largest error, how many points are missed.
+fn curve(first: &FigureRecord, points: &[&FigureRecord]) -> String {
+    let range = |of: Vec<f64>| {
+        let low = of.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = of.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        format!("{} to {} {}", number(low), number(high), first.unit)
+    };
+    let published: Vec<f64> = points.iter().filter_map(|p| p.published).collect();
+    let published = if published.is_empty() {
+        "-".into()
+    } else {
+        range(published)
+    };
+    let mut errors: Vec<f64> = points.iter().filter_map(|p| p.error).collect();
+    errors.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
+    let sizes: Vec<f64> = errors.iter().map(|e| e.abs()).collect();
+    let error = match (quantile(&sizes, 0.5), errors.last()) {
+        (Some(median), Some(largest)) => format!(
+            "median {:.1}%, largest {:+.1}%",
+            median * 100.0,
+            largest * 100.0
+        ),
+        _ => "-".into(),
+    };
+    let missed = points.iter().filter(|p| is_miss(p)).count();
+    let mark = match missed {
+        0 => String::new(),
+        _ => format!(", **{missed} of {} miss**", points.len()),
+    };
+    let judged = points.iter().filter(|p| p.agrees.is_some()).count();
+    let agrees = match judged {
+        0 => "-".to_owned(),
+        _ => {
+            let right = points.iter().filter(|p| p.agrees == Some(true)).count();
+            format!("{right} of {judged}")
+        }
+    };
+    format!(
+        "| {}, {} points | {} | {published} | {} | {error}{mark} | {agrees} |\n",
+        first.series,
+        points.len(),
+        first.what.replace('|', "\\|"),
+        range(points.iter().map(|p| p.modelled).collect()),
+    )
 }
 
 /// The cells of a figure that tables have in common.

@@ -389,7 +389,8 @@ fn throughput(access: &Access, bytes: f64) -> Result<Work, String> {
             ..stream
         })),
         (_, Operation::Read | Operation::StreamRead)
-            if access.access_bytes <= 64 && access.stride_bytes % access.access_bytes == 0 =>
+            if access.access_bytes <= 64
+                && access.stride_bytes.is_multiple_of(access.access_bytes) =>
         {
             let skip = u32::try_from(access.stride_bytes / access.access_bytes - 1)
                 .map_err(|_| "its stride is too long")?;
