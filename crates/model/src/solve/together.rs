@@ -26,7 +26,8 @@ const ROUNDS: u32 = 30;
 /// Prices groups that run at the same time and share the tiers called `shared` (a CXL device behind several clusters or hosts); all other
 /// tiers are each group's own.
 ///
-/// Each group sees the traffic of the others on the shared tiers as background that it can push back to equal parts. Starting from every
+/// Each group sees the traffic of the others on the shared tiers as background that it can push back to its part of all workers (who asks
+/// more often is served more often). Starting from every
 /// group alone, traffic is moved half way towards the answer in each round until it stands.
 ///
 /// # Errors
@@ -36,7 +37,7 @@ pub fn solve_together(
     shared: &[&str],
     options: &Options,
 ) -> Result<Vec<Solution>, ModelError> {
-    let parties = domains.len().max(1) as f64;
+    let everybody: f64 = domains.iter().map(|d| f64::from(d.workers)).sum();
     // Read and write traffic of each group on each shared tier, GB/s.
     let mut traffic = vec![vec![(0.0, 0.0); shared.len()]; domains.len()];
     let mut solutions = Vec::new();
@@ -54,7 +55,7 @@ pub fn solve_together(
                     tier: (*tier).into(),
                     read_gbps,
                     write_gbps,
-                    own_share: 1.0 / parties,
+                    own_share: f64::from(domain.workers) / everybody.max(1.0),
                 });
             }
             let (m, p, w) = (domain.machine, domain.phase, domain.workers);
