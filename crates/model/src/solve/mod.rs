@@ -6,6 +6,8 @@
 //!   tuples/s X  <── bisection ── cycle time tau(X) = fixed + sum over tiers of waits * latency(utilisation(X))
 //! ```
 
+mod caches;
+mod core;
 mod demand;
 mod solution;
 mod together;
