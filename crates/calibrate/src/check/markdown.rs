@@ -66,15 +66,33 @@ fn table(of: &[&FigureRecord]) -> String {
             text += &curve(r, &points);
         }
     }
-    let missed = of.iter().filter(|r| is_miss(r));
-    let remarks: Vec<String> = missed
-        .filter_map(|r| Some(format!("* {}: {}\n", r.id, r.remark.as_ref()?)))
-        .collect();
-    if remarks.is_empty() {
-        text
-    } else {
-        text + "\nWhere it misses:\n\n" + &remarks.concat()
+    text + &misses(of)
+}
+
+/// Why the model misses, where that is known: figures and curves with one reason in one line.
+fn misses(of: &[&FigureRecord]) -> String {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for missed in of.iter().filter(|r| is_miss(r)) {
+        let Some(reason) = missed.remark.as_deref() else {
+            continue;
+        };
+        let name = if missed.series.is_empty() {
+            &missed.id
+        } else {
+            &missed.series
+        };
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) if names.contains(&name.as_str()) => {}
+            Some((_, names)) => names.push(name),
+            None => reasons.push((reason, vec![name])),
+        }
     }
+    if reasons.is_empty() {
+        return String::new();
+    }
+    let line = |(reason, names): &(&str, Vec<&str>)| format!("* {}: {reason}\n", names.join(", "));
+    let lines: Vec<String> = reasons.iter().map(line).collect();
+    format!("\nWhere it misses:\n\n{}", lines.concat())
 }
 
 fn row(r: &FigureRecord) -> String {

@@ -1,16 +1,16 @@
 //! One file or folder per subcommand: its arguments as typed, and what it does.
 
 pub mod bench;
+pub mod calibrate;
 pub mod characterize;
+pub mod cost;
 pub mod doctor;
 pub mod generate;
 pub mod lab;
 pub mod machines;
+pub mod predict;
 pub mod report;
 pub mod run;
 pub mod topology;
-pub mod calibrate;
-pub mod cost;
-pub mod predict;
 pub mod tune;
 pub mod validate;
