@@ -38,7 +38,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn machine()(dram in rich_tier("dram"), cxl in rich_tier("cxl"), optional in prop::array::uniform5(prop::option::of(0.0..1.0)), cores in 1u32..128, smt in 1u32..3, lines in prop::array::uniform4(1.0..64.0), llc in 0.0..2e8) -> Machine {
+    fn machine()(dram in rich_tier("dram"), cxl in rich_tier("cxl"), optional in prop::array::uniform6(prop::option::of(0.0..1.0)), cores in 1u32..128, smt in 1u32..3, lines in prop::array::uniform4(1.0..64.0), llc in 0.0..2e8) -> Machine {
         let mut machine = profiles::load("nus24").unwrap();
         machine.tiers = vec![dram, cxl];
         (machine.cores, machine.smt, machine.smt_yield) = (value(f64::from(cores)), value(f64::from(smt)), value(1.25));
@@ -48,6 +48,7 @@ prop_compose! {
         c.store = optional[0].map(|x| value(1.0 + 40.0 * x));
         c.nt_store = optional[1].map(|x| value(1.0 + 40.0 * x));
         c.smt_gain = optional[2].map(|x| value(1.0 + x));
+        c.core_gbps = optional[5].map(|x| value(2.0 + 40.0 * x));
         machine.overlap = optional[3].map(value);
         machine.prefetch = optional[4].map(|x| Prefetch { waste_lines: value(2.0 * x), reach_lines: value(64.0 * x), training_lines: Some(value(4.0 * x)), overshoot_lines: Some(value(8.0 * x)) });
         machine

@@ -298,6 +298,22 @@ fn single_lines_and_mixed_traffic_have_their_own_peaks() {
 }
 
 #[test]
+fn a_core_moves_no_more_than_its_path_carries() {
+    let mut machine = plain();
+    // 64 lines in flight of 100 ns would be 41 GB/s.
+    machine.concurrency.sequential_simd = value(64.0);
+    machine.concurrency.core_gbps = Some(value(16.0));
+    let stream = Phase::new("p", PhaseKind::Scan, 1e6)
+        .access(Access::sequential_read("c", 64.0, 1 << 40).vectorised());
+    close(per_tuple_ns(&machine, &stream, Terms::default()), 4.0);
+    let solution = solve(&machine, &stream, &dram(), 1, &Options::default()).unwrap();
+    assert_eq!(solution.bottleneck, Bottleneck::Compute);
+    // Lines that are not there sooner are waited for as before.
+    machine.concurrency.sequential_simd = value(10.0);
+    close(per_tuple_ns(&machine, &stream, Terms::default()), 10.0);
+}
+
+#[test]
 fn owners_switches_and_write_queues_add_their_times() {
     let mut machine = plain();
     let tier = &mut machine.tiers[0];

@@ -118,6 +118,7 @@ fn start_concurrency() -> Concurrency {
         store: None,
         nt_store: None,
         smt_gain: None,
+        core_gbps: None,
     }
 }
 

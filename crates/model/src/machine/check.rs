@@ -362,7 +362,7 @@ fn present<'a>(group: Group<'a>, maybe: impl IntoIterator<Item = MaybeRow<'a>>) 
 
 /// Optional numbers of the cores.
 fn execution_fields(m: &Machine) -> Vec<Field<'_>> {
-    use Range::{AtLeastOne, NotNegative, Share};
+    use Range::{AtLeastOne, NotNegative, Positive, Share};
     let c = &m.concurrency;
     let (store, nt) = ("cached stores", "non-temporal stores");
     let gain = "gain of all hardware threads of a core";
@@ -370,6 +370,13 @@ fn execution_fields(m: &Machine) -> Vec<Field<'_>> {
         ("store", store, "lines", c.store.as_ref(), AtLeastOne),
         ("nt_store", nt, "lines", c.nt_store.as_ref(), AtLeastOne),
         ("smt_gain", gain, "x", c.smt_gain.as_ref(), AtLeastOne),
+        (
+            "core_gbps",
+            "most that one core moves",
+            "GB/s",
+            c.core_gbps.as_ref(),
+            Positive,
+        ),
     ];
     let mut fields = present(Group::Part("concurrency.", "in flight, "), in_flight);
     let hidden = "share of compute or memory time hidden behind the other";

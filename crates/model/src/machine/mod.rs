@@ -123,6 +123,10 @@ pub struct Concurrency {
     /// Lines in flight of a core with all its hardware threads busy over those with one, at least 1; 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smt_gain: Option<Value>,
+    /// Most that one core moves to and from what lies behind its private cache, GB/s, however many lines it has in flight; without a limit if
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_gbps: Option<Value>,
 }
 
 /// What hardware prefetchers do to strided streams. Where they are on, the tiers' loaded-latency curves hold their load too.

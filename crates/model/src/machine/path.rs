@@ -28,6 +28,7 @@ macro_rules! lookup {
             ("concurrency", "store") => machine.concurrency.store.$as_ref(),
             ("concurrency", "nt_store") => machine.concurrency.nt_store.$as_ref(),
             ("concurrency", "smt_gain") => machine.concurrency.smt_gain.$as_ref(),
+            ("concurrency", "core_gbps") => machine.concurrency.core_gbps.$as_ref(),
             ("prefetch", "waste_lines") => machine.prefetch.$as_ref().map(|p| & $($mutable)? p.waste_lines),
             ("prefetch", "reach_lines") => machine.prefetch.$as_ref().map(|p| & $($mutable)? p.reach_lines),
             ("prefetch", "training_lines") => machine.prefetch.$as_ref().and_then(|p| p.training_lines.$as_ref()),

@@ -18,6 +18,8 @@ pub(super) struct CoreShare {
     lines: f64,
     /// Compute time of a worker over that of a worker alone on a core.
     pub compute_stretch: f64,
+    /// Workers on a core.
+    pub crowd: f64,
 }
 
 impl CoreShare {
@@ -40,6 +42,7 @@ impl CoreShare {
             workers,
             lines: (more_lines / per_core).min(1.0),
             compute_stretch,
+            crowd: per_core,
         }
     }
 

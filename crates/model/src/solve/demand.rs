@@ -137,6 +137,8 @@ pub(super) struct Demand<'a> {
     pub walk_ns: f64,
     /// Waiting for owners of lines.
     pub own_ns: f64,
+    /// Least time that a core needs for the lines of a tuple, ns.
+    path_ns: f64,
     /// Share of the shorter of compute and memory time that is hidden.
     overlap: f64,
     pub tiers: Vec<TierDemand<'a>>,
@@ -159,6 +161,7 @@ impl<'a> Demand<'a> {
             cache_ns: 0.0,
             walk_ns: 0.0,
             own_ns: 0.0,
+            path_ns: 0.0,
             overlap: if terms.overlap {
                 or(machine.overlap.as_ref(), 0.0)
             } else {
@@ -173,6 +176,10 @@ impl<'a> Demand<'a> {
         for access in phase.accesses.iter().filter(|a| a.lines_per_tuple > 0.0) {
             let in_flight = core.in_flight(machine, access);
             let touch = caches.touch(machine, access, terms);
+            if let Some(most) = &machine.concurrency.core_gbps {
+                let lines = touch.llc_lines + touch.memory_lines;
+                demand.path_ns += lines * LINE_BYTES / most.value * core.crowd;
+            }
             demand.cache_ns += touch.llc_lines * machine.cache.llc_latency_ns.value / in_flight;
             let walks = match access.pattern {
                 // Stores become visible in order, so one that waits for its page holds those behind it up.
@@ -246,14 +253,27 @@ impl<'a> Demand<'a> {
         Ok(())
     }
 
-    /// Time per tuple and worker while all workers together finish `per_ns` tuples per ns.
-    pub fn cycle_ns(&self, per_ns: f64) -> f64 {
+    /// Memory time of a tuple that may overlap, and that of chains, while all workers finish `per_ns` tuples per ns.
+    fn memory_ns(&self, per_ns: f64) -> (f64, f64) {
         let (mut memory, mut chained) = (self.cache_ns + self.walk_ns + self.own_ns, 0.0);
         for tier in &self.tiers {
             let latency = tier.latency_ns(tier.utilisation(per_ns));
             memory += tier.waits * latency + tier.posted_ns;
             chained += tier.chained * latency + tier.posted_chained_ns;
         }
+        (memory, chained)
+    }
+
+    /// What the core's own path takes longer than the lines in flight would let it, ns per tuple.
+    pub fn path_wait_ns(&self, per_ns: f64) -> f64 {
+        let (memory, chained) = self.memory_ns(per_ns);
+        (self.path_ns - memory - chained).max(0.0)
+    }
+
+    /// Time per tuple and worker while all workers together finish `per_ns` tuples per ns.
+    pub fn cycle_ns(&self, per_ns: f64) -> f64 {
+        let (memory, chained) = self.memory_ns(per_ns);
+        let memory = memory.max(self.path_ns - chained);
         let (longer, shorter) = if memory > self.compute_ns {
             (memory, self.compute_ns)
         } else {

@@ -161,6 +161,7 @@ const BISECTION_STEPS: u32 = 50;
 ///                                + stores * miss * sum_t w_t ownership_t / C             owner asked before a store
 ///                                + lines * hit  * L_llc / C                              last-level cache
 ///                                + lines * tlb_miss * walk / min(C, walkers)             page walks
+///               at least lines * 64 / core_gbps                                        a core's own path
 ///   tau(X)    = max(compute, memory) + (1 - overlap) min(compute, memory)                dependent accesses never overlap
 ///   u_t       = X * (max(r, w) + (1 - duplex) min(r, w)) + u_others
 ///               r = read bytes / read peak, w = write bytes / write peak, bytes of random lines over their share of the peak

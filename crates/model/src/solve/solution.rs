@@ -28,7 +28,7 @@ pub struct TierLoad {
 /// Where the time of a worker goes; the four sum to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TimeShares {
-    /// Processor work, private caches included.
+    /// Processor work, private caches and the core's own path to memory included.
     pub compute: f64,
     /// Hits in the last-level cache.
     pub cache: f64,
@@ -138,7 +138,8 @@ impl Outcome {
             .map(|t| waits(t) * (latency(t) - t.idle_ns()))
             .collect();
         let fixed = demand.walk_ns + demand.own_ns + idle;
-        let busy = demand.compute_ns + demand.cache_ns + fixed + load.iter().sum::<f64>();
+        let core = demand.compute_ns + demand.path_wait_ns(per_ns);
+        let busy = core + demand.cache_ns + fixed + load.iter().sum::<f64>();
         let worked = demand.cycle_ns(per_ns);
         // What is hidden behind something else is taken off every part alike.
         let part = if busy > 0.0 {
@@ -157,11 +158,7 @@ impl Outcome {
         ) {
             load[full] += queue;
         }
-        let (compute, cache, latency_share) = (
-            demand.compute_ns * part,
-            demand.cache_ns * part,
-            fixed * part,
-        );
+        let (compute, cache, latency_share) = (core * part, demand.cache_ns * part, fixed * part);
         // The rest, so that the four sum to 1 in spite of rounding.
         let bandwidth = (1.0 - compute - cache - latency_share).max(0.0);
         let shares = TimeShares {

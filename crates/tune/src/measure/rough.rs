@@ -63,6 +63,7 @@ pub fn rough_machine(topology: &Topology, setup: &Setup) -> Machine {
             store: None,
             nt_store: None,
             smt_gain: None,
+            core_gbps: None,
         },
         overlap: None,
         prefetch: None,
