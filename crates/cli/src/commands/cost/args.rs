@@ -27,7 +27,7 @@ pub struct Args {
     /// Also compare devices with reused DIMMs
     #[arg(long, conflicts_with = "kinds")]
     pub reuse: bool,
-    /// Change a price or rule, as in cpu.price=4500, dimms[ddr5-256].price=2000, devices[0].sizes_gib=64,128; may be given several times
+    /// Change a price or rule, as in `cpu.price=4500`, `dimms[ddr5-256].price=2000`, `devices[0].sizes_gib=64,128`; may be given several times
     #[arg(long, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
     /// Also model throughput with this machine profile (a name or a YAML file), data spread over DRAM and CXL as memory was bought; without
