@@ -3,6 +3,8 @@
 use crate::failure::Failure;
 use std::io::Write;
 use std::path::Path;
+use tierloom_record::{RecordSet, RecordWriter, atomic_write};
+use tierloom_report::{ReportOptions, render};
 
 /// Writes `text` to stdout.
 ///
@@ -53,6 +55,38 @@ pub fn check_writable(path: &Path) -> Result<(), Failure> {
         "cannot write {}: {problem}",
         path.display()
     )))
+}
+
+/// Writes a file whole or not at all, and says on stderr that it was written.
+///
+/// # Errors
+/// [`Failure::Runtime`] if it cannot be written.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    atomic_write(path, bytes)?;
+    eprintln!("wrote {}", path.display());
+    Ok(())
+}
+
+/// The same for records, as JSON lines.
+///
+/// # Errors
+/// Those of [`write_file()`], and a record that is no JSON.
+pub fn write_records(path: &Path, set: &RecordSet) -> Result<(), Failure> {
+    let mut bytes = Vec::new();
+    let mut writer = RecordWriter::new(&mut bytes, path.display().to_string());
+    for record in set.to_records() {
+        writer.write(&record)?;
+    }
+    write_file(path, &bytes)
+}
+
+/// The same for the report of records.
+///
+/// # Errors
+/// Those of [`write_file()`], and a report that cannot be made.
+pub fn write_report(path: &Path, set: &RecordSet) -> Result<(), Failure> {
+    let html = render(set, &ReportOptions::default()).map_err(Failure::runtime)?;
+    write_file(path, html.as_bytes())
 }
 
 /// Whether two names lead to one file, which need not exist yet.

@@ -164,7 +164,6 @@ fn stores_read_what_they_write_and_streaming_stores_do_not() {
 /// A machine of one plain tier: 100 GB/s, 100 ns, 10 lines in flight of every kind, no caches, 1000 pages of 4 KiB in the TLB.
 fn plain() -> Machine {
     let mut machine = machine();
-    let value = |x| Value::new(x, SourceKind::Assumed, "test");
     machine.tiers = vec![Tier::plain("dram", 100.0, 100.0, "test")];
     machine.cache.l2_bytes = value(0.0);
     machine.cache.llc_bytes = value(0.0);

@@ -36,12 +36,7 @@ pub fn price(
     library: &Library,
     options: &Options,
 ) -> Result<f64, CalibrateError> {
-    Pricer {
-        figure,
-        library,
-        options,
-    }
-    .price(Search::Steps)
+    Pricer::new(figure, library, options).price(Search::Steps)
 }
 
 /// The same for fits: the best share is refined beyond whole per cent, so that it moves smoothly with the parameters.
@@ -50,12 +45,7 @@ pub(crate) fn price_smoothly(
     library: &Library,
     options: &Options,
 ) -> Result<f64, CalibrateError> {
-    Pricer {
-        figure,
-        library,
-        options,
-    }
-    .price(Search::Refined)
+    Pricer::new(figure, library, options).price(Search::Refined)
 }
 
 /// The rate under `placement` over the rate under the modelled best share, for figures of the best share: what it costs to believe the
@@ -69,11 +59,7 @@ pub fn rate_at_share(
     library: &Library,
     options: &Options,
 ) -> Result<f64, CalibrateError> {
-    let pricer = Pricer {
-        figure,
-        library,
-        options,
-    };
+    let pricer = Pricer::new(figure, library, options);
     let setting = &figure.setting;
     let at = |share: f64| pricer.rate_with_share(setting, share);
     let (best, _) = pricer.best_share(setting, Search::Steps)?;
@@ -89,11 +75,7 @@ pub fn solution(
     library: &Library,
     options: &Options,
 ) -> Result<QuerySolution, CalibrateError> {
-    let pricer = Pricer {
-        figure,
-        library,
-        options,
-    };
+    let pricer = Pricer::new(figure, library, options);
     let mut setting = figure.setting.clone();
     if let Some(group) = setting.groups.first() {
         setting.threads = Some(group.threads);
@@ -122,7 +104,15 @@ struct Pricer<'a> {
     options: &'a Options,
 }
 
-impl Pricer<'_> {
+impl<'a> Pricer<'a> {
+    fn new(figure: &'a FigurePoint, library: &'a Library, options: &'a Options) -> Self {
+        Pricer {
+            figure,
+            library,
+            options,
+        }
+    }
+
     fn price(&self, search: Search) -> Result<f64, CalibrateError> {
         let value = self.value(search)?;
         if value.is_finite() {

@@ -12,7 +12,7 @@ use tierloom_bench::characterize::{
 use tierloom_bench::run::{Control, Host};
 use tierloom_memory::PageSize;
 use tierloom_model::Machine;
-use tierloom_record::{Record, RecordWriter, atomic_write};
+use tierloom_record::RecordSet;
 use tierloom_topology::IdSet;
 
 /// Measure every memory path of this machine and write a machine profile that --machine takes
@@ -91,17 +91,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     bar.finish_and_clear();
     let made = made.map_err(failure)?;
     if let Some(path) = &args.records {
-        let mut bytes = Vec::new();
-        let mut writer = RecordWriter::new(&mut bytes, path.display().to_string());
-        for record in &made.records {
-            writer.write(&Record::Bench(Box::new(record.clone())))?;
-        }
-        atomic_write(path, &bytes)?;
-        eprintln!("wrote {}", path.display());
+        let set = RecordSet {
+            benches: made.records.clone(),
+            ..RecordSet::default()
+        };
+        output::write_records(path, &set)?;
     }
     let yaml = made.machine.to_yaml().map_err(Failure::runtime)?;
-    atomic_write(&args.output, yaml.as_bytes())?;
-    eprintln!("wrote {}", args.output.display());
+    output::write_file(&args.output, yaml.as_bytes())?;
     output::print(&summary(&made.machine))
 }
 

@@ -2,8 +2,7 @@
 
 use super::error::PriceError;
 use super::prices::Prices;
-use crate::machine::nearest_of;
-use crate::machine::yaml::{first_line, line_of, owner_path, path_at, start_of};
+use crate::machine::yaml::{Misread, line_of};
 use serde_saphyr::Error as YamlError;
 
 impl Prices {
@@ -34,37 +33,34 @@ impl Prices {
 /// Turns a parser error into one of ours.
 fn explain(error: &YamlError, text: &str, file: &str) -> PriceError {
     let file = file.to_owned();
-    let line = error.location().map_or(0, |l| l.line());
-    let column = error.location().map_or(0, |l| l.column());
-    match error.without_snippet() {
-        YamlError::SerdeUnknownField {
-            field, expected, ..
+    match Misread::of(error, text) {
+        Misread::UnknownKey {
+            line,
+            field,
+            key,
+            known,
         } => PriceError::UnknownKey {
             file,
             line,
-            field: owner_path(text, line, column),
-            key: field.clone(),
-            hint: nearest_of(field, expected.iter().copied()),
+            field,
+            key,
+            hint: known,
         },
-        YamlError::SerdeMissingField { field, .. } => {
-            let owner = owner_path(text, line, column);
-            let path = if owner.is_empty() {
-                (*field).to_owned()
-            } else {
-                format!("{owner}.{field}")
-            };
-            PriceError::Missing {
-                file,
-                line: start_of(text, &owner),
-                field: path,
-                expected: expected_for(field),
-            }
-        }
-        other => PriceError::Syntax {
+        Misread::Missing { line, field, key } => PriceError::Missing {
             file,
             line,
-            field: path_at(text, line),
-            message: first_line(&other.to_string()),
+            field,
+            expected: expected_for(key),
+        },
+        Misread::Syntax {
+            line,
+            field,
+            message,
+        } => PriceError::Syntax {
+            file,
+            line,
+            field,
+            message,
         },
     }
 }

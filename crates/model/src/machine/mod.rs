@@ -6,7 +6,7 @@ mod path;
 mod value;
 pub(crate) mod yaml;
 
-pub(crate) use check::{nearest, nearest_of};
+pub(crate) use check::nearest;
 pub use measured::{
     FootprintLatency, LoadedPoint, MeasuredRate, Measurements, PathMeasurement, TouchRate,
 };

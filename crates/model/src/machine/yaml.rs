@@ -30,48 +30,97 @@ impl Machine {
     }
 }
 
-/// Turns a parser error into one of ours.
-fn explain(error: &YamlError, text: &str, file: &str) -> ProfileError {
-    let file = file.to_owned();
-    let line = error.location().map_or(0, |l| l.line());
-    let column = error.location().map_or(0, |l| l.column());
-    match error.without_snippet() {
-        YamlError::SerdeUnknownField {
-            field, expected, ..
-        } => {
-            let hint = format!("expected {}", nearest_of(field, expected.iter().copied()));
-            ProfileError::UnknownKey {
-                file,
+/// What the parser of a file of numbers with their sources objects to, with the paths that a reader looks for.
+pub(crate) enum Misread {
+    /// A key that may not stand in the mapping `field`; `known` says which may.
+    UnknownKey {
+        line: u64,
+        field: String,
+        key: String,
+        known: String,
+    },
+    /// The key `key` is not there; `field` is its whole path, `line` that of its mapping.
+    Missing {
+        line: u64,
+        field: String,
+        key: &'static str,
+    },
+    /// Anything else.
+    Syntax {
+        line: u64,
+        field: String,
+        message: String,
+    },
+}
+
+impl Misread {
+    pub(crate) fn of(error: &YamlError, text: &str) -> Self {
+        let line = error.location().map_or(0, |l| l.line());
+        let column = error.location().map_or(0, |l| l.column());
+        match error.without_snippet() {
+            YamlError::SerdeUnknownField {
+                field, expected, ..
+            } => Misread::UnknownKey {
                 line,
                 field: owner_path(text, line, column),
                 key: field.clone(),
-                hint,
+                known: nearest_of(field, expected.iter().copied()),
+            },
+            YamlError::SerdeMissingField { field, .. } => {
+                let owner = owner_path(text, line, column);
+                let path = if owner.is_empty() {
+                    (*field).to_owned()
+                } else {
+                    format!("{owner}.{field}")
+                };
+                Misread::Missing {
+                    // The parser names some line of the mapping; its first one is where a reader looks.
+                    line: start_of(text, &owner),
+                    field: path,
+                    key: field,
+                }
             }
-        }
-        YamlError::SerdeMissingField { field, .. } => {
-            let owner = owner_path(text, line, column);
-            let path = if owner.is_empty() {
-                (*field).to_owned()
-            } else {
-                format!("{owner}.{field}")
-            };
-            // The parser names some line of the mapping; its first one is where a reader looks.
-            ProfileError::Missing {
-                file,
-                line: start_of(text, &owner),
-                field: path,
-                expected: expected_for(field).into(),
-            }
-        }
-        other => {
-            let message = first_line(&other.to_string());
-            ProfileError::Syntax {
-                file,
+            other => Misread::Syntax {
                 line,
                 field: path_at(text, line),
-                message,
-            }
+                message: first_line(&other.to_string()),
+            },
         }
+    }
+}
+
+/// Turns a parser error into one of ours.
+fn explain(error: &YamlError, text: &str, file: &str) -> ProfileError {
+    let file = file.to_owned();
+    match Misread::of(error, text) {
+        Misread::UnknownKey {
+            line,
+            field,
+            key,
+            known,
+        } => ProfileError::UnknownKey {
+            file,
+            line,
+            field,
+            key,
+            hint: format!("expected {known}"),
+        },
+        Misread::Missing { line, field, key } => ProfileError::Missing {
+            file,
+            line,
+            field,
+            expected: expected_for(key).into(),
+        },
+        Misread::Syntax {
+            line,
+            field,
+            message,
+        } => ProfileError::Syntax {
+            file,
+            line,
+            field,
+            message,
+        },
     }
 }
 
@@ -94,7 +143,7 @@ fn expected_for(field: &str) -> &'static str {
 }
 
 /// The parser adds "at line L, column C" and lines of context; the first line without that is the message.
-pub(crate) fn first_line(message: &str) -> String {
+fn first_line(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     let cut = line
         .find(" at line ")
@@ -162,7 +211,7 @@ impl Outline {
 }
 
 /// Path of the last key at or above `line` (from 1).
-pub(crate) fn path_at(text: &str, line: u64) -> String {
+fn path_at(text: &str, line: u64) -> String {
     let mut outline = Outline { steps: Vec::new() };
     for raw in text.lines().take(usize::try_from(line).unwrap_or(0)) {
         outline.enter(raw);
@@ -186,7 +235,7 @@ pub(crate) fn line_of(text: &str, field: &str) -> u64 {
 }
 
 /// Line on which the mapping at path `owner` starts.
-pub(crate) fn start_of(text: &str, owner: &str) -> u64 {
+fn start_of(text: &str, owner: &str) -> u64 {
     find_line(text, |path| {
         path.strip_prefix(owner)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('.') || owner.is_empty())
@@ -194,7 +243,7 @@ pub(crate) fn start_of(text: &str, owner: &str) -> u64 {
 }
 
 /// Path of the mapping that holds this place: that of the key before a flow mapping, the parent of the key in a block mapping.
-pub(crate) fn owner_path(text: &str, line: u64, column: u64) -> String {
+fn owner_path(text: &str, line: u64, column: u64) -> String {
     let number = |n: u64| usize::try_from(n).unwrap_or(0);
     let before: String = text
         .lines()

@@ -10,8 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tierloom_bench::file::Workloads;
 use tierloom_bench::plan::RunPlan;
 use tierloom_bench::run::{self, BenchError, Control, Event, Host, Session};
-use tierloom_record::{BenchRecord, Record, RecordFile, RecordSet, atomic_write, bench_csv};
-use tierloom_report::{ReportOptions, render};
+use tierloom_record::{BenchRecord, Record, RecordFile, RecordSet, bench_csv};
 
 /// Runs everything and writes what was asked for.
 ///
@@ -201,13 +200,10 @@ fn finish(args: &Args, earlier: Vec<BenchRecord>, new: Vec<BenchRecord>) -> Resu
         output::print(&shown::table(&set.benches))?;
     }
     if let Some(path) = &args.csv {
-        atomic_write(path, &bench_csv(&set.benches)?)?;
-        eprintln!("wrote {}", path.display());
+        output::write_file(path, &bench_csv(&set.benches)?)?;
     }
     if let Some(path) = &args.report {
-        let html = render(&set, &ReportOptions::default()).map_err(Failure::runtime)?;
-        atomic_write(path, html.as_bytes())?;
-        eprintln!("wrote {}", path.display());
+        output::write_report(path, &set)?;
     }
     Ok(())
 }

@@ -15,10 +15,8 @@ use tierloom_model::cost::{
     sensitivities, sentences,
 };
 use tierloom_record::{
-    CostConfig, CostPoint, CostRecord, CostSensitivity, Provenance, Record, RecordSet,
-    RecordWriter, SCHEMA, atomic_write,
+    CostConfig, CostPoint, CostRecord, CostSensitivity, Provenance, Record, RecordSet, SCHEMA,
 };
-use tierloom_report::{ReportOptions, render as render_report};
 
 /// What was compared, for printing.
 pub struct Comparison {
@@ -238,21 +236,15 @@ fn per_throughput(prices: &Prices, demands: &[u64], best: &[Option<Best>]) -> Ve
 }
 
 fn write_files(args: &Args, record: &CostRecord) -> Result<(), Failure> {
+    let set = RecordSet {
+        costs: vec![record.clone()],
+        ..RecordSet::default()
+    };
     if let Some(path) = &args.records {
-        let mut bytes = Vec::new();
-        RecordWriter::new(&mut bytes, path.display().to_string())
-            .write(&Record::Cost(Box::new(record.clone())))?;
-        atomic_write(path, &bytes)?;
-        eprintln!("wrote {}", path.display());
+        output::write_records(path, &set)?;
     }
     if let Some(path) = &args.report {
-        let set = RecordSet {
-            costs: vec![record.clone()],
-            ..RecordSet::default()
-        };
-        let html = render_report(&set, &ReportOptions::default()).map_err(Failure::runtime)?;
-        atomic_write(path, html.as_bytes())?;
-        eprintln!("wrote {}", path.display());
+        output::write_report(path, &set)?;
     }
     Ok(())
 }

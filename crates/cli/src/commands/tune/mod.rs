@@ -13,10 +13,7 @@ use crate::failure::Failure;
 use crate::output;
 use std::time::SystemTime;
 use tierloom_model::{PhaseKind, StructureClass};
-use tierloom_record::{
-    BenchRecord, Provenance, Record, RecordSet, RecordWriter, TuneRecord, atomic_write,
-};
-use tierloom_report::{ReportOptions, render};
+use tierloom_record::{BenchRecord, Provenance, RecordSet, TuneRecord};
 use tierloom_tune::modelled::Stamp;
 
 /// The weights of one phase, however they were found.
@@ -107,17 +104,10 @@ fn write_files(args: &Args, tunings: &[Tuning]) -> Result<(), Failure> {
         return Ok(());
     }
     if let Some(path) = &args.records {
-        let mut bytes = Vec::new();
-        let mut writer = RecordWriter::new(&mut bytes, path.display().to_string());
-        let all: Vec<Record> = set.to_records();
-        all.iter().try_for_each(|record| writer.write(record))?;
-        atomic_write(path, &bytes)?;
-        eprintln!("wrote {}", path.display());
+        output::write_records(path, &set)?;
     }
     if let Some(path) = &args.report {
-        let html = render(&set, &ReportOptions::default()).map_err(Failure::runtime)?;
-        atomic_write(path, html.as_bytes())?;
-        eprintln!("wrote {}", path.display());
+        output::write_report(path, &set)?;
     }
     Ok(())
 }

@@ -10,11 +10,7 @@ use tierloom_calibrate::{
     FigureFile, FigurePoint, Library, Role, explain, markdown, summaries, validate,
 };
 use tierloom_model::{Options, Terms};
-use tierloom_record::{
-    FigureRecord, Provenance, Record, RecordSet, RecordWriter, SCHEMA, ValidationRecord,
-    atomic_write,
-};
-use tierloom_report::ReportOptions;
+use tierloom_record::{FigureRecord, Provenance, RecordSet, SCHEMA, ValidationRecord};
 
 /// Largest median error of calibration and of check figures that `--strict` lets pass.
 const STRICT_MEDIANS: [(&str, f64); 2] = [("calibration", 0.05), ("check", 0.10)];
@@ -95,8 +91,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let record = compared(args, &files, &library, &options)?;
     if let Some(path) = &args.markdown {
         let tables = markdown(&record.figures, &files);
-        atomic_write(path, show::into_document(path, &tables)?.as_bytes())?;
-        eprintln!("wrote {}", path.display());
+        output::write_file(path, show::into_document(path, &tables)?.as_bytes())?;
     }
     write_records(args, &record)?;
     if args.json {
@@ -190,22 +185,15 @@ fn compared(
 }
 
 fn write_records(args: &Args, record: &ValidationRecord) -> Result<(), Failure> {
+    let set = RecordSet {
+        validations: vec![record.clone()],
+        ..RecordSet::default()
+    };
     if let Some(path) = &args.records {
-        let mut bytes = Vec::new();
-        let mut writer = RecordWriter::new(&mut bytes, path.display().to_string());
-        writer.write(&Record::Validation(Box::new(record.clone())))?;
-        atomic_write(path, &bytes)?;
-        eprintln!("wrote {}", path.display());
+        output::write_records(path, &set)?;
     }
     if let Some(path) = &args.report {
-        let set = RecordSet {
-            validations: vec![record.clone()],
-            ..RecordSet::default()
-        };
-        let html =
-            tierloom_report::render(&set, &ReportOptions::default()).map_err(Failure::runtime)?;
-        atomic_write(path, html.as_bytes())?;
-        eprintln!("wrote {}", path.display());
+        output::write_report(path, &set)?;
     }
     Ok(())
 }
