@@ -9,6 +9,7 @@
 
 pub mod answer;
 pub mod capture;
+mod coded;
 mod column;
 mod error;
 pub mod load;
@@ -17,6 +18,7 @@ mod session;
 mod star_order;
 mod table;
 
+pub use coded::{CodedColumn, Domain, MAX_LISTED_CODES};
 pub use column::{ColumnFacts, PlacedColumn};
 pub use error::EngineError;
 pub use scan::PlacedScanExec;

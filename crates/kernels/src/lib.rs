@@ -4,6 +4,7 @@
 
 pub mod access;
 mod chase;
+pub mod codes;
 mod copy;
 mod probe;
 mod read;

@@ -1,0 +1,216 @@
+//! Columns kept as narrow codes.
+//!
+//! ```text
+//!   rows      codes (0 to 4 bytes)          domain: what a code stands for
+//!   1994-01-03    2                          Offset: value = base + code      (dates, keys, quantities, decimals)
+//!   1994-01-01    0                          Values: values[code], ascending  (strings, sparse integers)
+//!   NULL          0 in a nullable column; its values start at code 1
+//! ```
+//! Codes keep the order of the values, so that a range of values is a range of codes.
+
+use crate::EngineError;
+use arrow::array::{Array, ArrayRef, new_null_array};
+use arrow::compute::{cast, concat, take};
+use arrow::datatypes::{DataType, Int64Type};
+use std::ops::Range;
+use std::sync::Arc;
+use tierloom_kernels::codes::{CodeWidth, Codes};
+use tierloom_memory::Region;
+
+/// A domain of more codes than this is never written out as an array.
+pub const MAX_LISTED_CODES: u32 = 1 << 16;
+
+/// What the codes of a column stand for.
+#[derive(Debug, Clone)]
+pub enum Domain {
+    /// Integers, dates, timestamps and decimals (as their unscaled integers): `base + code`.
+    Offset {
+        /// Value of the first code.
+        base: i64,
+        /// Value of the last code.
+        last: i64,
+    },
+    /// The distinct values, ascending and without NULL, in the column's own type.
+    Values(ArrayRef),
+}
+
+/// A column of codes in a region.
+#[derive(Debug, Clone)]
+pub struct CodedColumn {
+    /// The column's type towards SQL.
+    data_type: DataType,
+    region: Arc<Region>,
+    width: CodeWidth,
+    rows: usize,
+    /// Code 0 is NULL, the values' codes start at 1.
+    nullable: bool,
+    domain: Domain,
+}
+
+impl CodedColumn {
+    /// The first `rows` codes of `region`.
+    ///
+    /// # Errors
+    /// If the region is shorter than the codes and their padding, or the domain does not fit the width.
+    pub fn new(
+        name: &str,
+        data_type: DataType,
+        region: Arc<Region>,
+        rows: usize,
+        nullable: bool,
+        domain: Domain,
+    ) -> Result<Self, EngineError> {
+        let wrong = |problem: String| EngineError::Table {
+            table: name.into(),
+            problem,
+        };
+        let values = match &domain {
+            Domain::Offset { base, last } => u64::try_from(i128::from(*last) - i128::from(*base))
+                .map(|d| d + 1)
+                .map_err(|_| wrong("has a range of values that is upside down".into()))?,
+            Domain::Values(values) => values.len() as u64,
+        };
+        let max_code = (values + u64::from(nullable)).saturating_sub(1);
+        let max_code = u32::try_from(max_code)
+            .map_err(|_| wrong(format!("has {values} values, too many for codes")))?;
+        let width = CodeWidth::for_max(max_code);
+        Codes::new(region.as_slice(), width, rows).map_err(|e| wrong(e.to_string()))?;
+        Ok(CodedColumn {
+            data_type,
+            region,
+            width,
+            rows,
+            nullable,
+            domain,
+        })
+    }
+
+    /// The codes.
+    pub fn codes(&self) -> Codes<'_> {
+        Codes::new(self.region.as_slice(), self.width, self.rows)
+            .unwrap_or_else(|e| unreachable!("checked when the column was made: {e}"))
+    }
+
+    /// The column's type towards SQL.
+    pub fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    /// The region that holds the codes.
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    /// Bytes of a code.
+    pub fn width(&self) -> CodeWidth {
+        self.width
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether code 0 is NULL.
+    pub fn nullable(&self) -> bool {
+        self.nullable
+    }
+
+    /// What the codes stand for.
+    pub fn domain(&self) -> &Domain {
+        &self.domain
+    }
+
+    /// Number of codes: one more than the largest, NULL's included.
+    pub fn code_count(&self) -> u64 {
+        let values = match &self.domain {
+            Domain::Offset { base, last } => (*last as u64).wrapping_sub(*base as u64) + 1,
+            Domain::Values(values) => values.len() as u64,
+        };
+        values + u64::from(self.nullable)
+    }
+
+    /// The integer behind every code as `base + code`, if the domain is such: `(base, first code that is a value)`.
+    pub fn integer_base(&self) -> Option<i64> {
+        match &self.domain {
+            Domain::Offset { base, .. } => Some(base - i64::from(self.nullable)),
+            Domain::Values(_) => None,
+        }
+    }
+
+    /// The value of every code in the column's own type, NULL first where there is one; `None` if there are more than [`MAX_LISTED_CODES`].
+    ///
+    /// # Errors
+    /// Those of Arrow's casts.
+    pub fn listed(&self) -> Result<Option<ArrayRef>, EngineError> {
+        let count = self.code_count();
+        if count > u64::from(MAX_LISTED_CODES) {
+            return Ok(None);
+        }
+        let values = match &self.domain {
+            Domain::Offset { base, last } => {
+                let integers =
+                    arrow::array::PrimitiveArray::<Int64Type>::from_iter_values(*base..=*last);
+                from_integers(&(Arc::new(integers) as ArrayRef), &self.data_type)?
+            }
+            Domain::Values(values) => Arc::clone(values),
+        };
+        Ok(Some(if self.nullable {
+            concat(&[&new_null_array(values.data_type(), 1), &values])?
+        } else {
+            values
+        }))
+    }
+
+    /// The values of `rows` as an Arrow array of the column's type, in fresh memory.
+    ///
+    /// # Errors
+    /// Those of Arrow.
+    ///
+    /// # Panics
+    /// If the rows do not exist.
+    pub fn decode(&self, rows: Range<usize>) -> Result<ArrayRef, EngineError> {
+        let mut codes = vec![0; rows.len()];
+        self.codes().unpack(rows, &mut codes);
+        let nulls = self.nullable.then(|| {
+            codes
+                .iter()
+                .map(|c| *c != 0)
+                .collect::<arrow::buffer::NullBuffer>()
+        });
+        match &self.domain {
+            Domain::Offset { .. } => {
+                let base = self.integer_base().unwrap_or(0);
+                let values: Vec<i64> = codes.iter().map(|c| base + i64::from(*c)).collect();
+                let integers = arrow::array::Int64Array::new(values.into(), nulls);
+                from_integers(&(Arc::new(integers) as ArrayRef), &self.data_type)
+            }
+            Domain::Values(values) => {
+                let first = u32::from(self.nullable);
+                let keys: Vec<u32> = codes.iter().map(|c| c.saturating_sub(first)).collect();
+                let keys = arrow::array::UInt32Array::new(keys.into(), nulls);
+                Ok(take(values.as_ref(), &keys, None)?)
+            }
+        }
+    }
+}
+
+/// Integers seen as values of `data_type`: a decimal takes them unscaled, a date as days, a timestamp in its unit.
+fn from_integers(integers: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, EngineError> {
+    match data_type {
+        DataType::Decimal128(precision, scale) => {
+            let plain = cast(integers, &DataType::Decimal128(38, 0))?;
+            let data = plain
+                .to_data()
+                .into_builder()
+                .data_type(DataType::Decimal128(*precision, *scale))
+                .build()?;
+            Ok(arrow::array::make_array(data))
+        }
+        DataType::Date32 | DataType::Time32(_) => {
+            let days = cast(integers, &DataType::Int32)?;
+            Ok(cast(&days, data_type)?)
+        }
+        other => Ok(cast(integers, other)?),
+    }
+}

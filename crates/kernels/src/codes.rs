@@ -1,0 +1,232 @@
+//! Columns of narrow codes: unsigned little-endian integers of 0 to 4 bytes, one per row.
+//!
+//! ```text
+//!   width 0   no bytes at all: every code is 0 (a constant column)
+//!   width 1   c0 c1 c2 ...
+//!   width 3   c0.0 c0.1 c0.2 c1.0 c1.1 c1.2 ...
+//!   ...       rows * width bytes, then CODE_PADDING bytes that belong to nobody, so that vectors may be loaded past the end
+//! ```
+//! What a code stands for (an offset from the smallest value, a position in a sorted dictionary) is the owner's business.
+
+use std::ops::Range;
+
+/// Readable bytes that must follow the last code: one vector register.
+pub const CODE_PADDING: usize = 64;
+
+/// Bytes of a code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CodeWidth {
+    /// No bytes: all codes are 0.
+    Zero,
+    /// One byte.
+    One,
+    /// Two bytes.
+    Two,
+    /// Three bytes.
+    Three,
+    /// Four bytes.
+    Four,
+}
+
+impl CodeWidth {
+    /// The narrowest width that holds `max_code`.
+    pub fn for_max(max_code: u32) -> Self {
+        match max_code {
+            0 => CodeWidth::Zero,
+            1..=0xff => CodeWidth::One,
+            0x100..=0xffff => CodeWidth::Two,
+            0x1_0000..=0xff_ffff => CodeWidth::Three,
+            _ => CodeWidth::Four,
+        }
+    }
+
+    /// Bytes of a code.
+    pub fn bytes(self) -> usize {
+        match self {
+            CodeWidth::Zero => 0,
+            CodeWidth::One => 1,
+            CodeWidth::Two => 2,
+            CodeWidth::Three => 3,
+            CodeWidth::Four => 4,
+        }
+    }
+
+    /// Bytes that `rows` codes need, padding included.
+    pub fn size_bytes(self, rows: usize) -> usize {
+        rows * self.bytes() + CODE_PADDING
+    }
+}
+
+/// Memory that cannot hold the codes it is said to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodesTooShort {
+    /// Bytes that the codes need with their padding.
+    pub needed_bytes: usize,
+    /// Bytes there are.
+    pub actual_bytes: usize,
+}
+
+impl std::fmt::Display for CodesTooShort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "codes with their padding need {} bytes, there are {}",
+            self.needed_bytes, self.actual_bytes
+        )
+    }
+}
+
+impl std::error::Error for CodesTooShort {}
+
+/// A borrowed column of codes.
+#[derive(Debug, Clone, Copy)]
+pub struct Codes<'a> {
+    bytes: &'a [u8],
+    width: CodeWidth,
+    rows: usize,
+}
+
+impl<'a> Codes<'a> {
+    /// The first `rows` codes of `bytes`.
+    ///
+    /// # Errors
+    /// If the codes and their padding do not fit.
+    pub fn new(bytes: &'a [u8], width: CodeWidth, rows: usize) -> Result<Self, CodesTooShort> {
+        let needed_bytes = width.size_bytes(rows);
+        if bytes.len() < needed_bytes {
+            return Err(CodesTooShort {
+                needed_bytes,
+                actual_bytes: bytes.len(),
+            });
+        }
+        Ok(Codes { bytes, width, rows })
+    }
+
+    /// Bytes of a code.
+    pub fn width(&self) -> CodeWidth {
+        self.width
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The bytes, padding included.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The code of `row`.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[inline]
+    pub fn get(&self, row: usize) -> u32 {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        let at = row * self.width.bytes();
+        let word = u32::from_le_bytes(self.bytes[at..at + 4].try_into().unwrap_or([0; 4]));
+        word & self.mask()
+    }
+
+    /// Writes the codes of `rows` to the front of `out`.
+    ///
+    /// # Panics
+    /// If the rows do not exist or `out` is shorter.
+    pub fn unpack(&self, rows: Range<usize>, out: &mut [u32]) {
+        assert!(rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
+        let out = &mut out[..rows.len()];
+        let width = self.width.bytes();
+        let bytes = &self.bytes[rows.start * width..];
+        match self.width {
+            CodeWidth::Zero => out.fill(0),
+            CodeWidth::One => {
+                for (o, b) in out.iter_mut().zip(bytes) {
+                    *o = u32::from(*b);
+                }
+            }
+            CodeWidth::Two => {
+                for (o, b) in out.iter_mut().zip(bytes.as_chunks::<2>().0) {
+                    *o = u32::from(u16::from_le_bytes(*b));
+                }
+            }
+            CodeWidth::Three => {
+                for (o, b) in out.iter_mut().zip(bytes.as_chunks::<3>().0) {
+                    *o = u32::from_le_bytes([b[0], b[1], b[2], 0]);
+                }
+            }
+            CodeWidth::Four => {
+                for (o, b) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
+                    *o = u32::from_le_bytes(*b);
+                }
+            }
+        }
+    }
+
+    fn mask(&self) -> u32 {
+        match self.width {
+            CodeWidth::Zero => 0,
+            CodeWidth::Four => u32::MAX,
+            narrow => (1 << (8 * narrow.bytes())) - 1,
+        }
+    }
+}
+
+/// Writes `codes` as rows `first_row..` of a column of `width` into `out`, which has no padding of its own.
+///
+/// # Panics
+/// If `out` is too short. A code that `width` cannot hold loses its upper bytes.
+pub fn pack(out: &mut [u8], width: CodeWidth, first_row: usize, codes: &[u32]) {
+    let bytes = width.bytes();
+    let out = &mut out[first_row * bytes..(first_row + codes.len()) * bytes];
+    match width {
+        CodeWidth::Zero => {}
+        CodeWidth::One => {
+            for (o, c) in out.iter_mut().zip(codes) {
+                *o = *c as u8;
+            }
+        }
+        CodeWidth::Two => {
+            for (o, c) in out.as_chunks_mut::<2>().0.iter_mut().zip(codes) {
+                *o = (*c as u16).to_le_bytes();
+            }
+        }
+        CodeWidth::Three => {
+            for (o, c) in out.as_chunks_mut::<3>().0.iter_mut().zip(codes) {
+                let word = c.to_le_bytes();
+                *o = [word[0], word[1], word[2]];
+            }
+        }
+        CodeWidth::Four => {
+            for (o, c) in out.as_chunks_mut::<4>().0.iter_mut().zip(codes) {
+                *o = c.to_le_bytes();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_width_returns_what_was_packed_and_never_reads_past_its_padding() {
+        for max in [0u32, 1, 0xff, 0x100, 0xffff, 0x1_0000, 0xff_ffff, u32::MAX] {
+            let width = CodeWidth::for_max(max);
+            let codes: Vec<u32> = (0..257u32)
+                .map(|i| if i % 3 == 0 { max } else { max / (i + 1) })
+                .collect();
+            let mut bytes = vec![0xa5; width.size_bytes(codes.len())];
+            pack(&mut bytes, width, 0, &codes[..100]);
+            pack(&mut bytes, width, 100, &codes[100..]);
+            let column = Codes::new(&bytes, width, codes.len()).unwrap();
+            let mut out = vec![0; 57];
+            column.unpack(200..257, &mut out);
+            assert_eq!(out, codes[200..]);
+            for (row, code) in codes.iter().enumerate() {
+                assert_eq!(column.get(row), *code, "row {row} of width {width:?}");
+            }
+            assert!(Codes::new(&bytes[1..], width, codes.len()).is_err());
+        }
+    }
+}

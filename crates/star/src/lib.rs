@@ -1,0 +1,1 @@
+//! Fused star joins: filters, dimension lookups and groups over narrow codes, in one pass.

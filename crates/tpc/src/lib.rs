@@ -1,0 +1,1 @@
+//! TPC-H and TPC-DS: data from the generator crates as Arrow, and their queries.
