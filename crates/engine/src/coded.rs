@@ -196,7 +196,10 @@ impl CodedColumn {
 }
 
 /// Integers seen as values of `data_type`: a decimal takes them unscaled, a date as days, a timestamp in its unit.
-fn from_integers(integers: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, EngineError> {
+pub(crate) fn from_integers(
+    integers: &ArrayRef,
+    data_type: &DataType,
+) -> Result<ArrayRef, EngineError> {
     match data_type {
         DataType::Decimal128(precision, scale) => {
             let plain = cast(integers, &DataType::Decimal128(38, 0))?;
