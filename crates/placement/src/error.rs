@@ -1,6 +1,7 @@
 //! What can be wrong with a policy.
 
 use tierloom_memory::PlacementError;
+use tierloom_model::ModelError;
 
 /// A policy that cannot be read, or that a machine cannot carry out.
 #[derive(Debug, thiserror::Error)]
@@ -31,5 +32,27 @@ pub enum PolicyError {
         machine: String,
         /// Tiers it has.
         tiers: String,
+    },
+}
+
+/// What can go wrong in adapting.
+#[derive(Debug, thiserror::Error)]
+pub enum AdaptError {
+    /// The model cannot price what it was asked.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// Times came for a run that was not planned.
+    #[error("cannot learn from a run of {query}: it was not planned; plan each run before it is measured")]
+    NotPlanned {
+        /// The query.
+        query: String,
+    },
+    /// The times cannot be those of the planned run.
+    #[error("cannot learn from the run of {query}: {reason}; give one time per phase of the plan")]
+    Measured {
+        /// The query.
+        query: String,
+        /// What is wrong.
+        reason: String,
     },
 }

@@ -9,10 +9,11 @@
 //! ```
 //! The same decisions drive a machine that has the tiers and the model of one that this process does not run on.
 
+pub mod adaptive;
 mod error;
 mod policy;
 mod shares;
 
-pub use error::PolicyError;
+pub use error::{AdaptError, PolicyError};
 pub use policy::{ColumnLimit, ColumnUse, Decision, Policy};
 pub use shares::{model_placement, tier_shares};

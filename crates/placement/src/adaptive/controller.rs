@@ -1,0 +1,438 @@
+//! The controller: plans a run, learns from it.
+
+use super::layout::moved_share;
+use super::state::State;
+use super::{Action, Belief, Gain, Layout, Measured, PhaseDecision, PhaseKey, Settings, Trial};
+use crate::AdaptError;
+use std::collections::BTreeMap;
+use tierloom_model::search::{Moved, Problem, Weights, best};
+use tierloom_model::{Machine, ModelError, Options, Phase, StructureClass};
+
+/// Most that a placement may lose with the certainty asked for, as a share, before a phase is moved as a whole.
+const TOLERATED_LOSS: f64 = 0.004;
+
+/// Standard deviations above the expected gain up to which a trial is worth its cost.
+const HOPE: f64 = 1.5;
+
+/// Moving the memory of operators too must gain so much over moving columns alone.
+const OPERATORS_GAIN: f64 = 0.005;
+
+/// Decides where the structures of queries lie, run by run.
+///
+/// ```text
+///   phases ── plan ──> decisions: layout, trial    (run)    measured times ── learn ──> belief, memory of each phase
+///               ^                                                                          │
+///               └──────────────────────────────────────────────────────────────────────────┘
+/// ```
+///
+/// Every phase starts on the first tier. Where the model, corrected by all that was measured, sees a gain, a small part of the phase runs under the
+/// wanted placement: so small that a loss stays below [`Settings::trial_cost`] even where the model is wrong by the certainty asked for. Only
+/// when measurements leave no doubt is the phase moved as a whole, in bounded steps and within the migration budget. A step that
+/// loses is taken back and not repeated. A phase that has nothing to gain for [`Settings::settle_runs`] runs, or has
+/// changed [`Settings::max_changes`] times, is left alone, so placements cannot oscillate.
+#[derive(Debug, Clone)]
+pub struct Controller {
+    settings: Settings,
+    profile: Belief,
+    belief: Belief,
+    home: Layout,
+    states: BTreeMap<PhaseKey, State>,
+    planned: BTreeMap<String, Planned>,
+}
+
+/// A run that was planned and not yet measured.
+#[derive(Debug, Clone)]
+struct Planned {
+    phases: Vec<Phase>,
+    decisions: Vec<PhaseDecision>,
+}
+
+/// What one run may still spend.
+struct Budget {
+    migration_bytes: u64,
+}
+
+impl Controller {
+    /// A controller that knows nothing but the machine's profile.
+    ///
+    /// # Errors
+    /// [`AdaptError::Model`] if the profile is impossible.
+    pub fn new(machine: &Machine, settings: Settings) -> Result<Self, AdaptError> {
+        let belief = Belief::new(machine, settings.profile_doubt)?;
+        Ok(Controller {
+            home: Layout::on(belief.first())?,
+            profile: belief.clone(),
+            belief,
+            settings,
+            states: BTreeMap::new(),
+            planned: BTreeMap::new(),
+        })
+    }
+
+    /// The limits it works in.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The machine as corrected by all measurements.
+    pub fn machine(&self) -> &Machine {
+        self.belief.machine()
+    }
+
+    /// How often the placement of each phase was changed.
+    pub fn changes(&self) -> impl Iterator<Item = (&PhaseKey, u32)> {
+        self.states.iter().map(|(key, state)| (key, state.changes))
+    }
+
+    /// Decides for every phase of a query's next run, in their order.
+    ///
+    /// # Errors
+    /// [`AdaptError::Model`] for phases that the model cannot price.
+    pub fn plan(&mut self, query: &str, phases: &[Phase]) -> Result<Vec<PhaseDecision>, AdaptError> {
+        let workers = self.settings.workers;
+        let mut expected = Vec::with_capacity(phases.len());
+        for phase in phases {
+            phase.check()?;
+            let current = self.current(&PhaseKey::of(phase));
+            expected.push(match phase.is_idle() {
+                true => 0.0,
+                false => self.belief.time_ns(phase, &current, workers)?,
+            });
+        }
+        let query_ns: f64 = expected.iter().sum();
+        let mut budget = Budget {
+            migration_bytes: self.settings.migration_bytes_per_run,
+        };
+        let mut decisions: Vec<PhaseDecision> = Vec::with_capacity(phases.len());
+        for (phase, expected_ns) in phases.iter().zip(expected) {
+            let key = PhaseKey::of(phase);
+            let again = decisions.iter().any(|d| d.key == key);
+            let too_short = expected_ns < self.settings.min_phase_ns
+                || expected_ns < self.settings.min_phase_share * query_ns;
+            let kept = self.kept(key, phase, expected_ns);
+            decisions.push(if again {
+                because(kept, "decided with the phase of the same kind before")
+            } else if too_short {
+                because(kept, "too short to be worth a change")
+            } else {
+                self.decide(kept, phase, &mut budget)?
+            });
+        }
+        let planned = Planned {
+            phases: phases.to_vec(),
+            decisions: decisions.clone(),
+        };
+        self.planned.insert(query.to_owned(), planned);
+        Ok(decisions)
+    }
+
+    /// Learns from the run that was planned last for `query`; one time per phase, `None` for a phase that was not timed.
+    ///
+    /// # Errors
+    /// [`AdaptError::NotPlanned`] without a plan; [`AdaptError::Measured`] for another number of phases or an impossible time.
+    pub fn learn(&mut self, query: &str, measured: &[Option<Measured>]) -> Result<(), AdaptError> {
+        let Some(planned) = self.planned.get(query) else {
+            return Err(AdaptError::NotPlanned { query: query.into() });
+        };
+        check(query, &planned.phases, measured)?;
+        let Some(planned) = self.planned.remove(query) else {
+            return Err(AdaptError::NotPlanned { query: query.into() });
+        };
+        let runs = planned.phases.iter().zip(&planned.decisions).zip(measured);
+        for ((phase, decision), measured) in runs {
+            if let Some(measured) = measured.filter(|_| !phase.is_idle()) {
+                self.learn_phase(phase, decision, measured)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn learn_phase(
+        &mut self,
+        phase: &Phase,
+        decision: &PhaseDecision,
+        measured: Measured,
+    ) -> Result<(), AdaptError> {
+        let (workers, noise) = (self.settings.workers, self.settings.noise);
+        let tried = decision.trial.as_ref().zip(measured.trial_ns);
+        let rest = 1.0 - decision.trial.as_ref().map_or(0.0, |t| t.share);
+        let whole_ns = measured.time_ns / rest;
+        let reference = self.profile.time_ns(phase, &self.home, workers)?;
+        let settled = self.states.get(&decision.key).is_some_and(|s| s.is_settled(&self.settings));
+        if !settled && decision.expected_ns >= self.settings.min_phase_ns {
+            self.belief.learn(phase, &decision.layout, workers, whole_ns, noise)?;
+        }
+        if let Some((trial, trial_ns)) = tried {
+            let alone_ns = trial_ns / trial.share;
+            let noise = self.settings.trial_noise;
+            self.belief.learn(phase, &trial.layout, workers, alone_ns, noise)?;
+            let gain = (whole_ns / alone_ns).ln();
+            self.state(&decision.key).note_trial(trial.layout.clone(), gain);
+        }
+        self.state(&decision.key).note((whole_ns / reference).ln());
+        Ok(())
+    }
+
+    fn state(&mut self, key: &PhaseKey) -> &mut State {
+        let home = &self.home;
+        self.states
+            .entry(key.clone())
+            .or_insert_with(|| State::new(home.clone()))
+    }
+
+    fn current(&self, key: &PhaseKey) -> Layout {
+        let state = self.states.get(key);
+        state.map_or_else(|| self.home.clone(), |s| s.current.clone())
+    }
+
+    fn kept(&self, key: PhaseKey, phase: &Phase, expected_ns: f64) -> PhaseDecision {
+        let current = self.current(&key);
+        PhaseDecision {
+            phase: phase.name.clone(),
+            action: Action::Keep,
+            wanted: current.clone(),
+            layout: current,
+            gain: 0.0,
+            doubt: 0.0,
+            trial: None,
+            expected_ns,
+            moved_bytes: 0,
+            reason: String::new(),
+            key,
+        }
+    }
+
+    fn decide(
+        &mut self,
+        kept: PhaseDecision,
+        phase: &Phase,
+        budget: &mut Budget,
+    ) -> Result<PhaseDecision, AdaptError> {
+        let settings = self.settings.clone();
+        let noise = settings.noise;
+        let state = self.state(&kept.key);
+        if let Some(back) = state.better_seen(noise) {
+            state.give_up_for(back.clone());
+            return self.back(kept, phase, back);
+        }
+        if state.is_settled(&settings) {
+            return Ok(because(kept, "settled"));
+        }
+        if state.runs_since_change < settings.cool_down_runs {
+            return Ok(because(kept, "cools down after a change"));
+        }
+        let current = kept.layout.clone();
+        let wanted = self.wanted(phase)?;
+        if wanted == current {
+            return Ok(self.quiet(kept, "the model wants nothing else"));
+        }
+        if self.state(&kept.key).is_refused(&wanted) {
+            return Ok(self.quiet(kept, "what the model wants was slower when it was tried"));
+        }
+        let gain = self.belief.gain(phase, &current, &wanted, settings.workers)?;
+        let kept = PhaseDecision {
+            wanted: wanted.clone(),
+            gain: gain.mean,
+            doubt: gain.doubt,
+            ..kept
+        };
+        if gain.mean + HOPE * gain.doubt < settings.min_gain {
+            return Ok(self.quiet(kept, "less to gain than is worth a change"));
+        }
+        if self.is_shown(&kept, &gain) {
+            return self.step(kept, phase, budget);
+        }
+        Ok(self.attempt(kept, phase, &gain, budget))
+    }
+
+    /// The best placement by the corrected machine.
+    fn wanted(&self, phase: &Phase) -> Result<Layout, AdaptError> {
+        let options = Options::default();
+        let phases = std::slice::from_ref(phase);
+        let workers = self.settings.workers;
+        let problem = Problem::new(self.belief.machine(), phases, workers, &options);
+        let has_columns = phase.accesses.iter().any(|a| a.class == StructureClass::Column);
+        if !has_columns {
+            return Ok(self.home.clone());
+        }
+        let columns = Problem {
+            moved: Moved::Classes(vec![StructureClass::Column]),
+            ..problem.clone()
+        };
+        let (columns, all) = (best(&columns)?.weights, best(&problem)?.weights);
+        let alone = Layout {
+            columns,
+            operators: self.home.operators.clone(),
+        };
+        let together = Layout {
+            columns: all.clone(),
+            operators: all,
+        };
+        let time = |layout: &Layout| self.belief.time_ns(phase, layout, workers);
+        let better = time(&together)? < time(&alone)? * (1.0 - OPERATORS_GAIN);
+        Ok(if better { together } else { alone })
+    }
+
+    /// Whether measurements leave no doubt that the wanted placement does not lose.
+    fn is_shown(&mut self, kept: &PhaseDecision, gain: &Gain) -> bool {
+        let certain = gain.mean - self.settings.certainty * gain.doubt > -TOLERATED_LOSS;
+        let least = self.settings.min_gain;
+        let only_operators = kept.wanted.columns == kept.layout.columns;
+        let near = moved_share(&kept.wanted.columns, &kept.layout.columns) <= super::state::NEAR;
+        let state = self.state(&kept.key);
+        let tried = state.tried(&kept.wanted);
+        let measured = tried.is_some_and(|gain| gain > 0.0) || only_operators || near;
+        certain && gain.mean >= least && measured
+    }
+
+    /// Moves the phase towards what is wanted, as far as a step and the budget go.
+    fn step(
+        &mut self,
+        kept: PhaseDecision,
+        phase: &Phase,
+        budget: &mut Budget,
+    ) -> Result<PhaseDecision, AdaptError> {
+        let settings = &self.settings;
+        let (from, wanted) = (kept.layout.clone(), kept.wanted.clone());
+        let bytes = from.moved_bytes(&wanted, phase);
+        let saved_ns = kept.expected_ns * (1.0 - (-kept.gain).exp());
+        let cost_ns = bytes as f64 / settings.migration_gbps;
+        if saved_ns * settings.expected_runs < cost_ns {
+            return Ok(self.quiet(kept, "moving the pages costs more than it will save"));
+        }
+        let by_step = settings.max_step / from.distance(&wanted).max(1e-9);
+        let by_budget = budget.migration_bytes as f64 / (bytes as f64).max(1.0);
+        let part = by_step.min(by_budget).min(1.0);
+        let to = if part < 1.0 { self.part_way(&from, &wanted, part)? } else { wanted };
+        if to == from {
+            return Ok(because(kept, "waits for the migration budget"));
+        }
+        let moved_bytes = from.moved_bytes(&to, phase);
+        budget.migration_bytes = budget.migration_bytes.saturating_sub(moved_bytes);
+        let expected_ns = self.belief.time_ns(phase, &to, self.settings.workers)?;
+        self.state(&kept.key).change(to.clone());
+        let reason = format!(
+            "{to} is {:.1}% faster than {from}, known to {:.1}%",
+            100.0 * (kept.gain.exp() - 1.0),
+            100.0 * kept.doubt
+        );
+        Ok(PhaseDecision {
+            action: Action::Move,
+            layout: to,
+            expected_ns,
+            moved_bytes,
+            reason,
+            ..kept
+        })
+    }
+
+    fn part_way(&self, from: &Layout, to: &Layout, part: f64) -> Result<Layout, ModelError> {
+        let tiers = &self.belief.machine().tiers;
+        let between = |from: &Weights, to: &Weights| {
+            Weights::new(tiers.iter().map(|t| {
+                let (a, b) = (from.share(&t.name), to.share(&t.name));
+                (t.name.clone(), (100.0 * (a + part * (b - a))).round() as u32)
+            }))
+        };
+        Ok(Layout {
+            columns: between(&from.columns, &to.columns)?,
+            operators: between(&from.operators, &to.operators)?,
+        })
+    }
+
+    /// Lets a part of the phase try what is wanted, as large as its risk allows.
+    fn attempt(
+        &mut self,
+        kept: PhaseDecision,
+        phase: &Phase,
+        gain: &Gain,
+        budget: &mut Budget,
+    ) -> PhaseDecision {
+        let settings = &self.settings;
+        let worst = gain.mean - settings.certainty * gain.doubt;
+        let risk = ((-worst).exp() - 1.0).max(1e-9);
+        let share = (settings.trial_cost / risk).min(settings.max_trial_share);
+        if share < settings.min_trial_share {
+            return self.quiet(kept, "a trial could lose too much");
+        }
+        let layout = Layout {
+            columns: kept.wanted.columns.clone(),
+            operators: kept.layout.operators.clone(),
+        };
+        if layout == kept.layout {
+            return self.quiet(kept, "not certain, and a hash table cannot be tried in part");
+        }
+        let moved_bytes = (kept.layout.moved_bytes(&layout, phase) as f64 * share) as u64;
+        if moved_bytes > budget.migration_bytes {
+            return because(kept, "waits for the migration budget");
+        }
+        budget.migration_bytes -= moved_bytes;
+        self.state(&kept.key).quiet_runs = 0;
+        let reason = format!(
+            "{layout} may gain {:.1}% (known to {:.1}%): {:.1}% of the phase try it",
+            100.0 * (gain.mean.exp() - 1.0),
+            100.0 * gain.doubt,
+            100.0 * share
+        );
+        PhaseDecision {
+            trial: Some(Trial { layout, share }),
+            moved_bytes,
+            reason,
+            ..kept
+        }
+    }
+
+    fn back(
+        &mut self,
+        kept: PhaseDecision,
+        phase: &Phase,
+        to: Layout,
+    ) -> Result<PhaseDecision, AdaptError> {
+        let reason = format!("{} was measured slower than {to}", kept.layout);
+        Ok(PhaseDecision {
+            action: Action::Return,
+            moved_bytes: kept.layout.moved_bytes(&to, phase),
+            expected_ns: self.belief.time_ns(phase, &to, self.settings.workers)?,
+            wanted: to.clone(),
+            layout: to,
+            reason,
+            ..kept
+        })
+    }
+
+    /// Nothing happens, and if that goes on the phase is settled.
+    fn quiet(&mut self, kept: PhaseDecision, why: &str) -> PhaseDecision {
+        self.state(&kept.key).quiet_runs += 1;
+        because(kept, why)
+    }
+}
+
+fn because(kept: PhaseDecision, why: &str) -> PhaseDecision {
+    PhaseDecision {
+        reason: why.into(),
+        ..kept
+    }
+}
+
+fn check(query: &str, phases: &[Phase], measured: &[Option<Measured>]) -> Result<(), AdaptError> {
+    let wrong = |reason: String| AdaptError::Measured {
+        query: query.into(),
+        reason,
+    };
+    if phases.len() != measured.len() {
+        return Err(wrong(format!(
+            "{} times for {} phases",
+            measured.len(),
+            phases.len()
+        )));
+    }
+    for (phase, measured) in phases.iter().zip(measured) {
+        let Some(measured) = measured else { continue };
+        let times = [Some(measured.time_ns), measured.trial_ns];
+        let impossible = times.into_iter().flatten().find(|t| !(t.is_finite() && *t > 0.0));
+        if let Some(time) = impossible.filter(|_| !phase.is_idle()) {
+            return Err(wrong(format!("phase {} cannot take {time} ns", phase.name)));
+        }
+    }
+    Ok(())
+}
