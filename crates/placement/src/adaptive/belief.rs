@@ -7,7 +7,7 @@
 //! Method", IEEE Transactions on Automatic Control 38(2), 1993). What one query tells of the machine so helps all others.
 
 use super::Layout;
-use tierloom_model::search::interval;
+use tierloom_model::search::{SplitMix, interval};
 use tierloom_model::{Figure, Machine, ModelError, Options, Phase, solve};
 
 /// Step of a difference quotient, in the logarithm of a factor.
@@ -173,6 +173,47 @@ impl Belief {
             }
         }
         Ok(surprise)
+    }
+
+    /// Machines that may be the true one, drawn from what is believed.
+    ///
+    /// # Errors
+    /// None that a profile which passed [`Machine::check`] can cause.
+    pub fn sample(&self, count: usize, random: &mut SplitMix) -> Result<Vec<Machine>, ModelError> {
+        let root = self.root();
+        let numbers = self.numbers.len();
+        let mut machines = Vec::with_capacity(count);
+        for _ in 0..count {
+            let normal: Vec<f64> = (0..numbers).map(|_| random.normal()).collect();
+            let mut other = self.clone();
+            for (i, mean) in other.mean.iter_mut().enumerate() {
+                *mean += dot(&root[i * numbers..(i + 1) * numbers], &normal);
+            }
+            other.correct()?;
+            machines.push(other.machine);
+        }
+        Ok(machines)
+    }
+
+    /// Lower triangular root of the covariance (Cholesky's); directions without doubt, or with one below what rounding leaves, get none.
+    fn root(&self) -> Vec<f64> {
+        let count = self.numbers.len();
+        let mut root = vec![0.0; count * count];
+        for i in 0..count {
+            for j in 0..=i {
+                let known: f64 = dot(&root[i * count..i * count + j], &root[j * count..j * count + j]);
+                let left = self.covariance[i * count + j] - known;
+                let diagonal = root[j * count + j];
+                root[i * count + j] = if i == j {
+                    left.max(0.0).sqrt()
+                } else if diagonal > 1e-6 {
+                    left / diagonal
+                } else {
+                    0.0
+                };
+            }
+        }
+        root
     }
 
     /// Change of an answer with the logarithm of each factor.

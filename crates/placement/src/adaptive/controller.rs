@@ -5,14 +5,20 @@ use super::state::State;
 use super::{Action, Belief, Gain, Layout, Measured, PhaseDecision, PhaseKey, Settings, Trial};
 use crate::AdaptError;
 use std::collections::BTreeMap;
-use tierloom_model::search::{Moved, Problem, Weights, best};
-use tierloom_model::{Machine, ModelError, Options, Phase, StructureClass};
+use tierloom_model::search::{Moved, Problem, SplitMix, Weights, best};
+use tierloom_model::{Machine, ModelError, Options, Phase, StructureClass, solve};
 
 /// Most that a placement may lose with the certainty asked for, as a share, before a phase is moved as a whole.
 const TOLERATED_LOSS: f64 = 0.004;
 
 /// Standard deviations above the expected gain up to which a trial is worth its cost.
 const HOPE: f64 = 1.5;
+
+/// Machines that are asked what else might gain.
+const DRAWN: usize = 8;
+
+/// Shares of the columns that are moved from one tier to another to see whether a drawn machine gains by it.
+const AROUND: [f64; 6] = [0.02, 0.04, 0.07, 0.11, 0.16, 0.3];
 
 /// Moving the memory of operators too must gain so much over moving columns alone.
 const OPERATORS_GAIN: f64 = 0.005;
@@ -38,6 +44,7 @@ pub struct Controller {
     home: Layout,
     states: BTreeMap<PhaseKey, State>,
     planned: BTreeMap<String, Planned>,
+    random: SplitMix,
 }
 
 /// A run that was planned and not yet measured.
@@ -50,6 +57,8 @@ struct Planned {
 /// What one run may still spend.
 struct Budget {
     migration_bytes: u64,
+    /// Machines drawn from what is believed, once a phase asks for them.
+    drawn: Vec<Machine>,
 }
 
 impl Controller {
@@ -66,6 +75,7 @@ impl Controller {
             settings,
             states: BTreeMap::new(),
             planned: BTreeMap::new(),
+            random: SplitMix::new(1),
         })
     }
 
@@ -102,6 +112,7 @@ impl Controller {
         let query_ns: f64 = expected.iter().sum();
         let mut budget = Budget {
             migration_bytes: self.settings.migration_bytes_per_run,
+            drawn: Vec::new(),
         };
         let mut decisions: Vec<PhaseDecision> = Vec::with_capacity(phases.len());
         for (phase, expected_ns) in phases.iter().zip(expected) {
@@ -224,10 +235,11 @@ impl Controller {
         let current = kept.layout.clone();
         let wanted = self.wanted(phase)?;
         if wanted == current {
-            return Ok(self.quiet(kept, "the model wants nothing else"));
+            return self.explore(kept, phase, budget, "the model wants nothing else");
         }
         if self.state(&kept.key).is_refused(&wanted) {
-            return Ok(self.quiet(kept, "what the model wants was slower when it was tried"));
+            let why = "what the model wants was slower when it was tried";
+            return self.explore(kept, phase, budget, why);
         }
         let gain = self.belief.gain(phase, &current, &wanted, settings.workers)?;
         let kept = PhaseDecision {
@@ -237,7 +249,8 @@ impl Controller {
             ..kept
         };
         if gain.mean + HOPE * gain.doubt < settings.min_gain {
-            return Ok(self.quiet(kept, "less to gain than is worth a change"));
+            let why = "less to gain than is worth a change";
+            return self.explore(kept, phase, budget, why);
         }
         if self.is_shown(&kept, &gain) {
             return self.step(kept, phase, budget);
@@ -271,6 +284,72 @@ impl Controller {
         let time = |layout: &Layout| self.belief.time_ns(phase, layout, workers);
         let better = time(&together)? < time(&alone)? * (1.0 - OPERATORS_GAIN);
         Ok(if better { together } else { alone })
+    }
+
+    /// Looks whether a machine that may be the true one gains by other columns, and lets a part of the phase try it: what is believed of a
+    /// tier that nothing has loaded yet would else never be put right.
+    fn explore(
+        &mut self,
+        kept: PhaseDecision,
+        phase: &Phase,
+        budget: &mut Budget,
+        why: &str,
+    ) -> Result<PhaseDecision, AdaptError> {
+        if budget.drawn.is_empty() {
+            budget.drawn = self.belief.sample(DRAWN, &mut self.random)?;
+        }
+        let mut most: Option<(f64, Layout)> = None;
+        let around = self.around(&kept.layout)?;
+        for machine in &budget.drawn {
+            let time = |layout: &Layout| -> Result<f64, ModelError> {
+                let placement = layout.placement(self.belief.first());
+                let workers = self.settings.workers;
+                Ok(solve(machine, phase, &placement, workers, &Options::default())?.time_ns)
+            };
+            let now = time(&kept.layout)?;
+            for layout in &around {
+                let gain = (now / time(layout)?).ln();
+                if most.as_ref().is_none_or(|(best, _)| gain > *best) {
+                    most = Some((gain, layout.clone()));
+                }
+            }
+        }
+        let refused = |layout: &Layout| self.states.get(&kept.key).is_some_and(|s| s.is_refused(layout));
+        match most {
+            Some((hoped, layout)) if hoped >= self.settings.min_gain && !refused(&layout) => {
+                let gain = self.belief.gain(phase, &kept.layout, &layout, self.settings.workers)?;
+                let asked = PhaseDecision { wanted: layout, gain: gain.mean, doubt: gain.doubt, ..kept };
+                Ok(self.attempt(asked, phase, &gain, budget))
+            }
+            _ => Ok(self.quiet(kept, why)),
+        }
+    }
+
+    /// Layouts with a part of the columns moved from one tier to another.
+    fn around(&self, layout: &Layout) -> Result<Vec<Layout>, ModelError> {
+        let tiers: Vec<&str> = self.tiers();
+        let mut found = Vec::new();
+        for from in &tiers {
+            let others = tiers.iter().filter(|to| *to != from);
+            for (to, part) in others.flat_map(|to| AROUND.map(|part| (to, part))) {
+                let share = |tier: &str| layout.columns.share(tier) + change(tier, from, to, part);
+                if share(from) < 0.0 || share(to) > 1.0 {
+                    continue;
+                }
+                let percent = |tier: &&str| ((*tier).to_owned(), (100.0 * share(tier)).round() as u32);
+                found.push(Layout {
+                    columns: Weights::new(tiers.iter().map(percent))?,
+                    operators: layout.operators.clone(),
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Tiers that may be used: those of a search.
+    fn tiers(&self) -> Vec<&str> {
+        let names = self.belief.machine().tiers.iter().map(|t| t.name.as_str());
+        names.filter(|name| *name != "remote" || *name == self.belief.first()).collect()
     }
 
     /// Whether measurements leave no doubt that the wanted placement does not lose.
@@ -404,6 +483,14 @@ impl Controller {
     fn quiet(&mut self, kept: PhaseDecision, why: &str) -> PhaseDecision {
         self.state(&kept.key).quiet_runs += 1;
         because(kept, why)
+    }
+}
+
+fn change(tier: &str, from: &str, to: &str, part: f64) -> f64 {
+    match tier {
+        tier if tier == from => -part,
+        tier if tier == to => part,
+        _ => 0.0,
     }
 }
 
