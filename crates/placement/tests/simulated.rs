@@ -137,16 +137,20 @@ impl<'a> Simulation<'a> {
     fn run(&mut self, phase: &Phase, decision: &PhaseDecision) -> (f64, Measured) {
         let on = |layout: &Layout| time(&self.truth, phase, &layout.placement("dram"), self.workers);
         let whole = on(&decision.layout);
-        let (share, trial) = match &decision.trial {
-            Some(trial) => (trial.share, on(&trial.layout) * trial.share),
-            None => (0.0, 0.0),
-        };
-        let main = whole * (1.0 - share);
+        let trials: Vec<f64> = decision
+            .trials
+            .iter()
+            .map(|trial| on(&trial.layout) * trial.share)
+            .collect();
+        let main = whole * decision.rest();
         let measured = Measured {
             time_ns: main * (1.0 + 0.01 * self.random.normal()),
-            trial_ns: (share > 0.0).then(|| trial * (1.0 + 0.02 * self.random.normal())),
+            trials_ns: trials
+                .iter()
+                .map(|t| t * (1.0 + 0.02 * self.random.normal()))
+                .collect(),
         };
-        (main + trial, measured)
+        (main + trials.iter().sum::<f64>(), measured)
     }
 
     fn play(mut self) -> Worst {
@@ -243,4 +247,19 @@ fn one() {
     let (profile, seed) = (std::env::var("PROFILE").unwrap(), std::env::var("SEED").unwrap());
     let mix = ssb(&profile);
     eprintln!("{:?}", Simulation::new(&profile, &mix, seed.parse().unwrap()).play());
+}
+
+#[test]
+#[ignore = "a curve"]
+fn curve() {
+    for (profile, seed, q) in [("epfl25-snc2-pf-off", 3, 0), ("nus24", 1, 9), ("epfl25-snc4-pf-off", 4, 0)] {
+        let machine = profiles::load(profile).unwrap();
+        let workers = machine.cores.value as u32;
+        let truth = perturbed(&machine, seed);
+        let phase = ssb(profile)[q].1.last().unwrap().clone();
+        for m in [&machine, &truth] {
+            eprintln!("{profile} {}", (0..=10).map(|x| format!("{:.0}/{:.0}", uniform(m, &phase, x as f64 / 20.0, workers, false) / 1e3, uniform(m, &phase, x as f64 / 20.0, workers, true) / 1e3)).collect::<Vec<_>>().join(" "));
+        }
+        for a in &phase.accesses { eprintln!("  {a:?}"); }
+    }
 }

@@ -19,6 +19,10 @@ const ITERATIONS: usize = 3;
 /// A measurement further from the expectation than so many standard deviations counts as if it were so many away.
 const OUTLIER: f64 = 4.0;
 
+/// Doubt that every measurement adds to every number, up to the doubt of the profile: errors of the straight lines that stand for the model do not
+/// average out as noise does, and machines change.
+const FORGETTING: f64 = 0.004;
+
 /// Standard deviations from the middle of a profile's interval to its ends.
 const ENDS: f64 = 1.645;
 
@@ -49,6 +53,8 @@ pub struct Belief {
     mean: Vec<f64>,
     /// Row by row.
     covariance: Vec<f64>,
+    /// Variance of each number in the profile.
+    at_first: Vec<f64>,
     options: Options,
 }
 
@@ -77,6 +83,7 @@ impl Belief {
             first: machine.tiers.first().map_or_else(String::new, |t| t.name.clone()),
             machine: machine.clone(),
             mean: vec![0.0; count],
+            at_first: (0..count).map(|i| covariance[i * count + i]).collect(),
             numbers,
             covariance,
             options: Options::default(),
@@ -122,8 +129,8 @@ impl Belief {
             Ok((before / after).ln())
         };
         let mean = answer(&self.machine)?;
-        let slope = self.slope(mean, &answer)?;
-        let doubt = self.spread(&slope).sqrt();
+        let (_, steep) = self.slopes(mean, &answer)?;
+        let doubt = self.spread(&steep).sqrt();
         Ok(Gain { mean, doubt })
     }
 
@@ -147,7 +154,6 @@ impl Belief {
         };
         let prior = self.mean.clone();
         let mut surprise = 0.0;
-        let mut last = (Vec::new(), Vec::new(), 1.0);
         for step in 0..ITERATIONS {
             let expected = answer(&self.machine)?;
             let slope = self.slope(expected, &answer)?;
@@ -163,14 +169,18 @@ impl Belief {
                 self.mean[i] = prior[i] + towards * off / spread;
             }
             self.correct()?;
-            last = (slope, towards, spread);
         }
-        let (_, towards, spread) = last;
+        let expected = answer(&self.machine)?;
+        let (flat, _) = self.slopes(expected, &answer)?;
+        let towards = self.times_covariance(&flat);
+        let spread = dot(&flat, &towards) + noise * noise;
         let count = towards.len();
         for i in 0..count {
             for j in 0..count {
                 self.covariance[i * count + j] -= towards[i] * towards[j] / spread;
             }
+            let own = &mut self.covariance[i * count + i];
+            *own = (*own + FORGETTING * FORGETTING).min(self.at_first[i].max(*own));
         }
         Ok(surprise)
     }
@@ -238,6 +248,36 @@ impl Belief {
             self.put(i, here)?;
         }
         Ok(slope)
+    }
+
+    /// The same over a doubt to both sides, for each factor the smaller and the larger slope of the two sides. Where a tier is about to be full
+    /// they differ: a time that only says "not less than this" must not count as knowledge of how much more, so learning takes the smaller
+    /// (0 if the sides do not agree on the direction) and doubt the larger.
+    fn slopes(
+        &mut self,
+        at: f64,
+        answer: &dyn Fn(&Machine) -> Result<f64, ModelError>,
+    ) -> Result<(Vec<f64>, Vec<f64>), ModelError> {
+        let count = self.numbers.len();
+        let (mut flat, mut steep) = (vec![0.0; count], vec![0.0; count]);
+        for i in 0..count {
+            let here = self.value(i, self.mean[i]);
+            let doubt = self.covariance[i * count + i].max(0.0).sqrt();
+            let step = (0.7 * doubt).max(STEP);
+            let mut sides = [0.0; 2];
+            for (side, step) in sides.iter_mut().zip([step, -step]) {
+                let there = self.value(i, self.mean[i] + step);
+                if there != here {
+                    self.put(i, there)?;
+                    *side = (answer(&self.machine)? - at) / step;
+                    self.put(i, here)?;
+                }
+            }
+            let [up, down] = sides;
+            flat[i] = if up * down > 0.0 { up.abs().min(down.abs()).copysign(up) } else { 0.0 };
+            steep[i] = if up.abs() > down.abs() { up } else { down };
+        }
+        Ok((flat, steep))
     }
 
     fn value(&self, i: usize, ln_factor: f64) -> f64 {

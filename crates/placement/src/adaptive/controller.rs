@@ -20,6 +20,9 @@ const DRAWN: usize = 8;
 /// Shares of the columns that are moved from one tier to another to see whether a drawn machine gains by it.
 const AROUND: [f64; 6] = [0.02, 0.04, 0.07, 0.11, 0.16, 0.3];
 
+/// What is tried beside the wanted placement: its share off the first tier times these.
+const BESIDE: [f64; 2] = [0.6, 1.6];
+
 /// Moving the memory of operators too must gain so much over moving columns alone.
 const OPERATORS_GAIN: f64 = 0.005;
 
@@ -151,7 +154,7 @@ impl Controller {
         };
         let runs = planned.phases.iter().zip(&planned.decisions).zip(measured);
         for ((phase, decision), measured) in runs {
-            if let Some(measured) = measured.filter(|_| !phase.is_idle()) {
+            if let Some(measured) = measured.as_ref().filter(|_| !phase.is_idle()) {
                 self.learn_phase(phase, decision, measured)?;
             }
         }
@@ -162,18 +165,16 @@ impl Controller {
         &mut self,
         phase: &Phase,
         decision: &PhaseDecision,
-        measured: Measured,
+        measured: &Measured,
     ) -> Result<(), AdaptError> {
         let (workers, noise) = (self.settings.workers, self.settings.noise);
-        let tried = decision.trial.as_ref().zip(measured.trial_ns);
-        let rest = 1.0 - decision.trial.as_ref().map_or(0.0, |t| t.share);
-        let whole_ns = measured.time_ns / rest;
+        let whole_ns = measured.time_ns / decision.rest();
         let reference = self.profile.time_ns(phase, &self.home, workers)?;
         let settled = self.states.get(&decision.key).is_some_and(|s| s.is_settled(&self.settings));
         if !settled && decision.expected_ns >= self.settings.min_phase_ns {
             self.belief.learn(phase, &decision.layout, workers, whole_ns, noise)?;
         }
-        if let Some((trial, trial_ns)) = tried {
+        for (trial, trial_ns) in decision.trials.iter().zip(&measured.trials_ns) {
             let alone_ns = trial_ns / trial.share;
             let noise = self.settings.trial_noise;
             self.belief.learn(phase, &trial.layout, workers, alone_ns, noise)?;
@@ -205,7 +206,7 @@ impl Controller {
             layout: current,
             gain: 0.0,
             doubt: 0.0,
-            trial: None,
+            trials: Vec::new(),
             expected_ns,
             moved_bytes: 0,
             reason: String::new(),
@@ -237,7 +238,7 @@ impl Controller {
         if wanted == current {
             return self.explore(kept, phase, budget, "the model wants nothing else");
         }
-        if self.state(&kept.key).is_refused(&wanted) {
+        if self.is_refused(&kept.key, &wanted) {
             let why = "what the model wants was slower when it was tried";
             return self.explore(kept, phase, budget, why);
         }
@@ -255,7 +256,7 @@ impl Controller {
         if self.is_shown(&kept, &gain) {
             return self.step(kept, phase, budget);
         }
-        Ok(self.attempt(kept, phase, &gain, budget))
+        self.attempt(kept, phase, budget)
     }
 
     /// The best placement by the corrected machine.
@@ -314,12 +315,11 @@ impl Controller {
                 }
             }
         }
-        let refused = |layout: &Layout| self.states.get(&kept.key).is_some_and(|s| s.is_refused(layout));
         match most {
-            Some((hoped, layout)) if hoped >= self.settings.min_gain && !refused(&layout) => {
+            Some((hoped, layout)) if hoped >= self.settings.min_gain && !self.is_refused(&kept.key, &layout) => {
                 let gain = self.belief.gain(phase, &kept.layout, &layout, self.settings.workers)?;
                 let asked = PhaseDecision { wanted: layout, gain: gain.mean, doubt: gain.doubt, ..kept };
-                Ok(self.attempt(asked, phase, &gain, budget))
+                self.attempt(asked, phase, budget)
             }
             _ => Ok(self.quiet(kept, why)),
         }
@@ -419,46 +419,66 @@ impl Controller {
         })
     }
 
-    /// Lets a part of the phase try what is wanted, as large as its risk allows.
+    /// Lets parts of the phase try what is wanted and what lies to both sides of it, as large as their risks allow.
     fn attempt(
         &mut self,
         kept: PhaseDecision,
         phase: &Phase,
-        gain: &Gain,
         budget: &mut Budget,
-    ) -> PhaseDecision {
-        let settings = &self.settings;
-        let worst = gain.mean - settings.certainty * gain.doubt;
-        let risk = ((-worst).exp() - 1.0).max(1e-9);
-        let share = (settings.trial_cost / risk).min(settings.max_trial_share);
-        if share < settings.min_trial_share {
-            return self.quiet(kept, "a trial could lose too much");
-        }
-        let layout = Layout {
-            columns: kept.wanted.columns.clone(),
+    ) -> Result<PhaseDecision, AdaptError> {
+        let columns_only = |columns: Weights| Layout {
+            columns,
             operators: kept.layout.operators.clone(),
         };
-        if layout == kept.layout {
-            return self.quiet(kept, "not certain, and a hash table cannot be tried in part");
+        let first = self.belief.first().to_owned();
+        let wanted = columns_only(kept.wanted.columns.clone());
+        let mut trials = Vec::new();
+        let (mut moved_bytes, mut too_risky) = (0, false);
+        let beside = BESIDE.iter().map(|factor| scaled(&wanted.columns, &first, *factor));
+        for columns in [Ok(wanted.columns.clone())].into_iter().chain(beside) {
+            let layout = columns_only(columns?);
+            let known = trials.iter().any(|t: &Trial| t.layout == layout);
+            if known || layout == kept.layout || self.is_refused(&kept.key, &layout) {
+                continue;
+            }
+            let share = self.trial_share(&kept, phase, &layout)?;
+            let bytes = (kept.layout.moved_bytes(&layout, phase) as f64 * share) as u64;
+            if share < self.settings.min_trial_share {
+                too_risky = true;
+            } else if bytes <= budget.migration_bytes {
+                budget.migration_bytes -= bytes;
+                moved_bytes += bytes;
+                trials.push(Trial { layout, share });
+            }
         }
-        let moved_bytes = (kept.layout.moved_bytes(&layout, phase) as f64 * share) as u64;
-        if moved_bytes > budget.migration_bytes {
-            return because(kept, "waits for the migration budget");
+        if trials.is_empty() && too_risky {
+            return Ok(self.quiet(kept, "a trial could lose too much"));
         }
-        budget.migration_bytes -= moved_bytes;
+        if trials.is_empty() {
+            return Ok(self.quiet(kept, "nothing is left that a part of the phase could try"));
+        }
         self.state(&kept.key).quiet_runs = 0;
         let reason = format!(
-            "{layout} may gain {:.1}% (known to {:.1}%): {:.1}% of the phase try it",
-            100.0 * (gain.mean.exp() - 1.0),
-            100.0 * gain.doubt,
-            100.0 * share
+            "{wanted} may gain {:.1}% (known to {:.1}%): {:.1}% of the phase try it and what lies beside it",
+            100.0 * (kept.gain.exp() - 1.0),
+            100.0 * kept.doubt,
+            100.0 * trials.iter().map(|t| t.share).sum::<f64>()
         );
-        PhaseDecision {
-            trial: Some(Trial { layout, share }),
-            moved_bytes,
-            reason,
-            ..kept
-        }
+        Ok(PhaseDecision { trials, moved_bytes, reason, ..kept })
+    }
+
+    /// How much of the phase may try `layout`: all that it could lose stays below its part of the cost of trials.
+    fn trial_share(&mut self, kept: &PhaseDecision, phase: &Phase, layout: &Layout) -> Result<f64, AdaptError> {
+        let settings = self.settings.clone();
+        let gain = self.belief.gain(phase, &kept.layout, layout, settings.workers)?;
+        let worst = gain.mean - settings.certainty * gain.doubt;
+        let risk = ((-worst).exp() - 1.0).max(1e-9);
+        let cost = settings.trial_cost / (1 + BESIDE.len()) as f64;
+        Ok((cost / risk).min(settings.max_trial_share))
+    }
+
+    fn is_refused(&self, key: &PhaseKey, layout: &Layout) -> bool {
+        self.states.get(key).is_some_and(|s| s.is_refused(layout))
     }
 
     fn back(
@@ -484,6 +504,20 @@ impl Controller {
         self.state(&kept.key).quiet_runs += 1;
         because(kept, why)
     }
+}
+
+/// The weights with `factor` times as much off the first tier, in whole per cent.
+fn scaled(weights: &Weights, first: &str, factor: f64) -> Result<Weights, ModelError> {
+    let off = (1.0 - weights.share(first)).max(0.0);
+    let factor = if off > 0.0 { factor.min(1.0 / off) } else { 1.0 };
+    let others = weights.iter().filter(|(tier, _)| *tier != first);
+    let percent = |share: f64| (100.0 * share).round() as u32;
+    let mut scaled: Vec<(&str, u32)> = others
+        .map(|(tier, _)| (tier, percent(factor * weights.share(tier))))
+        .collect();
+    let moved: u32 = scaled.iter().map(|(_, w)| w).sum();
+    scaled.insert(0, (first, 100_u32.saturating_sub(moved)));
+    Weights::new(scaled)
 }
 
 fn change(tier: &str, from: &str, to: &str, part: f64) -> f64 {
@@ -515,8 +549,8 @@ fn check(query: &str, phases: &[Phase], measured: &[Option<Measured>]) -> Result
     }
     for (phase, measured) in phases.iter().zip(measured) {
         let Some(measured) = measured else { continue };
-        let times = [Some(measured.time_ns), measured.trial_ns];
-        let impossible = times.into_iter().flatten().find(|t| !(t.is_finite() && *t > 0.0));
+        let mut times = [measured.time_ns].into_iter().chain(measured.trials_ns.iter().copied());
+        let impossible = times.find(|t| !(t.is_finite() && *t > 0.0));
         if let Some(time) = impossible.filter(|_| !phase.is_idle()) {
             return Err(wrong(format!("phase {} cannot take {time} ns", phase.name)));
         }

@@ -76,8 +76,9 @@ pub struct PhaseDecision {
     pub gain: f64,
     /// Standard deviation of it.
     pub doubt: f64,
-    /// A part that tries something else.
-    pub trial: Option<Trial>,
+    /// Parts that try something else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trials: Vec<Trial>,
     /// Modelled time on the corrected machine under `layout`, ns.
     pub expected_ns: f64,
     /// Bytes of columns that have to be moved first, for the trial too.
@@ -86,14 +87,21 @@ pub struct PhaseDecision {
     pub reason: String,
 }
 
+impl PhaseDecision {
+    /// Share of the phase that runs under its layout: all but the trials.
+    pub fn rest(&self) -> f64 {
+        1.0 - self.trials.iter().map(|t| t.share).sum::<f64>()
+    }
+}
+
 /// How long a phase took.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Time of the tuples under the decided layout, ns.
     pub time_ns: f64,
-    /// Time of the tuples of the trial, if there was one, ns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trial_ns: Option<f64>,
+    /// Time of the tuples of each trial, ns; shorter or empty if trials were not timed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trials_ns: Vec<f64>,
 }
 
 #[cfg(test)]
