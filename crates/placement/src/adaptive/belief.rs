@@ -44,6 +44,18 @@ pub struct Gain {
     pub doubt: f64,
 }
 
+impl Gain {
+    /// Both estimates together, each weighted by one over its variance.
+    pub fn with(&self, other: &Gain) -> Gain {
+        let (own, others) = (self.doubt.powi(2).max(1e-12), other.doubt.powi(2).max(1e-12));
+        let variance = 1.0 / (1.0 / own + 1.0 / others);
+        Gain {
+            mean: variance * (self.mean / own + other.mean / others),
+            doubt: variance.sqrt(),
+        }
+    }
+}
+
 /// The machine as it is believed to be.
 #[derive(Debug, Clone)]
 pub struct Belief {

@@ -1,6 +1,5 @@
 //! The controller: plans a run, learns from it.
 
-use super::layout::moved_share;
 use super::state::State;
 use super::{Action, Belief, Gain, Layout, Measured, PhaseDecision, PhaseKey, Settings, Trial};
 use crate::AdaptError;
@@ -178,10 +177,10 @@ impl Controller {
             let alone_ns = trial_ns / trial.share;
             let noise = self.settings.trial_noise;
             self.belief.learn(phase, &trial.layout, workers, alone_ns, noise)?;
-            let gain = (whole_ns / alone_ns).ln();
-            self.state(&decision.key).note_trial(trial.layout.clone(), gain);
+            let ratio = (alone_ns / reference).ln();
+            self.state(&decision.key).note_trial(trial.layout.clone(), ratio, noise);
         }
-        self.state(&decision.key).note((whole_ns / reference).ln());
+        self.state(&decision.key).note((whole_ns / reference).ln(), noise);
         Ok(())
     }
 
@@ -221,9 +220,8 @@ impl Controller {
         budget: &mut Budget,
     ) -> Result<PhaseDecision, AdaptError> {
         let settings = self.settings.clone();
-        let noise = settings.noise;
         let state = self.state(&kept.key);
-        if let Some(back) = state.better_seen(noise) {
+        if let Some(back) = state.better_seen() {
             state.give_up_for(back.clone());
             return self.back(kept, phase, back);
         }
@@ -242,9 +240,17 @@ impl Controller {
             let why = "what the model wants was slower when it was tried";
             return self.explore(kept, phase, budget, why);
         }
-        let gain = self.belief.gain(phase, &current, &wanted, settings.workers)?;
+        let mut gain = self.gain(&kept.key, phase, &current, &wanted)?;
+        let mut wanted = wanted;
+        let fastest = self.states.get(&kept.key).and_then(|s| s.fastest().cloned());
+        if let Some(fastest) = fastest.filter(|f| *f != current && *f != wanted) {
+            let other = self.gain(&kept.key, phase, &current, &fastest)?;
+            if other.mean > gain.mean && !self.is_refused(&kept.key, &fastest) {
+                (gain, wanted) = (other, fastest);
+            }
+        }
         let kept = PhaseDecision {
-            wanted: wanted.clone(),
+            wanted,
             gain: gain.mean,
             doubt: gain.doubt,
             ..kept
@@ -253,7 +259,7 @@ impl Controller {
             let why = "less to gain than is worth a change";
             return self.explore(kept, phase, budget, why);
         }
-        if self.is_shown(&kept, &gain) {
+        if self.is_shown(&kept, phase)? {
             return self.step(kept, phase, budget);
         }
         self.attempt(kept, phase, budget)
@@ -317,7 +323,7 @@ impl Controller {
         }
         match most {
             Some((hoped, layout)) if hoped >= self.settings.min_gain && !self.is_refused(&kept.key, &layout) => {
-                let gain = self.belief.gain(phase, &kept.layout, &layout, self.settings.workers)?;
+                let gain = self.gain(&kept.key, phase, &kept.layout, &layout)?;
                 let asked = PhaseDecision { wanted: layout, gain: gain.mean, doubt: gain.doubt, ..kept };
                 self.attempt(asked, phase, budget)
             }
@@ -352,16 +358,38 @@ impl Controller {
         names.filter(|name| *name != "remote" || *name == self.belief.first()).collect()
     }
 
-    /// Whether measurements leave no doubt that the wanted placement does not lose.
-    fn is_shown(&mut self, kept: &PhaseDecision, gain: &Gain) -> bool {
-        let certain = gain.mean - self.settings.certainty * gain.doubt > -TOLERATED_LOSS;
-        let least = self.settings.min_gain;
+    /// The gain by the corrected model and by what was measured of this phase itself, each by its weight.
+    fn gain(
+        &mut self,
+        key: &PhaseKey,
+        phase: &Phase,
+        from: &Layout,
+        to: &Layout,
+    ) -> Result<Gain, AdaptError> {
+        let modelled = self.belief.gain(phase, from, to, self.settings.workers)?;
+        let measured = self.states.get(key).and_then(|s| s.measured_gain(from, to));
+        Ok(match measured {
+            Some(measured) => modelled.with(&measured),
+            None => modelled,
+        })
+    }
+
+    /// Whether measurements leave no doubt that the wanted placement does not lose against the first tier, and make it likely that it gains
+    /// over the present one.
+    fn is_shown(&mut self, kept: &PhaseDecision, phase: &Phase) -> Result<bool, AdaptError> {
+        let home = self.home.clone();
+        let over_home = if kept.wanted == home {
+            Gain { mean: 0.0, doubt: 0.0 }
+        } else {
+            self.gain(&kept.key, phase, &home, &kept.wanted)?
+        };
+        let certain = over_home.mean - self.settings.certainty * over_home.doubt > -TOLERATED_LOSS;
+        let likely = kept.gain >= self.settings.min_gain && kept.gain >= kept.doubt;
         let only_operators = kept.wanted.columns == kept.layout.columns;
-        let near = moved_share(&kept.wanted.columns, &kept.layout.columns) <= super::state::NEAR;
         let state = self.state(&kept.key);
-        let tried = state.tried(&kept.wanted);
-        let measured = tried.is_some_and(|gain| gain > 0.0) || only_operators || near;
-        certain && gain.mean >= least && measured
+        let tried = state.measured_gain(&home, &kept.wanted).is_some();
+        let was_home = kept.layout == home;
+        Ok(certain && likely && (tried || only_operators || !was_home))
     }
 
     /// Moves the phase towards what is wanted, as far as a step and the budget go.
@@ -470,7 +498,7 @@ impl Controller {
     /// How much of the phase may try `layout`: all that it could lose stays below its part of the cost of trials.
     fn trial_share(&mut self, kept: &PhaseDecision, phase: &Phase, layout: &Layout) -> Result<f64, AdaptError> {
         let settings = self.settings.clone();
-        let gain = self.belief.gain(phase, &kept.layout, layout, settings.workers)?;
+        let gain = self.gain(&kept.key, phase, &kept.layout, layout)?;
         let worst = gain.mean - settings.certainty * gain.doubt;
         let risk = ((-worst).exp() - 1.0).max(1e-9);
         let cost = settings.trial_cost / (1 + BESIDE.len()) as f64;
