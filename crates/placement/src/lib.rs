@@ -11,6 +11,7 @@
 
 pub mod adaptive;
 mod error;
+pub mod mixes;
 mod policy;
 mod shares;
 

@@ -242,6 +242,20 @@ fn ssb_is_never_slower_than_dram_and_soon_near_the_best() {
 }
 
 #[test]
+#[ignore = "200 seeds of each profile"]
+fn wide() {
+    for profile in PROFILES {
+        let started = std::time::Instant::now();
+        let worst = play(0..200, &[profile], ssb);
+        eprintln!(
+            "{profile}: {:.1?} mean {:.4} late {} changes {} returns {}\n   dram {:.4} {}\n   best {:.4} {}",
+            started.elapsed(), worst.sum / worst.count as f64, worst.late, worst.changes, worst.returns,
+            worst.over_dram.0, worst.over_dram.1, worst.over_best.0, worst.over_best.1
+        );
+    }
+}
+
+#[test]
 #[ignore = "one simulation, told in full"]
 fn one() {
     let (profile, seed) = (std::env::var("PROFILE").unwrap(), std::env::var("SEED").unwrap());
