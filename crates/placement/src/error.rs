@@ -8,7 +8,7 @@ use tierloom_model::ModelError;
 pub enum PolicyError {
     /// The text is no policy.
     #[error(
-        "cannot read placement `{text}`: {reason}; write dram, cxl, weights (`3:2`, `dram:3,cxl:2`, `0:3,2:2`), `tier`, `columns:8` or `columns:23%`"
+        "cannot read placement `{text}`: {reason}; write dram, cxl, weights (`3:2`, `dram:3,cxl:2`, `0:3,2:2`), `tier`, `columns:8`, `columns:23%`, `adaptive` or `adaptive:512MiB`"
     )]
     Syntax {
         /// What was typed.
@@ -42,7 +42,9 @@ pub enum AdaptError {
     #[error(transparent)]
     Model(#[from] ModelError),
     /// Times came for a run that was not planned.
-    #[error("cannot learn from a run of {query}: it was not planned; plan each run before it is measured")]
+    #[error(
+        "cannot learn from a run of {query}: it was not planned; plan each run before it is measured"
+    )]
     NotPlanned {
         /// The query.
         query: String,
@@ -52,6 +54,14 @@ pub enum AdaptError {
     Measured {
         /// The query.
         query: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A line of a decision log cannot be written or read.
+    #[error("decision log, line {line}: {reason}")]
+    Log {
+        /// The line, from 1.
+        line: usize,
         /// What is wrong.
         reason: String,
     },

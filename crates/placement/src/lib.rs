@@ -11,10 +11,13 @@
 
 pub mod adaptive;
 mod error;
+pub mod heat;
 pub mod mixes;
 mod policy;
+mod seam;
 mod shares;
 
 pub use error::{AdaptError, PolicyError};
 pub use policy::{ColumnLimit, ColumnUse, Decision, Policy};
+pub use seam::{ByHeat, PlacementPolicy};
 pub use shares::{model_placement, tier_shares};

@@ -47,7 +47,10 @@ pub struct Gain {
 impl Gain {
     /// Both estimates together, each weighted by one over its variance.
     pub fn with(&self, other: &Gain) -> Gain {
-        let (own, others) = (self.doubt.powi(2).max(1e-12), other.doubt.powi(2).max(1e-12));
+        let (own, others) = (
+            self.doubt.powi(2).max(1e-12),
+            other.doubt.powi(2).max(1e-12),
+        );
         let variance = 1.0 / (1.0 / own + 1.0 / others);
         Gain {
             mean: variance * (self.mean / own + other.mean / others),
@@ -92,7 +95,10 @@ impl Belief {
             covariance[i * count + i] = spread.max(doubt).powi(2);
         }
         Ok(Belief {
-            first: machine.tiers.first().map_or_else(String::new, |t| t.name.clone()),
+            first: machine
+                .tiers
+                .first()
+                .map_or_else(String::new, |t| t.name.clone()),
             machine: machine.clone(),
             mean: vec![0.0; count],
             at_first: (0..count).map(|i| covariance[i * count + i]).collect(),
@@ -162,7 +168,9 @@ impl Belief {
         let placement = layout.placement(&self.first);
         let options = self.options.clone();
         let answer = |machine: &Machine| {
-            Ok(solve(machine, phase, &placement, workers, &options)?.time_ns.ln())
+            Ok(solve(machine, phase, &placement, workers, &options)?
+                .time_ns
+                .ln())
         };
         let prior = self.mean.clone();
         let mut surprise = 0.0;
@@ -171,7 +179,9 @@ impl Belief {
             let slope = self.slope(expected, &answer)?;
             let towards = self.times_covariance(&slope);
             let spread = dot(&slope, &towards) + noise * noise;
-            let back: f64 = (0..prior.len()).map(|i| slope[i] * (prior[i] - self.mean[i])).sum();
+            let back: f64 = (0..prior.len())
+                .map(|i| slope[i] * (prior[i] - self.mean[i]))
+                .sum();
             let limit = OUTLIER * spread.sqrt();
             let off = (time_ns.ln() - expected - back).clamp(-limit, limit);
             if step == 0 {
@@ -223,7 +233,10 @@ impl Belief {
         let mut root = vec![0.0; count * count];
         for i in 0..count {
             for j in 0..=i {
-                let known: f64 = dot(&root[i * count..i * count + j], &root[j * count..j * count + j]);
+                let known: f64 = dot(
+                    &root[i * count..i * count + j],
+                    &root[j * count..j * count + j],
+                );
                 let left = self.covariance[i * count + j] - known;
                 let diagonal = root[j * count + j];
                 root[i * count + j] = if i == j {
@@ -286,7 +299,11 @@ impl Belief {
                 }
             }
             let [up, down] = sides;
-            flat[i] = if up * down > 0.0 { up.abs().min(down.abs()).copysign(up) } else { 0.0 };
+            flat[i] = if up * down > 0.0 {
+                up.abs().min(down.abs()).copysign(up)
+            } else {
+                0.0
+            };
             steep[i] = if up.abs() > down.abs() { up } else { down };
         }
         Ok((flat, steep))
@@ -370,12 +387,21 @@ mod tests {
         let mut belief = Belief::new(&machine, 0.1).unwrap();
         let dram = Layout::on("dram").unwrap();
         let before = belief.time_ns(&scan(), &dram, 32).unwrap();
-        let surprise = belief.learn(&scan(), &dram, 32, before * 1.1, 0.01).unwrap();
+        let surprise = belief
+            .learn(&scan(), &dram, 32, before * 1.1, 0.01)
+            .unwrap();
         let after = belief.time_ns(&scan(), &dram, 32).unwrap();
         assert!(surprise > 0.5, "{surprise}");
-        assert!((after / before / 1.1 - 1.0).abs() < 0.01, "{}", after / before);
+        assert!(
+            (after / before / 1.1 - 1.0).abs() < 0.01,
+            "{}",
+            after / before
+        );
         let peak = belief.machine().tiers[0].read_gbps.value / machine.tiers[0].read_gbps.value;
-        assert!((peak * 1.1 - 1.0).abs() < 0.02, "the peak of DRAM decides: {peak}");
+        assert!(
+            (peak * 1.1 - 1.0).abs() < 0.02,
+            "the peak of DRAM decides: {peak}"
+        );
         let cxl = belief.machine().tiers[1].read_gbps.value;
         assert_eq!(cxl, machine.tiers[1].read_gbps.value, "CXL was not asked");
     }
@@ -385,7 +411,10 @@ mod tests {
         let machine = profiles::load("nus24").unwrap();
         let mut belief = Belief::new(&machine, 0.1).unwrap();
         let dram = Layout::on("dram").unwrap();
-        let both = Layout { columns: "dram 3, cxl 2".parse().unwrap(), ..dram.clone() };
+        let both = Layout {
+            columns: "dram 3, cxl 2".parse().unwrap(),
+            ..dram.clone()
+        };
         let mut doubt = f64::INFINITY;
         for layout in [&dram, &both, &dram, &both] {
             let now = belief.gain(&scan(), &dram, &both, 32).unwrap().doubt;

@@ -100,7 +100,11 @@ impl Controller {
     ///
     /// # Errors
     /// [`AdaptError::Model`] for phases that the model cannot price.
-    pub fn plan(&mut self, query: &str, phases: &[Phase]) -> Result<Vec<PhaseDecision>, AdaptError> {
+    pub fn plan(
+        &mut self,
+        query: &str,
+        phases: &[Phase],
+    ) -> Result<Vec<PhaseDecision>, AdaptError> {
         let workers = self.settings.workers;
         let mut expected = Vec::with_capacity(phases.len());
         for phase in phases {
@@ -145,11 +149,15 @@ impl Controller {
     /// [`AdaptError::NotPlanned`] without a plan; [`AdaptError::Measured`] for another number of phases or an impossible time.
     pub fn learn(&mut self, query: &str, measured: &[Option<Measured>]) -> Result<(), AdaptError> {
         let Some(planned) = self.planned.get(query) else {
-            return Err(AdaptError::NotPlanned { query: query.into() });
+            return Err(AdaptError::NotPlanned {
+                query: query.into(),
+            });
         };
         check(query, &planned.phases, measured)?;
         let Some(planned) = self.planned.remove(query) else {
-            return Err(AdaptError::NotPlanned { query: query.into() });
+            return Err(AdaptError::NotPlanned {
+                query: query.into(),
+            });
         };
         let runs = planned.phases.iter().zip(&planned.decisions).zip(measured);
         for ((phase, decision), measured) in runs {
@@ -169,18 +177,25 @@ impl Controller {
         let (workers, noise) = (self.settings.workers, self.settings.noise);
         let whole_ns = measured.time_ns / decision.rest();
         let reference = self.profile.time_ns(phase, &self.home, workers)?;
-        let settled = self.states.get(&decision.key).is_some_and(|s| s.is_settled(&self.settings));
+        let settled = self
+            .states
+            .get(&decision.key)
+            .is_some_and(|s| s.is_settled(&self.settings));
         if !settled && decision.expected_ns >= self.settings.min_phase_ns {
-            self.belief.learn(phase, &decision.layout, workers, whole_ns, noise)?;
+            self.belief
+                .learn(phase, &decision.layout, workers, whole_ns, noise)?;
         }
         for (trial, trial_ns) in decision.trials.iter().zip(&measured.trials_ns) {
             let alone_ns = trial_ns / trial.share;
             let noise = self.settings.trial_noise;
-            self.belief.learn(phase, &trial.layout, workers, alone_ns, noise)?;
+            self.belief
+                .learn(phase, &trial.layout, workers, alone_ns, noise)?;
             let ratio = (alone_ns / reference).ln();
-            self.state(&decision.key).note_trial(trial.layout.clone(), ratio, noise);
+            self.state(&decision.key)
+                .note_trial(trial.layout.clone(), ratio, noise);
         }
-        self.state(&decision.key).note((whole_ns / reference).ln(), noise);
+        self.state(&decision.key)
+            .note((whole_ns / reference).ln(), noise);
         Ok(())
     }
 
@@ -242,7 +257,10 @@ impl Controller {
         }
         let mut gain = self.gain(&kept.key, phase, &current, &wanted)?;
         let mut wanted = wanted;
-        let fastest = self.states.get(&kept.key).and_then(|s| s.fastest().cloned());
+        let fastest = self
+            .states
+            .get(&kept.key)
+            .and_then(|s| s.fastest().cloned());
         if let Some(fastest) = fastest.filter(|f| *f != current && *f != wanted) {
             let other = self.gain(&kept.key, phase, &current, &fastest)?;
             if other.mean > gain.mean && !self.is_refused(&kept.key, &fastest) {
@@ -271,7 +289,10 @@ impl Controller {
         let phases = std::slice::from_ref(phase);
         let workers = self.settings.workers;
         let problem = Problem::new(self.belief.machine(), phases, workers, &options);
-        let has_columns = phase.accesses.iter().any(|a| a.class == StructureClass::Column);
+        let has_columns = phase
+            .accesses
+            .iter()
+            .any(|a| a.class == StructureClass::Column);
         if !has_columns {
             return Ok(self.home.clone());
         }
@@ -322,9 +343,16 @@ impl Controller {
             }
         }
         match most {
-            Some((hoped, layout)) if hoped >= self.settings.min_gain && !self.is_refused(&kept.key, &layout) => {
+            Some((hoped, layout))
+                if hoped >= self.settings.min_gain && !self.is_refused(&kept.key, &layout) =>
+            {
                 let gain = self.gain(&kept.key, phase, &kept.layout, &layout)?;
-                let asked = PhaseDecision { wanted: layout, gain: gain.mean, doubt: gain.doubt, ..kept };
+                let asked = PhaseDecision {
+                    wanted: layout,
+                    gain: gain.mean,
+                    doubt: gain.doubt,
+                    ..kept
+                };
                 self.attempt(asked, phase, budget)
             }
             _ => Ok(self.quiet(kept, why)),
@@ -342,7 +370,8 @@ impl Controller {
                 if share(from) < 0.0 || share(to) > 1.0 {
                     continue;
                 }
-                let percent = |tier: &&str| ((*tier).to_owned(), (100.0 * share(tier)).round() as u32);
+                let percent =
+                    |tier: &&str| ((*tier).to_owned(), (100.0 * share(tier)).round() as u32);
                 found.push(Layout {
                     columns: Weights::new(tiers.iter().map(percent))?,
                     operators: layout.operators.clone(),
@@ -355,7 +384,9 @@ impl Controller {
     /// Tiers that may be used: those of a search.
     fn tiers(&self) -> Vec<&str> {
         let names = self.belief.machine().tiers.iter().map(|t| t.name.as_str());
-        names.filter(|name| *name != "remote" || *name == self.belief.first()).collect()
+        names
+            .filter(|name| *name != "remote" || *name == self.belief.first())
+            .collect()
     }
 
     /// The gain by the corrected model and by what was measured of this phase itself, each by its weight.
@@ -379,7 +410,10 @@ impl Controller {
     fn is_shown(&mut self, kept: &PhaseDecision, phase: &Phase) -> Result<bool, AdaptError> {
         let home = self.home.clone();
         let over_home = if kept.wanted == home {
-            Gain { mean: 0.0, doubt: 0.0 }
+            Gain {
+                mean: 0.0,
+                doubt: 0.0,
+            }
         } else {
             self.gain(&kept.key, phase, &home, &kept.wanted)?
         };
@@ -410,7 +444,11 @@ impl Controller {
         let by_step = settings.max_step / from.distance(&wanted).max(1e-9);
         let by_budget = budget.migration_bytes as f64 / (bytes as f64).max(1.0);
         let part = by_step.min(by_budget).min(1.0);
-        let to = if part < 1.0 { self.part_way(&from, &wanted, part)? } else { wanted };
+        let to = if part < 1.0 {
+            self.part_way(&from, &wanted, part)?
+        } else {
+            wanted
+        };
         if to == from {
             return Ok(because(kept, "waits for the migration budget"));
         }
@@ -438,7 +476,10 @@ impl Controller {
         let between = |from: &Weights, to: &Weights| {
             Weights::new(tiers.iter().map(|t| {
                 let (a, b) = (from.share(&t.name), to.share(&t.name));
-                (t.name.clone(), (100.0 * (a + part * (b - a))).round() as u32)
+                (
+                    t.name.clone(),
+                    (100.0 * (a + part * (b - a))).round() as u32,
+                )
             }))
         };
         Ok(Layout {
@@ -462,7 +503,9 @@ impl Controller {
         let wanted = columns_only(kept.wanted.columns.clone());
         let mut trials = Vec::new();
         let (mut moved_bytes, mut too_risky) = (0, false);
-        let beside = BESIDE.iter().map(|factor| scaled(&wanted.columns, &first, *factor));
+        let beside = BESIDE
+            .iter()
+            .map(|factor| scaled(&wanted.columns, &first, *factor));
         for columns in [Ok(wanted.columns.clone())].into_iter().chain(beside) {
             let layout = columns_only(columns?);
             let known = trials.iter().any(|t: &Trial| t.layout == layout);
@@ -492,11 +535,21 @@ impl Controller {
             100.0 * kept.doubt,
             100.0 * trials.iter().map(|t| t.share).sum::<f64>()
         );
-        Ok(PhaseDecision { trials, moved_bytes, reason, ..kept })
+        Ok(PhaseDecision {
+            trials,
+            moved_bytes,
+            reason,
+            ..kept
+        })
     }
 
     /// How much of the phase may try `layout`: all that it could lose stays below its part of the cost of trials.
-    fn trial_share(&mut self, kept: &PhaseDecision, phase: &Phase, layout: &Layout) -> Result<f64, AdaptError> {
+    fn trial_share(
+        &mut self,
+        kept: &PhaseDecision,
+        phase: &Phase,
+        layout: &Layout,
+    ) -> Result<f64, AdaptError> {
         let settings = self.settings.clone();
         let gain = self.gain(&kept.key, phase, &kept.layout, layout)?;
         let worst = gain.mean - settings.certainty * gain.doubt;
@@ -537,7 +590,11 @@ impl Controller {
 /// The weights with `factor` times as much off the first tier, in whole per cent.
 fn scaled(weights: &Weights, first: &str, factor: f64) -> Result<Weights, ModelError> {
     let off = (1.0 - weights.share(first)).max(0.0);
-    let factor = if off > 0.0 { factor.min(1.0 / off) } else { 1.0 };
+    let factor = if off > 0.0 {
+        factor.min(1.0 / off)
+    } else {
+        1.0
+    };
     let others = weights.iter().filter(|(tier, _)| *tier != first);
     let percent = |share: f64| (100.0 * share).round() as u32;
     let mut scaled: Vec<(&str, u32)> = others
@@ -577,7 +634,9 @@ fn check(query: &str, phases: &[Phase], measured: &[Option<Measured>]) -> Result
     }
     for (phase, measured) in phases.iter().zip(measured) {
         let Some(measured) = measured else { continue };
-        let mut times = [measured.time_ns].into_iter().chain(measured.trials_ns.iter().copied());
+        let mut times = [measured.time_ns]
+            .into_iter()
+            .chain(measured.trials_ns.iter().copied());
         let impossible = times.find(|t| !(t.is_finite() && *t > 0.0));
         if let Some(time) = impossible.filter(|_| !phase.is_idle()) {
             return Err(wrong(format!("phase {} cannot take {time} ns", phase.name)));

@@ -21,7 +21,11 @@ impl PhaseKey {
             .collect();
         structures.sort();
         structures.dedup();
-        let bytes: f64 = phase.accesses.iter().map(|a| a.footprint_bytes as f64).sum();
+        let bytes: f64 = phase
+            .accesses
+            .iter()
+            .map(|a| a.footprint_bytes as f64)
+            .sum();
         PhaseKey(format!(
             "{:?} of 2^{} bytes, 2^{} ps: {}",
             phase.kind,
@@ -116,8 +120,15 @@ mod tests {
                 .compute_ns(1.0)
                 .access(Access::sequential_read(column, 8.0, (rows * 8.0) as u64))
         };
-        assert_eq!(PhaseKey::of(&scan(1.00e9, "t.a")), PhaseKey::of(&scan(1.01e9, "t.a")));
-        for other in [scan(3e9, "t.a"), scan(1e9, "t.b"), scan(1e9, "t.a").compute_ns(9.0)] {
+        assert_eq!(
+            PhaseKey::of(&scan(1.00e9, "t.a")),
+            PhaseKey::of(&scan(1.01e9, "t.a"))
+        );
+        for other in [
+            scan(3e9, "t.a"),
+            scan(1e9, "t.b"),
+            scan(1e9, "t.a").compute_ns(9.0),
+        ] {
             assert_ne!(PhaseKey::of(&scan(1e9, "t.a")), PhaseKey::of(&other));
         }
     }

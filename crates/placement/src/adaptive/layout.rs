@@ -134,7 +134,10 @@ mod tests {
             .access(Access::sequential_read("t.c", 4.0, 1000))
             .access(Access::probe("hash(t)", 1.0, 9000));
         let from = layout("dram 1", "dram 1");
-        assert_eq!(from.moved_bytes(&layout("dram 3, cxl 2", "cxl 1"), &phase), 400);
+        assert_eq!(
+            from.moved_bytes(&layout("dram 3, cxl 2", "cxl 1"), &phase),
+            400
+        );
         assert_eq!(from.distance(&layout("dram 3, cxl 2", "cxl 1")), 1.0);
         assert_eq!(from.moved_bytes(&from, &phase), 0);
     }

@@ -30,7 +30,7 @@ pub(super) struct State {
 const REMEMBERED: usize = 40;
 
 /// Placements this close, as a share of the pages, are taken as one; and of what is off the first tier, this share more.
-const NEAR: (f64, f64) = (0.015, 0.15);
+const NEAR: (f64, f64) = (0.01, 0.05);
 
 impl State {
     pub fn new(home: Layout) -> Self {
@@ -72,7 +72,12 @@ impl State {
             Some(at) => at,
             None => {
                 let (precision, mean) = (0.0, 0.0);
-                self.seen.push(Seen { layout, whole_runs: 0, precision, mean });
+                self.seen.push(Seen {
+                    layout,
+                    whole_runs: 0,
+                    precision,
+                    mean,
+                });
                 self.seen.len() - 1
             }
         };
@@ -83,9 +88,17 @@ impl State {
         seen
     }
 
-    /// Mean and variance of what was measured at and near a placement.
-    fn measured(&self, layout: &Layout) -> Option<(f64, f64)> {
-        let near = self.seen.iter().filter(|s| self.are_near(&s.layout, layout));
+    /// Mean and variance of what was measured at and near a placement; of what is near `other` too, only what is nearer to `layout`.
+    fn measured(&self, layout: &Layout, other: &Layout) -> Option<(f64, f64)> {
+        let far = |s: &&Seen, from: &Layout| moved_share(&s.layout.columns, &from.columns);
+        let nearer = |s: &&Seen| s.layout == *layout || far(s, layout) < far(s, other);
+        let near = self
+            .seen
+            .iter()
+            .filter(|s| self.are_near(&s.layout, layout));
+        let near = near
+            .filter(nearer)
+            .filter(|s| s.layout != *other || layout == other);
         let (sum, precision) = near.fold((0.0, 0.0), |(sum, precision), s| {
             (sum + s.precision * s.mean, precision + s.precision)
         });
@@ -95,7 +108,7 @@ impl State {
     /// The gain of `to` over `from` as measured, if both were.
     pub fn measured_gain(&self, from: &Layout, to: &Layout) -> Option<Gain> {
         let ((before, doubt_before), (after, doubt_after)) =
-            (self.measured(from)?, self.measured(to)?);
+            (self.measured(from, to)?, self.measured(to, from)?);
         Some(Gain {
             mean: before - after,
             doubt: (doubt_before + doubt_after).sqrt(),
@@ -104,7 +117,11 @@ impl State {
 
     /// The placement whose time was least so far, tried ones included.
     pub fn fastest(&self) -> Option<&Layout> {
-        let mean = |s: &&Seen| self.measured(&s.layout).map_or(f64::INFINITY, |(mean, _)| mean);
+        let home = &self.home;
+        let mean = |s: &Seen| {
+            self.measured(&s.layout, home)
+                .map_or(f64::INFINITY, |(mean, _)| mean)
+        };
         let fastest = self.seen.iter().min_by(|a, b| mean(a).total_cmp(&mean(b)));
         fastest.map(|s| &s.layout)
     }
@@ -113,7 +130,11 @@ impl State {
         let off = moved_share(&self.home.columns, &a.columns)
             .min(moved_share(&self.home.columns, &b.columns));
         // Nothing is near to all on the first tier but itself: where a tier begins to be used, most changes.
-        let reach = if off == 0.0 { 0.0 } else { NEAR.0 + NEAR.1 * off };
+        let reach = if off == 0.0 {
+            0.0
+        } else {
+            NEAR.0 + NEAR.1 * off
+        };
         moved_share(&a.columns, &b.columns) <= reach
     }
 
@@ -131,8 +152,16 @@ impl State {
     /// The best placement that was run as a whole, if the present one is slower by more than noise explains: two standard deviations of the difference.
     pub fn better_seen(&self) -> Option<Layout> {
         let whole = |s: &&Seen| s.whole_runs > 0;
-        let present = self.seen.iter().filter(whole).find(|s| s.layout == self.current)?;
-        let others = self.seen.iter().filter(whole).filter(|s| s.layout != self.current);
+        let present = self
+            .seen
+            .iter()
+            .filter(whole)
+            .find(|s| s.layout == self.current)?;
+        let others = self
+            .seen
+            .iter()
+            .filter(whole)
+            .filter(|s| s.layout != self.current);
         let best = others.min_by(|a, b| a.mean.total_cmp(&b.mean))?;
         let doubt = (1.0 / best.precision + 1.0 / present.precision).sqrt();
         (present.mean - best.mean > 2.0 * doubt).then(|| best.layout.clone())

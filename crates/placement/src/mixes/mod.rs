@@ -129,7 +129,13 @@ fn phase(
         pass.read(key);
         let bytes = tables.get(name).copied().unwrap_or(LINE_BYTES);
         let structure = format!("hash({name})");
-        pass.touch(structure, bytes, Op::Read, StructureClass::HashTable, engine.probe_ns);
+        pass.touch(
+            structure,
+            bytes,
+            Op::Read,
+            StructureClass::HashTable,
+            engine.probe_ns,
+        );
         pass.kept *= share;
     }
     for column in pipeline.reads {
@@ -141,10 +147,22 @@ fn phase(
             let bytes = rows * pass.kept * SLOTS_PER_ENTRY * entry_bytes;
             tables.insert(name, bytes);
             let structure = format!("hash({name})");
-            pass.touch(structure, bytes, update, StructureClass::HashTable, engine.probe_ns);
+            pass.touch(
+                structure,
+                bytes,
+                update,
+                StructureClass::HashTable,
+                engine.probe_ns,
+            );
         }
         Out::Groups(count) => {
-            pass.touch("groups".into(), count * LINE_BYTES, update, groups, engine.group_ns);
+            pass.touch(
+                "groups".into(),
+                count * LINE_BYTES,
+                update,
+                groups,
+                engine.group_ns,
+            );
         }
         Out::ManyGroups(count) => {
             let bytes = count * scale_factor * SLOTS_PER_ENTRY * 32.0;
@@ -177,7 +195,10 @@ mod tests {
         for (query, pipelines) in &tpch::QUERIES {
             let mut built: Vec<&str> = Vec::new();
             for p in *pipelines {
-                let table = schema::TABLES.iter().find(|t| t.name == p.table).expect(p.table);
+                let table = schema::TABLES
+                    .iter()
+                    .find(|t| t.name == p.table)
+                    .expect(p.table);
                 let filters = p.filters.iter().map(|(c, _)| *c);
                 let keys = p.probes.iter().map(|(c, _, _)| *c);
                 for column in filters.chain(keys).chain(p.reads.iter().copied()) {
@@ -186,7 +207,10 @@ mod tests {
                     assert!(own, "{query}: {column} is no column of {}", p.table);
                 }
                 for (_, hash, share) in p.probes {
-                    assert!(built.contains(hash), "{query}: {hash} is probed before it is built");
+                    assert!(
+                        built.contains(hash),
+                        "{query}: {hash} is probed before it is built"
+                    );
                     assert!((0.0..=1.0).contains(share), "{query}");
                 }
                 if let Out::Build(name, _) = p.out {
@@ -206,7 +230,10 @@ mod tests {
             .filter(|c| c.column.starts_with("lineitem."))
             .map(|c| c.size_bytes)
             .sum();
-        assert!(lineitem as f64 / bytes as f64 > 0.6, "lineitem is most of it");
+        assert!(
+            lineitem as f64 / bytes as f64 > 0.6,
+            "lineitem is most of it"
+        );
     }
 
     #[test]
@@ -217,9 +244,16 @@ mod tests {
             for phase in phases {
                 phase.check().unwrap();
                 assert!(!phase.is_idle(), "{query}");
-                for a in phase.accesses.iter().filter(|a| a.class == StructureClass::Column) {
+                for a in phase
+                    .accesses
+                    .iter()
+                    .filter(|a| a.class == StructureClass::Column)
+                {
                     let read = phase.tuples * a.lines_per_tuple * LINE_BYTES;
-                    assert!(read <= a.footprint_bytes as f64 * 1.001 + 64.0, "{query}: {a:?}");
+                    assert!(
+                        read <= a.footprint_bytes as f64 * 1.001 + 64.0,
+                        "{query}: {a:?}"
+                    );
                 }
             }
         }
