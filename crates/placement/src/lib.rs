@@ -10,6 +10,7 @@
 //! The same decisions drive a machine that has the tiers and the model of one that this process does not run on.
 
 pub mod adaptive;
+mod capped;
 mod error;
 pub mod heat;
 pub mod mixes;
@@ -17,6 +18,7 @@ mod policy;
 mod seam;
 mod shares;
 
+pub use capped::{Capped, CappedColumn, CappedQuery, capped};
 pub use error::{AdaptError, PolicyError};
 pub use policy::{ColumnLimit, ColumnUse, Decision, Policy};
 pub use seam::{ByHeat, PlacementPolicy};

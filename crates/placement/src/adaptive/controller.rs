@@ -19,8 +19,12 @@ const DRAWN: usize = 8;
 /// Shares of the columns that are moved from one tier to another to see whether a drawn machine gains by it.
 const AROUND: [f64; 6] = [0.02, 0.04, 0.07, 0.11, 0.16, 0.3];
 
-/// What is tried beside the wanted placement: its share off the first tier times these.
-const BESIDE: [f64; 2] = [0.6, 1.6];
+/// What is tried beside the wanted placement, as factors on its share off the first tier: far away while nothing near it was tried, close by after.
+const FAR: [f64; 2] = [0.6, 1.6];
+const CLOSE: [f64; 2] = [0.88, 1.14];
+
+/// Runs in which the neighbours of a placement are tried although the model wants nothing else: it may be wrong about where a tier is full.
+const POLISHED: u32 = 2;
 
 /// Moving the memory of operators too must gain so much over moving columns alone.
 const OPERATORS_GAIN: f64 = 0.005;
@@ -323,6 +327,12 @@ impl Controller {
         budget: &mut Budget,
         why: &str,
     ) -> Result<PhaseDecision, AdaptError> {
+        let state = self.state(&kept.key);
+        if kept.layout != state.home && state.polished < POLISHED {
+            state.polished += 1;
+            let around = PhaseDecision { wanted: kept.layout.clone(), ..kept };
+            return self.attempt(around, phase, budget);
+        }
         if budget.drawn.is_empty() {
             budget.drawn = self.belief.sample(DRAWN, &mut self.random)?;
         }
@@ -503,7 +513,12 @@ impl Controller {
         let wanted = columns_only(kept.wanted.columns.clone());
         let mut trials = Vec::new();
         let (mut moved_bytes, mut too_risky) = (0, false);
-        let beside = BESIDE
+        let near = self
+            .states
+            .get(&kept.key)
+            .is_some_and(|s| s.was_tried(&wanted));
+        let beside = if near { CLOSE } else { FAR };
+        let beside = beside
             .iter()
             .map(|factor| scaled(&wanted.columns, &first, *factor));
         for columns in [Ok(wanted.columns.clone())].into_iter().chain(beside) {
@@ -530,10 +545,11 @@ impl Controller {
         }
         self.state(&kept.key).quiet_runs = 0;
         let reason = format!(
-            "{wanted} may gain {:.1}% (known to {:.1}%): {:.1}% of the phase try it and what lies beside it",
+            "{wanted} may gain {:.1}% (known to {:.1}%): {:.1}% of the phase try {}",
             100.0 * (kept.gain.exp() - 1.0),
             100.0 * kept.doubt,
-            100.0 * trials.iter().map(|t| t.share).sum::<f64>()
+            100.0 * trials.iter().map(|t| t.share).sum::<f64>(),
+            trials.iter().map(|t| t.layout.columns.to_string()).collect::<Vec<_>>().join(" or ")
         );
         Ok(PhaseDecision {
             trials,
@@ -554,7 +570,7 @@ impl Controller {
         let gain = self.gain(&kept.key, phase, &kept.layout, layout)?;
         let worst = gain.mean - settings.certainty * gain.doubt;
         let risk = ((-worst).exp() - 1.0).max(1e-9);
-        let cost = settings.trial_cost / (1 + BESIDE.len()) as f64;
+        let cost = settings.trial_cost / (1 + FAR.len()) as f64;
         Ok((cost / risk).min(settings.max_trial_share))
     }
 

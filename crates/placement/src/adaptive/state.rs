@@ -18,12 +18,14 @@ struct Seen {
 #[derive(Debug, Clone)]
 pub(super) struct State {
     pub current: Layout,
-    home: Layout,
+    pub home: Layout,
     seen: Vec<Seen>,
     refused: Vec<Layout>,
     pub changes: u32,
     pub runs_since_change: u32,
     pub quiet_runs: u32,
+    /// Runs in which neighbours of the present placement were tried.
+    pub polished: u32,
 }
 
 /// Placements remembered; of more, the one that was tried first and never run as a whole is forgotten.
@@ -43,6 +45,7 @@ impl State {
             // Nothing was changed, so nothing has to cool down.
             runs_since_change: u32::MAX,
             quiet_runs: 0,
+            polished: 0,
         }
     }
 
@@ -105,6 +108,11 @@ impl State {
         (precision > 0.0).then(|| (sum / precision, 1.0 / precision))
     }
 
+    /// Whether this placement, or one near it, was measured.
+    pub fn was_tried(&self, layout: &Layout) -> bool {
+        self.seen.iter().any(|s| self.are_near(&s.layout, layout))
+    }
+
     /// The gain of `to` over `from` as measured, if both were.
     pub fn measured_gain(&self, from: &Layout, to: &Layout) -> Option<Gain> {
         let ((before, doubt_before), (after, doubt_after)) =
@@ -147,6 +155,7 @@ impl State {
         self.changes += 1;
         self.runs_since_change = 0;
         self.quiet_runs = 0;
+        self.polished = 0;
     }
 
     /// The best placement that was run as a whole, if the present one is slower by more than noise explains: two standard deviations of the difference.
