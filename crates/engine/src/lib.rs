@@ -15,6 +15,7 @@ mod error;
 pub mod load;
 mod scan;
 mod session;
+pub mod star;
 mod star_order;
 mod table;
 
