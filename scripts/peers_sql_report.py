@@ -213,14 +213,16 @@ def spread_table(comparison, engines):
 
 
 def slower(comparison, engines):
-    """Queries in which an engine is faster than we are, with who and by how much."""
+    """Queries in which an engine is faster than we are, by engine, with how much."""
     found = []
-    for row in comparison["rows"]:
-        for engine in engines:
-            factor = row["others"].get(engine, {}).get("ratio")
-            if factor is not None and factor < 1:
-                found.append(f"Q{row['query'][1:]} ({NAMES[engine]} {1 / factor:.2f}x faster)")
-    return found
+    for engine in engines:
+        factors = [(row["query"], row["others"].get(engine, {}).get("ratio")) for row in comparison["rows"]]
+        names = [f"Q{query[1:]} ({1 / factor:.2f}x)" for query, factor in factors if factor is not None and factor < 1]
+        found += [(len(names), f"{NAMES[engine]} {', '.join(names)}")] if names else []
+    count = sum(number for number, _ in found)
+    if not count:
+        return "no query"
+    return f"{count} {'query' if count == 1 else 'queries'}: " + "; ".join(text for _, text in found)
 
 
 def verdicts(comparison, engines):
@@ -235,7 +237,7 @@ def verdicts(comparison, engines):
         factor = mean["ratio"]
         word = f"{factor:.2f}x faster than" if factor >= 1 else f"{1 / factor:.2f}x slower than"
         lines.append(f"- geometric mean {word} {NAMES[engine]}{apart}")
-    lines.append("- slower than a peer in: " + (", ".join(slower(comparison, engines)) or "no query"))
+    lines.append("- slower than a peer in: " + slower(comparison, engines))
     return lines
 
 

@@ -175,10 +175,12 @@ def timed(action, repeat):
     for _ in range(repeat):
         gc.collect()
         gc.disable()
-        began = time.perf_counter_ns()
-        result = action()
-        times_ms.append((time.perf_counter_ns() - began) / 1e6)
-        gc.enable()
+        try:
+            began = time.perf_counter_ns()
+            result = action()
+            times_ms.append((time.perf_counter_ns() - began) / 1e6)
+        finally:
+            gc.enable()
         del result
     return times_ms
 
@@ -262,7 +264,7 @@ def main(given=None):
     say({"event": "loaded", "load_s": round(time.monotonic() - began, 3), "resident_bytes": memory_of_process("VmRSS"), "settings": engine.settings})
     for query in arguments.queries.split(","):
         sql = (arguments.sql / f"{query}.sql").read_text()
-        say({**run_query(engine, query, sql, max(1, arguments.warm), arguments.repeat)})
+        say(run_query(engine, query, sql, max(1, arguments.warm), arguments.repeat))
     say({"event": "done", "peak_bytes": memory_of_process("VmHWM")})
     return 0
 
