@@ -31,8 +31,10 @@ ROOT = Path(__file__).resolve().parent.parent
 QUERIES = ROOT / "queries" / "ssb"
 WORKER = Path(__file__).resolve().parent / "peers_sql_worker.py"
 TABLES = ["lineorder", "customer", "supplier", "part", "date"]
-ENGINES = ["duckdb", "datafusion", "polars", "chdb"]
+ENGINES = ["duckdb", "datafusion", "polars", "chdb", "chdb-mergetree"]
 VERSIONS = {"duckdb": "2.0.0", "datafusion": "55.0.0", "polars": "2.1.0", "chdb": "4.4.0", "pyarrow": "26.0.1"}
+# Where engines whose tables are files keep them: memory.
+MEMORY_FOLDER = "/dev/shm"
 TIMEOUT_S = 1800
 # Memory that the hungriest engine needs while it loads, as a multiple of the tables' files.
 MEMORY_FACTOR = 3.0
@@ -143,7 +145,8 @@ class Bench:
         arguments = self.arguments
         command = [self.python, WORKER, engine, "--data", self.data, "--sql", QUERIES, "--threads", arguments.threads]
         command += ["--queries", ",".join(arguments.queries), "--warm", arguments.warm, "--repeat", arguments.repeat]
-        return parse_worker(run(command, self.cpus, {"POLARS_MAX_THREADS": str(arguments.threads)}))
+        with tempfile.TemporaryDirectory(prefix="tierloom-peers-sql-", dir=MEMORY_FOLDER) as scratch:
+            return parse_worker(run([*command, "--scratch", scratch], self.cpus, {"POLARS_MAX_THREADS": str(arguments.threads)}))
 
     def _tierloom(self, engine):
         arguments = self.arguments
@@ -198,7 +201,7 @@ def python_with_packages(venv, engines):
         print(f"making a virtual environment in {venv}", file=sys.stderr)
         run([sys.executable, "-m", "venv", venv.resolve()], os.sched_getaffinity(0))
     found = versions_in(python)
-    wanted = [f"{name}=={VERSIONS[name]}" for name in [*engines, "pyarrow"] if found[name] != VERSIONS[name]]
+    wanted = [f"{name}=={VERSIONS[name]}" for name in packages_of(engines) if found[name] != VERSIONS[name]]
     if wanted:
         print(f"installing {', '.join(wanted)} into {venv}", file=sys.stderr)
         run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted], os.sched_getaffinity(0))
@@ -211,9 +214,14 @@ def versions_in(python):
     return json.loads(run([python, WORKER, "versions"], os.sched_getaffinity(0)).splitlines()[-1])
 
 
+def packages_of(engines):
+    """The packages that these engines need."""
+    return list(dict.fromkeys([*(engine.split("-")[0] for engine in engines), "pyarrow"]))
+
+
 def missing_packages(found, engines):
     """What is missing for these engines, as sentences."""
-    names = [name for name in [*engines, "pyarrow"] if found[name] is None]
+    names = [name for name in packages_of(engines) if found[name] is None]
     return [f"the Python package {name} is missing: pip install {name}=={VERSIONS[name]}, or give a folder with --venv" for name in names]
 
 
@@ -331,7 +339,7 @@ def scale_factor_report(arguments, scale_factor, samples, failures, arrow, engin
     read, memory = report.bandwidth(samples), report.memory(samples, arrow and arrow["plain_bytes"])
     rows = arrow["rows"]["lineorder"] if arrow else None
     title = f"## SSB at scale factor {scale_factor:g}" + (f": {rows:,} fact rows" if rows else "")
-    text = [title, "", f"{arguments.threads} threads, {arguments.rounds} rounds of {arguments.repeat} executions, warm, in memory. Medians; ratio = other / Tierloom.", ""]
+    text = [title, "", f"{arguments.threads} threads, {plural(arguments.rounds, 'round')} of {plural(arguments.repeat, 'execution')}, warm, in memory. Medians; ratio = other / Tierloom.", ""]
     text += ["### Text in, answer out", "", report.table(whole_way, peers), "", *report.verdicts(whole_way, peers)]
     if planned:
         text += ["", "### Executions of a plan made before", "", report.table(executed, planned), "", *report.verdicts(executed, planned)]
@@ -344,6 +352,11 @@ def scale_factor_report(arguments, scale_factor, samples, failures, arrow, engin
     return {**document, "wrong_answers": wrong, "failures": failures, "arrow": arrow}, "\n".join(text)
 
 
+def plural(count, word):
+    """"1 round", "2 rounds"."""
+    return f"{count} {word}" + ("" if count == 1 else "s")
+
+
 def settings_lines(samples, versions):
     """Which versions ran, with which settings, and what they took to load."""
     lines = ["", "## What ran", ""]
@@ -352,9 +365,9 @@ def settings_lines(samples, versions):
         seen.setdefault(sample["engine"], sample)
     for engine, sample in seen.items():
         if engine in ENGINES:
-            lines.append(f"- {report.NAMES[engine]} {versions[engine]}: {sample['settings']}")
+            lines.append(f"- {report.NAMES[engine]} {versions[engine.split('-')[0]]}: {sample['settings']}")
         elif engine == "tierloom":
-            lines.append(f"- Tierloom {sample['version']}")
+            lines.append(f"- Tierloom {sample['version']}" + ("" if "(release" in sample["version"] else ": **not a release build, its times say little**"))
     return lines
 
 
@@ -415,8 +428,8 @@ def main(given=None):
             return 2
         for sentence in missing:
             print(f"left out: {sentence}", file=sys.stderr)
-        engines = [engine for engine in arguments.engines or ENGINES if versions[engine]]
-        for name in [*engines, "pyarrow"]:
+        engines = [engine for engine in arguments.engines or ENGINES if versions[engine.split("-")[0]]]
+        for name in packages_of(engines):
             if versions[name] != VERSIONS[name]:
                 print(f"note: {name} is {versions[name]}, the script was written for {VERSIONS[name]}", file=sys.stderr)
         engines = ["tierloom", *engines] + ([] if arguments.no_baseline else ["baseline"])

@@ -13,6 +13,7 @@ NAMES = {
     "datafusion": "DataFusion",
     "polars": "Polars",
     "chdb": "chDB",
+    "chdb-mergetree": "chDB MergeTree",
     "baseline": "DataFusion in Tierloom",
 }
 LINE_BYTES = 64
@@ -233,7 +234,7 @@ def verdicts(comparison, engines):
         if not mean or "ratio" not in mean:
             lines.append(f"- geometric mean against {NAMES[engine]}: none, some query has no time")
             continue
-        apart = f" (rounds: {mean['round_min']:.2f} to {mean['round_max']:.2f})" if mean["round_min"] else ""
+        apart = f" (rounds: {mean['round_min']:.2f} to {mean['round_max']:.2f})" if mean["round_min"] != mean["round_max"] else ""
         factor = mean["ratio"]
         word = f"{factor:.2f}x faster than" if factor >= 1 else f"{1 / factor:.2f}x slower than"
         lines.append(f"- geometric mean {word} {NAMES[engine]}{apart}")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the Star Schema Benchmark in one engine and prints what it took: started by peers_sql.py, one process per engine and round.
 
-    peers_sql_worker.py ENGINE --data DIR --sql DIR [--threads N] [--queries q1.1,q2.1] [--warm N] [--repeat N]
+    peers_sql_worker.py ENGINE --data DIR --sql DIR [--scratch DIR] [--threads N] [--queries q1.1,q2.1] [--warm N] [--repeat N]
     peers_sql_worker.py arrow --data DIR
     peers_sql_worker.py versions
 
@@ -21,7 +21,8 @@ import time
 from pathlib import Path
 
 TABLES = ["lineorder", "customer", "supplier", "part", "date"]
-ENGINES = ["duckdb", "datafusion", "polars", "chdb"]
+ENGINES = ["duckdb", "datafusion", "polars", "chdb", "chdb-mergetree"]
+PACKAGES = ["duckdb", "datafusion", "polars", "chdb", "pyarrow"]
 # Rows per batch of the tables that DataFusion gets; with 8,192, 16,384 and 131,072 its times were the same or longer.
 DATAFUSION_BATCH_ROWS = 32768
 
@@ -49,7 +50,7 @@ class DuckDb:
 
     settings = "in-memory database, `threads` set"
 
-    def load(self, data, threads):
+    def load(self, data, threads, scratch):
         import duckdb
 
         self.connection = duckdb.connect(config={"threads": threads})
@@ -80,7 +81,7 @@ class DataFusion:
 
     settings = f"in-memory record batches of {DATAFUSION_BATCH_ROWS} rows, `target_partitions` set"
 
-    def load(self, data, threads):
+    def load(self, data, threads, scratch):
         import datafusion
 
         config = datafusion.SessionConfig().with_target_partitions(threads).with_batch_size(DATAFUSION_BATCH_ROWS)
@@ -106,7 +107,7 @@ class Polars:
 
     settings = "hand-written lazy expressions, in-memory engine, `POLARS_MAX_THREADS` set"
 
-    def load(self, data, threads):
+    def load(self, data, threads, scratch):
         os.environ["POLARS_MAX_THREADS"] = str(threads)
         import peers_sql_polars
         import polars
@@ -129,18 +130,20 @@ class ChDb:
     """ClickHouse in this process: tables of the Memory engine, text as LowCardinality; it has no prepared statements."""
 
     settings = "Memory tables, LowCardinality(String), `max_threads` set, otherwise default settings"
+    storage = "Memory"
+    on_files = False
 
-    def load(self, data, threads):
+    def load(self, data, threads, scratch):
         import pyarrow
         from chdb import session
 
-        self.session = session.Session()
+        self.session = session.Session(str(scratch)) if self.on_files else session.Session()
         self.suffix = f" settings max_threads = {threads}"
         for name in TABLES:
             path = data / f"{name}.arrow"
             schema = pyarrow.ipc.open_file(pyarrow.memory_map(str(path))).schema
             columns = [f"{field.name} {'Int32' if pyarrow.types.is_int32(field.type) else 'LowCardinality(String)'}" for field in schema]
-            self.session.query(f"create table {name} ({', '.join(columns)}) engine = Memory")
+            self.session.query(f"create table {name} ({', '.join(columns)}) engine = {self.storage}")
             self.session.query(f"insert into {name} select * from file('{path}', 'Arrow')")
 
     def text(self, query, sql):
@@ -154,7 +157,15 @@ class ChDb:
         return rows[0], rows[1:]
 
 
-MAKERS = {"duckdb": DuckDb, "datafusion": DataFusion, "polars": Polars, "chdb": ChDb}
+class ChDbMergeTree(ChDb):
+    """The same with ClickHouse's usual tables, compressed and without an order, in files that lie in memory."""
+
+    settings = "MergeTree tables without a sort key in tmpfs, LowCardinality(String), `max_threads` set, otherwise default settings"
+    storage = "MergeTree order by tuple()"
+    on_files = True
+
+
+MAKERS = {"duckdb": DuckDb, "datafusion": DataFusion, "polars": Polars, "chdb": ChDb, "chdb-mergetree": ChDbMergeTree}
 
 
 # ---- Measuring -------------------------------------------------------------------------------------------------------------------
@@ -226,7 +237,7 @@ def arrow_facts(data):
 def versions():
     """Version of each package; None for those that cannot be imported."""
     found = {}
-    for name in [*ENGINES, "pyarrow"]:
+    for name in PACKAGES:
         try:
             importlib.import_module(name)
             found[name] = importlib.metadata.version(name)
@@ -246,6 +257,7 @@ def main(given=None):
     parser.add_argument("engine", choices=[*ENGINES, "arrow", "versions"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--sql", type=Path)
+    parser.add_argument("--scratch", type=Path, help="empty folder for engines whose tables are files")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--queries")
     parser.add_argument("--warm", type=int, default=2)
@@ -259,7 +271,7 @@ def main(given=None):
         return 0
     engine = MAKERS[arguments.engine]()
     began = time.monotonic()
-    engine.load(arguments.data.resolve(), arguments.threads)
+    engine.load(arguments.data.resolve(), arguments.threads, arguments.scratch)
     gc.collect()
     say({"event": "loaded", "load_s": round(time.monotonic() - began, 3), "resident_bytes": memory_of_process("VmRSS"), "settings": engine.settings})
     for query in arguments.queries.split(","):

@@ -204,6 +204,7 @@ class Command(unittest.TestCase):
     def test_a_missing_package_comes_with_the_command_that_installs_it(self):
         found = {**peers_sql.VERSIONS, "polars": None}
         self.assertEqual(peers_sql.missing_packages(found, ["duckdb"]), [])
+        self.assertEqual(peers_sql.packages_of(["chdb", "chdb-mergetree"]), ["chdb", "pyarrow"])
         (sentence,) = peers_sql.missing_packages(found, ["duckdb", "polars"])
         self.assertIn("pip install polars==2.1.0", sentence)
 
