@@ -35,6 +35,7 @@ ENGINES = ["duckdb", "datafusion", "polars", "chdb", "chdb-mergetree"]
 VERSIONS = {"duckdb": "2.0.0", "datafusion": "55.0.0", "polars": "2.1.0", "chdb": "4.4.0", "pyarrow": "26.0.1"}
 # Where engines whose tables are files keep them: memory.
 MEMORY_FOLDER = "/dev/shm"
+RESIDENT = {"resident_bytes": "resident when loaded", "peak_bytes": "at most"}
 TIMEOUT_S = 1800
 # Memory that the hungriest engine needs while it loads, as a multiple of the tables' files.
 MEMORY_FACTOR = 3.0
@@ -82,6 +83,7 @@ def parse_run(text, engine="tierloom"):
     try:
         records = json.loads(text)["records"]
         opening = next(record for record in records if record["type"] == "run")
+        memory = next((record["memory"] for record in records if record["type"] == "summary"), None) or {}
         wanted = "tierloom" if engine == "tierloom" else "datafusion"
         queries = {}
         for record in records:
@@ -100,6 +102,8 @@ def parse_run(text, engine="tierloom"):
         sample = {
             "queries": queries,
             "column_bytes": opening["data"]["column_bytes"],
+            "resident_bytes": memory.get("loaded_bytes"),
+            "peak_bytes": memory.get("peak_resident_bytes"),
             "table_rows": {table["name"]: table["rows"] for table in opening["data"]["tables"]},
             "version": f"{opening['tool_version']} ({opening['build']}, {opening['commit'] or 'unknown commit'})",
         }
@@ -360,14 +364,19 @@ def plural(count, word):
 def settings_lines(samples, versions):
     """Which versions ran, with which settings, and what they took to load."""
     lines = ["", "## What ran", ""]
+    largest = max((sample["scale_factor"] for sample in samples), default=0)
     seen = {}
     for sample in samples:
-        seen.setdefault(sample["engine"], sample)
+        if sample["scale_factor"] == largest:
+            seen.setdefault(sample["engine"], sample)
     for engine, sample in seen.items():
+        memory = [f"{sample[key] / 1e6:.0f} MB {what}" for key, what in RESIDENT.items() if sample.get(key)]
+        memory = f"; at scale factor {largest:g} {', '.join(memory)}" if memory else ""
         if engine in ENGINES:
-            lines.append(f"- {report.NAMES[engine]} {versions[engine.split('-')[0]]}: {sample['settings']}")
+            lines.append(f"- {report.NAMES[engine]} {versions[engine.split('-')[0]]}: {sample['settings']}{memory}")
         elif engine == "tierloom":
-            lines.append(f"- Tierloom {sample['version']}" + ("" if "(release" in sample["version"] else ": **not a release build, its times say little**"))
+            dev = "" if "(release" in sample["version"] else "; **not a release build, its times say little**"
+            lines.append(f"- Tierloom {sample['version']}{memory}{dev}")
     return lines
 
 

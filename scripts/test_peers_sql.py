@@ -38,7 +38,7 @@ def run_document(text_ms=None, engine="tierloom", provenance="measured"):
         query["text_ms"] = {"values": text_ms}
     opening = {"type": "run", "tool_version": "0.1.0", "build": "release", "commit": None}
     opening["data"] = {"column_bytes": 600, "tables": [{"name": "lineorder", "rows": 1000}]}
-    return json.dumps({"records": [opening, query, {"type": "summary"}]})
+    return json.dumps({"records": [opening, query, {"type": "summary", "memory": {"loaded_bytes": 700, "peak_resident_bytes": None}}]})
 
 
 def sample(engine, number, text_ms, prepared_ms=None, digest=None, rows=2, **more):
@@ -67,6 +67,15 @@ class Parsing(unittest.TestCase):
     def test_only_columns_count_as_bytes_that_must_be_read(self):
         entry = peers_sql.parse_run(run_document())["queries"]["q1.1"]
         self.assertEqual(entry["column_bytes"], {"lineorder.lo_quantity": 1000 * 0.25 * 64})
+
+    def test_memory_that_the_kernel_did_not_tell_is_unknown_and_not_zero(self):
+        parsed = peers_sql.parse_run(run_document())
+        self.assertEqual((parsed["resident_bytes"], parsed["peak_bytes"]), (700, None))
+        head = {"engine": "tierloom", "scale_factor": 1.0, "version": "0.1.0 (dev, unknown commit)"}
+        text = "\n".join(peers_sql.settings_lines([{**head, **{k: v for k, v in parsed.items() if k != "version"}}], {}))
+        self.assertIn("at scale factor 1 0 MB resident when loaded", text)
+        self.assertNotIn("at most", text)
+        self.assertIn("not a release build", text)
 
     def test_half_a_document_is_no_figure(self):
         for text in ("", "{", '{"records": []}', run_document()[:-40]):
