@@ -16,6 +16,7 @@ pub mod export;
 pub mod load;
 mod scan;
 mod session;
+pub mod star;
 mod star_order;
 mod table;
 
