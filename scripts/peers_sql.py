@@ -89,6 +89,8 @@ def parse_run(text, engine="tierloom"):
         for record in records:
             if record["type"] != "query" or (record["engine"], record["provenance"]) != (wanted, "measured"):
                 continue
+            if record["query"] in queries:
+                raise NoFigure(f"{record['query']} ran under several placements: give one")
             executed = [finite(value, "a time") for value in record["time_ms"]["values"]]
             told = record.get("text_ms")
             queries[record["query"]] = {

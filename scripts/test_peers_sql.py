@@ -64,6 +64,12 @@ class Parsing(unittest.TestCase):
         baseline = peers_sql.parse_run(run_document(engine="datafusion"), "baseline")
         self.assertEqual(list(baseline["queries"]), ["q1.1"])
 
+    def test_times_of_several_placements_are_not_mixed(self):
+        document = json.loads(run_document())
+        document["records"].append(document["records"][1])
+        with self.assertRaisesRegex(peers_sql.NoFigure, "several placements"):
+            peers_sql.parse_run(json.dumps(document))
+
     def test_only_columns_count_as_bytes_that_must_be_read(self):
         entry = peers_sql.parse_run(run_document())["queries"]["q1.1"]
         self.assertEqual(entry["column_bytes"], {"lineorder.lo_quantity": 1000 * 0.25 * 64})
