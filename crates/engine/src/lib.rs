@@ -17,6 +17,7 @@ mod scan;
 mod session;
 mod star_order;
 mod table;
+pub mod tpc;
 
 pub use coded::{CodedColumn, Domain, MAX_LISTED_CODES};
 pub use column::{ColumnFacts, PlacedColumn};

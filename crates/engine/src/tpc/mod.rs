@@ -1,0 +1,5 @@
+//! TPC-H and TPC-DS: out to Parquet files, and into tables.
+
+mod export;
+
+pub use export::write_parquet;
