@@ -100,8 +100,8 @@ def top_level_items(text):
     return [" ".join(item.split()) for item in items]
 
 
-def order_columns(text, names):
-    """Numbers, from 1, of the columns that the rows are ordered by: up to the first key that is no column of the answer."""
+def order_columns(text, names, all_of_them=False):
+    """Numbers, from 1, of the columns that the rows are ordered by: up to the first key that is no column, or all but those."""
     tail = re.search(r"^order by\b(.*?)(?=^limit\b|\Z)", text, re.MULTILINE | re.DOTALL)
     found = []
     for item in top_level_items(tail.group(1)) if tail else []:
@@ -111,9 +111,9 @@ def order_columns(text, names):
             found.append(int(key))
             continue
         places = [i for i, name in enumerate(names, 1) if name.lower() == key.split(".")[-1].strip('"')]
-        if len(places) != 1:
+        if len(places) != 1 and not all_of_them:
             break
-        found += places
+        found += places[:1]
     return found
 
 
@@ -142,7 +142,7 @@ def cuts_ties(connection, text, rows):
     if not limit or len(rows) < int(limit.group(1)):
         return False
     result = connection.execute(text[: limit.start()])
-    keys = order_columns(text, [column[0] for column in result.description])
+    keys = order_columns(text, [column[0] for column in result.description], all_of_them=True)
     everything = [[cell(value) for value in row] for row in result.fetchall()]
     key = lambda row: [row[k - 1] for k in keys]
     last = key(everything[len(rows) - 1])

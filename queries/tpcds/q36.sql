@@ -34,5 +34,5 @@ select
 from results_rollup
 order by
     lochierarchy desc nulls first, case when lochierarchy = 0 then i_category end nulls first,
-    rank_within_parent nulls first
+    rank_within_parent nulls first, i_category nulls first, i_class nulls first
 limit 100

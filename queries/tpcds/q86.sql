@@ -12,5 +12,5 @@ group by rollup(i_category, i_class)
 order by
     lochierarchy desc nulls first,
     case when grouping(i_category) + grouping(i_class) = 0 then i_category end nulls first,
-    rank_within_parent nulls first
+    rank_within_parent nulls first, i_category nulls first, i_class nulls first
 limit 100

@@ -9,7 +9,7 @@ from
             and time_dim.t_hour between 8 and 8 + 1
             and household_demographics.hd_dep_count = 6
             and web_page.wp_char_count between 5000 and 5200
-    ) at,
+    ) am,
     (
         select count(*) pmc
         from web_sales, household_demographics, time_dim, web_page
@@ -19,6 +19,6 @@ from
             and time_dim.t_hour between 19 and 19 + 1
             and household_demographics.hd_dep_count = 6
             and web_page.wp_char_count between 5000 and 5200
-    ) pt
+    ) pm
 order by am_pm_ratio
 limit 100

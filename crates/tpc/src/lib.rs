@@ -21,6 +21,9 @@ pub use query::{Query, queries, query, stream_order};
 pub use source::Source;
 pub use stream::Batches;
 
+/// The version of the generated data: that of the generator crates. Figures of different versions are not comparable.
+pub const GENERATOR_VERSION: u32 = 4;
+
 /// One of the two benchmarks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Benchmark {

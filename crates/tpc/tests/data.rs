@@ -103,7 +103,7 @@ fn any_number_of_threads_makes_the_same_rows_in_the_same_order() {
         (Benchmark::TpcDs, "inventory", 0.1),
         (Benchmark::TpcDs, "customer_demographics", 0.01),
         (Benchmark::TpcDs, "customer", 1.0),
-        (Benchmark::TpcDs, "customer_address", 2.0),
+        (Benchmark::TpcDs, "customer_address", 10.0),
     ];
     for (benchmark, table, scale_factor) in tables {
         let source = benchmark.source(table, scale_factor).unwrap();
