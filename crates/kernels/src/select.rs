@@ -1,16 +1,16 @@
 //! Filters on narrow codes: which rows of a vector of rows pass.
 //!
 //! ```text
-//!   dense   every row is looked at:   range_mask, set_mask ──► one bit a row ──► positions
-//!                                     select_dense ──────────────────────────► positions   (no branch: always store, sometimes advance)
-//!   sparse  only rows still selected: keep_range, keep_set ──────────────────► fewer positions, in place
+//!   dense   every row is looked at:   range_mask, set_mask ──► one bit a row ──► Selection::from_mask
+//!                                     Selection::dense ──────────────────────► Selection   (no branch: always store, sometimes advance)
+//!   sparse  only rows still selected: keep_range, keep_set ──────────────────► fewer rows, in place
 //! ```
-//! Positions are 16-bit offsets from the first row of the vector, so that a selection stays in the first-level cache.
+//! A selection has 16-bit offsets from the first row of the vector, so that it stays in the first-level cache.
 
 mod mask;
 mod table;
 
-pub use mask::{positions, range_mask, set_mask};
+pub use mask::{Mask, range_mask, set_mask};
 pub use table::CodeSet;
 
 use crate::codes::{CodeWidth, Codes};
@@ -19,142 +19,205 @@ use crate::prefetch_read;
 /// Rows of a vector at most.
 pub const VECTOR_ROWS: usize = 4096;
 
-/// Slots of a buffer of positions: a whole register may be stored behind the last one.
-pub const POSITION_SLOTS: usize = VECTOR_ROWS + 64;
-
-/// Positions of the rows of a vector that are still selected.
-pub type Positions = [u16; POSITION_SLOTS];
+/// Slots of positions: a whole register may be stored behind the last one.
+const SLOTS: usize = VECTOR_ROWS + 64;
 
 /// A set of codes of more bytes than this is prefetched before it is looked into: it no longer stays in a core's own caches.
 const PREFETCHED_BYTES: usize = 512 << 10;
 
-/// Runs `$body` with `$code` bound to a function from a row offset to its code, compiled once for each width.
+/// The rows of a vector that are still selected.
+#[derive(Debug, Clone)]
+pub struct Selection {
+    /// Ascending; the first `count` are below `rows`.
+    at: [u16; SLOTS],
+    count: usize,
+    /// Rows of the vector.
+    rows: usize,
+}
+
+/// Where the codes of a vector start, how wide they are, and the promise that reading them is sound.
+#[derive(Clone, Copy)]
+struct Window<const WIDTH: usize> {
+    first: *const u8,
+}
+
+impl<const WIDTH: usize> Window<WIDTH> {
+    /// The code `at` rows behind the first.
+    ///
+    /// # Safety
+    /// Row `at` must exist.
+    #[inline(always)]
+    unsafe fn code(self, at: usize) -> u32 {
+        // SAFETY: the row exists, and behind the last one there are `CODE_PADDING` bytes, so four bytes may always be read.
+        unsafe {
+            match WIDTH {
+                0 => 0,
+                1 => u32::from(*self.first.add(at)),
+                2 => u32::from(u16::from_le(
+                    self.first.add(at * 2).cast::<u16>().read_unaligned(),
+                )),
+                3 => {
+                    u32::from_le(self.first.add(at * 3).cast::<u32>().read_unaligned()) & 0xff_ffff
+                }
+                _ => u32::from_le(self.first.add(at * 4).cast::<u32>().read_unaligned()),
+            }
+        }
+    }
+}
+
+/// Runs `$body` with `$window` on the codes from row `$start` on, compiled once for each width.
 macro_rules! for_width {
-    ($codes:expr, $start:expr, |$code:ident| $body:expr) => {{
-        let width = $codes.width().bytes();
-        let bytes = &$codes.bytes()[$start * width..];
+    ($codes:expr, $start:expr, |$window:ident| $body:expr) => {{
+        let first = $codes.bytes()[$start * $codes.width().bytes()..].as_ptr();
         match $codes.width() {
             CodeWidth::Zero => {
-                let $code = |_: usize| 0u32;
+                let $window = Window::<0> { first };
                 $body
             }
             CodeWidth::One => {
-                let $code = |at: usize| u32::from(bytes[at]);
+                let $window = Window::<1> { first };
                 $body
             }
             CodeWidth::Two => {
-                let words = bytes.as_chunks::<2>().0;
-                let $code = |at: usize| u32::from(u16::from_le_bytes(words[at]));
+                let $window = Window::<2> { first };
                 $body
             }
             CodeWidth::Three => {
-                let $code = |at: usize| {
-                    let at = at * 3;
-                    let word = u32::from_le_bytes([
-                        bytes[at],
-                        bytes[at + 1],
-                        bytes[at + 2],
-                        bytes[at + 3],
-                    ]);
-                    word & 0xff_ffff
-                };
+                let $window = Window::<3> { first };
                 $body
             }
             CodeWidth::Four => {
-                let words = bytes.as_chunks::<4>().0;
-                let $code = |at: usize| u32::from_le_bytes(words[at]);
+                let $window = Window::<4> { first };
                 $body
             }
         }
     }};
 }
 
-/// Writes the positions of the rows `start..start + rows` whose code is in `set`; answers how many.
-///
-/// # Panics
-/// If the rows do not exist or are more than [`VECTOR_ROWS`].
-pub fn select_dense(
-    codes: &Codes<'_>,
-    start: usize,
-    rows: usize,
-    set: &CodeSet,
-    out: &mut Positions,
-) -> usize {
-    check(codes, start, rows);
-    for_width!(codes, start, |code| {
-        if set.size_bytes() > PREFETCHED_BYTES {
-            (0..rows).for_each(|at| set.prefetch(code(at)));
+impl Default for Selection {
+    fn default() -> Self {
+        Selection {
+            at: [0; SLOTS],
+            count: 0,
+            rows: 0,
         }
-        let mut kept = 0usize;
-        for at in 0..rows {
-            out[kept % POSITION_SLOTS] = at as u16;
-            kept += usize::from(set.contains(code(at)));
-        }
-        kept
-    })
+    }
 }
 
-/// Keeps those of the first `count` positions whose code is in `set`; answers how many.
-///
-/// # Panics
-/// If a position lies outside the rows.
-pub fn keep_set(
-    codes: &Codes<'_>,
-    start: usize,
-    set: &CodeSet,
-    positions: &mut Positions,
-    count: usize,
-) -> usize {
-    for_width!(codes, start, |code| {
-        if set.size_bytes() > PREFETCHED_BYTES {
-            for at in &positions[..count] {
-                set.prefetch(code(usize::from(*at)));
+impl Selection {
+    /// Positions of the selected rows, ascending.
+    pub fn positions(&self) -> &[u16] {
+        &self.at[..self.count]
+    }
+
+    /// How many rows are selected.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Selects the rows of `0..rows` whose bit is set.
+    ///
+    /// # Panics
+    /// If `rows` is more than [`VECTOR_ROWS`].
+    pub fn from_mask(&mut self, mask: &Mask, rows: usize) {
+        assert!(rows <= VECTOR_ROWS, "{rows} rows in a vector");
+        self.rows = rows;
+        self.count = mask::positions(mask, rows, &mut self.at);
+    }
+
+    /// Selects the rows of `start..start + rows` whose code is in `set`.
+    ///
+    /// # Panics
+    /// If the rows do not exist or are more than [`VECTOR_ROWS`].
+    pub fn dense(&mut self, codes: &Codes<'_>, start: usize, rows: usize, set: &CodeSet) {
+        check(codes, start, rows);
+        self.rows = rows;
+        let at = &mut self.at;
+        self.count = for_width!(codes, start, |window| {
+            if set.size_bytes() > PREFETCHED_BYTES {
+                for row in 0..rows {
+                    // SAFETY: `check`: the row exists.
+                    set.prefetch(unsafe { window.code(row) });
+                }
             }
-        }
-        let mut kept = 0usize;
-        for index in 0..count {
-            let at = positions[index];
-            positions[kept] = at;
-            kept += usize::from(set.contains(code(usize::from(at))));
-        }
-        kept
-    })
+            let mut kept = 0;
+            for row in 0..rows {
+                // SAFETY: `check`: the row exists; `kept <= row < VECTOR_ROWS`.
+                unsafe {
+                    *at.get_unchecked_mut(kept) = row as u16;
+                    kept += usize::from(set.contains(window.code(row)));
+                }
+            }
+            kept
+        });
+    }
+
+    /// Keeps the selected rows whose code is in `set`.
+    ///
+    /// # Panics
+    /// If the vector's rows do not exist in `codes`.
+    pub fn keep_set(&mut self, codes: &Codes<'_>, start: usize, set: &CodeSet) {
+        check(codes, start, self.rows);
+        let (at, count) = (&mut self.at, self.count);
+        self.count = for_width!(codes, start, |window| {
+            if set.size_bytes() > PREFETCHED_BYTES {
+                for row in &at[..count] {
+                    // SAFETY: selected rows are below `rows`, and those exist.
+                    set.prefetch(unsafe { window.code(usize::from(*row)) });
+                }
+            }
+            // SAFETY: selected rows are below `rows`, and those exist.
+            keep(at, count, |row| set.contains(unsafe { window.code(row) }))
+        });
+    }
+
+    /// Keeps the selected rows whose code lies in `low..=high`.
+    ///
+    /// # Panics
+    /// If the vector's rows do not exist in `codes`.
+    pub fn keep_range(&mut self, codes: &Codes<'_>, start: usize, (low, high): (u32, u32)) {
+        check(codes, start, self.rows);
+        let span = high.wrapping_sub(low);
+        let (at, count) = (&mut self.at, self.count);
+        self.count = for_width!(codes, start, |window| {
+            keep(at, count, |row| {
+                // SAFETY: selected rows are below `rows`, and those exist.
+                let code = unsafe { window.code(row) };
+                code.wrapping_sub(low) <= span
+            })
+        });
+    }
+
+    /// Writes the codes of the selected rows to the front of `out`.
+    ///
+    /// # Panics
+    /// If the vector's rows do not exist in `codes`, or `out` is shorter.
+    pub fn gather(&self, codes: &Codes<'_>, start: usize, out: &mut [u32]) {
+        check(codes, start, self.rows);
+        let rows = self.positions();
+        let out = &mut out[..rows.len()];
+        for_width!(codes, start, |window| {
+            for (o, row) in out.iter_mut().zip(rows) {
+                // SAFETY: selected rows are below `rows`, and those exist.
+                *o = unsafe { window.code(usize::from(*row)) };
+            }
+        });
+    }
 }
 
-/// Keeps those of the first `count` positions whose code lies in `low..=high`; answers how many.
-///
-/// # Panics
-/// If a position lies outside the rows.
-pub fn keep_range(
-    codes: &Codes<'_>,
-    start: usize,
-    (low, high): (u32, u32),
-    positions: &mut Positions,
-    count: usize,
-) -> usize {
-    let span = high.wrapping_sub(low);
-    for_width!(codes, start, |code| {
-        let mut kept = 0usize;
-        for index in 0..count {
-            let at = positions[index];
-            positions[kept] = at;
-            kept += usize::from(code(usize::from(at)).wrapping_sub(low) <= span);
+#[inline(always)]
+fn keep(at: &mut [u16; SLOTS], count: usize, passes: impl Fn(usize) -> bool) -> usize {
+    assert!(count <= VECTOR_ROWS, "{count} rows of a vector");
+    let mut kept = 0;
+    for index in 0..count {
+        // SAFETY: `kept <= index < count <= VECTOR_ROWS`, and there are more slots than that.
+        unsafe {
+            let row = *at.get_unchecked(index);
+            *at.get_unchecked_mut(kept) = row;
+            kept += usize::from(passes(usize::from(row)));
         }
-        kept
-    })
-}
-
-/// Writes the codes at `positions` to the front of `out`.
-///
-/// # Panics
-/// If a position lies outside the rows or `out` is shorter.
-pub fn gather(codes: &Codes<'_>, start: usize, positions: &[u16], out: &mut [u32]) {
-    let out = &mut out[..positions.len()];
-    for_width!(codes, start, |code| {
-        for (o, at) in out.iter_mut().zip(positions) {
-            *o = code(usize::from(*at));
-        }
-    });
+    }
+    kept
 }
 
 /// Asks for the line of `table[index]` of each of `indices`, all at once.
@@ -205,32 +268,33 @@ mod tests {
             let expected: Vec<u16> = (0..rows).filter(|&i| (low..=high).contains(&codes[start + i])).map(|i| i as u16).collect();
             let mut set = CodeSet::new(u64::from(max) + 1);
             (low..=high).take(5_000_000).for_each(|c| set.insert(c));
-            prop_assert_eq!(set.contains(max.wrapping_add(1)), false);
+            prop_assert!(!set.contains(max.wrapping_add(1)));
+            let mut all = Selection::default();
+            all.from_mask(&[u64::MAX; VECTOR_ROWS / 64], rows);
+            prop_assert_eq!(all.count(), rows);
 
             let mut words = [0u64; VECTOR_ROWS / 64];
             range_mask(&column, start, rows, (low, high), &mut words, false);
-            let mut out = [0u16; POSITION_SLOTS];
-            let count = positions(&words, rows, &mut out);
-            prop_assert_eq!(&out[..count], &expected[..]);
+            let mut out = Selection::default();
+            out.from_mask(&words, rows);
+            prop_assert_eq!(out.positions(), &expected[..]);
             if u64::from(high) - u64::from(low) < 5_000_000 {
-                let count = select_dense(&column, start, rows, &set, &mut out);
-                prop_assert_eq!(&out[..count], &expected[..]);
-                let mut all = [0u16; POSITION_SLOTS];
-                (0..rows).for_each(|i| all[i] = i as u16);
-                let count = keep_set(&column, start, &set, &mut all, rows);
-                prop_assert_eq!(&all[..count], &expected[..]);
+                out.dense(&column, start, rows, &set);
+                prop_assert_eq!(out.positions(), &expected[..]);
+                out = all.clone();
+                out.keep_set(&column, start, &set);
+                prop_assert_eq!(out.positions(), &expected[..]);
                 let mut words = [u64::MAX; VECTOR_ROWS / 64];
                 if set_mask(&column, start, rows, &set, &mut words, true) {
-                    let count = positions(&words, rows, &mut out);
-                    prop_assert_eq!(&out[..count], &expected[..]);
+                    out.from_mask(&words, rows);
+                    prop_assert_eq!(out.positions(), &expected[..]);
                 }
             }
-            let mut all = [0u16; POSITION_SLOTS];
-            (0..rows).for_each(|i| all[i] = i as u16);
-            let count = keep_range(&column, start, (low, high), &mut all, rows);
-            prop_assert_eq!(&all[..count], &expected[..]);
-            let mut gathered = vec![0; count];
-            gather(&column, start, &all[..count], &mut gathered);
+            out = all.clone();
+            out.keep_range(&column, start, (low, high));
+            prop_assert_eq!(out.positions(), &expected[..]);
+            let mut gathered = vec![0; out.count()];
+            out.gather(&column, start, &mut gathered);
             let values: Vec<u32> = expected.iter().map(|&i| codes[start + usize::from(i)]).collect();
             prop_assert_eq!(gathered, values);
         }
@@ -244,8 +308,19 @@ mod tests {
         let mut words = [u64::MAX; VECTOR_ROWS / 64];
         range_mask(&column, 0, 130, (10, 200), &mut words, true);
         range_mask(&column, 0, 130, (0, 120), &mut words, true);
-        let mut out = [0; POSITION_SLOTS];
-        let count = positions(&words, 130, &mut out);
-        assert_eq!(out[..count], (10..=120).collect::<Vec<u16>>()[..]);
+        let mut out = Selection::default();
+        out.from_mask(&words, 130);
+        assert_eq!(out.positions(), (10..=120).collect::<Vec<u16>>());
+    }
+
+    #[test]
+    fn codes_that_a_set_does_not_know_are_not_in_it() {
+        let (bytes, width) = column(&[5, 70_000, 69_999, 16_000_000, 4_000], 16_000_000);
+        let column = Codes::new(&bytes, width, 5).unwrap();
+        let mut set = CodeSet::new(70_000);
+        [5, 69_999].into_iter().for_each(|c| set.insert(c));
+        let mut out = Selection::default();
+        out.dense(&column, 0, 5, &set);
+        assert_eq!(out.positions(), [0, 2]);
     }
 }

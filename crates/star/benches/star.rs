@@ -103,6 +103,7 @@ fn run(
         groups,
         measures,
         columns: CODES.len(),
+        rows: ROWS as u64,
     });
     let codes: Vec<Codes<'static>> = columns()
         .iter()

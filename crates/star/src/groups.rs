@@ -2,9 +2,17 @@
 
 use crate::plan::{Measure, MeasureKind, StarPlan};
 use tierloom_kernels::prefetch_read;
+use tierloom_kernels::select::prefetch_all;
 
-/// Accumulators of at most so many combinations of group ordinals are an array; above that they are hashed.
-const DENSE_COMBINATIONS: u64 = 1 << 18;
+/// Accumulators of at most so many combinations of group ordinals are an array, however few rows there are.
+const DENSE_COMBINATIONS: u64 = 1 << 16;
+
+/// Above that they are an array if there are so many rows for each combination, else they are hashed: an array has to be
+/// initialised and read as a whole by every worker.
+const ROWS_PER_COMBINATION: u64 = 8;
+
+/// Accumulators of more bytes than this are prefetched.
+const FAR_BYTES: usize = 512 << 10;
 
 /// Up to so many combinations, every group has several accumulators that rows take in turn: additions to one and the same would wait for each other.
 const FEW_COMBINATIONS: u64 = 64;
@@ -61,7 +69,11 @@ enum Index {
     /// Slot = key * lanes + lane.
     Dense { lanes: usize },
     /// Open addressing: key by slot, and slots by hash (0 is free).
-    Hashed { keys: Vec<u64>, buckets: Vec<u32> },
+    Hashed {
+        keys: Vec<u64>,
+        /// Key and slot plus one side by side: one line answers.
+        buckets: Vec<(u64, u64)>,
+    },
 }
 
 /// The accumulators of one worker, or of all once merged.
@@ -77,7 +89,9 @@ impl Groups {
     /// No rows yet. `combinations` is what the plan says of itself.
     pub(crate) fn new(plan: &StarPlan, combinations: u64) -> Self {
         let layout = Layout::new(&plan.measures);
-        let index = if combinations <= DENSE_COMBINATIONS {
+        let dense =
+            combinations <= DENSE_COMBINATIONS || combinations <= plan.rows / ROWS_PER_COMBINATION;
+        let index = if dense {
             Index::Dense {
                 lanes: if combinations <= FEW_COMBINATIONS {
                     LANES
@@ -88,7 +102,7 @@ impl Groups {
         } else {
             Index::Hashed {
                 keys: Vec::new(),
-                buckets: vec![0; 1 << 12],
+                buckets: vec![(0, 0); 1 << 12],
             }
         };
         let slots = match &index {
@@ -119,6 +133,9 @@ impl Groups {
                 for (offset, key) in offsets.iter_mut().zip(keys) {
                     *offset = (*key as usize * words) as u32;
                 }
+                if self.words.len() * 8 > FAR_BYTES {
+                    prefetch_all(&self.words, &offsets[..keys.len()]);
+                }
             }
             Index::Dense { lanes } => {
                 for (row, (offset, key)) in offsets.iter_mut().zip(keys).enumerate() {
@@ -139,9 +156,7 @@ impl Groups {
                     }
                     *offset = slot * words as u32;
                 }
-                for offset in offsets.iter().take(keys.len()) {
-                    prefetch_read(&self.words, *offset as usize);
-                }
+                prefetch_all(&self.words, &offsets[..keys.len()]);
             }
         }
     }
@@ -234,7 +249,7 @@ impl Groups {
     pub fn size_bytes(&self) -> usize {
         let index = match &self.index {
             Index::Dense { .. } => 0,
-            Index::Hashed { keys, buckets } => keys.capacity() * 8 + buckets.len() * 4,
+            Index::Hashed { keys, buckets } => keys.capacity() * 8 + buckets.len() * 16,
         };
         self.words.capacity() * 8 + index
     }
@@ -269,29 +284,29 @@ fn bucket(key: u64, buckets: usize) -> usize {
 }
 
 /// The slot of `key`, a new one if it is not known.
-fn find(keys: &mut Vec<u64>, buckets: &mut Vec<u32>, key: u64) -> u32 {
+fn find(keys: &mut Vec<u64>, buckets: &mut Vec<(u64, u64)>, key: u64) -> u32 {
     if (keys.len() + 1) * 2 > buckets.len() {
         let larger = buckets.len() * 4;
         buckets.clear();
-        buckets.resize(larger, 0);
+        buckets.resize(larger, (0, 0));
         for (slot, known) in keys.iter().enumerate() {
             let mut at = bucket(*known, larger);
-            while buckets[at] != 0 {
+            while buckets[at].1 != 0 {
                 at = (at + 1) & (larger - 1);
             }
-            buckets[at] = slot as u32 + 1;
+            buckets[at] = (*known, slot as u64 + 1);
         }
     }
     let mask = buckets.len() - 1;
     let mut at = bucket(key, buckets.len());
     loop {
         match buckets[at] {
-            0 => {
+            (_, 0) => {
                 keys.push(key);
-                buckets[at] = keys.len() as u32;
+                buckets[at] = (key, keys.len() as u64);
                 return keys.len() as u32 - 1;
             }
-            slot if keys[slot as usize - 1] == key => return slot - 1,
+            (known, slot) if known == key => return slot as u32 - 1,
             _ => at = (at + 1) & mask,
         }
     }

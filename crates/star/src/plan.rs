@@ -101,6 +101,8 @@ pub struct StarPlan {
     pub measures: Vec<Measure>,
     /// Columns of the table that the plan may name.
     pub columns: usize,
+    /// Rows of the table: says whether an array of accumulators pays.
+    pub rows: u64,
 }
 
 /// A plan that cannot be carried out.

@@ -7,10 +7,7 @@ use crate::plan::{GroupMap, MeasureKind, PlanError, StarPlan, Test};
 use std::ops::Range;
 use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes};
-use tierloom_kernels::select::{
-    POSITION_SLOTS, Positions, VECTOR_ROWS, gather, keep_range, keep_set, positions, prefetch_all,
-    range_mask, select_dense, set_mask,
-};
+use tierloom_kernels::select::{Mask, Selection, VECTOR_ROWS, prefetch_all, range_mask, set_mask};
 
 /// Rows that a worker takes at a time.
 pub const MORSEL_ROWS: usize = 16 * VECTOR_ROWS;
@@ -34,7 +31,8 @@ pub struct FilterStats {
 enum Left {
     All,
     Mask,
-    Positions(usize),
+    Selected,
+    None,
 }
 
 /// Runs a plan over morsels. Everything it needs is allocated when it is made; hashed groups grow.
@@ -44,8 +42,8 @@ pub struct Worker {
     order: Vec<usize>,
     stats: Vec<FilterStats>,
     morsels: u64,
-    mask: Box<[u64; VECTOR_ROWS / 64]>,
-    positions: Box<Positions>,
+    mask: Box<Mask>,
+    selection: Box<Selection>,
     /// Codes of the rows that are left, by column; `loaded` tells which are valid for the vector at hand.
     codes: Vec<Vec<u32>>,
     loaded: Vec<bool>,
@@ -88,7 +86,7 @@ impl Worker {
             stats: vec![FilterStats::default(); plan.filters.len()],
             morsels: 0,
             mask: Box::new([0; VECTOR_ROWS / 64]),
-            positions: Box::new([0; POSITION_SLOTS]),
+            selection: Box::default(),
             codes: used
                 .iter()
                 .map(|used| vec![0; if *used { VECTOR_ROWS } else { 0 }])
@@ -149,8 +147,12 @@ impl Worker {
     fn vector(&mut self, columns: &[Codes<'_>], start: usize, rows: usize) {
         let count = match self.select(columns, start, rows) {
             Left::All => rows,
-            Left::Mask => positions(&self.mask, rows, &mut self.positions),
-            Left::Positions(count) => count,
+            Left::Mask => {
+                self.selection.from_mask(&self.mask, rows);
+                self.selection.count()
+            }
+            Left::Selected => self.selection.count(),
+            Left::None => 0,
         };
         if count == 0 {
             return;
@@ -182,47 +184,45 @@ impl Worker {
             let filter = &self.plan.filters[index];
             let codes = &columns[filter.column];
             let and = matches!(left, Left::Mask);
-            left =
-                match (&filter.test, left) {
-                    (Test::Range { low, high }, Left::Positions(count)) => Left::Positions(
-                        keep_range(codes, start, (*low, *high), &mut self.positions, count),
-                    ),
-                    (Test::Range { low, high }, _) => {
-                        range_mask(codes, start, rows, (*low, *high), &mut self.mask, and);
-                        Left::Mask
-                    }
-                    (Test::Set(set), Left::Positions(count)) => {
-                        Left::Positions(keep_set(codes, start, set, &mut self.positions, count))
-                    }
-                    (Test::Set(set), _)
-                        if set_mask(codes, start, rows, set, &mut self.mask, and) =>
-                    {
-                        Left::Mask
-                    }
-                    (Test::Set(set), Left::Mask) => {
-                        let count = positions(&self.mask, rows, &mut self.positions);
-                        Left::Positions(keep_set(codes, start, set, &mut self.positions, count))
-                    }
-                    (Test::Set(set), Left::All) => {
-                        Left::Positions(select_dense(codes, start, rows, set, &mut self.positions))
-                    }
-                };
+            left = match (&filter.test, left) {
+                (Test::Range { low, high }, Left::Selected) => {
+                    self.selection.keep_range(codes, start, (*low, *high));
+                    Left::Selected
+                }
+                (Test::Range { low, high }, _) => {
+                    range_mask(codes, start, rows, (*low, *high), &mut self.mask, and);
+                    Left::Mask
+                }
+                (Test::Set(set), Left::Selected) => {
+                    self.selection.keep_set(codes, start, set);
+                    Left::Selected
+                }
+                (Test::Set(set), _) if set_mask(codes, start, rows, set, &mut self.mask, and) => {
+                    Left::Mask
+                }
+                (Test::Set(set), Left::Mask) => {
+                    self.selection.from_mask(&self.mask, rows);
+                    self.selection.keep_set(codes, start, set);
+                    Left::Selected
+                }
+                (Test::Set(set), Left::All | Left::None) => {
+                    self.selection.dense(codes, start, rows, set);
+                    Left::Selected
+                }
+            };
             let rows_out = match &left {
-                Left::All => rows_in,
-                Left::Positions(count) => *count as u64,
+                Left::All | Left::None => rows_in,
+                Left::Selected => self.selection.count() as u64,
                 Left::Mask => {
                     let words = &self.mask[..rows.div_ceil(64)];
-                    words
-                        .iter()
-                        .map(|w| u64::from(w.count_ones()))
-                        .sum::<u64>()
-                        .min(rows as u64)
+                    let bits = words.iter().map(|w| u64::from(w.count_ones()));
+                    bits.sum::<u64>().min(rows as u64)
                 }
             };
             self.stats[index].rows_in += rows_in;
             self.stats[index].rows_out += rows_out;
             if rows_out == 0 {
-                return Left::Positions(0);
+                return Left::None;
             }
             rows_in = rows_out;
         }
@@ -245,7 +245,7 @@ impl Worker {
         if all {
             columns[column].unpack(start..start + count, &mut out[..count]);
         } else {
-            gather(&columns[column], start, &self.positions[..count], out);
+            self.selection.gather(&columns[column], start, out);
         }
     }
 

@@ -166,7 +166,7 @@ proptest! {
             Measure { kind: MeasureKind::Min, expr: Expr::Mapped { column: 2, values: table } + code(3, 5), nulls: vec![], wide: false },
             Measure { kind: MeasureKind::Max, expr: code(3, -7), nulls, wide: false },
         ];
-        let plan = StarPlan { filters, groups, measures, columns: 4 };
+        let plan = StarPlan { filters, groups, measures, columns: 4, rows: rows as u64 };
         let expected = by_rows(&plan, &columns, rows);
         let mut answer = fused(plan, &columns, rows, workers);
         // A count over rows that are all NULL is 0, which the loop above says as well.
@@ -200,6 +200,7 @@ fn sums_that_leave_64_bits_are_right_when_kept_wide() {
             },
         ],
         columns: 1,
+        rows: 0,
     };
     let answer = fused(plan, &columns, 10_000, 3);
     let sum = i128::from(i64::MAX / 2) * 10_000;
@@ -218,6 +219,7 @@ fn a_plan_that_names_a_missing_column_is_refused() {
         groups,
         measures: vec![],
         columns,
+        rows: 0,
     };
     assert!(Worker::new(Arc::new(plan(0, vec![part(2)])), &[]).is_err());
     let many = plan(1, vec![part(1 << 40), part(1 << 40)]);

@@ -1,7 +1,7 @@
 //! One bit a row, 64 rows a word.
 
 use super::table::CodeSet;
-use super::{POSITION_SLOTS, Positions, VECTOR_ROWS, check};
+use super::{SLOTS, VECTOR_ROWS, check};
 use crate::codes::{CodeWidth, Codes};
 
 /// Words of the bits of a vector.
@@ -60,12 +60,8 @@ pub fn set_mask(
     done
 }
 
-/// Writes the positions of the bits set among the first `rows`; answers how many.
-///
-/// # Panics
-/// If `rows` is more than [`VECTOR_ROWS`].
-pub fn positions(mask: &Mask, rows: usize, out: &mut Positions) -> usize {
-    assert!(rows <= VECTOR_ROWS, "{rows} rows in a vector");
+/// Writes the positions of the bits set among the first `rows`, at most [`VECTOR_ROWS`]; answers how many.
+pub(super) fn positions(mask: &Mask, rows: usize, out: &mut [u16; SLOTS]) -> usize {
     let mut count = 0;
     for (word, bits) in mask[..rows.div_ceil(64)].iter().enumerate() {
         let left = rows - word * 64;
@@ -82,9 +78,9 @@ pub fn positions(mask: &Mask, rows: usize, out: &mut Positions) -> usize {
     count
 }
 
-fn scalar_positions(mut bits: u64, base: u16, out: &mut Positions, mut count: usize) -> usize {
+fn scalar_positions(mut bits: u64, base: u16, out: &mut [u16; SLOTS], mut count: usize) -> usize {
     while bits != 0 {
-        out[count % POSITION_SLOTS] = base + bits.trailing_zeros() as u16;
+        out[count] = base + bits.trailing_zeros() as u16;
         count += 1;
         bits &= bits - 1;
     }
@@ -115,7 +111,7 @@ fn blocks(
 #[cfg(not(target_arch = "x86_64"))]
 mod x86 {
     //! Nothing here: other processors take the plain loops.
-    use super::{CodeSet, Codes, Mask, Positions};
+    use super::{CodeSet, Codes, Mask, SLOTS};
 
     pub(super) fn range(
         _: &Codes<'_>,
@@ -140,14 +136,14 @@ mod x86 {
         false
     }
 
-    pub(super) fn compress(_: u64, _: u16, _: &mut Positions, _: usize) -> Option<usize> {
+    pub(super) fn compress(_: u64, _: u16, _: &mut [u16; SLOTS], _: usize) -> Option<usize> {
         None
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{CodeSet, CodeWidth, Codes, Mask, Positions};
+    use super::{CodeSet, CodeWidth, Codes, Mask, SLOTS};
     use std::arch::x86_64::*;
 
     /// AVX-512 with byte instructions, permutes and compression (Ice Lake, Zen 4 and later).
@@ -345,7 +341,7 @@ mod x86 {
     pub(super) fn compress(
         bits: u64,
         base: u16,
-        out: &mut Positions,
+        out: &mut [u16; SLOTS],
         count: usize,
     ) -> Option<usize> {
         if !available() || count + 64 > out.len() {
@@ -358,7 +354,7 @@ mod x86 {
     /// # Safety
     /// AVX-512 with VBMI2; `count + 64` slots.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2")]
-    unsafe fn compress64(bits: u64, base: u16, out: &mut Positions, count: usize) -> usize {
+    unsafe fn compress64(bits: u64, base: u16, out: &mut [u16; SLOTS], count: usize) -> usize {
         let mut iota = [0u16; 32];
         for (i, slot) in iota.iter_mut().enumerate() {
             *slot = i as u16;

@@ -7,6 +7,7 @@ use crate::prefetch_read;
 /// Bits rather than bytes: the keys of a dimension of a million rows take 128 KiB, which stay in a core's second-level cache.
 #[derive(Debug, Clone)]
 pub struct CodeSet {
+    /// The last word is 0 and stands for all codes that the column does not have.
     words: Vec<u32>,
     /// Codes that the column has.
     codes: u64,
@@ -15,10 +16,10 @@ pub struct CodeSet {
 impl CodeSet {
     /// An empty set of the codes `0..codes`.
     pub fn new(codes: u64) -> Self {
-        let words = usize::try_from(codes / 32 + 1).unwrap_or(usize::MAX);
+        // Eight words at least, and the one behind them: tables of up to 256 codes are loaded as one register.
+        let words = usize::try_from(codes.div_ceil(32)).unwrap_or(usize::MAX);
         CodeSet {
-            // Eight words at least: tables of up to 256 codes are loaded as one register.
-            words: vec![0; words.max(8)],
+            words: vec![0; words.max(8) + 1],
             codes,
         }
     }
@@ -43,10 +44,10 @@ impl CodeSet {
     /// Whether `code` is in it.
     #[inline(always)]
     pub fn contains(&self, code: u32) -> bool {
-        match self.words.get(code as usize / 32) {
-            Some(word) => (word >> (code % 32)) & 1 != 0,
-            None => false,
-        }
+        let word = (code as usize / 32).min(self.words.len() - 1);
+        // SAFETY: `word` is at most the last index, and `new` makes nine words at least.
+        let bits = unsafe { *self.words.get_unchecked(word) };
+        (bits >> (code % 32)) & 1 != 0
     }
 
     /// Asks for the line that holds `code`'s bit.
