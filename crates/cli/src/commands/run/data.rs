@@ -107,7 +107,13 @@ fn load(plan: &RunPlan) -> Result<Data, EngineError> {
             let sources = plan.workload.sources();
             let rows = sources.iter().map(|s| s.expected_rows()).sum();
             let progress = RowProgress::new("generating", rows);
-            let loaded = load_tpc(&sources, plan.threads, &mut placer, &placement_of, &progress);
+            let loaded = load_tpc(
+                &sources,
+                plan.threads,
+                &mut placer,
+                &placement_of,
+                &progress,
+            );
             progress.finish();
             loaded.map(|data| Data {
                 tables: data.tables,

@@ -125,7 +125,11 @@ fn started(
 ///
 /// # Errors
 /// A failing query, or an interruption.
-pub fn execute(engine: &Engine, query: &RunQuery, planned: &PlannedQuery) -> Result<Execution, Failure> {
+pub fn execute(
+    engine: &Engine,
+    query: &RunQuery,
+    planned: &PlannedQuery,
+) -> Result<Execution, Failure> {
     engine
         .execute(query.id, planned, &stop::requested)
         .map_err(|e| failure(e, "while running queries"))
@@ -135,11 +139,7 @@ pub fn execute(engine: &Engine, query: &RunQuery, planned: &PlannedQuery) -> Res
 ///
 /// # Errors
 /// An answer that is wrong.
-pub fn check(
-    plan: &RunPlan,
-    query: &RunQuery,
-    execution: &Execution,
-) -> Result<Answer, Failure> {
+pub fn check(plan: &RunPlan, query: &RunQuery, execution: &Execution) -> Result<Answer, Failure> {
     let text = to_text(&execution.batches).map_err(Failure::runtime)?;
     let unchecked = match &plan.workload {
         Workload::Ssb(config) => check_ssb(config, query, &text)?,

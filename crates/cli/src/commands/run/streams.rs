@@ -162,8 +162,9 @@ impl Running<'_> {
     ) -> Result<ThroughputRecord, Failure> {
         let rates: Vec<f64> = streams.iter().map(|s| s.queries_per_hour).collect();
         let total = rates.iter().sum();
-        let per_stream = Spread::of(rates)
-            .ok_or_else(|| Failure::runtime("no stream finished a query; use a longer --duration"))?;
+        let per_stream = Spread::of(rates).ok_or_else(|| {
+            Failure::runtime("no stream finished a query; use a longer --duration")
+        })?;
         Ok(ThroughputRecord {
             run_id: self.run_id.clone(),
             placement: placement.text.clone(),
@@ -258,7 +259,10 @@ fn table(plan: &RunPlan, records: &[ThroughputRecord]) -> String {
             record.engine.to_string(),
             record.queries.to_string(),
             format!("{:.0}", record.queries_per_hour),
-            format!("{:.0} [{:.0}..{:.0}]", spread.median, spread.min, spread.max),
+            format!(
+                "{:.0} [{:.0}..{:.0}]",
+                spread.median, spread.min, spread.max
+            ),
             dram.map_or("-".into(), |d| {
                 format!("{:.2}x", record.queries_per_hour / d.queries_per_hour)
             }),

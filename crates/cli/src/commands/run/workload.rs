@@ -126,10 +126,14 @@ impl Workload {
                     sql: query.sql(*scale_factor),
                 };
                 if names.is_empty() {
-                    tierloom_tpc::queries(*benchmark).iter().map(of).for_each(add);
+                    tierloom_tpc::queries(*benchmark)
+                        .iter()
+                        .map(of)
+                        .for_each(add);
                 } else {
                     for name in names {
-                        let named = tierloom_tpc::query(*benchmark, name).map_err(Failure::input)?;
+                        let named =
+                            tierloom_tpc::query(*benchmark, name).map_err(Failure::input)?;
                         named.into_iter().map(of).for_each(&mut add);
                     }
                 }
@@ -142,11 +146,13 @@ impl Workload {
     pub fn estimated_bytes(&self) -> u64 {
         match self {
             Workload::Ssb(config) => {
-                ssb::tables()
-                    .iter()
+                let of = |table: &ssb::TableSpec| {
+                    let columns = table.columns.iter();
+                    let width: u64 = columns.map(|c| ssb_code_bytes(config, table, c)).sum();
                     // A table of the specification always has rows.
-                    .map(|table| config.rows(table.name).unwrap_or(0) * ssb_width(table))
-                    .sum()
+                    config.rows(table.name).unwrap_or(0) * width
+                };
+                ssb::tables().iter().map(of).sum()
             }
             #[cfg(feature = "sql")]
             Workload::Tpc { .. } => self
@@ -183,13 +189,22 @@ fn of_ssb(query: &'static ssb::Query) -> RunQuery {
     }
 }
 
-fn ssb_width(table: &ssb::TableSpec) -> u64 {
-    let width = |column: &ssb::ColumnSpec| match column.ty {
-        ssb::ColumnType::Int32 => 4,
-        ssb::ColumnType::Dict8 => 1,
-        ssb::ColumnType::Text => 26,
+/// Bytes of a value of `column` as it will be kept, about: the code that its range or number of values needs.
+fn ssb_code_bytes(config: &SsbConfig, table: &ssb::TableSpec, column: &ssb::ColumnSpec) -> u64 {
+    let bytes = |codes: u64| u64::from(codes.saturating_sub(1).max(1).ilog2() / 8 + 1);
+    let Ok(known) = config.column_statistics(table.name, column.name) else {
+        return 4;
     };
-    table.columns.iter().map(width).sum()
+    let date = column.foreign_key.is_some_and(|(to, _)| to == "date");
+    match (column.ty, known.distinct, known.range) {
+        (ssb::ColumnType::Dict8, ..) => 1,
+        (ssb::ColumnType::Int32, Some(days), _) if date => bytes(days),
+        (ssb::ColumnType::Int32, _, Some((least, most))) if least == most => 0,
+        (ssb::ColumnType::Int32, _, Some((least, most))) => bytes(least.abs_diff(most) + 1),
+        (ssb::ColumnType::Int32, ..) => 4,
+        (ssb::ColumnType::Text, Some(words), _) if words * 8 < known.rows => bytes(words),
+        (ssb::ColumnType::Text, ..) => 26,
+    }
 }
 
 /// Bytes of a row, about: a view and a dozen bytes for text, half of a decimal's 16 bytes since few values need more.
