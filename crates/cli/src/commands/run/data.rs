@@ -130,7 +130,7 @@ pub fn plan_all(plan: &RunPlan, engine: &Engine) -> Result<Vec<PlannedQuery>, Fa
         .collect()
 }
 
-fn open_baseline(plan: &RunPlan, data: &SsbData) -> Result<(Engine, Vec<PlannedQuery>), Failure> {
+fn open_baseline(plan: &RunPlan, data: &Data) -> Result<(Engine, Vec<PlannedQuery>), Failure> {
     let engine = Engine::new(EngineOptions::plain(plan.threads)).map_err(Failure::runtime)?;
     for table in &data.tables {
         engine
