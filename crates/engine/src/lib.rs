@@ -19,7 +19,9 @@ mod session;
 pub mod star;
 mod star_order;
 mod table;
+pub mod tpc;
 
+pub use arrow::array::RecordBatch;
 pub use coded::{CodedColumn, Domain, MAX_LISTED_CODES};
 pub use column::{ColumnFacts, PlacedColumn};
 pub use error::EngineError;
