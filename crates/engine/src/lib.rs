@@ -15,9 +15,12 @@ mod error;
 pub mod load;
 mod scan;
 mod session;
+pub mod sql;
 mod star_order;
 mod table;
 
+/// The Arrow that tables and results are made of.
+pub use arrow;
 pub use coded::{CodedColumn, Domain, MAX_LISTED_CODES};
 pub use column::{ColumnFacts, PlacedColumn};
 pub use error::EngineError;
