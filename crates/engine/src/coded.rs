@@ -8,9 +8,11 @@
 //! ```
 //! Codes keep the order of the values, so that a range of values is a range of codes.
 
+mod decode;
+
 use crate::EngineError;
 use arrow::array::{Array, ArrayRef, new_null_array};
-use arrow::compute::{cast, concat, take};
+use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Int64Type};
 use std::ops::Range;
 use std::sync::Arc;
@@ -133,7 +135,8 @@ impl CodedColumn {
     /// The integer behind every code as `base + code`, if the domain is such: `(base, first code that is a value)`.
     pub fn integer_base(&self) -> Option<i64> {
         match &self.domain {
-            Domain::Offset { base, .. } => Some(base - i64::from(self.nullable)),
+            // Wrapping: the code of NULL has no value, and the codes after it come round to theirs.
+            Domain::Offset { base, .. } => Some(base.wrapping_sub(i64::from(self.nullable))),
             Domain::Values(_) => None,
         }
     }
@@ -162,6 +165,25 @@ impl CodedColumn {
         }))
     }
 
+    /// The value of one code as an array of one row; NULL for the code of NULL.
+    ///
+    /// # Errors
+    /// Those of Arrow.
+    pub fn value(&self, code: u32) -> Result<ArrayRef, EngineError> {
+        let first = u32::from(self.nullable);
+        if code < first {
+            return Ok(new_null_array(&self.data_type, 1));
+        }
+        match &self.domain {
+            Domain::Offset { base, .. } => {
+                let value = base.wrapping_add(i64::from(code - first));
+                let one = arrow::array::Int64Array::from(vec![value]);
+                from_integers(&(Arc::new(one) as ArrayRef), &self.data_type)
+            }
+            Domain::Values(values) => Ok(values.slice((code - first) as usize, 1)),
+        }
+    }
+
     /// The values of `rows` as an Arrow array of the column's type, in fresh memory.
     ///
     /// # Errors
@@ -170,33 +192,15 @@ impl CodedColumn {
     /// # Panics
     /// If the rows do not exist.
     pub fn decode(&self, rows: Range<usize>) -> Result<ArrayRef, EngineError> {
-        let mut codes = vec![0; rows.len()];
-        self.codes().unpack(rows, &mut codes);
-        let nulls = self.nullable.then(|| {
-            codes
-                .iter()
-                .map(|c| *c != 0)
-                .collect::<arrow::buffer::NullBuffer>()
-        });
-        match &self.domain {
-            Domain::Offset { .. } => {
-                let base = self.integer_base().unwrap_or(0);
-                let values: Vec<i64> = codes.iter().map(|c| base + i64::from(*c)).collect();
-                let integers = arrow::array::Int64Array::new(values.into(), nulls);
-                from_integers(&(Arc::new(integers) as ArrayRef), &self.data_type)
-            }
-            Domain::Values(values) => {
-                let first = u32::from(self.nullable);
-                let keys: Vec<u32> = codes.iter().map(|c| c.saturating_sub(first)).collect();
-                let keys = arrow::array::UInt32Array::new(keys.into(), nulls);
-                Ok(take(values.as_ref(), &keys, None)?)
-            }
-        }
+        decode::decode(self, rows)
     }
 }
 
 /// Integers seen as values of `data_type`: a decimal takes them unscaled, a date as days, a timestamp in its unit.
-fn from_integers(integers: &ArrayRef, data_type: &DataType) -> Result<ArrayRef, EngineError> {
+pub(crate) fn from_integers(
+    integers: &ArrayRef,
+    data_type: &DataType,
+) -> Result<ArrayRef, EngineError> {
     match data_type {
         DataType::Decimal128(precision, scale) => {
             let plain = cast(integers, &DataType::Decimal128(38, 0))?;

@@ -16,6 +16,7 @@ pub mod load;
 mod scan;
 mod session;
 pub mod sql;
+pub mod star;
 mod star_order;
 mod table;
 

@@ -1,5 +1,6 @@
-//! The scan operator: hands out zero-copy slices of placed columns, morsel by morsel.
+//! The scan operator: hands out slices of placed columns, morsel by morsel, and decodes what is kept as codes.
 
+use crate::EngineError;
 use crate::table::PlacedTable;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::concat;
@@ -7,6 +8,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::coop::cooperative;
@@ -91,6 +93,11 @@ impl PlacedScanExec {
         &self.projection
     }
 
+    /// Whether it stops before the table's last row.
+    pub fn is_limited(&self) -> bool {
+        self.rows < self.table.rows()
+    }
+
     fn cursor(&self, partition: usize) -> Arc<AtomicUsize> {
         // A poisoned lock only means that another partition panicked; the cursor itself is always whole.
         let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,10 +152,13 @@ impl Morsels {
 
     fn column(&self, index: usize, start: usize, len: usize) -> Result<ArrayRef> {
         let column = &self.table.columns()[index];
-        let view = column.slice(start, len);
-        if self.table.is_staged(index) {
+        let external = |e: EngineError| DataFusionError::External(Box::new(e));
+        let view = column.slice(start, len).map_err(external)?;
+        // What is decoded is a copy already.
+        if self.table.is_staged(index) && column.is_zero_copy() {
             // `concat` of one array would hand back the same buffers; an empty second one makes it copy.
-            Ok(concat(&[&view, &column.slice(start, 0)])?)
+            let nothing = view.slice(0, 0);
+            Ok(concat(&[&view, &nothing])?)
         } else {
             Ok(view)
         }
@@ -238,6 +248,7 @@ impl ExecutionPlan for PlacedScanExec {
         let mut statistics = self
             .table
             .statistics()
+            .as_ref()
             .clone()
             .project(Some(&self.projection));
         if self.rows < self.table.rows() || partition.is_some() {

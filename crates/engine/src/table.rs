@@ -1,18 +1,18 @@
 //! Placed tables and their face towards DataFusion.
 
 use crate::EngineError;
-use crate::column::PlacedColumn;
+use crate::column::{ColumnFacts, PlacedColumn};
 use crate::scan::PlacedScanExec;
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
-use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics};
+use datafusion::common::{Result, Statistics};
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// How a scan hands out a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct PlacedTable {
     /// Per column: copied through a working buffer. Switched between queries when the placement changes.
     staged: Vec<AtomicBool>,
     rows: usize,
-    statistics: Statistics,
+    statistics: RwLock<Arc<Statistics>>,
 }
 
 impl PlacedTable {
@@ -61,9 +61,10 @@ impl PlacedTable {
         }
         let fields: Vec<Field> = columns
             .iter()
-            .map(|c| Field::new(c.name(), c.data_type().clone(), false))
+            .map(|c| Field::new(c.name(), c.data_type().clone(), c.nullable()))
             .collect();
-        let statistics = statistics(rows, &columns);
+        let facts = columns.iter().map(PlacedColumn::facts);
+        let statistics = RwLock::new(Arc::new(statistics(rows, &columns, facts)));
         let staged = columns.iter().map(|_| AtomicBool::new(false)).collect();
         Ok(PlacedTable {
             name: name.into(),
@@ -100,9 +101,38 @@ impl PlacedTable {
         self.columns.iter().map(PlacedColumn::size_bytes).sum()
     }
 
+    /// Bytes on the heap beside the columns' regions: the values that codes stand for.
+    pub fn domain_bytes(&self) -> u64 {
+        self.columns.iter().map(PlacedColumn::domain_bytes).sum()
+    }
+
     /// What the planner is told.
-    pub fn statistics(&self) -> &Statistics {
-        &self.statistics
+    pub fn statistics(&self) -> Arc<Statistics> {
+        // A poisoned lock only means that a reader panicked; the statistics are replaced whole.
+        Arc::clone(
+            &self
+                .statistics
+                .read()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
+    }
+
+    /// Reads all columns again and tells the planner what they hold: exact bounds, NULLs and, where counting is cheap, distinct values.
+    ///
+    /// # Errors
+    /// Those of Arrow.
+    pub fn refresh_statistics(&self) -> Result<(), EngineError> {
+        let facts = self
+            .columns
+            .iter()
+            .map(PlacedColumn::measured_facts)
+            .collect::<Result<Vec<_>, _>>()?;
+        let fresh = Arc::new(statistics(self.rows, &self.columns, facts.iter()));
+        *self
+            .statistics
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = fresh;
+        Ok(())
     }
 
     /// Sets how scans that start from now on hand out column `index`.
@@ -115,13 +145,14 @@ impl PlacedTable {
         self.staged[index].load(Ordering::Relaxed)
     }
 
-    /// Rows `start..start + len` of all columns without a copy.
+    /// Rows `start..start + len` of all columns, without a copy where a column's layout allows it.
     ///
     /// # Errors
     /// Those of Arrow, if the range lies outside the table.
     pub fn batch(&self, start: usize, len: usize) -> Result<RecordBatch, EngineError> {
-        let columns: Vec<ArrayRef> = self.columns.iter().map(|c| c.slice(start, len)).collect();
-        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
+        let columns: Result<Vec<ArrayRef>, _> =
+            self.columns.iter().map(|c| c.slice(start, len)).collect();
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns?)?)
     }
 
     /// Up to `rows` rows of the named columns, spread evenly over the table in runs of 64: what the planner looks at to judge a filter.
@@ -135,12 +166,18 @@ impl PlacedTable {
             .map(|name| self.schema.index_of(name))
             .collect::<Result<Vec<_>, _>>()?;
         let schema = Arc::new(self.schema.project(&indices)?);
-        let part = |start: usize, len: usize| {
+        let part = |start: usize, len: usize| -> Result<RecordBatch, EngineError> {
             let values = indices.iter().map(|&i| self.columns[i].slice(start, len));
-            RecordBatch::try_new(Arc::clone(&schema), values.collect())
+            let options = RecordBatchOptions::new().with_row_count(Some(len));
+            let columns = values.collect::<Result<_, _>>()?;
+            Ok(RecordBatch::try_new_with_options(
+                Arc::clone(&schema),
+                columns,
+                &options,
+            )?)
         };
         if self.rows <= rows.max(RUN) {
-            return Ok(part(0, self.rows)?);
+            return part(0, self.rows);
         }
         let runs = rows.div_ceil(RUN);
         let parts = (0..runs)
@@ -150,28 +187,19 @@ impl PlacedTable {
     }
 }
 
-fn statistics(rows: usize, columns: &[PlacedColumn]) -> Statistics {
-    let of = |column: &PlacedColumn| {
-        let facts = column.facts();
-        let bound = |value: Option<i32>| {
-            value.map_or(Precision::Absent, |v| {
-                Precision::Exact(ScalarValue::Int32(Some(v)))
-            })
-        };
-        let mut statistics = ColumnStatistics::new_unknown();
-        statistics.null_count = Precision::Exact(0);
-        statistics.min_value = bound(facts.range.map(|r| r.0));
-        statistics.max_value = bound(facts.range.map(|r| r.1));
-        statistics.distinct_count = facts.distinct.map_or(Precision::Absent, |d| {
-            Precision::Inexact((d as usize).min(rows))
-        });
-        statistics.byte_size = Precision::Exact(column.size_bytes() as usize);
-        statistics
-    };
+fn statistics<'a>(
+    rows: usize,
+    columns: &[PlacedColumn],
+    facts: impl Iterator<Item = &'a ColumnFacts>,
+) -> Statistics {
     Statistics {
         num_rows: Precision::Exact(rows),
-        total_byte_size: Precision::Exact(columns.iter().map(|c| c.size_bytes() as usize).sum()),
-        column_statistics: columns.iter().map(of).collect(),
+        total_byte_size: Precision::Exact(columns.iter().map(|c| c.output_bytes() as usize).sum()),
+        column_statistics: columns
+            .iter()
+            .zip(facts)
+            .map(|(column, facts)| facts.statistics(rows, column.output_bytes()))
+            .collect(),
     }
 }
 
@@ -204,7 +232,7 @@ impl TableProvider for PlacedTableProvider {
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        Some(self.table.statistics().clone())
+        Some(self.table.statistics().as_ref().clone())
     }
 
     async fn scan(

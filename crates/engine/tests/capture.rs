@@ -3,6 +3,7 @@
 mod common;
 
 use tierloom_engine::capture::{Captured, HostCosts, capture};
+use tierloom_engine::load::Encoding;
 use tierloom_engine::{PlacedTable, Staging};
 use tierloom_model::{Access, Phase, PhaseKind, StructureClass};
 use tierloom_workloads::ssb::query;
@@ -13,8 +14,12 @@ const HOST: HostCosts = HostCosts {
 };
 
 fn captured(id: &str, prepare: impl Fn(&PlacedTable)) -> (Captured, f64) {
+    captured_as(Encoding::Auto, id, prepare)
+}
+
+fn captured_as(encoding: Encoding, id: &str, prepare: impl Fn(&PlacedTable)) -> (Captured, f64) {
     let (backend, topology) = common::two_nodes();
-    let tables = common::ssb(backend, &topology, 0.1);
+    let tables = common::ssb_as(backend, &topology, 0.1, encoding);
     tables.iter().for_each(|t| prepare(t));
     let engine = common::engine(&tables);
     let planned = engine.plan(id, query(id).unwrap().sql).unwrap();
@@ -36,7 +41,7 @@ fn access<'a>(phase: &'a Phase, structure: &str) -> &'a Access {
 
 #[test]
 fn a_scan_with_a_filter_reads_filter_columns_whole_and_others_where_rows_survive() {
-    let (captured, rows) = captured("q1.3", |_| {});
+    let (captured, rows) = captured_as(Encoding::Plain, "q1.3", |_| {});
     let fact = phase(&captured, "lineorder");
     assert_eq!(fact.tuples, rows);
     let whole = 4.0 / 64.0;
@@ -54,6 +59,28 @@ fn a_scan_with_a_filter_reads_filter_columns_whole_and_others_where_rows_survive
         captured.column_reads["lineorder.lo_discount"],
         rows as u64 * 4
     );
+}
+
+#[test]
+fn columns_that_are_decoded_are_read_whole_at_the_width_of_their_codes() {
+    let (captured, rows) = captured("q1.3", |_| {});
+    let fact = phase(&captured, "lineorder");
+    for (column, code_bytes) in [
+        ("lineorder.lo_discount", 1),
+        ("lineorder.lo_quantity", 1),
+        ("lineorder.lo_orderdate", 2),
+        ("lineorder.lo_extendedprice", 3),
+    ] {
+        let lines = access(fact, column).lines_per_tuple;
+        assert!(
+            (lines - f64::from(code_bytes) / 64.0).abs() < 1e-9,
+            "{column}: {lines}"
+        );
+        assert_eq!(
+            captured.column_reads[column],
+            rows as u64 * code_bytes as u64
+        );
+    }
 }
 
 #[test]
@@ -108,7 +135,7 @@ fn columns_of_a_phase_stand_for_the_working_set_of_the_workload() {
 
 #[test]
 fn a_staged_column_is_read_whole_by_the_scan() {
-    let (captured, rows) = captured("q1.3", |table| {
+    let (captured, rows) = captured_as(Encoding::Plain, "q1.3", |table| {
         (0..table.columns().len()).for_each(|i| table.set_staging(i, Staging::WorkingBuffer));
     });
     assert_eq!(

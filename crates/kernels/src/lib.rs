@@ -5,14 +5,19 @@
 pub mod access;
 mod chase;
 pub mod codes;
+mod codes_decode;
 mod copy;
+mod prefetch;
 mod probe;
 mod read;
 mod rng;
+pub mod select;
 mod simd;
 
 pub use chase::{CHASE_GROUP_BYTES, ChaseRing, LINE_BYTES, MAX_CHASE_CHAINS};
+pub use codes_decode::CodeValue;
 pub use copy::{CopyKind, copy, copy_with, parallel_fill_copy};
+pub use prefetch::prefetch_read;
 pub use probe::{StreamProbe, stream_probe};
 pub use read::{sequential_read, sequential_read_with};
 pub use simd::Simd;

@@ -4,7 +4,7 @@
 //! and drives them through filters, probes and partial aggregation. Its tuples are the rows that the scan hands out; per tuple it has
 //! CPU time, which was measured, and memory accesses, which follow from the plan, from measured row counts and from the layouts:
 //!
-//! * a column that the first operator needs for every row is read whole; any other column of the scan only where rows
+//! * a column that the scan decodes or copies, or that the first operator needs for every row, is read whole; any other column of the scan only where rows
 //!   survive that operator: with `k` values in a 64-byte line and a share `s` of surviving rows, `1 - (1 - s)^k` of its lines;
 //! * a hash table (DataFusion's: a bucket array with a chain array beside it, and the build rows) costs one line per probe for the bucket,
 //!   and two more (key and payload) per row that comes out; a perfect one costs one line per probe and one per match;

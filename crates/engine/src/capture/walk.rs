@@ -73,7 +73,8 @@ impl Walk {
                 values_per_line: LINE_BYTES / width.max(0.125),
             };
             pipeline.pending.insert(column.name().into(), pending);
-            if scan.table().is_staged(index) {
+            // What the scan copies or decodes it reads whole.
+            if scan.table().is_staged(index) || !column.is_zero_copy() {
                 self.read(&mut pipeline, column.name(), 1.0);
             }
         }

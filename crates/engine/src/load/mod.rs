@@ -1,7 +1,12 @@
-//! Loading generated data straight into placed columns.
+//! Loading data into placed columns: generated straight into them, or from record batches of any source.
 
+mod batches;
+mod encode;
+mod lineorder;
 mod place;
 mod ssb;
 
+pub use batches::{LoadOptions, MemoryCheck, load_batches, load_partitions};
+pub use encode::Encoding;
 pub use place::{ColumnPlacer, PlaceTimes, column_uses, merged_audit};
 pub use ssb::{LoadTimes, SsbData, load_ssb};

@@ -1,5 +1,6 @@
 //! Reserving regions for columns and moving them between placements.
 
+use super::encode::Encoding;
 use crate::EngineError;
 use crate::column::PlacedColumn;
 use crate::table::{PlacedTable, Staging};
@@ -32,6 +33,7 @@ pub struct ColumnPlacer<'a> {
     topology: &'a Topology,
     page_size: PageSize,
     threads: usize,
+    encoding: Encoding,
     /// Pages handed out so far, by page size.
     used_pages: BTreeMap<usize, u64>,
     times: PlaceTimes,
@@ -50,9 +52,22 @@ impl<'a> ColumnPlacer<'a> {
             topology,
             page_size,
             threads,
+            encoding: Encoding::Auto,
             used_pages: BTreeMap::new(),
             times: PlaceTimes::default(),
         }
+    }
+
+    /// Columns are kept as `encoding` says.
+    #[must_use]
+    pub fn with_encoding(mut self, encoding: Encoding) -> Self {
+        self.encoding = encoding;
+        self
+    }
+
+    /// How columns are kept.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
     }
 
     /// A region of at least `bytes` bytes, prefaulted under `placement`.
@@ -87,6 +102,14 @@ impl<'a> ColumnPlacer<'a> {
         let region = Region::create(Arc::clone(&self.backend), self.topology, options)?;
         self.times.placing += start.elapsed();
         Ok(region)
+    }
+
+    /// Threads that loading may use: those that prefault, and columns that are encoded at a time.
+    pub fn threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
+            some => some,
+        }
     }
 
     /// Time spent so far.

@@ -2,6 +2,7 @@
 
 use super::error::SqlError;
 use super::session::SqlSession;
+use crate::EngineError;
 use tierloom_memory::PageSize;
 use tierloom_topology::NodeId;
 
@@ -21,6 +22,25 @@ impl SqlSession {
             fits(table, needed_bytes, &format!("node {node}"), free_bytes)?;
         }
         Ok(())
+    }
+
+    /// Ends a loading that holds `held_bytes` of rows when what is left could not take its columns any more.
+    ///
+    /// Columns are written a few at a time and the rows behind them let go, so that an eighth on top is enough.
+    pub(super) fn check_room(&self, table: &str, held_bytes: u64) -> Result<(), EngineError> {
+        let nodes = self.topology.nodes.iter().map(|n| n.id);
+        let free_bytes: u64 = nodes.filter_map(|n| self.free_bytes(n).ok()).sum();
+        if held_bytes / 8 <= free_bytes {
+            return Ok(());
+        }
+        Err(EngineError::Table {
+            table: table.into(),
+            problem: format!(
+                "does not fit: its rows take {:.1} GiB so far, and {:.1} GiB are left on this machine; load fewer columns or rows",
+                gib(held_bytes),
+                gib(free_bytes)
+            ),
+        })
     }
 
     fn free_bytes(&self, node: NodeId) -> Result<u64, SqlError> {

@@ -2,15 +2,15 @@
 
 use super::error::SqlError;
 use super::run::Watch;
-use super::session::{Loaded, SqlSession, Stored};
+use super::session::{Loaded, SqlSession};
 use super::source::{CsvOptions, Source};
 use super::system;
 use crate::EngineError;
-use crate::load::{ColumnPlacer, load_ssb};
+use crate::load::{ColumnPlacer, LoadOptions, load_batches, load_ssb};
+use crate::table::{PlacedTable, PlacedTableProvider};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::TableReference;
-use datafusion::datasource::{MemTable, TableProvider};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_workloads::Progress;
@@ -52,24 +52,18 @@ impl SqlSession {
         self.check_memory("lineorder", rows * ROW_BYTES)?;
         watch.begin("generating SSB", rows * ROW_BYTES);
         let placement = self.first_placement()?;
-        let mut placer = ColumnPlacer::new(
-            Arc::clone(&self.backend),
-            &self.topology,
-            self.page_size,
-            self.settings.engine.threads,
-        );
         let progress = Rows {
             watch,
             row_bytes: ROW_BYTES,
         };
-        let made = load_ssb(config, &mut placer, &|_| placement.clone(), &progress);
+        let made = load_ssb(config, &mut self.placer(), &|_| placement.clone(), &progress);
         watch.end();
         let tables = made?.tables;
         tables
             .into_iter()
             .map(|table| {
                 let name = table.name().to_owned();
-                self.register(&name, Stored::placed(table))
+                self.register(&name, table, watch)
             })
             .collect()
     }
@@ -85,7 +79,16 @@ impl SqlSession {
         let advance = |bytes| watch.advance(bytes);
         let made = self.table_of(name, source.schema(), source.batches(&advance), watch);
         watch.end();
-        self.register(name, made?)
+        self.register(name, made?, watch)
+    }
+
+    fn placer(&self) -> ColumnPlacer<'_> {
+        ColumnPlacer::new(
+            Arc::clone(&self.backend),
+            &self.topology,
+            self.page_size,
+            self.settings.engine.threads,
+        )
     }
 
     /// A table of the rows that `batches` gives.
@@ -95,7 +98,7 @@ impl SqlSession {
         schema: &SchemaRef,
         batches: impl Iterator<Item = Result<RecordBatch, SqlError>>,
         watch: &dyn Watch,
-    ) -> Result<Stored, SqlError> {
+    ) -> Result<Arc<PlacedTable>, SqlError> {
         // The loader knows errors of the engine; the error itself waits here.
         let failure: Mutex<Option<SqlError>> = Mutex::new(None);
         let rows = batches.map(|batch| {
@@ -107,32 +110,52 @@ impl SqlSession {
             *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             Err(EngineError::Interrupted)
         });
-        let made = store(name, schema, rows);
+        let placement = self.first_placement()?;
+        let check = |held_bytes| self.check_room(name, held_bytes);
+        let options = LoadOptions {
+            check_memory: Some(&check),
+        };
+        let progress = Rows {
+            watch,
+            row_bytes: 0,
+        };
+        let made = load_batches(
+            name,
+            Arc::clone(schema),
+            rows,
+            &mut self.placer(),
+            &|_| placement.clone(),
+            &progress,
+            &options,
+        );
         let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
         match failure {
             Some(error) => Err(error),
-            None => made.map_err(SqlError::from),
+            None => Ok(Arc::new(made?)),
         }
     }
 
     /// Makes a table known, in place of one of the same name.
-    pub(super) fn register(&mut self, name: &str, stored: Stored) -> Result<Loaded, SqlError> {
-        if let Some(table) = &stored.placed {
-            self.settle(table, &super::run::Silent::default())?;
-        }
-        let context = self.engine.context();
-        context
-            .deregister_table(TableReference::bare(name))
-            .and_then(|_| {
-                context.register_table(TableReference::bare(name), Arc::clone(&stored.provider))
-            })
+    pub(super) fn register(
+        &mut self,
+        name: &str,
+        table: Arc<PlacedTable>,
+        watch: &dyn Watch,
+    ) -> Result<Loaded, SqlError> {
+        self.settle(&table, watch)?;
+        // What was said about a table of this name before does not hold for the new one.
+        self.forget(name)?;
+        let provider = Arc::new(PlacedTableProvider::new(Arc::clone(&table)));
+        self.engine
+            .context()
+            .register_table(TableReference::bare(name), provider)
             .map_err(|e| SqlError::running(&e))?;
         let loaded = Loaded {
             name: name.to_owned(),
-            rows: stored.rows,
-            size_bytes: stored.placed.as_ref().map_or(0, |t| t.size_bytes()),
+            rows: table.rows() as u64,
+            size_bytes: table.size_bytes(),
         };
-        self.tables.insert(name.to_owned(), stored);
+        self.tables.insert(name.to_owned(), table);
         self.show_tables();
         Ok(loaded)
     }
@@ -155,11 +178,7 @@ impl SqlSession {
 
     fn show_tables(&self) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        *shown = self
-            .tables
-            .iter()
-            .filter_map(|(n, t)| Some((n.clone(), Arc::clone(t.placed.as_ref()?))))
-            .collect();
+        shown.clone_from(&self.tables);
     }
 
     /// Refuses a name that a new table cannot have.
@@ -197,20 +216,4 @@ impl Progress for Rows<'_> {
     fn cancelled(&self) -> bool {
         self.watch.stopped()
     }
-}
-
-fn store(
-    _name: &str,
-    schema: &SchemaRef,
-    batches: impl Iterator<Item = Result<RecordBatch, EngineError>>,
-) -> Result<Stored, EngineError> {
-    let batches: Vec<RecordBatch> = batches.collect::<Result<_, _>>()?;
-    let rows = batches.iter().map(|b| b.num_rows() as u64).sum();
-    let table = MemTable::try_new(Arc::clone(schema), vec![batches])
-        .map_err(EngineError::datafusion("table"))?;
-    Ok(Stored {
-        provider: Arc::new(table) as Arc<dyn TableProvider>,
-        placed: None,
-        rows,
-    })
 }

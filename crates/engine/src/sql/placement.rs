@@ -105,10 +105,7 @@ impl SqlSession {
 
     /// Tables whose columns lie in regions.
     pub(super) fn placed_tables(&self) -> Vec<Arc<PlacedTable>> {
-        self.tables
-            .values()
-            .filter_map(|t| t.placed.clone())
-            .collect()
+        self.tables.values().cloned().collect()
     }
 
     /// Where the columns of a new table go first.

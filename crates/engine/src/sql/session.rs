@@ -9,10 +9,9 @@ use super::statement::{Copy, Statement, recognise};
 use super::whole_file::WholeFile;
 use super::{WriteOptions, placement_plan, system};
 use crate::session::{Engine, EngineOptions};
-use crate::table::{PlacedTable, PlacedTableProvider};
+use crate::table::PlacedTable;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::datasource::TableProvider;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement as Parsed;
@@ -36,25 +35,6 @@ pub struct SqlOptions {
     pub page_size: PageSize,
     /// Where columns go.
     pub placement: Policy,
-}
-
-/// A table of the session.
-#[derive(Clone)]
-pub(super) struct Stored {
-    pub provider: Arc<dyn TableProvider>,
-    pub placed: Option<Arc<PlacedTable>>,
-    pub rows: u64,
-}
-
-impl Stored {
-    /// A table in placed columns.
-    pub fn placed(table: Arc<PlacedTable>) -> Self {
-        Stored {
-            rows: table.rows() as u64,
-            provider: Arc::new(PlacedTableProvider::new(Arc::clone(&table))),
-            placed: Some(table),
-        }
-    }
 }
 
 /// One table, for lists.
@@ -85,7 +65,7 @@ pub struct Loaded {
 pub struct SqlSession {
     pub(super) engine: Engine,
     pub(super) settings: Settings,
-    pub(super) tables: BTreeMap<String, Stored>,
+    pub(super) tables: BTreeMap<String, Arc<PlacedTable>>,
     pub(super) topology: Arc<Topology>,
     pub(super) backend: Arc<dyn MemoryBackend>,
     pub(super) page_size: PageSize,
@@ -361,9 +341,9 @@ impl SqlSession {
         names
             .into_iter()
             .map(|name| match self.tables.get(&name) {
-                Some(stored) => TableInfo {
+                Some(table) => TableInfo {
                     kind: "table",
-                    rows: Some(stored.rows),
+                    rows: Some(table.rows() as u64),
                     name,
                 },
                 None if system::NAMES.contains(&name.as_str()) => TableInfo {

@@ -94,7 +94,7 @@ impl TierColumns {
             Arc::new(names),
             text(&|c| c.name().to_owned()),
             text(&|c| c.data_type().to_string()),
-            text(&encoding),
+            text(&|c| c.encoding()),
             Arc::new(sizes),
             text(&wanted),
             Arc::new(staged),
@@ -102,14 +102,6 @@ impl TierColumns {
             Arc::new(bytes),
         ];
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
-    }
-}
-
-/// How a column's values are laid out.
-pub(super) fn encoding(column: &PlacedColumn) -> String {
-    match column.data_type() {
-        DataType::Dictionary(key, _) => format!("dictionary, {key} codes"),
-        _ => "plain".into(),
     }
 }
 

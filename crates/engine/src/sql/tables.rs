@@ -86,7 +86,7 @@ impl SqlSession {
         });
         let stored = self.table_of(name, &schema, batches, watch);
         watch.end();
-        let loaded = self.register(name, stored?)?;
+        let loaded = self.register(name, stored?, watch)?;
         timing.running += storing.elapsed();
         Ok(Outcome {
             rows: None,
@@ -181,12 +181,17 @@ impl SqlSession {
     /// `ANALYZE table`: counts again what the planner is told.
     pub(super) fn analyze(&mut self, table: &str) -> Result<String, SqlError> {
         self.schema_of(table)?;
-        let Some(stored) = self.tables.get(table) else {
+        let Some(found) = self.tables.get(table) else {
             return Err(SqlError::input(format!(
                 "{table} is no table with rows of its own"
             )));
         };
-        Ok(format!("table {table}: {} rows", stored.rows))
+        found.refresh_statistics()?;
+        Ok(format!(
+            "table {table}: {} rows, statistics of {} columns",
+            found.rows(),
+            found.columns().len()
+        ))
     }
 }
 

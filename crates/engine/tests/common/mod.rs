@@ -1,7 +1,7 @@
 //! Data and engines for the integration tests.
 
 use std::sync::Arc;
-use tierloom_engine::load::{ColumnPlacer, load_ssb};
+use tierloom_engine::load::{ColumnPlacer, Encoding, load_ssb};
 use tierloom_engine::{Engine, EngineOptions, PlacedTable};
 use tierloom_memory::{FakeBackend, FakeNode, MemoryBackend, PageSize, Placement, fake_topology};
 use tierloom_topology::{NodeId, Topology};
@@ -35,8 +35,19 @@ pub fn ssb(
     topology: &Topology,
     scale_factor: f64,
 ) -> Vec<Arc<PlacedTable>> {
+    ssb_as(backend, topology, scale_factor, Encoding::Auto)
+}
+
+/// [`ssb`] with columns kept as `encoding` says.
+pub fn ssb_as(
+    backend: Arc<dyn MemoryBackend>,
+    topology: &Topology,
+    scale_factor: f64,
+    encoding: Encoding,
+) -> Vec<Arc<PlacedTable>> {
     let config = SsbConfig::new(scale_factor, 1).unwrap();
-    let mut placer = ColumnPlacer::new(backend, topology, PageSize::Base, 2);
+    let mut placer =
+        ColumnPlacer::new(backend, topology, PageSize::Base, 2).with_encoding(encoding);
     load_ssb(
         &config,
         &mut placer,

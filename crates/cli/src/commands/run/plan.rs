@@ -133,16 +133,30 @@ impl RunPlan {
             let width: u64 = table
                 .columns
                 .iter()
-                .map(|c| match c.ty {
-                    ssb::ColumnType::Int32 => 4,
-                    ssb::ColumnType::Dict8 => 1,
-                    ssb::ColumnType::Text => 26,
-                })
+                .map(|c| self.code_bytes(table, c))
                 .sum();
             // A table of the specification always has rows.
             self.config.rows(table.name).unwrap_or(0) * width
         };
         ssb::tables().iter().map(of).sum()
+    }
+
+    /// Bytes of a value of `column` as it will be kept, about: the code that its range or number of values needs.
+    fn code_bytes(&self, table: &ssb::TableSpec, column: &ssb::ColumnSpec) -> u64 {
+        let bytes = |codes: u64| u64::from(codes.saturating_sub(1).max(1).ilog2() / 8 + 1);
+        let Ok(known) = self.config.column_statistics(table.name, column.name) else {
+            return 4;
+        };
+        let date = column.foreign_key.is_some_and(|(to, _)| to == "date");
+        match (column.ty, known.distinct, known.range) {
+            (ssb::ColumnType::Dict8, ..) => 1,
+            (ssb::ColumnType::Int32, Some(days), _) if date => bytes(days),
+            (ssb::ColumnType::Int32, _, Some((least, most))) if least == most => 0,
+            (ssb::ColumnType::Int32, _, Some((least, most))) => bytes(least.abs_diff(most) + 1),
+            (ssb::ColumnType::Int32, ..) => 4,
+            (ssb::ColumnType::Text, Some(words), _) if words * 8 < known.rows => bytes(words),
+            (ssb::ColumnType::Text, ..) => 26,
+        }
     }
 
     /// The plan in words, for `--dry-run`.

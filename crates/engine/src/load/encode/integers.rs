@@ -1,0 +1,334 @@
+//! Integers, dates, times and decimals as offsets from the smallest value or as ranks.
+
+use super::hash::QuickMap;
+use super::{Coded, MOST_LISTED_VALUES, Source, width_for};
+use crate::EngineError;
+use crate::coded::{Domain, from_integers};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{
+    DataType, Date32Type, Date64Type, Decimal128Type, DurationMicrosecondType,
+    DurationMillisecondType, DurationNanosecondType, DurationSecondType, Int8Type, Int16Type,
+    Int32Type, Int64Type, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
+    Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use std::sync::Arc;
+use tierloom_kernels::codes::{CodeWidth, pack};
+
+/// Rows that are widened at a time.
+const BLOCK_ROWS: usize = 16 * 1024;
+
+/// A bitmap of seen values may have so many bits a row.
+const MOST_BITS_A_ROW: u64 = 64;
+
+/// From a value to its code among the values that are not NULL.
+pub(super) enum Rank {
+    /// `value - base`.
+    Offset(i64),
+    /// Set bits before the value's own.
+    Bitmap(Bitmap),
+    /// Looked up.
+    Map(QuickMap<i64, u32>),
+}
+
+/// Which values from `base` on there are.
+pub(super) struct Bitmap {
+    base: i64,
+    words: Vec<u64>,
+    /// Set bits before each word; filled once all are set.
+    before: Vec<u32>,
+}
+
+impl Rank {
+    fn of(&self, value: i64) -> u32 {
+        match self {
+            Rank::Offset(base) => value.wrapping_sub(*base) as u32,
+            Rank::Bitmap(bitmap) => bitmap.rank(value),
+            Rank::Map(map) => map.get(&value).copied().unwrap_or(0),
+        }
+    }
+}
+
+impl Bitmap {
+    fn rank(&self, value: i64) -> u32 {
+        let at = value.wrapping_sub(self.base) as u64;
+        let word = (at / 64) as usize;
+        let below = self.words[word] & ((1 << (at % 64)) - 1);
+        self.before[word] + below.count_ones()
+    }
+
+    fn values(&self) -> Vec<i64> {
+        let mut values = Vec::new();
+        for (index, word) in self.words.iter().enumerate() {
+            let mut left = *word;
+            while left != 0 {
+                let bit = i64::from(left.trailing_zeros());
+                values.push(self.base + index as i64 * 64 + bit);
+                left &= left - 1;
+            }
+        }
+        values
+    }
+
+    fn count(&mut self) -> usize {
+        let mut total = 0;
+        self.before.reserve_exact(self.words.len());
+        for word in &self.words {
+            self.before.push(total);
+            total += word.count_ones();
+        }
+        total as usize
+    }
+}
+
+/// How an integer column is best kept; `None` if it is none, has values beyond 64 bits, or codes would not be narrower.
+pub(super) fn choose(
+    data_type: &DataType,
+    chunks: &[ArrayRef],
+    rows: usize,
+) -> Result<Option<Coded>, EngineError> {
+    let Some(native) = native_bytes(data_type) else {
+        return Ok(None);
+    };
+    let Some(bounds) = bounds(chunks) else {
+        return Ok(None);
+    };
+    let nullable = bounds.nulls > 0;
+    let Some((least, most)) = bounds.range else {
+        return Ok(Some(Coded {
+            domain: Domain::Values(arrow::array::new_empty_array(data_type)),
+            nullable,
+            width: CodeWidth::Zero,
+            source: Source::Integers(Rank::Offset(0)),
+        }));
+    };
+    let span = most.wrapping_sub(least) as u64;
+    // A nullable column counts from one before its smallest value, which must exist.
+    let offset_width = (least > i64::MIN || !nullable)
+        .then(|| width_for(span.saturating_add(1), nullable))
+        .flatten();
+    let current = offset_width.map_or(native, |w| w.bytes().min(native));
+    if current > 1
+        && let Some((values, rank)) = distinct(chunks, least, span, rows)
+        && let Some(width) = width_for(values.len() as u64, nullable)
+        && width.bytes() * rows + values.len() * native < current * rows
+    {
+        let integers: ArrayRef = Arc::new(Int64Array::from(values));
+        return Ok(Some(Coded {
+            domain: Domain::Values(from_integers(&integers, data_type)?),
+            nullable,
+            width,
+            source: Source::Integers(rank),
+        }));
+    }
+    let offset = |base: i64, width: CodeWidth| Coded {
+        domain: Domain::Offset { base, last: most },
+        nullable,
+        width,
+        source: Source::Integers(Rank::Offset(base)),
+    };
+    Ok(match offset_width {
+        Some(width) if width.bytes() < native => Some(offset(least, width)),
+        // As wide as the values: codes from 0 are the values themselves, and can be handed out without a copy.
+        Some(_) if !nullable && least >= 0 => width_for((most as u64).saturating_add(1), false)
+            .filter(|w| w.bytes() == native)
+            .map(|w| offset(0, w)),
+        _ => None,
+    })
+}
+
+/// Writes the codes of all chunks.
+pub(super) fn write(
+    chunks: &[ArrayRef],
+    rank: &Rank,
+    nullable: bool,
+    width: CodeWidth,
+    out: &mut [u8],
+) {
+    let first = u32::from(nullable);
+    let (mut row, mut codes) = (0, Vec::with_capacity(BLOCK_ROWS));
+    for_blocks(chunks, |values, nulls| {
+        codes.clear();
+        match (rank, nulls) {
+            (Rank::Offset(base), None) => {
+                codes.extend(
+                    values
+                        .iter()
+                        .map(|v| (v.wrapping_sub(*base) as u32) + first),
+                );
+            }
+            (rank, None) => codes.extend(values.iter().map(|v| rank.of(*v) + first)),
+            (rank, Some(nulls)) => codes.extend(values.iter().enumerate().map(|(at, v)| {
+                if nulls.is_valid(at) {
+                    rank.of(*v) + first
+                } else {
+                    0
+                }
+            })),
+        }
+        pack(out, width, row, &codes);
+        row += codes.len();
+        true
+    });
+}
+
+/// Smallest and largest value and the number of NULLs.
+struct Bounds {
+    range: Option<(i64, i64)>,
+    nulls: usize,
+}
+
+/// `None` if a value is beyond 64 bits.
+fn bounds(chunks: &[ArrayRef]) -> Option<Bounds> {
+    let (mut least, mut most, mut seen, mut null_count) = (i64::MAX, i64::MIN, 0, 0);
+    let fits = for_blocks(chunks, |values, nulls| {
+        seen += values.len();
+        match nulls {
+            None => {
+                least = values.iter().copied().fold(least, i64::min);
+                most = values.iter().copied().fold(most, i64::max);
+            }
+            Some(nulls) => {
+                null_count += nulls.null_count();
+                for at in nulls.valid_indices() {
+                    least = least.min(values[at]);
+                    most = most.max(values[at]);
+                }
+            }
+        }
+        true
+    });
+    fits.then(|| Bounds {
+        range: (seen > null_count).then_some((least, most)),
+        nulls: null_count,
+    })
+}
+
+/// The distinct values, ascending, if they are few, and how a value's place among them is found.
+fn distinct(chunks: &[ArrayRef], base: i64, span: u64, rows: usize) -> Option<(Vec<i64>, Rank)> {
+    if span / MOST_BITS_A_ROW < rows as u64 {
+        let mut bitmap = Bitmap {
+            base,
+            words: vec![0; (span / 64) as usize + 1],
+            before: Vec::new(),
+        };
+        for_valid(chunks, |value| {
+            let at = value.wrapping_sub(base) as u64;
+            bitmap.words[(at / 64) as usize] |= 1 << (at % 64);
+            true
+        });
+        return (bitmap.count() <= MOST_LISTED_VALUES)
+            .then(|| (bitmap.values(), Rank::Bitmap(bitmap)));
+    }
+    let mut seen = QuickMap::default();
+    let few = for_valid(chunks, |value| {
+        seen.insert(value, 0);
+        seen.len() <= MOST_LISTED_VALUES
+    });
+    if !few {
+        return None;
+    }
+    let mut values: Vec<i64> = seen.keys().copied().collect();
+    values.sort_unstable();
+    for (rank, value) in values.iter().enumerate() {
+        seen.insert(*value, rank as u32);
+    }
+    Some((values, Rank::Map(seen)))
+}
+
+/// Calls `see` for every value that is not NULL until it says no; whether it never did.
+fn for_valid(chunks: &[ArrayRef], mut see: impl FnMut(i64) -> bool) -> bool {
+    for_blocks(chunks, |values, nulls| match nulls {
+        None => values.iter().all(|value| see(*value)),
+        Some(nulls) => nulls.valid_indices().all(|at| see(values[at])),
+    })
+}
+
+/// Calls `see` with block after block of values until it says no, or a value does not fit 64 bits; whether neither happened.
+fn for_blocks(
+    chunks: &[ArrayRef],
+    mut see: impl FnMut(&[i64], Option<&NullBuffer>) -> bool,
+) -> bool {
+    let mut values = Vec::with_capacity(BLOCK_ROWS);
+    for chunk in chunks {
+        for start in (0..chunk.len()).step_by(BLOCK_ROWS) {
+            let part = chunk.slice(start, BLOCK_ROWS.min(chunk.len() - start));
+            let nulls = part.nulls().filter(|n| n.null_count() > 0);
+            if !widen(&part, &mut values) || !see(&values, nulls) {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// The values of `array` as 64-bit integers, 0 where NULL ones do not fit; whether all others do.
+fn widen(array: &ArrayRef, out: &mut Vec<i64>) -> bool {
+    out.clear();
+    macro_rules! lossless {
+        ($($pattern:pat => $physical:ty),* $(,)?) => {
+            match array.data_type() {
+                $($pattern => {
+                    out.extend(array.as_primitive::<$physical>().values().iter().map(|v| i64::from(*v)));
+                    true
+                })*
+                DataType::UInt64 => checked(array, array.as_primitive::<UInt64Type>().values(), out),
+                DataType::Decimal128(..) => {
+                    checked(array, array.as_primitive::<Decimal128Type>().values(), out)
+                }
+                _ => false,
+            }
+        };
+    }
+    lossless! {
+        DataType::Int8 => Int8Type,
+        DataType::Int16 => Int16Type,
+        DataType::Int32 => Int32Type,
+        DataType::Int64 => Int64Type,
+        DataType::UInt8 => UInt8Type,
+        DataType::UInt16 => UInt16Type,
+        DataType::UInt32 => UInt32Type,
+        DataType::Date32 => Date32Type,
+        DataType::Date64 => Date64Type,
+        DataType::Time32(TimeUnit::Second) => Time32SecondType,
+        DataType::Time32(_) => Time32MillisecondType,
+        DataType::Time64(TimeUnit::Microsecond) => Time64MicrosecondType,
+        DataType::Time64(_) => Time64NanosecondType,
+        DataType::Timestamp(TimeUnit::Second, _) => TimestampSecondType,
+        DataType::Timestamp(TimeUnit::Millisecond, _) => TimestampMillisecondType,
+        DataType::Timestamp(TimeUnit::Microsecond, _) => TimestampMicrosecondType,
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => TimestampNanosecondType,
+        DataType::Duration(TimeUnit::Second) => DurationSecondType,
+        DataType::Duration(TimeUnit::Millisecond) => DurationMillisecondType,
+        DataType::Duration(TimeUnit::Microsecond) => DurationMicrosecondType,
+        DataType::Duration(TimeUnit::Nanosecond) => DurationNanosecondType,
+    }
+}
+
+fn checked<T: Copy + TryInto<i64>>(array: &ArrayRef, values: &[T], out: &mut Vec<i64>) -> bool {
+    let mut fits = true;
+    out.extend(values.iter().enumerate().map(|(at, value)| {
+        (*value).try_into().unwrap_or_else(|_| {
+            fits &= array.is_null(at);
+            0
+        })
+    }));
+    fits
+}
+
+/// Bytes of a value; `None` if it is no integer inside.
+fn native_bytes(data_type: &DataType) -> Option<usize> {
+    let integer = data_type.is_integer()
+        || matches!(
+            data_type,
+            DataType::Date32
+                | DataType::Date64
+                | DataType::Time32(_)
+                | DataType::Time64(_)
+                | DataType::Timestamp(..)
+                | DataType::Duration(_)
+                | DataType::Decimal128(..)
+        );
+    integer.then(|| data_type.primitive_width()).flatten()
+}

@@ -1,0 +1,256 @@
+//! Strings as ranks among their distinct values.
+
+use super::hash::QuickMap;
+use super::{Coded, MOST_LISTED_VALUES, Source, width_for};
+use crate::EngineError;
+use crate::coded::Domain;
+use arrow::array::{
+    Array, ArrayData, ArrayRef, AsArray, LargeStringArray, StringArray, StringViewArray,
+    UInt32Array, make_array,
+};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use std::sync::Arc;
+use tierloom_kernels::codes::{CodeWidth, pack};
+
+/// Strings of up to so many bytes lie in the view itself.
+const INLINE_BYTES: usize = 12;
+
+/// Codes that are packed at a time.
+const BLOCK_ROWS: usize = 16 * 1024;
+
+/// A row's word in order of appearance, and the place of each word in the order of the alphabet.
+pub(super) struct Ranked {
+    seen: Vec<u16>,
+    rank_of: Vec<u32>,
+}
+
+impl Ranked {
+    /// Writes the codes.
+    pub fn write(&self, _nullable: bool, width: CodeWidth, out: &mut [u8]) {
+        let mut codes = Vec::with_capacity(BLOCK_ROWS);
+        for (index, block) in self.seen.chunks(BLOCK_ROWS).enumerate() {
+            codes.clear();
+            codes.extend(block.iter().map(|word| self.rank_of[usize::from(*word)]));
+            pack(out, width, index * BLOCK_ROWS, &codes);
+        }
+    }
+}
+
+/// Strings of any layout.
+#[derive(Clone, Copy)]
+enum Strings<'a> {
+    Small(&'a StringArray),
+    Large(&'a LargeStringArray),
+    View(&'a StringViewArray),
+}
+
+impl<'a> Strings<'a> {
+    fn of(array: &'a ArrayRef) -> Option<Self> {
+        match array.data_type() {
+            DataType::Utf8 => Some(Strings::Small(array.as_string())),
+            DataType::LargeUtf8 => Some(Strings::Large(array.as_string())),
+            DataType::Utf8View => Some(Strings::View(array.as_string_view())),
+            _ => None,
+        }
+    }
+
+    fn get(&self, row: usize) -> Option<&'a str> {
+        match self {
+            Strings::Small(a) => a.is_valid(row).then(|| a.value(row)),
+            Strings::Large(a) => a.is_valid(row).then(|| a.value(row)),
+            Strings::View(a) => a.is_valid(row).then(|| a.value(row)),
+        }
+    }
+}
+
+/// The words met so far.
+struct Interner<'a> {
+    /// 1 if there are NULLs, which are word 0.
+    first: usize,
+    place: QuickMap<&'a str, u16>,
+    words: Vec<&'a str>,
+    seen: Vec<u16>,
+    /// Bytes of the strings of all rows, and of those that do not fit a view.
+    text_bytes: usize,
+    long_bytes: usize,
+}
+
+impl<'a> Interner<'a> {
+    /// The number of a word; `None` if there are too many.
+    fn number(&mut self, word: Option<&'a str>) -> Option<u16> {
+        let Some(word) = word else {
+            return Some(0);
+        };
+        if let Some(number) = self.place.get(word) {
+            return Some(*number);
+        }
+        let number = u16::try_from(self.first + self.words.len()).ok()?;
+        self.words.push(word);
+        self.place.insert(word, number);
+        Some(number)
+    }
+
+    /// Whether there is still room for all words.
+    fn add(&mut self, word: Option<&'a str>) -> bool {
+        let len = word.map_or(0, str::len);
+        self.text_bytes += len;
+        self.long_bytes += if len > INLINE_BYTES { len } else { 0 };
+        match self.number(word) {
+            Some(number) => {
+                self.seen.push(number);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn add_strings(&mut self, strings: Strings<'a>, rows: usize) -> bool {
+        (0..rows).all(|row| self.add(strings.get(row)))
+    }
+
+    /// A dictionary's words are looked at once each, when the first row uses them.
+    fn add_dictionary(&mut self, keys: &[usize], chunk: &dyn Array, strings: Strings<'a>) -> bool {
+        let mut numbers: Vec<Option<u16>> = Vec::new();
+        keys.iter().enumerate().all(|(row, &key)| {
+            if chunk.is_null(row) {
+                return self.add(None);
+            }
+            if numbers.len() <= key {
+                numbers.resize(key + 1, None);
+            }
+            if let Some(number) = numbers[key] {
+                self.seen.push(number);
+                return true;
+            }
+            let added = self.add(strings.get(key));
+            numbers[key] = self.seen.last().copied();
+            added
+        })
+    }
+
+    /// The words in alphabetical order, and where each number goes.
+    fn ranked(self) -> (Vec<&'a str>, Ranked) {
+        let mut order: Vec<usize> = (0..self.words.len()).collect();
+        order.sort_unstable_by_key(|&word| self.words[word]);
+        let mut rank_of = vec![0; self.first + self.words.len()];
+        for (rank, &word) in order.iter().enumerate() {
+            rank_of[self.first + word] = (self.first + rank) as u32;
+        }
+        let sorted = order.into_iter().map(|word| self.words[word]).collect();
+        let ranked = Ranked {
+            seen: self.seen,
+            rank_of,
+        };
+        (sorted, ranked)
+    }
+}
+
+/// How a column of strings is best kept; `None` if it is none, has too many different values, or codes would not save a quarter.
+pub(super) fn choose(
+    data_type: &DataType,
+    chunks: &[ArrayRef],
+    rows: usize,
+) -> Result<Option<Coded>, EngineError> {
+    let word_type = match data_type {
+        DataType::Dictionary(_, value) => value.as_ref(),
+        plain => plain,
+    };
+    if !matches!(
+        word_type,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    ) {
+        return Ok(None);
+    }
+    let nullable = chunks.iter().any(|c| c.logical_null_count() > 0);
+    let Some(interner) = intern(chunks, rows, nullable) else {
+        return Ok(None);
+    };
+    let Some(width) = width_for(interner.words.len() as u64, nullable) else {
+        return Ok(None);
+    };
+    if !matches!(data_type, DataType::Dictionary(..)) && !pays(&interner, word_type, rows, width) {
+        return Ok(None);
+    }
+    let (words, ranked) = interner.ranked();
+    let values = values(data_type, word_type, &words)?;
+    Ok(values.map(|values| Coded {
+        domain: Domain::Values(values),
+        nullable,
+        width,
+        source: Source::Words(ranked),
+    }))
+}
+
+fn intern(chunks: &[ArrayRef], rows: usize, nullable: bool) -> Option<Interner<'_>> {
+    let mut interner = Interner {
+        first: usize::from(nullable),
+        place: QuickMap::default(),
+        words: Vec::new(),
+        seen: Vec::with_capacity(rows),
+        text_bytes: 0,
+        long_bytes: 0,
+    };
+    for chunk in chunks {
+        let few = match chunk.as_any_dictionary_opt() {
+            None => interner.add_strings(Strings::of(chunk)?, chunk.len()),
+            Some(dictionary) if dictionary.values().is_empty() => {
+                (0..chunk.len()).all(|_| interner.add(None))
+            }
+            Some(dictionary) => {
+                let strings = Strings::of(dictionary.values())?;
+                interner.add_dictionary(&dictionary.normalized_keys(), chunk.as_ref(), strings)
+            }
+        };
+        if !few {
+            return None;
+        }
+    }
+    debug_assert!(interner.words.len() <= MOST_LISTED_VALUES);
+    Some(interner)
+}
+
+/// Whether codes and words together save a quarter of what the strings take.
+fn pays(interner: &Interner<'_>, word_type: &DataType, rows: usize, width: CodeWidth) -> bool {
+    let slot = match word_type {
+        DataType::Utf8View => 16,
+        DataType::LargeUtf8 => 8,
+        _ => 4,
+    };
+    let plain = rows * slot
+        + if slot == 16 {
+            interner.long_bytes
+        } else {
+            interner.text_bytes
+        };
+    let listed: usize = interner.words.iter().map(|word| slot + word.len()).sum();
+    (rows * width.bytes() + listed) * 4 <= plain * 3
+}
+
+/// The words as an array of the column's type; `None` if its keys cannot count them.
+fn values(
+    data_type: &DataType,
+    word_type: &DataType,
+    words: &[&str],
+) -> Result<Option<ArrayRef>, EngineError> {
+    let strings: ArrayRef = match word_type {
+        DataType::LargeUtf8 => Arc::new(LargeStringArray::from_iter_values(words)),
+        DataType::Utf8View => Arc::new(StringViewArray::from_iter_values(words)),
+        _ => Arc::new(StringArray::from_iter_values(words)),
+    };
+    let DataType::Dictionary(key_type, _) = data_type else {
+        return Ok(Some(strings));
+    };
+    let keys = UInt32Array::from_iter_values(0..words.len() as u32);
+    let keys = cast(&keys, key_type)?;
+    if keys.null_count() > 0 {
+        return Ok(None);
+    }
+    let keys = keys.to_data();
+    let data = ArrayData::builder(data_type.clone())
+        .len(words.len())
+        .buffers(keys.buffers().to_vec())
+        .add_child_data(strings.to_data())
+        .build()?;
+    Ok(Some(make_array(data)))
+}

@@ -1,0 +1,266 @@
+//! SSB's fact table, encoded while it is made.
+//!
+//! ```text
+//!   thread 1: chunk 0, 1, ... ──► some thousand rows of integers, used again ──► codes ──► the thread's part of each region
+//!   thread 2: chunk n, ...
+//! ```
+//! What a column's codes stand for is known beforehand: the specification gives the range of every integer, and dates are those
+//! of the calendar. So the table never exists in plain form.
+
+use super::batches::in_parallel;
+use super::encode::Encoding;
+use super::place::ColumnPlacer;
+use super::ssb::{data_type, words};
+use crate::EngineError;
+use crate::coded::{CodedColumn, Domain};
+use crate::column::{ColumnFacts, PlacedColumn, buffer_of};
+use crate::table::PlacedTable;
+use arrow::array::{ArrayRef, Int32Array};
+use arrow::buffer::ScalarBuffer;
+use std::ops::Range;
+use std::sync::Arc;
+use tierloom_kernels::codes::{CodeWidth, pack};
+use tierloom_memory::{Placement, Region};
+use tierloom_workloads::ssb::{
+    self, ColumnSpec, Lineorder, LineorderColumns, SsbConfig, TableSpec,
+};
+use tierloom_workloads::{Progress, WorkloadError};
+
+/// How one column is written.
+struct Form {
+    /// What the codes stand for; `None` for plain integers.
+    domain: Option<Domain>,
+    width: CodeWidth,
+    code: Code,
+}
+
+/// From a generated value to its code.
+enum Code {
+    /// A key of the dictionary.
+    Key,
+    /// `value - base`.
+    Offset(i32),
+    /// `table[value - first]`.
+    Table { first: i32, table: Arc<Vec<u16>> },
+}
+
+/// Generates the table.
+pub(super) fn load(
+    config: &SsbConfig,
+    spec: &TableSpec,
+    placer: &mut ColumnPlacer<'_>,
+    placement_of: &dyn Fn(&str) -> Placement,
+    progress: &dyn Progress,
+) -> Result<PlacedTable, EngineError> {
+    let plan = Lineorder::plan(config)?;
+    let forms = forms(config, spec, &plan, placer.encoding())?;
+    let mut regions = Vec::new();
+    for (column, form) in spec.columns.iter().zip(&forms) {
+        let name = format!("{}.{}", spec.name, column.name);
+        let bytes = form.width.size_bytes(plan.rows());
+        regions.push(placer.region(&name, bytes, &placement_of(&name))?);
+    }
+    fill(&plan, &forms, &mut regions, placer.threads(), progress)?;
+    let work: Vec<_> = spec.columns.iter().zip(forms).zip(regions).collect();
+    let mut columns = Vec::new();
+    let mut waiting = work.into_iter();
+    loop {
+        let wave: Vec<_> = waiting.by_ref().take(placer.threads()).collect();
+        if wave.is_empty() {
+            return PlacedTable::new(spec.name, columns);
+        }
+        columns.extend(in_parallel(wave, |((column, form), region)| {
+            placed(column, form, region, plan.rows())
+        })?);
+    }
+}
+
+fn forms(
+    config: &SsbConfig,
+    spec: &TableSpec,
+    plan: &Lineorder,
+    encoding: Encoding,
+) -> Result<Vec<Form>, EngineError> {
+    let days = ssb::dimension(config, "date")?;
+    let days = days.first().and_then(|c| c.as_int32()).unwrap_or_default();
+    let (first, ranks) = ranks(days);
+    let ranks = Arc::new(ranks);
+    let of = |column: &ColumnSpec| -> Result<Form, EngineError> {
+        if let Some(listed) = plan.dictionaries(column.name) {
+            return Ok(Form {
+                domain: Some(words(listed)?),
+                width: CodeWidth::for_max(listed.len() as u32 - 1),
+                code: Code::Key,
+            });
+        }
+        if encoding == Encoding::Plain {
+            return Ok(Form {
+                domain: None,
+                width: CodeWidth::Four,
+                code: Code::Offset(0),
+            });
+        }
+        if column.foreign_key.is_some_and(|(table, _)| table == "date") {
+            return Ok(Form {
+                domain: Some(Domain::Values(Arc::new(Int32Array::from(days.to_vec())))),
+                width: CodeWidth::for_max(days.len() as u32 - 1),
+                code: Code::Table {
+                    first,
+                    table: Arc::clone(&ranks),
+                },
+            });
+        }
+        let range = config.column_statistics(spec.name, column.name)?.range;
+        Ok(offsets(range))
+    };
+    spec.columns.iter().map(of).collect()
+}
+
+/// Offsets from the least value that the column can have; from 0 if they are no narrower than the values, which makes them the values.
+fn offsets(range: Option<(i64, i64)>) -> Form {
+    let known = range.and_then(|(least, most)| {
+        Some((
+            i32::try_from(least).ok()?,
+            i32::try_from(most)
+                .ok()
+                .filter(|m| i64::from(*m) >= least)?,
+        ))
+    });
+    let Some((least, most)) = known else {
+        return Form {
+            domain: None,
+            width: CodeWidth::Four,
+            code: Code::Offset(0),
+        };
+    };
+    let narrow = CodeWidth::for_max(most.abs_diff(least));
+    let base = if narrow == CodeWidth::Four && least >= 0 {
+        0
+    } else {
+        least
+    };
+    Form {
+        domain: Some(Domain::Offset {
+            base: i64::from(base),
+            last: i64::from(most),
+        }),
+        width: CodeWidth::for_max(most.abs_diff(base)),
+        code: Code::Offset(base),
+    }
+}
+
+/// The least of the ascending `days`, and for every integer from it on how many days come before.
+fn ranks(days: &[i32]) -> (i32, Vec<u16>) {
+    let (Some(&first), Some(&last)) = (days.first(), days.last()) else {
+        return (0, vec![0]);
+    };
+    let mut table = vec![0; (last - first) as usize + 1];
+    for (rank, day) in days.iter().enumerate() {
+        table[(day - first) as usize] = rank as u16;
+    }
+    (first, table)
+}
+
+/// Makes all rows; every thread takes an equal number of chunks.
+fn fill(
+    plan: &Lineorder,
+    forms: &[Form],
+    regions: &mut [Region],
+    threads: usize,
+    progress: &dyn Progress,
+) -> Result<(), EngineError> {
+    let per_thread = plan.chunks().div_ceil(threads.max(1)).max(1);
+    let mut rest: Vec<&mut [u8]> = regions.iter_mut().map(Region::as_mut_slice).collect();
+    let mut shares = Vec::new();
+    for first in (0..plan.chunks()).step_by(per_thread) {
+        let chunks = first..plan.chunks().min(first + per_thread);
+        let rows = plan.chunk_rows(chunks.end - 1).end - plan.chunk_rows(chunks.start).start;
+        let mut parts = Vec::new();
+        for (slot, form) in rest.iter_mut().zip(forms) {
+            let (part, more) = std::mem::take(slot).split_at_mut(rows * form.width.bytes());
+            parts.push(part);
+            *slot = more;
+        }
+        shares.push((chunks, parts));
+    }
+    in_parallel(shares, |(chunks, parts)| {
+        fill_share(plan, forms, chunks, parts, progress)
+    })
+    .map(drop)
+}
+
+fn fill_share(
+    plan: &Lineorder,
+    forms: &[Form],
+    chunks: Range<usize>,
+    mut parts: Vec<&mut [u8]>,
+    progress: &dyn Progress,
+) -> Result<(), EngineError> {
+    let is_key = |form: &&Form| matches!(form.code, Code::Key);
+    let keys = forms.iter().filter(is_key).count();
+    let most = chunks.clone().map(|c| plan.chunk_rows(c).len()).max();
+    let most = most.unwrap_or(0);
+    let mut int32 = vec![vec![0_i32; most]; forms.len() - keys];
+    let mut dict8 = vec![vec![0_u8; most]; keys];
+    let mut codes = Vec::with_capacity(most);
+    let mut row = 0;
+    for chunk in chunks {
+        if progress.cancelled() {
+            return Err(WorkloadError::Cancelled.into());
+        }
+        let rows = plan.chunk_rows(chunk).len();
+        let mut columns = LineorderColumns {
+            int32: int32.iter_mut().map(|c| &mut c[..rows]).collect(),
+            dict8: dict8.iter_mut().map(|c| &mut c[..rows]).collect(),
+        };
+        plan.fill_chunk(chunk, &mut columns)?;
+        let (mut int32, mut dict8) = (columns.int32.iter(), columns.dict8.iter());
+        for (form, part) in forms.iter().zip(&mut parts) {
+            codes.clear();
+            match &form.code {
+                Code::Key => codes.extend(
+                    dict8
+                        .next()
+                        .into_iter()
+                        .flat_map(|c| c.iter())
+                        .map(|c| u32::from(*c)),
+                ),
+                Code::Offset(base) => {
+                    let values = int32.next().into_iter().flat_map(|c| c.iter());
+                    codes.extend(values.map(|v| v.wrapping_sub(*base) as u32));
+                }
+                Code::Table { first, table } => {
+                    let values = int32.next().into_iter().flat_map(|c| c.iter());
+                    codes.extend(values.map(|v| u32::from(table[(v - first) as usize])));
+                }
+            }
+            pack(part, form.width, row, &codes);
+        }
+        row += rows;
+        progress.advance(rows as u64);
+    }
+    Ok(())
+}
+
+fn placed(
+    spec: &ColumnSpec,
+    form: Form,
+    region: Region,
+    rows: usize,
+) -> Result<PlacedColumn, EngineError> {
+    let region = Arc::new(region);
+    match form.domain {
+        Some(domain) => {
+            let column =
+                CodedColumn::new(spec.name, data_type(spec.ty), region, rows, false, domain)?;
+            let facts = ColumnFacts::of_codes(&column)?;
+            PlacedColumn::from_codes(spec.name, column, facts)
+        }
+        None => {
+            let values = ScalarBuffer::new(buffer_of(&region, 0, rows * 4)?, 0, rows);
+            let array: ArrayRef = Arc::new(Int32Array::try_new(values, None)?);
+            let facts = ColumnFacts::of_array(&array)?;
+            PlacedColumn::plain(spec.name, array, vec![region], facts)
+        }
+    }
+}

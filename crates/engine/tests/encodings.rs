@@ -1,0 +1,549 @@
+//! Whatever is loaded comes back equal, however its columns are kept, and what the planner is told of it is true.
+
+mod common;
+
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array,
+    Int8Array, Int32Array, Int64Array, LargeStringArray, ListArray, RecordBatch, StringArray,
+    StringViewArray, TimestampMicrosecondArray, UInt8Array, UInt64Array,
+};
+use arrow::compute::{concat, kernels::cmp};
+use arrow::datatypes::{Field, Int32Type, Schema, UInt8Type};
+use datafusion::common::ScalarValue;
+use datafusion::common::stats::Precision;
+use std::collections::HashSet;
+use std::sync::Arc;
+use tierloom_engine::load::{ColumnPlacer, Encoding, LoadOptions, load_batches, load_partitions};
+use tierloom_engine::{EngineError, PlacedColumn, PlacedTable};
+use tierloom_memory::{PageSize, Placement};
+use tierloom_topology::NodeId;
+use tierloom_workloads::Silent;
+
+/// Numbers that look random and are the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 ^ self.0 >> 31
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+fn batches(chunks: &[ArrayRef]) -> (Arc<Schema>, Vec<Result<RecordBatch, EngineError>>) {
+    let field = Field::new("c", chunks[0].data_type().clone(), true);
+    let schema = Arc::new(Schema::new(vec![field]));
+    let batch = |c: &ArrayRef| {
+        Ok(RecordBatch::try_new(
+            Arc::clone(&schema),
+            vec![Arc::clone(c)],
+        )?)
+    };
+    let batches = chunks.iter().map(batch).collect();
+    (schema, batches)
+}
+
+fn loaded(chunks: &[ArrayRef], encoding: Encoding) -> PlacedTable {
+    let (backend, topology) = common::two_nodes();
+    let mut placer =
+        ColumnPlacer::new(backend, &topology, PageSize::Base, 2).with_encoding(encoding);
+    let (schema, batches) = batches(chunks);
+    load_batches(
+        "t",
+        schema,
+        batches.into_iter(),
+        &mut placer,
+        &|_| Placement::bind(NodeId(0)),
+        &Silent,
+        &LoadOptions::default(),
+    )
+    .unwrap()
+}
+
+fn whole(chunks: &[ArrayRef]) -> ArrayRef {
+    let borrowed: Vec<&dyn Array> = chunks.iter().map(|c| c.as_ref()).collect();
+    concat(&borrowed).unwrap()
+}
+
+fn read_back(column: &PlacedColumn, batch_rows: usize) -> ArrayRef {
+    let slices: Vec<ArrayRef> = (0..column.rows())
+        .step_by(batch_rows)
+        .map(|start| {
+            column
+                .slice(start, batch_rows.min(column.rows() - start))
+                .unwrap()
+        })
+        .collect();
+    if slices.is_empty() {
+        return column.slice(0, 0).unwrap();
+    }
+    whole(&slices)
+}
+
+/// Codes are in the order of the values, and NULL is code 0.
+fn assert_order(column: &PlacedColumn, values: &ArrayRef, what: &str) {
+    let Some(coded) = column.coded() else { return };
+    let rows = coded.rows();
+    let mut codes = vec![0; rows];
+    coded.codes().unpack(0..rows, &mut codes);
+    assert!(
+        codes.iter().all(|c| u64::from(*c) < coded.code_count()),
+        "{what}"
+    );
+    if rows < 2 {
+        return;
+    }
+    let less = cmp::lt(&values.slice(0, rows - 1), &values.slice(1, rows - 1)).unwrap();
+    for row in 0..rows - 1 {
+        if values.is_null(row) || values.is_null(row + 1) {
+            assert_eq!(
+                values.is_null(row),
+                coded.nullable() && codes[row] == 0,
+                "{what}"
+            );
+        } else {
+            assert_eq!(
+                codes[row] < codes[row + 1],
+                less.value(row),
+                "{what}, row {row}"
+            );
+        }
+    }
+}
+
+fn assert_facts(column: &PlacedColumn, values: &ArrayRef, what: &str) {
+    let facts = column.facts();
+    let scalars: Vec<ScalarValue> = (0..values.len())
+        .filter(|row| values.is_valid(*row))
+        .map(|row| ScalarValue::try_from_array(values, row).unwrap())
+        .collect();
+    assert_eq!(
+        facts.null_count as usize,
+        values.logical_null_count(),
+        "{what}"
+    );
+    assert_eq!(column.nullable(), values.logical_null_count() > 0, "{what}");
+    let least = scalars.iter().min_by(|a, b| a.partial_cmp(b).unwrap());
+    let most = scalars.iter().max_by(|a, b| a.partial_cmp(b).unwrap());
+    if facts.min.is_some() || facts.max.is_some() {
+        assert_eq!(facts.min.as_ref(), least, "{what}");
+        assert_eq!(facts.max.as_ref(), most, "{what}");
+    }
+    if let Precision::Exact(distinct) = facts.distinct {
+        let all: HashSet<&ScalarValue> = scalars.iter().collect();
+        assert_eq!(distinct, all.len(), "{what}");
+    }
+}
+
+fn assert_round_trip(what: &str, chunks: &[ArrayRef]) -> PlacedTable {
+    let values = whole(chunks);
+    for encoding in [Encoding::Plain, Encoding::Auto] {
+        let table = loaded(chunks, encoding);
+        let column = &table.columns()[0];
+        assert_eq!(column.data_type(), values.data_type(), "{what}");
+        let odd = (values.len() / 3).max(1);
+        for batch_rows in [values.len().max(1), odd, 7, 16 * 1024] {
+            if values.len() / batch_rows < 5_000 {
+                let back = read_back(column, batch_rows);
+                assert_eq!(
+                    &back, &values,
+                    "{what}, {encoding:?}, batches of {batch_rows}"
+                );
+            }
+        }
+        assert_order(column, &values, what);
+        if values.len() <= 5_000 {
+            assert_facts(column, &values, what);
+        }
+        table.refresh_statistics().unwrap();
+        assert_eq!(table.statistics().num_rows, Precision::Exact(values.len()));
+    }
+    loaded(chunks, Encoding::Auto)
+}
+
+fn encoding_of(table: &PlacedTable) -> String {
+    table.columns()[0].encoding()
+}
+
+/// Splits values in uneven chunks, as sources do.
+fn chunks<T: Array + 'static>(array: T) -> Vec<ArrayRef> {
+    let array: ArrayRef = Arc::new(array);
+    let (rows, mut start, mut parts) = (array.len(), 0, Vec::new());
+    while start < rows {
+        let len = (rows / 4 + 3).min(rows - start);
+        parts.push(array.slice(start, len));
+        start += len;
+    }
+    if parts.is_empty() { vec![array] } else { parts }
+}
+
+#[test]
+fn integers_of_any_width_span_and_nulls_come_back_equal() {
+    let mut numbers = Numbers(7);
+    for bits in [0, 1, 7, 8, 15, 16, 23, 24, 31, 32, 33, 63, 64] {
+        for base in [0, -5, i64::MIN, i64::MAX, 1 << 40] {
+            for nulls in [0, 3] {
+                let mask = if bits == 64 {
+                    u64::MAX
+                } else {
+                    (1 << bits) - 1
+                };
+                let mut value = || {
+                    let is_null = nulls > 0 && numbers.below(nulls) == 0;
+                    let value = base.wrapping_add((numbers.next() & mask) as i64);
+                    (!is_null).then_some(value)
+                };
+                let wide: Vec<Option<i64>> = (0..300).map(|_| value()).collect();
+                let what = format!("{bits} bits from {base}, nulls {nulls}");
+                assert_round_trip(&what, &chunks(Int64Array::from(wide.clone())));
+                let narrow = wide.iter().map(|v| v.map(|v| v as i32));
+                assert_round_trip(&what, &chunks(Int32Array::from_iter(narrow)));
+                let bytes = wide.iter().map(|v| v.map(|v| v as i8));
+                assert_round_trip(&what, &chunks(Int8Array::from_iter(bytes)));
+                let unsigned = wide.iter().map(|v| v.map(|v| v as u64));
+                assert_round_trip(&what, &chunks(UInt64Array::from_iter(unsigned)));
+                let days = wide.iter().map(|v| v.map(|v| v as i32));
+                assert_round_trip(&what, &chunks(Date32Array::from_iter(days)));
+                let times = TimestampMicrosecondArray::from_iter(wide.clone());
+                assert_round_trip(&what, &chunks(times.with_timezone("+02:00")));
+            }
+        }
+    }
+}
+
+#[test]
+fn decimals_keep_sign_scale_and_values_beyond_64_bits() {
+    let of = |values: Vec<Option<i128>>| {
+        Decimal128Array::from(values)
+            .with_precision_and_scale(38, 2)
+            .unwrap()
+    };
+    let cents = of((0..400)
+        .map(|v| (v % 9 != 0).then_some(v * 37 - 5_000))
+        .collect());
+    let table = assert_round_trip("negative decimals", &chunks(cents));
+    assert_eq!(encoding_of(&table), "2 B offset");
+    let huge = of(vec![
+        Some(i128::MAX / 10),
+        None,
+        Some(-3),
+        Some(i128::from(i64::MIN) - 1),
+    ]);
+    let table = assert_round_trip("decimals beyond 64 bits", &chunks(huge));
+    assert_eq!(encoding_of(&table), "plain");
+}
+
+#[test]
+fn extreme_integers_do_not_wrap_around() {
+    let ends = [Some(i64::MIN), Some(i64::MAX), None, Some(0)];
+    assert_round_trip("both ends", &chunks(Int64Array::from(ends.to_vec())));
+    let low: Vec<_> = (0..2000)
+        .map(|v| (v % 7 != 0).then_some(i64::MIN + v % 11))
+        .collect();
+    assert_round_trip("next to the lowest", &chunks(Int64Array::from(low)));
+    let full: Vec<_> = vec![Some(0), Some(i64::from(u32::MAX))];
+    assert_round_trip("a span of 32 bits", &chunks(Int64Array::from(full)));
+    let full: Vec<_> = vec![Some(0), None, Some(i64::from(u32::MAX))];
+    assert_round_trip(
+        "a span of 32 bits and NULL",
+        &chunks(Int64Array::from(full)),
+    );
+    let unsigned = vec![Some(u64::MAX), Some(0), None];
+    assert_round_trip("unsigned", &chunks(UInt64Array::from(unsigned)));
+}
+
+#[test]
+fn sparse_integers_become_ranks_only_while_they_are_few_and_it_pays() {
+    for (distinct, nulls, expected) in [
+        (65_535_i64, true, "2 B dictionary"),
+        (65_536, false, "2 B dictionary"),
+        (65_536, true, "4 B offset"),
+        (65_537, false, "4 B offset"),
+    ] {
+        let rows = 700_000;
+        let value = |row: i64| {
+            let is_null = nulls && row % 100 == 99;
+            (!is_null).then_some((row * 7 % distinct) * 1_000 - 17)
+        };
+        let array = Int64Array::from_iter((0..rows).map(value));
+        let table = loaded(&chunks(array.clone()), Encoding::Auto);
+        let what = format!("{distinct} values, nulls {nulls}");
+        assert_eq!(encoding_of(&table), expected, "{what}");
+        let whole: ArrayRef = Arc::new(array);
+        assert_eq!(&read_back(&table.columns()[0], 16 * 1024), &whole, "{what}");
+        let distinct_told = table.columns()[0].facts().distinct;
+        assert_eq!(distinct_told, Precision::Exact(distinct as usize), "{what}");
+    }
+    // Every value its own: a list of them would be larger than what it saves.
+    let keys = Int64Array::from_iter_values((0..2_556).map(|v| v * 97));
+    assert_eq!(
+        encoding_of(&loaded(&chunks(keys), Encoding::Auto)),
+        "3 B offset"
+    );
+}
+
+#[test]
+fn strings_become_ranks_only_while_they_are_few_and_it_pays() {
+    for (distinct, nulls, coded) in [
+        (65_535, true, true),
+        (65_536, false, true),
+        (65_536, true, false),
+        (65_537, false, false),
+    ] {
+        let word = |row: usize| {
+            let is_null = nulls && row % 50 == 49;
+            (!is_null).then(|| format!("customer no. {:>20}", row * 7 % distinct))
+        };
+        let array = StringViewArray::from_iter((0..400_000).map(word));
+        let table = loaded(&chunks(array.clone()), Encoding::Auto);
+        let what = format!("{distinct} words, nulls {nulls}");
+        assert_eq!(table.columns()[0].coded().is_some(), coded, "{what}");
+        let whole: ArrayRef = Arc::new(array);
+        assert_eq!(&read_back(&table.columns()[0], 16 * 1024), &whole, "{what}");
+    }
+}
+
+#[test]
+fn strings_of_every_layout_come_back_equal() {
+    let long = "x".repeat(100_000);
+    let words = [
+        "",
+        "a",
+        "exactly 12 b",
+        "exactly 13 by",
+        "Zürich",
+        "zürich",
+        &long,
+    ];
+    let mut numbers = Numbers(3);
+    for nulls in [0, 4] {
+        for few in [true, false] {
+            let rows: Vec<Option<String>> = (0..2_000)
+                .map(|row| {
+                    let is_null = nulls > 0 && numbers.below(nulls) == 0;
+                    let short = if few { 7 } else { 6 };
+                    let word = words[numbers.below(short) as usize];
+                    let text = if few {
+                        word.to_owned()
+                    } else {
+                        format!("{word}{row}")
+                    };
+                    (!is_null).then_some(text)
+                })
+                .collect();
+            let what = format!("few {few}, nulls {nulls}");
+            assert_round_trip(&what, &chunks(StringViewArray::from_iter(rows.clone())));
+            assert_round_trip(&what, &chunks(StringArray::from_iter(rows.clone())));
+            assert_round_trip(&what, &chunks(LargeStringArray::from_iter(rows)));
+        }
+    }
+}
+
+#[test]
+fn dictionaries_keep_their_type_and_those_of_one_byte_their_keys_in_place() {
+    let words = |row: usize| ["RAIL", "AIR", "MAIL"][row % 3];
+    let ones: DictionaryArray<UInt8Type> = (0..1_000).map(|r| Some(words(r))).collect();
+    let table = assert_round_trip("keys of one byte", &chunks(ones));
+    assert_eq!(encoding_of(&table), "1 B dictionary");
+    assert!(table.columns()[0].is_zero_copy());
+    let nulls = |row: usize| (!row.is_multiple_of(5)).then(|| words(row));
+    let ones: DictionaryArray<UInt8Type> = (0..1_000).map(nulls).collect();
+    let table = assert_round_trip("keys of one byte and NULLs", &chunks(ones));
+    assert!(!table.columns()[0].is_zero_copy());
+    let fours: DictionaryArray<Int32Type> = (0..1_000).map(nulls).collect();
+    assert_round_trip("keys of four bytes", &chunks(fours));
+    // NULL among the dictionary's values, not its keys.
+    let keys = UInt8Array::from_iter_values((0..90).map(|row| row % 3));
+    let values: ArrayRef = Arc::new(StringArray::from(vec![Some("b"), None, Some("a")]));
+    let odd = DictionaryArray::<UInt8Type>::try_new(keys, values).unwrap();
+    let table = loaded(&chunks(odd.clone()), Encoding::Auto);
+    let back = read_back(&table.columns()[0], 40);
+    let text =
+        |array: &dyn Array| arrow::compute::cast(array, &arrow::datatypes::DataType::Utf8).unwrap();
+    assert_eq!(&text(&back), &text(&odd));
+}
+
+#[test]
+fn what_has_no_codes_is_kept_as_it_is() {
+    let mut numbers = Numbers(11);
+    let floats = Float64Array::from_iter((0..500).map(|row| match row % 5 {
+        0 => None,
+        1 => Some(f64::NAN),
+        2 => Some(-0.0),
+        3 => Some(f64::INFINITY),
+        _ => Some(numbers.below(9) as f64),
+    }));
+    let table = loaded(&chunks(floats.clone()), Encoding::Auto);
+    let bits = |array: &ArrayRef| -> Vec<Option<u64>> {
+        let floats = array.as_any().downcast_ref::<Float64Array>().unwrap();
+        floats.iter().map(|v| v.map(f64::to_bits)).collect()
+    };
+    let whole: ArrayRef = Arc::new(floats);
+    assert_eq!(bits(&read_back(&table.columns()[0], 99)), bits(&whole));
+    assert_eq!(table.columns()[0].facts().min, None, "a NaN has no order");
+    let flags = BooleanArray::from_iter((0..777).map(|row| (row % 7 != 0).then_some(row % 3 == 0)));
+    assert_round_trip("booleans", &chunks(flags));
+    let lists = ListArray::from_iter_primitive::<Int32Type, _, _>((0..100).map(|row| {
+        (row % 4 != 0).then(|| {
+            (0..row % 6)
+                .map(|v| (v != 2).then_some(v * row))
+                .collect::<Vec<_>>()
+        })
+    }));
+    let table = assert_round_trip("lists", &chunks(lists));
+    assert_eq!(encoding_of(&table), "plain");
+}
+
+#[test]
+fn tables_without_rows_or_with_nothing_but_nulls_can_be_read() {
+    let none: Vec<Option<i64>> = Vec::new();
+    assert_round_trip("no integers", &[Arc::new(Int64Array::from(none))]);
+    assert_round_trip(
+        "no strings",
+        &[Arc::new(StringViewArray::from_iter_values([""; 0]))],
+    );
+    assert_round_trip(
+        "no booleans",
+        &[Arc::new(BooleanArray::from(vec![true; 0]))],
+    );
+    assert_round_trip("no floats", &[Arc::new(Float64Array::from(vec![0.0; 0]))]);
+    assert_round_trip("integers", &chunks(Int32Array::from(vec![None; 100])));
+    assert_round_trip(
+        "strings",
+        &chunks(StringArray::from(vec![None::<&str>; 100])),
+    );
+    let table = assert_round_trip("one value", &chunks(Int32Array::from(vec![42; 5_000])));
+    assert_eq!(table.size_bytes(), 0, "a constant takes no bytes");
+}
+
+#[test]
+fn sql_answers_do_not_depend_on_the_encoding() {
+    let values = (0..3_000).map(|row| (row % 13 != 0).then_some(row * row % 1_777 - 400));
+    let integers = chunks(Int64Array::from_iter(values));
+    let answers = [Encoding::Plain, Encoding::Auto].map(|encoding| {
+        let engine = common::engine(&[Arc::new(loaded(&integers, encoding))]);
+        let sql = "select min(c), max(c), sum(c), count(c), count(*), count(distinct c) from t \
+                   union all select min(c), max(c), sum(c), count(c), count(*), count(distinct c) from t where c > 100";
+        let planned = engine.plan("facts", sql).unwrap();
+        let done = engine.execute("facts", &planned, &|| false).unwrap();
+        tierloom_engine::answer::to_text(&done.batches).unwrap()
+    });
+    assert_eq!(answers[0], answers[1]);
+    assert!(answers[0].contains("-400,"), "{}", answers[0]);
+}
+
+#[test]
+fn sources_read_in_parallel_keep_their_order() {
+    let (backend, topology) = common::two_nodes();
+    let mut placer = ColumnPlacer::new(backend, &topology, PageSize::Base, 2);
+    let chunk = |part: i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(
+            (0..1_000).map(|v| part * 1_000_000 + v),
+        ))
+    };
+    let parts: Vec<ArrayRef> = (0..5).map(chunk).collect();
+    let (schema, _) = batches(&parts);
+    let sources: Vec<_> = parts
+        .iter()
+        .map(|part| batches(std::slice::from_ref(part)).1.into_iter())
+        .collect();
+    let table = load_partitions(
+        "t",
+        schema,
+        sources,
+        &mut placer,
+        &|_| Placement::bind(NodeId(0)),
+        &Silent,
+        &LoadOptions::default(),
+    )
+    .unwrap();
+    assert_eq!(&read_back(&table.columns()[0], 512), &whole(&parts));
+}
+
+#[test]
+fn loading_ends_with_the_first_error_of_source_schema_or_memory() {
+    let (backend, topology) = common::two_nodes();
+    let load = |batches: Vec<Result<RecordBatch, EngineError>>, options: &LoadOptions<'_>| {
+        let mut placer = ColumnPlacer::new(Arc::clone(&backend), &topology, PageSize::Base, 2);
+        let schema = Arc::new(Schema::new(vec![Field::new(
+            "c",
+            arrow::datatypes::DataType::Int64,
+            true,
+        )]));
+        load_batches(
+            "t",
+            schema,
+            batches.into_iter(),
+            &mut placer,
+            &|_| Placement::bind(NodeId(0)),
+            &Silent,
+            options,
+        )
+        .unwrap_err()
+        .to_string()
+    };
+    let good: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["1"]));
+    let plain = LoadOptions::default();
+    let first = || batches(std::slice::from_ref(&good)).1;
+    let mut broken = first();
+    broken.push(Err(EngineError::Interrupted));
+    assert_eq!(load(broken, &plain), "interrupted");
+    let mut odd = first();
+    odd.extend(batches(std::slice::from_ref(&text)).1);
+    assert_eq!(
+        load(odd, &plain),
+        "table t got Utf8 for column c, which was announced as Int64"
+    );
+    let full = |bytes: u64| {
+        Err(EngineError::Table {
+            table: "t".into(),
+            problem: format!("would need {} bytes", bytes > 0),
+        })
+    };
+    let options = LoadOptions {
+        check_memory: Some(&full),
+    };
+    assert_eq!(load(first(), &options), "table t would need true bytes");
+}
+
+#[test]
+fn ssb_at_scale_factor_10_takes_at_most_60_percent_of_plain_arrow() {
+    // A row's bytes do not depend on the scale factor, but for keys: those of scale factor 10 need three bytes where these need fewer.
+    let (backend, topology) = common::two_nodes();
+    let tables = common::ssb(backend, &topology, 0.1);
+    let lineorder = &tables[0];
+    let at_10 = |column: &PlacedColumn| match column.name() {
+        "lo_orderkey" | "lo_custkey" | "lo_partkey" => 3,
+        _ => column.size_bytes() / column.rows() as u64,
+    };
+    let coded: u64 = lineorder.columns().iter().map(at_10).sum();
+    // Fifteen 32-bit integers and two strings with 32-bit offsets.
+    let text = |name: &str| -> u64 {
+        let column = lineorder
+            .columns()
+            .iter()
+            .find(|c| c.name() == name)
+            .unwrap();
+        let strings = arrow::compute::cast(
+            &column.slice(0, column.rows()).unwrap(),
+            &arrow::datatypes::DataType::Utf8,
+        )
+        .unwrap();
+        strings
+            .to_data()
+            .buffers()
+            .iter()
+            .map(|b| b.len() as u64)
+            .sum::<u64>()
+            / column.rows() as u64
+    };
+    let plain = 15 * 4 + text("lo_orderpriority") + text("lo_shipmode");
+    assert!(coded * 100 <= plain * 60, "{coded} of {plain} bytes a row");
+}
