@@ -56,7 +56,12 @@ impl SqlSession {
             watch,
             row_bytes: ROW_BYTES,
         };
-        let made = load_ssb(config, &mut self.placer(), &|_| placement.clone(), &progress);
+        let made = load_ssb(
+            config,
+            &mut self.placer(),
+            &|_| placement.clone(),
+            &progress,
+        );
         watch.end();
         let tables = made?.tables;
         tables

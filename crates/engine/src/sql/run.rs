@@ -6,12 +6,17 @@ use crate::capture::{HostCosts, capture};
 use crate::session::Execution;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion_common_runtime::SpawnedTask;
 use futures::StreamExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{Receiver, channel};
 
 /// Whether a sink wants more rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,26 +109,26 @@ impl SqlSession {
         watch: &dyn Watch,
         timing: &mut Timing,
     ) -> Result<u64, SqlError> {
-        let plan = reset_plan_states(Arc::clone(plan)).map_err(|e| SqlError::running(&e))?;
+        let plan = reset_plan_states(Arc::clone(plan))
+            .and_then(with_pauses)
+            .map_err(|e| SqlError::running(&e))?;
         let context = self.engine.context().task_ctx();
         let handle = self.engine.handle().clone();
         let start = Instant::now();
         let result = (|| {
             let _inside = handle.enter();
             sink.begin(&plan.schema())?;
-            let mut stream =
+            let stream =
                 execute_stream(Arc::clone(&plan), context).map_err(|e| SqlError::running(&e))?;
+            let mut stream = Running::of(stream);
             let mut rows = 0;
-            loop {
-                let next = handle.block_on(async {
-                    tokio::select! {
-                        biased;
-                        () = stopped(watch) => Err(SqlError::Interrupted),
-                        batch = stream.next() => Ok(batch),
-                    }
-                })?;
-                let Some(batch) = next else { break };
-                let batch = batch.map_err(|e| SqlError::running(&e))?;
+            while let Some(batch) = handle.block_on(async {
+                tokio::select! {
+                    biased;
+                    () = stopped(watch) => Err(SqlError::Interrupted),
+                    batch = stream.next() => batch,
+                }
+            })? {
                 rows += batch.num_rows() as u64;
                 let delivering = Instant::now();
                 let flow = sink.rows(&batch)?;
@@ -160,6 +165,66 @@ impl SqlSession {
         }
     }
 }
+
+/// A stream that runs as a task of its own: an operator that is long about one batch keeps nobody from stopping it.
+/// Dropped, the task ends where it next waits.
+struct Running {
+    batches: Receiver<datafusion::common::Result<RecordBatch>>,
+    task: Option<SpawnedTask<()>>,
+}
+
+impl Running {
+    /// Must be called inside of a runtime.
+    fn of(mut stream: SendableRecordBatchStream) -> Self {
+        let (send, batches) = channel(BATCHES_AHEAD);
+        let task = SpawnedTask::spawn(async move {
+            while let Some(batch) = stream.next().await {
+                if send.send(batch).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Running {
+            batches,
+            task: Some(task),
+        }
+    }
+
+    async fn next(&mut self) -> Result<Option<RecordBatch>, SqlError> {
+        if let Some(batch) = self.batches.recv().await {
+            return batch.map(Some).map_err(|e| SqlError::running(&e));
+        }
+        // The task is over; whether it came to its end is known now.
+        match self.task.take() {
+            Some(task) => match task.await {
+                Ok(()) => Ok(None),
+                Err(error) => Err(SqlError::failed(format!(
+                    "an operator broke down ({error}); other statements are not affected"
+                ))),
+            },
+            None => Ok(None),
+        }
+    }
+}
+
+/// Joins that can make many batches of one give other tasks, and the wish to stop, a chance in between.
+fn with_pauses(plan: Arc<dyn ExecutionPlan>) -> datafusion::common::Result<Arc<dyn ExecutionPlan>> {
+    let paused = plan.transform_up(|node| {
+        if MULTIPLYING.contains(&node.name()) {
+            let paused: Arc<dyn ExecutionPlan> = Arc::new(CooperativeExec::new(node));
+            Ok(Transformed::yes(paused))
+        } else {
+            Ok(Transformed::no(node))
+        }
+    })?;
+    Ok(paused.data)
+}
+
+/// Operators that loop over their input without a pause.
+const MULTIPLYING: [&str; 2] = ["CrossJoinExec", "NestedLoopJoinExec"];
+
+/// Batches that may wait for the sink.
+const BATCHES_AHEAD: usize = 2;
 
 async fn stopped(watch: &dyn Watch) {
     while !watch.stopped() {

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
-use tierloom_memory::{AnonymousNuma, MemoryBackend, PageSize};
+use tierloom_memory::{MemoryBackend, PageSize};
 use tierloom_placement::Policy;
 use tierloom_topology::Topology;
 
@@ -35,6 +35,8 @@ pub struct SqlOptions {
     pub page_size: PageSize,
     /// Where columns go.
     pub placement: Policy,
+    /// Where their memory comes from.
+    pub backend: Arc<dyn MemoryBackend>,
 }
 
 /// One table, for lists.
@@ -90,7 +92,7 @@ impl SqlSession {
             settings: Settings::new(options.engine, options.placement),
             tables: BTreeMap::new(),
             topology: Arc::new(options.topology),
-            backend: Arc::new(AnonymousNuma::new()),
+            backend: options.backend,
             page_size: options.page_size,
             reads: BTreeMap::new(),
             told: Vec::new(),
@@ -138,7 +140,10 @@ impl SqlSession {
         let dialect = state.config_options().sql_parser.dialect;
         state
             .sql_to_statement(&piece.in_place(0, piece.tokens.len()), &dialect)
-            .map_err(|e| SqlError::planning(&e))
+            .map_err(|e| {
+                // The parser has no place for what is missing at the end.
+                at(SqlError::planning(&e), piece.place_of(piece.tokens.len()))
+            })
     }
 
     /// Runs one statement.
@@ -151,22 +156,31 @@ impl SqlSession {
         sink: &mut dyn Sink,
         watch: &dyn Watch,
     ) -> Result<Outcome, SqlError> {
+        self.statement(piece, sink, watch)
+            .map_err(|e| at(e, piece.place))
+    }
+
+    fn statement(
+        &mut self,
+        piece: &Piece,
+        sink: &mut dyn Sink,
+        watch: &dyn Watch,
+    ) -> Result<Outcome, SqlError> {
         let start = Instant::now();
         match recognise(piece)? {
             Statement::DataFusion => self.datafusion(piece, sink, watch),
             Statement::Copy(copy) => self.copy(&copy, watch),
             Statement::Set { name, value } => {
-                self.set(&name, &value, watch)
-                    .map_err(|e| at(e, piece.place))?;
+                self.set(&name, &value, watch)?;
                 let message = format!("tierloom.{} = {value}", name.join("."));
                 Ok(said(message, start))
             }
             Statement::Show { name } => {
-                let batch = self.show(name.as_deref()).map_err(|e| at(e, piece.place))?;
+                let batch = self.show(name.as_deref())?;
                 give(&batch, sink, start)
             }
             Statement::Analyze { table } => {
-                let message = self.analyze(&table).map_err(|e| at(e, piece.place))?;
+                let message = self.analyze(&table)?;
                 Ok(said(message, start))
             }
             Statement::ExplainPlacement { analyze, query } => {
@@ -194,7 +208,7 @@ impl SqlSession {
         }
         let logical = self.logical(parsed)?;
         match logical {
-            LogicalPlan::Ddl(ddl) => self.define(ddl, piece, start, watch),
+            LogicalPlan::Ddl(ddl) => self.define(ddl, start, watch),
             LogicalPlan::Dml(_) => Err(SqlError::input_at(
                 piece.place,
                 "tables are filled once, when they are made; use CREATE OR REPLACE TABLE name AS SELECT ... to make one with other rows",
@@ -235,7 +249,7 @@ impl SqlSession {
             let frame = context.execute_logical_plan(logical).await?;
             frame.create_physical_plan().await
         });
-        let plan = plan.map_err(|e| at(SqlError::planning(&e), piece.place))?;
+        let plan = plan.map_err(|e| SqlError::planning(&e))?;
         if keep {
             self.told.push(piece.text.clone());
         }
@@ -304,11 +318,15 @@ impl SqlSession {
 
     fn copy(&mut self, copy: &Copy, watch: &dyn Watch) -> Result<Outcome, SqlError> {
         let start = Instant::now();
-        let relocate = |e| {
-            copy.table_place
-                .map_or_else(|| clone(&e), |p| at_always(&e, p))
-        };
-        let plan = self.physical(&copy.query).map_err(relocate)?;
+        let plan = self.physical(&copy.query).map_err(|error| {
+            match (error, copy.table_place) {
+                // The query around a table's name is ours: only the name has a place.
+                (SqlError::Input { message, .. }, Some(place)) => {
+                    SqlError::input_at(place, message)
+                }
+                (other, _) => other,
+            }
+        })?;
         let options = WriteOptions {
             format: copy.format,
             delimiter: copy.delimiter,
@@ -397,7 +415,7 @@ fn is_query(parsed: &Parsed) -> bool {
 }
 
 /// `error` at `place`, if it has none of its own.
-pub(super) fn at(error: SqlError, place: super::Place) -> SqlError {
+fn at(error: SqlError, place: super::Place) -> SqlError {
     match error {
         SqlError::Input {
             place: None,
@@ -405,17 +423,6 @@ pub(super) fn at(error: SqlError, place: super::Place) -> SqlError {
         } => SqlError::input_at(place, message),
         other => other,
     }
-}
-
-fn at_always(error: &SqlError, place: super::Place) -> SqlError {
-    match error {
-        SqlError::Input { message, .. } => SqlError::input_at(place, message),
-        other => clone(other),
-    }
-}
-
-fn clone(error: &SqlError) -> SqlError {
-    error.clone()
 }
 
 pub(super) fn said(message: String, start: Instant) -> Outcome {

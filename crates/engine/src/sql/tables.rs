@@ -2,8 +2,7 @@
 
 use super::error::SqlError;
 use super::run::{Kept, Outcome, Timing, Watch};
-use super::script::Piece;
-use super::session::{SqlSession, at, said};
+use super::session::{SqlSession, said};
 use super::source::{CsvOptions, Source};
 use datafusion::common::TableReference;
 use datafusion::logical_expr::{
@@ -17,11 +16,10 @@ impl SqlSession {
     pub(super) fn define(
         &mut self,
         ddl: DdlStatement,
-        piece: &Piece,
         start: Instant,
         watch: &dyn Watch,
     ) -> Result<Outcome, SqlError> {
-        let done = match ddl {
+        match ddl {
             DdlStatement::CreateMemoryTable(table) => self.create(&table, start, watch),
             DdlStatement::CreateExternalTable(table) => self.create_external(&table, start, watch),
             DdlStatement::DropTable(table) => self.drop_table(&table, start),
@@ -38,8 +36,7 @@ impl SqlSession {
                 "{} is not part of this shell; it has tables and views in one schema",
                 other.name()
             ))),
-        };
-        done.map_err(|e| at(e, piece.place))
+        }
     }
 
     fn create(

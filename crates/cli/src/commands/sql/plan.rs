@@ -5,8 +5,10 @@ use crate::failure::Failure;
 use crate::output;
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tierloom_engine::EngineOptions;
 use tierloom_engine::sql::{CsvOptions, Format, SqlOptions};
+use tierloom_memory::AnonymousNuma;
 use tierloom_placement::Policy;
 use tierloom_topology::Topology;
 use tierloom_workloads::ssb::SsbConfig;
@@ -97,6 +99,7 @@ impl SqlPlan {
                 page_size: args.pages.parse().map_err(Failure::input)?,
                 placement,
                 topology,
+                backend: Arc::new(AnonymousNuma::new()),
             },
             statements: statements(args)?,
         })

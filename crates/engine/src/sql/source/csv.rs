@@ -122,7 +122,7 @@ struct ValueProblem {
     line: u64,
 }
 
-/// Reads "Error while parsing value 'x' as type 'T' for column C at line L. Row data: ...".
+/// Reads "Error while parsing value 'x' as type 'T' for column C at line L. Row data: ...", whose lines count from 0.
 fn value_problem(message: &str) -> Option<ValueProblem> {
     let (_, rest) = message.split_once("while parsing value '")?;
     let (value, rest) = rest.split_once("' as type '")?;
@@ -132,7 +132,7 @@ fn value_problem(message: &str) -> Option<ValueProblem> {
     Some(ValueProblem {
         value: value.to_owned(),
         column: column.parse().ok()?,
-        line: line.parse().ok()?,
+        line: line.parse::<u64>().ok()? + 1,
     })
 }
 
@@ -152,7 +152,7 @@ mod tests {
             CsvOptions::default(),
         );
         assert!(
-            told.starts_with("line 7: \"x y\" in column b is no Float64"),
+            told.starts_with("line 8: \"x y\" in column b is no Float64"),
             "{told}"
         );
         assert!(told.contains("--csv-infer-rows 0"), "{told}");
