@@ -12,6 +12,7 @@ pub mod capture;
 mod coded;
 mod column;
 mod error;
+pub mod export;
 pub mod load;
 mod scan;
 mod session;

@@ -1,6 +1,7 @@
 //! Planning and running SQL on placed tables.
 
 use crate::EngineError;
+use crate::star::{self, StarJoinRule};
 use crate::star_order::StarJoinOrder;
 use crate::table::{PlacedTable, PlacedTableProvider};
 use arrow::array::RecordBatch;
@@ -22,6 +23,8 @@ pub struct EngineOptions {
     pub batch_rows: usize,
     /// Tierloom's own planner settings and rules; without them this is plain DataFusion, the yardstick.
     pub tuned: bool,
+    /// Star joins run as one fused pipeline where that is possible.
+    pub fused: bool,
 }
 
 impl EngineOptions {
@@ -32,6 +35,7 @@ impl EngineOptions {
             threads,
             batch_rows: 16 * 1024,
             tuned: true,
+            fused: true,
         }
     }
 
@@ -41,6 +45,7 @@ impl EngineOptions {
             threads,
             batch_rows: 8 * 1024,
             tuned: false,
+            fused: false,
         }
     }
 }
@@ -66,6 +71,11 @@ impl PlannedQuery {
     /// The physical plan as indented text.
     pub fn display(&self) -> String {
         displayable(self.plan.as_ref()).indent(false).to_string()
+    }
+
+    /// What became of each aggregation of the plan: a fused star join, or why not.
+    pub fn notes(&self) -> Vec<String> {
+        star::notes(&self.plan)
     }
 
     /// The physical plan.
@@ -241,11 +251,14 @@ fn state(options: &EngineOptions) -> datafusion::execution::SessionState {
         .options_mut()
         .execution
         .perfect_hash_join_min_key_density = 0.01;
-    SessionStateBuilder::new()
+    let mut builder = SessionStateBuilder::new()
         .with_config(config)
         .with_default_features()
-        .with_optimizer_rules(rules())
-        .build()
+        .with_optimizer_rules(rules());
+    if options.fused {
+        builder = builder.with_physical_optimizer_rule(Arc::new(StarJoinRule));
+    }
+    builder.build()
 }
 
 /// DataFusion's logical rules with [`StarJoinOrder`] after the filters have been pushed down to the tables.

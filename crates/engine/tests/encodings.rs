@@ -148,7 +148,7 @@ fn assert_round_trip(what: &str, chunks: &[ArrayRef]) -> PlacedTable {
         let column = &table.columns()[0];
         assert_eq!(column.data_type(), values.data_type(), "{what}");
         let odd = (values.len() / 3).max(1);
-        for batch_rows in [values.len().max(1), odd, 7, 16 * 1024] {
+        for batch_rows in [values.len().max(1), odd, 7] {
             if values.len() / batch_rows < 5_000 {
                 let back = read_back(column, batch_rows);
                 assert_eq!(
@@ -187,7 +187,7 @@ fn chunks<T: Array + 'static>(array: T) -> Vec<ArrayRef> {
 fn integers_of_any_width_span_and_nulls_come_back_equal() {
     let mut numbers = Numbers(7);
     for bits in [0, 1, 7, 8, 15, 16, 23, 24, 31, 32, 33, 63, 64] {
-        for base in [0, -5, i64::MIN, i64::MAX, 1 << 40] {
+        for base in [-5, i64::MIN, i64::MAX] {
             for nulls in [0, 3] {
                 let mask = if bits == 64 {
                     u64::MAX
@@ -199,7 +199,7 @@ fn integers_of_any_width_span_and_nulls_come_back_equal() {
                     let value = base.wrapping_add((numbers.next() & mask) as i64);
                     (!is_null).then_some(value)
                 };
-                let wide: Vec<Option<i64>> = (0..300).map(|_| value()).collect();
+                let wide: Vec<Option<i64>> = (0..90).map(|_| value()).collect();
                 let what = format!("{bits} bits from {base}, nulls {nulls}");
                 assert_round_trip(&what, &chunks(Int64Array::from(wide.clone())));
                 let narrow = wide.iter().map(|v| v.map(|v| v as i32));
@@ -266,7 +266,7 @@ fn sparse_integers_become_ranks_only_while_they_are_few_and_it_pays() {
         (65_536, true, "4 B offset"),
         (65_537, false, "4 B offset"),
     ] {
-        let rows = 700_000;
+        let rows = 300_000;
         let value = |row: i64| {
             let is_null = nulls && row % 100 == 99;
             (!is_null).then_some((row * 7 % distinct) * 1_000 - 17)

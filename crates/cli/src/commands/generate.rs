@@ -2,10 +2,10 @@
 
 use crate::failure::Failure;
 use crate::stop;
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
-use tierloom_workloads::ssb::{self, SsbConfig};
+use tierloom_workloads::ssb::{self, ExportedTable, SsbConfig};
 use tierloom_workloads::{Progress, WorkloadError};
 
 /// Write benchmark data as files, for other engines
@@ -17,7 +17,7 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum What {
-    /// The Star Schema Benchmark: five CSV files with a header each
+    /// The Star Schema Benchmark: five files, CSV with a header line each, Arrow IPC or Parquet
     Ssb(SsbArgs),
 }
 
@@ -32,6 +32,17 @@ struct SsbArgs {
     /// Folder to write into; made if it does not exist
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
+    /// Kind of files; arrow and parquet need the SQL engine in the build
+    #[arg(long, value_enum, default_value_t = Format::Csv)]
+    format: Format,
+}
+
+/// Kinds of files.
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    Csv,
+    Arrow,
+    Parquet,
 }
 
 /// A progress bar over rows that watches for Ctrl-C.
@@ -78,9 +89,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .sum::<Result<u64, _>>()
         .map_err(Failure::runtime)?;
     let progress = RowProgress::new("writing", rows);
-    let written = ssb::write_csv(&config, &args.output, &progress);
+    let written = write(&config, args, &progress);
     progress.finish();
-    match written {
+    match written? {
         Ok(_) => {
             eprintln!(
                 "wrote SSB at scale factor {} (seed {}) into {}",
@@ -95,5 +106,34 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             args.output.display()
         ))),
         Err(error) => Err(Failure::runtime(error)),
+    }
+}
+
+/// Writes the files. The outer failure is one of the request, the inner one of the writing.
+fn write(
+    config: &SsbConfig,
+    args: &SsbArgs,
+    progress: &RowProgress,
+) -> Result<Result<Vec<ExportedTable>, WorkloadError>, Failure> {
+    match args.format {
+        Format::Csv => Ok(ssb::write_csv(config, &args.output, progress)),
+        #[cfg(feature = "sql")]
+        Format::Arrow | Format::Parquet => {
+            use tierloom_engine::EngineError;
+            use tierloom_engine::export::{FileFormat, write_ssb};
+            let format = match args.format {
+                Format::Parquet => FileFormat::Parquet,
+                _ => FileFormat::Arrow,
+            };
+            match write_ssb(config, format, &args.output, progress) {
+                Ok(written) => Ok(Ok(written)),
+                Err(EngineError::Workload(error)) => Ok(Err(error)),
+                Err(error) => Err(Failure::runtime(error)),
+            }
+        }
+        #[cfg(not(feature = "sql"))]
+        Format::Arrow | Format::Parquet => Err(Failure::input(
+            "this tierloom was built without its SQL engine and writes CSV only; for Arrow and Parquet build it with the default features: cargo build --release",
+        )),
     }
 }

@@ -5,7 +5,7 @@ use super::compile::{fact_column, over_dimension};
 use super::dimension::{LoadedDimension, integers};
 use super::filters::over_values;
 use super::lower::{Lowered, columns_of};
-use arrow::array::{Array, AsArray};
+use arrow::array::Array;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;

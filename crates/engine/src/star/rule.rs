@@ -11,6 +11,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use std::sync::Arc;
 
@@ -34,9 +35,10 @@ impl PhysicalOptimizerRule for StarJoinRule {
                         return Ok(Transformed::no(node));
                     };
                     match fuse(partial) {
-                        Ok(star) => Ok(Transformed::yes(
-                            Arc::clone(&node).with_new_children(vec![Arc::new(star)])?,
-                        )),
+                        Ok(star) => Ok(Transformed::yes(Arc::clone(&node).replace_children(
+                            vec![Arc::new(star)],
+                            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+                        )?)),
                         Err(_) => Ok(Transformed::no(node)),
                     }
                 }

@@ -1,4 +1,5 @@
 //! Data and engines for the integration tests.
+#![allow(dead_code, reason = "each test program uses its own part")]
 
 use std::sync::Arc;
 use tierloom_engine::load::{ColumnPlacer, Encoding, load_ssb};

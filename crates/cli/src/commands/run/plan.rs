@@ -271,6 +271,12 @@ fn planned(text: String, topology: &Topology) -> Result<PlannedPlacement, Failur
     let policy: Policy = text
         .parse()
         .map_err(|e| Failure::input(format!("--placement {text}: {e}")))?;
+    if matches!(policy, Policy::Adaptive(_)) {
+        // Each placement of a run is measured as it is; one that changes between repetitions would be measured as a mixture.
+        return Err(Failure::input(format!(
+            "--placement {text}: a run measures placements that stand still; `tierloom sql` adapts (SET tierloom.placement = 'adaptive')"
+        )));
+    }
     let missing = needed_tiers(&policy)
         .into_iter()
         .find(|kind| topology.tier(*kind).is_none());
@@ -292,7 +298,9 @@ fn needed_tiers(policy: &Policy) -> Vec<TierKind> {
         Target::Node(_) => None,
     };
     match policy {
-        Policy::Tier | Policy::TopColumns(_) => vec![TierKind::Dram, TierKind::Cxl],
+        Policy::Tier | Policy::TopColumns(_) | Policy::Adaptive(_) => {
+            vec![TierKind::Dram, TierKind::Cxl]
+        }
         Policy::Uniform(PlacementSpec::Default) => vec![],
         Policy::Uniform(PlacementSpec::Bind(target)) => tier(target).into_iter().collect(),
         Policy::Uniform(PlacementSpec::Weighted(parts)) => parts

@@ -197,6 +197,7 @@ impl<'a> Running<'a> {
             time_ms,
             speedup_over_dram: None,
             plan_ms: Some(measured.plan_ms),
+            text_ms: Spread::of(measured.text_ms.clone()),
             answer: Some(measured.answer.clone()),
             shares: None,
             bottleneck: None,

@@ -112,6 +112,7 @@ pub(super) fn choose(
     if current > 1
         && let Some((values, rank)) = distinct(chunks, least, span, rows)
         && let Some(width) = width_for(values.len() as u64, nullable)
+        && width <= CodeWidth::Two
         && width.bytes() * rows + values.len() * native < current * rows
     {
         let integers: ArrayRef = Arc::new(Int64Array::from(values));

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use tierloom_kernels::codes::CodeWidth;
 use tierloom_memory::Region;
 
-/// More distinct values than this are never listed.
+/// More distinct values than this, NULL included, are never listed: their codes would need three bytes.
 pub(super) const MOST_LISTED_VALUES: usize = 1 << 16;
 
 /// How columns are kept.
