@@ -16,12 +16,15 @@ pub mod export;
 pub mod load;
 mod scan;
 mod session;
+pub mod sql;
 pub mod star;
 mod star_order;
 mod table;
 pub mod tpc;
 
 pub use arrow::array::RecordBatch;
+/// The Arrow that tables and results are made of.
+pub use arrow;
 pub use coded::{CodedColumn, Domain, MAX_LISTED_CODES};
 pub use column::{ColumnFacts, PlacedColumn};
 pub use error::EngineError;

@@ -122,6 +122,11 @@ impl Engine {
         &self.options
     }
 
+    /// Where its work runs.
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
     /// DataFusion's context, for what this type does not offer.
     pub fn context(&self) -> &SessionContext {
         &self.context
