@@ -6,6 +6,7 @@ pub mod access;
 mod chase;
 pub mod codes;
 mod copy;
+pub mod hash;
 mod probe;
 mod read;
 mod rng;

@@ -1,0 +1,113 @@
+//! Group-by keys to dense group numbers.
+
+use super::{Bucket, Layout, NONE};
+use std::ops::DerefMut;
+
+/// Keys that are located, prefetched and then assigned together.
+const GROUP: usize = 64;
+
+/// Gives each distinct key a number, 0, 1, 2, ... in the order of first appearance. Accumulators are arrays by that number.
+#[derive(Debug)]
+pub struct GroupTable<M> {
+    layout: Layout,
+    memory: M,
+    groups: usize,
+}
+
+impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
+    /// An empty table in `memory`, which is cleared.
+    ///
+    /// # Panics
+    /// If `memory` has not the layout's number of buckets.
+    pub fn new(layout: Layout, mut memory: M) -> Self {
+        assert_eq!(memory.len(), layout.buckets(), "buckets of the table");
+        memory.fill(Bucket::EMPTY);
+        Self {
+            layout,
+            memory,
+            groups: 0,
+        }
+    }
+
+    /// Groups so far.
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// Groups that the table is made for.
+    pub fn capacity(&self) -> usize {
+        self.layout.keys()
+    }
+
+    /// Bytes of the table.
+    pub fn size_bytes(&self) -> usize {
+        self.layout.size_bytes()
+    }
+
+    /// Writes the group of each key to `groups` and appends new keys to `keys_of_groups`. Answers how many keys were assigned: fewer than there
+    /// are if the table is full, which the caller then replaces by a larger one ([`GroupTable::refill`]) to go on.
+    ///
+    /// # Panics
+    /// If `groups` is shorter than `keys`.
+    pub fn assign(
+        &mut self,
+        keys: &[u64],
+        groups: &mut [u32],
+        keys_of_groups: &mut Vec<u64>,
+    ) -> usize {
+        let groups = &mut groups[..keys.len()];
+        for (block, (keys, groups)) in keys.chunks(GROUP).zip(groups.chunks_mut(GROUP)).enumerate()
+        {
+            let mut homes = [0; GROUP];
+            for (home, key) in homes.iter_mut().zip(keys) {
+                *home = self.layout.home(*key);
+                super::prefetch(&self.memory, *home);
+            }
+            for (index, (key, group)) in keys.iter().zip(groups).enumerate() {
+                match self.assign_one(*key, homes[index]) {
+                    NONE => return block * GROUP + index,
+                    assigned => {
+                        if assigned as usize == keys_of_groups.len() {
+                            keys_of_groups.push(*key);
+                        }
+                        *group = assigned;
+                    }
+                }
+            }
+        }
+        keys.len()
+    }
+
+    /// Puts the groups of a smaller table, whose keys these are in the order of their numbers, into this empty one. Answers whether all fitted.
+    pub fn refill(&mut self, keys_of_groups: &[u64]) -> bool {
+        let mut ids = [0; 1024];
+        let mut seen = keys_of_groups.to_vec();
+        keys_of_groups
+            .chunks(ids.len())
+            .all(|keys| self.assign(keys, &mut ids, &mut seen) == keys.len())
+    }
+
+    /// The group of `key`, a new one if it has none; [`NONE`] if that finds no room.
+    #[inline(always)]
+    fn assign_one(&mut self, key: u64, home: usize) -> u32 {
+        let mut at = home;
+        for _ in 0..self.layout.segment_buckets() {
+            let bucket = &mut self.memory[at];
+            if let Some(index) = bucket.position(key) {
+                return bucket.values[index];
+            }
+            if bucket.len() < super::bucket::ENTRIES {
+                if self.groups >= self.layout.keys() {
+                    return NONE;
+                }
+                let group = self.groups as u32;
+                bucket.push(key, group);
+                self.groups += 1;
+                return group;
+            }
+            bucket.set_overflowed();
+            at = self.layout.following(at);
+        }
+        NONE
+    }
+}
