@@ -3,7 +3,8 @@
 /// Entries of a bucket: five keys of 8 bytes and five values of 4 leave 4 bytes for the count.
 pub(super) const ENTRIES: usize = 5;
 const COUNT_MASK: u32 = 0xff;
-const OVERFLOWED: u32 = 0x100;
+/// The 16 bits above the count say which keys went on to the next bucket: each sets one of them.
+const PASSED_SHIFT: u32 = 8;
 
 /// A cache line with up to five keys and their values. Any bytes are a bucket, if not a useful one.
 #[repr(C, align(64))]
@@ -48,13 +49,16 @@ impl Bucket {
         ((self.meta & COUNT_MASK) as usize).min(ENTRIES)
     }
 
+    /// Whether a key with this [`passing`] bit may have found the bucket full.
     #[inline(always)]
-    pub(super) fn overflowed(&self) -> bool {
-        self.meta & OVERFLOWED != 0
+    pub(super) fn passed(&self, bit: u32) -> bool {
+        self.meta & bit != 0
     }
 
-    pub(super) fn set_overflowed(&mut self) {
-        self.meta |= OVERFLOWED;
+    /// Notes that a key went on to the next bucket.
+    #[inline(always)]
+    pub(super) fn pass(&mut self, bit: u32) {
+        self.meta |= bit;
     }
 
     /// Adds an entry; the caller knows that there is room.
@@ -76,6 +80,12 @@ impl Bucket {
         let found = found & self.used();
         (found != 0).then(|| found.trailing_zeros() as usize)
     }
+}
+
+/// The bit of a key with this hash in the buckets that it passes. It comes from the low bits of the hash, the bucket from the high ones.
+#[inline(always)]
+pub(super) fn passing(hash: u64) -> u32 {
+    1 << (PASSED_SHIFT + (hash as u32 & 0xf))
 }
 
 const _: () = assert!(size_of::<Bucket>() == Bucket::SIZE_BYTES);

@@ -1,5 +1,6 @@
 //! Filling a table.
 
+use super::bucket::passing;
 use super::{Bucket, Layout, Links};
 use std::ops::Range;
 
@@ -42,6 +43,8 @@ struct Entry {
     bucket: usize,
     key: u64,
     row: u32,
+    /// Its [`passing`] bit.
+    bit: u32,
 }
 
 impl<'a> Builder<'a> {
@@ -116,11 +119,13 @@ impl<'a> Builder<'a> {
             let mut group = [Entry::default(); GROUP];
             let mut found = 0;
             for index in (start..end).rev() {
-                let bucket = self.layout.home(keys[index]);
+                let hash = self.layout.hash(keys[index]);
+                let bucket = self.layout.home(hash);
                 group[found] = Entry {
                     bucket: bucket.wrapping_sub(self.share.start),
                     key: keys[index],
                     row: row_of(index),
+                    bit: passing(hash),
                 };
                 // Kept only if it is ours; a branch here would be a coin toss.
                 found += usize::from(self.share.contains(&bucket));
@@ -154,7 +159,7 @@ impl<'a> Builder<'a> {
                 self.keys += 1;
                 return Ok(());
             }
-            bucket.set_overflowed();
+            bucket.pass(entry.bit);
             at = self.layout.following(at);
         }
         Err(SegmentFull {

@@ -1,10 +1,11 @@
 //! Looking up keys in batches.
 
+use super::bucket::passing;
 use super::{Bucket, Layout, NONE};
 use crate::Simd;
 
-/// Lookups between asking for a bucket and comparing with it: enough for the lines that a core can have in flight.
-pub const PREFETCH_AHEAD: usize = 32;
+/// Lookups between asking for a bucket and comparing with it: more than the lines that a core can have in flight, few enough for its L1 cache.
+pub const PREFETCH_AHEAD: usize = 64;
 
 /// A filled table, to be read.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +61,8 @@ impl<'a> JoinTable<'a> {
     /// If `values` is shorter than `keys`.
     pub fn find_one_by_one(&self, keys: &[u64], values: &mut [u32]) {
         for (key, value) in keys.iter().zip(&mut values[..keys.len()]) {
-            let mut at = self.layout.home(*key);
+            let hash = self.layout.hash(*key);
+            let (mut at, bit) = (self.layout.home(hash), passing(hash));
             *value = 'found: {
                 for _ in 0..self.layout.segment_buckets() {
                     let bucket = &self.buckets[at];
@@ -69,7 +71,7 @@ impl<'a> JoinTable<'a> {
                             break 'found bucket.values[index];
                         }
                     }
-                    if !bucket.overflowed() {
+                    if !bucket.passed(bit) {
                         break;
                     }
                     at = self.layout.following(at);
@@ -100,37 +102,79 @@ impl Compare for Plain {
     }
 }
 
+/// Homes of the keys of a block, one cheap stretch of arithmetic that the compiler turns into vectors.
+#[inline(always)]
+fn locate(layout: Layout, keys: &[u64], homes: &mut Homes) {
+    for ((home, bit), key) in homes.buckets.iter_mut().zip(&mut homes.bits).zip(keys) {
+        let hash = layout.hash(*key);
+        *home = layout.home(hash) as u32;
+        *bit = passing(hash);
+    }
+}
+
+/// Where the keys of a block belong.
+#[derive(Clone, Copy)]
+struct Homes {
+    buckets: [u32; PREFETCH_AHEAD],
+    /// Their [`passing`] bits.
+    bits: [u32; PREFETCH_AHEAD],
+}
+
 /// The loop of all widths. Its callers have checked that the processor has what `C` needs.
+///
+/// While the keys of one block are compared, the buckets of the next one are asked for. The few keys whose full bucket does not have them wait until
+/// the end of their block and are then looked for together.
 #[inline(always)]
 fn pipelined<C: Compare>(layout: Layout, buckets: &[Bucket], keys: &[u64], values: &mut [u32]) {
     let values = &mut values[..keys.len()];
-    let mut homes = [0_usize; PREFETCH_AHEAD];
-    for (home, key) in homes.iter_mut().zip(keys) {
-        *home = layout.home(*key);
-        super::prefetch(buckets, *home);
+    let mut homes = Homes {
+        buckets: [0; PREFETCH_AHEAD],
+        bits: [0; PREFETCH_AHEAD],
+    };
+    let mut later_homes = homes;
+    let first = &keys[..keys.len().min(PREFETCH_AHEAD)];
+    locate(layout, first, &mut homes);
+    for home in &homes.buckets[..first.len()] {
+        super::prefetch(buckets, *home as usize);
     }
-    for index in 0..keys.len() {
-        let slot = index % PREFETCH_AHEAD;
-        let home = homes[slot];
-        if let Some(later) = keys.get(index + PREFETCH_AHEAD) {
-            homes[slot] = layout.home(*later);
-            super::prefetch(buckets, homes[slot]);
+    let mut pending = [0_u32; PREFETCH_AHEAD];
+    for start in (0..keys.len()).step_by(PREFETCH_AHEAD) {
+        let end = keys.len().min(start + PREFETCH_AHEAD);
+        let later = &keys[end..keys.len().min(end + PREFETCH_AHEAD)];
+        locate(layout, later, &mut later_homes);
+        let mut waiting = 0;
+        let block = keys[start..end].iter().zip(&mut values[start..end]);
+        for (index, (key, value)) in block.enumerate() {
+            if index < later.len() {
+                super::prefetch(buckets, later_homes.buckets[index] as usize);
+            }
+            let bucket = &buckets[homes.buckets[index] as usize];
+            // SAFETY: see above.
+            let found = unsafe { C::equal(bucket, *key) } & bucket.used();
+            let entry = (found.trailing_zeros() as usize).min(super::bucket::ENTRIES - 1);
+            let there = bucket.values[entry];
+            *value = if found != 0 { there } else { NONE };
+            // Counted without a branch: which keys overflow is as random as the hash.
+            pending[waiting] = index as u32;
+            waiting += usize::from((found == 0) & bucket.passed(homes.bits[index]));
         }
-        let (key, bucket) = (keys[index], &buckets[home]);
-        // SAFETY: see above.
-        let found = unsafe { C::equal(bucket, key) } & bucket.used();
-        let entry = (found.trailing_zeros() as usize).min(super::bucket::ENTRIES - 1);
-        let value = bucket.values[entry];
-        values[index] = if found != 0 { value } else { NONE };
-        if found == 0 && bucket.overflowed() {
-            values[index] = find_further::<C>(layout, buckets, home, key);
+        for index in &pending[..waiting] {
+            super::prefetch(
+                buckets,
+                layout.following(homes.buckets[*index as usize] as usize),
+            );
         }
+        for index in &pending[..waiting] {
+            let index = *index as usize;
+            let (home, bit) = (homes.buckets[index] as usize, homes.bits[index]);
+            values[start + index] = find_further(layout, buckets, home, bit, keys[start + index]);
+        }
+        std::mem::swap(&mut homes, &mut later_homes);
     }
 }
 
 /// A key that its full home bucket does not have.
-#[cold]
-fn find_further<C: Compare>(layout: Layout, buckets: &[Bucket], home: usize, key: u64) -> u32 {
+fn find_further(layout: Layout, buckets: &[Bucket], home: usize, bit: u32, key: u64) -> u32 {
     let mut at = home;
     for _ in 1..layout.segment_buckets() {
         at = layout.following(at);
@@ -138,7 +182,7 @@ fn find_further<C: Compare>(layout: Layout, buckets: &[Bucket], home: usize, key
         if let Some(index) = bucket.position(key) {
             return bucket.values[index];
         }
-        if !bucket.overflowed() {
+        if !bucket.passed(bit) {
             break;
         }
     }

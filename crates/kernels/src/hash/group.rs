@@ -1,5 +1,6 @@
 //! Group-by keys to dense group numbers.
 
+use super::bucket::passing;
 use super::{Bucket, Layout, NONE};
 use std::ops::DerefMut;
 
@@ -58,10 +59,11 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
         let groups = &mut groups[..keys.len()];
         for (block, (keys, groups)) in keys.chunks(GROUP).zip(groups.chunks_mut(GROUP)).enumerate()
         {
-            let mut homes = [0; GROUP];
+            let mut homes = [(0, 0); GROUP];
             for (home, key) in homes.iter_mut().zip(keys) {
-                *home = self.layout.home(*key);
-                super::prefetch(&self.memory, *home);
+                let hash = self.layout.hash(*key);
+                *home = (self.layout.home(hash), passing(hash));
+                super::prefetch(&self.memory, home.0);
             }
             for (index, (key, group)) in keys.iter().zip(groups).enumerate() {
                 match self.assign_one(*key, homes[index]) {
@@ -89,7 +91,7 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
 
     /// The group of `key`, a new one if it has none; [`NONE`] if that finds no room.
     #[inline(always)]
-    fn assign_one(&mut self, key: u64, home: usize) -> u32 {
+    fn assign_one(&mut self, key: u64, (home, bit): (usize, u32)) -> u32 {
         let mut at = home;
         for _ in 0..self.layout.segment_buckets() {
             let bucket = &mut self.memory[at];
@@ -105,7 +107,7 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
                 self.groups += 1;
                 return group;
             }
-            bucket.set_overflowed();
+            bucket.pass(bit);
             at = self.layout.following(at);
         }
         NONE

@@ -17,7 +17,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// A table for up to `keys` distinct keys.
+    /// A table for up to `keys` distinct keys (row numbers have 32 bits, so there are fewer than 2^32 of them).
     pub fn for_keys(keys: usize) -> Self {
         let buckets = keys.div_ceil(KEYS_PER_BUCKET).max(1);
         if buckets <= SEGMENT_BUCKETS {
@@ -82,10 +82,17 @@ impl Layout {
         (0..builders).map(|i| edge(i)..edge(i + 1)).collect()
     }
 
-    /// The bucket that `key` belongs to.
+    /// The bucket that a hash belongs to. 32 bits of the hash choose it, so that vectors can do the multiplication.
     #[inline(always)]
-    pub(super) fn home(&self, key: u64) -> usize {
-        crate::rng::scale(super::hash(key, self.seed), self.buckets() as u64) as usize
+    pub(super) fn home(&self, hash: u64) -> usize {
+        let high = hash >> 32;
+        ((high * (self.buckets() as u64 & 0xffff_ffff)) >> 32) as usize
+    }
+
+    /// The hash of a key in tables of this layout.
+    #[inline(always)]
+    pub(super) fn hash(&self, key: u64) -> u64 {
+        super::hash(key, self.seed)
     }
 
     /// The bucket that follows `bucket` in its segment.

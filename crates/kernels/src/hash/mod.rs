@@ -1,11 +1,12 @@
 //! Hash tables that leave the cache: one line per lookup, lookups in batches that keep many lines in flight.
 //!
 //! ```text
-//!   Bucket, 64 bytes:  | key key key key key | value x 5 (u32) | count, overflow |
+//!   Bucket, 64 bytes:  | key key key key key | value x 5 (u32) | count, passed bits |
 //!   table:             segments of 2^k buckets; a key that finds its bucket full goes to the next one of its segment
 //!   duplicates:        value = first row of the key; Links: row -> next row with the same key
 //! ```
-//! A bucket holds whole keys, so one line answers a hit and, unless the bucket has overflowed, a miss. Segments make parallel building free of
+//! A bucket holds whole keys, so one line answers a hit; and it remembers in 16 bits which keys found it full, so one line answers a miss, too, but
+//! for one in two hundred. Segments make parallel building free of
 //! atomics: each builder owns whole segments. All memory is the caller's, so where a table lies is the caller's decision.
 //!
 //! Lookups in flight follow the idea of Chen, Ailamaki, Gibbons and Mowry, "Improving hash join performance through prefetching" (2004): the
