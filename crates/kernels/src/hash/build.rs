@@ -149,7 +149,7 @@ impl<'a> Builder<'a> {
         for _ in 0..self.layout.segment_buckets() {
             let bucket = &mut self.buckets[at];
             if let Some(index) = bucket.position(entry.key) {
-                self.links.set(entry.row, bucket.values[index]);
+                self.links.link(entry.row, bucket.values[index]);
                 bucket.values[index] = entry.row;
                 self.duplicates += 1;
                 return Ok(());

@@ -13,6 +13,8 @@ pub struct GroupTable<M> {
     layout: Layout,
     memory: M,
     groups: usize,
+    /// Of these, numbers without an entry.
+    skipped: usize,
 }
 
 impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
@@ -27,6 +29,7 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
             layout,
             memory,
             groups: 0,
+            skipped: 0,
         }
     }
 
@@ -80,13 +83,33 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
         keys.len()
     }
 
-    /// Puts the groups of a smaller table, whose keys these are in the order of their numbers, into this empty one. Answers whether all fitted.
-    pub fn refill(&mut self, keys_of_groups: &[u64]) -> bool {
-        let mut ids = [0; 1024];
-        let mut seen = keys_of_groups.to_vec();
-        keys_of_groups
-            .chunks(ids.len())
-            .all(|keys| self.assign(keys, &mut ids, &mut seen) == keys.len())
+    /// Takes the next number for a group that the caller finds by itself, as one whose key does not fit into 64 bits. In a table that is full this
+    /// still works: no entry is needed.
+    pub fn skip_number(&mut self) -> u32 {
+        self.groups += 1;
+        self.skipped += 1;
+        (self.groups - 1) as u32
+    }
+
+    /// Puts the groups of a smaller table, whose keys these are in the order of their numbers, into this empty one; `skipped` has the numbers
+    /// that [`GroupTable::skip_number`] gave, in order. Answers whether all fitted.
+    pub fn refill(&mut self, keys_of_groups: &[u64], skipped: &[u32]) -> bool {
+        let mut skipped = skipped.iter().copied().peekable();
+        for (group, key) in keys_of_groups.iter().enumerate() {
+            if skipped.next_if_eq(&(group as u32)).is_some() {
+                self.skip_number();
+                continue;
+            }
+            if let Some(later) = keys_of_groups.get(group + GROUP) {
+                let home = self.layout.home(self.layout.hash(*later));
+                super::prefetch(&self.memory, home);
+            }
+            let hash = self.layout.hash(*key);
+            if self.assign_one(*key, (self.layout.home(hash), passing(hash))) == NONE {
+                return false;
+            }
+        }
+        true
     }
 
     /// The group of `key`, a new one if it has none; [`NONE`] if that finds no room.
@@ -99,7 +122,7 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
                 return bucket.values[index];
             }
             if bucket.len() < super::bucket::ENTRIES {
-                if self.groups >= self.layout.keys() {
+                if self.groups - self.skipped >= self.layout.keys() {
                     return NONE;
                 }
                 let group = self.groups as u32;

@@ -53,8 +53,9 @@ impl<'a> Links<'a> {
             .checked_sub(1)
     }
 
+    /// Makes `next` the row after `row`. Rows beyond the memory are ignored: there, keys are known to be unique.
     #[inline(always)]
-    pub(super) fn set(&self, row: u32, next: u32) {
+    pub fn link(&self, row: u32, next: u32) {
         if let Some(link) = self.0.get(row as usize) {
             link.store(next + 1, Ordering::Relaxed);
         }

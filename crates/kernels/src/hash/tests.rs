@@ -142,7 +142,7 @@ proptest! {
             if done < keys.len() {
                 layout = Layout::for_keys(table.capacity() * 2);
                 table = GroupTable::new(layout, vec![Bucket::EMPTY; layout.buckets()]);
-                prop_assert!(table.refill(&of_groups));
+                prop_assert!(table.refill(&of_groups, &[]));
             }
         }
         let mut expected: HashMap<u64, u32> = HashMap::new();
@@ -154,4 +154,21 @@ proptest! {
         prop_assert_eq!(of_groups.len(), expected.len());
         prop_assert_eq!(table.groups(), expected.len());
     }
+}
+
+#[test]
+fn numbers_given_outside_of_the_table_survive_its_growth() {
+    let layout = Layout::for_keys(10);
+    let mut table = GroupTable::new(layout, vec![Bucket::EMPTY; layout.buckets()]);
+    let (mut of_groups, mut groups) = (Vec::new(), [0; 2]);
+    assert_eq!(table.assign(&[7, 8], &mut groups, &mut of_groups), 2);
+    let outside = table.skip_number();
+    of_groups.push(0);
+    assert_eq!(outside, 2);
+    let layout = Layout::for_keys(100);
+    let mut larger = GroupTable::new(layout, vec![Bucket::EMPTY; layout.buckets()]);
+    assert!(larger.refill(&of_groups, &[outside]));
+    // 0 is the place holder's key, not a known one.
+    assert_eq!(larger.assign(&[0, 8], &mut groups, &mut of_groups), 2);
+    assert_eq!(groups, [3, 1]);
 }
