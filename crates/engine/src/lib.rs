@@ -13,6 +13,7 @@ mod coded;
 mod column;
 mod error;
 pub mod load;
+pub mod routing;
 mod scan;
 mod session;
 mod star_order;

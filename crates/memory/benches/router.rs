@@ -47,13 +47,25 @@ fn pairs(allocator: &impl GlobalAlloc, size: usize, count: usize) -> f64 {
     ns
 }
 
-fn best(rounds: usize, mut run: impl FnMut() -> f64) -> f64 {
-    (0..rounds).map(|_| run()).fold(f64::INFINITY, f64::min)
+/// The best of alternating rounds with and without the router.
+fn best(rounds: usize, size: usize, count: usize) -> (f64, f64) {
+    (0..rounds).fold((f64::INFINITY, f64::INFINITY), |best, _| {
+        let plain = pairs(&PLAIN, size, count);
+        let routed = pairs(&ROUTED, size, count);
+        (best.0.min(plain), best.1.min(routed))
+    })
+}
+
+fn show(size: usize, (plain, routed): (f64, f64)) {
+    println!(
+        "{size:>10} {plain:>12.2} {routed:>12.2} {:>10.2}",
+        routed - plain
+    );
 }
 
 fn main() -> Result<(), router::RouterError> {
     let quick = std::env::args().any(|argument| argument == "--quick");
-    let (rounds, count) = if quick { (3, 20_000) } else { (15, 1_000_000) };
+    let (rounds, count) = if quick { (3, 20_000) } else { (40, 300_000) };
     router::configure(&RouterOptions::default())?;
     println!("one allocation and its release, best of {rounds} rounds, measured");
     println!(
@@ -61,24 +73,14 @@ fn main() -> Result<(), router::RouterError> {
         "bytes", "plain ns", "routed ns", "more ns"
     );
     for size in [16, 64, 256, 1024, 16 << 10] {
-        let plain = best(rounds, || pairs(&PLAIN, size, count));
-        let routed = best(rounds, || pairs(&ROUTED, size, count));
-        println!(
-            "{size:>10} {plain:>12.2} {routed:>12.2} {:>10.2}",
-            routed - plain
-        );
+        show(size, best(rounds, size, count));
     }
     let _scope = router::enter(ClassScope {
         class: Class::Other,
         operator: OperatorId::NONE,
     });
     for size in [THRESHOLD_BYTES, 1 << 20, 8 << 20] {
-        let plain = best(3, || pairs(&PLAIN, size, count / 100));
-        let routed = best(3, || pairs(&ROUTED, size, count / 100));
-        println!(
-            "{size:>10} {plain:>12.2} {routed:>12.2} {:>10.2}",
-            routed - plain
-        );
+        show(size, best(rounds, size, count / 100));
     }
     Ok(())
 }

@@ -39,8 +39,8 @@ pub use options::{
     DEFAULT_CACHE_BYTES, MAX_PLACES, Overflow, PlaceOptions, RouterError, RouterOptions,
     SYSTEM_PLACE,
 };
-pub use scope::{Class, ClassScope, OperatorId, ScopeGuard, current, enter, leave};
-pub use usage::{Event, OperatorUsage, PlaceUsage, events, operator_usage, place_usage};
+pub use scope::{Class, ClassScope, OperatorId, ScopeGuard, current, enter, leave, switch};
+pub use usage::{Event, OperatorUsage, PlaceUsage, events, operator_usage, place_usage, places_of};
 
 use route::Router;
 

@@ -136,7 +136,12 @@ impl Router {
         for class in Class::ALL {
             for place in (0..self.places(class)).chain([SYSTEM]) {
                 let (base, len) = span.slot(index(class, place));
-                self.slot(class, place).bind(&self.kernel, base, len);
+                let slot = self.slot(class, place);
+                slot.bind(&self.kernel, base, len);
+                if slot.refused().is_some() {
+                    // What was kept for reuse is elsewhere by now, or will never be reused.
+                    slot.trim(&self.ledger);
+                }
             }
         }
     }

@@ -151,6 +151,11 @@ pub fn leave() -> ScopeGuard {
     }
 }
 
+/// Changes the scope for the rest of the stretch that the innermost guard covers; without a guard, until another scope is set.
+pub fn switch(scope: ClassScope) {
+    CURRENT.set(scope.word());
+}
+
 /// The scope that this thread is in.
 pub fn current() -> Option<ClassScope> {
     ClassScope::from_word(CURRENT.get())

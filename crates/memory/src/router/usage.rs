@@ -79,6 +79,12 @@ pub fn operator_usage(operator: OperatorId) -> OperatorUsage {
     ROUTER.operator_usage(operator)
 }
 
+/// The named places of a class, first choice first.
+pub fn places_of(class: Class) -> Vec<String> {
+    let names = ROUTER.names();
+    names.get(class.index()).cloned().unwrap_or_default()
+}
+
 /// The last events, oldest first.
 pub fn events() -> Vec<Event> {
     ROUTER.event_list()

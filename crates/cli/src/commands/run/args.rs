@@ -1,5 +1,6 @@
 //! What is typed.
 
+use super::operator_memory::OperatorMemoryArgs;
 use crate::commands::topology::MachineArgs;
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -73,6 +74,8 @@ pub struct SsbArgs {
     /// Print what would run, and stop
     #[arg(long)]
     pub dry_run: bool,
+    #[command(flatten)]
+    pub operator_memory: OperatorMemoryArgs,
     #[command(flatten)]
     pub here: MachineArgs,
 }

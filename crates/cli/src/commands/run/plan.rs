@@ -2,6 +2,7 @@
 
 use super::args::SsbArgs;
 use super::list;
+use super::operator_memory::OperatorMemory;
 use crate::failure::Failure;
 use crate::{machine, output};
 use std::fmt::Write as _;
@@ -61,6 +62,7 @@ pub struct RunPlan {
     pub output: OutputMode,
     pub records: Option<PathBuf>,
     pub report: Option<PathBuf>,
+    pub operator_memory: OperatorMemory,
     pub topology: Topology,
     /// "here", or "there" if the plan is for a recorded machine.
     pub place: &'static str,
@@ -102,6 +104,7 @@ impl RunPlan {
             },
             records: args.records.clone(),
             report: args.report.clone(),
+            operator_memory: OperatorMemory::resolve(&args.operator_memory, &topology)?,
             place: if args.here.sysroot.is_some() {
                 "there"
             } else {
@@ -197,6 +200,9 @@ impl RunPlan {
                 "modelled on",
                 format!("{}: {}", machine.name, machine.title),
             );
+        }
+        if let Some(text) = &self.operator_memory.text {
+            line("operator memory", text.clone());
         }
         if self.baseline {
             line(
