@@ -15,6 +15,7 @@ mod column;
 mod error;
 pub mod export;
 pub mod load;
+pub mod routing;
 mod scan;
 mod session;
 pub mod sql;
@@ -23,9 +24,9 @@ mod star_order;
 mod table;
 pub mod tpc;
 
-pub use arrow::array::RecordBatch;
 /// The Arrow that tables and results are made of.
 pub use arrow;
+pub use arrow::array::RecordBatch;
 pub use coded::{CodedColumn, Domain, MAX_LISTED_CODES};
 pub use column::{ColumnFacts, PlacedColumn};
 pub use error::EngineError;
