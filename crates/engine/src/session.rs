@@ -3,6 +3,7 @@
 use crate::EngineError;
 use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
 use crate::star::{self, StarJoinRule};
+
 use crate::star_order::StarJoinOrder;
 use crate::table::{PlacedTable, PlacedTableProvider};
 use arrow::array::RecordBatch;
