@@ -9,7 +9,7 @@ const ROWS: usize = 16 * 1024;
 
 fn main() {
     // The C library gives freed memory back to the kernel until it has seen a larger block freed; page faults are not what is measured here.
-    drop(vec![1_u8; 16 << 20]);
+    drop(divan::black_box(vec![1_u8; 16 << 20]));
     divan::main();
 }
 
