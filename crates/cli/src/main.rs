@@ -11,10 +11,12 @@ mod works;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use tierloom_memory::router::TierAllocator;
 
 /// Queries allocate and free large short-lived buffers; mimalloc keeps their pages where glibc would give them back and fault them in again.
+/// Around it, the router gives each class of operator memory its own tier, once a session asks for that.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: TierAllocator<mimalloc::MiMalloc> = TierAllocator::new(mimalloc::MiMalloc);
 
 /// Measures, models and places in-memory analytics on DRAM and CXL memory.
 #[derive(Parser)]
@@ -31,6 +33,7 @@ enum Command {
     Bench(Box<commands::bench::Args>),
     Characterize(commands::characterize::Args),
     Run(commands::run::Args),
+    Sql(Box<commands::sql::Args>),
     Predict(commands::predict::Args),
     Tune(commands::tune::Args),
     Cost(commands::cost::Args),
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => commands::bench::run(&args),
         Command::Characterize(args) => commands::characterize::run(&args),
         Command::Run(args) => commands::run::run(&args),
+        Command::Sql(args) => commands::sql::run(&args),
         Command::Predict(args) => commands::predict::run(&args),
         Command::Tune(args) => commands::tune::run(&args),
         Command::Cost(args) => commands::cost::run(&args),

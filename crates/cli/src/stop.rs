@@ -40,3 +40,9 @@ pub fn pass_on(to: tierloom_agent::Stop) {
 pub fn flag() -> &'static AtomicBool {
     &STOP
 }
+
+/// Takes the wish to stop back, for a command that goes on with something else.
+#[cfg(feature = "sql")]
+pub fn reset() {
+    STOP.store(false, Ordering::SeqCst);
+}

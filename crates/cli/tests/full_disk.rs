@@ -203,21 +203,21 @@ fn a_full_disk_leaves_the_old_report_as_it_was() {
 
 #[test]
 fn generated_files_that_find_no_room_are_taken_away() {
-    let Some(disk) = TinyDisk::new("64k") else {
-        return;
-    };
-    let ended = tierloom(&disk.at, &["generate", "ssb", "--sf", "0.01", "-o", "data"]).with_code(1);
-    assert!(
-        ended.one_error().contains("No space left"),
-        "{}",
-        ended.stderr
-    );
-    let left = fs::read_dir(disk.at.join("data"))
-        .unwrap()
-        .map(|e| e.unwrap().file_name());
-    let half: Vec<_> = left
-        .filter(|n| n.to_string_lossy().ends_with(".tmp"))
-        .collect();
-    assert!(half.is_empty(), "{half:?}");
-    assert!(!disk.at.join("data/lineorder.csv").exists());
+    for format in ["csv", "arrow", "parquet"] {
+        let Some(disk) = TinyDisk::new("64k") else {
+            return;
+        };
+        let args = ["generate", "ssb", "--sf", "0.01", "-o", "data", "--format"];
+        let ended = tierloom(&disk.at, &[&args[..], &[format]].concat()).with_code(1);
+        let error = ended.one_error();
+        assert!(error.contains("No space left"), "{format}: {error}");
+        let left = fs::read_dir(disk.at.join("data"))
+            .unwrap()
+            .map(|e| e.unwrap().file_name());
+        let half: Vec<_> = left
+            .filter(|n| n.to_string_lossy().ends_with(".tmp"))
+            .collect();
+        assert!(half.is_empty(), "{format}: {half:?}");
+        assert!(!disk.at.join(format!("data/lineorder.{format}")).exists());
+    }
 }

@@ -256,6 +256,7 @@ fn query(run_id: &str, phases: Vec<Phase>) -> Record {
         time_ms: Spread::of(vec![1.0]).unwrap(),
         speedup_over_dram: None,
         plan_ms: None,
+        text_ms: None,
         answer: None,
         shares: None,
         bottleneck: None,

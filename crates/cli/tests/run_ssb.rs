@@ -63,6 +63,10 @@ fn measured_answers_are_checked_and_modelled_figures_have_none() {
             q.query
         );
         assert!(q.placement != "dram" || !q.phases.is_empty(), "{}", q.query);
+        // Under the placement that the data was loaded under, from the text too, as often.
+        let texts = q.text_ms.as_ref().map(|spread| spread.values.len());
+        let expected = (q.placement == "dram").then_some(q.time_ms.values.len());
+        assert_eq!(texts, expected, "{} under {}", q.query, q.placement);
     }
     for q in modelled(&run) {
         assert!(

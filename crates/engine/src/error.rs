@@ -20,6 +20,17 @@ pub enum EngineError {
     /// The data could not be made.
     #[error(transparent)]
     Workload(#[from] tierloom_workloads::WorkloadError),
+    /// Data of TPC-H or TPC-DS could not be made.
+    #[error(transparent)]
+    Tpc(#[from] tierloom_tpc::TpcError),
+    /// A file could not be written.
+    #[error("cannot write {path}: {source}")]
+    Export {
+        /// The file.
+        path: String,
+        /// What refused it.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// DataFusion refused a statement or failed while running it.
     #[error("{context}: {source}")]
     DataFusion {
@@ -39,12 +50,51 @@ pub enum EngineError {
         /// The operating system's answer.
         source: std::io::Error,
     },
+    /// Operator memory cannot be routed as asked.
+    #[error("operator memory: {problem}")]
+    Routing {
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// An operator or function panicked; its query is over, the session is not.
+    #[error(
+        "running {context}: an operator panicked: {message}; other queries can go on, but please report this one"
+    )]
+    Panicked {
+        /// The statement.
+        context: String,
+        /// What the panic said.
+        message: String,
+    },
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl EngineError {
+    /// Wraps why the file `path` could not be written.
+    pub fn export(
+        path: &std::path::Path,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> EngineError {
+        EngineError::Export {
+            path: path.display().to_string(),
+            source: source.into(),
+        }
+    }
+
+    /// A panic that ended the execution of `context`.
+    pub(crate) fn panicked(context: &str, panic: &(dyn std::any::Any + Send)) -> EngineError {
+        let said = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied());
+        EngineError::Panicked {
+            context: context.to_owned(),
+            message: said.unwrap_or("it did not say why").to_owned(),
+        }
+    }
+
     /// Wraps a DataFusion error with what was attempted.
     pub fn datafusion(
         context: impl Into<String>,

@@ -8,16 +8,25 @@
 //! [`capture`] reads the metrics of an execution and describes it as the phases that the tier model prices.
 
 pub mod answer;
+pub mod bigjoin;
 pub mod capture;
 mod coded;
 mod column;
 mod error;
+pub mod export;
 pub mod load;
+pub mod routing;
 mod scan;
 mod session;
+pub mod sql;
+pub mod star;
 mod star_order;
 mod table;
+pub mod tpc;
 
+/// The Arrow that tables and results are made of.
+pub use arrow;
+pub use arrow::array::RecordBatch;
 pub use coded::{CodedColumn, Domain, MAX_LISTED_CODES};
 pub use column::{ColumnFacts, PlacedColumn};
 pub use error::EngineError;

@@ -1,6 +1,8 @@
 //! Planning and running SQL on placed tables.
 
 use crate::EngineError;
+use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
+use crate::star::{self, StarJoinRule};
 use crate::star_order::StarJoinOrder;
 use crate::table::{PlacedTable, PlacedTableProvider};
 use arrow::array::RecordBatch;
@@ -9,12 +11,14 @@ use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::FutureExt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Runtime};
 
 /// How the engine runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct EngineOptions {
     /// Worker threads; also the partitions of every plan.
     pub threads: usize,
@@ -22,6 +26,10 @@ pub struct EngineOptions {
     pub batch_rows: usize,
     /// Tierloom's own planner settings and rules; without them this is plain DataFusion, the yardstick.
     pub tuned: bool,
+    /// Star joins run as one fused pipeline where that is possible.
+    pub fused: bool,
+    /// Where operator memory goes; `None`: it is neither routed nor counted. The router is the process's: the engine made last decides.
+    pub routing: Option<RoutingOptions>,
 }
 
 impl EngineOptions {
@@ -32,6 +40,8 @@ impl EngineOptions {
             threads,
             batch_rows: 16 * 1024,
             tuned: true,
+            fused: true,
+            routing: Some(RoutingOptions::default()),
         }
     }
 
@@ -41,6 +51,8 @@ impl EngineOptions {
             threads,
             batch_rows: 8 * 1024,
             tuned: false,
+            fused: false,
+            routing: None,
         }
     }
 }
@@ -66,6 +78,11 @@ impl PlannedQuery {
     /// The physical plan as indented text.
     pub fn display(&self) -> String {
         displayable(self.plan.as_ref()).indent(false).to_string()
+    }
+
+    /// What became of each aggregation of the plan: a fused star join, or why not.
+    pub fn notes(&self) -> Vec<String> {
+        star::notes(&self.plan)
     }
 
     /// The physical plan.
@@ -99,8 +116,18 @@ impl Engine {
                 threads: options.threads,
                 source,
             })?;
+        let routed = match &options.routing {
+            Some(routing) => routing::start(routing)?,
+            None => false,
+        };
+        let context = SessionContext::new_with_state(state(&options, routed));
+        if routed {
+            context
+                .register_table(routing::TIER_MEMORY, Arc::new(TierMemoryTable::new()))
+                .map_err(EngineError::datafusion("table tier_memory"))?;
+        }
         Ok(Engine {
-            context: SessionContext::new_with_state(state(&options)),
+            context,
             handle: runtime.handle().clone(),
             runtime: Some(runtime),
             options,
@@ -110,6 +137,11 @@ impl Engine {
     /// How it runs.
     pub fn options(&self) -> &EngineOptions {
         &self.options
+    }
+
+    /// Where its work runs.
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
     }
 
     /// DataFusion's context, for what this type does not offer.
@@ -180,16 +212,24 @@ impl Engine {
         let failed = || EngineError::datafusion(format!("running {name}"));
         // Operators keep state and metrics; every execution gets fresh ones.
         let plan = reset_plan_states(Arc::clone(&query.plan)).map_err(failed())?;
+        if self.options.routing.is_some() {
+            tierloom_memory::router::refresh();
+        }
         let start = Instant::now();
         let outcome = self.handle.block_on(async {
             let work = collect(Arc::clone(&plan), self.context.task_ctx());
+            // A panic in an operator ends its query, not the session: operators of one execution share nothing with others.
+            let work = AssertUnwindSafe(work).catch_unwind();
             tokio::select! {
                 batches = work => Some(batches),
                 () = stopped(stop) => None,
             }
         });
         let time = start.elapsed();
-        let batches = outcome.ok_or(EngineError::Interrupted)?.map_err(failed())?;
+        let batches = outcome
+            .ok_or(EngineError::Interrupted)?
+            .map_err(|panic| EngineError::panicked(name, panic.as_ref()))?
+            .map_err(failed())?;
         Ok(Execution {
             batches,
             time,
@@ -213,16 +253,24 @@ async fn stopped(stop: &(dyn Fn() -> bool + Sync)) {
     }
 }
 
-fn state(options: &EngineOptions) -> datafusion::execution::SessionState {
+fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::SessionState {
     let mut config = SessionConfig::new()
         .with_target_partitions(options.threads)
         .with_batch_size(options.batch_rows)
         .with_information_schema(false);
+    let with_rules = |mut builder: SessionStateBuilder| {
+        // Last, so that every other rule sees the operators themselves.
+        if routed {
+            builder = builder.with_physical_optimizer_rule(Arc::new(RouteOperators));
+        }
+        builder.build()
+    };
     if !options.tuned {
-        return SessionStateBuilder::new()
-            .with_config(config)
-            .with_default_features()
-            .build();
+        return with_rules(
+            SessionStateBuilder::new()
+                .with_config(config)
+                .with_default_features(),
+        );
     }
     let optimizer = &mut config.options_mut().optimizer;
     // A build side of up to 256 MiB is collected once and shared: repartitioning the probe side costs more than it saves.
@@ -236,11 +284,15 @@ fn state(options: &EngineOptions) -> datafusion::execution::SessionState {
         .options_mut()
         .execution
         .perfect_hash_join_min_key_density = 0.01;
-    SessionStateBuilder::new()
+    let mut builder = SessionStateBuilder::new()
         .with_config(config)
         .with_default_features()
-        .with_optimizer_rules(rules())
-        .build()
+        .with_optimizer_rules(rules());
+    if options.fused {
+        builder = builder.with_physical_optimizer_rule(Arc::new(StarJoinRule));
+    }
+    // Operators are wrapped last, the fused ones too.
+    with_rules(builder)
 }
 
 /// DataFusion's logical rules with [`StarJoinOrder`] after the filters have been pushed down to the tables.

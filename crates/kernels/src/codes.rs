@@ -112,6 +112,19 @@ impl<'a> Codes<'a> {
         self.rows
     }
 
+    /// The codes of `rows` as a column of their own.
+    ///
+    /// # Panics
+    /// If the rows do not exist.
+    pub fn slice(&self, rows: Range<usize>) -> Self {
+        assert!(rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
+        Codes {
+            bytes: &self.bytes[rows.start * self.width.bytes()..],
+            width: self.width,
+            rows: rows.len(),
+        }
+    }
+
     /// The bytes, padding included.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes

@@ -9,10 +9,17 @@
 //! ```
 //! The same decisions drive a machine that has the tiers and the model of one that this process does not run on.
 
+pub mod adaptive;
+mod capped;
 mod error;
+pub mod heat;
+pub mod mixes;
 mod policy;
+mod seam;
 mod shares;
 
-pub use error::PolicyError;
+pub use capped::{Capped, CappedColumn, CappedQuery, capped};
+pub use error::{AdaptError, PolicyError};
 pub use policy::{ColumnLimit, ColumnUse, Decision, Policy};
+pub use seam::{ByHeat, PlacementPolicy};
 pub use shares::{model_placement, tier_shares};

@@ -40,6 +40,30 @@ pub struct Decision {
     pub reason: String,
 }
 
+impl Decision {
+    /// A column of which `fast` of all `pages` go to DRAM and the rest to CXL.
+    pub(crate) fn split(column: &ColumnUse, fast: u64, pages: u64) -> Self {
+        let share = fast as f64 / pages.max(1) as f64;
+        let placement = match fast {
+            0 => bind(TierKind::Cxl),
+            fast if fast >= pages => bind(TierKind::Dram),
+            _ => PlacementSpec::Partitioned(vec![
+                (Target::Tier(TierKind::Dram), share),
+                (Target::Tier(TierKind::Cxl), 1.0 - share),
+            ]),
+        };
+        let reason = match column.read_bytes {
+            0 => "never read".to_owned(),
+            read => format!(
+                "each byte is read {:.2} times; {:.0}% of the column find room",
+                read as f64 / column.size_bytes.max(1) as f64,
+                share * 100.0
+            ),
+        };
+        decision(column, placement, false, reason)
+    }
+}
+
 /// How the columns of a workload are placed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Policy {
@@ -49,6 +73,9 @@ pub enum Policy {
     Tier,
     /// The columns that are read most in DRAM, the rest on CXL (Weisgut et al., "CXL Memory Performance for In-Memory Data Processing", PVLDB 18(9), 2025).
     TopColumns(ColumnLimit),
+    /// All in DRAM at first; then what the model wants and measurements show to gain: see [`crate::adaptive`]. With the most bytes of columns that may be
+    /// moved before a run of a query, if there is a limit.
+    Adaptive(Option<u64>),
 }
 
 impl FromStr for Policy {
@@ -60,6 +87,16 @@ impl FromStr for Policy {
         let word = text.trim().to_ascii_lowercase();
         if word == "tier" {
             return Ok(Policy::Tier);
+        }
+        match word.strip_prefix("adaptive") {
+            Some("") => return Ok(Policy::Adaptive(None)),
+            Some(rest) => {
+                let budget = rest.strip_prefix(':').ok_or_else(|| {
+                    syntax(text, "after `adaptive` comes nothing or `:` and a budget")
+                })?;
+                return budget_of(text, budget).map(|bytes| Policy::Adaptive(Some(bytes)));
+            }
+            None => {}
         }
         match word
             .strip_prefix("columns")
@@ -100,6 +137,37 @@ fn limit_of(text: &str, limit: &str) -> Result<ColumnLimit, PolicyError> {
     }
 }
 
+/// Units of sizes, in lower case, largest first.
+const UNITS: [(&str, u32); 4] = [("tib", 40), ("gib", 30), ("mib", 20), ("kib", 10)];
+
+fn budget_of(text: &str, budget: &str) -> Result<u64, PolicyError> {
+    let budget = budget.trim();
+    let unit = UNITS
+        .iter()
+        .find_map(|(unit, shift)| Some((budget.strip_suffix(unit)?, *shift)));
+    let (number, shift) = unit.unwrap_or((budget.trim_end_matches('b'), 0));
+    let whole = number.trim().parse::<u64>().ok();
+    let bytes = whole.and_then(|n| n.checked_mul(1 << shift));
+    bytes.filter(|b| *b > 0).ok_or_else(|| {
+        syntax(
+            text,
+            "the migration budget is a whole number of bytes above 0, such as 512MiB",
+        )
+    })
+}
+
+fn budget_text(bytes: u64) -> String {
+    const WRITTEN: [&str; 4] = ["TiB", "GiB", "MiB", "KiB"];
+    let whole = UNITS
+        .iter()
+        .zip(WRITTEN)
+        .find(|((_, shift), _)| bytes % (1 << shift) == 0);
+    whole.map_or_else(
+        || bytes.to_string(),
+        |((_, shift), unit)| format!("{}{unit}", bytes >> shift),
+    )
+}
+
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -109,6 +177,8 @@ impl fmt::Display for Policy {
             Policy::TopColumns(ColumnLimit::Share(share)) => {
                 write!(f, "columns:{}%", (share * 1e8).round() / 1e6)
             }
+            Policy::Adaptive(None) => write!(f, "adaptive"),
+            Policy::Adaptive(Some(bytes)) => write!(f, "adaptive:{}", budget_text(*bytes)),
         }
     }
 }
@@ -134,6 +204,15 @@ impl Policy {
             Policy::TopColumns(ColumnLimit::Share(share)) => format!(
                 "the columns that are read most, up to {}% of the bytes, on dram, the rest on cxl",
                 share * 100.0
+            ),
+            Policy::Adaptive(budget) => format!(
+                "all table data on dram at first, then where measured phases gain{}",
+                budget.map_or_else(String::new, |bytes| {
+                    format!(
+                        "; at most {} are moved before a run of a query",
+                        budget_text(bytes)
+                    )
+                })
             ),
         }
     }
@@ -172,6 +251,13 @@ impl Policy {
                 })
                 .collect(),
             Policy::TopColumns(limit) => top_columns(columns, *limit),
+            Policy::Adaptive(_) => columns
+                .iter()
+                .map(|c| {
+                    let why = "where adaptive placement starts: nothing was measured yet";
+                    decision(c, bind(TierKind::Dram), false, why.into())
+                })
+                .collect(),
         }
     }
 }
@@ -304,6 +390,37 @@ mod tests {
             let error = text.parse::<Policy>().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn adaptive_starts_in_dram_and_says_its_budget() {
+        for (text, bytes) in [
+            ("adaptive", None),
+            ("adaptive:512MiB", Some(512 << 20)),
+            ("adaptive:3GiB", Some(3 << 30)),
+            ("adaptive:1000", Some(1000)),
+        ] {
+            let policy: Policy = text.parse().unwrap();
+            assert_eq!(policy, Policy::Adaptive(bytes));
+            assert_eq!(policy.to_string(), text);
+        }
+        for bad in [
+            "adaptive:",
+            "adaptive:x",
+            "adaptive:0",
+            "adaptively",
+            "adaptive:-1GiB",
+            "adaptive:99999999TiB",
+        ] {
+            assert!(
+                matches!(bad.parse::<Policy>(), Err(PolicyError::Syntax { .. })),
+                "{bad}"
+            );
+        }
+        assert_eq!(
+            on_dram("adaptive", &[column("a", 10, 0), column("b", 10, 5)]),
+            ["a", "b"]
+        );
     }
 
     proptest! {

@@ -101,6 +101,10 @@ pub struct QueryRecord {
     /// Planning time in milliseconds (measured records only; the plan is made once).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_ms: Option<f64>,
+    /// From a statement's text to its complete answer in milliseconds, planning included each time (measured records of the placement
+    /// that the data was loaded under only). A session that keeps plans may find this one among them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_ms: Option<Spread>,
     /// The answer (measured records only).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,

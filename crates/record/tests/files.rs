@@ -69,6 +69,7 @@ fn query(run_id: &str, name: &str, values_ms: Vec<f64>) -> Record {
         time_ms: Spread::of(values_ms).expect("finite values"),
         speedup_over_dram: Some(1.0),
         plan_ms: Some(0.5),
+        text_ms: Spread::of(vec![2.5, 2.0]),
         answer: Some(Answer {
             rows: 1,
             digest: "abc".into(),

@@ -2,10 +2,10 @@
 
 use crate::failure::Failure;
 use crate::stop;
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
-use tierloom_workloads::ssb::{self, SsbConfig};
+use tierloom_workloads::ssb::{self, ExportedTable, SsbConfig};
 use tierloom_workloads::{Progress, WorkloadError};
 
 /// Write benchmark data as files, for other engines
@@ -17,8 +17,28 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum What {
-    /// The Star Schema Benchmark: five CSV files with a header each
+    /// The Star Schema Benchmark: five files, CSV with a header line each, Arrow IPC or Parquet
     Ssb(SsbArgs),
+    /// TPC-H: eight Parquet files
+    #[cfg(feature = "sql")]
+    Tpch(TpcArgs),
+    /// TPC-DS: 24 Parquet files
+    #[cfg(feature = "sql")]
+    Tpcds(TpcArgs),
+}
+
+#[cfg(feature = "sql")]
+#[derive(clap::Args)]
+struct TpcArgs {
+    /// Scale factor, from 0.01 up; 1 is about a gigabyte as text
+    #[arg(long, default_value_t = 1.0)]
+    sf: f64,
+    /// Threads that make rows; all CPUs this process may use if not given
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Folder to write into; made if it does not exist
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
 }
 
 #[derive(clap::Args)]
@@ -32,6 +52,17 @@ struct SsbArgs {
     /// Folder to write into; made if it does not exist
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
+    /// Kind of files; arrow and parquet need the SQL engine in the build
+    #[arg(long, value_enum, default_value_t = Format::Csv)]
+    format: Format,
+}
+
+/// Kinds of files.
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    Csv,
+    Arrow,
+    Parquet,
 }
 
 /// A progress bar over rows that watches for Ctrl-C.
@@ -70,7 +101,16 @@ impl Progress for RowProgress {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let What::Ssb(args) = &args.what;
+    match &args.what {
+        What::Ssb(args) => ssb(args),
+        #[cfg(feature = "sql")]
+        What::Tpch(args) => tpc::run(tierloom_tpc::Benchmark::TpcH, args),
+        #[cfg(feature = "sql")]
+        What::Tpcds(args) => tpc::run(tierloom_tpc::Benchmark::TpcDs, args),
+    }
+}
+
+fn ssb(args: &SsbArgs) -> Result<(), Failure> {
     let config = SsbConfig::new(args.sf, args.seed).map_err(Failure::input)?;
     let rows = ssb::tables()
         .iter()
@@ -78,9 +118,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .sum::<Result<u64, _>>()
         .map_err(Failure::runtime)?;
     let progress = RowProgress::new("writing", rows);
-    let written = ssb::write_csv(&config, &args.output, &progress);
+    let written = write(&config, args, &progress);
     progress.finish();
-    match written {
+    match written? {
         Ok(_) => {
             eprintln!(
                 "wrote SSB at scale factor {} (seed {}) into {}",
@@ -95,5 +135,86 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             args.output.display()
         ))),
         Err(error) => Err(Failure::runtime(error)),
+    }
+}
+
+/// Writes the files. The outer failure is one of the request, the inner one of the writing.
+fn write(
+    config: &SsbConfig,
+    args: &SsbArgs,
+    progress: &RowProgress,
+) -> Result<Result<Vec<ExportedTable>, WorkloadError>, Failure> {
+    match args.format {
+        Format::Csv => Ok(ssb::write_csv(config, &args.output, progress)),
+        #[cfg(feature = "sql")]
+        Format::Arrow | Format::Parquet => {
+            use tierloom_engine::EngineError;
+            use tierloom_engine::export::{FileFormat, write_ssb};
+            let format = match args.format {
+                Format::Parquet => FileFormat::Parquet,
+                _ => FileFormat::Arrow,
+            };
+            match write_ssb(config, format, &args.output, progress) {
+                Ok(written) => Ok(Ok(written)),
+                Err(EngineError::Workload(error)) => Ok(Err(error)),
+                Err(error) => Err(Failure::runtime(error)),
+            }
+        }
+        #[cfg(not(feature = "sql"))]
+        Format::Arrow | Format::Parquet => Err(Failure::input(
+            "this tierloom was built without its SQL engine and writes CSV only; for Arrow and Parquet build it with the default features: cargo build --release",
+        )),
+    }
+}
+
+#[cfg(feature = "sql")]
+mod tpc {
+    use super::{RowProgress, TpcArgs};
+    use crate::failure::Failure;
+    use tierloom_engine::EngineError;
+    use tierloom_engine::tpc::write_parquet;
+    use tierloom_tpc::{Benchmark, Source};
+    use tierloom_workloads::WorkloadError;
+
+    /// Writes one Parquet file per table.
+    pub fn run(benchmark: Benchmark, args: &TpcArgs) -> Result<(), Failure> {
+        let sources = benchmark
+            .tables()
+            .iter()
+            .map(|table| benchmark.source(table, args.sf))
+            .collect::<Result<Vec<Source>, _>>()
+            .map_err(Failure::input)?;
+        let available = || std::thread::available_parallelism().map_or(1, |n| n.get());
+        let threads = match args.threads {
+            Some(0) => return Err(Failure::input("--threads 0: at least one is needed")),
+            Some(n) => n,
+            None => available(),
+        };
+        std::fs::create_dir_all(&args.output).map_err(|e| {
+            Failure::input(format!("cannot make folder {}: {e}", args.output.display()))
+        })?;
+        let progress = RowProgress::new("writing", sources.iter().map(Source::expected_rows).sum());
+        let written = sources.iter().try_for_each(|source| {
+            let path = args.output.join(format!("{}.parquet", source.table()));
+            write_parquet(source, &path, threads, &progress).map(drop)
+        });
+        progress.finish();
+        match written {
+            Ok(()) => {
+                eprintln!(
+                    "wrote {benchmark} at scale factor {} into {}",
+                    args.sf,
+                    args.output.display()
+                );
+                Ok(())
+            }
+            Err(EngineError::Workload(WorkloadError::Cancelled)) => {
+                Err(Failure::Interrupted(format!(
+                    "files in {} that were finished are whole, others were not written",
+                    args.output.display()
+                )))
+            }
+            Err(error) => Err(Failure::runtime(error)),
+        }
     }
 }

@@ -11,6 +11,7 @@ pub mod machines;
 pub mod predict;
 pub mod report;
 pub mod run;
+pub mod sql;
 pub mod topology;
 pub mod tune;
 pub mod validate;

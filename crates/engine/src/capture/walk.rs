@@ -3,6 +3,7 @@
 use super::pipeline::{Pending, Pipeline};
 use super::{Captured, HostCosts, LINE_BYTES, OperatorWork};
 use crate::scan::{PlacedScanExec, ROWS_SCANNED};
+use crate::star::{StarExec, StarObserved};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
@@ -52,6 +53,12 @@ impl Walk {
         }
         if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
             return self.aggregate(aggregate);
+        }
+        if let Some(star) = plan.downcast_ref::<StarExec>()
+            && let Some(seen) = star.observed()
+            && seen.fell_back.is_none()
+        {
+            return self.star(plan, star, &seen);
         }
         if plan.downcast_ref::<SortExec>().is_some() {
             return self.sort(plan);
@@ -178,6 +185,85 @@ impl Walk {
             probe_ns,
         );
         probe
+    }
+
+    /// A fused star join: the dimensions' plans end as phases of their own, the pass over the fact table is one.
+    fn star(
+        &mut self,
+        plan: &Arc<dyn ExecutionPlan>,
+        star: &StarExec,
+        seen: &StarObserved,
+    ) -> Pipeline {
+        for child in plan.children() {
+            let mut build = self.visit(child);
+            build.name = format!("build {}", build.name);
+            build.kind = PhaseKind::Build;
+            self.close(build);
+        }
+        let fact = star.fact();
+        let mut pipeline = Pipeline::new(fact.name().into(), PhaseKind::Probe, seen.rows as f64);
+        pipeline.cpu_ns = seen.cpu.as_nanos() as f64;
+        let filtered = seen.filters.iter().map(|(column, ..)| column);
+        for &index in filtered.chain(&seen.late_columns) {
+            let column = &fact.columns()[index];
+            let width = column.size_bytes() as f64 / column.rows().max(1) as f64;
+            let pending = Pending {
+                structure: format!("{}.{}", fact.name(), column.name()),
+                bytes: column.size_bytes() as f64,
+                values_per_line: LINE_BYTES / width.max(0.125),
+            };
+            pipeline.pending.insert(column.name().into(), pending);
+        }
+        for (index, rows_in, rows_out, table_bytes) in &seen.filters {
+            let column = fact.columns()[*index].name();
+            let kept = if fact.is_staged(*index) {
+                1.0
+            } else {
+                share(*rows_in, seen.rows)
+            };
+            self.read(&mut pipeline, column, kept);
+            if *table_bytes > 0 {
+                pipeline.access(
+                    &format!("lookup({column})"),
+                    StructureClass::HashTable,
+                    Pattern::Random,
+                    Op::Read,
+                    *rows_in as f64,
+                    *table_bytes,
+                );
+            }
+            self.note(
+                format!("filter {column}"),
+                fact.name(),
+                *rows_in,
+                *rows_out,
+                0.0,
+            );
+        }
+        for index in &seen.late_columns {
+            let kept = if fact.is_staged(*index) {
+                1.0
+            } else {
+                share(seen.passed, seen.rows)
+            };
+            self.read(&mut pipeline, fact.columns()[*index].name(), kept);
+        }
+        pipeline.access(
+            "groups",
+            StructureClass::GroupTable,
+            Pattern::Random,
+            Op::Update,
+            seen.passed as f64,
+            seen.group_bytes.max(1),
+        );
+        self.note(
+            "star join".into(),
+            fact.name(),
+            seen.rows,
+            output_rows(star),
+            pipeline.cpu_ns,
+        );
+        pipeline
     }
 
     fn aggregate(&mut self, aggregate: &AggregateExec) -> Pipeline {

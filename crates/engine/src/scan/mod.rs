@@ -136,6 +136,11 @@ impl PlacedScanExec {
         }
     }
 
+    /// Whether it stops before the table's last row.
+    pub fn is_limited(&self) -> bool {
+        self.rows < self.table.rows()
+    }
+
     fn cursor(&self, partition: usize) -> Arc<AtomicUsize> {
         // A poisoned lock only means that another partition panicked; the cursor itself is always whole.
         let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);

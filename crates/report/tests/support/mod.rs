@@ -109,6 +109,7 @@ impl Sample {
             runs: vec![RunSet {
                 run,
                 queries,
+                throughputs: Vec::new(),
                 summary: Some(summary),
             }],
             ..RecordSet::default()
@@ -147,6 +148,7 @@ impl Sample {
             // Left to the report, which computes it from the medians.
             speedup_over_dram: None,
             plan_ms: Some(1.9),
+            text_ms: None,
             answer: Some(Answer {
                 rows: 7,
                 digest: format!("{index:08x}"),
@@ -261,6 +263,7 @@ fn modelled(
         time_ms: Spread::of(vec![base_ms(index) * 0.4 / speedup]).expect("finite"),
         speedup_over_dram: Some(speedup),
         plan_ms: None,
+        text_ms: None,
         answer: None,
         shares: Some(TimeShares {
             compute,

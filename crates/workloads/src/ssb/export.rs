@@ -6,9 +6,10 @@ use super::dimensions::dimension;
 use super::lineorder::Lineorder;
 use super::memory::OwnedColumns;
 use super::schema::{TableSpec, tables};
+use crate::draft::{Draft, io_error};
 use crate::{Progress, WorkloadError};
 use rayon::prelude::*;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -55,7 +56,7 @@ pub fn write_csv(
             } else {
                 write_dimension(config, spec, &mut draft, progress)?
             };
-            let size_bytes = draft.publish(&path)?;
+            let size_bytes = draft.publish()?;
             Ok(ExportedTable {
                 table: spec.name,
                 path,
@@ -64,64 +65,6 @@ pub fn write_csv(
             })
         })
         .collect()
-}
-
-fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WorkloadError {
-    let path = path.to_owned();
-    move |cause| WorkloadError::Io {
-        action,
-        path,
-        cause,
-    }
-}
-
-/// A file under a temporary name, removed unless published.
-struct Draft {
-    path: PathBuf,
-    file: File,
-    published: bool,
-}
-
-impl Draft {
-    fn create(target: &Path) -> Result<Self, WorkloadError> {
-        let path = target.with_extension(format!("csv.{}.tmp", std::process::id()));
-        let file = File::create(&path).map_err(io_error("create", &path))?;
-        Ok(Self {
-            path,
-            file,
-            published: false,
-        })
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<(), WorkloadError> {
-        self.file
-            .write_all(bytes)
-            .map_err(io_error("write", &self.path))
-    }
-
-    /// Gives the file its final name and says how long it is.
-    fn publish(mut self, target: &Path) -> Result<u64, WorkloadError> {
-        self.file
-            .sync_all()
-            .map_err(io_error("flush", &self.path))?;
-        let size_bytes = self
-            .file
-            .metadata()
-            .map_err(io_error("read the size of", &self.path))?
-            .len();
-        fs::rename(&self.path, target).map_err(io_error("rename a finished file to", target))?;
-        self.published = true;
-        Ok(size_bytes)
-    }
-}
-
-impl Drop for Draft {
-    fn drop(&mut self) {
-        if !self.published {
-            // Nothing more can be done about a temporary file that cannot be removed.
-            let _ = fs::remove_file(&self.path);
-        }
-    }
 }
 
 fn write_dimension(
@@ -135,8 +78,9 @@ fn write_dimension(
     }
     let columns = dimension(config, spec.name)?;
     let rows = columns.first().map_or(0, ColumnValues::len);
-    draft.write(&header(spec))?;
-    draft.write(&format_rows(&columns, rows).map_err(io_error("format", &draft.path))?)?;
+    put(draft, &header(spec))?;
+    let lines = format_rows(&columns, rows).map_err(io_error("format", draft.path()))?;
+    put(draft, &lines)?;
     progress.advance(rows as u64);
     Ok(rows as u64)
 }
@@ -147,7 +91,7 @@ fn write_lineorder(
     draft: &mut Draft,
     progress: &dyn Progress,
 ) -> Result<u64, WorkloadError> {
-    draft.write(&header(spec))?;
+    put(draft, &header(spec))?;
     let step = rayon::current_num_threads().max(1) * CHUNKS_PER_THREAD;
     for first in (0..lineorder.chunks()).step_by(step) {
         if progress.cancelled() {
@@ -162,15 +106,22 @@ fn write_lineorder(
                 let mut columns = OwnedColumns::new(rows);
                 lineorder.fill_chunk(chunk, &mut columns.borrow())?;
                 format_rows(&columns.into_values(lineorder)?, rows)
-                    .map_err(io_error("format", &draft.path))
+                    .map_err(io_error("format", draft.path()))
             })
             .collect::<Result<_, WorkloadError>>()?;
         for (chunk, bytes) in chunks.zip(formatted) {
-            draft.write(&bytes)?;
+            put(draft, &bytes)?;
             progress.advance(lineorder.chunk_rows(chunk).len() as u64);
         }
     }
     Ok(lineorder.rows() as u64)
+}
+
+/// Appends bytes to a draft.
+fn put(draft: &mut Draft, bytes: &[u8]) -> Result<(), WorkloadError> {
+    draft
+        .write_all(bytes)
+        .map_err(io_error("write", draft.path()))
 }
 
 fn header(spec: &TableSpec) -> Vec<u8> {

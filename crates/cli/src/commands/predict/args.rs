@@ -7,8 +7,11 @@ use tierloom_model::{Background, Options, Terms};
 
 /// Model one piece of work on a machine and placement: throughput, load of each tier, bottleneck, and what decides
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["work", "query", "phases"]))]
 pub struct Args {
+    #[command(subcommand)]
+    pub workload: Option<Workload>,
     /// Machine profiles: names (see `tierloom machines`) or paths of YAML files
     #[arg(
         long,
@@ -56,6 +59,13 @@ pub struct Args {
     /// One JSON document instead of tables
     #[arg(long)]
     pub json: bool,
+}
+
+/// Whole workloads.
+#[derive(clap::Subcommand)]
+pub enum Workload {
+    /// TPC-H streams with DRAM capped at a share of the tables
+    Tpch(super::tpch::Args),
 }
 
 impl Args {

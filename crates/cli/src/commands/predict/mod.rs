@@ -2,12 +2,15 @@
 
 mod answer;
 mod args;
+mod capped;
 mod document;
 mod placement;
 mod question;
 mod render;
+mod tpch;
 
 pub use args::Args;
+use args::Workload;
 
 use crate::failure::Failure;
 use crate::{machine, output};
@@ -16,6 +19,9 @@ use question::Asked;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(Workload::Tpch(args)) = &args.workload {
+        return tpch::run(args);
+    }
     let asked = Asked::of(args)?;
     let options = args.options()?;
     let mut predictions = Vec::new();

@@ -89,7 +89,7 @@ impl RunPlan {
         let spec = match &placement.policy {
             Policy::Uniform(spec) => spec,
             Policy::Tier => &cxl,
-            Policy::TopColumns(_) => return Ok(Vec::new()),
+            Policy::TopColumns(_) | Policy::Adaptive(_) => return Ok(Vec::new()),
         };
         let resolved = spec.resolve(&self.topology).map_err(Failure::input)?;
         Ok(resolved.shares())

@@ -89,6 +89,7 @@ impl<'a> Pricer<'a> {
             time_ms,
             speedup_over_dram: None,
             plan_ms: None,
+            text_ms: None,
             answer: None,
             shares: Some(TimeShares {
                 compute: solution.shares.compute,

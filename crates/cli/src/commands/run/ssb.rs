@@ -33,6 +33,7 @@ pub fn run(plan: &RunPlan) -> Result<(), Failure> {
     let session = Session::open(plan)?;
     let mut run = Running::new(plan, session, started)?;
     let ended = run.measure_all().and_then(|()| run.model_all());
+    let ended = ended.and_then(|()| plan.operator_memory.finish());
     match ended {
         Ok(()) => run.finish(false),
         Err(Failure::Interrupted(_)) => run.finish(true),
@@ -197,6 +198,7 @@ impl<'a> Running<'a> {
             time_ms,
             speedup_over_dram: None,
             plan_ms: Some(measured.plan_ms),
+            text_ms: Spread::of(measured.text_ms.clone()),
             answer: Some(measured.answer.clone()),
             shares: None,
             bottleneck: None,

@@ -1,0 +1,216 @@
+//! `tierloom predict tpch`: what TPC-H streams keep of their throughput when DRAM holds a part of the tables only.
+
+use super::capped::{columns_of_phases, phases_of_records};
+use crate::failure::Failure;
+use crate::{machine, output};
+use comfy_table::{CellAlignment, Table, presets};
+use serde_json::json;
+use std::path::PathBuf;
+use tierloom_model::Machine;
+use tierloom_placement::mixes::{ColumnSize, Engine, Mix, tpch_columns, tpch_queries};
+use tierloom_placement::{Capped, CappedQuery, capped};
+
+/// Name and version of the document.
+const SCHEMA: &str = "tierloom-capped/1";
+
+/// Model TPC-H with DRAM capped at a share of the tables: the columns read most per byte in DRAM, the rest on CXL
+#[derive(clap::Args)]
+pub struct Args {
+    /// Machine profiles: names (see `tierloom machines`) or paths of YAML files
+    #[arg(
+        long,
+        required = true,
+        value_delimiter = ',',
+        value_name = "NAME|FILE.yaml"
+    )]
+    machine: Vec<String>,
+    /// How much of all columns DRAM holds
+    #[arg(long, default_value = "25%", value_name = "PERCENT")]
+    dram_share: String,
+    /// Scale factor of the written-down phases
+    #[arg(long, default_value_t = 100.0, value_name = "N")]
+    sf: f64,
+    /// The written-down phases with an engine so many times as fast: the faster, the more it waits for memory
+    #[arg(
+        long,
+        default_value_t = 1.0,
+        value_name = "N",
+        conflicts_with = "phases"
+    )]
+    faster: f64,
+    /// Phases captured from executions instead of the written-down ones: records of a run
+    #[arg(long, value_name = "RECORDS.jsonl", conflicts_with = "sf")]
+    phases: Option<PathBuf>,
+    /// Workers of each query; as many as the machine has cores if not given
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    workers: Option<u32>,
+    /// Columns too, with where they go
+    #[arg(long)]
+    columns: bool,
+    /// One JSON document instead of tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let share = percent(&args.dram_share)?;
+    let (mix, columns, source) = args.work()?;
+    let mut answers = Vec::new();
+    for name in &args.machine {
+        let machine = machine::load(name)?;
+        let workers = args.workers.unwrap_or(machine.cores.value as u32);
+        let answer = capped(&machine, &mix, &columns, share, workers).map_err(Failure::input)?;
+        answers.push((machine, answer));
+    }
+    if args.json {
+        return output::print(&document(&source, share, &answers)?);
+    }
+    for (index, (machine, answer)) in answers.iter().enumerate() {
+        let gap = if index > 0 { "\n" } else { "" };
+        let text = text(&source, machine, answer, args.columns);
+        output::print(&format!("{gap}{text}"))?;
+    }
+    Ok(())
+}
+
+impl Args {
+    fn work(&self) -> Result<(Mix, Vec<ColumnSize>, String), Failure> {
+        if let Some(path) = &self.phases {
+            let mix = phases_of_records(path)?;
+            let columns = columns_of_phases(&mix);
+            let source = format!("{} queries captured in {}", mix.len(), path.display());
+            return Ok((mix, columns, source));
+        }
+        for (option, value) in [("--sf", self.sf), ("--faster", self.faster)] {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(Failure::input(format!(
+                    "{option} {value}: expected a positive number"
+                )));
+            }
+        }
+        let engine = Engine::default().faster(self.faster);
+        let source = format!(
+            "TPC-H at scale factor {}, written-down phases, {} ns of processor time per value and {} ns per probe (assumed)",
+            self.sf, engine.value_ns, engine.probe_ns
+        );
+        Ok((
+            tpch_queries(self.sf, &engine),
+            tpch_columns(self.sf),
+            source,
+        ))
+    }
+}
+
+fn percent(text: &str) -> Result<f64, Failure> {
+    let number = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();
+    let share = number.filter(|p| (0.0..=100.0).contains(p));
+    share.map(|p| p / 100.0).ok_or_else(|| {
+        Failure::input(format!(
+            "--dram-share {text}: expected a percentage from 0% to 100%, such as 25%"
+        ))
+    })
+}
+
+fn document(source: &str, share: f64, answers: &[(Machine, Capped)]) -> Result<String, Failure> {
+    let one = |(machine, answer): &(Machine, Capped)| {
+        json!({
+            "machine": machine.name,
+            "kept_by_heat": answer.kept(),
+            "kept_on_cxl": answer.kept_on_cxl(),
+            "answer": answer,
+        })
+    };
+    let document = json!({
+        "schema": SCHEMA,
+        "provenance": tierloom_record::Provenance::Modelled,
+        "tool_version": env!("CARGO_PKG_VERSION"),
+        "work": source,
+        "dram_share": share,
+        "machines": answers.iter().map(one).collect::<Vec<_>>(),
+    });
+    let text = serde_json::to_string_pretty(&document).map_err(Failure::runtime)?;
+    Ok(format!("{text}\n"))
+}
+
+fn text(source: &str, machine: &Machine, answer: &Capped, with_columns: bool) -> String {
+    let mut out = format!(
+        "Modelled on {} ({}): {source}, {} workers\nTables of {}; DRAM may hold {} of them, operator memory besides\n",
+        machine.name,
+        machine.title,
+        answer.workers,
+        output::size(answer.table_bytes),
+        output::size(answer.dram_bytes)
+    );
+    out += &format!("{}\n", queries(answer));
+    if with_columns {
+        out += &format!("{}\n", columns(answer));
+    }
+    let per_hour =
+        |of: fn(&CappedQuery) -> f64| 3600e9 * answer.queries.len() as f64 / answer.round_ns(of);
+    out += &format!(
+        "Throughput of streams (modelled): {:.0} queries per hour with all columns in DRAM, {:.0} with all on CXL ({:.1}%), {:.0} with the hottest in DRAM ({:.1}%)\n",
+        per_hour(|q| q.dram_ns),
+        per_hour(|q| q.cxl_ns),
+        100.0 * answer.kept_on_cxl(),
+        per_hour(|q| q.heat_ns),
+        100.0 * answer.kept()
+    );
+    out
+}
+
+fn table<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::UTF8_FULL_CONDENSED)
+        .set_header(header);
+    for index in 1..N {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn queries(answer: &Capped) -> Table {
+    let mut table = table(["query", "DRAM ms", "CXL ms", "by heat ms", "kept"]);
+    for q in &answer.queries {
+        let ms = |ns: f64| format!("{:.1}", ns / 1e6);
+        let kept = format!("{:.0}%", 100.0 * q.dram_ns / q.heat_ns);
+        table.add_row([
+            q.query.clone(),
+            ms(q.dram_ns),
+            ms(q.cxl_ns),
+            ms(q.heat_ns),
+            kept,
+        ]);
+    }
+    table
+}
+
+fn columns(answer: &Capped) -> Table {
+    let mut table = table(["column", "size", "times read", "in DRAM"]);
+    for c in &answer.columns {
+        table.add_row([
+            c.column.clone(),
+            output::size(c.size_bytes),
+            format!("{:.2}", c.reads),
+            format!("{:.0}%", 100.0 * c.dram_share),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent;
+
+    #[test]
+    fn shares_are_percentages() {
+        assert_eq!(percent("25%").unwrap(), 0.25);
+        assert_eq!(percent("100").unwrap(), 1.0);
+        for bad in ["", "x", "-1%", "101%", "NaN%"] {
+            assert!(percent(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What is typed.
+
+use crate::commands::topology::MachineArgs;
+use std::path::PathBuf;
+
+/// Run SQL on CSV, Parquet and Arrow files, loaded into placed memory
+///
+/// Without -c or -f, statements come from the terminal (end them with a semicolon; .help lists commands) or from a pipe.
+/// Rows go to stdout, everything else to stderr.
+#[derive(clap::Args)]
+#[cfg_attr(
+    not(feature = "sql"),
+    allow(dead_code, reason = "only the SQL engine reads them")
+)]
+pub struct Args {
+    /// Run these statements (several with semicolons) and end
+    #[arg(
+        short = 'c',
+        long = "command",
+        value_name = "SQL",
+        conflicts_with = "file"
+    )]
+    pub command: Option<String>,
+    /// Run the statements of FILE and end
+    #[arg(short = 'f', long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Load PATH as table NAME: a CSV, Parquet or Arrow IPC file, or a folder of files of one kind; repeat for more tables
+    #[arg(short = 't', long = "table", value_name = "NAME=PATH")]
+    pub tables: Vec<String>,
+    /// Make benchmark data as tables, such as ssb:1 (scale factor 1); repeat for more
+    #[arg(long, value_name = "WHAT:SF")]
+    pub generate: Vec<String>,
+    /// What parts the fields of CSV files, one character; a comma, or a tab in .tsv files, if not given
+    #[arg(long, value_name = "CHAR")]
+    pub csv_delimiter: Option<String>,
+    /// CSV files have no line of names; columns are named column_1, column_2, ...
+    #[arg(long)]
+    pub csv_no_header: bool,
+    /// Rows of each CSV file that types are inferred from; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub csv_infer_rows: usize,
+    /// How rows are printed: table, csv, json (one array), jsonl or arrow (IPC stream)
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub format: String,
+    /// Write the rows to FILE, whole or not at all (arrow: in the file format)
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Most rows of a table that are printed; 0 for all. Other formats are always whole
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    pub max_rows: usize,
+    /// Print what each statement took, on stderr
+    #[arg(long)]
+    pub timing: bool,
+    /// Where columns lie: dram, cxl, a node, weights (3:2, dram:3,cxl:2), tier, columns:N, columns:P%
+    #[arg(long, value_name = "PLACEMENT", default_value = "dram")]
+    pub placement: String,
+    /// Worker threads; all CPUs this process may use if not given
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Page size of columns: 4k, thp, 2m or 1g (the last two need a hugetlb pool)
+    #[arg(long, value_name = "SIZE", default_value = "thp")]
+    pub pages: String,
+    #[command(flatten)]
+    pub here: MachineArgs,
+}

@@ -1,0 +1,58 @@
+//! A session with its tables loaded.
+
+use super::plan::{SqlPlan, TableSource};
+use super::watch::Terminal;
+use crate::failure::Failure;
+use crate::output;
+use tierloom_engine::sql::{SqlError, SqlSession};
+
+/// Turns an error into how the command ends; `place` stands before it.
+pub fn failure(error: SqlError, script: Option<&str>) -> Failure {
+    match error {
+        SqlError::Input { place, message } => Failure::input(match (script, place) {
+            (Some(script), Some(place)) => format!("{script}:{place}: {message}"),
+            (Some(script), None) => format!("{script}: {message}"),
+            _ => message,
+        }),
+        SqlError::Failed(message) => Failure::runtime(message),
+        SqlError::Interrupted => Failure::Interrupted("the statement was stopped".into()),
+    }
+}
+
+/// Starts the engine and loads what `--table` and `--generate` name.
+///
+/// # Errors
+/// Bad input for files that are not what they should be or do not fit, an interruption.
+pub fn session(plan: &SqlPlan) -> Result<SqlSession, Failure> {
+    let mut session = SqlSession::new(plan.options.clone()).map_err(|e| failure(e, None))?;
+    let watch = Terminal::default();
+    for table in &plan.tables {
+        match table {
+            TableSource::Files { name, path } => {
+                let loaded = session
+                    .load_files(name, path, plan.csv, &watch)
+                    .map_err(|e| failure(e, Some(&format!("--table {name}"))))?;
+                eprintln!(
+                    "table {}: {} rows, {}",
+                    loaded.name,
+                    loaded.rows,
+                    output::size(loaded.size_bytes)
+                );
+            }
+            TableSource::Ssb(config) => {
+                let loaded = session
+                    .load_ssb(config, &watch)
+                    .map_err(|e| failure(e, Some("--generate ssb")))?;
+                for table in loaded {
+                    eprintln!(
+                        "table {}: {} rows, {}",
+                        table.name,
+                        table.rows,
+                        output::size(table.size_bytes)
+                    );
+                }
+            }
+        }
+    }
+    Ok(session)
+}

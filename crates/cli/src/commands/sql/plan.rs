@@ -1,0 +1,259 @@
+//! What was typed, resolved and checked before anything is loaded.
+
+use super::args::Args;
+use crate::failure::Failure;
+use crate::output;
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tierloom_engine::EngineOptions;
+use tierloom_engine::sql::{CsvOptions, Format, SqlOptions};
+use tierloom_memory::AnonymousNuma;
+use tierloom_placement::Policy;
+use tierloom_topology::Topology;
+use tierloom_workloads::ssb::SsbConfig;
+
+/// Where statements come from.
+pub enum Statements {
+    /// A terminal.
+    Shell,
+    /// A text that was given whole, and what to call it in errors.
+    Script { text: String, name: String },
+}
+
+/// How rows are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shown {
+    /// A table for people, with at most so many rows; `None` for all.
+    Table { max_rows: Option<usize> },
+    /// For programs.
+    Rows(Format),
+}
+
+/// A table that is loaded at the start.
+pub enum TableSource {
+    /// Files.
+    Files { name: String, path: PathBuf },
+    /// The five tables of the Star Schema Benchmark.
+    Ssb(SsbConfig),
+}
+
+/// A resolved session.
+pub struct SqlPlan {
+    pub statements: Statements,
+    pub tables: Vec<TableSource>,
+    pub csv: CsvOptions,
+    pub shown: Shown,
+    pub output: Option<PathBuf>,
+    pub timing: bool,
+    pub options: SqlOptions,
+}
+
+impl SqlPlan {
+    /// Checks and resolves what was typed.
+    ///
+    /// # Errors
+    /// Bad input, naming what was asked and what is possible.
+    pub fn resolve(args: &Args) -> Result<SqlPlan, Failure> {
+        if args.here.sysroot.is_some() {
+            return Err(Failure::input(
+                "--sysroot describes another machine, and SQL runs on this one; leave it out",
+            ));
+        }
+        let topology = args.here.read()?;
+        let placement: Policy = args
+            .placement
+            .parse()
+            .map_err(|e| Failure::input(format!("--placement {}: {e}", args.placement)))?;
+        if placement.needs_heat() {
+            return Err(Failure::input(format!(
+                "--placement {placement} goes by what queries read; start with another and SET tierloom.placement = '{placement}' after some have run"
+            )));
+        }
+        let mut tables = Vec::new();
+        for text in &args.tables {
+            let table = files(text)?;
+            let taken = |t: &TableSource| matches!((t, &table), (TableSource::Files { name: a, .. }, TableSource::Files { name: b, .. }) if a == b);
+            if tables.iter().any(taken) {
+                return Err(Failure::input(format!(
+                    "--table {text}: the name is given twice"
+                )));
+            }
+            tables.push(table);
+        }
+        for text in &args.generate {
+            tables.push(generated(text)?);
+        }
+        if let Some(path) = &args.output {
+            output::check_writable(path)?;
+        }
+        let shown = shown(args)?;
+        Ok(SqlPlan {
+            tables,
+            csv: csv(args)?,
+            shown,
+            output: args.output.clone(),
+            timing: args.timing,
+            options: SqlOptions {
+                engine: EngineOptions::tuned(threads(args.threads, &topology)?),
+                page_size: args.pages.parse().map_err(Failure::input)?,
+                placement,
+                topology,
+                backend: Arc::new(AnonymousNuma::new()),
+            },
+            statements: statements(args)?,
+        })
+    }
+}
+
+fn statements(args: &Args) -> Result<Statements, Failure> {
+    if let Some(text) = &args.command {
+        return Ok(Statements::Script {
+            text: text.clone(),
+            name: "-c".into(),
+        });
+    }
+    if let Some(path) = &args.file {
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Failure::input(format!("cannot read {}: {e}", path.display())))?;
+        return Ok(Statements::Script {
+            text,
+            name: path.display().to_string(),
+        });
+    }
+    if std::io::stdin().is_terminal() {
+        if args.output.is_some() {
+            return Err(Failure::input(
+                "--output holds the rows of one statement; give it with -c or -f, or use COPY (query) TO 'file'",
+            ));
+        }
+        return Ok(Statements::Shell);
+    }
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|e| Failure::input(format!("cannot read statements from stdin: {e}")))?;
+    Ok(Statements::Script {
+        text,
+        name: "stdin".into(),
+    })
+}
+
+fn files(text: &str) -> Result<TableSource, Failure> {
+    let Some((name, path)) = text
+        .split_once('=')
+        .filter(|(n, p)| !n.trim().is_empty() && !p.is_empty())
+    else {
+        return Err(Failure::input(format!(
+            "--table {text}: expected NAME=PATH, as in orders=data/orders.parquet"
+        )));
+    };
+    Ok(TableSource::Files {
+        name: table_name(name.trim())
+            .ok_or_else(|| Failure::input(format!(
+                "--table {text}: {name:?} is no name for a table; use letters, digits and _, or put it in double quotes"
+            )))?,
+        path: Path::new(path).to_owned(),
+    })
+}
+
+/// A name as SQL reads it: in lower case unless it is in double quotes.
+pub fn table_name(text: &str) -> Option<String> {
+    if let Some(quoted) = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')) {
+        let name = quoted.replace("\"\"", "\"");
+        return (!name.is_empty()).then_some(name);
+    }
+    let begins = text.chars().next()?;
+    let plain = (begins.is_alphabetic() || begins == '_')
+        && text.chars().all(|c| c.is_alphanumeric() || c == '_');
+    plain.then(|| text.to_lowercase())
+}
+
+fn generated(text: &str) -> Result<TableSource, Failure> {
+    let (what, sf) = text.split_once(':').unwrap_or((text, "1"));
+    let sf: f64 = sf
+        .parse()
+        .map_err(|_| Failure::input(format!("--generate {text}: {sf:?} is no scale factor")))?;
+    match what {
+        "ssb" => {
+            let config = SsbConfig::new(sf, 1).map_err(Failure::input)?;
+            Ok(TableSource::Ssb(config))
+        }
+        _ => Err(Failure::input(format!(
+            "--generate {text}: there is no data {what:?} to make; expected ssb:SF"
+        ))),
+    }
+}
+
+fn csv(args: &Args) -> Result<CsvOptions, Failure> {
+    let delimiter = match args.csv_delimiter.as_deref() {
+        None => None,
+        Some("\\t" | "tab") => Some(b'\t'),
+        Some(text) => match text.as_bytes() {
+            [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Some(*byte),
+            _ => {
+                return Err(Failure::input(format!(
+                    "--csv-delimiter {text:?}: expected one ASCII character other than a quote, or tab"
+                )));
+            }
+        },
+    };
+    Ok(CsvOptions {
+        delimiter,
+        header: !args.csv_no_header,
+        infer_rows: args.csv_infer_rows,
+    })
+}
+
+fn shown(args: &Args) -> Result<Shown, Failure> {
+    if args.format == "table" {
+        let all = args.max_rows == 0 || args.output.is_some();
+        return Ok(Shown::Table {
+            max_rows: (!all).then_some(args.max_rows),
+        });
+    }
+    match args.format.parse() {
+        Ok(Format::Parquet) if args.output.is_none() => Err(Failure::input(
+            "--format parquet: a Parquet file cannot be a stream; add -o FILE",
+        )),
+        Ok(format) => Ok(Shown::Rows(format)),
+        Err(_) => Err(Failure::input(format!(
+            "--format {}: expected table, csv, json, jsonl, arrow, or parquet with -o FILE",
+            args.format
+        ))),
+    }
+}
+
+fn threads(asked: Option<usize>, topology: &Topology) -> Result<usize, Failure> {
+    let allowed = topology.limits.cpus_allowed.len().max(1);
+    match asked {
+        Some(0) => Err(Failure::input("--threads 0: at least one worker is needed")),
+        Some(n) if n > 4 * allowed => Err(Failure::input(format!(
+            "--threads {n}: this process may use {allowed} CPUs; at most {} threads make sense",
+            4 * allowed
+        ))),
+        Some(n) => Ok(n),
+        None => Ok(allowed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_sql_in_lower_case_unless_quoted() {
+        for (typed, name) in [
+            ("Orders", Some("orders")),
+            ("\"Orders\"", Some("Orders")),
+            ("\"a \"\"b\"", Some("a \"b")),
+            ("größe_2", Some("größe_2")),
+            ("2x", None),
+            ("a-b", None),
+            ("\"\"", None),
+            ("", None),
+        ] {
+            assert_eq!(table_name(typed).as_deref(), name, "{typed}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Statements that were given whole: `-c`, `-f`, a pipe.
+
+use super::open::failure;
+use super::plan::{Shown, SqlPlan};
+use super::show::Printer;
+use super::watch::Terminal;
+use crate::failure::Failure;
+use tierloom_engine::sql::{Format, Piece, SqlError, SqlSession, Watch, split};
+
+/// Runs the statements of `text` up to the first that fails.
+///
+/// All of them are parsed before the first runs.
+///
+/// # Errors
+/// Bad input with `name` and the place in it, a failure, an interruption.
+pub fn run(plan: &SqlPlan, mut session: SqlSession, text: &str, name: &str) -> Result<(), Failure> {
+    let told = |error| failure(error, Some(name));
+    let pieces = split(text).map_err(told)?;
+    for piece in &pieces {
+        session.check(piece).map_err(told)?;
+    }
+    check_results(plan, &session, &pieces).map_err(told)?;
+    let mut printer = Printer::new(plan);
+    let watch = Terminal::default();
+    for piece in &pieces {
+        if watch.stopped() {
+            return Err(told(SqlError::Interrupted));
+        }
+        let outcome = session.run(piece, &mut printer, &watch).map_err(told)?;
+        printer.tell(&outcome, plan.timing);
+    }
+    Ok(())
+}
+
+/// Refuses several results where only one has a place.
+fn check_results(plan: &SqlPlan, session: &SqlSession, pieces: &[Piece]) -> Result<(), SqlError> {
+    let one = plan.output.is_some() || plan.shown == Shown::Rows(Format::Arrow);
+    let mut with_rows = pieces.iter().filter(|p| session.gives_rows(p));
+    match with_rows.nth(1) {
+        Some(second) if one => Err(SqlError::input_at(
+            second.place,
+            "this is the second statement with rows, and an Arrow stream or -o FILE holds those of one; run them one by one, or use COPY (query) TO 'file'",
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,52 @@
+//! Progress on stderr, and Ctrl-C.
+
+use crate::stop;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
+use tierloom_engine::sql::Watch;
+
+/// A bar on stderr while data is loaded (none if that is no terminal); Ctrl-C stops the statement.
+#[derive(Default)]
+pub struct Terminal {
+    bar: Mutex<Option<ProgressBar>>,
+}
+
+impl Terminal {
+    fn with(&self, act: impl FnOnce(&mut Option<ProgressBar>)) {
+        act(&mut self.bar.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Watch for Terminal {
+    fn stop(&self) -> &AtomicBool {
+        stop::flag()
+    }
+
+    fn begin(&self, what: &str, total_bytes: u64) {
+        let bar = ProgressBar::new(total_bytes);
+        if let Ok(style) = ProgressStyle::with_template(
+            "{prefix} [{bar:30}] {percent:>3}% {binary_bytes_per_sec}, {eta} left",
+        ) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.set_prefix(what.to_owned());
+        self.with(|slot| *slot = Some(bar));
+    }
+
+    fn advance(&self, bytes: u64) {
+        self.with(|slot| {
+            if let Some(bar) = slot {
+                bar.inc(bytes);
+            }
+        });
+    }
+
+    fn end(&self) {
+        self.with(|slot| {
+            if let Some(bar) = slot.take() {
+                bar.finish_and_clear();
+            }
+        });
+    }
+}

@@ -1,0 +1,499 @@
+//! `tierloom sql` from the outside: files in, rows out, and what is refused.
+#![cfg(feature = "sql")]
+
+mod common;
+
+use common::{Ended, command, contents, end_of, refused, tierloom, wait};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+const PEOPLE: &str = "id,name,born,height,member\n\
+    1,\"Zoë, \"\"Z\"\"\",1999-12-31,1.75,true\n\
+    2,李,2001-02-28,,false\n\
+    3,,,1.5,\n";
+
+/// A folder with `people.csv`.
+fn people() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("people.csv"), PEOPLE).unwrap();
+    folder
+}
+
+fn sql(folder: &Path, args: &[&str], statements: &str) -> Ended {
+    let mut all = vec!["sql", "-c", statements];
+    all.extend(args);
+    tierloom(folder, &all)
+}
+
+/// Standard output of statements on `people.csv`.
+#[track_caller]
+fn rows(folder: &Path, format: &str, statements: &str) -> String {
+    let args = ["--table", "people=people.csv", "--format", format];
+    sql(folder, &args, statements).with_code(0).stdout
+}
+
+/// Statements on the `people` table, refused with one error.
+#[track_caller]
+fn refused_sql(folder: &Path, statements: &str, says: &[&str]) {
+    let before = contents(folder);
+    let ended = sql(folder, &["--table", "people=people.csv"], statements).with_code(2);
+    let error = ended.one_error();
+    for part in says {
+        assert!(error.contains(part), "{statements}: no {part:?} in {error}");
+    }
+    assert_eq!(ended.stdout, "", "{statements}");
+    assert!(contents(folder) == before, "{statements}: files changed");
+}
+
+#[test]
+fn nulls_dates_unicode_and_decimals_keep_their_values_in_every_text_format() {
+    let folder = people();
+    let query = "select *, cast(height as decimal(5,2)) d from people order by id";
+    assert_eq!(
+        rows(folder.path(), "csv", query),
+        "id,name,born,height,member,d\n\
+         1,\"Zoë, \"\"Z\"\"\",1999-12-31,1.75,true,1.75\n\
+         2,李,2001-02-28,,false,\n\
+         3,,,1.5,,1.50\n"
+    );
+    let objects = [
+        r#"{"id":1,"name":"Zoë, \"Z\"","born":"1999-12-31","height":1.75,"member":true,"d":1.75}"#,
+        r#"{"id":2,"name":"李","born":"2001-02-28","height":null,"member":false,"d":null}"#,
+        r#"{"id":3,"name":null,"born":null,"height":1.5,"member":null,"d":1.50}"#,
+    ];
+    let lines: Vec<String> = rows(folder.path(), "jsonl", query)
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(lines, objects);
+    assert_eq!(
+        rows(folder.path(), "json", query),
+        format!("[{}]\n", objects.join(","))
+    );
+    let table = rows(folder.path(), "table", query);
+    for part in ["Zoë, \"Z\"", "李", "2001-02-28", "NULL", "1.50", "(3 rows)"] {
+        assert!(table.contains(part), "{part} in\n{table}");
+    }
+}
+
+#[test]
+fn every_kind_of_file_gives_back_the_rows_that_were_copied_into_it() {
+    let folder = people();
+    let expected = rows(folder.path(), "csv", "select * from people order by id");
+    let copies = "copy people to 'p.parquet'; copy people to 'p.arrow'; \
+                  copy (select * from people) to 'p.txt' (format csv, delimiter ';'); copy people to 'p.csv'";
+    sql(folder.path(), &["-t", "people=people.csv"], copies).with_code(0);
+    // The stream format comes from stdout.
+    let stream = fs::File::create(folder.path().join("p.arrows")).unwrap();
+    let args = [
+        "sql",
+        "-t",
+        "people=people.csv",
+        "--format",
+        "arrow",
+        "-c",
+        "select * from people",
+    ];
+    let streamed = command(folder.path(), &args)
+        .stdout(stream)
+        .spawn()
+        .unwrap();
+    end_of(streamed).with_code(0);
+    for file in ["p.parquet", "p.arrow", "p.arrows", "p.csv"] {
+        let table = format!("t={file}");
+        let back = sql(
+            folder.path(),
+            &["--table", &table, "--format", "csv"],
+            "select * from t order by id",
+        )
+        .with_code(0);
+        assert_eq!(back.stdout, expected, "{file}");
+    }
+    let text = fs::read_to_string(folder.path().join("p.txt")).unwrap();
+    assert!(text.starts_with("id;name;born;height;member\n1;"), "{text}");
+}
+
+#[test]
+fn a_folder_is_one_table_and_types_that_parts_infer_are_widened() {
+    let folder = tempfile::tempdir().unwrap();
+    let parts = folder.path().join("parts");
+    fs::create_dir(&parts).unwrap();
+    fs::write(parts.join("a.csv"), "x,y\n1,\n2,\n").unwrap();
+    fs::write(parts.join("b.csv"), "x,y\n2.5,z\n").unwrap();
+    fs::write(parts.join("_SUCCESS"), "").unwrap();
+    let ended = sql(
+        folder.path(),
+        &["-t", "t=parts", "--format", "csv"],
+        "select sum(x) s, count(y) n, count(*) c from t",
+    );
+    assert_eq!(ended.with_code(0).stdout, "s,n,c\n5.5,1,3\n");
+}
+
+#[test]
+fn files_that_do_not_belong_together_are_refused_by_name() {
+    let folder = people();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("parts")).unwrap();
+    fs::write(at("parts/a.csv"), "x,y\n1,2\n").unwrap();
+    fs::write(at("parts/b.csv"), "x,z\n1,2\n").unwrap();
+    refused(
+        folder.path(),
+        &["sql", "-c", "select 1", "-t", "t=parts"],
+        &["parts/b.csv differs from parts/a.csv", "column 2 is z"],
+    );
+    fs::remove_file(at("parts/b.csv")).unwrap();
+    let copy = "copy (select 1 as x, 2 as y) to 'parts/b.parquet'";
+    sql(folder.path(), &[], copy).with_code(0);
+    refused(
+        folder.path(),
+        &["sql", "-c", "select 1", "-t", "t=parts"],
+        &["parts/b.parquet is Parquet", "parts/a.csv is CSV"],
+    );
+}
+
+#[test]
+fn files_that_are_not_what_they_should_be_are_refused_with_the_place() {
+    let folder = people();
+    let mut long = String::from("a,b\n");
+    for i in 0..50 {
+        long.push_str(&format!("{i},{i}\n"));
+    }
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("value.csv", &format!("{long}x y,3\n"));
+    write("fields.csv", &format!("{long}1,2,3\n"));
+    write("twice.csv", "a,a\n1,2\n");
+    write("empty.csv", "");
+    write("not.parquet", "PAR1 but nothing more");
+    write("not.arrow", "no arrow");
+    write("data.bin", "?");
+    fs::create_dir(folder.path().join("nothing")).unwrap();
+    for (table, says) in [
+        (
+            "t=value.csv",
+            &[
+                "value.csv",
+                "line 52",
+                "\"x y\" in column a",
+                "--csv-infer-rows 0",
+            ][..],
+        ),
+        ("t=fields.csv", &["fields.csv", "52"]),
+        ("t=twice.csv", &["twice.csv", "\"a\"", "line 1"]),
+        ("t=empty.csv", &["empty.csv"]),
+        ("t=not.parquet", &["not.parquet cannot be read as Parquet"]),
+        ("t=not.arrow", &["not.arrow cannot be read as Arrow IPC"]),
+        ("t=data.bin", &["data.bin", "expected .csv"]),
+        ("t=nothing", &["nothing", "no file"]),
+        (
+            "t=missing.csv",
+            &["cannot read missing.csv", "No such file"],
+        ),
+        ("t", &["expected NAME=PATH"]),
+        ("2t=people.csv", &["no name for a table"]),
+        ("tier_columns=people.csv", &["system table"]),
+    ] {
+        let args = [
+            "sql",
+            "-c",
+            "select 1",
+            "--csv-infer-rows",
+            "20",
+            "--table",
+            table,
+        ];
+        refused(folder.path(), &args, says);
+    }
+    refused(
+        folder.path(),
+        &[
+            "sql",
+            "-c",
+            "select 1",
+            "-t",
+            "t=people.csv",
+            "-t",
+            "T=people.csv",
+        ],
+        &["given twice"],
+    );
+}
+
+#[test]
+fn a_table_that_cannot_fit_is_refused_before_it_is_read() {
+    let folder = people();
+    let file = fs::OpenOptions::new()
+        .append(true)
+        .open(folder.path().join("people.csv"));
+    // A hole: the file claims four TiB and takes no room. A file system that refuses such files has nothing to test.
+    if file.unwrap().set_len(4 << 40).is_err() {
+        return;
+    }
+    let args = [
+        "sql",
+        "-c",
+        "select 1",
+        "--csv-infer-rows",
+        "2",
+        "-t",
+        "t=people.csv",
+    ];
+    let ended = tierloom(folder.path(), &args).with_code(2);
+    let error = ended.one_error();
+    for part in ["table t takes about 4096.0 GiB", "are free", "--placement"] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn statements_that_cannot_be_are_refused_with_line_and_column() {
+    let folder = people();
+    for (statements, says) in [
+        ("select 1;\nselect from people where", &["-c:2:"][..]),
+        ("select nam from people", &["-c:1:8", "nam"]),
+        (
+            "select *\nfrom peple",
+            &["-c:2:6", "there is no table peple", "people"],
+        ),
+        ("select 'open", &["-c:1:", "nterminated"]),
+        ("copy peple to 'x.csv'", &["-c:1:6", "no table peple"]),
+        (
+            "copy people to 'no/x.csv'",
+            &["no/x.csv", "folder does not exist"],
+        ),
+        ("copy people to 'x.csv' (format xml)", &["xml", "parquet"]),
+        ("copy people to 'x'", &["FORMAT csv"]),
+        (
+            "set tierloom.placment = 'dram'",
+            &["tierloom.placment", "tierloom.threads"],
+        ),
+        ("set tierloom.placement = '0:0'", &["0:0"]),
+        ("set tierloom.placement = '77'", &["node 77"]),
+        (
+            "set tierloom.placement.people.nam = '0'",
+            &["no column nam", "born"],
+        ),
+        ("set tierloom.placement.peple = '0'", &["no table peple"]),
+        ("set tierloom.threads = 0", &["whole number from 1"]),
+        ("set tierloom.threads = many", &["\"many\""]),
+        ("set tierloom.batch_rows = -1", &["\"-1\""]),
+        ("show tierloom.x", &["tierloom.placement"]),
+        ("analyze peple", &["no table peple"]),
+        ("drop table peple", &["no table peple"]),
+        ("drop table tier_columns", &["system"]),
+        ("create table people as select 1", &["people already"]),
+        ("create table t (a int)", &["AS SELECT"]),
+        ("insert into people select * from people", &["filled once"]),
+        (
+            "create external table t stored as parquet location 'people.csv'",
+            &["a CSV file, not PARQUET"],
+        ),
+        (
+            "create external table t stored as csv location 's3://b/x.csv'",
+            &["s3"],
+        ),
+        ("explain placement", &["expected a query"]),
+    ] {
+        refused_sql(folder.path(), statements, says);
+    }
+}
+
+#[test]
+fn a_failure_while_running_is_code_1_and_leaves_no_file_and_no_table() {
+    let folder = people();
+    let before = contents(folder.path());
+    for statements in [
+        "copy (select 1 / (id - 3) as x from people) to 'x.csv'",
+        "create table t as select 1 / (id - 3) as x from people",
+    ] {
+        let ended = sql(folder.path(), &["-t", "people=people.csv"], statements).with_code(1);
+        assert!(ended.one_error().to_lowercase().contains("divide by zero"));
+        assert!(contents(folder.path()) == before, "{statements}");
+    }
+    // The name is free afterwards: the first statement fails in a session that goes on.
+    let args = [
+        "sql",
+        "-t",
+        "people=people.csv",
+        "-c",
+        "drop table if exists t; select count(*) as n from people",
+        "--format",
+        "csv",
+    ];
+    assert_eq!(tierloom(folder.path(), &args).with_code(0).stdout, "n\n3\n");
+}
+
+#[test]
+fn tables_made_by_queries_can_be_queried_replaced_copied_and_dropped() {
+    let folder = people();
+    let statements = "create table t as select id, name from people where id < 3;
+        create or replace table t as select id + 1 as id, name from t;
+        create table if not exists t as select 1 as x;
+        create view v as select name from t where id = 3;
+        copy v to 'v.json';
+        select * from t order by id;
+        drop view v; drop table t; drop table if exists t;
+        create table \"T u\" as select 1 as one;
+        select * from \"T u\"";
+    let ended = sql(
+        folder.path(),
+        &["-t", "people=people.csv", "--format", "csv"],
+        statements,
+    );
+    let ended = ended.with_code(0);
+    assert_eq!(
+        ended.stdout, "id,name\n2,\"Zoë, \"\"Z\"\"\"\n3,李\n\none\n1\n",
+        "{}",
+        ended.stderr
+    );
+    let json = fs::read_to_string(folder.path().join("v.json")).unwrap();
+    assert_eq!(json, "[{\"name\":\"李\"}]");
+}
+
+#[test]
+fn settings_move_tables_and_are_shown() {
+    let folder = people();
+    let statements = "set tierloom.placement = '0'; set tierloom.placement.people.name = '0=100%';
+        set tierloom.threads = 1; set tierloom.batch_rows = 1000;
+        show tierloom.*;
+        select count(*) as n from people;
+        select distinct node from tier_columns where table_name = 'people';
+        explain placement select name from people where id = 1;
+        explain analyze placement select name from people";
+    let ended = sql(
+        folder.path(),
+        &["-t", "people=people.csv", "--format", "csv"],
+        statements,
+    );
+    let out = ended.with_code(0).stdout;
+    for part in [
+        "tierloom.placement,0,",
+        "tierloom.placement.people.name,",
+        "tierloom.threads,1,",
+        "tierloom.batch_rows,1000,",
+        "\nn\n3\n",
+        "\nnode\n0\n",
+        "people.name",
+        "node 0: 100.0%",
+        "read_bytes",
+    ] {
+        assert!(out.contains(part), "no {part:?} in\n{out}");
+    }
+}
+
+#[test]
+fn scripts_come_from_files_and_pipes_and_say_where_they_are_wrong() {
+    let folder = people();
+    fs::write(
+        folder.path().join("s.sql"),
+        "-- a script\nselect 1 as a;\n\nselect b;\n",
+    )
+    .unwrap();
+    let ended = tierloom(folder.path(), &["sql", "-f", "s.sql", "--format", "csv"]).with_code(2);
+    assert_eq!(
+        ended.stdout, "a\n1\n",
+        "what ran before the error was printed"
+    );
+    assert!(ended.one_error().contains("s.sql:4:8"), "{}", ended.stderr);
+
+    let mut piped = command(folder.path(), &["sql", "--format", "jsonl"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = piped.stdin.take().unwrap();
+    stdin.write_all(b"select 1 as a;select 'x' as b").unwrap();
+    drop(stdin);
+    assert_eq!(
+        end_of(piped).with_code(0).stdout,
+        "{\"a\":1}\n{\"b\":\"x\"}\n"
+    );
+    refused(
+        folder.path(),
+        &["sql", "-f", "missing.sql"],
+        &["missing.sql"],
+    );
+}
+
+#[test]
+fn an_output_file_holds_one_result_whole() {
+    let folder = people();
+    let args = [
+        "-t",
+        "people=people.csv",
+        "--format",
+        "parquet",
+        "-o",
+        "out.parquet",
+    ];
+    sql(folder.path(), &args, "select id from people").with_code(0);
+    let back = sql(
+        folder.path(),
+        &["-t", "t=out.parquet", "--format", "csv"],
+        "select sum(id) s from t",
+    );
+    assert_eq!(back.with_code(0).stdout, "s\n6\n");
+    let two = ["sql", "-c", "select 1; select 2", "--format", "arrow"];
+    refused(
+        folder.path(),
+        &two,
+        &["-c:1:11", "second statement with rows"],
+    );
+    let stream = ["sql", "-c", "select 1", "--format", "parquet"];
+    refused(folder.path(), &stream, &["-o FILE"]);
+    let none = ["sql", "-c", "select 1", "--format", "xml"];
+    refused(folder.path(), &none, &["expected table, csv"]);
+}
+
+#[test]
+fn long_tables_are_cut_with_a_notice_and_counted_whole() {
+    let folder = people();
+    let ended = sql(
+        folder.path(),
+        &["--max-rows", "2", "--timing"],
+        "select * from range(1000)",
+    );
+    let ended = ended.with_code(0);
+    assert!(ended.stdout.contains("(1000 rows)"), "{}", ended.stdout);
+    assert_eq!(ended.stdout.lines().count(), 7, "{}", ended.stdout);
+    assert!(
+        ended.stderr.contains("the first 2 of 1000 rows"),
+        "{}",
+        ended.stderr
+    );
+    assert!(ended.stderr.contains("parse+plan") && ended.stderr.contains("1000 rows"));
+}
+
+#[test]
+fn an_interrupted_statement_ends_with_130_and_leaves_no_file() {
+    let folder = people();
+    let before = contents(folder.path());
+    let copy = "copy (select a.value, sum(b.value) from range(100000) a, range(1000000) b group by a.value) to 'x.csv'";
+    let mut child = command(
+        folder.path(),
+        &[
+            "sql",
+            "-c",
+            &format!("select 1 as begun; {copy}"),
+            "--format",
+            "csv",
+        ],
+    )
+    .spawn()
+    .unwrap();
+    // The first result says that the session runs.
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+    assert_eq!(line, "begun\n");
+    std::thread::sleep(Duration::from_millis(200));
+    let kill = Command::new("sh")
+        .args(["-c", &format!("kill -INT {}", child.id())])
+        .status();
+    assert!(kill.unwrap().success());
+    let status = wait(&mut child, Duration::from_secs(60)).expect("it ends");
+    assert_eq!(status.code(), Some(130));
+    assert!(contents(folder.path()) == before, "a file was left");
+}

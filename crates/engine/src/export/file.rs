@@ -1,0 +1,134 @@
+//! One table's file while it is written.
+
+use crate::EngineError;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::ipc::writer::FileWriter;
+use arrow::record_batch::RecordBatch;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use std::error::Error;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use tierloom_workloads::{Draft, io_error};
+
+/// How a table is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileFormat {
+    /// Arrow's IPC file format, uncompressed: readers can map it.
+    Arrow,
+    /// Apache Parquet, compressed with Snappy.
+    Parquet,
+}
+
+impl FileFormat {
+    /// What file names end with, without the dot.
+    pub fn extension(self) -> &'static str {
+        match self {
+            FileFormat::Arrow => "arrow",
+            FileFormat::Parquet => "parquet",
+        }
+    }
+}
+
+enum Writer {
+    Arrow(Box<FileWriter<BufWriter<Draft>>>),
+    Parquet(Box<ArrowWriter<Draft>>),
+}
+
+/// A table's file under its temporary name.
+pub struct TableFile {
+    path: PathBuf,
+    writer: Writer,
+}
+
+impl TableFile {
+    /// Makes the file and writes what precedes the batches.
+    ///
+    /// # Errors
+    /// A file that cannot be made or written.
+    pub fn create(
+        path: &Path,
+        format: FileFormat,
+        schema: &SchemaRef,
+    ) -> Result<Self, EngineError> {
+        let draft = Draft::create(path)?;
+        let writer = match format {
+            FileFormat::Arrow => {
+                let buffered = BufWriter::with_capacity(1 << 20, draft);
+                let writer = FileWriter::try_new(buffered, schema).map_err(arrow_failed(path))?;
+                Writer::Arrow(Box::new(writer))
+            }
+            FileFormat::Parquet => {
+                let properties = WriterProperties::builder()
+                    .set_compression(Compression::SNAPPY)
+                    .build();
+                let writer = ArrowWriter::try_new(draft, schema.clone(), Some(properties));
+                Writer::Parquet(Box::new(writer.map_err(parquet_failed(path))?))
+            }
+        };
+        Ok(TableFile {
+            path: path.to_owned(),
+            writer,
+        })
+    }
+
+    /// Appends a batch.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<(), EngineError> {
+        match &mut self.writer {
+            Writer::Arrow(writer) => writer.write(batch).map_err(arrow_failed(&self.path)),
+            Writer::Parquet(writer) => writer.write(batch).map_err(parquet_failed(&self.path)),
+        }
+    }
+
+    /// Writes what follows the batches and gives the file its name. Returns its size in bytes.
+    ///
+    /// # Errors
+    /// A file that cannot be written or renamed.
+    pub fn publish(self) -> Result<u64, EngineError> {
+        let path = &self.path;
+        let draft = match self.writer {
+            Writer::Arrow(mut writer) => {
+                writer.finish().map_err(arrow_failed(path))?;
+                let buffered = writer.into_inner().map_err(arrow_failed(path))?;
+                let flushed = buffered.into_inner().map_err(|failed| failed.into_error());
+                flushed.map_err(io_error("write", path))?
+            }
+            Writer::Parquet(writer) => {
+                let mut draft = writer.into_inner().map_err(parquet_failed(path))?;
+                draft.flush().map_err(io_error("write", path))?;
+                draft
+            }
+        };
+        Ok(draft.publish()?)
+    }
+}
+
+/// What the operating system said, where Arrow only passed it on.
+fn arrow_failed(path: &Path) -> impl FnOnce(ArrowError) -> EngineError {
+    let wrap = io_error("write", path);
+    move |error| match error {
+        ArrowError::IoError(_, cause) => wrap(cause).into(),
+        other => wrap(io::Error::other(other)).into(),
+    }
+}
+
+/// The same for Parquet.
+fn parquet_failed(path: &Path) -> impl FnOnce(ParquetError) -> EngineError {
+    let wrap = io_error("write", path);
+    move |error| {
+        let cause: Box<dyn Error + Send + Sync> = match error {
+            ParquetError::External(cause) => cause,
+            other => Box::new(other),
+        };
+        match cause.downcast::<io::Error>() {
+            Ok(cause) => wrap(*cause).into(),
+            Err(cause) => wrap(io::Error::other(cause)).into(),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What can go wrong with a statement, sorted by who has to act.
+
+use crate::EngineError;
+use datafusion::error::DataFusionError;
+use std::fmt;
+
+/// A place in the text of a script, both counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Line.
+    pub line: u64,
+    /// Column, in characters.
+    pub column: u64,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+/// Why a statement did not do what it says.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SqlError {
+    /// The statement, a setting or a file is not what it should be; nothing was changed.
+    #[error("{message}")]
+    Input {
+        /// Where in the script, if that is known.
+        place: Option<Place>,
+        /// What was found, what was expected, what to do.
+        message: String,
+    },
+    /// It failed while it ran.
+    #[error("{0}")]
+    Failed(String),
+    /// The user stopped it.
+    #[error("the statement was stopped")]
+    Interrupted,
+}
+
+impl SqlError {
+    /// Bad input without a place.
+    pub fn input(message: impl fmt::Display) -> Self {
+        SqlError::Input {
+            place: None,
+            message: message.to_string(),
+        }
+    }
+
+    /// Bad input at a place.
+    pub fn input_at(place: Place, message: impl fmt::Display) -> Self {
+        SqlError::Input {
+            place: Some(place),
+            message: message.to_string(),
+        }
+    }
+
+    /// A failure while running.
+    pub fn failed(message: impl fmt::Display) -> Self {
+        SqlError::Failed(message.to_string())
+    }
+
+    /// DataFusion refused to plan: the statement is at fault.
+    pub fn planning(error: &DataFusionError) -> Self {
+        let span = error.diagnostic().and_then(|d| d.span);
+        let spanned = span.map(|s| Place {
+            line: s.start.line,
+            column: s.start.column,
+        });
+        let (message, said) = split_place(&plain(error));
+        SqlError::Input {
+            place: spanned.or(said),
+            message,
+        }
+    }
+
+    /// DataFusion failed while running.
+    pub fn running(error: &DataFusionError) -> Self {
+        SqlError::Failed(plain(error))
+    }
+
+    /// An engine error met while planning: bad input unless the user stopped it.
+    pub fn engine_planning(error: &EngineError) -> Self {
+        match error {
+            EngineError::Interrupted => SqlError::Interrupted,
+            EngineError::DataFusion { source, .. } => SqlError::planning(source),
+            other => SqlError::input(other),
+        }
+    }
+}
+
+impl From<EngineError> for SqlError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Interrupted
+            | EngineError::Workload(tierloom_workloads::WorkloadError::Cancelled) => {
+                SqlError::Interrupted
+            }
+            EngineError::Placement(error) => SqlError::input(error),
+            EngineError::DataFusion { source, .. } => SqlError::running(&source),
+            other => SqlError::failed(other),
+        }
+    }
+}
+
+/// The message without the names of error kinds that mean nothing to who typed the statement.
+fn plain(error: &DataFusionError) -> String {
+    let mut text = error.strip_backtrace();
+    // Wrappers put their kind in front, several deep.
+    while let Some(rest) = PREFIXES.iter().find_map(|p| text.strip_prefix(p)) {
+        text = rest.to_owned();
+    }
+    let line = text.replace('\n', " ");
+    line.trim_end_matches(['.', ' ']).to_owned()
+}
+
+const PREFIXES: [&str; 9] = [
+    "SQL error: ",
+    "Error during planning: ",
+    "Schema error: ",
+    "Execution error: ",
+    "External error: ",
+    "Arrow error: ",
+    "Invalid or Unsupported Configuration: ",
+    "This feature is not implemented: ",
+    "type_coercion\ncaused by\n",
+];
+
+/// Takes the parser's own "... at Line: 1, Column: 7" off a message.
+fn split_place(message: &str) -> (String, Option<Place>) {
+    let text = parser_text(message);
+    let Some((before, after)) = text.rsplit_once(" at Line: ") else {
+        return (text, None);
+    };
+    let numbers = after.split_once(", Column: ").and_then(|(line, rest)| {
+        let column: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        Some(Place {
+            line: line.parse().ok()?,
+            column: column.parse().ok()?,
+        })
+    });
+    match numbers {
+        Some(place) => (before.to_owned(), Some(place)),
+        None => (text, None),
+    }
+}
+
+/// The parser's message out of the debug text of its error: `ParserError("...")` or `TokenizerError("...")`.
+fn parser_text(message: &str) -> String {
+    for kind in ["ParserError(\"", "TokenizerError(\""] {
+        if let Some(inner) = message
+            .strip_prefix(kind)
+            .and_then(|rest| rest.strip_suffix("\")"))
+        {
+            return inner.replace("\\\"", "\"").replace("\\\\", "\\");
+        }
+    }
+    message.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parser_error_gives_its_place_as_numbers_and_its_message_once() {
+        let text =
+            "ParserError(\"Expected: an expression, found: \\\"from\\\" at Line: 3, Column: 8\")";
+        let (message, place) = split_place(text);
+        assert_eq!(message, "Expected: an expression, found: \"from\"");
+        assert_eq!(place, Some(Place { line: 3, column: 8 }));
+    }
+
+    #[test]
+    fn a_message_without_a_place_stays_as_it_is() {
+        for text in ["no such thing", "odd at Line: x, Column: y"] {
+            assert_eq!(split_place(text), (text.to_owned(), None));
+        }
+    }
+
+    #[test]
+    fn nested_kinds_of_errors_are_taken_off_and_the_sentence_stays() {
+        let inner = DataFusionError::Execution("no room".into());
+        let outer = DataFusionError::External(Box::new(inner));
+        assert_eq!(
+            SqlError::running(&outer),
+            SqlError::Failed("no room".into())
+        );
+    }
+}

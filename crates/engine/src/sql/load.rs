@@ -1,0 +1,224 @@
+//! Rows into tables: from files, and from queries.
+
+use super::error::SqlError;
+use super::run::Watch;
+use super::session::{Loaded, SqlSession};
+use super::source::{CsvOptions, Source};
+use super::system;
+use crate::EngineError;
+use crate::load::{ColumnPlacer, LoadOptions, load_batches, load_ssb};
+use crate::table::{PlacedTable, PlacedTableProvider};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::TableReference;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use tierloom_workloads::Progress;
+use tierloom_workloads::ssb::{self, SsbConfig};
+
+/// Bytes of a row of SSB's fact table in columns of four bytes.
+const ROW_BYTES: u64 = 17 * 4;
+
+impl SqlSession {
+    /// Loads a file or a folder of files as the table `name`.
+    ///
+    /// # Errors
+    /// Bad input: a name that is taken, files that cannot be read as what they are, too little memory for them.
+    pub fn load_files(
+        &mut self,
+        name: &str,
+        path: &Path,
+        csv: CsvOptions,
+        watch: &dyn Watch,
+    ) -> Result<Loaded, SqlError> {
+        self.check_new_name(name, false)?;
+        let source = Source::open(path, csv)?;
+        self.load_source(name, &source, watch)
+    }
+
+    /// Makes the Star Schema Benchmark as five tables.
+    ///
+    /// # Errors
+    /// Bad input: names that are taken, too little memory; an interruption.
+    pub fn load_ssb(
+        &mut self,
+        config: &SsbConfig,
+        watch: &dyn Watch,
+    ) -> Result<Vec<Loaded>, SqlError> {
+        for table in ssb::tables() {
+            self.check_new_name(table.name, false)?;
+        }
+        let rows = config.orders() * 4;
+        self.check_memory("lineorder", rows * ROW_BYTES)?;
+        watch.begin("generating SSB", rows * ROW_BYTES);
+        let placement = self.first_placement()?;
+        let progress = Rows {
+            watch,
+            row_bytes: ROW_BYTES,
+        };
+        let made = load_ssb(
+            config,
+            &mut self.placer(),
+            &|_| placement.clone(),
+            &progress,
+        );
+        watch.end();
+        let tables = made?.tables;
+        tables
+            .into_iter()
+            .map(|table| {
+                let name = table.name().to_owned();
+                self.register(&name, table, watch)
+            })
+            .collect()
+    }
+
+    pub(super) fn load_source(
+        &mut self,
+        name: &str,
+        source: &Source,
+        watch: &dyn Watch,
+    ) -> Result<Loaded, SqlError> {
+        self.check_memory(name, source.array_bytes())?;
+        watch.begin(&format!("loading {name}"), source.file_bytes());
+        let advance = |bytes| watch.advance(bytes);
+        let made = self.table_of(name, source.schema(), source.batches(&advance), watch);
+        watch.end();
+        self.register(name, made?, watch)
+    }
+
+    fn placer(&self) -> ColumnPlacer<'_> {
+        ColumnPlacer::new(
+            Arc::clone(&self.backend),
+            &self.topology,
+            self.page_size,
+            self.settings.engine.threads,
+        )
+    }
+
+    /// A table of the rows that `batches` gives.
+    pub(super) fn table_of(
+        &self,
+        name: &str,
+        schema: &SchemaRef,
+        batches: impl Iterator<Item = Result<RecordBatch, SqlError>>,
+        watch: &dyn Watch,
+    ) -> Result<Arc<PlacedTable>, SqlError> {
+        // The loader knows errors of the engine; the error itself waits here.
+        let failure: Mutex<Option<SqlError>> = Mutex::new(None);
+        let rows = batches.map(|batch| {
+            let error = match batch {
+                _ if watch.stopped() => SqlError::Interrupted,
+                Ok(batch) => return Ok(batch),
+                Err(error) => error,
+            };
+            *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            Err(EngineError::Interrupted)
+        });
+        let placement = self.first_placement()?;
+        let check = |held_bytes| self.check_room(name, held_bytes);
+        let options = LoadOptions {
+            check_memory: Some(&check),
+        };
+        let progress = Rows {
+            watch,
+            row_bytes: 0,
+        };
+        let made = load_batches(
+            name,
+            Arc::clone(schema),
+            rows,
+            &mut self.placer(),
+            &|_| placement.clone(),
+            &progress,
+            &options,
+        );
+        let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(Arc::new(made?)),
+        }
+    }
+
+    /// Makes a table known, in place of one of the same name.
+    pub(super) fn register(
+        &mut self,
+        name: &str,
+        table: Arc<PlacedTable>,
+        watch: &dyn Watch,
+    ) -> Result<Loaded, SqlError> {
+        self.settle(&table, watch)?;
+        // What was said about a table of this name before does not hold for the new one.
+        self.forget(name)?;
+        let provider = Arc::new(PlacedTableProvider::new(Arc::clone(&table)));
+        self.engine
+            .context()
+            .register_table(TableReference::bare(name), provider)
+            .map_err(|e| SqlError::running(&e))?;
+        let loaded = Loaded {
+            name: name.to_owned(),
+            rows: table.rows() as u64,
+            size_bytes: table.size_bytes(),
+        };
+        self.tables.insert(name.to_owned(), table);
+        self.show_tables();
+        Ok(loaded)
+    }
+
+    /// Forgets a table; its memory is freed when the last result that points into it is gone.
+    pub(super) fn forget(&mut self, name: &str) -> Result<bool, SqlError> {
+        self.engine
+            .context()
+            .deregister_table(TableReference::bare(name))
+            .map_err(|e| SqlError::running(&e))?;
+        let known = self.tables.remove(name).is_some();
+        let inside = format!("{name}.");
+        self.settings
+            .placements
+            .retain(|n, _| n != name && !n.starts_with(&inside));
+        self.reads.retain(|n, _| !n.starts_with(&inside));
+        self.show_tables();
+        Ok(known)
+    }
+
+    fn show_tables(&self) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.clone_from(&self.tables);
+    }
+
+    /// Refuses a name that a new table cannot have.
+    pub(super) fn check_new_name(&self, name: &str, replace: bool) -> Result<(), SqlError> {
+        if name.is_empty() {
+            return Err(SqlError::input("a table needs a name"));
+        }
+        if system::NAMES.contains(&name) {
+            return Err(SqlError::input(format!(
+                "{name} is the name of a system table; choose another"
+            )));
+        }
+        let taken = self.tables().iter().any(|t| t.name == name);
+        let replaceable = self.tables.contains_key(name);
+        if taken && !(replace && replaceable) {
+            return Err(SqlError::input(format!(
+                "there is a table {name} already; choose another name, DROP it first, or CREATE OR REPLACE TABLE"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Rows of a loader as bytes of a watcher.
+struct Rows<'a> {
+    watch: &'a dyn Watch,
+    row_bytes: u64,
+}
+
+impl Progress for Rows<'_> {
+    fn advance(&self, rows: u64) {
+        self.watch.advance(rows * self.row_bytes);
+    }
+
+    fn cancelled(&self) -> bool {
+        self.watch.stopped()
+    }
+}

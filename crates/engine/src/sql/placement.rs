@@ -1,0 +1,137 @@
+//! Where the columns of a session go.
+
+use super::error::SqlError;
+use super::run::Watch;
+use super::session::SqlSession;
+use crate::load::column_uses;
+use crate::table::PlacedTable;
+use std::sync::Arc;
+use tierloom_memory::{Placement, PlacementSpec};
+use tierloom_placement::{Decision, Policy};
+use tierloom_topology::{TierKind, Topology};
+
+/// Refuses a policy that this machine cannot follow.
+pub(super) fn check(policy: &Policy, topology: &Topology) -> Result<(), SqlError> {
+    match policy {
+        Policy::Uniform(spec) => spec.resolve(topology).map(drop).map_err(SqlError::input),
+        _ => {
+            let missing = [TierKind::Dram, TierKind::Cxl]
+                .into_iter()
+                .find(|kind| topology.tier(*kind).is_none());
+            missing.map_or(Ok(()), |kind| {
+                Err(SqlError::input(format!(
+                    "placement {policy} needs a dram and a cxl tier, and this machine has no {kind} tier (see `tierloom topology`; --tiers names tiers yourself)"
+                )))
+            })
+        }
+    }
+}
+
+impl SqlSession {
+    /// `SET tierloom.placement`: all tables move; what was said about single ones is forgotten.
+    pub(super) fn set_placement(&mut self, value: &str, watch: &dyn Watch) -> Result<(), SqlError> {
+        let policy: Policy = value
+            .parse()
+            .map_err(|e| SqlError::input(format!("tierloom.placement: {e}")))?;
+        check(&policy, &self.topology)?;
+        if policy.needs_heat() && self.reads.is_empty() {
+            return Err(SqlError::input(format!(
+                "placement {policy} goes by what queries read, and none has run yet; run the queries that matter, then set it"
+            )));
+        }
+        let decisions = policy.decide(&column_uses(&self.placed_tables(), &self.reads));
+        self.move_columns(&decisions, watch)?;
+        self.settings.placement = policy;
+        self.settings.placements.clear();
+        Ok(())
+    }
+
+    /// `SET tierloom.placement.table[.column]`.
+    pub(super) fn set_placement_of(
+        &mut self,
+        table: &str,
+        column: Option<&str>,
+        value: &str,
+        watch: &dyn Watch,
+    ) -> Result<(), SqlError> {
+        let schema = self.schema_of(table)?;
+        if !self.tables.contains_key(table) {
+            return Err(SqlError::input(format!(
+                "{table} has no columns of its own to place"
+            )));
+        }
+        if let Some(column) = column
+            && schema.index_of(column).is_err()
+        {
+            let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+            return Err(SqlError::input(format!(
+                "table {table} has no column {column}; it has {}",
+                names.join(", ")
+            )));
+        }
+        let name = column.map_or(table.to_owned(), |column| format!("{table}.{column}"));
+        let spec: PlacementSpec = value
+            .parse()
+            .map_err(|e| SqlError::input(format!("tierloom.placement.{name}: {e}")))?;
+        spec.resolve(&self.topology).map_err(SqlError::input)?;
+        let decisions: Vec<Decision> = schema
+            .fields()
+            .iter()
+            .filter(|f| column.is_none_or(|c| c == f.name()))
+            .map(|f| Decision {
+                column: format!("{table}.{}", f.name()),
+                placement: spec.clone(),
+                staged: false,
+                reason: "set".into(),
+            })
+            .collect();
+        self.move_columns(&decisions, watch)?;
+        let inside = format!("{table}.");
+        if column.is_none() {
+            self.settings
+                .placements
+                .retain(|n, _| !n.starts_with(&inside));
+        }
+        self.settings.placements.insert(name, spec);
+        Ok(())
+    }
+
+    fn move_columns(&self, decisions: &[Decision], watch: &dyn Watch) -> Result<(), SqlError> {
+        for table in self.placed_tables() {
+            table.place(decisions, &self.topology, watch.stop())?;
+        }
+        Ok(())
+    }
+
+    /// Tables whose columns lie in regions.
+    pub(super) fn placed_tables(&self) -> Vec<Arc<PlacedTable>> {
+        self.tables.values().cloned().collect()
+    }
+
+    /// Where the columns of a new table go first.
+    pub(super) fn first_placement(&self) -> Result<Placement, SqlError> {
+        match &self.settings.placement {
+            Policy::Uniform(spec) => spec.resolve(&self.topology).map_err(SqlError::input),
+            // Policies that go by what is read decide once something was; until then the kernel does.
+            _ => Ok(Placement::kernel_default()),
+        }
+    }
+
+    /// Moves the columns of a new table to where a policy other than a plain placement wants them.
+    pub(super) fn settle(
+        &self,
+        table: &Arc<PlacedTable>,
+        watch: &dyn Watch,
+    ) -> Result<(), SqlError> {
+        if matches!(self.settings.placement, Policy::Uniform(_)) {
+            return Ok(());
+        }
+        let mut tables = self.placed_tables();
+        tables.push(Arc::clone(table));
+        let decisions = self
+            .settings
+            .placement
+            .decide(&column_uses(&tables, &self.reads));
+        Ok(table.place(&decisions, &self.topology, watch.stop())?)
+    }
+}

@@ -1,0 +1,213 @@
+//! Scripts taken apart: statements with their places, and whether what was typed so far is whole.
+
+use super::error::{Place, SqlError};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+
+/// One statement of a script.
+#[derive(Debug, Clone)]
+pub struct Piece {
+    /// Its text, without the semicolon.
+    pub text: String,
+    /// Where it begins.
+    pub place: Place,
+    /// Its tokens with their places in the script; white space and comments are left out.
+    pub(crate) tokens: Vec<TokenWithSpan>,
+    offsets: Vec<usize>,
+}
+
+impl Piece {
+    /// The text from token `from` up to (not with) token `to`, on the line and column that it has in the script:
+    /// errors of a parser then give the script's places.
+    pub(crate) fn in_place(&self, from: usize, to: usize) -> String {
+        let Some(first) = self.tokens.get(from) else {
+            return String::new();
+        };
+        let start = first.span.start;
+        let mut text = "\n".repeat(start.line.saturating_sub(1) as usize);
+        text.push_str(&" ".repeat(start.column.saturating_sub(1) as usize));
+        text.push_str(self.source(from, to));
+        text
+    }
+
+    /// The text from token `from` up to token `to`.
+    pub(crate) fn source(&self, from: usize, to: usize) -> &str {
+        let start = self.offsets.get(2 * from).copied();
+        let end = to
+            .checked_sub(1)
+            .and_then(|last| self.offsets.get(2 * last + 1));
+        start
+            .zip(end.copied())
+            .and_then(|(start, end)| self.text.get(start..end))
+            .unwrap_or_default()
+    }
+
+    /// The place of token `index`, or of the statement's end.
+    pub(crate) fn place_of(&self, index: usize) -> Place {
+        let location = self
+            .tokens
+            .get(index)
+            .map(|t| t.span.start)
+            .or_else(|| self.tokens.last().map(|t| t.span.end));
+        location.map_or(self.place, place)
+    }
+}
+
+fn place(location: Location) -> Place {
+    Place {
+        line: location.line,
+        column: location.column,
+    }
+}
+
+/// The statements of `text`, parted by semicolons that stand outside of strings, quoted names and comments.
+///
+/// # Errors
+/// Text that is no SQL however it goes on: a string or comment without an end, a character that SQL has no use for.
+pub fn split(text: &str) -> Result<Vec<Piece>, SqlError> {
+    let tokens = tokens(text)?;
+    let mut bytes = ByteOffsets::of(text);
+    let mut pieces = Vec::new();
+    for part in tokens.split(|t| t.token == Token::SemiColon) {
+        let Some(first) = part.first() else {
+            continue;
+        };
+        let start = bytes.at(first.span.start);
+        let mut offsets = Vec::with_capacity(2 * part.len());
+        for token in part {
+            offsets.push(bytes.at(token.span.start) - start);
+            offsets.push(bytes.at(token.span.end) - start);
+        }
+        let len = offsets.last().copied().unwrap_or(0);
+        pieces.push(Piece {
+            text: text[start..start + len].to_owned(),
+            place: place(first.span.start),
+            offsets,
+            tokens: part.to_vec(),
+        });
+    }
+    Ok(pieces)
+}
+
+/// Whether `text` ends a statement: with a semicolon, or with nothing typed at all.
+///
+/// Text that cannot become SQL counts as whole, so that its error is told rather than more of it asked for.
+pub fn is_whole(text: &str) -> bool {
+    match tokens(text) {
+        Ok(tokens) => tokens.last().is_none_or(|t| t.token == Token::SemiColon),
+        // A string, a quoted name or a comment that goes on on the next line.
+        Err(SqlError::Input { message, .. }) => {
+            !message.to_ascii_lowercase().contains("unterminated")
+                && !message.contains("Unexpected EOF")
+                && !message.contains("before EOF")
+        }
+        Err(_) => true,
+    }
+}
+
+fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, SqlError> {
+    let mut tokens = Tokenizer::new(&GenericDialect {}, text)
+        .tokenize_with_location()
+        .map_err(|e| SqlError::input_at(place(e.location), e.message))?;
+    tokens.retain(|t| !matches!(t.token, Token::Whitespace(_) | Token::EOF));
+    Ok(tokens)
+}
+
+/// From lines and columns (characters) to bytes, asked in ascending order.
+struct ByteOffsets<'a> {
+    rest: std::str::Chars<'a>,
+    line: u64,
+    column: u64,
+    offset: usize,
+}
+
+impl<'a> ByteOffsets<'a> {
+    fn of(text: &'a str) -> Self {
+        ByteOffsets {
+            rest: text.chars(),
+            line: 1,
+            column: 1,
+            offset: 0,
+        }
+    }
+
+    fn at(&mut self, location: Location) -> usize {
+        while (self.line, self.column) < (location.line, location.column) {
+            let Some(next) = self.rest.next() else { break };
+            self.offset += next.len_utf8();
+            self.column += 1;
+            if next == '\n' {
+                self.line += 1;
+                self.column = 1;
+            }
+        }
+        self.offset
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(script: &str) -> Vec<String> {
+        split(script).unwrap().into_iter().map(|p| p.text).collect()
+    }
+
+    #[test]
+    fn semicolons_in_strings_names_and_comments_part_nothing() {
+        let script = "select ';' as \"a;b\" -- c; d\n, 2 /* ; */ ;; select 3";
+        assert_eq!(
+            texts(script),
+            ["select ';' as \"a;b\" -- c; d\n, 2", "select 3"]
+        );
+        assert!(texts(" ; -- nothing\n").is_empty());
+    }
+
+    #[test]
+    fn places_count_characters_not_bytes_and_survive_lines() {
+        let pieces = split("select 'äöü'; select\n  'é', x").unwrap();
+        assert_eq!(pieces[1].text, "select\n  'é', x");
+        assert_eq!(
+            pieces[1].place,
+            Place {
+                line: 1,
+                column: 15
+            }
+        );
+        assert_eq!(pieces[1].place_of(3), Place { line: 2, column: 8 });
+        assert_eq!(pieces[1].source(1, 4), "'é', x");
+        assert_eq!(pieces[1].in_place(3, 4), "\n       x");
+    }
+
+    #[test]
+    fn a_statement_goes_on_until_its_semicolon_and_open_strings_too() {
+        for open in [
+            "select 1",
+            "select ';",
+            "select \"a;",
+            "select 1 /* ;",
+            "select 1; -- x\nselect",
+        ] {
+            assert!(!is_whole(open), "{open}");
+        }
+        for whole in [
+            "",
+            "  \n",
+            "select 1;",
+            "select 1; -- done",
+            "-- only a comment",
+        ] {
+            assert!(is_whole(whole), "{whole}");
+        }
+    }
+
+    #[test]
+    fn an_open_string_in_a_script_is_told_with_its_place() {
+        let error = split("select 1;\nselect 'abc").unwrap_err();
+        let SqlError::Input { place, message } = error else {
+            panic!("not bad input")
+        };
+        assert_eq!(place.unwrap().line, 2, "{message}");
+        assert!(message.contains("nterminated"), "{message}");
+    }
+}

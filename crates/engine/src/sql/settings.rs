@@ -1,0 +1,180 @@
+//! `SET tierloom.*` and `SHOW tierloom.*`.
+
+use super::error::SqlError;
+use super::run::Watch;
+use super::session::SqlSession;
+use crate::session::{Engine, EngineOptions};
+use arrow::array::{RecordBatch, StringArray};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tierloom_memory::PlacementSpec;
+use tierloom_placement::Policy;
+
+/// Most rows of a batch: a batch of wider columns would leave the caches that batches are sized for.
+const MAX_BATCH_ROWS: usize = 1 << 20;
+
+/// What `SET` changes.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub engine: EngineOptions,
+    /// Where all columns go that nothing else was said about.
+    pub placement: Policy,
+    /// What was said about tables ("t") and columns ("t.c").
+    pub placements: BTreeMap<String, PlacementSpec>,
+}
+
+impl Settings {
+    pub fn new(engine: EngineOptions, placement: Policy) -> Self {
+        Settings {
+            engine,
+            placement,
+            placements: BTreeMap::new(),
+        }
+    }
+
+    /// Name, value and meaning of every setting.
+    fn rows(&self) -> Vec<(String, String, &'static str)> {
+        let mut rows = vec![
+            (
+                "batch_rows".to_owned(),
+                self.engine.batch_rows.to_string(),
+                "rows of a batch, and of a morsel of a scan",
+            ),
+            (
+                "placement".to_owned(),
+                self.placement.to_string(),
+                "where columns lie: a node or tier, weights, tier, columns:N",
+            ),
+        ];
+        for (name, spec) in &self.placements {
+            rows.push((
+                format!("placement.{name}"),
+                spec.to_string(),
+                "where this table or column lies",
+            ));
+        }
+        rows.push((
+            "threads".to_owned(),
+            self.engine.threads.to_string(),
+            "worker threads",
+        ));
+        rows
+    }
+}
+
+/// Names that `SET` knows, for errors.
+const KNOWN: &str = "tierloom.batch_rows, tierloom.placement, tierloom.placement.TABLE, tierloom.placement.TABLE.COLUMN, tierloom.threads";
+
+impl SqlSession {
+    /// Carries out `SET tierloom.name = value`.
+    pub(super) fn set(
+        &mut self,
+        name: &[String],
+        value: &str,
+        watch: &dyn Watch,
+    ) -> Result<(), SqlError> {
+        let names: Vec<&str> = name.iter().map(String::as_str).collect();
+        match names.as_slice() {
+            ["threads"] => {
+                let allowed = self.topology.limits.cpus_allowed.len().max(1);
+                let threads = count("threads", value, 4 * allowed)?;
+                self.renew_engine(EngineOptions {
+                    threads,
+                    ..self.settings.engine.clone()
+                })
+            }
+            ["batch_rows"] => {
+                let batch_rows = count("batch_rows", value, MAX_BATCH_ROWS)?;
+                self.renew_engine(EngineOptions {
+                    batch_rows,
+                    ..self.settings.engine.clone()
+                })
+            }
+            ["placement"] => self.set_placement(value, watch),
+            ["placement", table] => self.set_placement_of(table, None, value, watch),
+            ["placement", table, column] => {
+                self.set_placement_of(table, Some(column), value, watch)
+            }
+            _ => Err(SqlError::input(format!(
+                "there is no setting tierloom.{}; there are {KNOWN}",
+                names.join(".")
+            ))),
+        }
+    }
+
+    /// The settings that `name` stands for (all if `None`), as rows.
+    pub(super) fn show(&self, name: Option<&str>) -> Result<RecordBatch, SqlError> {
+        let mut rows = self.settings.rows();
+        if let Some(name) = name {
+            rows.retain(|(known, _, _)| known == name);
+            if rows.is_empty() {
+                return Err(SqlError::input(format!(
+                    "there is no setting tierloom.{name}; there are {KNOWN}"
+                )));
+            }
+        }
+        let names = rows.iter().map(|(name, _, _)| format!("tierloom.{name}"));
+        let names: StringArray = names.map(Some).collect();
+        let values: StringArray = rows.iter().map(|(_, value, _)| Some(value)).collect();
+        let meanings: StringArray = rows.iter().map(|(_, _, meaning)| Some(*meaning)).collect();
+        RecordBatch::try_from_iter([
+            ("name", Arc::new(names) as _),
+            ("value", Arc::new(values) as _),
+            ("meaning", Arc::new(meanings) as _),
+        ])
+        .map_err(SqlError::failed)
+    }
+
+    /// Puts another engine under the same tables, views and settings of DataFusion.
+    fn renew_engine(&mut self, options: EngineOptions) -> Result<(), SqlError> {
+        let engine = Engine::new(options.clone())?;
+        let old = std::mem::replace(&mut self.engine, engine);
+        let moved = self.take_over(&old);
+        match moved {
+            Ok(()) => {
+                self.settings.engine = options;
+                Ok(())
+            }
+            Err(error) => {
+                self.engine = old;
+                Err(error)
+            }
+        }
+    }
+
+    fn take_over(&self, old: &Engine) -> Result<(), SqlError> {
+        self.prepare_engine()?;
+        let running = |e| SqlError::running(&e);
+        let context = self.engine.context().clone();
+        let schema = old.context().catalog("datafusion");
+        let Some(schema) = schema.and_then(|c| c.schema("public")) else {
+            return Ok(());
+        };
+        self.engine.handle().block_on(async {
+            for name in schema.table_names() {
+                let known = context.table_exist(name.as_str()).map_err(running)?;
+                if let (false, Some(table)) = (known, schema.table(&name).await.map_err(running)?) {
+                    context
+                        .register_table(datafusion::common::TableReference::bare(name), table)
+                        .map_err(running)?;
+                }
+            }
+            for statement in &self.told {
+                context.sql(statement).await.map_err(running)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn count(name: &str, value: &str, most: usize) -> Result<usize, SqlError> {
+    value
+        .parse()
+        .ok()
+        .filter(|n| (1..=most).contains(n))
+        .ok_or_else(|| {
+            SqlError::input(format!(
+                "tierloom.{name} cannot be {value:?}; expected a whole number from 1 to {most}"
+            ))
+        })
+}

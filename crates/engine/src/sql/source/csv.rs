@@ -1,0 +1,179 @@
+//! CSV files.
+
+use super::{BATCH_ROWS, Batches, CsvOptions, Kind, Part, broken, unreadable};
+use crate::sql::error::SqlError;
+use arrow::csv::ReaderBuilder;
+use arrow::csv::reader::Format;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::sync::Arc;
+
+fn format(path: &Path, options: CsvOptions) -> Format {
+    let tabs = path
+        .extension()
+        .is_some_and(|e| e.eq_ignore_ascii_case("tsv"));
+    let delimiter = options.delimiter.unwrap_or(if tabs { b'\t' } else { b',' });
+    Format::default()
+        .with_header(options.header)
+        .with_delimiter(delimiter)
+}
+
+pub(super) fn inspect(path: &Path, options: CsvOptions) -> Result<Part, SqlError> {
+    let file = File::open(path).map_err(|e| unreadable(path, &e))?;
+    let file_bytes = file.metadata().map_err(|e| unreadable(path, &e))?.len();
+    let rows = (options.infer_rows > 0).then_some(options.infer_rows);
+    let (schema, _) = format(path, options)
+        .infer_schema(BufReader::new(file), rows)
+        .map_err(|e| broken(path, Kind::Csv, e))?;
+    if schema.fields().is_empty() {
+        return Err(broken(
+            path,
+            Kind::Csv,
+            "it is empty; expected a line of names",
+        ));
+    }
+    if let Some(twice) = repeated(&schema) {
+        return Err(broken(
+            path,
+            Kind::Csv,
+            format!("two columns are named {twice:?} in line 1"),
+        ));
+    }
+    Ok(Part {
+        schema: Arc::new(schema),
+        // Fields of text and arrays of numbers are of one order of size.
+        array_bytes: file_bytes,
+        file_bytes,
+        rows: None,
+    })
+}
+
+fn repeated(schema: &Schema) -> Option<&String> {
+    let names: Vec<&String> = schema.fields().iter().map(|f| f.name()).collect();
+    let at = (1..names.len()).find(|&i| names[..i].contains(&names[i]))?;
+    Some(names[at])
+}
+
+/// Of two types that were inferred for one column, the one that holds both.
+pub(super) fn wider(a: &DataType, b: &DataType) -> DataType {
+    match (a, b) {
+        _ if a == b => a.clone(),
+        (DataType::Null, other) | (other, DataType::Null) => other.clone(),
+        (DataType::Int64, DataType::Float64) | (DataType::Float64, DataType::Int64) => {
+            DataType::Float64
+        }
+        _ => DataType::Utf8,
+    }
+}
+
+/// A column without any value is text.
+pub(super) fn settled(field: &Field) -> Field {
+    match field.data_type() {
+        DataType::Null => field.clone().with_data_type(DataType::Utf8),
+        _ => field.clone(),
+    }
+}
+
+pub(super) fn read(
+    path: &Path,
+    schema: &SchemaRef,
+    options: CsvOptions,
+) -> Result<Batches, SqlError> {
+    let file = File::open(path).map_err(|e| unreadable(path, &e))?;
+    let reader = ReaderBuilder::new(Arc::clone(schema))
+        .with_format(format(path, options))
+        .with_batch_size(BATCH_ROWS)
+        .build(file)
+        .map_err(|e| broken(path, Kind::Csv, e))?;
+    let (path, schema) = (path.to_owned(), Arc::clone(schema));
+    Ok(Box::new(reader.map(move |batch| {
+        batch.map_err(|e| broken(&path, Kind::Csv, explain(&e.to_string(), &schema, options)))
+    })))
+}
+
+/// The reader's message with the column's name and what can be done.
+fn explain(message: &str, schema: &Schema, options: CsvOptions) -> String {
+    let Some(problem) = value_problem(message) else {
+        return message.to_owned();
+    };
+    let column = schema.fields().get(problem.column);
+    let advice = if options.infer_rows > 0 {
+        format!(
+            "; the type comes from the first {} rows: correct the value, or infer from all rows (--csv-infer-rows 0)",
+            options.infer_rows
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "line {}: {:?} in column {} is no {}{advice}",
+        problem.line,
+        problem.value,
+        column.map_or("?", |c| c.name()),
+        column.map_or(String::new(), |c| c.data_type().to_string()),
+    )
+}
+
+struct ValueProblem {
+    value: String,
+    column: usize,
+    line: u64,
+}
+
+/// Reads "Error while parsing value 'x' as type 'T' for column C at line L. Row data: ...", whose lines count from 0.
+fn value_problem(message: &str) -> Option<ValueProblem> {
+    let (_, rest) = message.split_once("while parsing value '")?;
+    let (value, rest) = rest.split_once("' as type '")?;
+    let (_, rest) = rest.split_once("for column ")?;
+    let (column, rest) = rest.split_once(" at line ")?;
+    let line: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    Some(ValueProblem {
+        value: value.to_owned(),
+        column: column.parse().ok()?,
+        line: line.parse::<u64>().ok()? + 1,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_value_is_told_with_line_and_the_columns_name() {
+        let schema = Schema::new(vec![
+            Field::new("a", DataType::Int64, true),
+            Field::new("b", DataType::Float64, true),
+        ]);
+        let told = explain(
+            "Parser error: Error while parsing value 'x y' as type 'Float64' for column 1 at line 7. Row data: '[1,x y]'",
+            &schema,
+            CsvOptions::default(),
+        );
+        assert!(
+            told.starts_with("line 8: \"x y\" in column b is no Float64"),
+            "{told}"
+        );
+        assert!(told.contains("--csv-infer-rows 0"), "{told}");
+        assert_eq!(
+            explain("something else", &schema, CsvOptions::default()),
+            "something else"
+        );
+    }
+
+    #[test]
+    fn types_of_parts_widen_to_one_that_holds_all_values() {
+        use DataType::{Boolean, Float64, Int64, Null, Utf8};
+        for (a, b, both) in [
+            (Int64, Int64, Int64),
+            (Int64, Float64, Float64),
+            (Null, Boolean, Boolean),
+            (Int64, Boolean, Utf8),
+            (Utf8, Float64, Utf8),
+        ] {
+            assert_eq!(wider(&a, &b), both);
+            assert_eq!(wider(&b, &a), both);
+        }
+    }
+}

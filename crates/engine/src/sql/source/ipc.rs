@@ -1,0 +1,74 @@
+//! Arrow IPC, in files and as streams.
+
+use super::{Batches, Kind, Part, broken, unreadable};
+use crate::sql::error::SqlError;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::ipc::reader::{FileReader, StreamReader};
+use std::fs::File;
+use std::io::{BufReader, Read, Seek};
+use std::path::Path;
+use std::sync::Arc;
+
+enum Reader {
+    File(FileReader<BufReader<File>>),
+    Stream(StreamReader<BufReader<File>>),
+}
+
+impl Reader {
+    fn open(path: &Path) -> Result<Reader, SqlError> {
+        let mut file = File::open(path).map_err(|e| unreadable(path, &e))?;
+        let mut magic = [0u8; 6];
+        let is_file = file.read_exact(&mut magic).is_ok() && &magic == b"ARROW1";
+        file.rewind().map_err(|e| unreadable(path, &e))?;
+        let file = BufReader::with_capacity(1 << 20, file);
+        let reader = if is_file {
+            FileReader::try_new(file, None).map(Reader::File)
+        } else {
+            StreamReader::try_new(file, None).map(Reader::Stream)
+        };
+        reader.map_err(|e| broken(path, Kind::Ipc, e))
+    }
+
+    fn schema(&self) -> SchemaRef {
+        match self {
+            Reader::File(reader) => reader.schema(),
+            Reader::Stream(reader) => reader.schema(),
+        }
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Reader::File(reader) => reader.next(),
+            Reader::Stream(reader) => reader.next(),
+        }
+    }
+}
+
+pub(super) fn inspect(path: &Path) -> Result<Part, SqlError> {
+    let file_bytes = std::fs::metadata(path)
+        .map_err(|e| unreadable(path, &e))?
+        .len();
+    Ok(Part {
+        schema: Reader::open(path)?.schema(),
+        // Bodies of messages are the arrays themselves.
+        array_bytes: file_bytes,
+        file_bytes,
+        rows: None,
+    })
+}
+
+pub(super) fn read(path: &Path, schema: &SchemaRef) -> Result<Batches, SqlError> {
+    let reader = Reader::open(path)?;
+    let (path, schema) = (path.to_owned(), Arc::clone(schema));
+    Ok(Box::new(reader.map(move |batch| {
+        let batch = batch.map_err(|e| broken(&path, Kind::Ipc, e))?;
+        RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec())
+            .map_err(|e| broken(&path, Kind::Ipc, e))
+    })))
+}

@@ -1,0 +1,316 @@
+//! Files as tables: CSV, Parquet and Arrow IPC, one file or a folder of them with one schema.
+//!
+//! ```text
+//!   path ──► files ──► one Part each (schema, rows, bytes) ──► one schema for all ──► batches, file after file
+//! ```
+//! What is wrong with a file is told with its name, and with the line where the format has lines.
+
+mod csv;
+mod ipc;
+mod parquet;
+mod schema;
+
+use super::error::SqlError;
+use ::arrow::array::RecordBatch;
+use ::arrow::datatypes::SchemaRef;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Rows of a batch as they are read.
+const BATCH_ROWS: usize = 64 * 1024;
+
+/// How CSV is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CsvOptions {
+    /// Between fields; `None`: a comma, or a tab in files that end in `.tsv`.
+    pub delimiter: Option<u8>,
+    /// Whether the first line has the columns' names.
+    pub header: bool,
+    /// Rows of each file that types are inferred from; 0 is all.
+    pub infer_rows: usize,
+}
+
+impl Default for CsvOptions {
+    fn default() -> Self {
+        CsvOptions {
+            delimiter: None,
+            header: true,
+            infer_rows: 10_000,
+        }
+    }
+}
+
+/// What a file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Csv,
+    Parquet,
+    Ipc,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Csv => "CSV",
+            Kind::Parquet => "Parquet",
+            Kind::Ipc => "Arrow IPC",
+        }
+    }
+
+    /// By the file's first bytes, or else by its name.
+    fn of(path: &Path) -> Result<Kind, SqlError> {
+        let mut magic = [0u8; 6];
+        let mut file = std::fs::File::open(path).map_err(|e| unreadable(path, &e))?;
+        let mut filled = 0;
+        while filled < magic.len() {
+            match file.read(&mut magic[filled..]) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(e) => return Err(unreadable(path, &e)),
+            }
+        }
+        if magic.starts_with(b"PAR1") {
+            return Ok(Kind::Parquet);
+        }
+        if &magic == b"ARROW1" {
+            return Ok(Kind::Ipc);
+        }
+        Kind::of_name(path).ok_or_else(|| {
+            SqlError::input(format!(
+                "{}: neither its name nor its content tells what it holds; expected .csv, .tsv, .parquet or .arrow",
+                path.display()
+            ))
+        })
+    }
+
+    fn of_name(path: &Path) -> Option<Kind> {
+        let ending = path.extension()?.to_string_lossy().to_ascii_lowercase();
+        match ending.as_str() {
+            "csv" | "tsv" => Some(Kind::Csv),
+            "parquet" | "pq" => Some(Kind::Parquet),
+            "arrow" | "arrows" | "ipc" | "feather" => Some(Kind::Ipc),
+            _ => None,
+        }
+    }
+}
+
+/// What is known of a file before its rows are read.
+struct Part {
+    schema: SchemaRef,
+    /// Bytes that its rows take as plain Arrow arrays, about.
+    array_bytes: u64,
+    file_bytes: u64,
+    /// Rows, where the file says how many.
+    rows: Option<u64>,
+}
+
+/// Files that make one table.
+#[derive(Debug)]
+pub struct Source {
+    path: PathBuf,
+    kind: Kind,
+    files: Vec<(PathBuf, u64)>,
+    schema: SchemaRef,
+    array_bytes: u64,
+    rows: Option<u64>,
+    csv: CsvOptions,
+}
+
+impl Source {
+    /// Looks at `path`, a file or a folder, without reading its rows (of CSV, as many as types are inferred from).
+    ///
+    /// # Errors
+    /// Bad input: nothing there, a file that is not what it should be, files of several kinds, or one whose columns differ.
+    pub fn open(path: &Path, csv: CsvOptions) -> Result<Source, SqlError> {
+        let files = files(path)?;
+        let kind = Kind::of(&files[0])?;
+        let mut parts = Vec::new();
+        for file in &files {
+            let this = Kind::of(file)?;
+            if this != kind {
+                return Err(SqlError::input(format!(
+                    "{} is {}, but {} is {}; the files of a table are of one kind",
+                    file.display(),
+                    this.name(),
+                    files[0].display(),
+                    kind.name()
+                )));
+            }
+            parts.push(match kind {
+                Kind::Csv => csv::inspect(file, csv)?,
+                Kind::Parquet => parquet::inspect(file)?,
+                Kind::Ipc => ipc::inspect(file)?,
+            });
+        }
+        let schema = schema::common(&files, &parts, kind)?;
+        Ok(Source {
+            path: path.to_owned(),
+            kind,
+            schema,
+            array_bytes: parts.iter().map(|p| p.array_bytes).sum(),
+            rows: parts.iter().map(|p| p.rows).sum(),
+            files: files
+                .into_iter()
+                .zip(parts.iter().map(|p| p.file_bytes))
+                .collect(),
+            csv,
+        })
+    }
+
+    /// As it was named.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The columns of all files.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Bytes that the rows take as plain Arrow arrays, about: exact sizes are known once they are read.
+    pub fn array_bytes(&self) -> u64 {
+        self.array_bytes
+    }
+
+    /// Rows, if all files say how many they have.
+    pub fn rows(&self) -> Option<u64> {
+        self.rows
+    }
+
+    /// Bytes of all files.
+    pub fn file_bytes(&self) -> u64 {
+        self.files.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// What the files are, for messages: "3 Parquet files".
+    pub fn describe(&self) -> String {
+        match self.files.len() {
+            1 => format!("a {} file", self.kind.name()),
+            n => format!("{n} {} files", self.kind.name()),
+        }
+    }
+
+    /// The kind as `STORED AS` has it.
+    pub fn kind_word(&self) -> &'static str {
+        match self.kind {
+            Kind::Csv => "csv",
+            Kind::Parquet => "parquet",
+            Kind::Ipc => "arrow",
+        }
+    }
+
+    /// The rows, file after file. `advance` is told the bytes of files that were used up.
+    pub fn batches<'a>(
+        &'a self,
+        advance: &'a dyn Fn(u64),
+    ) -> impl Iterator<Item = Result<RecordBatch, SqlError>> + 'a {
+        self.files.iter().flat_map(move |(file, bytes)| {
+            let rows = match self.open_file(file) {
+                Ok(rows) => rows,
+                Err(error) => Box::new(std::iter::once(Err(error))),
+            };
+            Counted {
+                rows,
+                left_bytes: *bytes,
+                bytes_per_row: self.bytes_per_row(),
+                advance,
+            }
+        })
+    }
+
+    fn open_file(&self, file: &Path) -> Result<Batches, SqlError> {
+        match self.kind {
+            Kind::Csv => csv::read(file, &self.schema, self.csv),
+            Kind::Parquet => parquet::read(file, &self.schema),
+            Kind::Ipc => ipc::read(file, &self.schema),
+        }
+    }
+
+    /// How far a row brings the bar; rows of files that do not say how many they have count by the columns' widths.
+    fn bytes_per_row(&self) -> u64 {
+        match self.rows {
+            Some(rows) => self.file_bytes() / rows.max(1),
+            None => 0,
+        }
+    }
+}
+
+type Batches = Box<dyn Iterator<Item = Result<RecordBatch, SqlError>>>;
+
+/// Tells how much of a file was used up.
+struct Counted<'a> {
+    rows: Batches,
+    left_bytes: u64,
+    /// 0 where rows are not known: then the memory of a batch stands for the bytes of the file.
+    bytes_per_row: u64,
+    advance: &'a dyn Fn(u64),
+}
+
+impl Iterator for Counted<'_> {
+    type Item = Result<RecordBatch, SqlError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.rows.next();
+        let used = match &next {
+            Some(Ok(batch)) if self.bytes_per_row > 0 => {
+                batch.num_rows() as u64 * self.bytes_per_row
+            }
+            Some(Ok(batch)) => batch.get_array_memory_size() as u64,
+            Some(Err(_)) => 0,
+            None => self.left_bytes,
+        };
+        let used = used.min(self.left_bytes);
+        self.left_bytes -= used;
+        (self.advance)(used);
+        next
+    }
+}
+
+/// The files that `path` stands for, sorted by name; hidden ones and those that begin with `_` are left out.
+fn files(path: &Path) -> Result<Vec<PathBuf>, SqlError> {
+    let about = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?;
+    if !about.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let entries = std::fs::read_dir(path).map_err(|e| unreadable(path, &e))?;
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|e| unreadable(path, &e))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.starts_with(['.', '_']) && entry.path().is_file() {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    if found.is_empty() {
+        return Err(SqlError::input(format!(
+            "{}: the folder has no file in it (folders inside are not looked into)",
+            path.display()
+        )));
+    }
+    Ok(found)
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> SqlError {
+    SqlError::input(format!("cannot read {}: {error}", path.display()))
+}
+
+/// The error for a file that is not what its kind should be.
+fn broken(path: &Path, kind: Kind, error: impl std::fmt::Display) -> SqlError {
+    let text = error.to_string().replace('\n', " ");
+    let text = [
+        "Parquet error: ",
+        "Parser error: ",
+        "Csv error: ",
+        "Ipc error: ",
+    ]
+    .iter()
+    .find_map(|p| text.strip_prefix(p))
+    .unwrap_or(&text)
+    .to_owned();
+    SqlError::input(format!(
+        "{} cannot be read as {}: {text}",
+        path.display(),
+        kind.name()
+    ))
+}

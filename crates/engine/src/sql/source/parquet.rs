@@ -1,0 +1,68 @@
+//! Parquet files.
+
+use super::{BATCH_ROWS, Batches, Kind, Part, broken, unreadable};
+use crate::sql::error::SqlError;
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, SchemaRef};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Bytes of a view, or of offsets and overhead, that a string takes beside its payload.
+const STRING_BYTES: u64 = 16;
+
+type Builder = ParquetRecordBatchReaderBuilder<File>;
+
+fn builder(path: &Path) -> Result<Builder, SqlError> {
+    let file = File::open(path).map_err(|e| unreadable(path, &e))?;
+    Builder::try_new(file).map_err(|e| broken(path, Kind::Parquet, e))
+}
+
+pub(super) fn inspect(path: &Path) -> Result<Part, SqlError> {
+    let file_bytes = std::fs::metadata(path)
+        .map_err(|e| unreadable(path, &e))?
+        .len();
+    let builder = builder(path)?;
+    let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
+    Ok(Part {
+        schema: Arc::clone(builder.schema()),
+        array_bytes: array_bytes(&builder, rows),
+        file_bytes,
+        rows: Some(rows),
+    })
+}
+
+/// Fixed widths are known; what varies is at most its uncompressed pages, or more where a dictionary is written out.
+fn array_bytes(builder: &Builder, rows: u64) -> u64 {
+    let pages = |index: usize| -> u64 {
+        let groups = builder.metadata().row_groups().iter();
+        let sizes = groups.filter_map(|g| g.columns().get(index));
+        sizes
+            .map(|c| u64::try_from(c.uncompressed_size()).unwrap_or(0))
+            .sum()
+    };
+    let flat = builder.schema().fields().len() == builder.parquet_schema().num_columns();
+    if !flat {
+        return (0..builder.parquet_schema().num_columns()).map(pages).sum();
+    }
+    let of = |(index, data_type): (usize, &DataType)| match data_type.primitive_width() {
+        Some(width) => rows * width as u64,
+        None => pages(index) + rows * STRING_BYTES,
+    };
+    let types = builder.schema().fields().iter().map(|f| f.data_type());
+    types.enumerate().map(of).sum()
+}
+
+pub(super) fn read(path: &Path, schema: &SchemaRef) -> Result<Batches, SqlError> {
+    let reader = builder(path)?
+        .with_batch_size(BATCH_ROWS)
+        .build()
+        .map_err(|e| broken(path, Kind::Parquet, e))?;
+    let (path, schema) = (path.to_owned(), Arc::clone(schema));
+    Ok(Box::new(reader.map(move |batch| {
+        let batch = batch.map_err(|e| broken(&path, Kind::Parquet, e))?;
+        RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec())
+            .map_err(|e| broken(&path, Kind::Parquet, e))
+    })))
+}

@@ -1,0 +1,163 @@
+//! System tables: what the engine knows about itself, as rows.
+
+use crate::column::PlacedColumn;
+use crate::table::PlacedTable;
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Result;
+use datafusion::datasource::MemTable;
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::SessionContext;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use tierloom_memory::AuditMode;
+
+/// Names of the system tables.
+pub(super) const NAMES: [&str; 1] = ["tier_columns"];
+
+/// Pages that the kernel is asked about, per region.
+pub(super) const AUDITED_PAGES: u64 = 4096;
+
+type Tables = Arc<Mutex<BTreeMap<String, Arc<PlacedTable>>>>;
+
+/// Makes the system tables known to `context`.
+pub(super) fn register(context: &SessionContext, tables: &Tables) -> Result<()> {
+    let columns = TierColumns {
+        tables: Arc::clone(tables),
+        schema: TierColumns::columns(),
+    };
+    context.register_table(NAMES[0], Arc::new(columns))?;
+    Ok(())
+}
+
+/// `tier_columns`: one row for each node that has pages of a column.
+struct TierColumns {
+    tables: Tables,
+    schema: SchemaRef,
+}
+
+impl fmt::Debug for TierColumns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TierColumns").finish_non_exhaustive()
+    }
+}
+
+/// A node's part of a column's pages.
+pub(super) struct NodePart {
+    /// The node; `None` where no page is present.
+    pub node: Option<u32>,
+    /// Bytes of the column's regions on it, from the kernel's answer for the pages that were looked at.
+    pub bytes: u64,
+}
+
+impl TierColumns {
+    fn columns() -> SchemaRef {
+        let text = |name: &str| Field::new(name, DataType::Utf8, false);
+        Arc::new(Schema::new(vec![
+            text("table_name"),
+            text("column_name"),
+            text("data_type"),
+            text("encoding"),
+            Field::new("size_bytes", DataType::UInt64, false),
+            text("wanted"),
+            Field::new("staged", DataType::Boolean, false),
+            Field::new("node", DataType::UInt32, true),
+            Field::new("node_bytes", DataType::UInt64, false),
+        ]))
+    }
+
+    fn rows(&self) -> Result<RecordBatch> {
+        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rows = Vec::new();
+        for (name, table) in tables.iter() {
+            for (index, column) in table.columns().iter().enumerate() {
+                for part in parts(column)? {
+                    rows.push((name, column, table.is_staged(index), part));
+                }
+            }
+        }
+        let text = |of: &dyn Fn(&PlacedColumn) -> String| -> ArrayRef {
+            let values = rows.iter().map(|(_, column, _, _)| Some(of(column)));
+            Arc::new(values.collect::<StringArray>())
+        };
+        let names: StringArray = rows.iter().map(|(name, ..)| Some(name.as_str())).collect();
+        let sizes: UInt64Array = rows.iter().map(|(_, c, ..)| Some(c.size_bytes())).collect();
+        let staged: BooleanArray = rows.iter().map(|(_, _, staged, _)| Some(*staged)).collect();
+        let nodes: UInt32Array = rows.iter().map(|(.., part)| part.node).collect();
+        let bytes: UInt64Array = rows.iter().map(|(.., part)| Some(part.bytes)).collect();
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(names),
+            text(&|c| c.name().to_owned()),
+            text(&|c| c.data_type().to_string()),
+            text(&|c| c.encoding()),
+            Arc::new(sizes),
+            text(&wanted),
+            Arc::new(staged),
+            Arc::new(nodes),
+            Arc::new(bytes),
+        ];
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
+    }
+}
+
+/// The placement that a column's regions were asked for.
+pub(super) fn wanted(column: &PlacedColumn) -> String {
+    let first = column.regions().first();
+    first.map_or_else(|| "nothing".into(), |r| r.placement().to_string())
+}
+
+/// Where a column's pages are, by the kernel's account.
+pub(super) fn parts(column: &PlacedColumn) -> Result<Vec<NodePart>> {
+    let mut nodes: BTreeMap<u32, u64> = BTreeMap::new();
+    for region in column.regions() {
+        let mode = AuditMode::Sampled {
+            pages: AUDITED_PAGES,
+        };
+        let audit = region
+            .audit(mode)
+            .map_err(|e| DataFusionError::External(Box::new(e)))?;
+        for share in &audit.actual {
+            *nodes.entry(share.node.0).or_default() +=
+                (audit.size_bytes as f64 * share.share).round() as u64;
+        }
+    }
+    if nodes.is_empty() {
+        return Ok(vec![NodePart {
+            node: None,
+            bytes: 0,
+        }]);
+    }
+    let parts = nodes.into_iter().map(|(node, bytes)| NodePart {
+        node: Some(node),
+        bytes,
+    });
+    Ok(parts.collect())
+}
+
+#[async_trait]
+impl TableProvider for TierColumns {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        // Read when the statement is planned: pages move between statements.
+        let table = MemTable::try_new(self.schema(), vec![vec![self.rows()?]])?;
+        table.scan(state, projection, filters, limit).await
+    }
+}

@@ -1,0 +1,239 @@
+//! Statements that make and drop tables and views.
+
+use super::error::SqlError;
+use super::run::{Kept, Outcome, Timing, Watch};
+use super::session::{SqlSession, said};
+use super::source::{CsvOptions, Source};
+use datafusion::common::TableReference;
+use datafusion::logical_expr::{
+    CreateExternalTable, CreateMemoryTable, DdlStatement, DropTable, LogicalPlan,
+};
+use std::path::Path;
+use std::time::Instant;
+
+impl SqlSession {
+    /// Carries out a statement of the data definition language.
+    pub(super) fn define(
+        &mut self,
+        ddl: DdlStatement,
+        start: Instant,
+        watch: &dyn Watch,
+    ) -> Result<Outcome, SqlError> {
+        match ddl {
+            DdlStatement::CreateMemoryTable(table) => self.create(&table, start, watch),
+            DdlStatement::CreateExternalTable(table) => self.create_external(&table, start, watch),
+            DdlStatement::DropTable(table) => self.drop_table(&table, start),
+            DdlStatement::CreateView(view) => {
+                self.check_view(&view.name, view.or_replace)?;
+                let message = format!("view {}", view.name);
+                self.leave_to_datafusion(DdlStatement::CreateView(view), message, start)
+            }
+            DdlStatement::DropView(view) => {
+                let message = format!("dropped view {}", view.name);
+                self.leave_to_datafusion(DdlStatement::DropView(view), message, start)
+            }
+            other => Err(SqlError::input(format!(
+                "{} is not part of this shell; it has tables and views in one schema",
+                other.name()
+            ))),
+        }
+    }
+
+    fn create(
+        &mut self,
+        table: &CreateMemoryTable,
+        start: Instant,
+        watch: &dyn Watch,
+    ) -> Result<Outcome, SqlError> {
+        let name = plain_name(&table.name)?;
+        if matches!(table.input.as_ref(), LogicalPlan::EmptyRelation(e) if !e.produce_one_row) {
+            return Err(SqlError::input(
+                "expected AS and a query: tables are filled when they are made (CREATE TABLE name AS SELECT ...)",
+            ));
+        }
+        if table.constraints.iter().next().is_some() || !table.column_defaults.is_empty() {
+            return Err(SqlError::input(
+                "keys and defaults have no use in tables that are filled once; leave them out",
+            ));
+        }
+        if table.if_not_exists && self.tables.contains_key(name) {
+            return Ok(said(format!("table {name} exists already"), start));
+        }
+        self.check_new_name(name, table.or_replace)?;
+        let context = self.engine.context().clone();
+        let input = table.input.as_ref().clone();
+        let plan = self.engine.handle().block_on(async {
+            let frame = context.execute_logical_plan(input).await?;
+            frame.create_physical_plan().await
+        });
+        let plan = plan.map_err(|e| SqlError::planning(&e))?;
+        let mut timing = Timing {
+            planning: start.elapsed(),
+            ..Timing::default()
+        };
+        let mut kept = Kept::default();
+        self.stream(&plan, &mut kept, watch, &mut timing)?;
+        let schema = kept.schema.unwrap_or_else(|| plan.schema());
+        let storing = Instant::now();
+        let bytes: usize = kept.batches.iter().map(|b| b.get_array_memory_size()).sum();
+        watch.begin(&format!("storing {name}"), bytes as u64);
+        let batches = kept.batches.into_iter().map(|batch| {
+            watch.advance(batch.get_array_memory_size() as u64);
+            Ok(batch)
+        });
+        let stored = self.table_of(name, &schema, batches, watch);
+        watch.end();
+        let loaded = self.register(name, stored?, watch)?;
+        timing.running += storing.elapsed();
+        Ok(Outcome {
+            rows: None,
+            message: Some(format!("table {name}: {} rows", loaded.rows)),
+            timing,
+        })
+    }
+
+    fn create_external(
+        &mut self,
+        table: &CreateExternalTable,
+        start: Instant,
+        watch: &dyn Watch,
+    ) -> Result<Outcome, SqlError> {
+        let name = plain_name(&table.name)?;
+        let refused = [
+            (!table.schema.fields().is_empty(), "a list of columns"),
+            (!table.table_partition_cols.is_empty(), "PARTITIONED BY"),
+            (!table.order_exprs.is_empty(), "WITH ORDER"),
+            (table.unbounded, "UNBOUNDED"),
+            (table.locations.len() != 1, "several locations"),
+        ];
+        if let Some((_, what)) = refused.iter().find(|(given, _)| *given) {
+            return Err(SqlError::input(format!(
+                "{what} is not taken here: CREATE EXTERNAL TABLE name STORED AS csv|parquet|arrow LOCATION 'file or folder' loads the rows into memory, with the columns that the files have"
+            )));
+        }
+        if table.if_not_exists && self.tables.contains_key(name) {
+            return Ok(said(format!("table {name} exists already"), start));
+        }
+        self.check_new_name(name, table.or_replace)?;
+        let csv = csv_options(table)?;
+        let source = Source::open(Path::new(location(&table.locations[0])?), csv)?;
+        if !table.file_type.eq_ignore_ascii_case(source.kind_word()) {
+            return Err(SqlError::input(format!(
+                "{} is {}, not {}",
+                source.path().display(),
+                source.describe(),
+                table.file_type
+            )));
+        }
+        let loaded = self.load_source(name, &source, watch)?;
+        Ok(said(
+            format!("table {name}: {} rows, loaded into memory", loaded.rows),
+            start,
+        ))
+    }
+
+    fn drop_table(&mut self, table: &DropTable, start: Instant) -> Result<Outcome, SqlError> {
+        let name = plain_name(&table.name)?;
+        if !self.tables.contains_key(name) {
+            let kind = self.tables().into_iter().find(|t| t.name == name);
+            return match kind {
+                None if table.if_exists => Ok(said(format!("there is no table {name}"), start)),
+                None => self.schema_of(name).map(|_| said(String::new(), start)),
+                Some(info) => Err(SqlError::input(format!(
+                    "{name} is a {}; it cannot be dropped as a table",
+                    info.kind
+                ))),
+            };
+        }
+        self.forget(name)?;
+        Ok(said(format!("dropped table {name}"), start))
+    }
+
+    fn check_view(&self, name: &TableReference, replace: bool) -> Result<(), SqlError> {
+        let name = plain_name(name)?;
+        let found = self.tables().into_iter().find(|t| t.name == name);
+        match found {
+            Some(info) if info.kind != "view" || !replace => Err(SqlError::input(format!(
+                "there is a {} {name} already; choose another name",
+                info.kind
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn leave_to_datafusion(
+        &mut self,
+        ddl: DdlStatement,
+        message: String,
+        start: Instant,
+    ) -> Result<Outcome, SqlError> {
+        let context = self.engine.context().clone();
+        self.engine
+            .handle()
+            .block_on(context.execute_logical_plan(LogicalPlan::Ddl(ddl)))
+            .map_err(|e| SqlError::planning(&e))?;
+        Ok(said(message, start))
+    }
+
+    /// `ANALYZE table`: counts again what the planner is told.
+    pub(super) fn analyze(&mut self, table: &str) -> Result<String, SqlError> {
+        self.schema_of(table)?;
+        let Some(found) = self.tables.get(table) else {
+            return Err(SqlError::input(format!(
+                "{table} is no table with rows of its own"
+            )));
+        };
+        found.refresh_statistics()?;
+        Ok(format!(
+            "table {table}: {} rows, statistics of {} columns",
+            found.rows(),
+            found.columns().len()
+        ))
+    }
+}
+
+fn plain_name(name: &TableReference) -> Result<&str, SqlError> {
+    match name {
+        TableReference::Bare { table } => Ok(table),
+        TableReference::Partial { schema, table } if schema.as_ref() == "public" => Ok(table),
+        other => Err(SqlError::input(format!(
+            "{other}: there is one schema, public; leave out what stands before {}",
+            other.table()
+        ))),
+    }
+}
+
+/// The path of a location.
+fn location(text: &str) -> Result<&str, SqlError> {
+    if let Some(path) = text.strip_prefix("file://") {
+        return Ok(path);
+    }
+    match text.split_once("://") {
+        Some((scheme, _)) => Err(SqlError::input(format!(
+            "{text}: {scheme} cannot be read; copy the files to this machine and name their path"
+        ))),
+        None => Ok(text),
+    }
+}
+
+fn csv_options(table: &CreateExternalTable) -> Result<CsvOptions, SqlError> {
+    let mut csv = CsvOptions::default();
+    for (name, value) in &table.options {
+        match (name.trim_start_matches("format."), value.as_bytes()) {
+            ("delimiter", [byte]) => csv.delimiter = Some(*byte),
+            ("has_header", b"true") => csv.header = true,
+            ("has_header", b"false") => csv.header = false,
+            ("schema_infer_max_rec", _) => {
+                csv.infer_rows = value.parse().map_err(|_| {
+                    SqlError::input(format!("{name} {value:?} is not a whole number"))
+                })?;
+            }
+            _ => {
+                return Err(SqlError::input(format!(
+                    "option {name} = {value:?} is not known; there are format.delimiter, format.has_header, format.schema_infer_max_rec"
+                )));
+            }
+        }
+    }
+    Ok(csv)
+}

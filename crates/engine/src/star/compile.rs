@@ -1,0 +1,293 @@
+//! A lowered plan as a [`StarPlan`].
+
+use super::NotFused;
+use super::dimension::{LoadedDimension, interned};
+use super::filters::{only_column, over_values, shape, test_of};
+use super::lower::{Lowered, columns_of, narrowed};
+use super::measures::{Measures, State};
+use crate::coded::CodedColumn;
+use arrow::array::{Array, ArrayRef, UInt32Array};
+use arrow::datatypes::Schema;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::PhysicalExpr;
+use std::sync::Arc;
+use tierloom_star::{Filter, GroupMap, GroupPart, StarPlan, Test};
+
+/// Keys that span more codes than this get no tables by code.
+const MAX_KEY_CODES: u64 = 1 << 27;
+
+/// A fact column by its codes.
+#[derive(Clone, Copy)]
+pub(super) struct FactColumn<'a> {
+    pub coded: &'a CodedColumn,
+    pub name: &'a str,
+}
+
+/// What the aggregation asks for, over the output of the lowered plan.
+#[derive(Debug, Clone)]
+pub(super) struct Aggregation {
+    pub groups: Vec<Arc<dyn PhysicalExpr>>,
+    pub aggregates: Vec<Arc<AggregateFunctionExpr>>,
+}
+
+/// Where the values of a group column come from.
+pub(super) enum GroupValues {
+    /// By ordinal of a part.
+    Listed { part: usize, values: ArrayRef },
+    /// The ordinals of a part are codes of this column of the universe.
+    Codes { part: usize, column: usize },
+}
+
+/// A plan and how its results become arrays.
+pub(super) struct Compiled {
+    pub plan: StarPlan,
+    pub groups: Vec<GroupValues>,
+    pub states: Vec<State>,
+}
+
+/// The coded fact column `column` of the universe.
+///
+/// # Errors
+/// If the column is not kept as codes.
+pub(super) fn fact_column(lowered: &Lowered, column: usize) -> Result<FactColumn<'_>, NotFused> {
+    let placed = &lowered.fact.columns()[lowered.fact_columns[column]];
+    match placed.coded() {
+        Some(coded) => Ok(FactColumn {
+            coded,
+            name: placed.name(),
+        }),
+        None => NotFused::because(format!("column {} is not kept as codes", placed.name())),
+    }
+}
+
+/// Compiles `aggregation` over `lowered`; `state_schema` has the columns that come out.
+///
+/// # Errors
+/// The first thing that codes cannot do.
+pub(super) fn compile(
+    lowered: &Lowered,
+    aggregation: &Aggregation,
+    state_schema: &Schema,
+    dimensions: &[LoadedDimension],
+) -> Result<Compiled, NotFused> {
+    let mut plan = StarPlan {
+        filters: filters(lowered)?,
+        groups: Vec::new(),
+        measures: Vec::new(),
+        columns: lowered.fact_columns.len(),
+        rows: lowered.fact.rows() as u64,
+    };
+    lookups(lowered, dimensions, &mut plan)?;
+    let groups = groups(lowered, aggregation, dimensions, &mut plan)?;
+    let mut measures = Measures::new(lowered, dimensions);
+    let mut states = Vec::new();
+    let mut field = aggregation.groups.len();
+    for aggregate in &aggregation.aggregates {
+        let added = measures.aggregate(aggregate, &state_schema.fields()[field..])?;
+        field += added.len();
+        states.extend(added);
+    }
+    plan.measures = measures.finish();
+    plan.combinations().map_err(|e| NotFused(e.to_string()))?;
+    Ok(Compiled {
+        plan,
+        groups,
+        states,
+    })
+}
+
+/// The filters on fact columns; several on one column are one.
+fn filters(lowered: &Lowered) -> Result<Vec<Filter>, NotFused> {
+    let mut filters: Vec<Filter> = Vec::new();
+    for predicate in &lowered.filters {
+        let column = only_column(predicate)?;
+        if lowered.owner(column).is_some() {
+            return NotFused::because(format!("the filter {predicate} is above its join"));
+        }
+        let fact = fact_column(lowered, column)?;
+        let (Some(test), share) = test_of(predicate, &fact, column)? else {
+            continue;
+        };
+        push(
+            &mut filters,
+            Filter {
+                column,
+                test,
+                expected_share: share,
+            },
+            fact.coded.code_count(),
+        );
+    }
+    Ok(filters)
+}
+
+/// Adds a filter, joined with one that is there for the same column.
+fn push(filters: &mut Vec<Filter>, new: Filter, codes: u64) {
+    let Some(old) = filters.iter_mut().find(|f| f.column == new.column) else {
+        filters.push(new);
+        return;
+    };
+    match (&old.test, &new.test) {
+        (Test::Range { low: a, high: b }, Test::Range { low: c, high: d }) => {
+            let (low, high) = (*a.max(c), *b.min(d));
+            let (low, high) = if low <= high { (low, high) } else { (1, 0) };
+            old.test = if low <= high {
+                Test::Range { low, high }
+            } else {
+                Test::Set(Arc::new(tierloom_kernels::select::CodeSet::new(codes)))
+            };
+            let share = (f64::from(high) - f64::from(low) + 1.0).max(0.0) / codes as f64;
+            old.expected_share = share.min(1.0);
+        }
+        (Test::Set(a), Test::Set(b)) => {
+            let mut both = (**a).clone();
+            both.retain(b);
+            let (test, share) = shape(both, codes);
+            if let Some(test) = test {
+                old.test = test;
+            }
+            old.expected_share = share;
+        }
+        _ => filters.push(new),
+    }
+}
+
+/// Joins with dimensions as filters on their keys.
+fn lookups(
+    lowered: &Lowered,
+    dimensions: &[LoadedDimension],
+    plan: &mut StarPlan,
+) -> Result<(), NotFused> {
+    for dimension in &lowered.dimensions {
+        let fact = fact_column(lowered, dimension.fact_key)?;
+        if fact.coded.code_count() > MAX_KEY_CODES {
+            return NotFused::because(format!("the keys in {} span too wide a range", fact.name));
+        }
+    }
+    for (dimension, loaded) in lowered.dimensions.iter().zip(dimensions) {
+        let count = loaded.keys.codes();
+        if let (Some(test), share) = shape(loaded.keys.clone(), count) {
+            let column = dimension.fact_key;
+            push(
+                &mut plan.filters,
+                Filter {
+                    column,
+                    test,
+                    expected_share: share,
+                },
+                count,
+            );
+        }
+    }
+    Ok(())
+}
+
+fn groups(
+    lowered: &Lowered,
+    aggregation: &Aggregation,
+    dimensions: &[LoadedDimension],
+    plan: &mut StarPlan,
+) -> Result<Vec<GroupValues>, NotFused> {
+    let mut found: Vec<Option<GroupValues>> = Vec::new();
+    let mut by_dimension: Vec<Vec<(usize, Arc<dyn PhysicalExpr>)>> =
+        vec![Vec::new(); lowered.dimensions.len()];
+    for (index, group) in aggregation.groups.iter().enumerate() {
+        let expr = lowered.over_universe(group)?;
+        let columns = columns_of(&expr);
+        let owners: Vec<Option<usize>> = columns.iter().map(|c| lowered.owner(*c)).collect();
+        match owners[..] {
+            [Some(first), ref rest @ ..] if rest.iter().all(|o| *o == Some(first)) => {
+                by_dimension[first].push((index, over_dimension(lowered, first, &expr)?));
+                found.push(None);
+            }
+            [None] => found.push(Some(fact_group(lowered, columns[0], &expr, plan)?)),
+            _ => return NotFused::because(format!("the group {expr} is not of one table")),
+        }
+    }
+    for (dimension, exprs) in by_dimension.into_iter().enumerate() {
+        if exprs.is_empty() {
+            continue;
+        }
+        let column = lowered.dimensions[dimension].fact_key;
+        let part = plan.groups.len();
+        // Before the dimensions have run there is nothing to look at; the plan is only tried then.
+        let Some(loaded) = dimensions.get(dimension) else {
+            plan.groups.push(GroupPart {
+                column,
+                map: GroupMap::Code,
+                count: 1,
+            });
+            continue;
+        };
+        let (indices, exprs): (Vec<usize>, Vec<_>) = exprs.into_iter().unzip();
+        let (by_code, values) = loaded.groups(&exprs)?;
+        let count = values.first().map_or(0, |v| v.len()).max(1) as u64;
+        plan.groups.push(GroupPart {
+            column,
+            map: GroupMap::new(&by_code, count),
+            count,
+        });
+        for (index, values) in indices.into_iter().zip(values) {
+            found[index] = Some(GroupValues::Listed { part, values });
+        }
+    }
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// A group by an expression over one fact column.
+fn fact_group(
+    lowered: &Lowered,
+    column: usize,
+    expr: &Arc<dyn PhysicalExpr>,
+    plan: &mut StarPlan,
+) -> Result<GroupValues, NotFused> {
+    let fact = fact_column(lowered, column)?;
+    let part = plan.groups.len();
+    let count = fact.coded.code_count();
+    let plain = expr.downcast_ref::<Column>().is_some();
+    let Some(values) = fact.coded.listed()? else {
+        if !plain {
+            return NotFused::because(format!(
+                "{} has too many values for the group {expr}",
+                fact.name
+            ));
+        }
+        plan.groups.push(GroupPart {
+            column,
+            map: GroupMap::Code,
+            count,
+        });
+        return Ok(GroupValues::Codes { part, column });
+    };
+    if plain {
+        plan.groups.push(GroupPart {
+            column,
+            map: GroupMap::Code,
+            count,
+        });
+        return Ok(GroupValues::Listed { part, values });
+    }
+    let results = over_values(expr, column, values)?;
+    let (ordinals, representatives) = interned(std::slice::from_ref(&results))?;
+    let count = representatives.len().max(1) as u64;
+    let values = arrow::compute::take(results.as_ref(), &UInt32Array::from(representatives), None)?;
+    plan.groups.push(GroupPart {
+        column,
+        map: GroupMap::new(&ordinals, count),
+        count,
+    });
+    Ok(GroupValues::Listed { part, values })
+}
+
+/// `expr` over the columns of dimension `index` instead of the universe.
+pub(super) fn over_dimension(
+    lowered: &Lowered,
+    index: usize,
+    expr: &Arc<dyn PhysicalExpr>,
+) -> Result<Arc<dyn PhysicalExpr>, NotFused> {
+    let dimension = &lowered.dimensions[index];
+    let width = dimension.plan.schema().fields().len();
+    let own: Vec<usize> = (dimension.offset..dimension.offset + width).collect();
+    narrowed(expr, &own)
+}

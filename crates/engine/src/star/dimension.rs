@@ -1,0 +1,206 @@
+//! What a dimension's rows say about the codes of the fact column that refers to them.
+
+use super::NotFused;
+use super::compile::FactColumn;
+use crate::coded::Domain;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Decimal128Type, Int64Type};
+use arrow::row::{RowConverter, SortField};
+use datafusion::physical_plan::PhysicalExpr;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tierloom_kernels::select::CodeSet;
+
+/// A dimension that was run.
+pub(super) struct LoadedDimension {
+    /// Its rows.
+    pub rows: RecordBatch,
+    /// The fact codes that find a row.
+    pub keys: CodeSet,
+    /// Of each row the fact code that finds it; `None` if none does.
+    codes: Vec<Option<u32>>,
+}
+
+impl LoadedDimension {
+    /// Ties `rows` to the codes of `fact`.
+    ///
+    /// # Errors
+    /// A key of a type that is no integer, or one that two rows have.
+    pub fn new(
+        name: &str,
+        rows: RecordBatch,
+        key: &Arc<dyn PhysicalExpr>,
+        fact: &FactColumn<'_>,
+    ) -> Result<Self, NotFused> {
+        let values = key.evaluate(&rows)?.into_array(rows.num_rows())?;
+        let coder = Coder::new(fact)?;
+        let mut keys = CodeSet::new(fact.coded.code_count());
+        let mut codes = Vec::with_capacity(rows.num_rows());
+        for value in integers(&values)? {
+            let code = value.and_then(|v| coder.code(v));
+            if let Some(code) = code {
+                if keys.contains(code) {
+                    return NotFused::because(format!("a key of {name} is there twice"));
+                }
+                keys.insert(code);
+            }
+            codes.push(code);
+        }
+        Ok(LoadedDimension { rows, keys, codes })
+    }
+
+    /// The group ordinal of each fact code and the values of each ordinal, for groups by `exprs`, which read this dimension's rows alone.
+    ///
+    /// # Errors
+    /// Those of evaluating the expressions.
+    pub fn groups(
+        &self,
+        exprs: &[Arc<dyn PhysicalExpr>],
+    ) -> Result<(Vec<u32>, Vec<ArrayRef>), NotFused> {
+        let arrays = exprs
+            .iter()
+            .map(|e| e.evaluate(&self.rows)?.into_array(self.rows.num_rows()))
+            .collect::<Result<Vec<_>, _>>()?;
+        let (ordinals, representatives) = interned(&arrays)?;
+        let mut by_code = vec![0; self.keys.codes() as usize];
+        for (code, ordinal) in self.codes.iter().zip(&ordinals) {
+            if let Some(code) = code {
+                by_code[*code as usize] = *ordinal;
+            }
+        }
+        let indices = arrow::array::UInt32Array::from(representatives);
+        let values = arrays
+            .iter()
+            .map(|a| arrow::compute::take(a.as_ref(), &indices, None))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok((by_code, values))
+    }
+
+    /// The value of each fact code of an integer expression over this dimension's rows.
+    ///
+    /// # Errors
+    /// A value that is NULL or no integer of 64 bits.
+    pub fn values(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<[i64]>, NotFused> {
+        let array = expr
+            .evaluate(&self.rows)?
+            .into_array(self.rows.num_rows())?;
+        let mut by_code = vec![0; self.keys.codes() as usize];
+        for (code, value) in self.codes.iter().zip(integers(&array)?) {
+            let Some(code) = code else { continue };
+            let Some(value) = value.and_then(|v| i64::try_from(v).ok()) else {
+                return NotFused::because(format!("{expr} is NULL or too large in some row"));
+            };
+            by_code[*code as usize] = value;
+        }
+        Ok(by_code.into())
+    }
+}
+
+/// From values to the codes of a column.
+enum Coder {
+    Offset { base: i128, first: i128, last: i128 },
+    Listed(HashMap<i128, u32>),
+}
+
+impl Coder {
+    fn new(fact: &FactColumn<'_>) -> Result<Self, NotFused> {
+        let coded = fact.coded;
+        let first = i128::from(coded.nullable());
+        match coded.domain() {
+            Domain::Offset { .. } => Ok(Coder::Offset {
+                base: i128::from(coded.integer_base().unwrap_or(0)),
+                first,
+                last: i128::from(coded.code_count()) - 1,
+            }),
+            Domain::Values(values) => {
+                let codes = integers(values)?.into_iter().enumerate();
+                let listed = codes.filter_map(|(i, v)| Some((v?, i as u32 + first as u32)));
+                Ok(Coder::Listed(listed.collect()))
+            }
+        }
+    }
+
+    fn code(&self, value: i128) -> Option<u32> {
+        match self {
+            Coder::Offset { base, first, last } => {
+                let code = value - base;
+                (*first..=*last).contains(&code).then_some(code as u32)
+            }
+            Coder::Listed(codes) => codes.get(&value).copied(),
+        }
+    }
+}
+
+/// The integers behind an array: integers themselves, days, unscaled decimals.
+///
+/// # Errors
+/// An array of another type.
+pub(super) fn integers(array: &ArrayRef) -> Result<Vec<Option<i128>>, NotFused> {
+    match array.data_type() {
+        DataType::Decimal128(_, _) => Ok(array.as_primitive::<Decimal128Type>().iter().collect()),
+        DataType::Date32 | DataType::Time32(_) => integers(&cast(array, &DataType::Int32)?),
+        DataType::Dictionary(_, value) if value.is_integer() => integers(&cast(array, value)?),
+        DataType::UInt64 => Ok(array
+            .as_primitive::<arrow::datatypes::UInt64Type>()
+            .iter()
+            .map(|v| v.map(i128::from))
+            .collect()),
+        t if t.is_integer()
+            || matches!(
+                t,
+                DataType::Timestamp(..) | DataType::Date64 | DataType::Boolean
+            ) =>
+        {
+            let wide = cast(array, &DataType::Int64)?;
+            let wide = wide.as_primitive::<Int64Type>();
+            Ok(wide.iter().map(|v| v.map(i128::from)).collect())
+        }
+        other => NotFused::because(format!("{other} is not an integer type")),
+    }
+}
+
+/// Numbers the distinct rows of `arrays` in order of appearance: the ordinal of each row, and a row of each ordinal.
+pub(super) fn interned(arrays: &[ArrayRef]) -> Result<(Vec<u32>, Vec<u32>), NotFused> {
+    let rows = arrays.first().map_or(0, |a| a.len());
+    if let [array] = arrays
+        && let Some(dictionary) = array.as_any_dictionary_opt()
+        && dictionary.values().len() <= 1 << 16
+        && dictionary.keys().null_count() == 0
+        && dictionary.values().null_count() == 0
+    {
+        return Ok(interned_keys(
+            dictionary.normalized_keys(),
+            dictionary.values().len(),
+        ));
+    }
+    let fields = arrays
+        .iter()
+        .map(|a| SortField::new(a.data_type().clone()))
+        .collect();
+    let converted = RowConverter::new(fields)?.convert_columns(arrays)?;
+    let mut known: HashMap<&[u8], u32> = HashMap::new();
+    let (mut ordinals, mut representatives) = (Vec::with_capacity(rows), Vec::new());
+    for (index, row) in converted.iter().enumerate() {
+        let next = representatives.len() as u32;
+        let ordinal = *known.entry(row.data()).or_insert(next);
+        if ordinal == next {
+            representatives.push(index as u32);
+        }
+        ordinals.push(ordinal);
+    }
+    Ok((ordinals, representatives))
+}
+
+fn interned_keys(keys: Vec<usize>, values: usize) -> (Vec<u32>, Vec<u32>) {
+    let mut known = vec![u32::MAX; values];
+    let (mut ordinals, mut representatives) = (Vec::with_capacity(keys.len()), Vec::new());
+    for (index, key) in keys.into_iter().enumerate() {
+        if known[key] == u32::MAX {
+            known[key] = representatives.len() as u32;
+            representatives.push(index as u32);
+        }
+        ordinals.push(known[key]);
+    }
+    (ordinals, representatives)
+}

@@ -1,0 +1,541 @@
+//! The operator that runs a star join.
+
+use super::NotFused;
+use super::compile::{Aggregation, Compiled, compile, fact_column};
+use super::dimension::LoadedDimension;
+use super::lower::Lowered;
+use super::output;
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, SchedulingType,
+    reset_plan_states,
+};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PhysicalExpr, PlanProperties,
+    collect,
+};
+use datafusion_common_runtime::JoinSet;
+use futures::TryStreamExt;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tierloom_kernels::codes::{CODE_PADDING, CodeWidth, Codes};
+use tierloom_star::{FilterStats, Groups, MORSEL_ROWS, Worker};
+
+/// Morsels between two chances for other tasks of the same thread, and for cancellation.
+const MORSELS_PER_YIELD: usize = 8;
+
+/// What one execution did, for the phases that the tier model prices.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StarObserved {
+    /// Rows of the fact table.
+    pub rows: u64,
+    /// CPU time over all workers.
+    pub cpu: Duration,
+    /// Filters in the order in which most workers ended up trying them: column of the fact table, rows in, rows out, bytes of the lookup table (0 for a range).
+    pub filters: Vec<(usize, u64, u64, u64)>,
+    /// Columns of the fact table read only for rows that passed all filters.
+    pub late_columns: Vec<usize>,
+    /// Rows that passed.
+    pub passed: u64,
+    /// Bytes of the accumulators.
+    pub group_bytes: u64,
+    /// Why DataFusion's operators did the work after all.
+    pub fell_back: Option<String>,
+}
+
+/// Runs a star join and hands out the states of its partial aggregation, as one batch.
+///
+/// Its children are the plans of the dimensions. They run first; then workers draw morsels of the fact table from one cursor.
+pub struct StarExec {
+    lowered: Lowered,
+    aggregation: Aggregation,
+    schema: SchemaRef,
+    /// The partial aggregation that this replaces.
+    fallback: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+    observed: Arc<Mutex<Option<StarObserved>>>,
+}
+
+impl StarExec {
+    pub(super) fn new(
+        lowered: Lowered,
+        aggregation: Aggregation,
+        schema: SchemaRef,
+        fallback: Arc<dyn ExecutionPlan>,
+    ) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&schema)),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        StarExec {
+            lowered,
+            aggregation,
+            schema,
+            fallback,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            observed: Arc::default(),
+        }
+    }
+
+    /// The fact table.
+    pub fn fact(&self) -> &Arc<crate::PlacedTable> {
+        &self.lowered.fact
+    }
+
+    /// What its last execution did; `None` before it ended.
+    pub fn observed(&self) -> Option<StarObserved> {
+        self.observed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Its parts in one line.
+    pub fn summary(&self) -> String {
+        let lowered = &self.lowered;
+        let list = |exprs: Vec<String>| exprs.join(", ");
+        let dimension = |d: &super::lower::Dimension| {
+            format!(
+                "{} on {}",
+                d.name,
+                lowered.universe.field(d.fact_key).name()
+            )
+        };
+        let group = |e: &Arc<dyn PhysicalExpr>| {
+            lowered
+                .over_universe(e)
+                .map_or_else(|e| e.to_string(), |e| plain(&e))
+        };
+        format!(
+            "fact={}, rows={}, filters=[{}], dimensions=[{}], groups=[{}], aggregates=[{}]",
+            lowered.fact.name(),
+            lowered.fact.rows(),
+            list(lowered.filters.iter().map(plain).collect()),
+            list(lowered.dimensions.iter().map(dimension).collect()),
+            list(self.aggregation.groups.iter().map(group).collect()),
+            list(
+                self.aggregation
+                    .aggregates
+                    .iter()
+                    .map(|a| a.name().to_owned())
+                    .collect()
+            ),
+        )
+    }
+
+    fn run(&self, context: &Arc<TaskContext>) -> Run {
+        Run {
+            lowered: self.lowered.clone(),
+            aggregation: self.aggregation.clone(),
+            schema: Arc::clone(&self.schema),
+            context: Arc::clone(context),
+            observed: Arc::clone(&self.observed),
+            metrics: self.metrics.clone(),
+        }
+    }
+}
+
+/// An expression without the numbers of its columns.
+fn plain(expr: &Arc<dyn PhysicalExpr>) -> String {
+    datafusion::physical_expr_common::physical_expr::fmt_sql(expr.as_ref()).to_string()
+}
+
+/// One execution.
+struct Run {
+    lowered: Lowered,
+    aggregation: Aggregation,
+    schema: SchemaRef,
+    context: Arc<TaskContext>,
+    observed: Arc<Mutex<Option<StarObserved>>>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+/// What a worker hands back.
+struct Done {
+    groups: Groups,
+    stats: Vec<FilterStats>,
+    order: Vec<usize>,
+    cpu: Duration,
+}
+
+impl Run {
+    /// The states, or why this has to be done otherwise.
+    async fn fused(&self) -> Result<std::result::Result<RecordBatch, NotFused>> {
+        let started = Instant::now();
+        let mut rows = Vec::with_capacity(self.lowered.dimensions.len());
+        for dimension in &self.lowered.dimensions {
+            let batches = collect(Arc::clone(&dimension.plan), Arc::clone(&self.context)).await?;
+            rows.push(concat_batches(&dimension.plan.schema(), &batches)?);
+        }
+        MetricBuilder::new(&self.metrics)
+            .subset_time("dimensions_time", 0)
+            .add_duration(started.elapsed());
+        let started = Instant::now();
+        let compiled = match self.compile(rows) {
+            Ok(compiled) => Arc::new(compiled),
+            Err(why) => return Ok(Err(why)),
+        };
+        MetricBuilder::new(&self.metrics)
+            .subset_time("lookups_time", 0)
+            .add_duration(started.elapsed());
+        let done = self.workers(&compiled).await?;
+        let mut done = done.into_iter();
+        let Some(mut whole) = done.next() else {
+            return internal_err!("a star join without workers");
+        };
+        for part in done {
+            whole.groups.merge(part.groups);
+            whole.cpu += part.cpu;
+            for (sum, stats) in whole.stats.iter_mut().zip(part.stats) {
+                sum.rows_in += stats.rows_in;
+                sum.rows_out += stats.rows_out;
+            }
+        }
+        self.observe(&compiled, &whole);
+        Ok(output::batch(
+            &self.lowered,
+            &compiled,
+            whole.groups,
+            &self.schema,
+        ))
+    }
+
+    fn compile(&self, rows: Vec<RecordBatch>) -> std::result::Result<Compiled, NotFused> {
+        let loaded = self
+            .lowered
+            .dimensions
+            .iter()
+            .zip(rows)
+            .map(|(d, rows)| {
+                LoadedDimension::new(
+                    &d.name,
+                    rows,
+                    &d.key,
+                    &fact_column(&self.lowered, d.fact_key)?,
+                )
+            })
+            .collect::<std::result::Result<Vec<_>, _>>()?;
+        compile(&self.lowered, &self.aggregation, &self.schema, &loaded)
+    }
+
+    async fn workers(&self, compiled: &Arc<Compiled>) -> Result<Vec<Done>> {
+        let rows = self.lowered.fact.rows();
+        let threads = self.context.session_config().target_partitions();
+        let threads = threads.min(rows.div_ceil(MORSEL_ROWS)).max(1);
+        let next = Arc::new(AtomicUsize::new(0));
+        let mut tasks = JoinSet::new();
+        for _ in 0..threads {
+            tasks.spawn(work(
+                self.lowered.clone(),
+                Arc::clone(compiled),
+                Arc::clone(&next),
+            ));
+        }
+        let mut done = Vec::with_capacity(threads);
+        while let Some(finished) = tasks.join_next().await {
+            let finished = finished.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
+            done.push(finished?);
+        }
+        Ok(done)
+    }
+
+    fn observe(&self, compiled: &Compiled, whole: &Done) {
+        let plan = &compiled.plan;
+        let table_column = |column: usize| self.lowered.fact_columns[column];
+        let filters = whole.order.iter().map(|&i| {
+            let (filter, stats) = (&plan.filters[i], whole.stats[i]);
+            let bytes = match &filter.test {
+                tierloom_star::Test::Range { .. } => 0,
+                tierloom_star::Test::Set(set) => set.size_bytes() as u64,
+            };
+            (
+                table_column(filter.column),
+                stats.rows_in,
+                stats.rows_out,
+                bytes,
+            )
+        });
+        let filters: Vec<_> = filters.collect();
+        let groups = plan.groups.iter().map(|g| g.column);
+        let measures = plan.measures.iter().flat_map(|m| m.expr.columns());
+        let mut late: Vec<usize> = groups.chain(measures).map(table_column).collect();
+        late.sort_unstable();
+        late.dedup();
+        late.retain(|c| filters.iter().all(|(column, ..)| column != c));
+        let rows = self.lowered.fact.rows() as u64;
+        let observed = StarObserved {
+            rows,
+            cpu: whole.cpu,
+            passed: filters.last().map_or(rows, |(_, _, out, _)| *out),
+            filters,
+            late_columns: late,
+            group_bytes: whole.groups.size_bytes() as u64,
+            fell_back: None,
+        };
+        *self.observed.lock().unwrap_or_else(PoisonError::into_inner) = Some(observed);
+    }
+}
+
+/// Draws morsels until there are none.
+async fn work(lowered: Lowered, compiled: Arc<Compiled>, next: Arc<AtomicUsize>) -> Result<Done> {
+    let fact = Arc::clone(&lowered.fact);
+    let rows = fact.rows();
+    let columns: Vec<Codes<'_>> = lowered
+        .fact_columns
+        .iter()
+        .map(|&i| {
+            fact.columns()[i]
+                .coded()
+                .map_or(nothing(rows), |c| c.codes())
+        })
+        .collect();
+    let mut staging = Staging::new(&lowered, &compiled);
+    let widths: Vec<CodeWidth> = columns.iter().map(Codes::width).collect();
+    let plan = Arc::new(compiled.plan.clone());
+    let mut worker =
+        Worker::new(plan, &widths).map_err(|e| DataFusionError::External(Box::new(e)))?;
+    let mut cpu = Duration::ZERO;
+    loop {
+        let started = Instant::now();
+        let mut finished = false;
+        for _ in 0..MORSELS_PER_YIELD {
+            let start = next.fetch_add(MORSEL_ROWS, Ordering::Relaxed);
+            if start >= rows {
+                finished = true;
+                break;
+            }
+            let end = rows.min(start + MORSEL_ROWS);
+            if staging.is_empty() {
+                worker.morsel(&columns, start..end);
+            } else {
+                let staged = staging.copy(&columns, start..end)?;
+                worker.morsel(&staged, 0..end - start);
+            }
+        }
+        cpu += started.elapsed();
+        if finished {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    Ok(Done {
+        stats: worker.filter_stats().to_vec(),
+        order: worker.order().to_vec(),
+        groups: worker.into_groups(),
+        cpu,
+    })
+}
+
+/// A column that no plan reads.
+fn nothing(rows: usize) -> Codes<'static> {
+    static PADDING: [u8; CODE_PADDING] = [0; CODE_PADDING];
+    Codes::new(&PADDING, CodeWidth::Zero, rows)
+        .unwrap_or_else(|e| unreachable!("no bytes are needed: {e}"))
+}
+
+/// Copies of the morsel's codes in DRAM, for columns that are read through a working buffer.
+struct Staging {
+    buffers: Vec<Option<Vec<u8>>>,
+}
+
+impl Staging {
+    fn new(lowered: &Lowered, compiled: &Compiled) -> Self {
+        let plan = &compiled.plan;
+        let used = |column: usize| {
+            plan.filters.iter().any(|f| f.column == column)
+                || plan.groups.iter().any(|g| g.column == column)
+                || plan
+                    .measures
+                    .iter()
+                    .any(|m| m.expr.columns().contains(&column))
+        };
+        let staged = |(at, index): (usize, &usize)| {
+            (used(at) && lowered.fact.is_staged(*index)).then(Vec::new)
+        };
+        let buffers: Vec<_> = lowered
+            .fact_columns
+            .iter()
+            .enumerate()
+            .map(staged)
+            .collect();
+        Staging { buffers }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.buffers.iter().all(Option::is_none)
+    }
+
+    fn copy<'a>(
+        &'a mut self,
+        columns: &[Codes<'a>],
+        rows: std::ops::Range<usize>,
+    ) -> Result<Vec<Codes<'a>>> {
+        self.buffers
+            .iter_mut()
+            .zip(columns)
+            .map(|(buffer, codes)| {
+                let part = codes.slice(rows.clone());
+                let Some(buffer) = buffer else {
+                    return Ok(part);
+                };
+                buffer.clear();
+                buffer.extend_from_slice(&part.bytes()[..part.width().size_bytes(part.rows())]);
+                Codes::new(buffer, part.width(), part.rows())
+                    .map_err(|e| DataFusionError::External(Box::new(e)))
+            })
+            .collect()
+    }
+}
+
+impl ExecutionPlan for StarExec {
+    fn name(&self) -> &str {
+        "StarExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.lowered.dimensions.iter().map(|d| &d.plan).collect()
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut lowered = self.lowered.clone();
+        if children.len() != lowered.dimensions.len() {
+            return internal_err!(
+                "a star join of {} dimensions was given {}",
+                lowered.dimensions.len(),
+                children.len()
+            );
+        }
+        for (dimension, child) in lowered.dimensions.iter_mut().zip(children) {
+            dimension.plan = child;
+        }
+        Ok(Arc::new(StarExec::new(
+            lowered,
+            self.aggregation.clone(),
+            Arc::clone(&self.schema),
+            Arc::clone(&self.fallback),
+        )))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let fallback = reset_plan_states(Arc::clone(&self.fallback))?;
+        Ok(Arc::new(StarExec::new(
+            self.lowered.clone(),
+            self.aggregation.clone(),
+            Arc::clone(&self.schema),
+            fallback,
+        )))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        if partition != 0 {
+            return internal_err!("partition {partition} of a star join does not exist");
+        }
+        let run = self.run(&context);
+        let fallback: Arc<dyn ExecutionPlan> =
+            Arc::new(CoalescePartitionsExec::new(Arc::clone(&self.fallback)));
+        let baseline = BaselineMetrics::new(&self.metrics, partition);
+        let fallbacks = MetricBuilder::new(&self.metrics).counter("fallbacks", partition);
+        let stream = async move {
+            match run.fused().await? {
+                Ok(batch) => {
+                    if let Some(seen) = run
+                        .observed
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .as_ref()
+                    {
+                        baseline.elapsed_compute().add_duration(seen.cpu);
+                    }
+                    baseline.record_output(batch.num_rows());
+                    let schema = Arc::clone(&run.schema);
+                    let once = futures::stream::once(async move { Ok(batch) });
+                    Ok::<SendableRecordBatchStream, DataFusionError>(Box::pin(
+                        RecordBatchStreamAdapter::new(schema, once),
+                    ))
+                }
+                Err(why) => {
+                    fallbacks.add(1);
+                    *run.observed.lock().unwrap_or_else(PoisonError::into_inner) =
+                        Some(StarObserved {
+                            fell_back: Some(why.0),
+                            ..StarObserved::default()
+                        });
+                    fallback.execute(0, context)
+                }
+            }
+        };
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            futures::stream::once(stream).try_flatten(),
+        )))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn partition_statistics(&self, _partition: Option<usize>) -> Result<Arc<Statistics>> {
+        Ok(Arc::new(Statistics::new_unknown(&self.schema)))
+    }
+}
+
+impl DisplayAs for StarExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StarExec: {}", self.summary())
+    }
+}
+
+impl fmt::Debug for StarExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StarExec")
+            .field("fact", &self.lowered.fact.name())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,180 @@
+//! Predicates as tests on codes.
+
+use super::NotFused;
+use super::compile::FactColumn;
+use super::lower::{columns_of, narrowed};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{Field, Schema};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, Literal};
+use datafusion::physical_plan::PhysicalExpr;
+use std::sync::Arc;
+use tierloom_kernels::select::CodeSet;
+use tierloom_star::Test;
+
+/// Evaluates `expr`, which reads one column, over `values` of it.
+pub(super) fn over_values(
+    expr: &Arc<dyn PhysicalExpr>,
+    column: usize,
+    values: ArrayRef,
+) -> Result<ArrayRef, NotFused> {
+    let narrow = narrowed(expr, &[column])?;
+    let field = Field::new("value", values.data_type().clone(), true);
+    let rows = values.len();
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![values])?;
+    Ok(narrow.evaluate(&batch)?.into_array(rows)?)
+}
+
+/// The test that `predicate` is on the codes of its only column; `None` if every code passes. Also the share of codes that pass.
+///
+/// A column whose codes can be listed takes any predicate: it is evaluated once per code. Of others comparisons with constants are understood.
+///
+/// # Errors
+/// A predicate on several columns, or on a wide column that is no comparison.
+pub(super) fn test_of(
+    predicate: &Arc<dyn PhysicalExpr>,
+    fact: &FactColumn<'_>,
+    column: usize,
+) -> Result<(Option<Test>, f64), NotFused> {
+    let count = fact.coded.code_count();
+    let set = match fact.coded.listed()? {
+        Some(values) => listed(predicate, column, values, count)?,
+        None => {
+            let (low, high) = match compared(predicate, fact)? {
+                Compared::Range(low, high) => (low, high),
+                Compared::Codes(codes) => {
+                    let mut set = CodeSet::new(count);
+                    codes.into_iter().for_each(|c| set.insert(c));
+                    return Ok(shape(set, count));
+                }
+            };
+            // Where codes are too many to be listed, values are taken as spread evenly.
+            let share = (f64::from(high) - f64::from(low) + 1.0).max(0.0) / count as f64;
+            return Ok((Some(Test::Range { low, high }), share.min(1.0)));
+        }
+    };
+    Ok(shape(set, count))
+}
+
+/// The simplest test that passes the codes of `set`.
+pub(super) fn shape(set: CodeSet, count: u64) -> (Option<Test>, f64) {
+    let passing = set.len();
+    let share = passing as f64 / count.max(1) as f64;
+    if passing == count {
+        return (None, 1.0);
+    }
+    match set.as_range() {
+        Some((low, high)) => (Some(Test::Range { low, high }), share),
+        None => (Some(Test::Set(Arc::new(set))), share),
+    }
+}
+
+fn listed(
+    predicate: &Arc<dyn PhysicalExpr>,
+    column: usize,
+    values: ArrayRef,
+    count: u64,
+) -> Result<CodeSet, NotFused> {
+    let passes = over_values(predicate, column, values)?;
+    let Some(passes) = passes.as_boolean_opt() else {
+        return NotFused::because(format!("{predicate} is not a condition"));
+    };
+    let mut set = CodeSet::new(count);
+    (0..passes.len())
+        .filter(|&code| passes.is_valid(code) && passes.value(code))
+        .for_each(|code| set.insert(code as u32));
+    Ok(set)
+}
+
+enum Compared {
+    /// Codes between two, both included; an empty range has its ends crossed at 1 and 0.
+    Range(u32, u32),
+    Codes(Vec<u32>),
+}
+
+/// A comparison of a wide column with constants as codes.
+fn compared(
+    predicate: &Arc<dyn PhysicalExpr>,
+    fact: &FactColumn<'_>,
+) -> Result<Compared, NotFused> {
+    let too_wide = || {
+        NotFused(format!(
+            "{predicate} is not a comparison that can be made on the codes of {}",
+            fact.name
+        ))
+    };
+    let Some(base) = fact.coded.integer_base() else {
+        return Err(too_wide());
+    };
+    let first = i128::from(fact.coded.nullable());
+    let last = i128::from(fact.coded.code_count()) - 1;
+    // From a value to its code, which may lie outside the column's.
+    let code = |value: i128| value - i128::from(base);
+    let range = |low: i128, high: i128| {
+        let (low, high) = (low.max(first), high.min(last));
+        if low > high {
+            Compared::Codes(Vec::new())
+        } else {
+            Compared::Range(low as u32, high as u32)
+        }
+    };
+    if let Some(list) = predicate.downcast_ref::<InListExpr>() {
+        if list.negated() || list.expr().downcast_ref::<Column>().is_none() {
+            return Err(too_wide());
+        }
+        let values: Option<Vec<i128>> = list.list().iter().map(|e| constant(e, fact)).collect();
+        let codes = values.ok_or_else(too_wide)?.into_iter().map(code);
+        let inside = codes
+            .filter(|c| (first..=last).contains(c))
+            .map(|c| c as u32);
+        return Ok(Compared::Codes(inside.collect()));
+    }
+    let Some(binary) = predicate.downcast_ref::<BinaryExpr>() else {
+        return Err(too_wide());
+    };
+    let (value, op) = if binary.left().downcast_ref::<Column>().is_some() {
+        (constant(binary.right(), fact), Some(*binary.op()))
+    } else if binary.right().downcast_ref::<Column>().is_some() {
+        (constant(binary.left(), fact), binary.op().swap())
+    } else {
+        return Err(too_wide());
+    };
+    let (Some(value), Some(op)) = (value, op) else {
+        return Err(too_wide());
+    };
+    let at = code(value);
+    Ok(match op {
+        Operator::Eq => range(at, at),
+        Operator::Lt => range(i128::MIN, at - 1),
+        Operator::LtEq => range(i128::MIN, at),
+        Operator::Gt => range(at + 1, i128::MAX),
+        Operator::GtEq => range(at, i128::MAX),
+        _ => return Err(too_wide()),
+    })
+}
+
+/// A constant of the column's own type, as the integer that its codes count from.
+fn constant(expr: &Arc<dyn PhysicalExpr>, fact: &FactColumn<'_>) -> Option<i128> {
+    let value = expr.downcast_ref::<Literal>()?.value();
+    if value.data_type() != *fact.coded.data_type() {
+        return None;
+    }
+    super::dimension::integers(&value.to_array().ok()?)
+        .ok()?
+        .first()
+        .copied()?
+}
+
+/// The only fact column that `predicate` reads.
+///
+/// # Errors
+/// If it reads several, or none.
+pub(super) fn only_column(predicate: &Arc<dyn PhysicalExpr>) -> Result<usize, NotFused> {
+    match columns_of(predicate)[..] {
+        [column] => Ok(column),
+        ref several => NotFused::because(format!(
+            "the filter {predicate} is on {} columns, not one",
+            several.len()
+        )),
+    }
+}

@@ -1,0 +1,459 @@
+//! Aggregates as integer arithmetic on codes.
+
+use super::NotFused;
+use super::compile::{fact_column, over_dimension};
+use super::dimension::{LoadedDimension, integers};
+use super::filters::over_values;
+use super::lower::{Lowered, columns_of};
+use arrow::array::Array;
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CaseExpr, CastExpr, Column, Literal, NegativeExpr,
+};
+use datafusion::physical_plan::PhysicalExpr;
+use std::sync::Arc;
+use tierloom_star::{Expr, Interval, Measure, MeasureKind};
+
+/// Integers up to here are exact in a 64-bit float.
+const EXACT_FLOAT: i128 = 1 << 53;
+
+/// A column of partial states.
+pub(super) struct State {
+    /// The measure it comes from.
+    pub measure: usize,
+    /// Its type.
+    pub field: FieldRef,
+}
+
+/// An integer expression with what is known of it.
+struct Typed {
+    expr: Expr,
+    data_type: DataType,
+    /// Columns whose NULL makes it NULL.
+    nulls: Vec<usize>,
+}
+
+/// Collects measures; equal ones are kept once.
+pub(super) struct Measures<'a> {
+    lowered: &'a Lowered,
+    dimensions: &'a [LoadedDimension],
+    found: Vec<Measure>,
+}
+
+impl<'a> Measures<'a> {
+    pub fn new(lowered: &'a Lowered, dimensions: &'a [LoadedDimension]) -> Self {
+        Measures {
+            lowered,
+            dimensions,
+            found: Vec::new(),
+        }
+    }
+
+    pub fn finish(self) -> Vec<Measure> {
+        self.found
+    }
+
+    /// Adds the measures of `aggregate`, whose states are the first of `fields`.
+    ///
+    /// # Errors
+    /// A function other than sum, count, avg, min and max, or an argument that is no integer arithmetic.
+    pub fn aggregate(
+        &mut self,
+        aggregate: &AggregateFunctionExpr,
+        fields: &[FieldRef],
+    ) -> Result<Vec<State>, NotFused> {
+        let name = aggregate.fun().name();
+        if aggregate.is_distinct() || !aggregate.order_bys().is_empty() {
+            return NotFused::because(format!("{} is distinct or ordered", aggregate.name()));
+        }
+        let arguments = aggregate.expressions();
+        let [argument] = &arguments[..] else {
+            return NotFused::because(format!(
+                "{} has {} arguments",
+                aggregate.name(),
+                arguments.len()
+            ));
+        };
+        let expr = self.lowered.over_universe(argument)?;
+        match name {
+            "count" => Ok(vec![self.count(&expr, &fields[0])?]),
+            "sum" => Ok(vec![self.sum(&expr, &fields[0])?]),
+            "avg" => {
+                if !fields[0].name().ends_with("[count]") {
+                    return NotFused::because("avg keeps its state in an order that is not known");
+                }
+                Ok(vec![
+                    self.count(&expr, &fields[0])?,
+                    self.sum(&expr, &fields[1])?,
+                ])
+            }
+            "min" => Ok(vec![self.extreme(MeasureKind::Min, &expr, &fields[0])?]),
+            "max" => Ok(vec![self.extreme(MeasureKind::Max, &expr, &fields[0])?]),
+            other => NotFused::because(format!("{other} is not one of sum, count, avg, min, max")),
+        }
+    }
+
+    fn push(&mut self, measure: Measure, field: &FieldRef) -> State {
+        let at = self.found.iter().position(|m| *m == measure);
+        let measure = at.unwrap_or_else(|| {
+            self.found.push(measure);
+            self.found.len() - 1
+        });
+        State {
+            measure,
+            field: Arc::clone(field),
+        }
+    }
+
+    fn count(&mut self, expr: &Arc<dyn PhysicalExpr>, field: &FieldRef) -> Result<State, NotFused> {
+        let nulls = match expr.downcast_ref::<Literal>() {
+            Some(literal) if !literal.value().is_null() => Vec::new(),
+            Some(_) => return NotFused::because("count of NULL"),
+            None => self.null_columns(expr)?,
+        };
+        let measure = Measure {
+            kind: MeasureKind::Count,
+            expr: Expr::Constant(0),
+            nulls,
+            wide: false,
+        };
+        Ok(self.push(measure, field))
+    }
+
+    /// The columns whose NULL makes `expr` NULL, without needing its values where it is a plain column.
+    fn null_columns(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Vec<usize>, NotFused> {
+        let inner = expr.downcast_ref::<CastExpr>().map_or(expr, |c| c.expr());
+        if let Some(column) = inner.downcast_ref::<Column>()
+            && self.lowered.owner(column.index()).is_none()
+        {
+            let fact = fact_column(self.lowered, column.index());
+            return match fact {
+                Ok(fact) => Ok(fact
+                    .coded
+                    .nullable()
+                    .then_some(column.index())
+                    .into_iter()
+                    .collect()),
+                Err(_) if !self.lowered.universe.field(column.index()).is_nullable() => {
+                    Ok(Vec::new())
+                }
+                Err(error) => Err(error),
+            };
+        }
+        Ok(self.typed(inner)?.nulls)
+    }
+
+    fn sum(&mut self, expr: &Arc<dyn PhysicalExpr>, field: &FieldRef) -> Result<State, NotFused> {
+        let float = *field.data_type() == DataType::Float64;
+        let inner = match expr.downcast_ref::<CastExpr>() {
+            // Sums of integers as floats are exact below 2^53, whatever the order of additions.
+            Some(cast) if float && *cast.cast_type() == DataType::Float64 => cast.expr(),
+            _ => expr,
+        };
+        let typed = self.typed(inner)?;
+        if float && !typed.data_type.is_integer() {
+            return NotFused::because(format!("{expr} is summed as a float"));
+        }
+        let rows = self.lowered.fact.rows() as u64;
+        let total = self.interval(&typed.expr)?.times_rows(rows);
+        let Some(total) = total else {
+            return NotFused::because(format!("the sum of {expr} could leave 128 bits"));
+        };
+        if float && !total.within(-EXACT_FLOAT, EXACT_FLOAT) {
+            return NotFused::because(format!("the sum of {expr} could be inexact as a float"));
+        }
+        let measure = Measure {
+            kind: MeasureKind::Sum,
+            expr: typed.expr,
+            nulls: typed.nulls,
+            wide: !total.within(i64::MIN, i64::MAX),
+        };
+        Ok(self.push(measure, field))
+    }
+
+    fn extreme(
+        &mut self,
+        kind: MeasureKind,
+        expr: &Arc<dyn PhysicalExpr>,
+        field: &FieldRef,
+    ) -> Result<State, NotFused> {
+        let typed = self.typed(expr)?;
+        self.interval(&typed.expr)?;
+        let measure = Measure {
+            kind,
+            expr: typed.expr,
+            nulls: typed.nulls,
+            wide: false,
+        };
+        Ok(self.push(measure, field))
+    }
+
+    fn interval(&self, expr: &Expr) -> Result<Interval, NotFused> {
+        let max_code = |column: usize| {
+            let count =
+                fact_column(self.lowered, column).map_or(u64::MAX, |f| f.coded.code_count());
+            u32::try_from(count.saturating_sub(1)).unwrap_or(u32::MAX)
+        };
+        expr.interval(&max_code)
+            .ok_or_else(|| NotFused("a value could leave 64 bits".into()))
+    }
+
+    fn typed(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Typed, NotFused> {
+        let data_type = expr.data_type(&self.lowered.universe)?;
+        if let Some(literal) = expr.downcast_ref::<Literal>() {
+            let values = integers(&literal.value().to_array()?)?;
+            return match values[..] {
+                [Some(value)] if i64::try_from(value).is_ok() => Ok(Typed {
+                    expr: Expr::Constant(value as i64),
+                    data_type,
+                    nulls: Vec::new(),
+                }),
+                _ => NotFused::because(format!("the constant {expr} is NULL or too large")),
+            };
+        }
+        if let Some(column) = expr.downcast_ref::<Column>()
+            && self.lowered.owner(column.index()).is_none()
+        {
+            return self.fact_column(column.index(), data_type);
+        }
+        let computed = if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+            self.binary(binary, &data_type)
+        } else if let Some(cast) = expr.downcast_ref::<CastExpr>() {
+            self.cast(cast, &data_type)
+        } else if let Some(negative) = expr.downcast_ref::<NegativeExpr>() {
+            let inner = self.typed(negative.arg())?;
+            self.checked(Expr::Constant(0) - inner.expr, &data_type, inner.nulls)
+        } else if let Some(case) = expr.downcast_ref::<CaseExpr>() {
+            self.case(case, &data_type)
+        } else {
+            NotFused::because(format!("{expr} is not integer arithmetic"))
+        };
+        // Whatever reads one table's small part alone can be worked out beforehand.
+        computed.or_else(|why| self.table(expr, data_type).map_err(|_| why))
+    }
+
+    fn fact_column(&self, column: usize, data_type: DataType) -> Result<Typed, NotFused> {
+        let fact = fact_column(self.lowered, column)?;
+        let nulls = fact
+            .coded
+            .nullable()
+            .then_some(column)
+            .into_iter()
+            .collect();
+        if !(is_exact(&data_type)
+            || matches!(data_type, DataType::Date32 | DataType::Timestamp(..)))
+        {
+            return NotFused::because(format!("{} is of type {data_type}", fact.name));
+        }
+        let expr = match fact.coded.integer_base() {
+            Some(base) => Expr::Code { column, base },
+            None => {
+                let Some(values) = fact.coded.listed()? else {
+                    return NotFused::because(format!("{} has too many values", fact.name));
+                };
+                let integers = integers(&values)?.into_iter();
+                let values = integers
+                    .map(|v| i64::try_from(v.unwrap_or(0)))
+                    .collect::<Result<Vec<_>, _>>();
+                let values =
+                    values.map_err(|_| NotFused(format!("{} does not fit 64 bits", fact.name)))?;
+                Expr::Mapped {
+                    column,
+                    values: values.into(),
+                }
+            }
+        };
+        Ok(Typed {
+            expr,
+            data_type,
+            nulls,
+        })
+    }
+
+    fn binary(&self, binary: &BinaryExpr, data_type: &DataType) -> Result<Typed, NotFused> {
+        let (left, right) = (self.typed(binary.left())?, self.typed(binary.right())?);
+        let nulls = [left.nulls, right.nulls].concat();
+        let (a, b) = (scale(&left.data_type)?, scale(&right.data_type)?);
+        let result = scale(data_type)?;
+        let expr = match binary.op() {
+            Operator::Plus => rescaled(left.expr, a, result)? + rescaled(right.expr, b, result)?,
+            Operator::Minus => rescaled(left.expr, a, result)? - rescaled(right.expr, b, result)?,
+            Operator::Multiply if a + b == result => left.expr * right.expr,
+            op => return NotFused::because(format!("operator {op} is not done on codes")),
+        };
+        self.checked(expr, data_type, nulls)
+    }
+
+    fn cast(&self, cast: &CastExpr, data_type: &DataType) -> Result<Typed, NotFused> {
+        let inner = self.typed(cast.expr())?;
+        let expr = rescaled(inner.expr, scale(&inner.data_type)?, scale(data_type)?)?;
+        self.checked(expr, data_type, inner.nulls)
+    }
+
+    /// `case when C then A else B end` with C on one small table: flag * A + (1 - flag) * B.
+    fn case(&self, case: &CaseExpr, data_type: &DataType) -> Result<Typed, NotFused> {
+        let ([(condition, then)], None, Some(other)) =
+            (case.when_then_expr(), case.expr(), case.else_expr())
+        else {
+            return NotFused::because("a case has several branches");
+        };
+        let flag = self.flag(condition)?;
+        let (then, other) = (self.typed(then)?, self.typed(other)?);
+        let result = scale(data_type)?;
+        if !then.nulls.is_empty() || !other.nulls.is_empty() {
+            return NotFused::because("a case over values that may be NULL");
+        }
+        let then = rescaled(then.expr, scale(&then.data_type)?, result)?;
+        let other = rescaled(other.expr, scale(&other.data_type)?, result)?;
+        let expr = match other {
+            Expr::Constant(0) => flag * then,
+            other => flag.clone() * then + (Expr::Constant(1) - flag) * other,
+        };
+        self.checked(expr, data_type, Vec::new())
+    }
+
+    /// 1 where a condition on one small table holds, else 0.
+    fn flag(&self, condition: &Arc<dyn PhysicalExpr>) -> Result<Expr, NotFused> {
+        let as_number: Arc<dyn PhysicalExpr> = Arc::new(CastExpr::new(
+            Arc::new(datafusion::physical_expr::expressions::BinaryExpr::new(
+                Arc::clone(condition),
+                Operator::IsNotDistinctFrom,
+                datafusion::physical_expr::expressions::lit(true),
+            )),
+            DataType::Int64,
+            None,
+        ));
+        Ok(self.table(&as_number, DataType::Int64)?.expr)
+    }
+
+    /// An expression over one dimension, or over one fact column of few values, as a table by code.
+    fn table(&self, expr: &Arc<dyn PhysicalExpr>, data_type: DataType) -> Result<Typed, NotFused> {
+        let columns = columns_of(expr);
+        let Some(owner) = columns.first().map(|c| self.lowered.owner(*c)) else {
+            return NotFused::because(format!("{expr} reads no column"));
+        };
+        if columns.iter().any(|c| self.lowered.owner(*c) != owner) {
+            return NotFused::because(format!("{expr} reads several tables"));
+        }
+        let Some(dimension) = owner else {
+            return self.fact_table(expr, &columns, data_type);
+        };
+        let column = self.lowered.dimensions[dimension].fact_key;
+        let values = match self.dimensions.get(dimension) {
+            Some(loaded) => loaded.values(&over_dimension(self.lowered, dimension, expr)?)?,
+            // Before the dimensions have run the plan is only tried.
+            None if is_exact(&data_type) || data_type == DataType::Date32 => Arc::from([]),
+            None => return NotFused::because(format!("{expr} is of type {data_type}")),
+        };
+        Ok(Typed {
+            expr: Expr::Mapped { column, values },
+            data_type,
+            nulls: Vec::new(),
+        })
+    }
+
+    fn fact_table(
+        &self,
+        expr: &Arc<dyn PhysicalExpr>,
+        columns: &[usize],
+        data_type: DataType,
+    ) -> Result<Typed, NotFused> {
+        let [column] = columns else {
+            return NotFused::because(format!("{expr} reads several columns"));
+        };
+        let fact = fact_column(self.lowered, *column)?;
+        let Some(values) = fact.coded.listed()? else {
+            return NotFused::because(format!("{} has too many values for {expr}", fact.name));
+        };
+        let results = over_values(expr, *column, values)?;
+        let first = usize::from(fact.coded.nullable());
+        let null_first = first == 1 && results.is_null(0);
+        if (usize::from(null_first)..results.len()).any(|i| results.is_null(i)) {
+            return NotFused::because(format!("{expr} is NULL for some value"));
+        }
+        let values = integers(&results)?
+            .into_iter()
+            .map(|v| i64::try_from(v.unwrap_or(0)));
+        let values: Result<Vec<i64>, _> = values.collect();
+        let values = values.map_err(|_| NotFused(format!("{expr} does not fit 64 bits")))?;
+        Ok(Typed {
+            expr: Expr::Mapped {
+                column: *column,
+                values: values.into(),
+            },
+            data_type,
+            nulls: null_first.then_some(*column).into_iter().collect(),
+        })
+    }
+
+    /// `expr` if none of its values can leave `data_type`.
+    fn checked(
+        &self,
+        expr: Expr,
+        data_type: &DataType,
+        nulls: Vec<usize>,
+    ) -> Result<Typed, NotFused> {
+        let interval = self.interval(&expr)?;
+        let fits = match data_type {
+            DataType::Int8 => interval.within(i8::MIN, i8::MAX),
+            DataType::Int16 => interval.within(i16::MIN, i16::MAX),
+            DataType::Int32 | DataType::Date32 => interval.within(i32::MIN, i32::MAX),
+            DataType::Int64 => true,
+            DataType::UInt8 => interval.within(0, u8::MAX),
+            DataType::UInt16 => interval.within(0, u16::MAX),
+            DataType::UInt32 => interval.within(0, u32::MAX),
+            DataType::UInt64 => interval.within(0, i64::MAX),
+            DataType::Decimal128(precision, _) => {
+                let bound = 10i128
+                    .checked_pow(u32::from(*precision))
+                    .unwrap_or(i128::MAX);
+                interval.within(1 - bound, bound - 1)
+            }
+            _ => false,
+        };
+        if !fits {
+            return NotFused::because(format!("a value could overflow {data_type}"));
+        }
+        let mut nulls = nulls;
+        nulls.sort_unstable();
+        nulls.dedup();
+        Ok(Typed {
+            expr,
+            data_type: data_type.clone(),
+            nulls,
+        })
+    }
+}
+
+/// Integers and decimals of up to 128 bits.
+fn is_exact(data_type: &DataType) -> bool {
+    data_type.is_integer() || matches!(data_type, DataType::Decimal128(_, _))
+}
+
+/// Digits behind the point.
+fn scale(data_type: &DataType) -> Result<i8, NotFused> {
+    match data_type {
+        DataType::Decimal128(_, scale) => Ok(*scale),
+        t if t.is_integer() => Ok(0),
+        other => NotFused::because(format!("arithmetic on {other}")),
+    }
+}
+
+/// `expr` with `from` digits behind the point written with `to`.
+fn rescaled(expr: Expr, from: i8, to: i8) -> Result<Expr, NotFused> {
+    let digits = u32::try_from(i32::from(to) - i32::from(from))
+        .map_err(|_| NotFused("digits behind the point would be lost".into()))?;
+    match (digits, 10i64.checked_pow(digits)) {
+        (0, _) => Ok(expr),
+        (_, Some(factor)) => Ok(match expr {
+            Expr::Constant(value) => match value.checked_mul(factor) {
+                Some(value) => Expr::Constant(value),
+                None => return NotFused::because("a constant is too large"),
+            },
+            expr => expr * Expr::Constant(factor),
+        }),
+        (_, None) => NotFused::because("too many digits behind the point"),
+    }
+}

@@ -1,0 +1,59 @@
+//! Star joins as one fused pipeline over codes.
+//!
+//! ```text
+//!   AggregateExec (final)                     AggregateExec (final)
+//!     RepartitionExec                           StarExec ── plan of each dimension, run first
+//!       AggregateExec (partial)        ──►        │   filters and lookups on codes, group ordinals, accumulators: crate star
+//!         joins, filters, projections             └── fact columns: codes in their regions
+//!           PlacedScanExec (fact)
+//! ```
+//! [`StarJoinRule`] replaces the partial aggregation and all below it down to the fact table by a [`StarExec`] that hands out the same partial
+//! states, so that averages, types and names stay DataFusion's. [`lower`](mod@lower) writes every expression over one list of columns,
+//! [`compile`](mod@compile) turns them into tests, lookups and integer arithmetic on codes. What does not fit keeps DataFusion's
+//! operators; [`notes`] says why. What shows only while running (a key that is there twice, a sum whose parts could overflow) falls back then.
+
+mod compile;
+mod dimension;
+mod exec;
+mod filters;
+mod lower;
+mod measures;
+mod output;
+mod rule;
+
+pub use exec::{StarExec, StarObserved};
+pub use rule::{StarJoinRule, notes};
+
+/// Why a plan is not fused, in words that finish "not fused: ".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotFused(pub String);
+
+impl NotFused {
+    fn because<T>(reason: impl Into<String>) -> Result<T, NotFused> {
+        Err(NotFused(reason.into()))
+    }
+}
+
+impl std::fmt::Display for NotFused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<datafusion::error::DataFusionError> for NotFused {
+    fn from(error: datafusion::error::DataFusionError) -> Self {
+        NotFused(error.strip_backtrace())
+    }
+}
+
+impl From<arrow::error::ArrowError> for NotFused {
+    fn from(error: arrow::error::ArrowError) -> Self {
+        NotFused(error.to_string())
+    }
+}
+
+impl From<crate::EngineError> for NotFused {
+    fn from(error: crate::EngineError) -> Self {
+        NotFused(error.to_string())
+    }
+}

@@ -1,0 +1,101 @@
+//! Groups as a batch of partial states.
+
+use super::NotFused;
+use super::compile::{Compiled, GroupValues, fact_column};
+use super::lower::Lowered;
+use crate::coded::{CodedColumn, from_integers};
+use arrow::array::{
+    ArrayRef, Decimal128Array, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
+    UInt32Array, UInt64Array,
+};
+use arrow::compute::{cast, take};
+use arrow::datatypes::{DataType, SchemaRef};
+use std::sync::Arc;
+use tierloom_star::Groups;
+
+/// The batch of `groups`, with columns as `schema` says: group columns, then states.
+pub(super) fn batch(
+    lowered: &Lowered,
+    compiled: &Compiled,
+    groups: Groups,
+    schema: &SchemaRef,
+) -> Result<RecordBatch, NotFused> {
+    let found = groups.finish();
+    let mut ordinals = vec![Vec::with_capacity(found.len()); compiled.plan.groups.len()];
+    for (key, ..) in &found {
+        for (column, ordinal) in ordinals.iter_mut().zip(compiled.plan.ordinals(*key)) {
+            column.push(ordinal);
+        }
+    }
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
+    for group in &compiled.groups {
+        columns.push(match group {
+            GroupValues::Listed { part, values } => take(
+                values.as_ref(),
+                &UInt32Array::from(ordinals[*part].clone()),
+                None,
+            )?,
+            GroupValues::Codes { part, column } => {
+                values_of(fact_column(lowered, *column)?.coded, &ordinals[*part])?
+            }
+        });
+    }
+    for state in &compiled.states {
+        let values: Vec<Option<i128>> = found.iter().map(|(_, _, m)| m[state.measure]).collect();
+        columns.push(state_array(values, state.field.data_type())?);
+    }
+    for (column, field) in columns.iter_mut().zip(schema.fields()) {
+        if column.data_type() != field.data_type() {
+            *column = cast(column, field.data_type())?;
+        }
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(found.len()));
+    Ok(RecordBatch::try_new_with_options(
+        Arc::clone(schema),
+        columns,
+        &options,
+    )?)
+}
+
+/// The values behind codes of a column whose codes are too many to be listed.
+fn values_of(coded: &CodedColumn, codes: &[u32]) -> Result<ArrayRef, NotFused> {
+    let Some(base) = coded.integer_base() else {
+        return NotFused::because("codes without values");
+    };
+    let is_null = |code: u32| coded.nullable() && code == 0;
+    let integers: Int64Array = codes
+        .iter()
+        .map(|c| (!is_null(*c)).then(|| base.wrapping_add(i64::from(*c))))
+        .collect();
+    Ok(from_integers(
+        &(Arc::new(integers) as ArrayRef),
+        coded.data_type(),
+    )?)
+}
+
+fn state_array(values: Vec<Option<i128>>, data_type: &DataType) -> Result<ArrayRef, NotFused> {
+    Ok(match data_type {
+        DataType::Decimal128(precision, scale) => {
+            let array = Decimal128Array::from(values);
+            Arc::new(array.with_precision_and_scale(*precision, *scale)?)
+        }
+        DataType::Float64 => {
+            let floats = values.into_iter().map(|v| v.map(|v| v as f64));
+            Arc::new(floats.collect::<Float64Array>())
+        }
+        DataType::UInt64 => {
+            let counts = values.into_iter().map(|v| v.map(|v| v as u64));
+            Arc::new(counts.collect::<UInt64Array>())
+        }
+        other => {
+            // A sum that leaves 64 bits wraps, as DataFusion's does.
+            let integers: Int64Array = values.into_iter().map(|v| v.map(|v| v as i64)).collect();
+            let integers: ArrayRef = Arc::new(integers);
+            match other {
+                DataType::Int64 => integers,
+                DataType::Date32 => cast(&cast(&integers, &DataType::Int32)?, other)?,
+                other => cast(&integers, other)?,
+            }
+        }
+    })
+}

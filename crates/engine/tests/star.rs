@@ -1,0 +1,290 @@
+//! Fused star joins give what DataFusion's own operators give, and say when they are not used.
+
+#[allow(dead_code, reason = "other tests use the rest")]
+mod common;
+
+use arrow::array::{
+    ArrayRef, Date32Array, Decimal128Array, Int32Array, Int64Array, RecordBatch, StringArray,
+};
+use arrow::datatypes::{DataType, Field, Schema};
+use std::sync::Arc;
+use tierloom_engine::answer::to_text;
+use tierloom_engine::load::{ColumnPlacer, LoadOptions, load_batches};
+use tierloom_engine::{Engine, EngineOptions, PlacedTable};
+use tierloom_memory::{PageSize, Placement};
+use tierloom_topology::NodeId;
+use tierloom_workloads::Silent;
+use tierloom_workloads::ssb::queries;
+
+fn load(name: &str, columns: Vec<(&str, ArrayRef)>) -> Arc<PlacedTable> {
+    let (backend, topology) = common::two_nodes();
+    let fields: Vec<Field> = columns
+        .iter()
+        .map(|(name, a)| Field::new(*name, a.data_type().clone(), a.null_count() > 0))
+        .collect();
+    let schema = Arc::new(Schema::new(fields));
+    let arrays = columns.into_iter().map(|(_, a)| a).collect();
+    let batch = RecordBatch::try_new(Arc::clone(&schema), arrays).unwrap();
+    let mut placer = ColumnPlacer::new(backend, &topology, PageSize::Base, 2);
+    let table = load_batches(
+        name,
+        schema,
+        std::iter::once(Ok(batch)),
+        &mut placer,
+        &|_| Placement::bind(NodeId(0)),
+        &Silent,
+        &LoadOptions::default(),
+    );
+    Arc::new(table.unwrap())
+}
+
+/// A fact table of 100,000 sales with NULLs in keys and values, and two dimensions; one key of the fact table has no row in its dimension.
+fn sales() -> Vec<Arc<PlacedTable>> {
+    let rows = 100_000i64;
+    let some = |i: i64, every: i64, value: i64| (i % every != 0).then_some(value);
+    let shop: Int32Array = (0..rows)
+        .map(|i| some(i, 97, (i * 7) % 400).map(|v| v as i32 + 1000))
+        .collect();
+    let item: Int64Array = (0..rows).map(|i| Some((i * i) % 5003 * 10)).collect();
+    let day: Date32Array = (0..rows).map(|i| Some(10_000 + (i % 731) as i32)).collect();
+    let amount: Int32Array = (0..rows)
+        .map(|i| some(i, 13, i % 1000 - 200).map(|v| v as i32))
+        .collect();
+    let price: Decimal128Array = (0..rows)
+        .map(|i| Some(i128::from((i * 31) % 100_000 - 5000)))
+        .collect::<Decimal128Array>();
+    let price = price.with_precision_and_scale(15, 2).unwrap();
+    let kind: StringArray = (0..rows)
+        .map(|i| some(i, 11, i % 5).map(|k| ["air", "sea", "road", "rail", "foot"][k as usize]))
+        .collect();
+    let fact = load(
+        "sales",
+        vec![
+            ("shop", Arc::new(shop)),
+            ("item", Arc::new(item)),
+            ("day", Arc::new(day)),
+            ("amount", Arc::new(amount)),
+            ("price", Arc::new(price)),
+            ("kind", Arc::new(kind)),
+        ],
+    );
+    let city: StringArray = (0..300)
+        .map(|i| (i % 7 != 0).then(|| format!("city {}", i % 23)))
+        .collect();
+    let shops = load(
+        "shops",
+        vec![
+            (
+                "shop_id",
+                Arc::new((1000..1300).collect::<Int32Array>()) as ArrayRef,
+            ),
+            ("city", Arc::new(city)),
+            (
+                "size",
+                Arc::new((0..300).map(|i| i % 17).collect::<Int32Array>()),
+            ),
+        ],
+    );
+    let items = load(
+        "items",
+        vec![
+            (
+                "item_id",
+                Arc::new((0..5003).map(|i| i * 10).collect::<Int64Array>()) as ArrayRef,
+            ),
+            (
+                "brand",
+                Arc::new(
+                    (0..5003)
+                        .map(|i| Some(format!("brand {}", i % 40)))
+                        .collect::<StringArray>(),
+                ),
+            ),
+            (
+                "weight",
+                Arc::new((0..5003).map(|i| i % 90).collect::<Int64Array>()),
+            ),
+        ],
+    );
+    vec![fact, shops, items]
+}
+
+fn engine(tables: &[Arc<PlacedTable>], fused: bool, threads: usize) -> Engine {
+    let engine = Engine::new(EngineOptions {
+        fused,
+        ..EngineOptions::tuned(threads)
+    })
+    .unwrap();
+    tables.iter().for_each(|t| engine.register(t).unwrap());
+    engine
+}
+
+fn answer(engine: &Engine, sql: &str) -> (Vec<String>, bool) {
+    let planned = engine.plan("query", sql).unwrap();
+    let batches = engine
+        .execute("query", &planned, &|| false)
+        .unwrap()
+        .batches;
+    let mut lines: Vec<String> = to_text(&batches)
+        .unwrap()
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    lines.sort();
+    (lines, planned.display().contains("StarExec"))
+}
+
+/// Queries that have to be fused.
+const FUSED: [&str; 20] = [
+    "select kind, count(distinct item) from sales group by kind",
+    "select sum(amount) from sales",
+    "select count(*), count(amount), sum(amount), avg(amount), min(amount), max(amount) from sales where kind = 'sea'",
+    "select kind, count(*), sum(amount), avg(price), sum(price) from sales group by kind",
+    "select kind, sum(price * (1 - price)), min(price), max(price) from sales where amount between 5 and 600 group by kind",
+    "select city, sum(amount) from sales, shops where shop = shop_id group by city",
+    "select city, brand, sum(price), count(*) from sales, shops, items where shop = shop_id and item = item_id and city like 'city 1%' and weight < 20 group by city, brand",
+    "select size, city, count(*) from sales join shops on shop = shop_id where size in (3, 5, 7) group by size, city",
+    "select extract(year from day) y, sum(amount) from sales group by extract(year from day)",
+    "select extract(month from day) m, kind, sum(amount) from sales where day >= date '1998-01-01' group by m, kind",
+    "select sum(case when city = 'city 3' then price else 0 end), sum(price) from sales, shops where shop = shop_id",
+    "select sum(amount * size) from sales, shops where shop = shop_id and kind <> 'air'",
+    "select item, sum(amount) from sales where item < 500 group by item",
+    "select item, day, count(*) from sales where amount = 7 group by item, day",
+    "select sum(price * amount) from sales where item in (10, 20, 50010)",
+    "select kind, max(day), min(day) from sales group by kind",
+    "select sum(amount) from sales where kind = 'no such kind'",
+    "select city, sum(amount) from sales, shops where shop = shop_id and city = 'nowhere' group by city",
+    "select kind, sum(amount) from sales where kind is null or kind = 'air' group by kind",
+    "select b.brand, sum(s.amount) from (select item, amount from sales where amount > 0) s, items b where s.item = b.item_id group by b.brand",
+];
+
+/// Queries that must not be, with a part of what is said of them.
+const NOT_FUSED: [(&str, &str); 5] = [
+    (
+        "select sum(amount) from sales where amount < item",
+        "2 columns",
+    ),
+    (
+        "select kind, sum(price * price * price * price * price) from sales group by kind",
+        "64 bits",
+    ),
+    (
+        "select shop, sum(amount) from sales left join shops on shop = shop_id group by shop",
+        "not inner",
+    ),
+    (
+        "select stddev(amount) from sales",
+        "sum, count, avg, min, max",
+    ),
+    (
+        "select city, sum(amount) from sales, shops where shop = shop_id group by rollup(city)",
+        "grouping sets",
+    ),
+];
+
+#[test]
+fn fused_answers_equal_those_of_datafusions_operators() {
+    let tables = sales();
+    for threads in [1, 2] {
+        let (fused, plain) = (
+            engine(&tables, true, threads),
+            engine(&tables, false, threads),
+        );
+        for sql in FUSED {
+            let (found, is_fused) = answer(&fused, sql);
+            let notes = fused.plan("query", sql).unwrap().notes();
+            assert!(
+                is_fused,
+                "{sql} with {threads} threads is not fused: {notes:?}\n{}",
+                fused.plan("query", sql).unwrap().display()
+            );
+            let (expected, plainly_fused) = answer(&plain, sql);
+            assert!(!plainly_fused);
+            assert_eq!(found, expected, "{sql} with {threads} threads");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_fused_says_why_and_is_right() {
+    let tables = sales();
+    let (fused, plain) = (engine(&tables, true, 2), engine(&tables, false, 2));
+    for (sql, reason) in NOT_FUSED {
+        let (found, is_fused) = answer(&fused, sql);
+        assert!(!is_fused, "{sql}");
+        let notes = fused.plan("query", sql).unwrap().notes();
+        assert!(notes.iter().any(|n| n.contains(reason)), "{sql}: {notes:?}");
+        assert_eq!(found, answer(&plain, sql).0, "{sql}");
+    }
+}
+
+#[test]
+fn a_key_that_is_there_twice_falls_back_while_running() {
+    let mut tables = sales();
+    let ids: Int32Array = (1000..1300).chain([1003]).collect();
+    let names: StringArray = (0..301).map(|i| Some(format!("name {}", i % 9))).collect();
+    tables.push(load(
+        "twice",
+        vec![("id", Arc::new(ids)), ("name", Arc::new(names))],
+    ));
+    let (fused, plain) = (engine(&tables, true, 2), engine(&tables, false, 2));
+    let sql = "select name, sum(amount) from sales, twice where shop = id group by name";
+    for _ in 0..2 {
+        assert_eq!(answer(&fused, sql), (answer(&plain, sql).0, true));
+    }
+}
+
+#[test]
+fn every_ssb_query_is_fused_even_on_an_empty_table() {
+    let (backend, topology) = common::two_nodes();
+    let tables = common::ssb(backend, &topology, 0.01);
+    let fused = engine(&tables, true, 2);
+    for query in queries() {
+        let planned = fused.plan(query.id, query.sql).unwrap();
+        assert!(
+            planned.display().contains("StarExec"),
+            "{}: {:?}\n{}",
+            query.id,
+            planned.notes(),
+            planned.display()
+        );
+    }
+    let empty = load(
+        "empty",
+        vec![(
+            "a",
+            Arc::new(Int32Array::from(Vec::<i32>::new())) as ArrayRef,
+        )],
+    );
+    let fused = engine(&[empty], true, 2);
+    assert_eq!(
+        answer(&fused, "select count(*), sum(a) from empty").0,
+        ["0,", "count(*),sum(empty.a)"]
+    );
+    assert!(
+        answer(&fused, "select a, sum(a) from empty group by a")
+            .0
+            .len()
+            <= 1
+    );
+}
+
+#[test]
+fn types_of_the_states_are_those_of_datafusion() {
+    let tables = sales();
+    let (fused, plain) = (engine(&tables, true, 2), engine(&tables, false, 2));
+    for sql in FUSED {
+        let of = |e: &Engine| e.plan("query", sql).unwrap().plan().schema();
+        assert_eq!(of(&fused), of(&plain), "{sql}");
+    }
+    assert_eq!(
+        fused
+            .plan("query", "select avg(price) a from sales")
+            .unwrap()
+            .plan()
+            .schema()
+            .field(0)
+            .data_type(),
+        &DataType::Decimal128(19, 6)
+    );
+}

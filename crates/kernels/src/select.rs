@@ -1,0 +1,326 @@
+//! Filters on narrow codes: which rows of a vector of rows pass.
+//!
+//! ```text
+//!   dense   every row is looked at:   range_mask, set_mask ──► one bit a row ──► Selection::from_mask
+//!                                     Selection::dense ──────────────────────► Selection   (no branch: always store, sometimes advance)
+//!   sparse  only rows still selected: keep_range, keep_set ──────────────────► fewer rows, in place
+//! ```
+//! A selection has 16-bit offsets from the first row of the vector, so that it stays in the first-level cache.
+
+mod mask;
+mod table;
+
+pub use mask::{Mask, range_mask, set_mask};
+pub use table::CodeSet;
+
+use crate::codes::{CodeWidth, Codes};
+use crate::prefetch_read;
+
+/// Rows of a vector at most.
+pub const VECTOR_ROWS: usize = 4096;
+
+/// Slots of positions: a whole register may be stored behind the last one.
+const SLOTS: usize = VECTOR_ROWS + 64;
+
+/// A set of codes of more bytes than this is prefetched before it is looked into: it no longer stays in a core's own caches.
+const PREFETCHED_BYTES: usize = 512 << 10;
+
+/// The rows of a vector that are still selected.
+#[derive(Debug, Clone)]
+pub struct Selection {
+    /// Ascending; the first `count` are below `rows`.
+    at: [u16; SLOTS],
+    count: usize,
+    /// Rows of the vector.
+    rows: usize,
+}
+
+/// Where the codes of a vector start, how wide they are, and the promise that reading them is sound.
+#[derive(Clone, Copy)]
+struct Window<const WIDTH: usize> {
+    first: *const u8,
+}
+
+impl<const WIDTH: usize> Window<WIDTH> {
+    /// The code `at` rows behind the first.
+    ///
+    /// # Safety
+    /// Row `at` must exist.
+    #[inline(always)]
+    unsafe fn code(self, at: usize) -> u32 {
+        // SAFETY: the row exists, and behind the last one there are `CODE_PADDING` bytes, so four bytes may always be read.
+        unsafe {
+            match WIDTH {
+                0 => 0,
+                1 => u32::from(*self.first.add(at)),
+                2 => u32::from(u16::from_le(
+                    self.first.add(at * 2).cast::<u16>().read_unaligned(),
+                )),
+                3 => {
+                    u32::from_le(self.first.add(at * 3).cast::<u32>().read_unaligned()) & 0xff_ffff
+                }
+                _ => u32::from_le(self.first.add(at * 4).cast::<u32>().read_unaligned()),
+            }
+        }
+    }
+}
+
+/// Runs `$body` with `$window` on the codes from row `$start` on, compiled once for each width.
+macro_rules! for_width {
+    ($codes:expr, $start:expr, |$window:ident| $body:expr) => {{
+        let first = $codes.bytes()[$start * $codes.width().bytes()..].as_ptr();
+        match $codes.width() {
+            CodeWidth::Zero => {
+                let $window = Window::<0> { first };
+                $body
+            }
+            CodeWidth::One => {
+                let $window = Window::<1> { first };
+                $body
+            }
+            CodeWidth::Two => {
+                let $window = Window::<2> { first };
+                $body
+            }
+            CodeWidth::Three => {
+                let $window = Window::<3> { first };
+                $body
+            }
+            CodeWidth::Four => {
+                let $window = Window::<4> { first };
+                $body
+            }
+        }
+    }};
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Selection {
+            at: [0; SLOTS],
+            count: 0,
+            rows: 0,
+        }
+    }
+}
+
+impl Selection {
+    /// Positions of the selected rows, ascending.
+    pub fn positions(&self) -> &[u16] {
+        &self.at[..self.count]
+    }
+
+    /// How many rows are selected.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Selects the rows of `0..rows` whose bit is set.
+    ///
+    /// # Panics
+    /// If `rows` is more than [`VECTOR_ROWS`].
+    pub fn from_mask(&mut self, mask: &Mask, rows: usize) {
+        assert!(rows <= VECTOR_ROWS, "{rows} rows in a vector");
+        self.rows = rows;
+        self.count = mask::positions(mask, rows, &mut self.at);
+    }
+
+    /// Selects the rows of `start..start + rows` whose code is in `set`.
+    ///
+    /// # Panics
+    /// If the rows do not exist or are more than [`VECTOR_ROWS`].
+    pub fn dense(&mut self, codes: &Codes<'_>, start: usize, rows: usize, set: &CodeSet) {
+        check(codes, start, rows);
+        self.rows = rows;
+        let at = &mut self.at;
+        self.count = for_width!(codes, start, |window| {
+            if set.size_bytes() > PREFETCHED_BYTES {
+                for row in 0..rows {
+                    // SAFETY: `check`: the row exists.
+                    set.prefetch(unsafe { window.code(row) });
+                }
+            }
+            let mut kept = 0;
+            for row in 0..rows {
+                // SAFETY: `check`: the row exists; `kept <= row < VECTOR_ROWS`.
+                unsafe {
+                    *at.get_unchecked_mut(kept) = row as u16;
+                    kept += usize::from(set.contains(window.code(row)));
+                }
+            }
+            kept
+        });
+    }
+
+    /// Keeps the selected rows whose code is in `set`.
+    ///
+    /// # Panics
+    /// If the vector's rows do not exist in `codes`.
+    pub fn keep_set(&mut self, codes: &Codes<'_>, start: usize, set: &CodeSet) {
+        check(codes, start, self.rows);
+        let (at, count) = (&mut self.at, self.count);
+        self.count = for_width!(codes, start, |window| {
+            if set.size_bytes() > PREFETCHED_BYTES {
+                for row in &at[..count] {
+                    // SAFETY: selected rows are below `rows`, and those exist.
+                    set.prefetch(unsafe { window.code(usize::from(*row)) });
+                }
+            }
+            // SAFETY: selected rows are below `rows`, and those exist.
+            keep(at, count, |row| set.contains(unsafe { window.code(row) }))
+        });
+    }
+
+    /// Keeps the selected rows whose code lies in `low..=high`.
+    ///
+    /// # Panics
+    /// If the vector's rows do not exist in `codes`.
+    pub fn keep_range(&mut self, codes: &Codes<'_>, start: usize, (low, high): (u32, u32)) {
+        check(codes, start, self.rows);
+        let span = high.wrapping_sub(low);
+        let (at, count) = (&mut self.at, self.count);
+        self.count = for_width!(codes, start, |window| {
+            keep(at, count, |row| {
+                // SAFETY: selected rows are below `rows`, and those exist.
+                let code = unsafe { window.code(row) };
+                code.wrapping_sub(low) <= span
+            })
+        });
+    }
+
+    /// Writes the codes of the selected rows to the front of `out`.
+    ///
+    /// # Panics
+    /// If the vector's rows do not exist in `codes`, or `out` is shorter.
+    pub fn gather(&self, codes: &Codes<'_>, start: usize, out: &mut [u32]) {
+        check(codes, start, self.rows);
+        let rows = self.positions();
+        let out = &mut out[..rows.len()];
+        for_width!(codes, start, |window| {
+            for (o, row) in out.iter_mut().zip(rows) {
+                // SAFETY: selected rows are below `rows`, and those exist.
+                *o = unsafe { window.code(usize::from(*row)) };
+            }
+        });
+    }
+}
+
+#[inline(always)]
+fn keep(at: &mut [u16; SLOTS], count: usize, passes: impl Fn(usize) -> bool) -> usize {
+    assert!(count <= VECTOR_ROWS, "{count} rows of a vector");
+    let mut kept = 0;
+    for index in 0..count {
+        // SAFETY: `kept <= index < count <= VECTOR_ROWS`, and there are more slots than that.
+        unsafe {
+            let row = *at.get_unchecked(index);
+            *at.get_unchecked_mut(kept) = row;
+            kept += usize::from(passes(usize::from(row)));
+        }
+    }
+    kept
+}
+
+/// Asks for the line of `table[index]` of each of `indices`, all at once.
+pub fn prefetch_all<T>(table: &[T], indices: &[u32]) {
+    indices
+        .iter()
+        .for_each(|index| prefetch_read(table, *index as usize));
+}
+
+fn check(codes: &Codes<'_>, start: usize, rows: usize) {
+    assert!(
+        rows <= VECTOR_ROWS && start + rows <= codes.rows(),
+        "rows {start}..{} of {}",
+        start + rows,
+        codes.rows()
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codes::pack;
+    use proptest::prelude::*;
+
+    fn column(codes: &[u32], max: u32) -> (Vec<u8>, CodeWidth) {
+        let width = CodeWidth::for_max(max);
+        let mut bytes = vec![0xff; width.size_bytes(codes.len())];
+        pack(&mut bytes, width, 0, codes);
+        (bytes, width)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+        #[test]
+        fn all_ways_to_filter_select_the_same_rows(
+            max in prop::sample::select(vec![0u32, 1, 200, 255, 3000, 65_535, 70_000, 0xff_ffff, 1 << 25]),
+            seeds in prop::collection::vec(any::<u32>(), 1..700),
+            start in 0usize..70,
+            bounds in (any::<u32>(), any::<u32>()),
+        ) {
+            let codes: Vec<u32> = seeds.iter().map(|s| (u64::from(*s) % (u64::from(max) + 1)) as u32).collect();
+            let (bytes, width) = column(&codes, max);
+            let column = Codes::new(&bytes, width, codes.len()).unwrap();
+            let start = start.min(codes.len() - 1);
+            let rows = codes.len() - start;
+            let (a, b) = ((u64::from(bounds.0) % (u64::from(max) + 1)) as u32, (u64::from(bounds.1) % (u64::from(max) + 1)) as u32);
+            let (low, high) = (a.min(b), a.max(b));
+            let expected: Vec<u16> = (0..rows).filter(|&i| (low..=high).contains(&codes[start + i])).map(|i| i as u16).collect();
+            let mut set = CodeSet::new(u64::from(max) + 1);
+            (low..=high).take(5_000_000).for_each(|c| set.insert(c));
+            prop_assert!(!set.contains(max.wrapping_add(1)));
+            let mut all = Selection::default();
+            all.from_mask(&[u64::MAX; VECTOR_ROWS / 64], rows);
+            prop_assert_eq!(all.count(), rows);
+
+            let mut words = [0u64; VECTOR_ROWS / 64];
+            range_mask(&column, start, rows, (low, high), &mut words, false);
+            let mut out = Selection::default();
+            out.from_mask(&words, rows);
+            prop_assert_eq!(out.positions(), &expected[..]);
+            if u64::from(high) - u64::from(low) < 5_000_000 {
+                out.dense(&column, start, rows, &set);
+                prop_assert_eq!(out.positions(), &expected[..]);
+                out = all.clone();
+                out.keep_set(&column, start, &set);
+                prop_assert_eq!(out.positions(), &expected[..]);
+                let mut words = [u64::MAX; VECTOR_ROWS / 64];
+                if set_mask(&column, start, rows, &set, &mut words, true) {
+                    out.from_mask(&words, rows);
+                    prop_assert_eq!(out.positions(), &expected[..]);
+                }
+            }
+            out = all.clone();
+            out.keep_range(&column, start, (low, high));
+            prop_assert_eq!(out.positions(), &expected[..]);
+            let mut gathered = vec![0; out.count()];
+            out.gather(&column, start, &mut gathered);
+            let values: Vec<u32> = expected.iter().map(|&i| codes[start + usize::from(i)]).collect();
+            prop_assert_eq!(gathered, values);
+        }
+    }
+
+    #[test]
+    fn masks_are_combined_and_rows_behind_the_last_are_never_selected() {
+        let codes: Vec<u32> = (0..130).collect();
+        let (bytes, width) = column(&codes, 129);
+        let column = Codes::new(&bytes, width, codes.len()).unwrap();
+        let mut words = [u64::MAX; VECTOR_ROWS / 64];
+        range_mask(&column, 0, 130, (10, 200), &mut words, true);
+        range_mask(&column, 0, 130, (0, 120), &mut words, true);
+        let mut out = Selection::default();
+        out.from_mask(&words, 130);
+        assert_eq!(out.positions(), (10..=120).collect::<Vec<u16>>());
+    }
+
+    #[test]
+    fn codes_that_a_set_does_not_know_are_not_in_it() {
+        let (bytes, width) = column(&[5, 70_000, 69_999, 16_000_000, 4_000], 16_000_000);
+        let column = Codes::new(&bytes, width, 5).unwrap();
+        let mut set = CodeSet::new(70_000);
+        [5, 69_999].into_iter().for_each(|c| set.insert(c));
+        let mut out = Selection::default();
+        out.dense(&column, 0, 5, &set);
+        assert_eq!(out.positions(), [0, 2]);
+    }
+}

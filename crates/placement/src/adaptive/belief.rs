@@ -1,0 +1,438 @@
+//! What is believed of the machine: its profile, corrected by what was measured.
+//!
+//! Every uncertain number of the profile has a factor; the logarithms of all factors are taken as normal, at first independent, with a spread as
+//! wide as the profile is uncertain. A measured time of a phase is compared with the modelled one, and the difference moves the factors that
+//! the time hangs on, each in proportion to its doubt: an iterated extended Kalman filter (Kalman, "A New Approach to Linear Filtering and
+//! Prediction Problems", Journal of Basic Engineering 82(1), 1960; Bell and Cathey, "The Iterated Kalman Filter Update as a Gauss-Newton
+//! Method", IEEE Transactions on Automatic Control 38(2), 1993). What one query tells of the machine so helps all others.
+
+use super::Layout;
+use tierloom_model::search::{SplitMix, interval};
+use tierloom_model::{Figure, Machine, ModelError, Options, Phase, solve};
+
+/// Step of a difference quotient, in the logarithm of a factor.
+const STEP: f64 = 0.01;
+
+/// Linearisations of one update.
+const ITERATIONS: usize = 3;
+
+/// A measurement further from the expectation than so many standard deviations counts as if it were so many away.
+const OUTLIER: f64 = 4.0;
+
+/// Doubt that every measurement adds to every number, up to the doubt of the profile: errors of the straight lines that stand for the model do not
+/// average out as noise does, and machines change.
+const FORGETTING: f64 = 0.004;
+
+/// Standard deviations from the middle of a profile's interval to its ends.
+const ENDS: f64 = 1.645;
+
+/// A number of the profile that may be wrong.
+#[derive(Debug, Clone)]
+struct Number {
+    path: String,
+    at_profile: f64,
+    /// The smallest and largest that may stand there.
+    possible: (f64, f64),
+}
+
+/// A gain with its doubt, both as logarithms of a ratio of times.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gain {
+    /// ln(time before / time after): above 0 is faster.
+    pub mean: f64,
+    /// Standard deviation of it.
+    pub doubt: f64,
+}
+
+impl Gain {
+    /// Both estimates together, each weighted by one over its variance.
+    pub fn with(&self, other: &Gain) -> Gain {
+        let (own, others) = (
+            self.doubt.powi(2).max(1e-12),
+            other.doubt.powi(2).max(1e-12),
+        );
+        let variance = 1.0 / (1.0 / own + 1.0 / others);
+        Gain {
+            mean: variance * (self.mean / own + other.mean / others),
+            doubt: variance.sqrt(),
+        }
+    }
+}
+
+/// The machine as it is believed to be.
+#[derive(Debug, Clone)]
+pub struct Belief {
+    machine: Machine,
+    first: String,
+    numbers: Vec<Number>,
+    mean: Vec<f64>,
+    /// Row by row.
+    covariance: Vec<f64>,
+    /// Variance of each number in the profile.
+    at_first: Vec<f64>,
+    options: Options,
+}
+
+impl Belief {
+    /// The profile as it is. `doubt` is the least standard deviation of a number's factor, as a share.
+    ///
+    /// # Errors
+    /// [`ModelError`] if the profile is impossible.
+    pub fn new(machine: &Machine, doubt: f64) -> Result<Self, ModelError> {
+        machine.check()?;
+        let figures = machine.figures();
+        let uncertain: Vec<&Figure> = figures.iter().filter(|f| is_uncertain(f)).collect();
+        let numbers: Vec<Number> = uncertain.iter().map(|f| Number::of(f)).collect();
+        let count = numbers.len();
+        let mut covariance = vec![0.0; count * count];
+        for (i, figure) in uncertain.iter().enumerate() {
+            let (low, high) = interval(figure);
+            let spread = if low > 0.0 && high > low {
+                (high / low).ln() / (2.0 * ENDS)
+            } else {
+                0.0
+            };
+            covariance[i * count + i] = spread.max(doubt).powi(2);
+        }
+        Ok(Belief {
+            first: machine
+                .tiers
+                .first()
+                .map_or_else(String::new, |t| t.name.clone()),
+            machine: machine.clone(),
+            mean: vec![0.0; count],
+            at_first: (0..count).map(|i| covariance[i * count + i]).collect(),
+            numbers,
+            covariance,
+            options: Options::default(),
+        })
+    }
+
+    /// The corrected machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Name of the first tier.
+    pub fn first(&self) -> &str {
+        &self.first
+    }
+
+    /// Modelled time of the phase on the corrected machine, ns.
+    ///
+    /// # Errors
+    /// Those of [`solve()`].
+    pub fn time_ns(&self, phase: &Phase, layout: &Layout, workers: u32) -> Result<f64, ModelError> {
+        let placement = layout.placement(&self.first);
+        Ok(solve(&self.machine, phase, &placement, workers, &self.options)?.time_ns)
+    }
+
+    /// What `to` is believed to gain over `from`.
+    ///
+    /// # Errors
+    /// Those of [`solve()`].
+    pub fn gain(
+        &mut self,
+        phase: &Phase,
+        from: &Layout,
+        to: &Layout,
+        workers: u32,
+    ) -> Result<Gain, ModelError> {
+        let first = self.first.clone();
+        let (before, after) = (from.placement(&first), to.placement(&first));
+        let options = self.options.clone();
+        let answer = |machine: &Machine| -> Result<f64, ModelError> {
+            let before = solve(machine, phase, &before, workers, &options)?.time_ns;
+            let after = solve(machine, phase, &after, workers, &options)?.time_ns;
+            Ok((before / after).ln())
+        };
+        let mean = answer(&self.machine)?;
+        let (_, steep) = self.slopes(mean, &answer)?;
+        let doubt = self.spread(&steep).sqrt();
+        Ok(Gain { mean, doubt })
+    }
+
+    /// Takes in a measured time, whose relative error has the standard deviation `noise`. The answer says how many standard deviations it was
+    /// away from what was expected.
+    ///
+    /// # Errors
+    /// Those of [`solve()`].
+    pub fn learn(
+        &mut self,
+        phase: &Phase,
+        layout: &Layout,
+        workers: u32,
+        time_ns: f64,
+        noise: f64,
+    ) -> Result<f64, ModelError> {
+        let placement = layout.placement(&self.first);
+        let options = self.options.clone();
+        let answer = |machine: &Machine| {
+            Ok(solve(machine, phase, &placement, workers, &options)?
+                .time_ns
+                .ln())
+        };
+        let prior = self.mean.clone();
+        let mut surprise = 0.0;
+        for step in 0..ITERATIONS {
+            let expected = answer(&self.machine)?;
+            let slope = self.slope(expected, &answer)?;
+            let towards = self.times_covariance(&slope);
+            let spread = dot(&slope, &towards) + noise * noise;
+            let back: f64 = (0..prior.len())
+                .map(|i| slope[i] * (prior[i] - self.mean[i]))
+                .sum();
+            let limit = OUTLIER * spread.sqrt();
+            let off = (time_ns.ln() - expected - back).clamp(-limit, limit);
+            if step == 0 {
+                surprise = (time_ns.ln() - expected) / spread.sqrt();
+            }
+            for (i, towards) in towards.iter().enumerate() {
+                self.mean[i] = prior[i] + towards * off / spread;
+            }
+            self.correct()?;
+        }
+        let expected = answer(&self.machine)?;
+        let (flat, _) = self.slopes(expected, &answer)?;
+        let towards = self.times_covariance(&flat);
+        let spread = dot(&flat, &towards) + noise * noise;
+        let count = towards.len();
+        for i in 0..count {
+            for j in 0..count {
+                self.covariance[i * count + j] -= towards[i] * towards[j] / spread;
+            }
+            let own = &mut self.covariance[i * count + i];
+            *own = (*own + FORGETTING * FORGETTING).min(self.at_first[i].max(*own));
+        }
+        Ok(surprise)
+    }
+
+    /// Machines that may be the true one, drawn from what is believed.
+    ///
+    /// # Errors
+    /// None that a profile which passed [`Machine::check`] can cause.
+    pub fn sample(&self, count: usize, random: &mut SplitMix) -> Result<Vec<Machine>, ModelError> {
+        let root = self.root();
+        let numbers = self.numbers.len();
+        let mut machines = Vec::with_capacity(count);
+        for _ in 0..count {
+            let normal: Vec<f64> = (0..numbers).map(|_| random.normal()).collect();
+            let mut other = self.clone();
+            for (i, mean) in other.mean.iter_mut().enumerate() {
+                *mean += dot(&root[i * numbers..(i + 1) * numbers], &normal);
+            }
+            other.correct()?;
+            machines.push(other.machine);
+        }
+        Ok(machines)
+    }
+
+    /// Lower triangular root of the covariance (Cholesky's); directions without doubt, or with one below what rounding leaves, get none.
+    fn root(&self) -> Vec<f64> {
+        let count = self.numbers.len();
+        let mut root = vec![0.0; count * count];
+        for i in 0..count {
+            for j in 0..=i {
+                let known: f64 = dot(
+                    &root[i * count..i * count + j],
+                    &root[j * count..j * count + j],
+                );
+                let left = self.covariance[i * count + j] - known;
+                let diagonal = root[j * count + j];
+                root[i * count + j] = if i == j {
+                    left.max(0.0).sqrt()
+                } else if diagonal > 1e-6 {
+                    left / diagonal
+                } else {
+                    0.0
+                };
+            }
+        }
+        root
+    }
+
+    /// Change of an answer with the logarithm of each factor.
+    fn slope(
+        &mut self,
+        at: f64,
+        answer: &dyn Fn(&Machine) -> Result<f64, ModelError>,
+    ) -> Result<Vec<f64>, ModelError> {
+        let mut slope = vec![0.0; self.numbers.len()];
+        for i in 0..self.numbers.len() {
+            let here = self.value(i, self.mean[i]);
+            // Away from a bound, so that a number that stands at one still shows its effect.
+            let (there, step) = match self.value(i, self.mean[i] + STEP) {
+                there if there != here => (there, STEP),
+                _ => (self.value(i, self.mean[i] - STEP), -STEP),
+            };
+            if there == here {
+                continue;
+            }
+            self.put(i, there)?;
+            slope[i] = (answer(&self.machine)? - at) / step;
+            self.put(i, here)?;
+        }
+        Ok(slope)
+    }
+
+    /// The same over a doubt to both sides, for each factor the smaller and the larger slope of the two sides. Where a tier is about to be full
+    /// they differ: a time that only says "not less than this" must not count as knowledge of how much more, so learning takes the smaller
+    /// (0 if the sides do not agree on the direction) and doubt the larger.
+    fn slopes(
+        &mut self,
+        at: f64,
+        answer: &dyn Fn(&Machine) -> Result<f64, ModelError>,
+    ) -> Result<(Vec<f64>, Vec<f64>), ModelError> {
+        let count = self.numbers.len();
+        let (mut flat, mut steep) = (vec![0.0; count], vec![0.0; count]);
+        for i in 0..count {
+            let here = self.value(i, self.mean[i]);
+            let doubt = self.covariance[i * count + i].max(0.0).sqrt();
+            let step = (0.7 * doubt).max(STEP);
+            let mut sides = [0.0; 2];
+            for (side, step) in sides.iter_mut().zip([step, -step]) {
+                let there = self.value(i, self.mean[i] + step);
+                if there != here {
+                    self.put(i, there)?;
+                    *side = (answer(&self.machine)? - at) / step;
+                    self.put(i, here)?;
+                }
+            }
+            let [up, down] = sides;
+            flat[i] = if up * down > 0.0 {
+                up.abs().min(down.abs()).copysign(up)
+            } else {
+                0.0
+            };
+            steep[i] = if up.abs() > down.abs() { up } else { down };
+        }
+        Ok((flat, steep))
+    }
+
+    fn value(&self, i: usize, ln_factor: f64) -> f64 {
+        let number = &self.numbers[i];
+        (number.at_profile * ln_factor.exp()).clamp(number.possible.0, number.possible.1)
+    }
+
+    fn put(&mut self, i: usize, x: f64) -> Result<(), ModelError> {
+        let path = &self.numbers[i].path;
+        match self.machine.number(path).map(|v| v.with(x)) {
+            Some(value) => self.machine.set_number(path, value),
+            None => Ok(()),
+        }
+    }
+
+    fn correct(&mut self) -> Result<(), ModelError> {
+        for i in 0..self.numbers.len() {
+            let x = self.value(i, self.mean[i]);
+            self.put(i, x)?;
+        }
+        Ok(())
+    }
+
+    fn times_covariance(&self, slope: &[f64]) -> Vec<f64> {
+        let count = slope.len();
+        (0..count)
+            .map(|i| dot(&self.covariance[i * count..(i + 1) * count], slope))
+            .collect()
+    }
+
+    fn spread(&self, slope: &[f64]) -> f64 {
+        dot(slope, &self.times_covariance(slope)).max(0.0)
+    }
+}
+
+impl Number {
+    fn of(figure: &Figure) -> Self {
+        let widest = Figure {
+            low: Some(figure.value * 1e-3),
+            high: Some(figure.value * 1e3),
+            ..figure.clone()
+        };
+        Number {
+            path: figure.path.clone(),
+            at_profile: figure.value,
+            possible: interval(&widest),
+        }
+    }
+}
+
+/// Counts are known, and what is 0 has no factor.
+fn is_uncertain(figure: &Figure) -> bool {
+    let counted = matches!(
+        figure.path.rsplit('.').next(),
+        Some("capacity_bytes" | "devices" | "smt" | "page_bytes" | "cores" | "entries")
+    );
+    // Workers stay on their own socket, so its memory is never asked.
+    figure.value > 0.0 && !counted
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tierloom_model::{Access, PhaseKind, profiles};
+
+    fn scan() -> Phase {
+        Phase::new("scan", PhaseKind::Scan, 1e9)
+            .access(Access::sequential_read("t.c", 8.0, 8_000_000_000).vectorised())
+    }
+
+    #[test]
+    fn a_measured_time_is_believed_and_moves_the_number_that_decides() {
+        let machine = profiles::load("nus24").unwrap();
+        let mut belief = Belief::new(&machine, 0.1).unwrap();
+        let dram = Layout::on("dram").unwrap();
+        let before = belief.time_ns(&scan(), &dram, 32).unwrap();
+        let surprise = belief
+            .learn(&scan(), &dram, 32, before * 1.1, 0.01)
+            .unwrap();
+        let after = belief.time_ns(&scan(), &dram, 32).unwrap();
+        assert!(surprise > 0.5, "{surprise}");
+        assert!(
+            (after / before / 1.1 - 1.0).abs() < 0.01,
+            "{}",
+            after / before
+        );
+        let peak = belief.machine().tiers[0].read_gbps.value / machine.tiers[0].read_gbps.value;
+        assert!(
+            (peak * 1.1 - 1.0).abs() < 0.02,
+            "the peak of DRAM decides: {peak}"
+        );
+        let cxl = belief.machine().tiers[1].read_gbps.value;
+        assert_eq!(cxl, machine.tiers[1].read_gbps.value, "CXL was not asked");
+    }
+
+    #[test]
+    fn doubt_shrinks_with_measurements_and_never_grows() {
+        let machine = profiles::load("nus24").unwrap();
+        let mut belief = Belief::new(&machine, 0.1).unwrap();
+        let dram = Layout::on("dram").unwrap();
+        let both = Layout {
+            columns: "dram 3, cxl 2".parse().unwrap(),
+            ..dram.clone()
+        };
+        let mut doubt = f64::INFINITY;
+        for layout in [&dram, &both, &dram, &both] {
+            let now = belief.gain(&scan(), &dram, &both, 32).unwrap().doubt;
+            assert!(now <= doubt * 1.001, "{now} after {doubt}");
+            doubt = now;
+            let time_ns = belief.time_ns(&scan(), layout, 32).unwrap();
+            belief.learn(&scan(), layout, 32, time_ns, 0.01).unwrap();
+        }
+        assert!(doubt < 0.03, "{doubt}");
+    }
+
+    #[test]
+    fn one_absurd_measurement_does_not_break_the_machine() {
+        let machine = profiles::load("epfl25-full-pf-on").unwrap();
+        let mut belief = Belief::new(&machine, 0.1).unwrap();
+        let dram = Layout::on("dram").unwrap();
+        belief.learn(&scan(), &dram, 48, 1e15, 0.01).unwrap();
+        belief.machine().check().unwrap();
+        assert!(belief.time_ns(&scan(), &dram, 48).unwrap().is_finite());
+    }
+}

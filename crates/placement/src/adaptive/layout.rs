@@ -1,0 +1,152 @@
+//! Where the structures of one phase lie.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use tierloom_model::search::Weights;
+use tierloom_model::{ModelError, Phase, Placement, StructureClass};
+
+/// Weights of a phase: one set for the columns that it reads, one for the memory of its operators (hash tables, groups, runs). Buffers stay
+/// on the first tier: they live in caches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Text", into = "Text")]
+pub struct Layout {
+    /// Of the columns.
+    pub columns: Weights,
+    /// Of the memory of operators.
+    pub operators: Weights,
+}
+
+/// As it is written: weights as text, so that a log can be read.
+#[derive(Serialize, Deserialize)]
+struct Text {
+    columns: String,
+    operators: String,
+}
+
+impl TryFrom<Text> for Layout {
+    type Error = ModelError;
+
+    fn try_from(text: Text) -> Result<Self, ModelError> {
+        Ok(Layout {
+            columns: text.columns.parse()?,
+            operators: text.operators.parse()?,
+        })
+    }
+}
+
+impl From<Layout> for Text {
+    fn from(layout: Layout) -> Self {
+        Text {
+            columns: layout.columns.to_string(),
+            operators: layout.operators.to_string(),
+        }
+    }
+}
+
+impl Layout {
+    /// Everything on one tier.
+    ///
+    /// # Errors
+    /// [`ModelError::Weights`] for a tier without a name.
+    pub fn on(tier: &str) -> Result<Self, ModelError> {
+        let all = Weights::new([(tier, 1)])?;
+        Ok(Layout {
+            columns: all.clone(),
+            operators: all,
+        })
+    }
+
+    /// The layout for the model; everything that is neither column nor operator memory lies on `first`.
+    pub fn placement(&self, first: &str) -> Placement {
+        let operators = self.operators.shares();
+        let classes = [
+            StructureClass::HashTable,
+            StructureClass::GroupTable,
+            StructureClass::SortRun,
+        ];
+        let base = Placement::new(tierloom_model::TierShares::all(first))
+            .with_class(StructureClass::Column, self.columns.shares());
+        classes.into_iter().fold(base, |placement, class| {
+            placement.with_class(class, operators.clone())
+        })
+    }
+
+    /// Share of the pages that lie elsewhere in `other`, the larger of columns and operator memory, 0 to 1.
+    pub fn distance(&self, other: &Layout) -> f64 {
+        moved_share(&self.columns, &other.columns)
+            .max(moved_share(&self.operators, &other.operators))
+    }
+
+    /// Bytes of the columns of `phase` that a change to `other` moves. Memory of operators is made anew in each run and is not moved.
+    pub fn moved_bytes(&self, other: &Layout, phase: &Phase) -> u64 {
+        let columns = phase.accesses.iter();
+        let bytes: f64 = columns
+            .filter(|a| a.class == StructureClass::Column)
+            .map(|a| a.footprint_bytes as f64)
+            .sum();
+        (bytes * moved_share(&self.columns, &other.columns)) as u64
+    }
+}
+
+/// Share of the pages that change their tier between two weights.
+pub(super) fn moved_share(from: &Weights, to: &Weights) -> f64 {
+    let mut tiers: Vec<&str> = from.iter().chain(to.iter()).map(|(tier, _)| tier).collect();
+    tiers.sort_unstable();
+    tiers.dedup();
+    let apart = |tier: &&str| (from.share(tier) - to.share(tier)).abs();
+    tiers.iter().map(apart).sum::<f64>() / 2.0
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.columns == self.operators {
+            write!(f, "{}", self.columns)
+        } else {
+            write!(f, "columns {}; operators {}", self.columns, self.operators)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tierloom_model::{Access, PhaseKind};
+
+    fn layout(columns: &str, operators: &str) -> Layout {
+        Layout {
+            columns: columns.parse().unwrap(),
+            operators: operators.parse().unwrap(),
+        }
+    }
+
+    #[test]
+    fn columns_and_operator_memory_are_placed_apart() {
+        let placement = layout("dram 3, cxl 2", "dram 1").placement("dram");
+        let column = Access::sequential_read("t.c", 4.0, 1000);
+        let table = Access::probe("hash(t)", 1.0, 1000);
+        assert_eq!(placement.shares(&column).share("cxl"), 0.4);
+        assert_eq!(placement.shares(&table).share("cxl"), 0.0);
+    }
+
+    #[test]
+    fn only_columns_cost_a_migration() {
+        let phase = Phase::new("p", PhaseKind::Probe, 1.0)
+            .access(Access::sequential_read("t.c", 4.0, 1000))
+            .access(Access::probe("hash(t)", 1.0, 9000));
+        let from = layout("dram 1", "dram 1");
+        assert_eq!(
+            from.moved_bytes(&layout("dram 3, cxl 2", "cxl 1"), &phase),
+            400
+        );
+        assert_eq!(from.distance(&layout("dram 3, cxl 2", "cxl 1")), 1.0);
+        assert_eq!(from.moved_bytes(&from, &phase), 0);
+    }
+
+    #[test]
+    fn a_layout_comes_back_from_text_and_a_broken_one_does_not() {
+        let layout = layout("dram 3, cxl 2", "dram 1");
+        let text = serde_json::to_string(&layout).unwrap();
+        assert_eq!(serde_json::from_str::<Layout>(&text).unwrap(), layout);
+        assert!(serde_json::from_str::<Layout>(&text.replace("dram 3", "dram x")).is_err());
+    }
+}

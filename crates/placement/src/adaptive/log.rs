@@ -1,0 +1,368 @@
+//! The decision log: everything that the controller was told and decided, and the proof that one follows from the other.
+
+use super::{Controller, Measured, PhaseDecision, Settings};
+use crate::AdaptError;
+use serde::{Deserialize, Serialize};
+use tierloom_model::{Machine, Phase};
+
+/// Name and version of the log: one JSON document per line, the first of them [`Entry::Start`].
+pub const SCHEMA: &str = "tierloom-decisions/1";
+
+/// Relative difference below which two numbers of a decision are the same: what writing and reading decimal digits may change.
+const SAME: f64 = 1e-6;
+
+/// One line of the log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "kebab-case")]
+pub enum Entry {
+    /// What the controller began with.
+    Start {
+        /// [`SCHEMA`].
+        schema: String,
+        /// The machine profile.
+        machine: Box<Machine>,
+        /// Its limits.
+        settings: Settings,
+    },
+    /// A run was planned.
+    Plan {
+        /// Time of the caller's clock, s.
+        at_s: f64,
+        /// The query.
+        query: String,
+        /// Its phases.
+        phases: Vec<Phase>,
+        /// What was decided for each.
+        decisions: Vec<PhaseDecision>,
+    },
+    /// A planned run was measured.
+    Learn {
+        /// Time of the caller's clock, s.
+        at_s: f64,
+        /// The query.
+        query: String,
+        /// Times of its phases.
+        measured: Vec<Option<Measured>>,
+    },
+}
+
+/// Tells the time for the log, in seconds from any start.
+pub trait Clock: Send {
+    /// Now, s.
+    fn now_s(&self) -> f64;
+}
+
+/// Time since it was made.
+#[derive(Debug)]
+pub struct SystemClock(std::time::Instant);
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        SystemClock(std::time::Instant::now())
+    }
+}
+
+impl Clock for SystemClock {
+    fn now_s(&self) -> f64 {
+        self.0.elapsed().as_secs_f64()
+    }
+}
+
+/// A controller that writes everything down.
+pub struct Logged {
+    controller: Controller,
+    clock: Box<dyn Clock>,
+    lines: Vec<String>,
+}
+
+impl Logged {
+    /// A controller that knows nothing but the machine's profile, with its log begun.
+    ///
+    /// # Errors
+    /// Those of [`Controller::new`]; [`AdaptError::Log`] if the profile cannot be written.
+    pub fn new(
+        machine: &Machine,
+        settings: Settings,
+        clock: Box<dyn Clock>,
+    ) -> Result<Self, AdaptError> {
+        let mut logged = Logged {
+            controller: Controller::new(machine, settings.clone())?,
+            clock,
+            lines: Vec::new(),
+        };
+        logged.note(&Entry::Start {
+            schema: SCHEMA.into(),
+            machine: Box::new(machine.clone()),
+            settings,
+        })?;
+        Ok(logged)
+    }
+
+    /// The controller.
+    pub fn controller(&self) -> &Controller {
+        &self.controller
+    }
+
+    /// [`Controller::plan`], written down.
+    ///
+    /// # Errors
+    /// Those of [`Controller::plan`]; [`AdaptError::Log`].
+    pub fn plan(
+        &mut self,
+        query: &str,
+        phases: &[Phase],
+    ) -> Result<Vec<PhaseDecision>, AdaptError> {
+        let decisions = self.controller.plan(query, phases)?;
+        self.note(&Entry::Plan {
+            at_s: self.clock.now_s(),
+            query: query.into(),
+            phases: phases.to_vec(),
+            decisions: decisions.clone(),
+        })?;
+        Ok(decisions)
+    }
+
+    /// [`Controller::learn`], written down.
+    ///
+    /// # Errors
+    /// Those of [`Controller::learn`]; [`AdaptError::Log`].
+    pub fn learn(&mut self, query: &str, measured: &[Option<Measured>]) -> Result<(), AdaptError> {
+        self.controller.learn(query, measured)?;
+        self.note(&Entry::Learn {
+            at_s: self.clock.now_s(),
+            query: query.into(),
+            measured: measured.to_vec(),
+        })
+    }
+
+    /// The lines since the last call, each with its end; the caller appends them to a file.
+    pub fn take_lines(&mut self) -> String {
+        self.lines.drain(..).map(|line| line + "\n").collect()
+    }
+
+    fn note(&mut self, entry: &Entry) -> Result<(), AdaptError> {
+        let line = serde_json::to_string(entry).map_err(|e| AdaptError::Log {
+            line: self.lines.len() + 1,
+            reason: e.to_string(),
+        })?;
+        self.lines.push(line);
+        Ok(())
+    }
+}
+
+/// What a replay found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replayed {
+    /// Runs planned.
+    pub plans: usize,
+    /// Decisions that follow from what the log holds before them.
+    pub decisions: usize,
+    /// Those that do not: line of the log, phase, and what differs.
+    pub differing: Vec<Difference>,
+}
+
+/// A decision that does not follow from the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Line of the log, from 1.
+    pub line: usize,
+    /// The phase.
+    pub phase: String,
+    /// What the log says, and what follows.
+    pub what: String,
+}
+
+/// Makes every decision of a log again from what the controller was told until then, and compares.
+///
+/// # Errors
+/// [`AdaptError::Log`] with the line that cannot be read, that is of another schema, or that stands where it cannot; and those of the controller.
+pub fn replay(log: &str) -> Result<Replayed, AdaptError> {
+    let mut controller: Option<Controller> = None;
+    let mut replayed = Replayed {
+        plans: 0,
+        decisions: 0,
+        differing: Vec::new(),
+    };
+    for (at, text) in log
+        .lines()
+        .enumerate()
+        .filter(|(_, l)| !l.trim().is_empty())
+    {
+        let line = at + 1;
+        let wrong = |reason: String| AdaptError::Log { line, reason };
+        let entry: Entry = serde_json::from_str(text).map_err(|e| wrong(e.to_string()))?;
+        match (entry, &mut controller) {
+            (
+                Entry::Start {
+                    schema,
+                    machine,
+                    settings,
+                },
+                None,
+            ) => {
+                if schema != SCHEMA {
+                    return Err(wrong(format!(
+                        "it is of schema {schema:?}, this is {SCHEMA}"
+                    )));
+                }
+                controller = Some(Controller::new(&machine, settings)?);
+            }
+            (Entry::Start { .. }, Some(_)) => {
+                return Err(wrong("a log begins once; split the file here".into()));
+            }
+            (_, None) => {
+                return Err(wrong(
+                    "the log does not begin with an entry \"start\"".into(),
+                ));
+            }
+            (
+                Entry::Plan {
+                    query,
+                    phases,
+                    decisions,
+                    ..
+                },
+                Some(controller),
+            ) => {
+                let again = controller.plan(&query, &phases)?;
+                replayed.plans += 1;
+                replayed.compare(line, &decisions, &again);
+            }
+            (
+                Entry::Learn {
+                    query, measured, ..
+                },
+                Some(controller),
+            ) => {
+                controller.learn(&query, &measured)?;
+            }
+        }
+    }
+    Ok(replayed)
+}
+
+impl Replayed {
+    fn compare(&mut self, line: usize, logged: &[PhaseDecision], again: &[PhaseDecision]) {
+        if logged.len() != again.len() {
+            self.differing.push(Difference {
+                line,
+                phase: "all".into(),
+                what: format!("{} decisions logged, {} follow", logged.len(), again.len()),
+            });
+        }
+        for (logged, again) in logged.iter().zip(again) {
+            match difference(logged, again) {
+                None => self.decisions += 1,
+                Some(what) => self.differing.push(Difference {
+                    line,
+                    phase: logged.phase.clone(),
+                    what,
+                }),
+            }
+        }
+    }
+}
+
+fn difference(logged: &PhaseDecision, again: &PhaseDecision) -> Option<String> {
+    let told = |d: &PhaseDecision| {
+        let trials = d.trials.iter().map(|t| format!(", tries {}", t.layout));
+        format!(
+            "{:?} {} (wants {}){}",
+            d.action,
+            d.layout,
+            d.wanted,
+            trials.collect::<String>()
+        )
+    };
+    if told(logged) != told(again) {
+        return Some(format!("{} logged, {} follows", told(logged), told(again)));
+    }
+    let numbers = [
+        ("expected_ns", logged.expected_ns, again.expected_ns),
+        ("gain", logged.gain, again.gain),
+        ("doubt", logged.doubt, again.doubt),
+    ];
+    let apart = |a: f64, b: f64| (a - b).abs() > SAME * (1.0 + a.abs().max(b.abs()));
+    let found = numbers.iter().find(|(_, a, b)| apart(*a, *b));
+    found.map(|(name, a, b)| format!("{name} {a} logged, {b} follows"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tierloom_model::{Access, PhaseKind, profiles};
+
+    struct Ticks;
+
+    impl Clock for Ticks {
+        fn now_s(&self) -> f64 {
+            7.0
+        }
+    }
+
+    fn log() -> String {
+        let machine = profiles::load("nus24").unwrap();
+        let phases = [Phase::new("scan", PhaseKind::Scan, 1e9)
+            .compute_ns(1.3)
+            .access(Access::sequential_read("t.c", 8.0, 8_000_000_000))];
+        let mut logged = Logged::new(&machine, Settings::new(32), Box::new(Ticks)).unwrap();
+        let mut text = String::new();
+        for run in 0..6 {
+            let decisions = logged.plan("q", &phases).unwrap();
+            // Off by an odd factor, so that digits matter.
+            let factor = 1.0371 + 0.0017 * f64::from(run);
+            let measured = Measured {
+                time_ns: decisions[0].expected_ns * decisions[0].rest() * factor,
+                trials_ns: decisions[0]
+                    .trials
+                    .iter()
+                    .map(|t| 4.1e8 * t.share)
+                    .collect(),
+            };
+            logged.learn("q", &[Some(measured)]).unwrap();
+            text += &logged.take_lines();
+        }
+        text
+    }
+
+    #[test]
+    fn every_decision_follows_from_the_log() {
+        let log = log();
+        assert_eq!(log.lines().count(), 1 + 12);
+        let replayed = replay(&log).unwrap();
+        assert_eq!((replayed.plans, replayed.decisions), (6, 6));
+        assert_eq!(replayed.differing, []);
+    }
+
+    #[test]
+    fn a_changed_measurement_or_decision_is_found() {
+        let log = log();
+        let changed: Vec<String> = log
+            .lines()
+            .map(|line| match line.contains("\"learn\"") {
+                true => line.replacen("\"time_ns\":", "\"time_ns\":9", 1),
+                false => line.to_owned(),
+            })
+            .collect();
+        assert!(!replay(&changed.join("\n")).unwrap().differing.is_empty());
+        let decided = log.replacen("\"action\":\"keep\"", "\"action\":\"return\"", 1);
+        let found = replay(&decided).unwrap().differing;
+        assert_eq!((found.len(), found[0].line), (1, 2), "{found:?}");
+    }
+
+    #[test]
+    fn a_broken_log_names_its_line() {
+        let log = log();
+        let half = &log[..log.len() - 20];
+        assert!(replay(half).unwrap_err().to_string().contains("line 13"));
+        let headless: String = log.lines().skip(1).map(|l| format!("{l}\n")).collect();
+        assert!(replay(&headless).unwrap_err().to_string().contains("start"));
+        let other = log.replace(SCHEMA, "tierloom-decisions/9");
+        assert!(
+            replay(&other)
+                .unwrap_err()
+                .to_string()
+                .contains("decisions/9")
+        );
+    }
+}

@@ -1,0 +1,208 @@
+//! Integer expressions over the codes of a row.
+
+use std::sync::Arc;
+
+/// What is aggregated: integers computed from codes.
+///
+/// Decimals take part as their unscaled integers. Arithmetic wraps; [`Expr::interval`] tells beforehand whether it could.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Expr {
+    /// The same for every row.
+    Constant(i64),
+    /// `base + code`.
+    Code {
+        /// The column.
+        column: usize,
+        /// Value of code 0.
+        base: i64,
+    },
+    /// A table by code; a code behind its end counts as 0.
+    Mapped {
+        /// The column.
+        column: usize,
+        /// Value of each code.
+        values: Arc<[i64]>,
+    },
+    /// Sum.
+    Add(Box<Expr>, Box<Expr>),
+    /// Difference.
+    Sub(Box<Expr>, Box<Expr>),
+    /// Product.
+    Mul(Box<Expr>, Box<Expr>),
+}
+
+/// The values between `low` and `high`, both included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interval {
+    /// Smallest.
+    pub low: i128,
+    /// Largest.
+    pub high: i128,
+}
+
+impl Interval {
+    /// From `low` to `high`.
+    pub fn new(low: impl Into<i128>, high: impl Into<i128>) -> Self {
+        Interval {
+            low: low.into(),
+            high: high.into(),
+        }
+    }
+
+    /// Whether all values lie between `low` and `high`.
+    pub fn within(&self, low: impl Into<i128>, high: impl Into<i128>) -> bool {
+        low.into() <= self.low && self.high <= high.into()
+    }
+
+    /// The sum of `rows` values; `None` if it cannot be written with 128 bits.
+    pub fn times_rows(&self, rows: u64) -> Option<Self> {
+        Some(Interval {
+            low: self.low.min(0).checked_mul(i128::from(rows))?,
+            high: self.high.max(0).checked_mul(i128::from(rows))?,
+        })
+    }
+}
+
+impl Expr {
+    /// The columns it reads, each once.
+    pub fn columns(&self) -> Vec<usize> {
+        let mut found = Vec::new();
+        self.collect(&mut found);
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    fn collect(&self, found: &mut Vec<usize>) {
+        match self {
+            Expr::Constant(_) => {}
+            Expr::Code { column, .. } | Expr::Mapped { column, .. } => found.push(*column),
+            Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) => {
+                a.collect(found);
+                b.collect(found);
+            }
+        }
+    }
+
+    /// Between which values it lies, given the largest code of each column; `None` if a step of it could leave 64 bits.
+    pub fn interval(&self, max_code: &dyn Fn(usize) -> u32) -> Option<Interval> {
+        let result = match self {
+            Expr::Constant(value) => Interval::new(*value, *value),
+            Expr::Code { column, base } => {
+                Interval::new(*base, i128::from(*base) + i128::from(max_code(*column)))
+            }
+            Expr::Mapped { values, .. } => Interval::new(
+                values.iter().copied().min().unwrap_or(0).min(0),
+                values.iter().copied().max().unwrap_or(0).max(0),
+            ),
+            Expr::Add(a, b) => {
+                let (a, b) = (a.interval(max_code)?, b.interval(max_code)?);
+                Interval::new(a.low + b.low, a.high + b.high)
+            }
+            Expr::Sub(a, b) => {
+                let (a, b) = (a.interval(max_code)?, b.interval(max_code)?);
+                Interval::new(a.low - b.high, a.high - b.low)
+            }
+            Expr::Mul(a, b) => {
+                let (a, b) = (a.interval(max_code)?, b.interval(max_code)?);
+                let corners = [
+                    a.low * b.low,
+                    a.low * b.high,
+                    a.high * b.low,
+                    a.high * b.high,
+                ];
+                Interval {
+                    low: corners.iter().copied().min()?,
+                    high: corners.iter().copied().max()?,
+                }
+            }
+        };
+        result.within(i64::MIN, i64::MAX).then_some(result)
+    }
+
+    /// Buffers that [`Expr::evaluate`] needs.
+    pub(crate) fn depth(&self) -> usize {
+        match self {
+            Expr::Constant(_) | Expr::Code { .. } | Expr::Mapped { .. } => 1,
+            Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) => a.depth().max(1 + b.depth()),
+        }
+    }
+
+    /// Writes its value for each of `rows` rows into the first of `buffers` (as many as [`Expr::depth`] says); `codes` has the rows' codes by column.
+    pub(crate) fn evaluate(&self, codes: &[Vec<u32>], rows: usize, buffers: &mut [Vec<i64>]) {
+        match self {
+            Expr::Constant(value) => buffers[0][..rows].fill(*value),
+            Expr::Code { column, base } => {
+                for (o, code) in buffers[0][..rows].iter_mut().zip(&codes[*column][..rows]) {
+                    *o = base.wrapping_add(i64::from(*code));
+                }
+            }
+            Expr::Mapped { column, values } => {
+                for (o, code) in buffers[0][..rows].iter_mut().zip(&codes[*column][..rows]) {
+                    *o = values.get(*code as usize).copied().unwrap_or(0);
+                }
+            }
+            Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) => {
+                a.evaluate(codes, rows, buffers);
+                b.evaluate(codes, rows, &mut buffers[1..]);
+                let (out, rest) = buffers.split_at_mut(1);
+                let pairs = out[0][..rows].iter_mut().zip(&rest[0][..rows]);
+                match self {
+                    Expr::Add(..) => pairs.for_each(|(a, b)| *a = a.wrapping_add(*b)),
+                    Expr::Sub(..) => pairs.for_each(|(a, b)| *a = a.wrapping_sub(*b)),
+                    _ => pairs.for_each(|(a, b)| *a = a.wrapping_mul(*b)),
+                }
+            }
+        }
+    }
+}
+
+impl std::ops::Add for Expr {
+    type Output = Expr;
+
+    fn add(self, other: Expr) -> Expr {
+        Expr::Add(Box::new(self), Box::new(other))
+    }
+}
+
+impl std::ops::Sub for Expr {
+    type Output = Expr;
+
+    fn sub(self, other: Expr) -> Expr {
+        Expr::Sub(Box::new(self), Box::new(other))
+    }
+}
+
+impl std::ops::Mul for Expr {
+    type Output = Expr;
+
+    fn mul(self, other: Expr) -> Expr {
+        Expr::Mul(Box::new(self), Box::new(other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(column: usize, base: i64) -> Expr {
+        Expr::Code { column, base }
+    }
+
+    #[test]
+    fn intervals_hold_every_value_and_refuse_what_could_overflow() {
+        let product = code(0, -5) * (Expr::Constant(100) - code(1, 0));
+        let interval = product.interval(&|c| [20, 10][c]).unwrap();
+        assert_eq!(interval, Interval::new(-500, 1500));
+        let mut buffers = vec![vec![0; 4]; product.depth()];
+        product.evaluate(&[vec![0, 20, 7, 20], vec![10, 0, 3, 10]], 4, &mut buffers);
+        assert_eq!(buffers[0], [-450, 1500, 194, 1350]);
+        let huge = code(0, i64::MAX - 9) * Expr::Constant(2);
+        assert_eq!(huge.interval(&|_| 9), None);
+        assert_eq!(code(0, i64::MAX).interval(&|_| 1), None);
+        assert_eq!(
+            interval.times_rows(u64::MAX).map(|i| i.high),
+            Some(1500 * i128::from(u64::MAX))
+        );
+    }
+}

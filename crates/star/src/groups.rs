@@ -1,0 +1,313 @@
+//! Accumulators of groups, dense or hashed.
+
+use crate::plan::{Measure, MeasureKind, StarPlan};
+use tierloom_kernels::prefetch_read;
+use tierloom_kernels::select::prefetch_all;
+
+/// Accumulators of at most so many combinations of group ordinals are an array, however few rows there are.
+const DENSE_COMBINATIONS: u64 = 1 << 16;
+
+/// Above that they are an array if there are so many rows for each combination, else they are hashed: an array has to be
+/// initialised and read as a whole by every worker.
+const ROWS_PER_COMBINATION: u64 = 8;
+
+/// Accumulators of more bytes than this are prefetched.
+const FAR_BYTES: usize = 512 << 10;
+
+/// Up to so many combinations, every group has several accumulators that rows take in turn: additions to one and the same would wait for each other.
+const FEW_COMBINATIONS: u64 = 64;
+const LANES: usize = 4;
+
+/// Where a measure's words lie in a slot.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Words {
+    pub at: usize,
+    pub wide: bool,
+    /// Where the number of rows that counted lies, if some may not.
+    pub valid_at: Option<usize>,
+}
+
+/// The words of one group: the number of its rows, then the measures.
+#[derive(Debug, Clone)]
+pub(crate) struct Layout {
+    pub words: usize,
+    pub measures: Vec<Words>,
+    initial: Vec<i64>,
+}
+
+impl Layout {
+    fn new(measures: &[Measure]) -> Self {
+        let mut initial = vec![0];
+        let mut places = Vec::new();
+        for measure in measures {
+            let at = initial.len();
+            initial.push(match measure.kind {
+                MeasureKind::Sum | MeasureKind::Count => 0,
+                MeasureKind::Min => i64::MAX,
+                MeasureKind::Max => i64::MIN,
+            });
+            let wide = measure.wide && measure.kind == MeasureKind::Sum;
+            if wide {
+                initial.push(0);
+            }
+            let valid_at = (!measure.nulls.is_empty()).then_some(initial.len());
+            if valid_at.is_some() {
+                initial.push(0);
+            }
+            places.push(Words { at, wide, valid_at });
+        }
+        Layout {
+            words: initial.len(),
+            measures: places,
+            initial,
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Index {
+    /// Slot = key * lanes + lane.
+    Dense { lanes: usize },
+    /// Open addressing: key by slot, and slots by hash (0 is free).
+    Hashed {
+        keys: Vec<u64>,
+        /// Key and slot plus one side by side: one line answers.
+        buckets: Vec<(u64, u64)>,
+    },
+}
+
+/// The accumulators of one worker, or of all once merged.
+#[derive(Debug, Clone)]
+pub struct Groups {
+    index: Index,
+    kinds: Vec<MeasureKind>,
+    layout: Layout,
+    words: Vec<i64>,
+}
+
+impl Groups {
+    /// No rows yet. `combinations` is what the plan says of itself.
+    pub(crate) fn new(plan: &StarPlan, combinations: u64) -> Self {
+        let layout = Layout::new(&plan.measures);
+        let dense =
+            combinations <= DENSE_COMBINATIONS || combinations <= plan.rows / ROWS_PER_COMBINATION;
+        let index = if dense {
+            Index::Dense {
+                lanes: if combinations <= FEW_COMBINATIONS {
+                    LANES
+                } else {
+                    1
+                },
+            }
+        } else {
+            Index::Hashed {
+                keys: Vec::new(),
+                buckets: vec![(0, 0); 1 << 12],
+            }
+        };
+        let slots = match &index {
+            Index::Dense { lanes } => combinations as usize * lanes,
+            Index::Hashed { .. } => 0,
+        };
+        Groups {
+            index,
+            kinds: plan.measures.iter().map(|m| m.kind).collect(),
+            words: layout.initial.repeat(slots),
+            layout,
+        }
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(crate) fn words_mut(&mut self) -> &mut [i64] {
+        &mut self.words
+    }
+
+    /// Turns combined keys into the offsets of their slots' first words, making slots for new keys.
+    pub(crate) fn offsets(&mut self, keys: &[u64], offsets: &mut [u32]) {
+        let words = self.layout.words;
+        match &mut self.index {
+            Index::Dense { lanes: 1 } => {
+                for (offset, key) in offsets.iter_mut().zip(keys) {
+                    *offset = (*key as usize * words) as u32;
+                }
+                if self.words.len() * 8 > FAR_BYTES {
+                    prefetch_all(&self.words, &offsets[..keys.len()]);
+                }
+            }
+            Index::Dense { lanes } => {
+                for (row, (offset, key)) in offsets.iter_mut().zip(keys).enumerate() {
+                    *offset = ((*key as usize * *lanes + row % *lanes) * words) as u32;
+                }
+            }
+            Index::Hashed {
+                keys: known,
+                buckets,
+            } => {
+                for key in keys {
+                    prefetch_read(buckets, bucket(*key, buckets.len()));
+                }
+                for (offset, key) in offsets.iter_mut().zip(keys) {
+                    let slot = find(known, buckets, *key);
+                    if slot as usize * words == self.words.len() {
+                        self.words.extend_from_slice(&self.layout.initial);
+                    }
+                    *offset = slot * words as u32;
+                }
+                prefetch_all(&self.words, &offsets[..keys.len()]);
+            }
+        }
+    }
+
+    /// Adds the groups of another worker of the same plan.
+    pub fn merge(&mut self, other: Groups) {
+        if let (Index::Dense { .. }, Index::Dense { .. }) = (&self.index, &other.index) {
+            let words = self.layout.words;
+            for at in (0..self.words.len()).step_by(words) {
+                join(
+                    &self.kinds,
+                    &self.layout,
+                    &mut self.words[at..at + words],
+                    &other.words[at..at + words],
+                );
+            }
+            return;
+        }
+        let mut offset = [0];
+        for (key, words) in other.slots() {
+            self.offsets(&[key], &mut offset);
+            let at = offset[0] as usize;
+            join(
+                &self.kinds,
+                &self.layout,
+                &mut self.words[at..at + words.len()],
+                words,
+            );
+        }
+    }
+
+    /// Brings the accumulators of a group that rows were dealt over together.
+    fn fold_lanes(&mut self) {
+        let Index::Dense { lanes } = &mut self.index else {
+            return;
+        };
+        let (words, count) = (self.layout.words, *lanes);
+        if count == 1 {
+            return;
+        }
+        *lanes = 1;
+        let groups = self.words.len() / (words * count);
+        let mut folded = self.layout.initial.repeat(groups);
+        for (slot, part) in self.words.chunks_exact(words).enumerate() {
+            let at = slot / count * words;
+            join(&self.kinds, &self.layout, &mut folded[at..at + words], part);
+        }
+        self.words = folded;
+    }
+
+    fn slots(&self) -> impl Iterator<Item = (u64, &[i64])> {
+        self.words
+            .chunks_exact(self.layout.words)
+            .enumerate()
+            .filter(|(_, words)| words[0] > 0)
+            .map(move |(slot, words)| match &self.index {
+                Index::Dense { lanes } => ((slot / lanes) as u64, words),
+                Index::Hashed { keys, .. } => (keys[slot], words),
+            })
+    }
+
+    /// The groups that have rows, as `(combined key, rows, measures)` in ascending order of the key. A measure is `None` if none of its rows counted.
+    pub fn finish(mut self) -> Vec<(u64, u64, Vec<Option<i128>>)> {
+        self.fold_lanes();
+        let measure = |index: usize, words: &[i64]| {
+            let place = self.layout.measures[index];
+            if place.valid_at.is_some_and(|at| words[at] == 0)
+                && self.kinds[index] != MeasureKind::Count
+            {
+                return None;
+            }
+            Some(if place.wide {
+                (i128::from(words[place.at + 1]) << 64) | i128::from(words[place.at] as u64)
+            } else {
+                i128::from(words[place.at])
+            })
+        };
+        let mut found: Vec<(u64, u64, Vec<Option<i128>>)> = self
+            .slots()
+            .map(|(key, words)| {
+                let measures = (0..self.kinds.len()).map(|i| measure(i, words));
+                (key, words[0] as u64, measures.collect())
+            })
+            .collect();
+        found.sort_unstable_by_key(|(key, ..)| *key);
+        found
+    }
+
+    /// Bytes of the accumulators.
+    pub fn size_bytes(&self) -> usize {
+        let index = match &self.index {
+            Index::Dense { .. } => 0,
+            Index::Hashed { keys, buckets } => keys.capacity() * 8 + buckets.len() * 16,
+        };
+        self.words.capacity() * 8 + index
+    }
+}
+
+fn join(kinds: &[MeasureKind], layout: &Layout, into: &mut [i64], from: &[i64]) {
+    into[0] += from[0];
+    for (kind, place) in kinds.iter().zip(&layout.measures) {
+        let at = place.at;
+        match kind {
+            MeasureKind::Min => into[at] = into[at].min(from[at]),
+            MeasureKind::Max => into[at] = into[at].max(from[at]),
+            MeasureKind::Sum | MeasureKind::Count if place.wide => {
+                let (low, carry) = (into[at] as u64).overflowing_add(from[at] as u64);
+                into[at] = low as i64;
+                into[at + 1] = into[at + 1]
+                    .wrapping_add(from[at + 1])
+                    .wrapping_add(i64::from(carry));
+            }
+            MeasureKind::Sum | MeasureKind::Count => into[at] = into[at].wrapping_add(from[at]),
+        }
+        if let Some(valid) = place.valid_at {
+            into[valid] += from[valid];
+        }
+    }
+}
+
+fn bucket(key: u64, buckets: usize) -> usize {
+    // Fibonacci hashing: the upper bits of the product depend on all bits of the key.
+    let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (hash >> (64 - buckets.trailing_zeros())) as usize
+}
+
+/// The slot of `key`, a new one if it is not known.
+fn find(keys: &mut Vec<u64>, buckets: &mut Vec<(u64, u64)>, key: u64) -> u32 {
+    if (keys.len() + 1) * 2 > buckets.len() {
+        let larger = buckets.len() * 4;
+        buckets.clear();
+        buckets.resize(larger, (0, 0));
+        for (slot, known) in keys.iter().enumerate() {
+            let mut at = bucket(*known, larger);
+            while buckets[at].1 != 0 {
+                at = (at + 1) & (larger - 1);
+            }
+            buckets[at] = (*known, slot as u64 + 1);
+        }
+    }
+    let mask = buckets.len() - 1;
+    let mut at = bucket(key, buckets.len());
+    loop {
+        match buckets[at] {
+            (_, 0) => {
+                keys.push(key);
+                buckets[at] = (key, keys.len() as u64);
+                return keys.len() as u32 - 1;
+            }
+            (known, slot) if known == key => return slot as u32 - 1,
+            _ => at = (at + 1) & mask,
+        }
+    }
+}

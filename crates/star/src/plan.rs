@@ -1,0 +1,168 @@
+//! What a fused star join does, in terms of codes.
+
+use crate::Expr;
+use std::sync::Arc;
+use tierloom_kernels::select::CodeSet;
+
+/// A test on the code of one column.
+#[derive(Debug, Clone)]
+pub enum Test {
+    /// The code lies between two codes, both included.
+    Range {
+        /// Smallest that passes.
+        low: u32,
+        /// Largest that passes.
+        high: u32,
+    },
+    /// The code is in a set: a join with a dimension, a list, a pattern on strings.
+    Set(Arc<CodeSet>),
+}
+
+/// A filter on one column.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    /// The column.
+    pub column: usize,
+    /// What it asks.
+    pub test: Test,
+    /// The share of rows expected to pass, 0 to 1; what is measured soon counts more.
+    pub expected_share: f64,
+}
+
+/// From a code to its group ordinal, as narrow as the ordinals allow.
+#[derive(Debug, Clone)]
+pub enum GroupMap {
+    /// The code is the ordinal.
+    Code,
+    /// Up to 256 ordinals.
+    Bytes(Arc<[u8]>),
+    /// Up to 65,536 ordinals.
+    Halves(Arc<[u16]>),
+    /// More.
+    Words(Arc<[u32]>),
+}
+
+impl GroupMap {
+    /// A map of `ordinals`, one a code, all below `count`.
+    pub fn new(ordinals: &[u32], count: u64) -> Self {
+        match count {
+            0..=0x100 => GroupMap::Bytes(ordinals.iter().map(|o| *o as u8).collect()),
+            0x101..=0x1_0000 => GroupMap::Halves(ordinals.iter().map(|o| *o as u16).collect()),
+            _ => GroupMap::Words(ordinals.into()),
+        }
+    }
+}
+
+/// One part of the group key.
+#[derive(Debug, Clone)]
+pub struct GroupPart {
+    /// The column whose code decides.
+    pub column: usize,
+    /// How.
+    pub map: GroupMap,
+    /// Ordinals there are, at least 1.
+    pub count: u64,
+}
+
+/// How values of a group become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MeasureKind {
+    /// Their sum.
+    Sum,
+    /// The number of rows.
+    Count,
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+}
+
+/// An aggregate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measure {
+    /// How values become one.
+    pub kind: MeasureKind,
+    /// What is aggregated; counts do not look at it.
+    pub expr: Expr,
+    /// Columns whose code 0 is NULL and makes the row not count.
+    pub nulls: Vec<usize>,
+    /// The sum may leave 64 bits: it is kept in 128.
+    pub wide: bool,
+}
+
+/// A star join over one table.
+#[derive(Debug, Clone)]
+pub struct StarPlan {
+    /// Rows that pass all of these count.
+    pub filters: Vec<Filter>,
+    /// The group key, first part slowest; none means one group.
+    pub groups: Vec<GroupPart>,
+    /// What is computed per group.
+    pub measures: Vec<Measure>,
+    /// Columns of the table that the plan may name.
+    pub columns: usize,
+    /// Rows of the table: says whether an array of accumulators pays.
+    pub rows: u64,
+}
+
+/// A plan that cannot be carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlanError {
+    /// A column that there is not.
+    NoSuchColumn(usize),
+    /// More combinations of group ordinals than 64 bits can name.
+    TooManyGroups,
+}
+
+impl std::fmt::Display for PlanError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            PlanError::NoSuchColumn(column) => write!(f, "there is no column {column}"),
+            PlanError::TooManyGroups => {
+                write!(
+                    f,
+                    "the group columns have more combinations than 64 bits can name"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+impl StarPlan {
+    /// Combinations of group ordinals: the size of a dense table.
+    ///
+    /// # Errors
+    /// [`PlanError`] if there are too many, or a part of the plan names a column that there is not.
+    pub fn combinations(&self) -> Result<u64, PlanError> {
+        let filters = self.filters.iter().map(|f| f.column);
+        let groups = self.groups.iter().map(|g| g.column);
+        let measures = self
+            .measures
+            .iter()
+            .flat_map(|m| m.expr.columns().into_iter().chain(m.nulls.iter().copied()));
+        if let Some(column) = filters
+            .chain(groups)
+            .chain(measures)
+            .find(|c| *c >= self.columns)
+        {
+            return Err(PlanError::NoSuchColumn(column));
+        }
+        self.groups
+            .iter()
+            .try_fold(1u64, |product, part| product.checked_mul(part.count.max(1)))
+            .ok_or(PlanError::TooManyGroups)
+    }
+
+    /// The ordinals of each group part behind a combined key.
+    pub fn ordinals(&self, mut key: u64) -> Vec<u32> {
+        let mut ordinals = vec![0; self.groups.len()];
+        for (slot, part) in ordinals.iter_mut().zip(&self.groups).rev() {
+            let count = part.count.max(1);
+            *slot = (key % count) as u32;
+            key /= count;
+        }
+        ordinals
+    }
+}

@@ -1,0 +1,366 @@
+//! One thread's share of a star join.
+
+use crate::cost::best_order;
+use crate::expr::Expr;
+use crate::groups::{Groups, Words};
+use crate::plan::{GroupMap, MeasureKind, PlanError, StarPlan, Test};
+use std::ops::Range;
+use std::sync::Arc;
+use tierloom_kernels::codes::{CodeWidth, Codes};
+use tierloom_kernels::select::{Mask, Selection, VECTOR_ROWS, prefetch_all, range_mask, set_mask};
+
+/// Rows that a worker takes at a time.
+pub const MORSEL_ROWS: usize = 16 * VECTOR_ROWS;
+
+/// Morsels after which the order of the filters is judged again.
+const MORSELS_PER_ORDER: u64 = 16;
+
+/// Maps of more bytes than this are prefetched.
+const FAR_MAP_BYTES: usize = 512 << 10;
+
+/// What a filter was seen to do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FilterStats {
+    /// Rows that reached it.
+    pub rows_in: u64,
+    /// Rows that passed.
+    pub rows_out: u64,
+}
+
+/// What is left of a vector.
+enum Left {
+    All,
+    Mask,
+    Selected,
+    None,
+}
+
+/// Runs a plan over morsels. Everything it needs is allocated when it is made; hashed groups grow.
+pub struct Worker {
+    plan: Arc<StarPlan>,
+    groups: Groups,
+    order: Vec<usize>,
+    stats: Vec<FilterStats>,
+    morsels: u64,
+    mask: Box<Mask>,
+    selection: Box<Selection>,
+    /// Codes of the rows that are left, by column; `loaded` tells which are valid for the vector at hand.
+    codes: Vec<Vec<u32>>,
+    loaded: Vec<bool>,
+    keys: Vec<u64>,
+    offsets: Vec<u32>,
+    values: Vec<Vec<i64>>,
+}
+
+impl Worker {
+    /// A worker of `plan` with columns of `widths`.
+    ///
+    /// # Errors
+    /// [`PlanError`] if the plan cannot be carried out.
+    pub fn new(plan: Arc<StarPlan>, widths: &[CodeWidth]) -> Result<Self, PlanError> {
+        let combinations = plan.combinations()?;
+        let shares: Vec<f64> = plan.filters.iter().map(|f| f.expected_share).collect();
+        let depth = plan
+            .measures
+            .iter()
+            .map(|m| m.expr.depth())
+            .max()
+            .unwrap_or(1);
+        let mut used = vec![false; plan.columns];
+        for column in plan.groups.iter().map(|g| g.column) {
+            used[column] = true;
+        }
+        for measure in &plan.measures {
+            for column in measure
+                .expr
+                .columns()
+                .into_iter()
+                .chain(measure.nulls.iter().copied())
+            {
+                used[column] = true;
+            }
+        }
+        Ok(Worker {
+            groups: Groups::new(&plan, combinations),
+            order: best_order(&plan.filters, widths, &shares),
+            stats: vec![FilterStats::default(); plan.filters.len()],
+            morsels: 0,
+            mask: Box::new([0; VECTOR_ROWS / 64]),
+            selection: Box::default(),
+            codes: used
+                .iter()
+                .map(|used| vec![0; if *used { VECTOR_ROWS } else { 0 }])
+                .collect(),
+            loaded: vec![false; plan.columns],
+            keys: vec![0; VECTOR_ROWS],
+            offsets: vec![0; VECTOR_ROWS],
+            values: vec![vec![0; VECTOR_ROWS]; depth],
+            plan,
+        })
+    }
+
+    /// Runs over `rows` of `columns`.
+    ///
+    /// # Panics
+    /// If the rows do not exist in a column that the plan uses.
+    pub fn morsel(&mut self, columns: &[Codes<'_>], rows: Range<usize>) {
+        if self.morsels % MORSELS_PER_ORDER == 1 && self.plan.filters.len() > 1 {
+            self.reorder(columns);
+        }
+        self.morsels += 1;
+        let mut start = rows.start;
+        while start < rows.end {
+            let len = VECTOR_ROWS.min(rows.end - start);
+            self.vector(columns, start, len);
+            start += len;
+        }
+    }
+
+    /// What its filters did, in the plan's order.
+    pub fn filter_stats(&self) -> &[FilterStats] {
+        &self.stats
+    }
+
+    /// The order it tries filters in.
+    pub fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// Its groups.
+    pub fn into_groups(self) -> Groups {
+        self.groups
+    }
+
+    fn reorder(&mut self, columns: &[Codes<'_>]) {
+        let widths: Vec<CodeWidth> = columns.iter().map(Codes::width).collect();
+        let seen = self.stats.iter().zip(&self.plan.filters);
+        let shares: Vec<f64> = seen
+            .map(|(s, f)| {
+                // The expectation weighs as much as one vector.
+                let weight = VECTOR_ROWS as f64;
+                (s.rows_out as f64 + f.expected_share * weight) / (s.rows_in as f64 + weight)
+            })
+            .collect();
+        self.order = best_order(&self.plan.filters, &widths, &shares);
+    }
+
+    fn vector(&mut self, columns: &[Codes<'_>], start: usize, rows: usize) {
+        let count = match self.select(columns, start, rows) {
+            Left::All => rows,
+            Left::Mask => {
+                self.selection.from_mask(&self.mask, rows);
+                self.selection.count()
+            }
+            Left::Selected => self.selection.count(),
+            Left::None => 0,
+        };
+        if count == 0 {
+            return;
+        }
+        let all = count == rows;
+        self.loaded.fill(false);
+        let plan = Arc::clone(&self.plan);
+        for part in &plan.groups {
+            self.load(columns, start, part.column, count, all);
+        }
+        self.find_slots(count);
+        self.count_rows(count);
+        for (index, measure) in plan.measures.iter().enumerate() {
+            for column in measure.expr.columns() {
+                self.load(columns, start, column, count, all);
+            }
+            for column in &measure.nulls {
+                self.load(columns, start, *column, count, all);
+            }
+            let place = self.groups.layout().measures[index];
+            self.accumulate(measure.kind, &measure.expr, &measure.nulls, place, count);
+        }
+    }
+
+    fn select(&mut self, columns: &[Codes<'_>], start: usize, rows: usize) -> Left {
+        let mut left = Left::All;
+        let mut rows_in = rows as u64;
+        for &index in &self.order {
+            let filter = &self.plan.filters[index];
+            let codes = &columns[filter.column];
+            let and = matches!(left, Left::Mask);
+            left = match (&filter.test, left) {
+                (Test::Range { low, high }, Left::Selected) => {
+                    self.selection.keep_range(codes, start, (*low, *high));
+                    Left::Selected
+                }
+                (Test::Range { low, high }, _) => {
+                    range_mask(codes, start, rows, (*low, *high), &mut self.mask, and);
+                    Left::Mask
+                }
+                (Test::Set(set), Left::Selected) => {
+                    self.selection.keep_set(codes, start, set);
+                    Left::Selected
+                }
+                (Test::Set(set), _) if set_mask(codes, start, rows, set, &mut self.mask, and) => {
+                    Left::Mask
+                }
+                (Test::Set(set), Left::Mask) => {
+                    self.selection.from_mask(&self.mask, rows);
+                    self.selection.keep_set(codes, start, set);
+                    Left::Selected
+                }
+                (Test::Set(set), Left::All | Left::None) => {
+                    self.selection.dense(codes, start, rows, set);
+                    Left::Selected
+                }
+            };
+            let rows_out = match &left {
+                Left::All | Left::None => rows_in,
+                Left::Selected => self.selection.count() as u64,
+                Left::Mask => {
+                    let words = &self.mask[..rows.div_ceil(64)];
+                    let bits = words.iter().map(|w| u64::from(w.count_ones()));
+                    bits.sum::<u64>().min(rows as u64)
+                }
+            };
+            self.stats[index].rows_in += rows_in;
+            self.stats[index].rows_out += rows_out;
+            if rows_out == 0 {
+                return Left::None;
+            }
+            rows_in = rows_out;
+        }
+        left
+    }
+
+    fn load(
+        &mut self,
+        columns: &[Codes<'_>],
+        start: usize,
+        column: usize,
+        count: usize,
+        all: bool,
+    ) {
+        if self.loaded[column] {
+            return;
+        }
+        self.loaded[column] = true;
+        let out = &mut self.codes[column];
+        if all {
+            columns[column].unpack(start..start + count, &mut out[..count]);
+        } else {
+            self.selection.gather(&columns[column], start, out);
+        }
+    }
+
+    fn find_slots(&mut self, count: usize) {
+        let keys = &mut self.keys[..count];
+        keys.fill(0);
+        for part in &self.plan.groups {
+            let codes = &self.codes[part.column][..count];
+            let radix = part.count.max(1);
+            match &part.map {
+                GroupMap::Code => add(keys, radix, codes.iter().map(|c| u64::from(*c))),
+                GroupMap::Bytes(map) => add_mapped(keys, radix, codes, map),
+                GroupMap::Halves(map) => add_mapped(keys, radix, codes, map),
+                GroupMap::Words(map) => add_mapped(keys, radix, codes, map),
+            }
+        }
+        self.groups
+            .offsets(&self.keys[..count], &mut self.offsets[..count]);
+    }
+
+    fn count_rows(&mut self, count: usize) {
+        if self.plan.groups.is_empty() {
+            let at = self.offsets[0] as usize;
+            self.groups.words_mut()[at] += count as i64;
+            return;
+        }
+        let words = self.groups.words_mut();
+        for offset in &self.offsets[..count] {
+            words[*offset as usize] += 1;
+        }
+    }
+
+    fn accumulate(
+        &mut self,
+        kind: MeasureKind,
+        expr: &Expr,
+        nulls: &[usize],
+        place: Words,
+        count: usize,
+    ) {
+        if kind != MeasureKind::Count {
+            expr.evaluate(&self.codes, count, &mut self.values);
+        }
+        let values = &self.values[0][..count];
+        let words = self.groups.words_mut();
+        let rows = self.offsets[..count].iter().zip(values);
+        if nulls.is_empty() {
+            match kind {
+                MeasureKind::Count if self.plan.groups.is_empty() => {
+                    words[self.offsets[0] as usize + place.at] += count as i64;
+                }
+                MeasureKind::Count => rows.for_each(|(o, _)| words[*o as usize + place.at] += 1),
+                MeasureKind::Sum if place.wide => {
+                    rows.for_each(|(o, v)| add_wide(words, *o as usize + place.at, *v));
+                }
+                MeasureKind::Sum if self.plan.groups.is_empty() => {
+                    let sum = values.iter().fold(0i64, |sum, v| sum.wrapping_add(*v));
+                    let at = self.offsets[0] as usize + place.at;
+                    words[at] = words[at].wrapping_add(sum);
+                }
+                MeasureKind::Sum => rows.for_each(|(o, v)| {
+                    let word = &mut words[*o as usize + place.at];
+                    *word = word.wrapping_add(*v);
+                }),
+                MeasureKind::Min => rows.for_each(|(o, v)| {
+                    let word = &mut words[*o as usize + place.at];
+                    *word = (*word).min(*v);
+                }),
+                MeasureKind::Max => rows.for_each(|(o, v)| {
+                    let word = &mut words[*o as usize + place.at];
+                    *word = (*word).max(*v);
+                }),
+            }
+            return;
+        }
+        let valid_at = place.valid_at.unwrap_or(place.at);
+        for (row, (offset, value)) in rows.enumerate() {
+            if nulls.iter().any(|column| self.codes[*column][row] == 0) {
+                continue;
+            }
+            let offset = *offset as usize;
+            words[offset + valid_at] += 1;
+            let at = offset + place.at;
+            match kind {
+                MeasureKind::Count => words[at] += 1,
+                MeasureKind::Sum if place.wide => add_wide(words, at, *value),
+                MeasureKind::Sum => words[at] = words[at].wrapping_add(*value),
+                MeasureKind::Min => words[at] = words[at].min(*value),
+                MeasureKind::Max => words[at] = words[at].max(*value),
+            }
+        }
+    }
+}
+
+fn add_wide(words: &mut [i64], at: usize, value: i64) {
+    let (low, carry) = (words[at] as u64).overflowing_add(value as u64);
+    words[at] = low as i64;
+    words[at + 1] += i64::from(value < 0).wrapping_neg() + i64::from(carry);
+}
+
+fn add(keys: &mut [u64], radix: u64, ordinals: impl Iterator<Item = u64>) {
+    for (key, ordinal) in keys.iter_mut().zip(ordinals) {
+        *key = *key * radix + ordinal;
+    }
+}
+
+fn add_mapped<T: Copy + Default + Into<u64>>(
+    keys: &mut [u64],
+    radix: u64,
+    codes: &[u32],
+    map: &[T],
+) {
+    if size_of_val(map) > FAR_MAP_BYTES {
+        prefetch_all(map, codes);
+    }
+    let ordinal = |c: &u32| map.get(*c as usize).copied().unwrap_or_default().into();
+    add(keys, radix, codes.iter().map(ordinal));
+}

@@ -1,0 +1,227 @@
+//! The fused pipeline against a loop over rows that does nothing clever.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tierloom_kernels::codes::{CodeWidth, Codes, pack};
+use tierloom_kernels::select::CodeSet;
+use tierloom_star::{
+    Expr, Filter, GroupMap, GroupPart, MORSEL_ROWS, Measure, MeasureKind, StarPlan, Test, Worker,
+};
+
+struct Column {
+    codes: Vec<u32>,
+    bytes: Vec<u8>,
+    width: CodeWidth,
+}
+
+impl Column {
+    fn new(rows: usize, max: u32, seed: u64) -> Self {
+        let mut state = seed | 1;
+        let codes: Vec<u32> = (0..rows)
+            .map(|_| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                ((state >> 11) % (u64::from(max) + 1)) as u32
+            })
+            .collect();
+        let width = CodeWidth::for_max(max);
+        let mut bytes = vec![0x5a; width.size_bytes(rows)];
+        pack(&mut bytes, width, 0, &codes);
+        Column {
+            codes,
+            bytes,
+            width,
+        }
+    }
+}
+
+/// (rows, per measure the value or `None`)
+type Answer = BTreeMap<u64, (u64, Vec<Option<i128>>)>;
+
+fn value(expr: &Expr, columns: &[Column], row: usize) -> i128 {
+    match expr {
+        Expr::Constant(v) => i128::from(*v),
+        Expr::Code { column, base } => i128::from(*base) + i128::from(columns[*column].codes[row]),
+        Expr::Mapped { column, values } => i128::from(values[columns[*column].codes[row] as usize]),
+        Expr::Add(a, b) => value(a, columns, row) + value(b, columns, row),
+        Expr::Sub(a, b) => value(a, columns, row) - value(b, columns, row),
+        Expr::Mul(a, b) => value(a, columns, row) * value(b, columns, row),
+    }
+}
+
+fn by_rows(plan: &StarPlan, columns: &[Column], rows: usize) -> Answer {
+    let mut answer = Answer::new();
+    for row in 0..rows {
+        let passes = |f: &Filter| {
+            let code = columns[f.column].codes[row];
+            match &f.test {
+                Test::Range { low, high } => (*low..=*high).contains(&code),
+                Test::Set(set) => set.contains(code),
+            }
+        };
+        if !plan.filters.iter().all(passes) {
+            continue;
+        }
+        let key = plan.groups.iter().fold(0u64, |key, part| {
+            let code = columns[part.column].codes[row] as usize;
+            let ordinal = match &part.map {
+                GroupMap::Code => code as u64,
+                GroupMap::Bytes(m) => u64::from(m[code]),
+                GroupMap::Halves(m) => u64::from(m[code]),
+                GroupMap::Words(m) => u64::from(m[code]),
+            };
+            key * part.count + ordinal
+        });
+        let (count, values) = answer
+            .entry(key)
+            .or_insert_with(|| (0, vec![None; plan.measures.len()]));
+        *count += 1;
+        for (slot, measure) in values.iter_mut().zip(&plan.measures) {
+            let null = measure.nulls.iter().any(|c| columns[*c].codes[row] == 0);
+            let new = value(&measure.expr, columns, row);
+            match measure.kind {
+                MeasureKind::Count => *slot = Some(slot.unwrap_or(0) + i128::from(!null)),
+                _ if null => {}
+                MeasureKind::Sum => *slot = Some(slot.unwrap_or(0) + new),
+                MeasureKind::Min => *slot = Some(slot.map_or(new, |old| old.min(new))),
+                MeasureKind::Max => *slot = Some(slot.map_or(new, |old| old.max(new))),
+            }
+        }
+    }
+    answer
+}
+
+fn fused(plan: StarPlan, columns: &[Column], rows: usize, workers: usize) -> Answer {
+    let plan = Arc::new(plan);
+    let codes: Vec<Codes<'_>> = columns
+        .iter()
+        .map(|c| Codes::new(&c.bytes, c.width, rows).unwrap())
+        .collect();
+    let widths: Vec<CodeWidth> = codes.iter().map(Codes::width).collect();
+    let mut team: Vec<Worker> = (0..workers)
+        .map(|_| Worker::new(Arc::clone(&plan), &widths).unwrap())
+        .collect();
+    for (index, start) in (0..rows).step_by(MORSEL_ROWS).enumerate() {
+        team[index % workers].morsel(&codes, start..rows.min(start + MORSEL_ROWS));
+    }
+    let mut parts = team.into_iter().map(Worker::into_groups);
+    let mut groups = parts.next().unwrap();
+    parts.for_each(|part| groups.merge(part));
+    groups
+        .finish()
+        .into_iter()
+        .map(|(key, rows, measures)| (key, (rows, measures)))
+        .collect()
+}
+
+fn some_codes(codes: u64, keep: u64) -> Arc<CodeSet> {
+    let mut set = CodeSet::new(codes);
+    (0..codes as u32)
+        .filter(|c| u64::from(c.wrapping_mul(2_654_435_761) % 100) < keep)
+        .for_each(|c| set.insert(c));
+    Arc::new(set)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn every_plan_gives_what_a_loop_over_rows_gives(
+        rows in prop::sample::select(vec![0usize, 1, 63, 64, 4095, 4096, 5000, 70_000]),
+        maxima in prop::collection::vec(prop::sample::select(vec![0u32, 3, 200, 3000, 70_000]), 4),
+        filters in prop::collection::vec((0usize..4, any::<bool>(), 0u32..100, 1u32..101), 0..4),
+        groups in prop::collection::vec((0usize..4, any::<bool>()), 0..3),
+        nullable in any::<bool>(),
+        wide in any::<bool>(),
+        workers in 1usize..4,
+        seed in any::<u64>(),
+    ) {
+        let columns: Vec<Column> = maxima.iter().enumerate().map(|(i, max)| Column::new(rows, *max, seed.wrapping_add(i as u64))).collect();
+        let filters = filters.into_iter().map(|(column, set, low, width)| {
+            let max = u64::from(maxima[column]);
+            let test = if set {
+                Test::Set(some_codes(max + 1, u64::from(width)))
+            } else {
+                let low = (max * u64::from(low) / 100) as u32;
+                Test::Range { low, high: (u64::from(low) + max * u64::from(width) / 100) as u32 }
+            };
+            Filter { column, test, expected_share: 0.5 }
+        }).collect();
+        let groups = groups.into_iter().map(|(column, mapped)| {
+            let codes = u64::from(maxima[column]) + 1;
+            if mapped {
+                let ordinals: Vec<u32> = (0..codes as u32).map(|c| c % 7).collect();
+                GroupPart { column, map: GroupMap::new(&ordinals, 7), count: 7 }
+            } else {
+                GroupPart { column, map: GroupMap::Code, count: codes }
+            }
+        }).collect();
+        let code = |column, base| Expr::Code { column, base };
+        let nulls = if nullable { vec![1] } else { vec![] };
+        let table: Arc<[i64]> = (0..=i64::from(maxima[2])).map(|c| c * 3 - 50).collect();
+        let measures = vec![
+            Measure { kind: MeasureKind::Sum, expr: code(1, -100) * (Expr::Constant(10) - code(0, 0)), nulls: nulls.clone(), wide },
+            Measure { kind: MeasureKind::Count, expr: Expr::Constant(0), nulls: nulls.clone(), wide: false },
+            Measure { kind: MeasureKind::Min, expr: Expr::Mapped { column: 2, values: table } + code(3, 5), nulls: vec![], wide: false },
+            Measure { kind: MeasureKind::Max, expr: code(3, -7), nulls, wide: false },
+        ];
+        let plan = StarPlan { filters, groups, measures, columns: 4, rows: rows as u64 };
+        let expected = by_rows(&plan, &columns, rows);
+        let mut answer = fused(plan, &columns, rows, workers);
+        // A count over rows that are all NULL is 0, which the loop above says as well.
+        prop_assert_eq!(answer.len(), expected.len());
+        for (key, (rows, measures)) in expected {
+            let found = answer.remove(&key);
+            prop_assert_eq!(found, Some((rows, measures)), "group {}", key);
+        }
+    }
+}
+
+#[test]
+fn sums_that_leave_64_bits_are_right_when_kept_wide() {
+    let columns = [Column::new(10_000, 9, 3)];
+    let big = Expr::Constant(i64::MAX / 2);
+    let plan = StarPlan {
+        filters: vec![],
+        groups: vec![],
+        measures: vec![
+            Measure {
+                kind: MeasureKind::Sum,
+                expr: big.clone(),
+                nulls: vec![],
+                wide: true,
+            },
+            Measure {
+                kind: MeasureKind::Sum,
+                expr: Expr::Constant(0) - big,
+                nulls: vec![],
+                wide: true,
+            },
+        ],
+        columns: 1,
+        rows: 0,
+    };
+    let answer = fused(plan, &columns, 10_000, 3);
+    let sum = i128::from(i64::MAX / 2) * 10_000;
+    assert_eq!(answer[&0].1, [Some(sum), Some(-sum)]);
+}
+
+#[test]
+fn a_plan_that_names_a_missing_column_is_refused() {
+    let part = |count| GroupPart {
+        column: 0,
+        map: GroupMap::Code,
+        count,
+    };
+    let plan = |columns, groups| StarPlan {
+        filters: vec![],
+        groups,
+        measures: vec![],
+        columns,
+        rows: 0,
+    };
+    assert!(Worker::new(Arc::new(plan(0, vec![part(2)])), &[]).is_err());
+    let many = plan(1, vec![part(1 << 40), part(1 << 40)]);
+    assert!(Worker::new(Arc::new(many), &[CodeWidth::One]).is_err());
+}
