@@ -21,7 +21,7 @@ fn captured_as(encoding: Encoding, id: &str, prepare: impl Fn(&PlacedTable)) -> 
     let (backend, topology) = common::two_nodes();
     let tables = common::ssb_as(backend, &topology, 0.1, encoding);
     tables.iter().for_each(|t| prepare(t));
-    let engine = common::engine(&tables);
+    let engine = common::unfused(&tables);
     let planned = engine.plan(id, query(id).unwrap().sql).unwrap();
     let execution = engine.execute(id, &planned, &|| false).unwrap();
     (capture(&execution, &HOST), tables[0].rows() as f64)
