@@ -192,7 +192,18 @@ impl CodedColumn {
     /// # Panics
     /// If the rows do not exist.
     pub fn decode(&self, rows: Range<usize>) -> Result<ArrayRef, EngineError> {
-        decode::decode(self, rows)
+        decode::decode(self, &decode::Rows::Range(rows))
+    }
+
+    /// The values of the rows `start + position` as an Arrow array of the column's type, in fresh memory.
+    ///
+    /// # Errors
+    /// Those of Arrow.
+    ///
+    /// # Panics
+    /// If a row does not exist.
+    pub fn decode_at(&self, start: usize, positions: &[u32]) -> Result<ArrayRef, EngineError> {
+        decode::decode(self, &decode::Rows::At { start, positions })
     }
 }
 

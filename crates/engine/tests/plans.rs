@@ -7,7 +7,7 @@ use tierloom_workloads::ssb::query;
 
 fn engine() -> Engine {
     let (backend, topology) = common::two_nodes();
-    common::engine(&common::ssb(backend, &topology, 0.1))
+    common::unfused(&common::ssb(backend, &topology, 0.1))
 }
 
 fn plan(engine: &Engine, sql: &str) -> String {

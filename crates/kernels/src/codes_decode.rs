@@ -125,7 +125,12 @@ impl Codes<'_> {
         }
     }
 
-    fn map<T: Copy>(&self, rows: Range<usize>, value: impl Fn(u32) -> T + Copy) -> Vec<T> {
+    /// `value` of every code of `rows`.
+    pub(crate) fn map<T: Copy>(
+        &self,
+        rows: Range<usize>,
+        value: impl Fn(u32) -> T + Copy,
+    ) -> Vec<T> {
         assert!(rows.end <= self.rows(), "rows {rows:?} of {}", self.rows());
         let mut values = Vec::with_capacity(rows.len());
         let out = &mut values.spare_capacity_mut()[..rows.len()];

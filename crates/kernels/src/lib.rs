@@ -6,6 +6,7 @@ pub mod access;
 mod chase;
 pub mod codes;
 mod codes_decode;
+mod codes_select;
 mod copy;
 pub mod hash;
 mod prefetch;
@@ -17,6 +18,7 @@ mod simd;
 
 pub use chase::{CHASE_GROUP_BYTES, ChaseRing, LINE_BYTES, MAX_CHASE_CHAINS};
 pub use codes_decode::CodeValue;
+pub use codes_select::{intersect, positions};
 pub use copy::{CopyKind, copy, copy_with, parallel_fill_copy};
 pub use prefetch::prefetch_read;
 pub use probe::{StreamProbe, stream_probe};

@@ -5,7 +5,7 @@
 //! CPU time, which was measured, and memory accesses, which follow from the plan, from measured row counts and from the layouts:
 //!
 //! * a column that the scan decodes or copies, or that the first operator needs for every row, is read whole; any other column of the scan only where rows
-//!   survive that operator: with `k` values in a 64-byte line and a share `s` of surviving rows, `1 - (1 - s)^k` of its lines;
+//!   survive that operator (or the scan itself, where it picks rows by codes): with `k` values in a 64-byte line and a share `s` of surviving rows, `1 - (1 - s)^k` of its lines;
 //! * a hash table (DataFusion's: a bucket array with a chain array beside it, and the build rows) costs one line per probe for the bucket,
 //!   and two more (key and payload) per row that comes out; a perfect one costs one line per probe and one per match;
 //! * batches between operators stay in the caches of the core and cost no memory traffic.

@@ -2,7 +2,7 @@
 
 use super::pipeline::{Pending, Pipeline};
 use super::{Captured, HostCosts, LINE_BYTES, OperatorWork};
-use crate::scan::PlacedScanExec;
+use crate::scan::{PlacedScanExec, ROWS_SCANNED};
 use crate::star::{StarExec, StarObserved};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
@@ -67,21 +67,27 @@ impl Walk {
     }
 
     fn scan(&mut self, scan: &PlacedScanExec) -> Pipeline {
-        let rows = output_rows(scan);
+        let (rows, kept_rows) = (metric(scan, ROWS_SCANNED), output_rows(scan));
         let mut pipeline = Pipeline::new(scan.table().name().into(), PhaseKind::Scan, rows as f64);
         pipeline.cpu_ns = cpu_ns(scan);
-        let share = rows as f64 / scan.table().rows().max(1) as f64;
+        let scanned = rows as f64 / scan.table().rows().max(1) as f64;
+        let filtering = scan.filter_columns();
         for &index in scan.projection() {
             let column = &scan.table().columns()[index];
             let width = column.size_bytes() as f64 / column.rows().max(1) as f64;
             let pending = Pending {
                 structure: format!("{}.{}", scan.table().name(), column.name()),
-                bytes: column.size_bytes() as f64 * share,
+                bytes: column.size_bytes() as f64 * scanned,
                 values_per_line: LINE_BYTES / width.max(0.125),
             };
             pipeline.pending.insert(column.name().into(), pending);
-            // What the scan copies or decodes it reads whole.
-            if scan.table().is_staged(index) || !column.is_zero_copy() {
+            if filtering.contains(&index) {
+                self.read(&mut pipeline, column.name(), 1.0);
+            } else if !filtering.is_empty() {
+                // Rows are picked in the scan already.
+                self.read(&mut pipeline, column.name(), share(kept_rows, rows));
+            } else if scan.table().is_staged(index) || !column.is_zero_copy() {
+                // What the scan copies or decodes it reads whole.
                 self.read(&mut pipeline, column.name(), 1.0);
             }
         }
@@ -89,7 +95,7 @@ impl Walk {
             format!("scan {}", scan.table().name()),
             &pipeline.name,
             rows,
-            rows,
+            kept_rows,
             pipeline.cpu_ns,
         );
         pipeline

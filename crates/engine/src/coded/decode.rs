@@ -21,10 +21,63 @@ use arrow::datatypes::{
 use std::ops::Range;
 use std::sync::Arc;
 use tierloom_kernels::CodeValue;
+use tierloom_kernels::codes::Codes;
+
+/// Which rows of a column.
+#[derive(Debug, Clone)]
+pub(crate) enum Rows<'a> {
+    /// All of a range.
+    Range(Range<usize>),
+    /// `start + position` each.
+    At { start: usize, positions: &'a [u32] },
+}
+
+impl Rows<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Rows::Range(range) => range.len(),
+            Rows::At { positions, .. } => positions.len(),
+        }
+    }
+
+    fn offsets<T: CodeValue>(&self, codes: &Codes<'_>, base: i64) -> Vec<T> {
+        match self {
+            Rows::Range(range) => codes.offsets(range.clone(), base),
+            Rows::At { start, positions } => codes.offsets_at(*start, positions, base),
+        }
+    }
+
+    fn looked_up<T: Copy>(&self, codes: &Codes<'_>, first: u32, table: &[T]) -> Vec<T> {
+        match self {
+            Rows::Range(range) => codes.looked_up(range.clone(), first, table),
+            Rows::At { start, positions } => codes.looked_up_at(*start, positions, first, table),
+        }
+    }
+
+    /// Which rows are not NULL; `None` if none is.
+    fn nulls(&self, codes: &Codes<'_>) -> Option<NullBuffer> {
+        let nulls = match self {
+            Rows::Range(range) => {
+                let (bits, zeros) = codes.non_zero_bits(range.clone());
+                let bits = BooleanBuffer::new(Buffer::from_vec(bits), 0, range.len());
+                (zeros > 0).then(|| NullBuffer::new(bits))
+            }
+            Rows::At { start, positions } => {
+                let valid: NullBuffer = codes
+                    .offsets_at::<u32>(*start, positions, 0)
+                    .into_iter()
+                    .map(|code| code != 0)
+                    .collect();
+                Some(valid)
+            }
+        };
+        nulls.filter(|n| n.null_count() > 0)
+    }
+}
 
 /// Rows of a column as an array of its type.
-pub(super) fn decode(column: &CodedColumn, rows: Range<usize>) -> Result<ArrayRef, EngineError> {
-    if rows.is_empty() {
+pub(super) fn decode(column: &CodedColumn, rows: &Rows<'_>) -> Result<ArrayRef, EngineError> {
+    if rows.len() == 0 {
         return Ok(new_empty_array(column.data_type()));
     }
     if let Domain::Values(values) = column.domain()
@@ -33,29 +86,18 @@ pub(super) fn decode(column: &CodedColumn, rows: Range<usize>) -> Result<ArrayRe
         return Ok(new_null_array(column.data_type(), rows.len()));
     }
     let nulls = if column.nullable() {
-        nulls(column, rows.clone())
+        rows.nulls(&column.codes())
     } else {
         None
     };
-    match integers(column, rows.clone(), nulls.clone()) {
+    match integers(column, rows, nulls.clone()) {
         Some(array) => Ok(array),
         None => taken(column, rows, nulls),
     }
 }
 
-/// Which rows are not NULL; `None` if none is.
-fn nulls(column: &CodedColumn, rows: Range<usize>) -> Option<NullBuffer> {
-    let len = rows.len();
-    let (bits, null_count) = column.codes().non_zero_bits(rows);
-    (null_count > 0).then(|| NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(bits), 0, len)))
-}
-
 /// `None` for a type that is no integer inside.
-fn integers(
-    column: &CodedColumn,
-    rows: Range<usize>,
-    nulls: Option<NullBuffer>,
-) -> Option<ArrayRef> {
+fn integers(column: &CodedColumn, rows: &Rows<'_>, nulls: Option<NullBuffer>) -> Option<ArrayRef> {
     macro_rules! of {
         ($($pattern:pat => $physical:ty),* $(,)?) => {
             match column.data_type() {
@@ -93,7 +135,7 @@ fn integers(
 
 fn primitive<T: ArrowPrimitiveType>(
     column: &CodedColumn,
-    rows: Range<usize>,
+    rows: &Rows<'_>,
     nulls: Option<NullBuffer>,
 ) -> ArrayRef
 where
@@ -101,12 +143,10 @@ where
 {
     let first = u32::from(column.nullable());
     let values: Vec<T::Native> = match column.domain() {
-        Domain::Offset { .. } => column
-            .codes()
-            .offsets(rows, column.integer_base().unwrap_or(0)),
+        Domain::Offset { .. } => rows.offsets(&column.codes(), column.integer_base().unwrap_or(0)),
         Domain::Values(values) => {
             let table = values.as_primitive::<T>().values();
-            column.codes().looked_up(rows, first, table)
+            rows.looked_up(&column.codes(), first, table)
         }
     };
     let array = PrimitiveArray::<T>::new(values.into(), nulls);
@@ -115,7 +155,7 @@ where
 
 fn taken(
     column: &CodedColumn,
-    rows: Range<usize>,
+    rows: &Rows<'_>,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef, EngineError> {
     let Domain::Values(values) = column.domain() else {
@@ -126,13 +166,13 @@ fn taken(
     };
     let positions: Vec<u32> = if column.nullable() {
         // Rows that are NULL take any value: it is not looked at.
-        let listed = column.codes().offsets::<u32>(rows, -1);
+        let listed = rows.offsets::<u32>(&column.codes(), -1);
         listed
             .into_iter()
             .map(|at| if at == u32::MAX { 0 } else { at })
             .collect()
     } else {
-        column.codes().offsets::<u32>(rows, 0)
+        rows.offsets(&column.codes(), 0)
     };
     Ok(take(
         values.as_ref(),

@@ -7,9 +7,10 @@ pub use facts::ColumnFacts;
 use crate::EngineError;
 use crate::coded::{CodedColumn, Domain};
 use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, DictionaryArray, PrimitiveArray, make_array,
+    Array, ArrayData, ArrayRef, AsArray, DictionaryArray, PrimitiveArray, UInt32Array, make_array,
 };
 use arrow::buffer::{Buffer, ScalarBuffer};
+use arrow::compute::take;
 use arrow::datatypes::{DataType, UInt8Type};
 use std::sync::Arc;
 use tierloom_kernels::codes::CodeWidth;
@@ -226,6 +227,39 @@ impl PlacedColumn {
             _ => Ok(array.slice(start, len)),
         }
     }
+
+    /// The rows `start + position` in fresh memory, each position below `len`.
+    ///
+    /// # Errors
+    /// Those of Arrow.
+    ///
+    /// # Panics
+    /// If a row does not exist.
+    pub fn take(
+        &self,
+        start: usize,
+        len: usize,
+        positions: &[u32],
+    ) -> Result<ArrayRef, EngineError> {
+        match &self.store {
+            Store::Plain(array) => taken(array, start, len, positions),
+            Store::Coded {
+                view: Some(view), ..
+            } => taken(view, start, len, positions),
+            Store::Coded { column, .. } => column.decode_at(start, positions),
+        }
+    }
+}
+
+/// The rows `start + position` of `array`, copied.
+fn taken(
+    array: &ArrayRef,
+    start: usize,
+    len: usize,
+    positions: &[u32],
+) -> Result<ArrayRef, EngineError> {
+    let positions = UInt32Array::from(positions.to_vec());
+    Ok(take(array.slice(start, len).as_ref(), &positions, None)?)
 }
 
 /// Rows of a fixed-width array that lies in `region`, in a buffer that is no longer than they are.

@@ -66,3 +66,14 @@ pub fn engine(tables: &[Arc<PlacedTable>]) -> Engine {
     tables.iter().for_each(|t| engine.register(t).unwrap());
     engine
 }
+
+/// [`engine`] whose star joins run as DataFusion's own operators.
+pub fn unfused(tables: &[Arc<PlacedTable>]) -> Engine {
+    let options = EngineOptions {
+        fused: false,
+        ..EngineOptions::tuned(2)
+    };
+    let engine = Engine::new(options).unwrap();
+    tables.iter().for_each(|t| engine.register(t).unwrap());
+    engine
+}

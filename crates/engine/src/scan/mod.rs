@@ -1,13 +1,17 @@
 //! The scan operator: hands out slices of placed columns, morsel by morsel, and decodes what is kept as codes.
 
+mod code_filter;
+
 use crate::EngineError;
 use crate::table::PlacedTable;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::concat;
 use arrow::datatypes::SchemaRef;
+use code_filter::{CodeFilter, kept_positions};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::config::ConfigOptions;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
@@ -15,7 +19,12 @@ use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType,
 };
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation,
+};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PhysicalExpr, PlanProperties,
@@ -23,6 +32,15 @@ use datafusion::physical_plan::{
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// A partition gives up looking at codes after so many morsels in a row of which most was kept.
+const MOST_IN_VAIN: u32 = 8;
+
+/// Morsels without a row to hand out that a partition goes through at a time.
+const MOST_WITHOUT_ROWS: u32 = 64;
+
+/// Metric: rows whose filter columns were looked at; more than the rows that come out if codes tell which a filter drops.
+pub(crate) const ROWS_SCANNED: &str = "rows_scanned";
 
 /// Scans columns of a [`PlacedTable`].
 ///
@@ -35,6 +53,8 @@ pub struct PlacedScanExec {
     schema: SchemaRef,
     rows: usize,
     morsel_rows: usize,
+    /// What filters above keep, as far as codes tell.
+    filters: Arc<Vec<CodeFilter>>,
     properties: Arc<PlanProperties>,
     round: Mutex<Round>,
     metrics: ExecutionPlanMetricsSet,
@@ -77,6 +97,7 @@ impl PlacedScanExec {
             schema,
             rows,
             morsel_rows: morsel_rows.max(1),
+            filters: Arc::default(),
             properties: Arc::new(properties),
             round: Mutex::default(),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -91,6 +112,28 @@ impl PlacedScanExec {
     /// Indices of the columns it reads.
     pub fn projection(&self) -> &[usize] {
         &self.projection
+    }
+
+    /// Indices in the table of the columns by whose codes it leaves rows out that a filter above would drop.
+    pub fn filter_columns(&self) -> Vec<usize> {
+        let mut columns: Vec<usize> = self.filters.iter().map(CodeFilter::column).collect();
+        columns.dedup();
+        columns
+    }
+
+    /// A scan of the same rows that leaves out what `filters` drop, with a state of its own.
+    fn with_filters(&self, filters: Arc<Vec<CodeFilter>>) -> Self {
+        PlacedScanExec {
+            table: Arc::clone(&self.table),
+            projection: self.projection.clone(),
+            schema: Arc::clone(&self.schema),
+            rows: self.rows,
+            morsel_rows: self.morsel_rows,
+            filters,
+            properties: Arc::clone(&self.properties),
+            round: Mutex::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
     }
 
     /// Whether it stops before the table's last row.
@@ -121,33 +164,68 @@ struct Morsels {
     rows: usize,
     morsel_rows: usize,
     next: Arc<AtomicUsize>,
+    filters: Arc<Vec<CodeFilter>>,
+    /// Morsels in a row of which so much was kept that they were handed out whole.
+    in_vain: u32,
+    rows_scanned: Count,
     metrics: BaselineMetrics,
 }
 
 impl Morsels {
-    fn batch(&self) -> Option<Result<RecordBatch>> {
-        let start = self.next.fetch_add(self.morsel_rows, Ordering::Relaxed);
-        if start >= self.rows {
+    /// The next batch that has rows; an empty one after many morsels without any, so that the query can be stopped.
+    fn batch(&mut self) -> Option<Result<RecordBatch>> {
+        let mut without = 0;
+        loop {
+            let start = self.next.fetch_add(self.morsel_rows, Ordering::Relaxed);
+            if start >= self.rows {
+                return None;
+            }
+            let compute = self.metrics.elapsed_compute().clone();
+            let _timer = compute.timer();
+            let len = self.morsel_rows.min(self.rows - start);
+            self.rows_scanned.add(len);
+            let kept = self.kept(start, len);
+            if kept.as_ref().is_some_and(Vec::is_empty) && without < MOST_WITHOUT_ROWS {
+                without += 1;
+                continue;
+            }
+            let batch = self.rows(start, len, kept.as_deref());
+            self.metrics
+                .record_output(kept.map_or(len, |kept| kept.len()));
+            return Some(batch);
+        }
+    }
+
+    /// Positions of the rows to hand out; `None` for all.
+    fn kept(&mut self, start: usize, len: usize) -> Option<Vec<u32>> {
+        if self.filters.is_empty() || self.in_vain >= MOST_IN_VAIN {
             return None;
         }
-        let timer = self.metrics.elapsed_compute().timer();
-        let len = self.morsel_rows.min(self.rows - start);
+        let kept = kept_positions(&self.filters, &self.table, start..start + len);
+        self.in_vain = if kept.is_some() { 0 } else { self.in_vain + 1 };
+        kept
+    }
+
+    /// The rows `start..start + len`, or of them those at the positions `kept`.
+    fn rows(&self, start: usize, len: usize, kept: Option<&[u32]>) -> Result<RecordBatch> {
+        let external = |e: EngineError| DataFusionError::External(Box::new(e));
         let columns: Result<Vec<ArrayRef>> = self
             .projection
             .iter()
-            .map(|&index| self.column(index, start, len))
+            .map(|&index| match kept {
+                Some(kept) => self.table.columns()[index]
+                    .take(start, len, kept)
+                    .map_err(external),
+                None => self.column(index, start, len),
+            })
             .collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(len));
-        let batch = columns.and_then(|columns| {
-            Ok(RecordBatch::try_new_with_options(
-                Arc::clone(&self.schema),
-                columns,
-                &options,
-            )?)
-        });
-        timer.done();
-        self.metrics.record_output(len);
-        Some(batch)
+        let options =
+            RecordBatchOptions::new().with_row_count(Some(kept.map_or(len, <[u32]>::len)));
+        Ok(RecordBatch::try_new_with_options(
+            Arc::clone(&self.schema),
+            columns?,
+            &options,
+        )?)
     }
 
     fn column(&self, index: usize, start: usize, len: usize) -> Result<ArrayRef> {
@@ -200,17 +278,32 @@ impl ExecutionPlan for PlacedScanExec {
         Ok(self)
     }
 
+    /// Takes note of filters that codes can judge, and leaves them to the operators above all the same.
+    fn handle_child_pushdown_result(
+        &self,
+        phase: FilterPushdownPhase,
+        result: ChildPushdownResult,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        let predicates: Vec<_> = result
+            .parent_filters
+            .iter()
+            .map(|f| Arc::clone(&f.filter))
+            .collect();
+        let mut answer = FilterPushdownPropagation::all_unsupported(result);
+        if phase == FilterPushdownPhase::Pre {
+            let filters =
+                CodeFilter::compile(&self.table, &self.projection, &self.schema, &predicates);
+            if !filters.is_empty() {
+                let noted: Arc<dyn ExecutionPlan> = Arc::new(self.with_filters(Arc::new(filters)));
+                answer.updated_node = Some(noted);
+            }
+        }
+        Ok(answer)
+    }
+
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(PlacedScanExec {
-            table: Arc::clone(&self.table),
-            projection: self.projection.clone(),
-            schema: Arc::clone(&self.schema),
-            rows: self.rows,
-            morsel_rows: self.morsel_rows,
-            properties: Arc::clone(&self.properties),
-            round: Mutex::default(),
-            metrics: ExecutionPlanMetricsSet::new(),
-        }))
+        Ok(Arc::new(self.with_filters(Arc::clone(&self.filters))))
     }
 
     fn execute(
@@ -224,13 +317,16 @@ impl ExecutionPlan for PlacedScanExec {
                 self.table.name()
             );
         }
-        let morsels = Morsels {
+        let mut morsels = Morsels {
             table: Arc::clone(&self.table),
             projection: self.projection.clone(),
             schema: Arc::clone(&self.schema),
             rows: self.rows,
             morsel_rows: self.morsel_rows,
             next: self.cursor(partition),
+            filters: Arc::clone(&self.filters),
+            in_vain: 0,
+            rows_scanned: MetricBuilder::new(&self.metrics).counter(ROWS_SCANNED, partition),
             metrics: BaselineMetrics::new(&self.metrics, partition),
         };
         let batches = futures::stream::iter(std::iter::from_fn(move || morsels.batch()));
@@ -251,6 +347,9 @@ impl ExecutionPlan for PlacedScanExec {
             .as_ref()
             .clone()
             .project(Some(&self.projection));
+        if !self.filters.is_empty() {
+            statistics = statistics.to_inexact();
+        }
         if self.rows < self.table.rows() || partition.is_some() {
             let share = if partition.is_some() {
                 self.rows / self.properties.output_partitioning().partition_count()
@@ -278,6 +377,14 @@ impl DisplayAs for PlacedScanExec {
             columns.join(", "),
             self.rows
         )?;
+        let by_codes: Vec<&str> = self
+            .filter_columns()
+            .into_iter()
+            .map(|i| self.table.columns()[i].name())
+            .collect();
+        if !by_codes.is_empty() {
+            write!(f, ", filtered by codes of [{}]", by_codes.join(", "))?;
+        }
         if self.projection.iter().any(|&i| self.table.is_staged(i)) {
             write!(f, ", through a DRAM working buffer")?;
         }

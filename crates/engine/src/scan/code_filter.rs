@@ -1,0 +1,159 @@
+//! Filters on codes: rows that a filter above the scan would drop are left out before anything else of them is decoded.
+//!
+//! ```text
+//!   FilterExec: l_discount >= 0.05 AND l_shipdate < ... AND l_comment like ...      unchanged: it judges every row that it gets
+//!   PlacedScanExec: the predicate on all values of a column's domain, once ──► codes to keep: a range, or a mark for each
+//!                   per morsel: codes of l_discount, l_shipdate ──► positions ──► the other columns there
+//! ```
+//! Only conjuncts on one coded column of few values are taken, and only as a hint: the filter stays where it is. A predicate that
+//! fails on a value of the domain (which need not occur) is left to the filter.
+
+use crate::coded::CodedColumn;
+use crate::table::PlacedTable;
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::physical_expr::expressions::DynamicFilterTracking;
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns, split_conjunction};
+use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_plan::PhysicalExpr;
+use std::ops::Range;
+use std::sync::Arc;
+use tierloom_kernels::{intersect, positions};
+
+/// A morsel that keeps more than this share of its rows is handed out whole: picking rows costs more than it saves.
+const MOST_KEPT: f64 = 0.4;
+
+/// What is kept of one column.
+#[derive(Debug, Clone)]
+pub(super) struct CodeFilter {
+    /// Index in the table.
+    column: usize,
+    keep: Keep,
+}
+
+#[derive(Debug, Clone)]
+enum Keep {
+    Nothing,
+    Range {
+        low: u32,
+        high: u32,
+    },
+    /// 1 or 0 for every code.
+    Marked(Arc<Vec<u8>>),
+}
+
+impl CodeFilter {
+    /// The part of `predicates` (on `schema`, the columns `projection` of `table`) that can be judged by codes.
+    pub fn compile(
+        table: &PlacedTable,
+        projection: &[usize],
+        schema: &SchemaRef,
+        predicates: &[Arc<dyn PhysicalExpr>],
+    ) -> Vec<CodeFilter> {
+        predicates
+            .iter()
+            .flat_map(split_conjunction)
+            .filter_map(|conjunct| Self::of(table, projection, schema, conjunct))
+            .collect()
+    }
+
+    fn of(
+        table: &PlacedTable,
+        projection: &[usize],
+        schema: &SchemaRef,
+        conjunct: &Arc<dyn PhysicalExpr>,
+    ) -> Option<CodeFilter> {
+        let columns = collect_columns(conjunct);
+        let mut columns = columns.iter();
+        let (Some(only), None) = (columns.next(), columns.next()) else {
+            return None;
+        };
+        if is_volatile(conjunct)
+            || DynamicFilterTracking::classify(conjunct).contains_dynamic_filter()
+        {
+            return None;
+        }
+        let column = *projection.get(only.index())?;
+        let coded = table.columns()[column].coded()?;
+        let field = schema.field(only.index());
+        let kept = kept_codes(coded, field, conjunct)?;
+        let keep = Keep::of(kept)?;
+        Some(CodeFilter { column, keep })
+    }
+
+    /// Index of the column in the table.
+    pub fn column(&self) -> usize {
+        self.column
+    }
+
+    fn hits(&self, table: &PlacedTable, rows: Range<usize>) -> Option<Vec<u8>> {
+        let codes = table.columns()[self.column].coded()?.codes();
+        Some(match &self.keep {
+            Keep::Nothing => vec![0; rows.len()],
+            Keep::Range { low, high } => codes.in_range(rows, *low, *high),
+            Keep::Marked(marks) => codes.looked_up(rows, 0, marks),
+        })
+    }
+}
+
+impl Keep {
+    /// `None` if every code is kept.
+    fn of(kept: Vec<u8>) -> Option<Keep> {
+        let count = kept.iter().filter(|k| **k != 0).count();
+        if count == kept.len() {
+            return None;
+        }
+        let Some(low) = kept.iter().position(|k| *k != 0) else {
+            return Some(Keep::Nothing);
+        };
+        let high = low + count - 1;
+        Some(if kept[low..=high].iter().all(|k| *k != 0) {
+            Keep::Range {
+                low: low as u32,
+                high: high as u32,
+            }
+        } else {
+            Keep::Marked(Arc::new(kept))
+        })
+    }
+}
+
+/// Judges every value of the domain; `None` if they are too many, or the predicate fails on one.
+fn kept_codes(
+    coded: &CodedColumn,
+    field: &Field,
+    conjunct: &Arc<dyn PhysicalExpr>,
+) -> Option<Vec<u8>> {
+    let listed = coded.listed().ok()??;
+    let field = field.clone().with_nullable(true);
+    let schema = Arc::new(Schema::new(vec![field]));
+    let predicate = reassign_expr_columns(Arc::clone(conjunct), &schema).ok()?;
+    let count = listed.len();
+    let values = RecordBatch::try_new(schema, vec![listed]).ok()?;
+    let judged = predicate.evaluate(&values).ok()?.into_array(count).ok()?;
+    if *judged.data_type() != DataType::Boolean {
+        return None;
+    }
+    let judged = judged.as_boolean();
+    let keep = |at: usize| u8::from(judged.is_valid(at) && judged.value(at));
+    Some((0..count).map(keep).collect())
+}
+
+/// Positions in `rows` of the rows that all `filters` keep; `None` if so many are kept that the morsel is better handed out whole.
+pub(super) fn kept_positions(
+    filters: &[CodeFilter],
+    table: &PlacedTable,
+    rows: Range<usize>,
+) -> Option<Vec<u32>> {
+    let mut all: Option<Vec<u8>> = None;
+    for filter in filters {
+        let hits = filter.hits(table, rows.clone())?;
+        match &mut all {
+            None => all = Some(hits),
+            Some(all) => intersect(all, &hits),
+        }
+    }
+    let hits = all?;
+    let kept: u64 = hits.iter().map(|hit| u64::from(*hit)).sum();
+    (kept as f64 <= rows.len() as f64 * MOST_KEPT).then(|| positions(&hits))
+}
