@@ -198,13 +198,7 @@ mod tests {
 
     #[test]
     fn a_quarter_of_dram_keeps_nine_tenths_of_the_throughput_of_tpch() {
-        for profile in [
-            "hpi25-1dev",
-            "hpi25-2dev",
-            "hpi25-3dev",
-            "hpi25-4dev",
-            "hpi25-far",
-        ] {
+        for profile in ["hpi25-1dev", "hpi25-2dev", "hpi25-3dev", "hpi25-4dev"] {
             let found = tpch(profile, 0.25);
             assert!(found.kept() >= 0.9, "{profile}: {:.3}", found.kept());
             assert!(

@@ -161,7 +161,7 @@ fn budget_text(bytes: u64) -> String {
     let whole = UNITS
         .iter()
         .zip(WRITTEN)
-        .find(|((_, shift), _)| bytes % (1 << shift) == 0);
+        .find(|((_, shift), _)| bytes.is_multiple_of(1 << shift));
     whole.map_or_else(
         || bytes.to_string(),
         |((_, shift), unit)| format!("{}{unit}", bytes >> shift),

@@ -258,7 +258,7 @@ impl Belief {
         answer: &dyn Fn(&Machine) -> Result<f64, ModelError>,
     ) -> Result<Vec<f64>, ModelError> {
         let mut slope = vec![0.0; self.numbers.len()];
-        for i in 0..self.numbers.len() {
+        for (i, slope) in slope.iter_mut().enumerate() {
             let here = self.value(i, self.mean[i]);
             // Away from a bound, so that a number that stands at one still shows its effect.
             let (there, step) = match self.value(i, self.mean[i] + STEP) {
@@ -269,7 +269,7 @@ impl Belief {
                 continue;
             }
             self.put(i, there)?;
-            slope[i] = (answer(&self.machine)? - at) / step;
+            *slope = (answer(&self.machine)? - at) / step;
             self.put(i, here)?;
         }
         Ok(slope)

@@ -2,6 +2,7 @@
 
 mod belief;
 mod controller;
+mod deciding;
 mod decision;
 mod layout;
 mod levers;
