@@ -23,9 +23,9 @@ mod star_order;
 mod table;
 pub mod tpc;
 
-pub use arrow::array::RecordBatch;
 /// The Arrow that tables and results are made of.
 pub use arrow;
+pub use arrow::array::RecordBatch;
 pub use coded::{CodedColumn, Domain, MAX_LISTED_CODES};
 pub use column::{ColumnFacts, PlacedColumn};
 pub use error::EngineError;
