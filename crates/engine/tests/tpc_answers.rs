@@ -71,6 +71,8 @@ fn wrong(engine: &Engine, benchmark: Benchmark) -> Vec<String> {
     let mut wrong = Vec::new();
     for query in queries(benchmark) {
         let stored = stored_answer(query, STORED_SCALE_FACTOR).unwrap();
+        // Shown if an operator panics.
+        eprintln!("{} {}", benchmark, query.id);
         let ran = engine
             .plan(query.id, &query.sql(STORED_SCALE_FACTOR))
             .and_then(|planned| engine.execute(query.id, &planned, &|| false));
