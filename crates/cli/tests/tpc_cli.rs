@@ -135,7 +135,10 @@ fn bad_input_is_refused_before_data_is_made() {
             &["run", "tpch", "--answers", "/no/such/folder"],
             "golden_tpc.py",
         ),
-        (&["generate", "tpcds", "--sf", "-1", "-o", "x"], "sf"),
+        (
+            &["generate", "tpcds", "--sf", "0.001", "-o", "x"],
+            "scale factor 0.001",
+        ),
     ];
     for (args, says) in cases {
         let ended = tierloom_anywhere(args).with_code(2);
