@@ -1,6 +1,5 @@
 //! TPC-H and TPC-DS: every answer equals that of an independent engine on the same data.
 
-#[allow(dead_code, reason = "the data of other tests is not needed here")]
 mod common;
 
 use arrow::array::RecordBatch;
