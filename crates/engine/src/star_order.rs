@@ -134,9 +134,12 @@ impl Star {
 
     /// The same star with the dimension that keeps the smallest share of its rows first.
     fn ordered(mut self, props: &ExecutionProps) -> Star {
-        // Equal shares keep the order of the text, so that plans are stable.
-        self.dimensions
-            .sort_by_cached_key(|d| (kept_share(&d.plan, props) * 1e9) as u64);
+        // Equal shares are ordered by name. The order that they have in the tree would not do: the rebuilt tree has the last one first, so
+        // that the rule would turn it around again for ever.
+        self.dimensions.sort_by_cached_key(|d| {
+            let name = d.plan.schema().columns().first().map(|c| c.flat_name());
+            ((kept_share(&d.plan, props) * 1e9) as u64, name)
+        });
         self
     }
 

@@ -1,6 +1,5 @@
 //! TPC-H and TPC-DS: every answer equals that of an independent engine on the same data.
 
-#[allow(dead_code, reason = "the data of other tests is not needed here")]
 mod common;
 
 use arrow::array::RecordBatch;
@@ -71,6 +70,8 @@ fn wrong(engine: &Engine, benchmark: Benchmark) -> Vec<String> {
     let mut wrong = Vec::new();
     for query in queries(benchmark) {
         let stored = stored_answer(query, STORED_SCALE_FACTOR).unwrap();
+        // Shown if an operator panics.
+        eprintln!("{} {}", benchmark, query.id);
         let ran = engine
             .plan(query.id, &query.sql(STORED_SCALE_FACTOR))
             .and_then(|planned| engine.execute(query.id, &planned, &|| false));

@@ -183,7 +183,9 @@ fn same_cell(got: &str, expected: &str, approximate: bool) -> bool {
     }
     match (got.parse::<f64>(), expected.parse::<f64>()) {
         (Ok(g), Ok(e)) if approximate => {
-            (g - e).abs() <= ABSOLUTE + RELATIVE * g.abs().max(e.abs())
+            g == e
+                || (g.is_nan() && e.is_nan())
+                || (g - e).abs() <= ABSOLUTE + RELATIVE * g.abs().max(e.abs())
         }
         _ => false,
     }
@@ -271,7 +273,8 @@ mod tests {
 
     #[test]
     fn nothing_is_nearly_equal_to_null() {
-        assert!(!same_cell("", "0", true));
+        assert!(!same_cell("", "0", true) && !same_cell("0", "nan", true));
+        assert!(same_cell("NaN", "nan", true) && same_cell("-inf", "-Infinity", true));
         assert!(!same_cell("0.000001", "", true));
         assert!(same_cell("-0.00", "0", false));
         assert!(!same_cell("100", "1", false));

@@ -60,7 +60,9 @@ impl Batches {
     fn join(&mut self) -> bool {
         self.workers
             .drain(..)
-            .fold(false, |panicked, worker| worker.join().is_err() || panicked)
+            .filter_map(|worker| worker.join().err())
+            .count()
+            > 0
     }
 }
 

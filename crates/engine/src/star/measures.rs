@@ -25,6 +25,8 @@ pub(super) struct State {
     pub measure: usize,
     /// Its type.
     pub field: FieldRef,
+    /// NULL stands for no row, as in the count of an average.
+    pub null_if_zero: bool,
 }
 
 /// An integer expression with what is known of it.
@@ -84,10 +86,12 @@ impl<'a> Measures<'a> {
                 if !fields[0].name().ends_with("[count]") {
                     return NotFused::because("avg keeps its state in an order that is not known");
                 }
-                Ok(vec![
-                    self.count(&expr, &fields[0])?,
-                    self.sum(&expr, &fields[1])?,
-                ])
+                // DataFusion's average takes a group as seen if its count is not NULL, and divides by it.
+                let count = State {
+                    null_if_zero: true,
+                    ..self.count(&expr, &fields[0])?
+                };
+                Ok(vec![count, self.sum(&expr, &fields[1])?])
             }
             "min" => Ok(vec![self.extreme(MeasureKind::Min, &expr, &fields[0])?]),
             "max" => Ok(vec![self.extreme(MeasureKind::Max, &expr, &fields[0])?]),
@@ -104,6 +108,7 @@ impl<'a> Measures<'a> {
         State {
             measure,
             field: Arc::clone(field),
+            null_if_zero: false,
         }
     }
 

@@ -41,7 +41,10 @@ pub(super) fn batch(
         });
     }
     for state in &compiled.states {
-        let values: Vec<Option<i128>> = found.iter().map(|(_, _, m)| m[state.measure]).collect();
+        let values: Vec<Option<i128>> = found
+            .iter()
+            .map(|(_, _, m)| m[state.measure].filter(|v| !(state.null_if_zero && *v == 0)))
+            .collect();
         columns.push(state_array(values, state.field.data_type())?);
     }
     for (column, field) in columns.iter_mut().zip(schema.fields()) {

@@ -22,6 +22,7 @@ pub fn derived(plan: &RunPlan, records: &[QueryRecord], means: &[MeanRecord]) ->
     for machine in &plan.machines {
         found.extend(best_modelled(&machine.name, means));
     }
+    found.extend(super::tpc::mixes(plan, records));
     found.extend(noise(records));
     found
 }

@@ -1,11 +1,12 @@
 //! What is special about TPC-H and TPC-DS: their plans and the check of their answers.
 
 use super::args::TpcArgs;
-use super::plan::{RunPlan, StreamPlan};
+use super::plan::{REFERENCE, RunPlan, StreamPlan};
 use super::workload::{RunQuery, Workload};
 use crate::failure::Failure;
 use std::path::Path;
 use tierloom_engine::RecordBatch;
+use tierloom_record::{EngineKind, QueryRecord};
 use tierloom_tpc::{Benchmark, compare, stored_answer};
 
 /// More sessions than this are a slip of the finger: each has its plans and at least one thread.
@@ -90,4 +91,37 @@ fn read_answer(folder: &Path, query: &RunQuery) -> Result<String, Failure> {
     let path = folder.join(format!("{}.csv", query.id));
     std::fs::read_to_string(&path)
         .map_err(|e| Failure::input(format!("--answers: cannot read {}: {e}", path.display())))
+}
+
+/// What placements leave of the throughput with everything in DRAM, on each modelled machine: queries one after the other, each as often
+/// as the others, so that long ones weigh as they do in streams.
+pub fn mixes(plan: &RunPlan, records: &[QueryRecord]) -> Vec<String> {
+    if plan.workload.id() == "ssb" {
+        return Vec::new();
+    }
+    let total_ms = |machine: &str, placement: &str| {
+        let of = records.iter().filter(|r| {
+            r.machine == machine && r.placement == placement && r.engine == EngineKind::Tierloom
+        });
+        let times: Vec<f64> = of.map(|r| r.time_ms.median).collect();
+        (times.len() == plan.queries.len()).then(|| times.iter().sum::<f64>())
+    };
+    let mix = |machine: &str, placement: &str| {
+        let dram_ms = total_ms(machine, REFERENCE)?;
+        let kept = dram_ms / total_ms(machine, placement)?;
+        Some(format!(
+            "Modelled on {machine}: {placement} gives {:.1}% of the throughput of dram over the mix of {} queries.",
+            kept * 100.0,
+            plan.queries.len()
+        ))
+    };
+    let placements = || plan.placements.iter().filter(|p| p.text != REFERENCE);
+    plan.machines
+        .iter()
+        .flat_map(|m| {
+            placements()
+                .filter_map(|p| mix(&m.name, &p.text))
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }
