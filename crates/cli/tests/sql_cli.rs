@@ -418,6 +418,43 @@ fn scripts_come_from_files_and_pipes_and_say_where_they_are_wrong() {
 }
 
 #[test]
+fn generated_tables_have_the_rows_of_their_scale_factor() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = [
+        "--generate",
+        "ssb:0.01",
+        "--generate",
+        "tpch:0.01",
+        "--format",
+        "csv",
+    ];
+    // Both have a table of suppliers.
+    let twice = sql(folder.path(), &args, "select 1").with_code(2);
+    assert!(
+        twice.one_error().contains("--generate tpch:0.01"),
+        "{}",
+        twice.stderr
+    );
+    let count = "select count(*) as n from nation";
+    let args = ["--generate", "tpch:0.01", "--format", "csv"];
+    assert_eq!(
+        sql(folder.path(), &args, count).with_code(0).stdout,
+        "n\n25\n"
+    );
+    for (bad, says) in [
+        ("ssb:x", "no scale factor"),
+        ("imdb:1", "tpcds:SF"),
+        ("tpch:-1", "tpch:-1"),
+    ] {
+        refused(
+            folder.path(),
+            &["sql", "-c", "select 1", "--generate", bad],
+            &[says],
+        );
+    }
+}
+
+#[test]
 fn an_output_file_holds_one_result_whole() {
     let folder = people();
     let args = [

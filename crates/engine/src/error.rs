@@ -20,6 +20,17 @@ pub enum EngineError {
     /// The data could not be made.
     #[error(transparent)]
     Workload(#[from] tierloom_workloads::WorkloadError),
+    /// Data of TPC-H or TPC-DS could not be made.
+    #[error(transparent)]
+    Tpc(#[from] tierloom_tpc::TpcError),
+    /// A file could not be written.
+    #[error("cannot write {path}: {source}")]
+    Export {
+        /// The file.
+        path: String,
+        /// What refused it.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// DataFusion refused a statement or failed while running it.
     #[error("{context}: {source}")]
     DataFusion {
@@ -45,6 +56,17 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// Wraps why the file `path` could not be written.
+    pub fn export(
+        path: &std::path::Path,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> EngineError {
+        EngineError::Export {
+            path: path.display().to_string(),
+            source: source.into(),
+        }
+    }
+
     /// Wraps a DataFusion error with what was attempted.
     pub fn datafusion(
         context: impl Into<String>,

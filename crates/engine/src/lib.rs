@@ -20,9 +20,11 @@ pub mod sql;
 pub mod star;
 mod star_order;
 mod table;
+pub mod tpc;
 
 /// The Arrow that tables and results are made of.
 pub use arrow;
+pub use arrow::array::RecordBatch;
 pub use coded::{CodedColumn, Domain, MAX_LISTED_CODES};
 pub use column::{ColumnFacts, PlacedColumn};
 pub use error::EngineError;

@@ -8,7 +8,9 @@ use crate::{AdaptError, ByHeat, ColumnUse, Decision, PlacementPolicy, tier_share
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tierloom_memory::{PlacementSpec, Target};
-use tierloom_model::{Machine, ModelError, Options, Placement, StructureClass, TierShares, solve_all};
+use tierloom_model::{
+    Machine, ModelError, Options, Placement, StructureClass, TierShares, solve_all,
+};
 use tierloom_topology::TierKind;
 
 /// One query under the three placements; modelled times, ns.
@@ -152,7 +154,9 @@ fn placement(machine: &Machine, decisions: &[Decision]) -> Result<Placement, Ada
     for decision in decisions {
         let shares = tier_shares(&decision.placement, machine);
         let shares = shares.map_err(|_| unknown(machine))?;
-        placement.by_structure.insert(decision.column.clone(), shares);
+        placement
+            .by_structure
+            .insert(decision.column.clone(), shares);
     }
     Ok(placement)
 }
@@ -194,10 +198,20 @@ mod tests {
 
     #[test]
     fn a_quarter_of_dram_keeps_nine_tenths_of_the_throughput_of_tpch() {
-        for profile in ["hpi25-1dev", "hpi25-2dev", "hpi25-3dev", "hpi25-4dev", "hpi25-far"] {
+        for profile in [
+            "hpi25-1dev",
+            "hpi25-2dev",
+            "hpi25-3dev",
+            "hpi25-4dev",
+            "hpi25-far",
+        ] {
             let found = tpch(profile, 0.25);
             assert!(found.kept() >= 0.9, "{profile}: {:.3}", found.kept());
-            assert!(found.kept_on_cxl() < found.kept(), "{profile}: {:.3}", found.kept_on_cxl());
+            assert!(
+                found.kept_on_cxl() < found.kept(),
+                "{profile}: {:.3}",
+                found.kept_on_cxl()
+            );
         }
     }
 
@@ -206,7 +220,9 @@ mod tests {
         let machine = profiles::load("hpi25-1dev").unwrap();
         let kept = |factor| {
             let mix = tpch_queries(100.0, &Engine::default().faster(factor));
-            capped(&machine, &mix, &tpch_columns(100.0), 0.25, 24).unwrap().kept()
+            capped(&machine, &mix, &tpch_columns(100.0), 0.25, 24)
+                .unwrap()
+                .kept()
         };
         let (usual, fast) = (kept(1.0), kept(4.0));
         assert!(fast < usual, "{fast} {usual}");
@@ -216,8 +232,16 @@ mod tests {
     #[test]
     fn the_cap_is_kept_and_the_ends_are_all_or_nothing() {
         let found = tpch("hpi25-1dev", 0.25);
-        let held: f64 = found.columns.iter().map(|c| c.dram_share * c.size_bytes as f64).sum();
-        assert!(held <= found.dram_bytes as f64, "{held} of {}", found.dram_bytes);
+        let held: f64 = found
+            .columns
+            .iter()
+            .map(|c| c.dram_share * c.size_bytes as f64)
+            .sum();
+        assert!(
+            held <= found.dram_bytes as f64,
+            "{held} of {}",
+            found.dram_bytes
+        );
         assert!(held > 0.99 * found.dram_bytes as f64, "the cap is used");
         assert!((tpch("hpi25-1dev", 1.0).kept() - 1.0).abs() < 1e-9);
         let none = tpch("hpi25-1dev", 0.0);
@@ -226,7 +250,9 @@ mod tests {
 
     #[test]
     fn more_dram_is_never_slower() {
-        let kept: Vec<f64> = [0.0, 0.1, 0.2, 0.3, 0.5, 1.0].map(|s| tpch("hpi25-1dev", s).kept()).into();
+        let kept: Vec<f64> = [0.0, 0.1, 0.2, 0.3, 0.5, 1.0]
+            .map(|s| tpch("hpi25-1dev", s).kept())
+            .into();
         assert!(kept.is_sorted_by(|a, b| a <= &(b + 1e-6)), "{kept:?}");
     }
 }

@@ -168,7 +168,8 @@ impl<'a> Simulation<'a> {
                 let runs = phases.iter().zip(&decisions);
                 let ran: Vec<(f64, Measured)> = runs.map(|(p, d)| self.run(p, d)).collect();
                 took += ran.iter().map(|(time, _)| time).sum::<f64>();
-                let measured: Vec<Option<Measured>> = ran.into_iter().map(|(_, m)| Some(m)).collect();
+                let measured: Vec<Option<Measured>> =
+                    ran.into_iter().map(|(_, m)| Some(m)).collect();
                 self.controller.learn(query, &measured).unwrap();
             }
         }
@@ -374,7 +375,10 @@ fn the_loss_of_a_blind_interleave_becomes_a_gain_or_nothing() {
         if seed == 0 {
             assert!(blind > 1.1 * on_dram, "the blind interleave loses");
         }
-        assert!(learned <= 1.001 * on_dram, "seed {seed}: {learned} {on_dram}");
+        assert!(
+            learned <= 1.001 * on_dram,
+            "seed {seed}: {learned} {on_dram}"
+        );
         assert!(learned <= 1.001 * blind, "seed {seed}: {learned} {blind}");
     }
 }

@@ -1,7 +1,8 @@
 //! What a run leaves behind: typed, versioned records, one JSON object per line.
 //!
 //! A file of records is a *run* record (settings, machine, data), then one *query* record per query, placement and
-//! machine, then a *summary*. An interrupted run has a summary too, with `interrupted` set; a killed one has none.
+//! machine, then a *summary*. An interrupted run has a summary too, with `interrupted` set; a killed one has none. A run of
+//! concurrent sessions has *throughput* records instead, one per placement and engine, and no summary.
 //! The other records stand alone, open nothing and need nothing before them: a *bench* record is one run of a memory
 //! benchmark, a *validation* record one comparison of the model with publications, a *tune* record the weights of one phase,
 //! a *cost* record one comparison of prices.
@@ -11,6 +12,7 @@
 //!   {"type":"run",     "schema":"tierloom-record/1", "run_id":..., "settings":{...}, "host":{...}, ...}
 //!   {"type":"query",   "run_id":..., "query":"q1.1", "placement":"dram", "provenance":"measured", "time_ms":{...}, ...}
 //!   {"type":"summary", "run_id":..., "means":[...], "times":{...}}
+//!   {"type":"throughput", "run_id":..., "placement":"dram", "queries_per_hour":..., "streams":[...], ...}
 //!   {"type":"bench",   "schema":"tierloom-record/1", "run_id":..., "plan":{...}, "hosts":[...], "tasks":[...], ...}
 //!   {"type":"validation", "schema":"tierloom-record/1", "provenance":"modelled", "figures":[{"published":..., "modelled":...}, ...], ...}
 //!   {"type":"tune",       "schema":"tierloom-record/1", "machine":..., "phase":..., "points":[...], "best":[...], ...}
@@ -28,6 +30,7 @@ mod run;
 mod set;
 mod spread;
 mod summary;
+mod throughput;
 mod tune;
 mod validation;
 mod write;
@@ -49,6 +52,7 @@ pub use run::{
 pub use set::{CutTail, RecordSet, RunSet};
 pub use spread::{Spread, geometric_mean};
 pub use summary::{IntensityRow, MeanRecord, MemoryUse, SummaryRecord, TimeBreakdown};
+pub use throughput::{StreamRecord, ThroughputRecord};
 pub use tune::{TierWeight, TunePoint, TuneRecord};
 pub use validation::{FigureRecord, ValidationRecord};
 pub use write::{RecordWriter, atomic_write};
@@ -88,6 +92,8 @@ pub enum Record {
     Run(Box<RunRecord>),
     /// One query under one placement on one machine.
     Query(Box<QueryRecord>),
+    /// Several concurrent sessions under one placement.
+    Throughput(Box<ThroughputRecord>),
     /// Closes a run.
     Summary(Box<SummaryRecord>),
     /// One run of a memory benchmark; belongs to no other record.

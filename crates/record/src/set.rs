@@ -2,7 +2,7 @@
 
 use crate::{
     BenchRecord, CostRecord, EngineKind, QueryRecord, Record, RecordError, RunRecord, SCHEMA,
-    SummaryRecord, TuneRecord, ValidationRecord,
+    SummaryRecord, ThroughputRecord, TuneRecord, ValidationRecord,
 };
 use serde::Deserialize;
 use std::path::Path;
@@ -14,6 +14,8 @@ pub struct RunSet {
     pub run: RunRecord,
     /// Its results in the order they were made.
     pub queries: Vec<QueryRecord>,
+    /// Its throughputs in the order they were measured.
+    pub throughputs: Vec<ThroughputRecord>,
     /// What closed it; `None` if the run was killed.
     pub summary: Option<SummaryRecord>,
 }
@@ -162,6 +164,11 @@ impl RecordSet {
                     .map(|query| Record::Query(Box::new(query.clone()))),
             );
             records.extend(
+                run.throughputs
+                    .iter()
+                    .map(|one| Record::Throughput(Box::new(one.clone()))),
+            );
+            records.extend(
                 run.summary
                     .iter()
                     .map(|summary| Record::Summary(Box::new(summary.clone()))),
@@ -185,9 +192,14 @@ impl RecordSet {
             Record::Run(run) => self.runs.push(RunSet {
                 run: *run,
                 queries: Vec::new(),
+                throughputs: Vec::new(),
                 summary: None,
             }),
             Record::Query(query) => self.run_of(&query.run_id)?.queries.push(*query),
+            Record::Throughput(throughput) => {
+                let run = self.run_of(&throughput.run_id)?;
+                run.throughputs.push(*throughput);
+            }
             Record::Summary(summary) => {
                 let run = self.run_of(&summary.run_id)?;
                 run.summary = Some(*summary);

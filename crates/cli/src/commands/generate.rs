@@ -19,6 +19,26 @@ pub struct Args {
 enum What {
     /// The Star Schema Benchmark: five files, CSV with a header line each, Arrow IPC or Parquet
     Ssb(SsbArgs),
+    /// TPC-H: eight Parquet files
+    #[cfg(feature = "sql")]
+    Tpch(TpcArgs),
+    /// TPC-DS: 24 Parquet files
+    #[cfg(feature = "sql")]
+    Tpcds(TpcArgs),
+}
+
+#[cfg(feature = "sql")]
+#[derive(clap::Args)]
+struct TpcArgs {
+    /// Scale factor, from 0.01 up; 1 is about a gigabyte as text
+    #[arg(long, default_value_t = 1.0)]
+    sf: f64,
+    /// Threads that make rows; all CPUs this process may use if not given
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Folder to write into; made if it does not exist
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
 }
 
 #[derive(clap::Args)]
@@ -81,7 +101,16 @@ impl Progress for RowProgress {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let What::Ssb(args) = &args.what;
+    match &args.what {
+        What::Ssb(args) => ssb(args),
+        #[cfg(feature = "sql")]
+        What::Tpch(args) => tpc::run(tierloom_tpc::Benchmark::TpcH, args),
+        #[cfg(feature = "sql")]
+        What::Tpcds(args) => tpc::run(tierloom_tpc::Benchmark::TpcDs, args),
+    }
+}
+
+fn ssb(args: &SsbArgs) -> Result<(), Failure> {
     let config = SsbConfig::new(args.sf, args.seed).map_err(Failure::input)?;
     let rows = ssb::tables()
         .iter()
@@ -135,5 +164,57 @@ fn write(
         Format::Arrow | Format::Parquet => Err(Failure::input(
             "this tierloom was built without its SQL engine and writes CSV only; for Arrow and Parquet build it with the default features: cargo build --release",
         )),
+    }
+}
+
+#[cfg(feature = "sql")]
+mod tpc {
+    use super::{RowProgress, TpcArgs};
+    use crate::failure::Failure;
+    use tierloom_engine::EngineError;
+    use tierloom_engine::tpc::write_parquet;
+    use tierloom_tpc::{Benchmark, Source};
+    use tierloom_workloads::WorkloadError;
+
+    /// Writes one Parquet file per table.
+    pub fn run(benchmark: Benchmark, args: &TpcArgs) -> Result<(), Failure> {
+        let sources = benchmark
+            .tables()
+            .iter()
+            .map(|table| benchmark.source(table, args.sf))
+            .collect::<Result<Vec<Source>, _>>()
+            .map_err(Failure::input)?;
+        let available = || std::thread::available_parallelism().map_or(1, |n| n.get());
+        let threads = match args.threads {
+            Some(0) => return Err(Failure::input("--threads 0: at least one is needed")),
+            Some(n) => n,
+            None => available(),
+        };
+        std::fs::create_dir_all(&args.output).map_err(|e| {
+            Failure::input(format!("cannot make folder {}: {e}", args.output.display()))
+        })?;
+        let progress = RowProgress::new("writing", sources.iter().map(Source::expected_rows).sum());
+        let written = sources.iter().try_for_each(|source| {
+            let path = args.output.join(format!("{}.parquet", source.table()));
+            write_parquet(source, &path, threads, &progress).map(drop)
+        });
+        progress.finish();
+        match written {
+            Ok(()) => {
+                eprintln!(
+                    "wrote {benchmark} at scale factor {} into {}",
+                    args.sf,
+                    args.output.display()
+                );
+                Ok(())
+            }
+            Err(EngineError::Workload(WorkloadError::Cancelled)) => {
+                Err(Failure::Interrupted(format!(
+                    "files in {} that were finished are whole, others were not written",
+                    args.output.display()
+                )))
+            }
+            Err(error) => Err(Failure::runtime(error)),
+        }
     }
 }

@@ -48,16 +48,25 @@ pub trait Sink {
     fn end(&mut self) -> Result<(), SqlError>;
 }
 
+/// What progress is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes of files or of rows in memory.
+    Bytes,
+    /// Rows.
+    Rows,
+}
+
 /// Who watches a statement: is told of progress, and says when to stop.
 pub trait Watch: Sync {
     /// Set when the statement is to stop.
     fn stop(&self) -> &AtomicBool;
 
-    /// Work of `total_bytes` begins.
-    fn begin(&self, _what: &str, _total_bytes: u64) {}
+    /// Work of `total` bytes or rows begins.
+    fn begin(&self, _what: &str, _total: u64, _unit: Unit) {}
 
-    /// So many more bytes are done.
-    fn advance(&self, _bytes: u64) {}
+    /// So many more of them are done.
+    fn advance(&self, _more: u64) {}
 
     /// The work is done, or has failed.
     fn end(&self) {}

@@ -287,6 +287,17 @@ impl SqlSession {
         Ok(Arc::clone(planned.plan()))
     }
 
+    /// The optimised logical plan of a query.
+    pub(super) fn optimised(&self, sql: &str) -> Result<LogicalPlan, SqlError> {
+        let state = self.engine.context().state();
+        let dialect = state.config_options().sql_parser.dialect;
+        let parsed = state
+            .sql_to_statement(sql, &dialect)
+            .map_err(|e| SqlError::planning(&e))?;
+        let logical = self.logical(parsed)?;
+        state.optimize(&logical).map_err(|e| SqlError::planning(&e))
+    }
+
     pub(super) fn logical(&self, parsed: Parsed) -> Result<LogicalPlan, SqlError> {
         let state = self.engine.context().state();
         self.engine

@@ -330,7 +330,10 @@ impl Controller {
         let state = self.state(&kept.key);
         if kept.layout != state.home && state.polished < POLISHED {
             state.polished += 1;
-            let around = PhaseDecision { wanted: kept.layout.clone(), ..kept };
+            let around = PhaseDecision {
+                wanted: kept.layout.clone(),
+                ..kept
+            };
             return self.attempt(around, phase, budget);
         }
         if budget.drawn.is_empty() {
@@ -549,7 +552,11 @@ impl Controller {
             100.0 * (kept.gain.exp() - 1.0),
             100.0 * kept.doubt,
             100.0 * trials.iter().map(|t| t.share).sum::<f64>(),
-            trials.iter().map(|t| t.layout.columns.to_string()).collect::<Vec<_>>().join(" or ")
+            trials
+                .iter()
+                .map(|t| t.layout.columns.to_string())
+                .collect::<Vec<_>>()
+                .join(" or ")
         );
         Ok(PhaseDecision {
             trials,

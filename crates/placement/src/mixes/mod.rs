@@ -277,7 +277,9 @@ mod tests {
     fn the_engine_takes_the_processor_time_that_its_documentation_says() {
         let mix = tpch_queries(1.0, &Engine::default());
         let phases = mix.iter().flat_map(|(_, phases)| phases);
-        let seconds: f64 = phases.map(|p| p.tuples * p.compute_ns_per_tuple / 1e9).sum();
+        let seconds: f64 = phases
+            .map(|p| p.tuples * p.compute_ns_per_tuple / 1e9)
+            .sum();
         assert!((2.1..2.3).contains(&seconds), "{seconds}");
     }
 

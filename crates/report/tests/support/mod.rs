@@ -109,6 +109,7 @@ impl Sample {
             runs: vec![RunSet {
                 run,
                 queries,
+                throughputs: Vec::new(),
                 summary: Some(summary),
             }],
             ..RecordSet::default()

@@ -31,7 +31,12 @@ pub struct Args {
     #[arg(long, default_value_t = 100.0, value_name = "N")]
     sf: f64,
     /// The written-down phases with an engine so many times as fast: the faster, the more it waits for memory
-    #[arg(long, default_value_t = 1.0, value_name = "N", conflicts_with = "phases")]
+    #[arg(
+        long,
+        default_value_t = 1.0,
+        value_name = "N",
+        conflicts_with = "phases"
+    )]
     faster: f64,
     /// Phases captured from executions instead of the written-down ones: records of a run
     #[arg(long, value_name = "RECORDS.jsonl", conflicts_with = "sf")]
@@ -89,7 +94,11 @@ impl Args {
             "TPC-H at scale factor {}, written-down phases, {} ns of processor time per value and {} ns per probe (assumed)",
             self.sf, engine.value_ns, engine.probe_ns
         );
-        Ok((tpch_queries(self.sf, &engine), tpch_columns(self.sf), source))
+        Ok((
+            tpch_queries(self.sf, &engine),
+            tpch_columns(self.sf),
+            source,
+        ))
     }
 }
 
@@ -137,9 +146,8 @@ fn text(source: &str, machine: &Machine, answer: &Capped, with_columns: bool) ->
     if with_columns {
         out += &format!("{}\n", columns(answer));
     }
-    let per_hour = |of: fn(&CappedQuery) -> f64| {
-        3600e9 * answer.queries.len() as f64 / answer.round_ns(of)
-    };
+    let per_hour =
+        |of: fn(&CappedQuery) -> f64| 3600e9 * answer.queries.len() as f64 / answer.round_ns(of);
     out += &format!(
         "Throughput of streams (modelled): {:.0} queries per hour with all columns in DRAM, {:.0} with all on CXL ({:.1}%), {:.0} with the hottest in DRAM ({:.1}%)\n",
         per_hour(|q| q.dram_ns),
@@ -169,7 +177,13 @@ fn queries(answer: &Capped) -> Table {
     for q in &answer.queries {
         let ms = |ns: f64| format!("{:.1}", ns / 1e6);
         let kept = format!("{:.0}%", 100.0 * q.dram_ns / q.heat_ns);
-        table.add_row([q.query.clone(), ms(q.dram_ns), ms(q.cxl_ns), ms(q.heat_ns), kept]);
+        table.add_row([
+            q.query.clone(),
+            ms(q.dram_ns),
+            ms(q.cxl_ns),
+            ms(q.heat_ns),
+            kept,
+        ]);
     }
     table
 }

@@ -16,6 +16,12 @@ pub struct Args {
 pub enum Workload {
     /// The Star Schema Benchmark: 13 SQL queries on a fact table and four dimensions
     Ssb(SsbArgs),
+    /// TPC-H: 22 SQL queries on orders, line items and their dimensions
+    #[cfg(feature = "sql")]
+    Tpch(TpcArgs),
+    /// TPC-DS: 99 SQL queries on three sales channels
+    #[cfg(feature = "sql")]
+    Tpcds(TpcArgs),
 }
 
 /// `tierloom run ssb`.
@@ -24,6 +30,42 @@ pub struct SsbArgs {
     /// Scale factor, from 0.01 up; 1 is six million fact rows, about 0.4 GiB
     #[arg(long, default_value_t = 1.0)]
     pub sf: f64,
+    /// Queries to run, as in q1.1,q4.3; all 13 if not given
+    #[arg(long, value_name = "LIST", value_delimiter = ',', alias = "query")]
+    pub queries: Vec<String>,
+    /// Seed of the generated data
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub options: RunOptions,
+}
+
+/// `tierloom run tpch` and `tierloom run tpcds`.
+#[cfg(feature = "sql")]
+#[derive(clap::Args)]
+pub struct TpcArgs {
+    /// Scale factor, from 0.01 up; 1 is about a gigabyte as text
+    #[arg(long, default_value_t = 1.0)]
+    pub sf: f64,
+    /// Queries to run, as in q1,q21 (q14 of TPC-DS is q14a and q14b); all if not given
+    #[arg(long, value_name = "LIST", value_delimiter = ',', alias = "query")]
+    pub queries: Vec<String>,
+    /// Folder with answers to check against, as `scripts/golden_tpc.py --into` writes them; those at scale factor 0.01 are built in
+    #[arg(long, value_name = "DIR")]
+    pub answers: Option<PathBuf>,
+    /// Measure throughput: so many sessions at once, each with the queries in an order of its own
+    #[arg(long, value_name = "N", requires = "duration")]
+    pub streams: Option<usize>,
+    /// How long streams start queries, as in 60s or 5m; what runs then is finished
+    #[arg(long, value_name = "TIME", requires = "streams")]
+    pub duration: Option<humantime::Duration>,
+    #[command(flatten)]
+    pub options: RunOptions,
+}
+
+/// What all workloads have in common.
+#[derive(clap::Args)]
+pub struct RunOptions {
     /// Worker threads; all CPUs this process may use if not given
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
@@ -37,15 +79,9 @@ pub struct SsbArgs {
     /// Machine profiles to model on: names (see `tierloom machines`) or YAML files, with commas
     #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',')]
     pub machine: Vec<String>,
-    /// Queries to run, as in q1.1,q4.3; all 13 if not given
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub queries: Vec<String>,
     /// Timed executions per query and placement
     #[arg(long, default_value_t = 5)]
     pub repeat: u32,
-    /// Seed of the generated data
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
     /// Page size of table data: 4k, thp, 2m or 1g (the last two need a hugetlb pool)
     #[arg(long, value_name = "SIZE", default_value = "thp")]
     pub pages: String,

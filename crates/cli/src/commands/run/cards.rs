@@ -12,7 +12,6 @@ use tierloom_record::{
     SCHEMA, Settings, Spread, TableCard,
 };
 use tierloom_topology::{Environment, Topology};
-use tierloom_workloads::ssb;
 
 /// The record that opens a run.
 pub fn run(plan: &RunPlan, session: &Session, probe: &StreamProbe) -> RunRecord {
@@ -33,7 +32,7 @@ pub fn run(plan: &RunPlan, session: &Session, probe: &StreamProbe) -> RunRecord 
         .into(),
         started_at: humantime::format_rfc3339_seconds(now).to_string(),
         command: std::env::args().collect(),
-        workload: "ssb".into(),
+        workload: plan.workload.id().into(),
         settings: settings(plan),
         host: host(&plan.topology, probe),
         machines: plan.machines.iter().map(machine).collect(),
@@ -43,9 +42,9 @@ pub fn run(plan: &RunPlan, session: &Session, probe: &StreamProbe) -> RunRecord 
 
 fn settings(plan: &RunPlan) -> Settings {
     Settings {
-        scale_factor: plan.config.scale_factor,
-        seed: plan.config.seed,
-        generator_version: ssb::GENERATOR_VERSION,
+        scale_factor: plan.workload.scale_factor(),
+        seed: plan.workload.seed(),
+        generator_version: plan.workload.generator_version(),
         threads: plan.threads as u32,
         modelled_workers: plan
             .model_workers

@@ -2,11 +2,13 @@
 
 use super::memory;
 use super::plan::RunPlan;
+use super::workload::Workload;
 use crate::commands::generate::RowProgress;
 use crate::failure::Failure;
 use std::sync::Arc;
-use tierloom_engine::load::{ColumnPlacer, SsbData, load_ssb};
-use tierloom_engine::{Engine, EngineError, EngineOptions, PlannedQuery};
+use tierloom_engine::load::{ColumnPlacer, LoadTimes, load_ssb};
+use tierloom_engine::tpc::load_tpc;
+use tierloom_engine::{Engine, EngineError, EngineOptions, PlacedTable, PlannedQuery};
 use tierloom_memory::{AnonymousNuma, Placement};
 use tierloom_placement::Policy;
 use tierloom_record::MemoryUse;
@@ -14,7 +16,7 @@ use tierloom_workloads::WorkloadError;
 
 /// Data, engines and plans of a run.
 pub struct Session {
-    pub data: SsbData,
+    pub data: Data,
     pub engine: Engine,
     pub queries: Vec<PlannedQuery>,
     /// Plain DataFusion on a `MemTable` of the same data, with its plans.
@@ -23,6 +25,12 @@ pub struct Session {
     pub loaded_as: String,
     /// Memory of this process once the data was loaded.
     pub memory: MemoryUse,
+}
+
+/// The tables of a run and what loading them cost.
+pub struct Data {
+    pub tables: Vec<Arc<PlacedTable>>,
+    pub times: LoadTimes,
 }
 
 /// Turns an engine error into how the command ends; `kept` says what is left after an interruption.
@@ -66,15 +74,17 @@ impl Session {
     }
 }
 
-fn load(plan: &RunPlan) -> Result<SsbData, EngineError> {
+fn load(plan: &RunPlan) -> Result<Data, EngineError> {
     let placement = match &plan.loaded_under().policy {
         Policy::Uniform(spec) => spec.resolve(&plan.topology)?,
         // Other policies decide column by column once they know what is read; until then the kernel does.
         _ => Placement::kernel_default(),
     };
     eprintln!(
-        "generating SSB at scale factor {} straight into memory placed {} ({} threads)",
-        plan.config.scale_factor, placement, plan.threads
+        "generating {} into memory placed {} ({} threads)",
+        plan.workload.title(),
+        placement,
+        plan.threads
     );
     let mut placer = ColumnPlacer::new(
         Arc::new(AnonymousNuma::new()),
@@ -82,20 +92,45 @@ fn load(plan: &RunPlan) -> Result<SsbData, EngineError> {
         plan.page_size,
         plan.threads,
     );
-    let progress = RowProgress::new("generating", plan.config.orders() * 4);
-    let loaded = load_ssb(&plan.config, &mut placer, &|_| placement.clone(), &progress);
-    progress.finish();
-    loaded
+    let placement_of = |_: &str| placement.clone();
+    match &plan.workload {
+        Workload::Ssb(config) => {
+            let progress = RowProgress::new("generating", config.orders() * 4);
+            let loaded = load_ssb(config, &mut placer, &placement_of, &progress);
+            progress.finish();
+            loaded.map(|data| Data {
+                tables: data.tables,
+                times: data.times,
+            })
+        }
+        Workload::Tpc { .. } => {
+            let sources = plan.workload.sources();
+            let rows = sources.iter().map(|s| s.expected_rows()).sum();
+            let progress = RowProgress::new("generating", rows);
+            let loaded = load_tpc(
+                &sources,
+                plan.threads,
+                &mut placer,
+                &placement_of,
+                &progress,
+            );
+            progress.finish();
+            loaded.map(|data| Data {
+                tables: data.tables,
+                times: data.times,
+            })
+        }
+    }
 }
 
-fn plan_all(plan: &RunPlan, engine: &Engine) -> Result<Vec<PlannedQuery>, Failure> {
+pub fn plan_all(plan: &RunPlan, engine: &Engine) -> Result<Vec<PlannedQuery>, Failure> {
     plan.queries
         .iter()
-        .map(|q| engine.plan(q.id, q.sql).map_err(Failure::runtime))
+        .map(|q| engine.plan(q.id, &q.sql).map_err(Failure::runtime))
         .collect()
 }
 
-fn open_baseline(plan: &RunPlan, data: &SsbData) -> Result<(Engine, Vec<PlannedQuery>), Failure> {
+fn open_baseline(plan: &RunPlan, data: &Data) -> Result<(Engine, Vec<PlannedQuery>), Failure> {
     let engine = Engine::new(EngineOptions::plain(plan.threads)).map_err(Failure::runtime)?;
     for table in &data.tables {
         engine

@@ -2,6 +2,7 @@
 
 use super::data::{Session, failure};
 use super::plan::RunPlan;
+use super::workload::{RunQuery, Workload};
 use crate::failure::Failure;
 use crate::stop;
 use sha2::{Digest, Sha256};
@@ -10,14 +11,14 @@ use tierloom_engine::answer::{row_count, to_text};
 use tierloom_engine::capture::{Captured, HostCosts, capture};
 use tierloom_engine::{Engine, Execution, PlannedQuery};
 use tierloom_record::{Answer, EngineKind};
-use tierloom_workloads::ssb::{self, Query};
+use tierloom_workloads::ssb;
 
 /// Executions of one query that are described for the model; more would add nothing but memory.
 const MOST_CAPTURED: usize = 100;
 
 /// The repeated executions of one query under one placement by one engine.
 pub struct Measured {
-    pub query: &'static Query,
+    pub query: RunQuery,
     pub placement: String,
     pub engine: EngineKind,
     /// One time per timed execution, ms.
@@ -39,7 +40,7 @@ pub fn first_pass(
     session: &Session,
     host: &HostCosts,
 ) -> Result<Vec<Captured>, Failure> {
-    let run = |(query, planned): (&&'static Query, &PlannedQuery)| {
+    let run = |(query, planned): (&RunQuery, &PlannedQuery)| {
         let execution = execute(&session.engine, query, planned)?;
         check(plan, query, &execution)?;
         Ok(capture(&execution, host))
@@ -60,7 +61,7 @@ pub fn query(
     placement: &str,
     host: &HostCosts,
 ) -> Result<(Vec<Measured>, Option<Failure>), Failure> {
-    let query = plan.queries[index];
+    let query = &plan.queries[index];
     let mut ours = started(
         plan,
         &session.engine,
@@ -126,7 +127,7 @@ fn from_text(repeat: u32, engine: &Engine, measured: &mut Measured) -> Result<()
 fn started(
     plan: &RunPlan,
     engine: &Engine,
-    query: &'static Query,
+    query: &RunQuery,
     planned: &PlannedQuery,
     placement: &str,
     kind: EngineKind,
@@ -134,7 +135,7 @@ fn started(
     let execution = execute(engine, query, planned)?;
     let answer = check(plan, query, &execution)?;
     Ok(Measured {
-        query,
+        query: query.clone(),
         placement: placement.into(),
         engine: kind,
         times_ms: Vec::new(),
@@ -145,38 +146,61 @@ fn started(
     })
 }
 
-fn execute(engine: &Engine, query: &Query, planned: &PlannedQuery) -> Result<Execution, Failure> {
+/// Runs a planned query once.
+///
+/// # Errors
+/// A failing query, or an interruption.
+pub fn execute(
+    engine: &Engine,
+    query: &RunQuery,
+    planned: &PlannedQuery,
+) -> Result<Execution, Failure> {
     engine
         .execute(query.id, planned, &stop::requested)
         .map_err(|e| failure(e, "while running queries"))
 }
 
 /// Compares an answer with the stored one of an independent engine, where there is one for this data.
-fn check(plan: &RunPlan, query: &Query, execution: &Execution) -> Result<Answer, Failure> {
+///
+/// # Errors
+/// An answer that is wrong.
+pub fn check(plan: &RunPlan, query: &RunQuery, execution: &Execution) -> Result<Answer, Failure> {
     let text = to_text(&execution.batches).map_err(Failure::runtime)?;
-    let golden = ssb::golden_answer(&plan.config, query.id);
-    if let Some(golden) = golden.filter(|golden| !same_rows(golden, &text)) {
-        return Err(Failure::Runtime(format!(
-            "{} answers wrongly (its lines: {}, DuckDB's on the same data: {}); first difference:\n{}",
-            query.id,
-            text.lines().count(),
-            golden.lines().count(),
-            first_difference(golden, &text)
-        )));
-    }
-    let check = match golden {
-        Some(_) => "equals DuckDB's stored answer on the same data".to_owned(),
-        None => format!(
-            "no stored answer for scale factor {} and seed {}; stored are scale factors 0.01, 0.1 and 1 with seed 1",
-            plan.config.scale_factor, plan.config.seed
-        ),
+    let unchecked = match &plan.workload {
+        Workload::Ssb(config) => check_ssb(config, query, &text)?,
+        Workload::Tpc { .. } => super::tpc::check(&plan.workload, query, &execution.batches)?,
     };
     Ok(Answer {
         rows: row_count(&execution.batches),
         digest: digest(&text),
-        checked: golden.is_some(),
-        check,
+        checked: unchecked.is_none(),
+        check: unchecked
+            .unwrap_or_else(|| "equals DuckDB's stored answer on the same data".to_owned()),
     })
+}
+
+/// Why the answer could not be checked, if so.
+fn check_ssb(
+    config: &ssb::SsbConfig,
+    query: &RunQuery,
+    text: &str,
+) -> Result<Option<String>, Failure> {
+    let Some(golden) = ssb::golden_answer(config, query.id) else {
+        return Ok(Some(format!(
+            "no stored answer for scale factor {} and seed {}; stored are scale factors 0.01, 0.1 and 1 with seed 1",
+            config.scale_factor, config.seed
+        )));
+    };
+    if same_rows(golden, text) {
+        return Ok(None);
+    }
+    Err(Failure::Runtime(format!(
+        "{} answers wrongly (its lines: {}, DuckDB's on the same data: {}); first difference:\n{}",
+        query.id,
+        text.lines().count(),
+        golden.lines().count(),
+        first_difference(golden, text)
+    )))
 }
 
 /// Whether two answers are the same; one without rows may lack its header, since an engine may return no batch at all.

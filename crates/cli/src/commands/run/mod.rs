@@ -7,6 +7,7 @@ mod args;
 mod check;
 mod list;
 mod plan;
+mod workload;
 
 #[cfg(feature = "sql")]
 mod cards;
@@ -27,18 +28,39 @@ mod results;
 #[cfg(feature = "sql")]
 mod ssb;
 #[cfg(feature = "sql")]
+mod streams;
+#[cfg(feature = "sql")]
 mod summary;
+#[cfg(feature = "sql")]
+mod tpc;
 
 pub use args::Args;
 
 use crate::failure::Failure;
 use crate::output;
+use tierloom_workloads::ssb::SsbConfig;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let args::Workload::Ssb(ssb) = &args.workload;
-    let plan = plan::RunPlan::resolve(ssb)?;
-    if ssb.dry_run {
+    let (plan, dry_run) = match &args.workload {
+        args::Workload::Ssb(ssb) => {
+            let config = SsbConfig::new(ssb.sf, ssb.seed).map_err(Failure::input)?;
+            let workload = workload::Workload::Ssb(config);
+            let plan = plan::RunPlan::resolve(workload, &ssb.queries, None, &ssb.options)?;
+            (plan, ssb.options.dry_run)
+        }
+        #[cfg(feature = "sql")]
+        args::Workload::Tpch(args) => (
+            tpc::plan(tierloom_tpc::Benchmark::TpcH, args)?,
+            args.options.dry_run,
+        ),
+        #[cfg(feature = "sql")]
+        args::Workload::Tpcds(args) => (
+            tpc::plan(tierloom_tpc::Benchmark::TpcDs, args)?,
+            args.options.dry_run,
+        ),
+    };
+    if dry_run {
         return output::print(&plan.describe());
     }
     start(&plan)
@@ -46,7 +68,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 #[cfg(feature = "sql")]
 fn start(plan: &plan::RunPlan) -> Result<(), Failure> {
-    ssb::run(plan)
+    match plan.streams {
+        Some(streams) => streams::run(plan, streams),
+        None => ssb::run(plan),
+    }
 }
 
 #[cfg(not(feature = "sql"))]

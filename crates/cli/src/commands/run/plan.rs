@@ -1,7 +1,8 @@
 //! What was typed, resolved and checked: everything that can be wrong is found before a page is touched.
 
-use super::args::SsbArgs;
+use super::args::RunOptions;
 use super::list;
+use super::workload::{RunQuery, Workload};
 use crate::failure::Failure;
 use crate::{machine, output};
 use std::fmt::Write as _;
@@ -11,7 +12,6 @@ use tierloom_model::Machine;
 use tierloom_placement::Policy;
 use tierloom_record::HERE;
 use tierloom_topology::{TierKind, Topology};
-use tierloom_workloads::ssb::{self, Query, SsbConfig};
 
 /// Machines that figures are modelled on when this one lacks a tier and none was named: the two published machines
 /// whose answers on interleaving differ.
@@ -42,14 +42,25 @@ pub struct PlannedPlacement {
     pub why_not_here: Option<String>,
 }
 
+/// A throughput run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamPlan {
+    /// Sessions at once.
+    pub count: usize,
+    /// How long they start queries.
+    pub duration: std::time::Duration,
+}
+
 /// A resolved run.
 #[cfg_attr(
     not(feature = "sql"),
     allow(dead_code, reason = "only the SQL engine carries plans out")
 )]
 pub struct RunPlan {
-    pub config: SsbConfig,
-    pub queries: Vec<&'static Query>,
+    pub workload: Workload,
+    pub queries: Vec<RunQuery>,
+    /// Throughput of concurrent sessions instead of the time of each query.
+    pub streams: Option<StreamPlan>,
     pub placements: Vec<PlannedPlacement>,
     pub machines: Vec<Machine>,
     pub threads: usize,
@@ -71,9 +82,13 @@ impl RunPlan {
     ///
     /// # Errors
     /// Bad input, naming what was asked, what exists and what to do.
-    pub fn resolve(args: &SsbArgs) -> Result<RunPlan, Failure> {
-        let config = SsbConfig::new(args.sf, args.seed).map_err(Failure::input)?;
-        let queries = queries(&args.queries)?;
+    pub fn resolve(
+        workload: Workload,
+        queries: &[String],
+        streams: Option<StreamPlan>,
+        args: &RunOptions,
+    ) -> Result<RunPlan, Failure> {
+        let queries = workload.queries(queries)?;
         if args.here.sysroot.is_some() && !args.dry_run {
             return Err(Failure::input(
                 "--sysroot describes another machine, and queries can only be measured on this one; add --dry-run to see the plan for it",
@@ -83,8 +98,9 @@ impl RunPlan {
         let placements = placements(&args.placement, &topology)?;
         let machines = machines(&args.machine, &placements)?;
         let plan = RunPlan {
-            config,
+            workload,
             queries,
+            streams,
             placements,
             machines,
             threads: threads(args.threads, &topology)?,
@@ -129,34 +145,7 @@ impl RunPlan {
 
     /// Bytes of the columns, about.
     pub fn estimated_bytes(&self) -> u64 {
-        let of = |table: &ssb::TableSpec| {
-            let width: u64 = table
-                .columns
-                .iter()
-                .map(|c| self.code_bytes(table, c))
-                .sum();
-            // A table of the specification always has rows.
-            self.config.rows(table.name).unwrap_or(0) * width
-        };
-        ssb::tables().iter().map(of).sum()
-    }
-
-    /// Bytes of a value of `column` as it will be kept, about: the code that its range or number of values needs.
-    fn code_bytes(&self, table: &ssb::TableSpec, column: &ssb::ColumnSpec) -> u64 {
-        let bytes = |codes: u64| u64::from(codes.saturating_sub(1).max(1).ilog2() / 8 + 1);
-        let Ok(known) = self.config.column_statistics(table.name, column.name) else {
-            return 4;
-        };
-        let date = column.foreign_key.is_some_and(|(to, _)| to == "date");
-        match (column.ty, known.distinct, known.range) {
-            (ssb::ColumnType::Dict8, ..) => 1,
-            (ssb::ColumnType::Int32, Some(days), _) if date => bytes(days),
-            (ssb::ColumnType::Int32, _, Some((least, most))) if least == most => 0,
-            (ssb::ColumnType::Int32, _, Some((least, most))) => bytes(least.abs_diff(most) + 1),
-            (ssb::ColumnType::Int32, ..) => 4,
-            (ssb::ColumnType::Text, Some(words), _) if words * 8 < known.rows => bytes(words),
-            (ssb::ColumnType::Text, ..) => 26,
-        }
+        self.workload.estimated_bytes()
     }
 
     /// The plan in words, for `--dry-run`.
@@ -166,13 +155,7 @@ impl RunPlan {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{name:<18} {value}");
         };
-        line(
-            "workload",
-            format!(
-                "Star Schema Benchmark, scale factor {}, seed {}",
-                self.config.scale_factor, self.config.seed
-            ),
-        );
+        line("workload", self.workload.title());
         line(
             "data",
             format!(
@@ -190,10 +173,20 @@ impl RunPlan {
                 .join(" "),
         );
         line("threads", self.threads.to_string());
-        line(
-            "timed executions",
-            format!("{} per query and placement, after one untimed", self.repeat),
-        );
+        match &self.streams {
+            Some(streams) => line(
+                "streams",
+                format!(
+                    "{} at once, for {} per placement, after each query once",
+                    streams.count,
+                    humantime::format_duration(streams.duration)
+                ),
+            ),
+            None => line(
+                "timed executions",
+                format!("{} per query and placement, after one untimed", self.repeat),
+            ),
+        }
         for placement in &self.placements {
             let here = placement
                 .why_not_here
@@ -220,20 +213,6 @@ impl RunPlan {
         }
         text
     }
-}
-
-fn queries(ids: &[String]) -> Result<Vec<&'static Query>, Failure> {
-    if ids.is_empty() {
-        return Ok(ssb::queries().iter().collect());
-    }
-    let mut found = Vec::new();
-    for id in ids {
-        let query = ssb::query(id.trim()).map_err(Failure::input)?;
-        if !found.iter().any(|q: &&Query| q.id == query.id) {
-            found.push(query);
-        }
-    }
-    Ok(found)
 }
 
 fn threads(asked: Option<usize>, topology: &Topology) -> Result<usize, Failure> {

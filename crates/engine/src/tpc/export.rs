@@ -1,0 +1,132 @@
+//! Generated tables as Parquet files, for other engines.
+
+use crate::EngineError;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use tierloom_tpc::Source;
+use tierloom_workloads::{Progress, WorkloadError};
+
+/// Rows of the batches that are written at once.
+const BATCH_ROWS: usize = 16 * 1024;
+
+/// Generates `source` with `threads` threads into the Parquet file `path` (Snappy, types as in [`Source::schema`]) and gives its rows.
+///
+/// The file appears under its name when it is whole.
+///
+/// # Errors
+/// A file that cannot be written, or [`WorkloadError::Cancelled`] if `progress` says so; nothing is left behind then.
+pub fn write_parquet(
+    source: &Source,
+    path: &Path,
+    threads: usize,
+    progress: &dyn Progress,
+) -> Result<u64, EngineError> {
+    let mut part = PathBuf::from(path).into_os_string();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let written = write(source, &part, threads, progress).and_then(|rows| {
+        std::fs::rename(&part, path).map_err(|e| EngineError::export(path, e))?;
+        Ok(rows)
+    });
+    if written.is_err() {
+        // What went wrong before is what the user must hear of.
+        let _ = std::fs::remove_file(&part);
+    }
+    written
+}
+
+fn write(
+    source: &Source,
+    part: &Path,
+    threads: usize,
+    progress: &dyn Progress,
+) -> Result<u64, EngineError> {
+    let failed = |e: ParquetError| EngineError::export(part, e);
+    let file = File::create(part).map_err(|e| EngineError::export(part, e))?;
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .build();
+    let mut writer =
+        ArrowWriter::try_new(file, source.schema(), Some(properties)).map_err(failed)?;
+    let mut rows = 0;
+    for batch in source.batches(BATCH_ROWS, threads) {
+        if progress.cancelled() {
+            return Err(WorkloadError::Cancelled.into());
+        }
+        let batch = batch?;
+        writer.write(&batch).map_err(failed)?;
+        rows += batch.num_rows() as u64;
+        progress.advance(batch.num_rows() as u64);
+    }
+    writer.close().map_err(failed)?;
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+    use tierloom_tpc::Benchmark;
+    use tierloom_workloads::Silent;
+
+    struct Cancelled;
+
+    impl Progress for Cancelled {
+        fn advance(&self, _rows: u64) {}
+
+        fn cancelled(&self) -> bool {
+            true
+        }
+    }
+
+    fn folder(name: &str) -> PathBuf {
+        let folder =
+            std::env::temp_dir().join(format!("tierloom-export-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_file_has_the_rows_and_types_that_were_generated() {
+        let folder = folder("whole");
+        for (benchmark, table) in [(Benchmark::TpcH, "supplier"), (Benchmark::TpcDs, "store")] {
+            let source = benchmark.source(table, 0.01).unwrap();
+            let path = folder.join(format!("{table}.parquet"));
+            let rows = write_parquet(&source, &path, 2, &Silent).unwrap();
+            let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(&path).unwrap());
+            let read: Vec<_> = reader
+                .unwrap()
+                .build()
+                .unwrap()
+                .map(Result::unwrap)
+                .collect();
+            let made: Vec<_> = source.batches(BATCH_ROWS, 1).map(Result::unwrap).collect();
+            assert_eq!(
+                rows as usize,
+                read.iter().map(|b| b.num_rows()).sum::<usize>()
+            );
+            let whole = |batches: &[arrow::array::RecordBatch]| {
+                arrow::compute::concat_batches(&source.schema(), batches).unwrap()
+            };
+            assert!(whole(&read).columns() == whole(&made).columns(), "{table}");
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_cancelled_export_leaves_nothing() {
+        let folder = folder("cancelled");
+        let source = Benchmark::TpcH.source("orders", 0.01).unwrap();
+        let ended = write_parquet(&source, &folder.join("orders.parquet"), 2, &Cancelled);
+        assert!(matches!(
+            ended,
+            Err(EngineError::Workload(WorkloadError::Cancelled))
+        ));
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,134 @@
+//! Parts made by threads, handed out in order.
+
+use crate::{Source, TpcError};
+use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+/// Batches that a part may be ahead of its reader: what bounds the memory of a stream.
+const AHEAD: usize = 4;
+
+type Made = Result<RecordBatch, ArrowError>;
+
+/// The batches of a table in order; see [`Source::batches`].
+///
+/// Worker threads take parts in ascending order and each writes into its own bounded channel. The reader empties the channels in the
+/// same order, so the part it waits for is always one that a worker has.
+pub struct Batches {
+    source: Source,
+    /// Of the parts that were not read to their end.
+    channels: VecDeque<Receiver<Made>>,
+    workers: Vec<JoinHandle<()>>,
+    failed: bool,
+}
+
+impl Batches {
+    pub(crate) fn start(source: Source, batch_rows: usize, threads: usize) -> Batches {
+        let parts = source.parts(threads);
+        let (senders, channels): (Vec<_>, VecDeque<_>) = (0..parts)
+            .map(|_| {
+                let (sender, receiver) = sync_channel::<Made>(AHEAD);
+                (Some(sender), receiver)
+            })
+            .unzip();
+        let senders = Arc::new(Mutex::new(senders));
+        let next = Arc::new(AtomicUsize::new(0));
+        let workers = (0..threads.min(parts))
+            .map(|_| {
+                let (senders, next) = (Arc::clone(&senders), Arc::clone(&next));
+                std::thread::spawn(move || work(source, batch_rows, &senders, &next))
+            })
+            .collect();
+        Batches {
+            source,
+            channels,
+            workers,
+            failed: false,
+        }
+    }
+
+    /// What is generated.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Waits for the threads; says whether one of them panicked.
+    fn join(&mut self) -> bool {
+        self.workers
+            .drain(..)
+            .fold(false, |panicked, worker| worker.join().is_err() || panicked)
+    }
+}
+
+/// Makes one part after the other until none is left or nobody reads.
+fn work(
+    source: Source,
+    batch_rows: usize,
+    senders: &Mutex<Vec<Option<SyncSender<Made>>>>,
+    next: &AtomicUsize,
+) {
+    loop {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        let taken = match senders.lock() {
+            Ok(mut senders) => {
+                let count = senders.len();
+                senders
+                    .get_mut(index)
+                    .and_then(Option::take)
+                    .map(|s| (s, count))
+            }
+            Err(_) => None,
+        };
+        let Some((sender, count)) = taken else {
+            return;
+        };
+        for batch in source.part(index, count, batch_rows) {
+            if sender.send(batch).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch, TpcError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        while let Some(channel) = self.channels.front() {
+            match channel.recv() {
+                Ok(made) => {
+                    self.failed = made.is_err();
+                    return Some(made.map_err(|source| TpcError::Generate {
+                        table: self.source.table().into(),
+                        source,
+                    }));
+                }
+                // The part is finished, or its worker is gone.
+                Err(_) => drop(self.channels.pop_front()),
+            }
+        }
+        if self.join() {
+            self.failed = true;
+            return Some(Err(TpcError::Worker {
+                table: self.source.table().into(),
+                problem: "ended in a panic of the generator".into(),
+            }));
+        }
+        None
+    }
+}
+
+impl Drop for Batches {
+    fn drop(&mut self) {
+        // Without a reader every send fails, and the workers end.
+        self.channels.clear();
+        self.join();
+    }
+}
