@@ -8,6 +8,7 @@
 //! [`capture`] reads the metrics of an execution and describes it as the phases that the tier model prices.
 
 pub mod answer;
+pub mod bigjoin;
 pub mod capture;
 mod coded;
 mod column;

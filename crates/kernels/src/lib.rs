@@ -7,6 +7,7 @@ mod chase;
 pub mod codes;
 mod codes_decode;
 mod copy;
+pub mod hash;
 mod prefetch;
 mod probe;
 mod read;

@@ -110,13 +110,13 @@ pub fn query(
 
 /// Times a query from its text to its answer, as a client sees it.
 fn from_text(repeat: u32, engine: &Engine, measured: &mut Measured) -> Result<(), Failure> {
-    let query = measured.query;
+    let query = measured.query.clone();
     for _ in 0..repeat {
         let start = Instant::now();
         let planned = engine
-            .plan(query.id, query.sql)
+            .plan(query.id, &query.sql)
             .map_err(|e| failure(e, "while running queries"))?;
-        let execution = execute(engine, query, &planned)?;
+        let execution = execute(engine, &query, &planned)?;
         measured.text_ms.push(start.elapsed().as_secs_f64() * 1e3);
         drop(execution);
     }

@@ -1,0 +1,266 @@
+//! The operator.
+
+use super::groups::Groups;
+use super::stream::{Aggregate, Aggregation, Plan, SkipWhen};
+use crate::bigjoin::storage::StructurePlacement;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::OrderingRequirements;
+use datafusion::physical_plan::aggregates::{
+    AggregateExec, AggregateInputMode, AggregateMode, AggregateOutputMode, aggregate_expressions,
+};
+use datafusion::physical_plan::execution_plan::{
+    CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions,
+};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildStats, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan,
+    InputDistributionRequirements, PhysicalExpr, PlanProperties, StatisticsArgs,
+};
+use std::fmt;
+use std::sync::Arc;
+
+/// A group-by on one or two integer keys with many groups; see the module's text.
+pub struct BigAggregateExec {
+    /// Answers what the plan asks. It runs where memory is limited, because it can spill.
+    aggregate: Arc<dyn ExecutionPlan>,
+    why: String,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl BigAggregateExec {
+    /// In place of `aggregate` (an `AggregateExec`), because of `why`.
+    ///
+    /// # Errors
+    /// If it does not do aggregations of this kind; [`super::BigAggregateRule`] asks before.
+    pub fn try_new(aggregate: Arc<dyn ExecutionPlan>, why: String) -> Result<Self> {
+        let made = Self {
+            aggregate,
+            why,
+            metrics: ExecutionPlanMetricsSet::new(),
+        };
+        if let Some(reason) = super::rule::unsupported(made.aggregate()?)? {
+            return internal_err!("BigAggregateExec cannot stand for this aggregation: {reason}");
+        }
+        Ok(made)
+    }
+
+    /// The aggregation that it stands for.
+    ///
+    /// # Errors
+    /// None in practice: the operator is made from one.
+    pub fn aggregate(&self) -> Result<&AggregateExec> {
+        match self.aggregate.downcast_ref::<AggregateExec>() {
+            Some(aggregate) => Ok(aggregate),
+            None => internal_err!("BigAggregateExec stands for an AggregateExec only"),
+        }
+    }
+
+    /// Why it stands here.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+
+    fn plan(&self, context: &TaskContext) -> Result<Plan> {
+        let aggregate = self.aggregate()?;
+        let mode = aggregate.mode();
+        let keys = aggregate.group_expr().input_exprs();
+        let input = aggregate.input().schema();
+        let key_types = keys
+            .iter()
+            .map(|key| key.data_type(&input))
+            .collect::<Result<Vec<_>>>()?;
+        let options = &context.session_config().options().execution;
+        let skip = (*mode == AggregateMode::Partial).then_some(SkipWhen {
+            rows: options.skip_partial_aggregation_probe_rows_threshold,
+            groups_per_row: options.skip_partial_aggregation_probe_ratio_threshold,
+        });
+        Ok(Plan {
+            schema: self.schema(),
+            keys,
+            key_types,
+            merges: mode.input_mode() == AggregateInputMode::Partial,
+            finishes: mode.output_mode() == AggregateOutputMode::Final,
+            skip,
+            batch_rows: context.session_config().batch_size().max(1),
+        })
+    }
+
+    fn aggregates(&self) -> Result<Vec<Aggregate>> {
+        let aggregate = self.aggregate()?;
+        let keys = aggregate.group_expr().num_group_exprs();
+        let arguments = aggregate_expressions(aggregate.aggr_expr(), aggregate.mode(), keys)?;
+        let raw = aggregate.mode().input_mode() == AggregateInputMode::Raw;
+        aggregate
+            .aggr_expr()
+            .iter()
+            .zip(arguments)
+            .zip(aggregate.filter_expr())
+            .map(|((function, arguments), filter)| {
+                Ok(Aggregate {
+                    accumulator: function.create_groups_accumulator()?,
+                    arguments,
+                    filter: filter.clone().filter(|_| raw),
+                })
+            })
+            .collect()
+    }
+}
+
+impl ExecutionPlan for BigAggregateExec {
+    fn name(&self) -> &'static str {
+        "BigAggregateExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.aggregate.properties()
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        self.input_distribution_requirements().into_per_child()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        self.aggregate.input_distribution_requirements()
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        self.aggregate.required_input_ordering()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        self.aggregate.maintains_input_order()
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        self.aggregate.cardinality_effect()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.aggregate.children()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.aggregate.apply_expressions(f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let aggregate = Arc::clone(&self.aggregate).replace_children(children, options)?;
+        Ok(Arc::new(Self::try_new(aggregate, self.why.clone())?))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let aggregate = Arc::clone(&self.aggregate).reset_state()?;
+        Ok(Arc::new(Self::try_new(aggregate, self.why.clone())?))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        if matches!(context.memory_pool().memory_limit(), MemoryLimit::Finite(_)) {
+            MetricBuilder::new(&self.metrics)
+                .counter("left_to_datafusion", partition)
+                .add(1);
+            return self.aggregate.execute(partition, context);
+        }
+        let plan = self.plan(&context)?;
+        let placement = context
+            .session_config()
+            .get_extension::<StructurePlacement>();
+        let groups = Groups::new(plan.keys.len(), placement);
+        let reservation = MemoryConsumer::new(format!("GroupedHashAggregateStream[{partition}]"))
+            .register(context.memory_pool());
+        let skipped =
+            MetricBuilder::new(&self.metrics).counter("skipped_aggregation_rows", partition);
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let aggregates = self.aggregates()?;
+        let input = self.aggregate()?.input().execute(partition, context)?;
+        let aggregation = Aggregation::new(
+            plan,
+            input,
+            aggregates,
+            groups,
+            reservation,
+            skipped,
+            metrics,
+        );
+        let batches = futures::stream::try_unfold(aggregation, |mut aggregation| async move {
+            Ok(aggregation.next().await?.map(|batch| (batch, aggregation)))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            self.schema(),
+            batches,
+        )))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        let mut all = self.metrics.clone_inner();
+        // Its metrics are there where it ran.
+        for metric in self.aggregate.metrics().iter().flat_map(MetricsSet::iter) {
+            all.push(Arc::clone(metric));
+        }
+        Some(all)
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        self.aggregate.child_stats_requests(partition)
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        input_stats: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        self.aggregate.statistics_from_inputs(input_stats, args)
+    }
+}
+
+impl DisplayAs for BigAggregateExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // AggregateExec's own text, with the other name and the reason.
+        struct Inner<'a>(&'a dyn ExecutionPlan, DisplayFormatType);
+        impl fmt::Display for Inner<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt_as(self.1, f)
+            }
+        }
+        let text = Inner(self.aggregate.as_ref(), t).to_string();
+        match text.strip_prefix("AggregateExec") {
+            Some(rest) => write!(f, "BigAggregateExec{rest}, group table: {}", self.why),
+            None => writeln!(f, "{}\n{}", text.trim_end(), self.why),
+        }
+    }
+}
+
+impl fmt::Debug for BigAggregateExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BigAggregateExec")
+            .field("aggregate", &self.aggregate)
+            .field("why", &self.why)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,120 @@
+//! Which aggregations are replaced.
+
+use super::exec::BigAggregateExec;
+use crate::bigjoin::keys::{MAX_COLUMNS, is_key_type};
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::{ExecutionPlan, InputOrderMode, StatisticsArgs, StatisticsContext};
+use std::sync::Arc;
+
+/// When [`BigAggregateRule`] replaces an aggregation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BigAggregateOptions {
+    /// Groups, as the planner estimates them, from which on an aggregation is replaced. One without an estimate counts as large.
+    pub min_groups: usize,
+}
+
+impl Default for BigAggregateOptions {
+    fn default() -> Self {
+        Self {
+            min_groups: DEFAULT_MIN_GROUPS,
+        }
+    }
+}
+
+/// 21 bytes a group and its states: more than an L2 cache holds.
+const DEFAULT_MIN_GROUPS: usize = 32 << 10;
+
+/// Replaces aggregations with many groups by [`BigAggregateExec`]. Runs after the rules that choose modes and orders.
+#[derive(Debug, Default)]
+pub struct BigAggregateRule {
+    options: BigAggregateOptions,
+}
+
+impl BigAggregateRule {
+    /// With its threshold.
+    pub fn new(options: BigAggregateOptions) -> Self {
+        Self { options }
+    }
+
+    fn replace(&self, plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+        let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else {
+            return Ok(Transformed::no(plan));
+        };
+        if unsupported(aggregate)?.is_some() {
+            return Ok(Transformed::no(plan));
+        }
+        let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new())?;
+        let why = match statistics.num_rows {
+            Precision::Exact(groups) | Precision::Inexact(groups)
+                if groups < self.options.min_groups =>
+            {
+                return Ok(Transformed::no(plan));
+            }
+            Precision::Exact(groups) | Precision::Inexact(groups) => {
+                format!("at most about {groups} groups")
+            }
+            Precision::Absent => "number of groups unknown".into(),
+        };
+        let big = BigAggregateExec::try_new(plan, why)?;
+        Ok(Transformed::yes(Arc::new(big)))
+    }
+}
+
+impl PhysicalOptimizerRule for BigAggregateRule {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|plan| self.replace(plan)).data()
+    }
+
+    fn name(&self) -> &str {
+        "big_aggregate"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Why [`BigAggregateExec`] cannot stand for `aggregate`, if so.
+pub(super) fn unsupported(aggregate: &AggregateExec) -> Result<Option<String>> {
+    let keys = aggregate.group_expr();
+    if !keys.is_single() || keys.has_grouping_set() {
+        return Ok(Some("it has grouping sets".into()));
+    }
+    if !(1..=MAX_COLUMNS).contains(&keys.expr().len()) {
+        return Ok(Some(format!("{} group columns", keys.expr().len())));
+    }
+    if *aggregate.mode() == AggregateMode::PartialReduce {
+        return Ok(Some("it only combines states".into()));
+    }
+    if aggregate.limit_options().is_some() {
+        return Ok(Some("it ends after a number of groups".into()));
+    }
+    if *aggregate.input_order_mode() != InputOrderMode::Linear {
+        return Ok(Some("its input is ordered by the keys".into()));
+    }
+    if !aggregate.dynamic_expressions_produced().is_empty() {
+        return Ok(Some("its values filter a scan".into()));
+    }
+    let input = aggregate.input().schema();
+    for key in keys.input_exprs() {
+        let data_type = key.data_type(&input)?;
+        if !is_key_type(&data_type) {
+            return Ok(Some(format!("a group column of type {data_type}")));
+        }
+    }
+    for function in aggregate.aggr_expr() {
+        if !function.groups_accumulator_supported() || !function.order_bys().is_empty() {
+            return Ok(Some(format!("{} works group by group", function.name())));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,213 @@
+//! Aggregating one partition.
+
+use super::groups::Groups;
+use crate::bigjoin::keys::KeyColumns;
+use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::Result;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
+use datafusion::physical_plan::PhysicalExpr;
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count};
+use futures::StreamExt;
+use std::sync::Arc;
+
+/// One aggregate function with what it reads.
+pub(super) struct Aggregate {
+    pub accumulator: Box<dyn GroupsAccumulator>,
+    pub arguments: Vec<Arc<dyn PhysicalExpr>>,
+    pub filter: Option<Arc<dyn PhysicalExpr>>,
+}
+
+/// When a partial aggregation stops looking for groups because there are hardly fewer of them than rows.
+#[derive(Clone, Copy)]
+pub(super) struct SkipWhen {
+    /// After this many rows
+    pub rows: usize,
+    /// there are more groups per row than this.
+    pub groups_per_row: f64,
+}
+
+pub(super) struct Plan {
+    pub schema: SchemaRef,
+    pub keys: Vec<Arc<dyn PhysicalExpr>>,
+    pub key_types: Vec<DataType>,
+    /// The input has states of an earlier aggregation, not raw rows.
+    pub merges: bool,
+    /// The output has final values, not states.
+    pub finishes: bool,
+    pub skip: Option<SkipWhen>,
+    pub batch_rows: usize,
+}
+
+enum State {
+    Reading(Box<Groups>),
+    /// Groups were emitted; every further row is a state of its own.
+    Skipping,
+    Done,
+}
+
+pub(super) struct Aggregation {
+    plan: Plan,
+    input: SendableRecordBatchStream,
+    aggregates: Vec<Aggregate>,
+    state: State,
+    /// What is ready, in batches of any size, and how many of its rows went out.
+    ready: Option<(RecordBatch, usize)>,
+    input_rows: usize,
+    numbers: Vec<usize>,
+    reservation: MemoryReservation,
+    skipped_rows: Count,
+    metrics: BaselineMetrics,
+}
+
+impl Aggregation {
+    pub fn new(
+        plan: Plan,
+        input: SendableRecordBatchStream,
+        aggregates: Vec<Aggregate>,
+        groups: Groups,
+        reservation: MemoryReservation,
+        skipped_rows: Count,
+        metrics: BaselineMetrics,
+    ) -> Self {
+        Self {
+            plan,
+            input,
+            aggregates,
+            state: State::Reading(Box::new(groups)),
+            ready: None,
+            input_rows: 0,
+            numbers: Vec::new(),
+            reservation,
+            skipped_rows,
+            metrics,
+        }
+    }
+
+    /// The next batch of groups.
+    pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(batch) = self.next_slice() {
+                self.metrics.record_output(batch.num_rows());
+                return Ok(Some(batch));
+            }
+            if matches!(self.state, State::Done) {
+                return Ok(None);
+            }
+            let batch = self.input.next().await.transpose()?;
+            let elapsed = self.metrics.elapsed_compute().clone();
+            let _timer = elapsed.timer();
+            match batch {
+                Some(batch) if batch.num_rows() == 0 => {}
+                Some(batch) => self.take_in(&batch)?,
+                None => {
+                    if let State::Reading(groups) = std::mem::replace(&mut self.state, State::Done)
+                    {
+                        self.emit(*groups)?;
+                    }
+                }
+            }
+        }
+    }
+
+    fn next_slice(&mut self) -> Option<RecordBatch> {
+        let (batch, sent) = self.ready.take()?;
+        let rows = self.plan.batch_rows.min(batch.num_rows() - sent);
+        if rows == 0 {
+            return None;
+        }
+        let slice = batch.slice(sent, rows);
+        self.ready = Some((batch, sent + rows));
+        Some(slice)
+    }
+
+    fn take_in(&mut self, batch: &RecordBatch) -> Result<()> {
+        let State::Reading(groups) = &mut self.state else {
+            return self.pass_on(batch);
+        };
+        let keys = KeyColumns::evaluate(&self.plan.keys, batch)?;
+        groups.assign(&keys, &mut self.numbers)?;
+        let total = groups.len();
+        for aggregate in &mut self.aggregates {
+            let (values, filter) = evaluate(aggregate, batch)?;
+            if self.plan.merges {
+                aggregate
+                    .accumulator
+                    .merge_batch(&values, &self.numbers, total)?;
+            } else {
+                aggregate.accumulator.update_batch(
+                    &values,
+                    &self.numbers,
+                    filter.as_ref(),
+                    total,
+                )?;
+            }
+        }
+        let states: usize = self.aggregates.iter().map(|a| a.accumulator.size()).sum();
+        self.reservation.try_resize(groups.size_bytes() + states)?;
+        self.input_rows += batch.num_rows();
+        let skips = self.plan.skip.is_some_and(|when| {
+            self.input_rows >= when.rows
+                && total as f64 > when.groups_per_row * self.input_rows as f64
+        });
+        if skips && let State::Reading(groups) = std::mem::replace(&mut self.state, State::Skipping)
+        {
+            self.emit(*groups)?;
+        }
+        Ok(())
+    }
+
+    /// Makes each row of a batch a state of its own.
+    fn pass_on(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.skipped_rows.add(batch.num_rows());
+        let mut columns: Vec<ArrayRef> = Vec::new();
+        for key in &self.plan.keys {
+            columns.push(key.evaluate(batch)?.into_array(batch.num_rows())?);
+        }
+        for aggregate in &self.aggregates {
+            let (values, filter) = evaluate(aggregate, batch)?;
+            columns.extend(
+                aggregate
+                    .accumulator
+                    .convert_to_state(&values, filter.as_ref())?,
+            );
+        }
+        let batch = RecordBatch::try_new(Arc::clone(&self.plan.schema), columns)?;
+        self.ready = Some((batch, 0));
+        Ok(())
+    }
+
+    fn emit(&mut self, groups: Groups) -> Result<()> {
+        if groups.len() == 0 {
+            return Ok(());
+        }
+        let mut columns = groups.emit(&self.plan.key_types)?;
+        for aggregate in &mut self.aggregates {
+            if self.plan.finishes {
+                columns.push(aggregate.accumulator.evaluate(EmitTo::All)?);
+            } else {
+                columns.extend(aggregate.accumulator.state(EmitTo::All)?);
+            }
+        }
+        self.reservation.try_resize(0)?;
+        let batch = RecordBatch::try_new(Arc::clone(&self.plan.schema), columns)?;
+        self.ready = Some((batch, 0));
+        Ok(())
+    }
+}
+
+fn evaluate(
+    aggregate: &Aggregate,
+    batch: &RecordBatch,
+) -> Result<(Vec<ArrayRef>, Option<BooleanArray>)> {
+    let array = |e: &Arc<dyn PhysicalExpr>| e.evaluate(batch)?.into_array(batch.num_rows());
+    let values = aggregate
+        .arguments
+        .iter()
+        .map(array)
+        .collect::<Result<Vec<_>>>()?;
+    let filter = aggregate.filter.as_ref().map(array).transpose()?;
+    Ok((values, filter.map(|f| f.as_boolean().clone())))
+}

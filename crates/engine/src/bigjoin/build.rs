@@ -1,0 +1,379 @@
+//! Collecting a build side and making its table.
+
+use super::keys::{KeyColumns, Packing};
+use super::storage::{Storage, StructurePlacement};
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::concat;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{DataFusionError, Result, exec_err};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::PhysicalExpr;
+use datafusion::physical_plan::metrics::{Count, Gauge, Time};
+use futures::StreamExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use tierloom_kernels::hash::{Bucket, Builder, JoinTable, Layout, Links, NONE, SegmentFull};
+
+/// What tables are called towards placements and in messages.
+pub(crate) const CLASS: &str = "hash table";
+/// A dense array has at most this many slots per key: 32 bytes a key, as much as a hash table that is two thirds full.
+const DENSE_SLOTS_PER_KEY: u64 = 8;
+/// Up to this many slots (256 KiB) an array is dense whatever it holds.
+const ALWAYS_DENSE_SLOTS: u64 = 1 << 16;
+/// Rows that are worth a thread of their own while a table is filled.
+const ROWS_PER_BUILDER: usize = 64 << 10;
+
+/// What a build needs to know.
+pub(crate) struct BuildPlan {
+    pub on: Vec<Arc<dyn PhysicalExpr>>,
+    /// Columns of the build side that are read later; the others are not kept.
+    pub needed: Vec<bool>,
+    /// Threads that may fill the table.
+    pub builders: usize,
+    /// Streams that will probe it; 0 if nobody asks which rows were met.
+    pub streams: usize,
+    /// Whether to remember which rows were met.
+    pub remember: bool,
+    pub placement: Option<Arc<StructurePlacement>>,
+}
+
+/// Metrics of a build, named as those of `HashJoinExec`.
+#[derive(Clone)]
+pub(crate) struct BuildMetrics {
+    pub time: Time,
+    /// Gets the time, too, when the table is made.
+    pub elapsed: Time,
+    pub batches: Count,
+    pub rows: Count,
+    pub memory: Gauge,
+    pub dense: Count,
+    pub migrated: Count,
+    pub not_placed: Count,
+}
+
+enum Table {
+    /// Slot `key` holds the first row plus one.
+    Dense {
+        slots: usize,
+    },
+    Hash {
+        layout: Layout,
+    },
+}
+
+/// A finished build side.
+pub(crate) struct BuildSide {
+    rows: usize,
+    columns: Vec<Option<ArrayRef>>,
+    packing: Packing,
+    /// Kept where numbers of keys do not tell keys apart.
+    keys: Option<KeyColumns>,
+    table: Table,
+    storage: Storage,
+    /// Empty where keys are unique.
+    links: Vec<AtomicU32>,
+    /// A bit per row that was met by a probe row.
+    met: Vec<AtomicU64>,
+    streams_left: AtomicUsize,
+    _reservation: MemoryReservation,
+}
+
+/// Reads `stream` to its end and makes the table.
+pub(crate) async fn collect(
+    plan: BuildPlan,
+    mut stream: SendableRecordBatchStream,
+    reservation: MemoryReservation,
+    metrics: BuildMetrics,
+) -> Result<BuildSide> {
+    let schema = stream.schema();
+    let (mut batches, mut keys, mut rows) = (Vec::new(), KeyColumns::default(), 0);
+    while let Some(batch) = stream.next().await.transpose()? {
+        let _timer = metrics.time.timer();
+        let size_bytes = batch.get_array_memory_size();
+        reservation.try_grow(size_bytes)?;
+        metrics.memory.add(size_bytes);
+        metrics.batches.add(1);
+        metrics.rows.add(batch.num_rows());
+        rows += batch.num_rows();
+        keys.append(KeyColumns::evaluate(&plan.on, &batch)?);
+        batches.push(batch);
+    }
+    let timer = metrics.time.timer();
+    if rows >= NONE as usize {
+        return exec_err!(
+            "a join's build side has {rows} rows, more than {NONE}; set tierloom.big_joins = false"
+        );
+    }
+    let columns = concatenate(&schema, &batches, &plan.needed)?;
+    drop(batches);
+    let filling = Filling {
+        plan,
+        reservation,
+        metrics: metrics.clone(),
+    };
+    let side = filling.finish(rows, columns, keys)?;
+    timer.done();
+    metrics.elapsed.add(&metrics.time);
+    Ok(side)
+}
+
+/// The needed columns, each in one piece.
+fn concatenate(
+    schema: &SchemaRef,
+    batches: &[RecordBatch],
+    needed: &[bool],
+) -> Result<Vec<Option<ArrayRef>>> {
+    (0..schema.fields().len())
+        .map(|index| {
+            if !needed[index] || batches.is_empty() {
+                return Ok(None);
+            }
+            if let [one] = batches {
+                return Ok(Some(Arc::clone(one.column(index))));
+            }
+            let parts: Vec<&dyn arrow::array::Array> =
+                batches.iter().map(|b| b.column(index).as_ref()).collect();
+            Ok(Some(concat(&parts)?))
+        })
+        .collect()
+}
+
+struct Filling {
+    plan: BuildPlan,
+    reservation: MemoryReservation,
+    metrics: BuildMetrics,
+}
+
+impl Filling {
+    fn finish(
+        self,
+        rows: usize,
+        columns: Vec<Option<ArrayRef>>,
+        keys: KeyColumns,
+    ) -> Result<BuildSide> {
+        let packing = Packing::of(&keys);
+        let mut packed = Vec::new();
+        packing.pack(&keys, &mut packed);
+        let row_numbers = without_nulls(&keys, &mut packed);
+        let links: Vec<AtomicU32> = (0..rows).map(|_| AtomicU32::new(0)).collect();
+        let dense = packing.span().filter(|span| {
+            *span <= ALWAYS_DENSE_SLOTS.max(packed.len() as u64 * DENSE_SLOTS_PER_KEY)
+        });
+        let (table, storage, duplicates) = match dense {
+            Some(span) => self.dense(span as usize, &packed, row_numbers.as_deref(), &links)?,
+            None => self.hash(&packed, row_numbers.as_deref(), &links)?,
+        };
+        let keys = (packing == Packing::Mixed).then_some(keys);
+        let words = if self.plan.remember {
+            rows.div_ceil(64)
+        } else {
+            0
+        };
+        let side = BuildSide {
+            rows,
+            columns,
+            packing,
+            keys,
+            table,
+            storage,
+            links: if duplicates > 0 { links } else { Vec::new() },
+            met: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            streams_left: AtomicUsize::new(self.plan.streams),
+            _reservation: self.reservation,
+        };
+        let more_bytes = side.links.len() * 4
+            + side.met.len() * 8
+            + side.keys.as_ref().map_or(0, KeyColumns::size_bytes);
+        side._reservation.try_grow(more_bytes)?;
+        self.metrics.memory.add(more_bytes);
+        let lines = side.rows as u64;
+        let moved = side
+            .storage
+            .before_probe(CLASS, lines, self.plan.placement.as_deref())?;
+        self.metrics.migrated.add(usize::from(moved));
+        Ok(side)
+    }
+
+    fn storage(&self, size_bytes: usize) -> Result<Storage> {
+        self.reservation.try_grow(size_bytes)?;
+        self.metrics.memory.add(size_bytes);
+        let (storage, refused) = Storage::new(CLASS, size_bytes, self.plan.placement.as_deref());
+        self.metrics.not_placed.add(usize::from(refused.is_some()));
+        Ok(storage)
+    }
+
+    fn dense(
+        &self,
+        slots: usize,
+        packed: &[u64],
+        rows: Option<&[u32]>,
+        links: &[AtomicU32],
+    ) -> Result<(Table, Storage, usize)> {
+        self.metrics.dense.add(1);
+        let mut storage = self.storage(slots * 4)?;
+        let links = Links::new(links);
+        let array: &mut [u32] = bytemuck::cast_slice_mut(storage.bytes_mut());
+        let mut duplicates = 0;
+        for (index, key) in packed.iter().enumerate().rev() {
+            let row = rows.map_or(index as u32, |rows| rows[index]);
+            let slot = &mut array[*key as usize];
+            if let Some(next) = slot.checked_sub(1) {
+                links.link(row, next);
+                duplicates += 1;
+            }
+            *slot = row + 1;
+        }
+        Ok((Table::Dense { slots }, storage, duplicates))
+    }
+
+    fn hash(
+        &self,
+        packed: &[u64],
+        rows: Option<&[u32]>,
+        links: &[AtomicU32],
+    ) -> Result<(Table, Storage, usize)> {
+        let layout = Layout::for_keys(packed.len());
+        let mut storage = self.storage(layout.size_bytes())?;
+        if let Ok(duplicates) = self.fill(layout, &mut storage, packed, rows, links) {
+            return Ok((Table::Hash { layout }, storage, duplicates));
+        }
+        // Keys that hash alike: one segment takes whatever comes. Links that were set are set again.
+        let layout = Layout::one_segment(packed.len());
+        links.iter().for_each(|l| l.store(0, Ordering::Relaxed));
+        let mut storage = self.storage(layout.size_bytes())?;
+        let duplicates = self
+            .fill(layout, &mut storage, packed, rows, links)
+            .map_err(|e| DataFusionError::External(Box::new(e)))?;
+        Ok((Table::Hash { layout }, storage, duplicates))
+    }
+
+    /// Answers the rows whose key was there before them.
+    fn fill(
+        &self,
+        layout: Layout,
+        storage: &mut Storage,
+        packed: &[u64],
+        rows: Option<&[u32]>,
+        links: &[AtomicU32],
+    ) -> Result<usize, SegmentFull> {
+        let buckets = &mut Bucket::slice_mut(storage.bytes_mut())[..layout.buckets()];
+        let builders = self
+            .plan
+            .builders
+            .min(packed.len() / ROWS_PER_BUILDER)
+            .max(1);
+        let insert = |mut builder: Builder<'_>| {
+            match rows {
+                Some(rows) => builder.insert(packed, rows)?,
+                None => builder.insert_range(packed, 0)?,
+            }
+            Ok(builder.duplicates())
+        };
+        let mut builders = Builder::split(layout, builders, buckets, Links::new(links));
+        let own = builders.pop();
+        // Helpers allocate nothing, so it does not matter that they are no threads of the runtime.
+        std::thread::scope(|scope| {
+            let others: Vec<_> = builders
+                .into_iter()
+                .map(|builder| scope.spawn(|| insert(builder)))
+                .collect();
+            let mut duplicates = own.map_or(Ok(0), insert)?;
+            for other in others {
+                duplicates += other
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            }
+            Ok(duplicates)
+        })
+    }
+}
+
+/// Drops keys of rows with a NULL; answers the rows of the others if any was dropped.
+fn without_nulls(keys: &KeyColumns, packed: &mut Vec<u64>) -> Option<Vec<u32>> {
+    let nulls = keys.nulls()?;
+    let rows: Vec<u32> = nulls.valid_indices().map(|row| row as u32).collect();
+    *packed = rows.iter().map(|row| packed[*row as usize]).collect();
+    Some(rows)
+}
+
+impl BuildSide {
+    /// Rows, those with NULL keys included.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// A needed column; `None` for others and where no batch came.
+    pub fn column(&self, index: usize) -> Option<&ArrayRef> {
+        self.columns.get(index)?.as_ref()
+    }
+
+    /// Whether rows that a lookup finds have to be compared.
+    pub fn inexact(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// Whether the keys of the two rows are the same, where lookups are not exact.
+    pub fn same(&self, row: u32, probe: &KeyColumns, probe_row: u32) -> bool {
+        self.keys
+            .as_ref()
+            .is_none_or(|keys| keys.same(row, probe, probe_row))
+    }
+
+    /// The rows that follow others with the same key.
+    pub fn links(&self) -> Links<'_> {
+        Links::new(&self.links)
+    }
+
+    /// Writes the first build row of each probe row to `heads`, [`NONE`] where there is none.
+    pub fn find(&self, probe: &KeyColumns, packed: &mut Vec<u64>, heads: &mut Vec<u32>) {
+        self.packing.pack(probe, packed);
+        heads.clear();
+        heads.resize(packed.len(), NONE);
+        match self.table {
+            Table::Dense { slots } => {
+                let array: &[u32] = &bytemuck::cast_slice(self.storage.bytes())[..slots];
+                for (head, key) in heads.iter_mut().zip(&*packed) {
+                    // 0 becomes NONE.
+                    *head = array
+                        .get(*key as usize)
+                        .copied()
+                        .unwrap_or(0)
+                        .wrapping_sub(1);
+                }
+            }
+            Table::Hash { layout } => {
+                let buckets = &Bucket::slice(self.storage.bytes())[..layout.buckets()];
+                JoinTable::new(layout, buckets).find(packed, heads);
+            }
+        }
+        if let Some(nulls) = probe.nulls() {
+            for (head, valid) in heads.iter_mut().zip(nulls.iter()) {
+                if !valid {
+                    *head = NONE;
+                }
+            }
+        }
+    }
+
+    /// Notes that a probe row met `row`.
+    pub fn meet(&self, row: u32) {
+        let (word, bit) = (&self.met[row as usize / 64], 1_u64 << (row % 64));
+        // Most rows are met again and again: look before writing.
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    /// Called by each stream at its end; the last one gets the rows that were met (or not), in order.
+    pub fn leave(&self, met: bool) -> Option<Vec<u32>> {
+        if self.streams_left.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return None;
+        }
+        let rows = (0..self.rows as u32).filter(|row| {
+            let word = self.met[*row as usize / 64].load(Ordering::Relaxed);
+            (word >> (row % 64) & 1 == 1) == met
+        });
+        Some(rows.collect())
+    }
+}

@@ -1,0 +1,289 @@
+//! The operator.
+
+use super::build::{BuildMetrics, BuildPlan, CLASS, collect};
+use super::storage::StructurePlacement;
+use super::stream::{Probe, ProbeMetrics, ProbePlan, SharedBuild};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{JoinSide, JoinType, Result, Statistics, internal_err};
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, build_join_schema};
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildStats, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
+    InputDistributionRequirements, PhysicalExpr, PlanProperties, StatisticsArgs,
+};
+use futures::FutureExt;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A hash join of integer keys for build sides that leave the cache; see the module's text.
+pub struct BigJoinExec {
+    /// Answers what the plan asks; it is not run.
+    join: Arc<HashJoinExec>,
+    why: String,
+    columns: Vec<ColumnIndex>,
+    metrics: ExecutionPlanMetricsSet,
+    /// The one build side of all partitions, if it is collected.
+    shared: Mutex<Option<SharedBuild>>,
+}
+
+impl BigJoinExec {
+    /// In place of `join`, because of `why`.
+    ///
+    /// # Errors
+    /// If it does not do joins of this kind; [`super::BigJoinRule`] asks before.
+    pub fn try_new(join: Arc<HashJoinExec>, why: String) -> Result<Self> {
+        if let Some(reason) = super::rule::unsupported(&join)? {
+            return internal_err!("BigJoinExec cannot stand for this join: {reason}");
+        }
+        let (_, all) = build_join_schema(
+            &join.left().schema(),
+            &join.right().schema(),
+            join.join_type(),
+        );
+        let columns = match join.projection.as_ref() {
+            Some(projection) => projection.iter().map(|i| all[*i].clone()).collect(),
+            None => all,
+        };
+        Ok(Self {
+            join,
+            why,
+            columns,
+            metrics: ExecutionPlanMetricsSet::new(),
+            shared: Mutex::default(),
+        })
+    }
+
+    /// The join that it stands for (not run, so without metrics).
+    pub fn join(&self) -> &Arc<HashJoinExec> {
+        &self.join
+    }
+
+    /// Why it stands here.
+    pub fn why(&self) -> &str {
+        &self.why
+    }
+
+    /// Columns of the build side that the output or the filter reads.
+    fn needed(&self) -> Vec<bool> {
+        let mut needed = vec![false; self.join.left().schema().fields().len()];
+        let filter = self.join.filter().map_or(&[][..], |f| f.column_indices());
+        for column in self.columns.iter().chain(filter) {
+            if column.side == JoinSide::Left {
+                needed[column.index] = true;
+            }
+        }
+        needed
+    }
+
+    fn build(&self, partition: usize, context: &Arc<TaskContext>) -> Result<SharedBuild> {
+        let collected = *self.join.partition_mode() == PartitionMode::CollectLeft;
+        let (part, name, streams) = if collected {
+            let streams = self.join.right().output_partitioning().partition_count();
+            (0, CONSUMER.to_owned(), streams)
+        } else {
+            (partition, format!("{CONSUMER}[{partition}]"), 1)
+        };
+        let plan = BuildPlan {
+            on: self.join.on().iter().map(|(l, _)| Arc::clone(l)).collect(),
+            needed: self.needed(),
+            builders: streams,
+            streams,
+            remember: matches!(
+                self.join.join_type(),
+                JoinType::LeftSemi | JoinType::LeftAnti
+            ),
+            placement: context
+                .session_config()
+                .get_extension::<StructurePlacement>(),
+        };
+        let reservation = MemoryConsumer::new(name).register(context.memory_pool());
+        let stream = self.join.left().execute(part, Arc::clone(context))?;
+        let counter = |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, part);
+        let metrics = BuildMetrics {
+            time: MetricBuilder::new(&self.metrics).subset_time("build_time", part),
+            elapsed: MetricBuilder::new(&self.metrics).elapsed_compute(part),
+            batches: counter("build_input_batches"),
+            rows: counter("build_input_rows"),
+            memory: MetricBuilder::new(&self.metrics).gauge("build_mem_used", part),
+            dense: counter("array_map_created_count"),
+            migrated: counter("tables_migrated"),
+            not_placed: counter("tables_not_placed"),
+        };
+        Ok(async move {
+            collect(plan, stream, reservation, metrics)
+                .await
+                .map(Arc::new)
+                .map_err(Arc::new)
+        }
+        .boxed()
+        .shared())
+    }
+
+    /// The build side of a partition: one for all where it is collected.
+    fn build_of(&self, partition: usize, context: &Arc<TaskContext>) -> Result<SharedBuild> {
+        if *self.join.partition_mode() != PartitionMode::CollectLeft {
+            return self.build(partition, context);
+        }
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(build) = shared.as_ref() {
+            return Ok(build.clone());
+        }
+        let build = self.build(partition, context)?;
+        *shared = Some(build.clone());
+        Ok(build)
+    }
+
+    fn around(&self, join: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(join) = join.downcast_ref::<HashJoinExec>() else {
+            return internal_err!("a hash join became another operator");
+        };
+        let join = Arc::new(join.builder().build()?);
+        Ok(Arc::new(Self::try_new(join, self.why.clone())?))
+    }
+}
+
+/// What memory pools call the build side; the name that `HashJoinExec` uses.
+const CONSUMER: &str = "HashJoinInput";
+
+impl ExecutionPlan for BigJoinExec {
+    fn name(&self) -> &'static str {
+        "BigJoinExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.join.properties()
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        self.input_distribution_requirements().into_per_child()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        self.join.input_distribution_requirements()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        self.join.maintains_input_order()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.join.children()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.join.apply_expressions(f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let join = Arc::clone(&self.join).replace_children(children, options)?;
+        self.around(join)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let join = Arc::clone(&self.join)
+            .builder()
+            .recompute_properties()
+            .with_new_children(children)?
+            .build_exec()?;
+        self.around(join)
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self::try_new(
+            Arc::clone(&self.join),
+            self.why.clone(),
+        )?))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let build = self.build_of(partition, &context)?;
+        let counter =
+            |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, partition);
+        let metrics = ProbeMetrics {
+            baseline: BaselineMetrics::new(&self.metrics, partition),
+            join_time: MetricBuilder::new(&self.metrics).subset_time("join_time", partition),
+            input_batches: counter("input_batches"),
+            input_rows: counter("input_rows"),
+        };
+        let plan = ProbePlan {
+            schema: self.schema(),
+            join_type: *self.join.join_type(),
+            on: self.join.on().iter().map(|(_, r)| Arc::clone(r)).collect(),
+            filter: self.join.filter().cloned(),
+            columns: self.columns.clone(),
+            batch_rows: context.session_config().batch_size(),
+        };
+        let right = self.join.right().execute(partition, context)?;
+        let probe = Probe::new(Arc::new(plan), build, right, metrics);
+        let batches = futures::stream::try_unfold(probe, |mut probe| async move {
+            Ok(probe.next().await?.map(|batch| (batch, probe)))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            self.schema(),
+            batches,
+        )))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        self.join.child_stats_requests(partition)
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        input_stats: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        self.join.statistics_from_inputs(input_stats, args)
+    }
+}
+
+impl DisplayAs for BigJoinExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // HashJoinExec's own text, with the other name and the reason.
+        struct Inner<'a>(&'a HashJoinExec, DisplayFormatType);
+        impl fmt::Display for Inner<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt_as(self.1, f)
+            }
+        }
+        let text = Inner(&self.join, t).to_string();
+        match text.strip_prefix("HashJoinExec") {
+            Some(rest) => write!(f, "BigJoinExec{rest}, {CLASS}: {}", self.why),
+            None => writeln!(f, "{}\n{}", text.trim_end(), self.why),
+        }
+    }
+}
+
+impl fmt::Debug for BigJoinExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BigJoinExec")
+            .field("join", &self.join)
+            .field("why", &self.why)
+            .finish_non_exhaustive()
+    }
+}

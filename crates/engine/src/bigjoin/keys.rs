@@ -1,0 +1,291 @@
+//! Join keys as 64-bit integers.
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanBufferBuilder, RecordBatch};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Date32Type, Date64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use datafusion::common::{Result, internal_err};
+use datafusion::physical_plan::PhysicalExpr;
+use std::sync::Arc;
+
+/// Most columns of a key.
+pub(crate) const MAX_COLUMNS: usize = 2;
+
+/// Whether columns of this type can be keys: whole numbers of at most 64 bits, dates and points in time.
+pub(crate) fn is_key_type(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Int8
+            | DataType::Int16
+            | DataType::Int32
+            | DataType::Int64
+            | DataType::UInt8
+            | DataType::UInt16
+            | DataType::UInt32
+            | DataType::UInt64
+            | DataType::Date32
+            | DataType::Date64
+            | DataType::Timestamp(_, _)
+    )
+}
+
+/// The key columns of one or several batches, one integer per row; equal values have equal integers.
+#[derive(Debug, Default)]
+pub(crate) struct KeyColumns {
+    columns: Vec<Vec<i64>>,
+    /// Rows that are valid in all columns.
+    nulls: Option<NullBuffer>,
+    /// Of each column; not kept by [`KeyColumns::append`].
+    each_nulls: Vec<Option<NullBuffer>>,
+}
+
+impl KeyColumns {
+    /// Evaluates the key expressions on `batch`.
+    pub fn evaluate(on: &[Arc<dyn PhysicalExpr>], batch: &RecordBatch) -> Result<Self> {
+        let mut columns = Vec::with_capacity(on.len());
+        let (mut nulls, mut each_nulls) = (None, Vec::with_capacity(on.len()));
+        for expr in on {
+            let array = expr.evaluate(batch)?.into_array(batch.num_rows())?;
+            nulls = NullBuffer::union(nulls.as_ref(), array.nulls());
+            each_nulls.push(array.nulls().cloned());
+            columns.push(integers(&array)?);
+        }
+        Ok(Self {
+            columns,
+            nulls,
+            each_nulls,
+        })
+    }
+
+    /// Rows with a NULL in a key column.
+    pub fn nulls(&self) -> Option<&NullBuffer> {
+        self.nulls.as_ref().filter(|n| n.null_count() > 0)
+    }
+
+    /// Adds the rows of `later` behind these.
+    pub fn append(&mut self, later: KeyColumns) {
+        if self.columns.is_empty() {
+            *self = later;
+            return;
+        }
+        if self.nulls.is_some() || later.nulls.is_some() {
+            let mut valid = BooleanBufferBuilder::new(self.rows() + later.rows());
+            for (nulls, rows) in [(&self.nulls, self.rows()), (&later.nulls, later.rows())] {
+                match nulls {
+                    Some(nulls) => valid.append_buffer(nulls.inner()),
+                    None => valid.append_n(rows, true),
+                }
+            }
+            self.nulls = Some(NullBuffer::new(valid.finish()));
+        }
+        for (column, more) in self.columns.iter_mut().zip(later.columns) {
+            column.extend(more);
+        }
+    }
+
+    /// The values of one key column.
+    pub fn column(&self, index: usize) -> &[i64] {
+        self.columns.get(index).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether no key column of the row is NULL.
+    pub fn is_valid(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_none_or(|n| n.is_valid(row))
+    }
+
+    /// The key of a row, column by column; the second one of a single column is NULL.
+    pub fn key(&self, row: usize) -> [Option<i64>; MAX_COLUMNS] {
+        let mut key = [None; MAX_COLUMNS];
+        for (index, (part, column)) in key.iter_mut().zip(&self.columns).enumerate() {
+            let valid = self.each_nulls.get(index).and_then(Option::as_ref);
+            if valid.is_none_or(|n| n.is_valid(row)) {
+                *part = Some(column[row]);
+            }
+        }
+        key
+    }
+
+    /// Whether row `row` and row `other_row` of `other` have the same key.
+    pub fn same(&self, row: u32, other: &KeyColumns, other_row: u32) -> bool {
+        self.columns
+            .iter()
+            .zip(&other.columns)
+            .all(|(a, b)| a[row as usize] == b[other_row as usize])
+    }
+
+    /// Bytes of the integers.
+    pub fn size_bytes(&self) -> usize {
+        self.columns.iter().map(|c| c.capacity() * 8).sum()
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.columns.first().map_or(0, Vec::len)
+    }
+}
+
+fn integers(array: &ArrayRef) -> Result<Vec<i64>> {
+    fn of<T: ArrowPrimitiveType>(array: &ArrayRef, widen: impl Fn(T::Native) -> i64) -> Vec<i64> {
+        let values = array.as_primitive::<T>().values();
+        values.iter().map(|v| widen(*v)).collect()
+    }
+    Ok(match array.data_type() {
+        DataType::Int8 => of::<Int8Type>(array, i64::from),
+        DataType::Int16 => of::<Int16Type>(array, i64::from),
+        DataType::Int32 => of::<Int32Type>(array, i64::from),
+        DataType::Int64 => of::<Int64Type>(array, |v| v),
+        DataType::UInt8 => of::<UInt8Type>(array, i64::from),
+        DataType::UInt16 => of::<UInt16Type>(array, i64::from),
+        DataType::UInt32 => of::<UInt32Type>(array, i64::from),
+        // Equality is all that counts, so bits may be taken as they are.
+        DataType::UInt64 => of::<UInt64Type>(array, |v| v as i64),
+        DataType::Date32 => of::<Date32Type>(array, i64::from),
+        DataType::Date64 => of::<Date64Type>(array, |v| v),
+        DataType::Timestamp(TimeUnit::Second, _) => of::<TimestampSecondType>(array, |v| v),
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            of::<TimestampMillisecondType>(array, |v| v)
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            of::<TimestampMicrosecondType>(array, |v| v)
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => of::<TimestampNanosecondType>(array, |v| v),
+        other => return internal_err!("{other} is no type of an integer key"),
+    })
+}
+
+/// How the columns of a key become one number. It is made from the build side's ranges; a probe row outside of them matches nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Packing {
+    /// One column: its value less the smallest one, `span` of them (`None`: more than 2^64 - 1).
+    One { min: i64, span: Option<u64> },
+    /// Two columns whose ranges together fit into 64 bits.
+    Two { min: [i64; 2], span: [u64; 2] },
+    /// Two columns that do not: different keys may have the same number, so matches have to be compared.
+    Mixed,
+}
+
+impl Packing {
+    /// For build keys of one or two columns. Rows with NULLs count too: their values are harmless.
+    pub fn of(keys: &KeyColumns) -> Self {
+        let range = |column: &[i64]| {
+            let (min, max) = column
+                .iter()
+                .fold((i64::MAX, i64::MIN), |(lo, hi), v| (lo.min(*v), hi.max(*v)));
+            if min > max {
+                (0, Some(0))
+            } else {
+                (min, (max.wrapping_sub(min) as u64).checked_add(1))
+            }
+        };
+        match keys.columns.as_slice() {
+            [one] => {
+                let (min, span) = range(one);
+                Packing::One { min, span }
+            }
+            [first, second] => {
+                let ((min0, span0), (min1, span1)) = (range(first), range(second));
+                match span0.zip(span1) {
+                    Some((a, b)) if a.checked_mul(b).is_some() => Packing::Two {
+                        min: [min0, min1],
+                        span: [a, b],
+                    },
+                    _ => Packing::Mixed,
+                }
+            }
+            // No batch came: nothing can match.
+            _ => Packing::One {
+                min: 0,
+                span: Some(0),
+            },
+        }
+    }
+
+    /// Numbers that keys can be packed to: `0..span`, if that is less than 2^64.
+    pub fn span(&self) -> Option<u64> {
+        match self {
+            Packing::One { span, .. } => *span,
+            Packing::Two { span, .. } => Some(span[0] * span[1]),
+            Packing::Mixed => None,
+        }
+    }
+
+    /// One number per row, and what to answer for rows that can match nothing: numbers of at least [`Packing::span`]. NULL rows are not marked.
+    pub fn pack(&self, keys: &KeyColumns, packed: &mut Vec<u64>) {
+        packed.clear();
+        packed.reserve(keys.rows());
+        match (self, keys.columns.as_slice()) {
+            (Packing::One { min, .. }, [one]) => {
+                packed.extend(one.iter().map(|v| v.wrapping_sub(*min) as u64));
+            }
+            (Packing::Two { min, span }, [first, second]) => {
+                let outside = span[0] * span[1];
+                packed.extend(first.iter().zip(second).map(|(a, b)| {
+                    let (a, b) = (a.wrapping_sub(min[0]) as u64, b.wrapping_sub(min[1]) as u64);
+                    if a < span[0] && b < span[1] {
+                        a * span[1] + b
+                    } else {
+                        outside
+                    }
+                }));
+            }
+            (Packing::Mixed, [first, second]) => {
+                const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+                packed.extend(
+                    first
+                        .iter()
+                        .zip(second)
+                        .map(|(a, b)| (*a as u64).wrapping_mul(ODD).rotate_left(32) ^ (*b as u64)),
+                );
+            }
+            // Keys of an empty build side, or of a number of columns that the exec refuses.
+            _ => packed.resize(keys.rows(), u64::MAX),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(columns: &[&[i64]]) -> KeyColumns {
+        KeyColumns {
+            columns: columns.iter().map(|c| c.to_vec()).collect(),
+            ..KeyColumns::default()
+        }
+    }
+
+    #[test]
+    fn two_columns_pack_without_collisions_and_outsiders_match_nothing() {
+        let build = keys(&[&[-3, 5, 0], &[100, 90, 95]]);
+        let packing = Packing::of(&build);
+        let mut packed = Vec::new();
+        packing.pack(
+            &keys(&[&[-3, 5, -3, 6, 0], &[100, 90, 90, 95, 101]]),
+            &mut packed,
+        );
+        let span = packing.span().unwrap();
+        assert_eq!(span, 9 * 11);
+        assert_eq!(packed, [10, 88, 0, span, span]);
+    }
+
+    #[test]
+    fn ranges_beyond_64_bits_are_not_packed_and_extreme_single_keys_stay_apart() {
+        let wide: &[i64] = &[i64::MIN, i64::MAX];
+        assert_eq!(Packing::of(&keys(&[wide, &[1, 2]])), Packing::Mixed);
+        let packing = Packing::of(&keys(&[wide]));
+        assert_eq!(packing.span(), None);
+        let mut packed = Vec::new();
+        packing.pack(&keys(&[&[i64::MIN, -1, 0, i64::MAX]]), &mut packed);
+        packed.dedup();
+        assert_eq!(packed.len(), 4);
+    }
+
+    #[test]
+    fn an_empty_build_side_matches_nothing() {
+        let packing = Packing::of(&keys(&[&[]]));
+        assert_eq!(packing.span(), Some(0));
+    }
+}

@@ -1,0 +1,350 @@
+//! Probing: one batch of the probe side at a time.
+
+use super::build::BuildSide;
+use super::keys::KeyColumns;
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array,
+};
+use arrow::compute::{BatchCoalescer, filter_record_batch, prep_null_mask_filter, take};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{DataFusionError, JoinSide, JoinType, Result};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::PhysicalExpr;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count, Time};
+use futures::StreamExt;
+use futures::future::{BoxFuture, Shared};
+use std::sync::Arc;
+use tierloom_kernels::hash::{Cursor, NONE};
+
+/// A build side that several streams wait for.
+pub(crate) type SharedBuild =
+    Shared<BoxFuture<'static, Result<Arc<BuildSide>, Arc<DataFusionError>>>>;
+
+/// What all streams of a join have in common.
+pub(crate) struct ProbePlan {
+    pub schema: SchemaRef,
+    pub join_type: JoinType,
+    pub on: Vec<Arc<dyn PhysicalExpr>>,
+    pub filter: Option<JoinFilter>,
+    /// Where the output's columns come from.
+    pub columns: Vec<ColumnIndex>,
+    pub batch_rows: usize,
+}
+
+/// Metrics of a stream, named as those of `HashJoinExec`.
+pub(crate) struct ProbeMetrics {
+    pub baseline: BaselineMetrics,
+    pub join_time: Time,
+    pub input_batches: Count,
+    pub input_rows: Count,
+}
+
+impl Drop for ProbeMetrics {
+    fn drop(&mut self) {
+        self.baseline.elapsed_compute().add(&self.join_time);
+    }
+}
+
+/// One probe batch on its way through the join.
+struct Current {
+    batch: RecordBatch,
+    keys: KeyColumns,
+    heads: Vec<u32>,
+    cursor: Cursor,
+    /// Semi and anti joins of the probe side: rows that met a build row.
+    met: Vec<bool>,
+}
+
+/// The stream of one partition.
+pub(crate) struct Probe {
+    plan: Arc<ProbePlan>,
+    waiting: Option<SharedBuild>,
+    build: Option<Arc<BuildSide>>,
+    right: SendableRecordBatchStream,
+    right_done: bool,
+    current: Option<Current>,
+    output: BatchCoalescer,
+    /// Batches without columns, which only have a number of rows.
+    bare: Vec<RecordBatch>,
+    packed: Vec<u64>,
+    metrics: ProbeMetrics,
+}
+
+impl Probe {
+    pub fn new(
+        plan: Arc<ProbePlan>,
+        build: SharedBuild,
+        right: SendableRecordBatchStream,
+        metrics: ProbeMetrics,
+    ) -> Self {
+        let output = BatchCoalescer::new(Arc::clone(&plan.schema), plan.batch_rows)
+            .with_biggest_coalesce_batch_size(Some(plan.batch_rows / 2));
+        Self {
+            plan,
+            waiting: Some(build),
+            build: None,
+            right,
+            right_done: false,
+            current: None,
+            output,
+            bare: Vec::new(),
+            packed: Vec::new(),
+            metrics,
+        }
+    }
+
+    /// The next batch of the join.
+    pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(waiting) = self.waiting.take() {
+            let build = waiting.await.map_err(DataFusionError::Shared)?;
+            // Nothing can come of an empty build side, so the probe side is not even asked.
+            self.right_done = build.rows() == 0 && self.plan.join_type != JoinType::RightAnti;
+            self.build = Some(build);
+        }
+        let Some(build) = self.build.clone() else {
+            return Ok(None);
+        };
+        loop {
+            let ready = self.bare.pop();
+            if let Some(batch) = ready.or_else(|| self.output.next_completed_batch()) {
+                self.metrics.baseline.record_output(batch.num_rows());
+                return Ok(Some(batch));
+            }
+            if let Some(current) = self.current.take() {
+                self.advance(&build, current)?;
+            } else if self.right_done {
+                if self.build.take().is_none() || self.output.is_empty() {
+                    return Ok(None);
+                }
+                self.output.finish_buffered_batch()?;
+            } else {
+                match self.right.next().await.transpose()? {
+                    Some(batch) => self.begin(&build, batch)?,
+                    None => {
+                        self.right_done = true;
+                        self.finish(&build)?;
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, build: &BuildSide, batch: RecordBatch) -> Result<()> {
+        let time = self.metrics.join_time.clone();
+        let _timer = time.timer();
+        self.metrics.input_batches.add(1);
+        self.metrics.input_rows.add(batch.num_rows());
+        let keys = KeyColumns::evaluate(&self.plan.on, &batch)?;
+        let mut heads = Vec::new();
+        build.find(&keys, &mut self.packed, &mut heads);
+        let probe_side = matches!(
+            self.plan.join_type,
+            JoinType::RightSemi | JoinType::RightAnti
+        );
+        if probe_side && self.plan.filter.is_none() && !build.inexact() {
+            let met: Vec<bool> = heads.iter().map(|head| *head != NONE).collect();
+            return self.emit_probe_rows(&batch, met);
+        }
+        let met = if probe_side {
+            vec![false; batch.num_rows()]
+        } else {
+            Vec::new()
+        };
+        self.current = Some(Current {
+            batch,
+            keys,
+            heads,
+            cursor: Cursor::default(),
+            met,
+        });
+        Ok(())
+    }
+
+    /// Takes the next pairs of the current batch.
+    fn advance(&mut self, build: &BuildSide, mut current: Current) -> Result<()> {
+        let time = self.metrics.join_time.clone();
+        let timer = time.timer();
+        let rows = current.batch.num_rows();
+        let (mut left, mut right) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+        let limit = self.plan.batch_rows.max(1);
+        build.links().expand(
+            &current.heads,
+            &mut current.cursor,
+            limit,
+            &mut left,
+            &mut right,
+        );
+        if build.inexact() {
+            keep_pairs(&mut left, &mut right, |l, r| {
+                build.same(l, &current.keys, r)
+            });
+        }
+        if let Some(filter) = self.plan.filter.clone() {
+            self.filter_pairs(build, &filter, &current.batch, &mut left, &mut right)?;
+        }
+        let finished = current.cursor.finished(rows);
+        match self.plan.join_type {
+            JoinType::RightSemi | JoinType::RightAnti => {
+                right
+                    .iter()
+                    .for_each(|row| current.met[*row as usize] = true);
+                if finished {
+                    self.emit_probe_rows(&current.batch, std::mem::take(&mut current.met))?;
+                }
+            }
+            JoinType::LeftSemi | JoinType::LeftAnti => {
+                left.iter().for_each(|row| build.meet(*row));
+            }
+            _ => self.emit_pairs(build, &current.batch, left, right)?,
+        }
+        timer.done();
+        if !finished {
+            self.current = Some(current);
+        }
+        Ok(())
+    }
+
+    /// The rows of the build side that were met or not, from the last stream.
+    fn finish(&mut self, build: &BuildSide) -> Result<()> {
+        let met = match self.plan.join_type {
+            JoinType::LeftSemi => true,
+            JoinType::LeftAnti => false,
+            _ => return Ok(()),
+        };
+        let time = self.metrics.join_time.clone();
+        let _timer = time.timer();
+        let Some(rows) = build.leave(met) else {
+            return Ok(());
+        };
+        for chunk in rows.chunks(self.plan.batch_rows.max(1)) {
+            let rows = UInt32Array::from(chunk.to_vec());
+            let columns = self
+                .plan
+                .columns
+                .iter()
+                .map(|c| take_build(build, c.index, &rows))
+                .collect::<Result<Vec<_>>>()?;
+            self.emit(columns, chunk.len())?;
+        }
+        Ok(())
+    }
+
+    fn filter_pairs(
+        &self,
+        build: &BuildSide,
+        filter: &JoinFilter,
+        batch: &RecordBatch,
+        left: &mut Vec<u32>,
+        right: &mut Vec<u32>,
+    ) -> Result<()> {
+        if left.is_empty() {
+            return Ok(());
+        }
+        let (l, r) = (
+            UInt32Array::from(left.clone()),
+            UInt32Array::from(right.clone()),
+        );
+        let columns = filter
+            .column_indices()
+            .iter()
+            .map(|c| match c.side {
+                JoinSide::Left => take_build(build, c.index, &l),
+                _ => Ok(take(batch.column(c.index), &r, None)?),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(left.len()));
+        let pairs =
+            RecordBatch::try_new_with_options(Arc::clone(filter.schema()), columns, &options)?;
+        let kept = filter
+            .expression()
+            .evaluate(&pairs)?
+            .into_array(pairs.num_rows())?;
+        let kept = match kept.as_boolean() {
+            unknown if unknown.null_count() > 0 => prep_null_mask_filter(unknown),
+            known => known.clone(),
+        };
+        let mut index = 0;
+        keep_pairs(left, right, |_, _| {
+            index += 1;
+            kept.value(index - 1)
+        });
+        Ok(())
+    }
+
+    fn emit_pairs(
+        &mut self,
+        build: &BuildSide,
+        batch: &RecordBatch,
+        left: Vec<u32>,
+        right: Vec<u32>,
+    ) -> Result<()> {
+        let rows = left.len();
+        if rows == 0 {
+            return Ok(());
+        }
+        // As many pairs as rows, in order and without a gap: every probe row is there once and need not be copied.
+        let all = rows == batch.num_rows()
+            && right
+                .iter()
+                .enumerate()
+                .all(|(index, row)| *row as usize == index);
+        let (left, right) = (UInt32Array::from(left), UInt32Array::from(right));
+        let columns = self
+            .plan
+            .columns
+            .iter()
+            .map(|c| match c.side {
+                JoinSide::Left => take_build(build, c.index, &left),
+                _ if all => Ok(Arc::clone(batch.column(c.index))),
+                _ => Ok(take(batch.column(c.index), &right, None)?),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        self.emit(columns, rows)
+    }
+
+    /// The probe rows that were met (semi) or not (anti).
+    fn emit_probe_rows(&mut self, batch: &RecordBatch, met: Vec<bool>) -> Result<()> {
+        let wanted = self.plan.join_type == JoinType::RightSemi;
+        let kept: BooleanArray = met.into_iter().map(|m| Some(m == wanted)).collect();
+        let indices: Vec<usize> = self.plan.columns.iter().map(|c| c.index).collect();
+        let projected = batch.project(&indices)?;
+        let rows = filter_record_batch(&projected, &kept)?;
+        let (_, columns, count) = rows.into_parts();
+        self.emit(columns, count)
+    }
+
+    fn emit(&mut self, columns: Vec<ArrayRef>, rows: usize) -> Result<()> {
+        if rows == 0 {
+            return Ok(());
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch =
+            RecordBatch::try_new_with_options(Arc::clone(&self.plan.schema), columns, &options)?;
+        if batch.num_columns() == 0 {
+            self.bare.push(batch);
+        } else {
+            self.output.push_batch(batch)?;
+        }
+        Ok(())
+    }
+}
+
+fn take_build(build: &BuildSide, column: usize, rows: &UInt32Array) -> Result<ArrayRef> {
+    let column = build.column(column).ok_or_else(|| {
+        DataFusionError::Internal(format!("column {column} of the build side was not kept"))
+    })?;
+    Ok(take(column, rows, None)?)
+}
+
+fn keep_pairs(left: &mut Vec<u32>, right: &mut Vec<u32>, mut keep: impl FnMut(u32, u32) -> bool) {
+    let mut kept = 0;
+    for index in 0..left.len() {
+        let (l, r) = (left[index], right[index]);
+        left[kept] = l;
+        right[kept] = r;
+        kept += usize::from(keep(l, r));
+    }
+    left.truncate(kept);
+    right.truncate(kept);
+}

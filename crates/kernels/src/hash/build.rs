@@ -1,0 +1,179 @@
+//! Filling a table.
+
+use super::bucket::passing;
+use super::{Bucket, Layout, Links};
+use std::ops::Range;
+
+/// Keys that are located, prefetched and then inserted together.
+const GROUP: usize = 64;
+
+/// A segment has no room left: its keys hash alike. A table of [`Layout::one_segment`], or another seed, has room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentFull {
+    /// Keys that a segment is made for.
+    pub segment_keys: usize,
+}
+
+impl std::fmt::Display for SegmentFull {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "a segment of the hash table, made for {} keys, is full: build with another seed or in one segment",
+            self.segment_keys
+        )
+    }
+}
+
+impl std::error::Error for SegmentFull {}
+
+/// Inserts the keys whose buckets lie in its share of a table. Several builders with disjoint shares can work at the same time, each seeing all
+/// keys.
+#[derive(Debug)]
+pub struct Builder<'a> {
+    layout: Layout,
+    share: Range<usize>,
+    buckets: &'a mut [Bucket],
+    links: Links<'a>,
+    keys: usize,
+    duplicates: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    bucket: usize,
+    key: u64,
+    row: u32,
+    /// Its [`passing`] bit.
+    bit: u32,
+}
+
+impl<'a> Builder<'a> {
+    /// A builder for one range of [`Layout::shares`], whose buckets (empty ones) are `buckets`.
+    ///
+    /// # Panics
+    /// If `buckets` are not as many as the range has.
+    pub fn new(
+        layout: Layout,
+        share: Range<usize>,
+        buckets: &'a mut [Bucket],
+        links: Links<'a>,
+    ) -> Self {
+        assert_eq!(buckets.len(), share.len(), "buckets of the builder's share");
+        Self {
+            layout,
+            share,
+            buckets,
+            links,
+            keys: 0,
+            duplicates: 0,
+        }
+    }
+
+    /// Cuts an empty table into builders, one per range of [`Layout::shares`].
+    ///
+    /// # Panics
+    /// If `buckets` are not as many as the layout has.
+    pub fn split(
+        layout: Layout,
+        builders: usize,
+        mut buckets: &'a mut [Bucket],
+        links: Links<'a>,
+    ) -> Vec<Builder<'a>> {
+        assert_eq!(buckets.len(), layout.buckets(), "buckets of the table");
+        let mut made = Vec::new();
+        for share in layout.shares(builders) {
+            let (own, rest) = buckets.split_at_mut(share.len());
+            buckets = rest;
+            made.push(Builder::new(layout, share, own, links));
+        }
+        made
+    }
+
+    /// Inserts `keys`, whose rows are `first_row` and the following. The last ones go in first, so that rows of one key are linked in ascending
+    /// order if the caller, too, begins with the last batch.
+    ///
+    /// # Errors
+    /// [`SegmentFull`]; the table is useless then.
+    pub fn insert_range(&mut self, keys: &[u64], first_row: u32) -> Result<(), SegmentFull> {
+        self.insert_with(keys, |index| first_row + index as u32)
+    }
+
+    /// Inserts `keys` with their rows, the last ones first.
+    ///
+    /// # Errors
+    /// [`SegmentFull`]; the table is useless then.
+    pub fn insert(&mut self, keys: &[u64], rows: &[u32]) -> Result<(), SegmentFull> {
+        let rows = &rows[..keys.len()];
+        self.insert_with(keys, |index| rows[index])
+    }
+
+    #[inline(always)]
+    fn insert_with(
+        &mut self,
+        keys: &[u64],
+        row_of: impl Fn(usize) -> u32,
+    ) -> Result<(), SegmentFull> {
+        let mut end = keys.len();
+        while end > 0 {
+            let start = end.saturating_sub(GROUP);
+            let mut group = [Entry::default(); GROUP];
+            let mut found = 0;
+            for index in (start..end).rev() {
+                let hash = self.layout.hash(keys[index]);
+                let bucket = self.layout.home(hash);
+                group[found] = Entry {
+                    bucket: bucket.wrapping_sub(self.share.start),
+                    key: keys[index],
+                    row: row_of(index),
+                    bit: passing(hash),
+                };
+                // Kept only if it is ours; a branch here would be a coin toss.
+                found += usize::from(self.share.contains(&bucket));
+            }
+            let group = &group[..found];
+            for entry in group {
+                super::prefetch(self.buckets, entry.bucket);
+            }
+            for entry in group {
+                self.insert_one(*entry)?;
+            }
+            end = start;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn insert_one(&mut self, entry: Entry) -> Result<(), SegmentFull> {
+        let mut at = entry.bucket;
+        // A share starts at a segment's edge, so positions in it wrap as positions in the table do.
+        for _ in 0..self.layout.segment_buckets() {
+            let bucket = &mut self.buckets[at];
+            if let Some(index) = bucket.position(entry.key) {
+                self.links.link(entry.row, bucket.values[index]);
+                bucket.values[index] = entry.row;
+                self.duplicates += 1;
+                return Ok(());
+            }
+            if bucket.len() < super::bucket::ENTRIES {
+                bucket.push(entry.key, entry.row);
+                self.keys += 1;
+                return Ok(());
+            }
+            bucket.pass(entry.bit);
+            at = self.layout.following(at);
+        }
+        Err(SegmentFull {
+            segment_keys: self.layout.keys() / self.layout.segments(),
+        })
+    }
+
+    /// Distinct keys in this share so far.
+    pub fn keys(&self) -> usize {
+        self.keys
+    }
+
+    /// Rows in this share whose key was there before them. 0 in all shares means that keys are unique and links are not needed.
+    pub fn duplicates(&self) -> usize {
+        self.duplicates
+    }
+}

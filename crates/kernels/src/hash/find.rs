@@ -1,0 +1,223 @@
+//! Looking up keys in batches.
+
+use super::bucket::passing;
+use super::{Bucket, Layout, NONE};
+use crate::Simd;
+
+/// Lookups between asking for a bucket and comparing with it: more than the lines that a core can have in flight, few enough for its L1 cache.
+pub const PREFETCH_AHEAD: usize = 64;
+
+/// A filled table, to be read.
+#[derive(Debug, Clone, Copy)]
+pub struct JoinTable<'a> {
+    layout: Layout,
+    buckets: &'a [Bucket],
+    simd: Simd,
+}
+
+impl<'a> JoinTable<'a> {
+    /// The table that builders filled.
+    ///
+    /// # Panics
+    /// If `buckets` are not as many as the layout has.
+    pub fn new(layout: Layout, buckets: &'a [Bucket]) -> Self {
+        Self::with_simd(layout, buckets, Simd::detect())
+    }
+
+    /// The same with a chosen vector width; one that the processor lacks is done with plain instructions.
+    ///
+    /// # Panics
+    /// If `buckets` are not as many as the layout has.
+    pub fn with_simd(layout: Layout, buckets: &'a [Bucket], simd: Simd) -> Self {
+        assert_eq!(buckets.len(), layout.buckets(), "buckets of the table");
+        Self {
+            layout,
+            buckets,
+            simd: simd.or_scalar(),
+        }
+    }
+
+    /// The shape of the table.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Writes the value of each key to `values`, [`NONE`] for a key that is not there, with many lines in flight.
+    ///
+    /// # Panics
+    /// If `values` is shorter than `keys`.
+    pub fn find(&self, keys: &[u64], values: &mut [u32]) {
+        match self.simd {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `or_scalar` left this width only if the processor has it.
+            Simd::Avx512 => unsafe { x86::find_avx512(self.layout, self.buckets, keys, values) },
+            _ => pipelined::<Plain>(self.layout, self.buckets, keys, values),
+        }
+    }
+
+    /// Looks up one key after the other with an ordinary loop over a bucket's entries: the yardstick for [`JoinTable::find`].
+    ///
+    /// # Panics
+    /// If `values` is shorter than `keys`.
+    pub fn find_one_by_one(&self, keys: &[u64], values: &mut [u32]) {
+        for (key, value) in keys.iter().zip(&mut values[..keys.len()]) {
+            let hash = self.layout.hash(*key);
+            let (mut at, bit) = (self.layout.home(hash), passing(hash));
+            *value = 'found: {
+                for _ in 0..self.layout.segment_buckets() {
+                    let bucket = &self.buckets[at];
+                    for index in 0..bucket.len() {
+                        if bucket.keys[index] == *key {
+                            break 'found bucket.values[index];
+                        }
+                    }
+                    if !bucket.passed(bit) {
+                        break;
+                    }
+                    at = self.layout.following(at);
+                }
+                NONE
+            };
+        }
+    }
+}
+
+/// Compares a key with the entries of a bucket: a bit per entry, used or not.
+trait Compare {
+    /// # Safety
+    /// The processor must have the instructions of the implementation.
+    unsafe fn equal(bucket: &Bucket, key: u64) -> u32;
+}
+
+struct Plain;
+
+impl Compare for Plain {
+    #[inline(always)]
+    unsafe fn equal(bucket: &Bucket, key: u64) -> u32 {
+        let mut found = 0;
+        for (index, candidate) in bucket.keys.iter().enumerate() {
+            found |= u32::from(*candidate == key) << index;
+        }
+        found
+    }
+}
+
+/// Homes of the keys of a block, one cheap stretch of arithmetic that the compiler turns into vectors.
+#[inline(always)]
+fn locate(layout: Layout, keys: &[u64], homes: &mut Homes) {
+    for ((home, bit), key) in homes.buckets.iter_mut().zip(&mut homes.bits).zip(keys) {
+        let hash = layout.hash(*key);
+        *home = layout.home(hash) as u32;
+        *bit = passing(hash);
+    }
+}
+
+/// Where the keys of a block belong.
+#[derive(Clone, Copy)]
+struct Homes {
+    buckets: [u32; PREFETCH_AHEAD],
+    /// Their [`passing`] bits.
+    bits: [u32; PREFETCH_AHEAD],
+}
+
+/// The loop of all widths. Its callers have checked that the processor has what `C` needs.
+///
+/// While the keys of one block are compared, the buckets of the next one are asked for. The few keys whose full bucket does not have them wait until
+/// the end of their block and are then looked for together.
+#[inline(always)]
+fn pipelined<C: Compare>(layout: Layout, buckets: &[Bucket], keys: &[u64], values: &mut [u32]) {
+    let values = &mut values[..keys.len()];
+    let mut homes = Homes {
+        buckets: [0; PREFETCH_AHEAD],
+        bits: [0; PREFETCH_AHEAD],
+    };
+    let mut later_homes = homes;
+    let first = &keys[..keys.len().min(PREFETCH_AHEAD)];
+    locate(layout, first, &mut homes);
+    for home in &homes.buckets[..first.len()] {
+        super::prefetch(buckets, *home as usize);
+    }
+    let mut pending = [0_u32; PREFETCH_AHEAD];
+    for start in (0..keys.len()).step_by(PREFETCH_AHEAD) {
+        let end = keys.len().min(start + PREFETCH_AHEAD);
+        let later = &keys[end..keys.len().min(end + PREFETCH_AHEAD)];
+        locate(layout, later, &mut later_homes);
+        let mut waiting = 0;
+        let block = keys[start..end].iter().zip(&mut values[start..end]);
+        for (index, (key, value)) in block.enumerate() {
+            if index < later.len() {
+                super::prefetch(buckets, later_homes.buckets[index] as usize);
+            }
+            let bucket = &buckets[homes.buckets[index] as usize];
+            // SAFETY: see above.
+            let found = unsafe { C::equal(bucket, *key) } & bucket.used();
+            let entry = (found.trailing_zeros() as usize).min(super::bucket::ENTRIES - 1);
+            let there = bucket.values[entry];
+            *value = if found != 0 { there } else { NONE };
+            // Counted without a branch: which keys overflow is as random as the hash.
+            pending[waiting] = index as u32;
+            waiting += usize::from((found == 0) & bucket.passed(homes.bits[index]));
+        }
+        for index in &pending[..waiting] {
+            super::prefetch(
+                buckets,
+                layout.following(homes.buckets[*index as usize] as usize),
+            );
+        }
+        for index in &pending[..waiting] {
+            let index = *index as usize;
+            let (home, bit) = (homes.buckets[index] as usize, homes.bits[index]);
+            values[start + index] = find_further(layout, buckets, home, bit, keys[start + index]);
+        }
+        std::mem::swap(&mut homes, &mut later_homes);
+    }
+}
+
+/// A key that its full home bucket does not have.
+fn find_further(layout: Layout, buckets: &[Bucket], home: usize, bit: u32, key: u64) -> u32 {
+    let mut at = home;
+    for _ in 1..layout.segment_buckets() {
+        at = layout.following(at);
+        let bucket = &buckets[at];
+        if let Some(index) = bucket.position(key) {
+            return bucket.values[index];
+        }
+        if !bucket.passed(bit) {
+            break;
+        }
+    }
+    NONE
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Bucket, Compare, Layout, pipelined};
+    use std::arch::x86_64::{
+        __m512i, _mm512_cmpeq_epi64_mask, _mm512_load_si512, _mm512_set1_epi64,
+    };
+
+    struct Avx512;
+
+    impl Compare for Avx512 {
+        #[inline(always)]
+        unsafe fn equal(bucket: &Bucket, key: u64) -> u32 {
+            // SAFETY: the caller has AVX-512F. A bucket is 64 bytes, aligned to 64; the lanes behind the keys are values, masked by `used`.
+            unsafe {
+                let line = _mm512_load_si512(std::ptr::from_ref(bucket).cast::<__m512i>());
+                u32::from(_mm512_cmpeq_epi64_mask(line, _mm512_set1_epi64(key as i64)))
+            }
+        }
+    }
+
+    /// # Safety
+    /// The processor must have AVX-512F.
+    #[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
+    pub(super) unsafe fn find_avx512(
+        layout: Layout,
+        buckets: &[Bucket],
+        keys: &[u64],
+        values: &mut [u32],
+    ) {
+        pipelined::<Avx512>(layout, buckets, keys, values);
+    }
+}

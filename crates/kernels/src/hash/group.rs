@@ -1,0 +1,138 @@
+//! Group-by keys to dense group numbers.
+
+use super::bucket::passing;
+use super::{Bucket, Layout, NONE};
+use std::ops::DerefMut;
+
+/// Keys that are located, prefetched and then assigned together.
+const GROUP: usize = 64;
+
+/// Gives each distinct key a number, 0, 1, 2, ... in the order of first appearance. Accumulators are arrays by that number.
+#[derive(Debug)]
+pub struct GroupTable<M> {
+    layout: Layout,
+    memory: M,
+    groups: usize,
+    /// Of these, numbers without an entry.
+    skipped: usize,
+}
+
+impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
+    /// An empty table in `memory`, which is cleared.
+    ///
+    /// # Panics
+    /// If `memory` has not the layout's number of buckets.
+    pub fn new(layout: Layout, mut memory: M) -> Self {
+        assert_eq!(memory.len(), layout.buckets(), "buckets of the table");
+        memory.fill(Bucket::EMPTY);
+        Self {
+            layout,
+            memory,
+            groups: 0,
+            skipped: 0,
+        }
+    }
+
+    /// Groups so far.
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// Groups that the table is made for.
+    pub fn capacity(&self) -> usize {
+        self.layout.keys()
+    }
+
+    /// Bytes of the table.
+    pub fn size_bytes(&self) -> usize {
+        self.layout.size_bytes()
+    }
+
+    /// Writes the group of each key to `groups` and appends new keys to `keys_of_groups`. Answers how many keys were assigned: fewer than there
+    /// are if the table is full, which the caller then replaces by a larger one ([`GroupTable::refill`]) to go on.
+    ///
+    /// # Panics
+    /// If `groups` is shorter than `keys`.
+    pub fn assign(
+        &mut self,
+        keys: &[u64],
+        groups: &mut [u32],
+        keys_of_groups: &mut Vec<u64>,
+    ) -> usize {
+        let groups = &mut groups[..keys.len()];
+        for (block, (keys, groups)) in keys.chunks(GROUP).zip(groups.chunks_mut(GROUP)).enumerate()
+        {
+            let mut homes = [(0, 0); GROUP];
+            for (home, key) in homes.iter_mut().zip(keys) {
+                let hash = self.layout.hash(*key);
+                *home = (self.layout.home(hash), passing(hash));
+                super::prefetch(&self.memory, home.0);
+            }
+            for (index, (key, group)) in keys.iter().zip(groups).enumerate() {
+                match self.assign_one(*key, homes[index]) {
+                    NONE => return block * GROUP + index,
+                    assigned => {
+                        if assigned as usize == keys_of_groups.len() {
+                            keys_of_groups.push(*key);
+                        }
+                        *group = assigned;
+                    }
+                }
+            }
+        }
+        keys.len()
+    }
+
+    /// Takes the next number for a group that the caller finds by itself, as one whose key does not fit into 64 bits. In a table that is full this
+    /// still works: no entry is needed.
+    pub fn skip_number(&mut self) -> u32 {
+        self.groups += 1;
+        self.skipped += 1;
+        (self.groups - 1) as u32
+    }
+
+    /// Puts the groups of a smaller table, whose keys these are in the order of their numbers, into this empty one; `skipped` has the numbers
+    /// that [`GroupTable::skip_number`] gave, in order. Answers whether all fitted.
+    pub fn refill(&mut self, keys_of_groups: &[u64], skipped: &[u32]) -> bool {
+        let mut skipped = skipped.iter().copied().peekable();
+        for (group, key) in keys_of_groups.iter().enumerate() {
+            if skipped.next_if_eq(&(group as u32)).is_some() {
+                self.skip_number();
+                continue;
+            }
+            if let Some(later) = keys_of_groups.get(group + GROUP) {
+                let home = self.layout.home(self.layout.hash(*later));
+                super::prefetch(&self.memory, home);
+            }
+            let hash = self.layout.hash(*key);
+            if self.assign_one(*key, (self.layout.home(hash), passing(hash))) == NONE {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The group of `key`, a new one if it has none; [`NONE`] if that finds no room.
+    #[inline(always)]
+    fn assign_one(&mut self, key: u64, (home, bit): (usize, u32)) -> u32 {
+        let mut at = home;
+        for _ in 0..self.layout.segment_buckets() {
+            let bucket = &mut self.memory[at];
+            if let Some(index) = bucket.position(key) {
+                return bucket.values[index];
+            }
+            if bucket.len() < super::bucket::ENTRIES {
+                if self.groups - self.skipped >= self.layout.keys() {
+                    return NONE;
+                }
+                let group = self.groups as u32;
+                bucket.push(key, group);
+                self.groups += 1;
+                return group;
+            }
+            bucket.pass(bit);
+            at = self.layout.following(at);
+        }
+        NONE
+    }
+}
