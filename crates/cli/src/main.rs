@@ -11,10 +11,12 @@ mod works;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
+use tierloom_memory::router::TierAllocator;
 
 /// Queries allocate and free large short-lived buffers; mimalloc keeps their pages where glibc would give them back and fault them in again.
+/// Around it, the router gives each class of operator memory its own tier, once a session asks for that.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: TierAllocator<mimalloc::MiMalloc> = TierAllocator::new(mimalloc::MiMalloc);
 
 /// Measures, models and places in-memory analytics on DRAM and CXL memory.
 #[derive(Parser)]

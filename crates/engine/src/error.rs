@@ -50,6 +50,22 @@ pub enum EngineError {
         /// The operating system's answer.
         source: std::io::Error,
     },
+    /// Operator memory cannot be routed as asked.
+    #[error("operator memory: {problem}")]
+    Routing {
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// An operator or function panicked; its query is over, the session is not.
+    #[error(
+        "running {context}: an operator panicked: {message}; other queries can go on, but please report this one"
+    )]
+    Panicked {
+        /// The statement.
+        context: String,
+        /// What the panic said.
+        message: String,
+    },
     /// The user stopped the run.
     #[error("interrupted")]
     Interrupted,
@@ -64,6 +80,18 @@ impl EngineError {
         EngineError::Export {
             path: path.display().to_string(),
             source: source.into(),
+        }
+    }
+
+    /// A panic that ended the execution of `context`.
+    pub(crate) fn panicked(context: &str, panic: &(dyn std::any::Any + Send)) -> EngineError {
+        let said = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied());
+        EngineError::Panicked {
+            context: context.to_owned(),
+            message: said.unwrap_or("it did not say why").to_owned(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Planning and running SQL on placed tables.
 
 use crate::EngineError;
+use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
 use crate::star::{self, StarJoinRule};
 use crate::star_order::StarJoinOrder;
 use crate::table::{PlacedTable, PlacedTableProvider};
@@ -10,12 +11,14 @@ use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::FutureExt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Runtime};
 
 /// How the engine runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct EngineOptions {
     /// Worker threads; also the partitions of every plan.
     pub threads: usize,
@@ -25,6 +28,8 @@ pub struct EngineOptions {
     pub tuned: bool,
     /// Star joins run as one fused pipeline where that is possible.
     pub fused: bool,
+    /// Where operator memory goes; `None`: it is neither routed nor counted. The router is the process's: the engine made last decides.
+    pub routing: Option<RoutingOptions>,
 }
 
 impl EngineOptions {
@@ -36,6 +41,7 @@ impl EngineOptions {
             batch_rows: 16 * 1024,
             tuned: true,
             fused: true,
+            routing: Some(RoutingOptions::default()),
         }
     }
 
@@ -46,6 +52,7 @@ impl EngineOptions {
             batch_rows: 8 * 1024,
             tuned: false,
             fused: false,
+            routing: None,
         }
     }
 }
@@ -109,8 +116,18 @@ impl Engine {
                 threads: options.threads,
                 source,
             })?;
+        let routed = match &options.routing {
+            Some(routing) => routing::start(routing)?,
+            None => false,
+        };
+        let context = SessionContext::new_with_state(state(&options, routed));
+        if routed {
+            context
+                .register_table(routing::TIER_MEMORY, Arc::new(TierMemoryTable::new()))
+                .map_err(EngineError::datafusion("table tier_memory"))?;
+        }
         Ok(Engine {
-            context: SessionContext::new_with_state(state(&options)),
+            context,
             handle: runtime.handle().clone(),
             runtime: Some(runtime),
             options,
@@ -195,16 +212,24 @@ impl Engine {
         let failed = || EngineError::datafusion(format!("running {name}"));
         // Operators keep state and metrics; every execution gets fresh ones.
         let plan = reset_plan_states(Arc::clone(&query.plan)).map_err(failed())?;
+        if self.options.routing.is_some() {
+            tierloom_memory::router::refresh();
+        }
         let start = Instant::now();
         let outcome = self.handle.block_on(async {
             let work = collect(Arc::clone(&plan), self.context.task_ctx());
+            // A panic in an operator ends its query, not the session: operators of one execution share nothing with others.
+            let work = AssertUnwindSafe(work).catch_unwind();
             tokio::select! {
                 batches = work => Some(batches),
                 () = stopped(stop) => None,
             }
         });
         let time = start.elapsed();
-        let batches = outcome.ok_or(EngineError::Interrupted)?.map_err(failed())?;
+        let batches = outcome
+            .ok_or(EngineError::Interrupted)?
+            .map_err(|panic| EngineError::panicked(name, panic.as_ref()))?
+            .map_err(failed())?;
         Ok(Execution {
             batches,
             time,
@@ -228,16 +253,24 @@ async fn stopped(stop: &(dyn Fn() -> bool + Sync)) {
     }
 }
 
-fn state(options: &EngineOptions) -> datafusion::execution::SessionState {
+fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::SessionState {
     let mut config = SessionConfig::new()
         .with_target_partitions(options.threads)
         .with_batch_size(options.batch_rows)
         .with_information_schema(false);
+    let with_rules = |mut builder: SessionStateBuilder| {
+        // Last, so that every other rule sees the operators themselves.
+        if routed {
+            builder = builder.with_physical_optimizer_rule(Arc::new(RouteOperators));
+        }
+        builder.build()
+    };
     if !options.tuned {
-        return SessionStateBuilder::new()
-            .with_config(config)
-            .with_default_features()
-            .build();
+        return with_rules(
+            SessionStateBuilder::new()
+                .with_config(config)
+                .with_default_features(),
+        );
     }
     let optimizer = &mut config.options_mut().optimizer;
     // A build side of up to 256 MiB is collected once and shared: repartitioning the probe side costs more than it saves.
@@ -258,7 +291,8 @@ fn state(options: &EngineOptions) -> datafusion::execution::SessionState {
     if options.fused {
         builder = builder.with_physical_optimizer_rule(Arc::new(StarJoinRule));
     }
-    builder.build()
+    // Operators are wrapped last, the fused ones too.
+    with_rules(builder)
 }
 
 /// DataFusion's logical rules with [`StarJoinOrder`] after the filters have been pushed down to the tables.

@@ -34,6 +34,7 @@ mod page_size;
 mod placement;
 pub mod probe;
 mod region;
+pub mod router;
 mod snapshot;
 mod sys;
 

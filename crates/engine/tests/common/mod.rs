@@ -60,6 +60,7 @@ pub fn ssb_as(
 }
 
 /// An engine that knows `tables`.
+#[allow(dead_code, reason = "tests of options make their own")]
 pub fn engine(tables: &[Arc<PlacedTable>]) -> Engine {
     let engine = Engine::new(EngineOptions::tuned(2)).unwrap();
     tables.iter().for_each(|t| engine.register(t).unwrap());

@@ -36,6 +36,33 @@ pub(crate) fn query(mapping: &Mapping, offsets: &[usize]) -> Result<Vec<i32>, i3
     Ok(all)
 }
 
+/// As [`query`], for addresses of pages, into an array of the caller's: nothing is allocated.
+///
+/// # Errors
+/// The errno of the call as a whole; `EINVAL` if there is less room than addresses.
+pub(crate) fn query_addresses(addresses: &[usize], status: &mut [i32]) -> Result<(), i32> {
+    if status.len() < addresses.len() {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: both arrays have room for as many pages; without target nodes nothing is moved.
+    let answer = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            0_i64,
+            addresses.len(),
+            addresses.as_ptr(),
+            std::ptr::null::<i32>(),
+            status.as_mut_ptr(),
+            0_i64,
+        )
+    };
+    if answer == 0 {
+        Ok(())
+    } else {
+        Err(last_errno())
+    }
+}
+
 /// Moves the page at each byte offset to the node beside it. Answers, per page, the node where it is now or a negative errno.
 ///
 /// # Errors

@@ -107,12 +107,17 @@ pub(crate) fn set(policy: &Policy) -> Result<(), i32> {
 
 /// Gives a mapping a policy of its own, for pages that are not present yet, or answers the errno. It goes before the policies of threads.
 pub(crate) fn set_on(mapping: &Mapping, policy: &Policy) -> Result<(), i32> {
-    // SAFETY: the range is exactly the mapping and the mask is valid for reads of MASK_BITS - 1 bits; without flags no page moves.
+    set_range(mapping.address(), mapping.size_bytes(), policy)
+}
+
+/// As [`set_on`], for whole pages at an address. No byte changes; a range with holes is refused.
+pub(crate) fn set_range(address: usize, size_bytes: usize, policy: &Policy) -> Result<(), i32> {
+    // SAFETY: a policy changes no byte of any range, and the mask is valid for reads of MASK_BITS - 1 bits; without flags no page moves.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_mbind,
-            mapping.address(),
-            mapping.size_bytes(),
+            address,
+            size_bytes,
             libc::c_long::from(policy.mode),
             policy.nodes.0.as_ptr(),
             MASK_BITS as libc::c_long,

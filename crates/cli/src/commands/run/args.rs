@@ -1,5 +1,6 @@
 //! What is typed.
 
+use super::operator_memory::OperatorMemoryArgs;
 use crate::commands::topology::MachineArgs;
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -109,6 +110,8 @@ pub struct RunOptions {
     /// Print what would run, and stop
     #[arg(long)]
     pub dry_run: bool,
+    #[command(flatten)]
+    pub operator_memory: OperatorMemoryArgs,
     #[command(flatten)]
     pub here: MachineArgs,
 }

@@ -53,7 +53,12 @@ impl Session {
         let nothing = "while loading the data; nothing was measured yet";
         let data = load(plan).map_err(|e| failure(e, nothing))?;
         let memory = memory::after_loading();
-        let engine = Engine::new(EngineOptions::tuned(plan.threads)).map_err(Failure::runtime)?;
+        let options = EngineOptions {
+            routing: Some(plan.operator_memory.routing(&plan.topology)),
+            ..EngineOptions::tuned(plan.threads)
+        };
+        let engine = Engine::new(options).map_err(|e| failure(e, nothing))?;
+        plan.operator_memory.watch();
         for table in &data.tables {
             engine.register(table).map_err(Failure::runtime)?;
         }

@@ -6,6 +6,7 @@
 mod args;
 mod check;
 mod list;
+mod operator_memory;
 mod plan;
 mod workload;
 

@@ -2,6 +2,7 @@
 
 use super::args::RunOptions;
 use super::list;
+use super::operator_memory::OperatorMemory;
 use super::workload::{RunQuery, Workload};
 use crate::failure::Failure;
 use crate::{machine, output};
@@ -72,6 +73,7 @@ pub struct RunPlan {
     pub output: OutputMode,
     pub records: Option<PathBuf>,
     pub report: Option<PathBuf>,
+    pub operator_memory: OperatorMemory,
     pub topology: Topology,
     /// "here", or "there" if the plan is for a recorded machine.
     pub place: &'static str,
@@ -118,6 +120,7 @@ impl RunPlan {
             },
             records: args.records.clone(),
             report: args.report.clone(),
+            operator_memory: OperatorMemory::resolve(&args.operator_memory, &topology)?,
             place: if args.here.sysroot.is_some() {
                 "there"
             } else {
@@ -204,6 +207,9 @@ impl RunPlan {
                 "modelled on",
                 format!("{}: {}", machine.name, machine.title),
             );
+        }
+        if let Some(text) = &self.operator_memory.text {
+            line("operator memory", text.clone());
         }
         if self.baseline {
             line(

@@ -33,6 +33,7 @@ pub fn run(plan: &RunPlan) -> Result<(), Failure> {
     let session = Session::open(plan)?;
     let mut run = Running::new(plan, session, started)?;
     let ended = run.measure_all().and_then(|()| run.model_all());
+    let ended = ended.and_then(|()| plan.operator_memory.finish());
     match ended {
         Ok(()) => run.finish(false),
         Err(Failure::Interrupted(_)) => run.finish(true),

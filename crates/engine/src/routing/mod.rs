@@ -1,0 +1,28 @@
+//! Operator memory on the tier of its class.
+//!
+//! ```text
+//!   physical plan            the same plan, each node wrapped
+//!   HashJoinExec             [HashJoinExec]      while its stream is polled: class join
+//!     scan dimension           [scan]            class other
+//!     scan fact                [scan]            class other; when it returns: the join's output, no longer its build side
+//! ```
+//! The allocator's router (`tierloom_memory::router`) gives each large allocation to the class that the thread is in. A rule that runs last wraps
+//! each operator ([`RouteOperators`]); a wrapped operator is what it was to everybody else: same name, text, children, properties and
+//! metrics. Tasks that operators spawn inherit the class of the operator that spawns them.
+
+mod class;
+mod exec;
+mod explain;
+mod options;
+mod rule;
+mod stream;
+mod table;
+mod tracer;
+
+pub use class::class_of;
+pub use explain::{explain_analyze, placement_of_execution};
+pub use options::{PlaceSpec, RoutingOptions};
+pub use rule::RouteOperators;
+pub use table::{TIER_MEMORY, TierMemoryTable};
+
+pub(crate) use options::start;

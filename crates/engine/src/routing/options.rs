@@ -1,0 +1,128 @@
+//! What is asked of routing.
+
+use crate::EngineError;
+use tierloom_memory::router::{self, Class, Overflow, PlaceOptions, RouterError, RouterOptions};
+use tierloom_memory::{Placement, PlacementError, PlacementSpec};
+use tierloom_topology::{SysRoot, Topology};
+
+/// A place that a class may use.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlaceSpec {
+    /// Where, in terms of nodes or tiers.
+    pub placement: PlacementSpec,
+    /// Most bytes there; `None` for as much as the nodes have.
+    pub limit_bytes: Option<u64>,
+}
+
+/// Where the classes of operator memory go.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RoutingOptions {
+    /// Places in order of preference, by class. A class that is not named is counted and left to the kernel. When the last place of a class is
+    /// full, every other node with memory is tried in the order of the topology, unless all are named.
+    pub places: Vec<(Class, Vec<PlaceSpec>)>,
+    /// Bytes of freed memory that each place of a class keeps for reuse; the router's default if not given.
+    pub cache_bytes: Option<u64>,
+    /// The machine that tiers are resolved on; this one if not given.
+    pub topology: Option<Topology>,
+}
+
+impl RoutingOptions {
+    /// Whether any class has a place of its own.
+    pub fn places_anything(&self) -> bool {
+        self.places.iter().any(|(_, places)| !places.is_empty())
+    }
+
+    /// The router's options on `topology`.
+    fn resolve(&self, topology: &Topology) -> Result<RouterOptions, PlacementError> {
+        let mut places = Vec::new();
+        for (class, specs) in &self.places {
+            let mut resolved = specs
+                .iter()
+                .map(|spec| named(spec, topology))
+                .collect::<Result<Vec<_>, _>>()?;
+            if resolved.len() < router::MAX_PLACES {
+                resolved.extend(others(&resolved, topology)?);
+            }
+            places.push((*class, resolved));
+        }
+        Ok(RouterOptions {
+            places,
+            overflow: Overflow::Signal,
+            cache_bytes: self.cache_bytes,
+        })
+    }
+}
+
+fn named(spec: &PlaceSpec, topology: &Topology) -> Result<PlaceOptions, PlacementError> {
+    Ok(PlaceOptions {
+        name: spec.placement.to_string(),
+        placement: spec.placement.resolve(topology)?,
+        limit_bytes: spec.limit_bytes.unwrap_or(u64::MAX),
+    })
+}
+
+/// One more place with all nodes that are in none yet; the kernel shares it out evenly.
+fn others(
+    named: &[PlaceOptions],
+    topology: &Topology,
+) -> Result<Option<PlaceOptions>, PlacementError> {
+    let used: Vec<_> = named.iter().flat_map(|p| p.placement.nodes()).collect();
+    // A class that is left to the kernel may be anywhere already.
+    let anywhere = named.iter().any(|p| p.placement.nodes().is_empty());
+    let rest: Vec<_> = topology
+        .memory_nodes()
+        .into_iter()
+        .filter(|node| !used.contains(node) && topology.limits.mems_allowed.contains(node.0))
+        .collect();
+    if named.is_empty() || anywhere || rest.is_empty() {
+        return Ok(None);
+    }
+    let tier = rest
+        .first()
+        .and_then(|node| topology.tiers.iter().find(|t| t.nodes.contains(node)));
+    let name = match (tier, rest.as_slice()) {
+        (Some(tier), _) if tier.nodes.iter().all(|n| rest.contains(n)) => tier.kind.to_string(),
+        (_, [node]) => node.to_string(),
+        _ => "other nodes".to_owned(),
+    };
+    Ok(Some(PlaceOptions {
+        name,
+        placement: Placement::weighted(rest.into_iter().map(|node| (node, 1)).collect())?,
+        limit_bytes: u64::MAX,
+    }))
+}
+
+/// Sets the process's router up. Answers whether memory is routed from now on: a program with another allocator only runs without it, which is
+/// an error if places were asked for.
+pub(crate) fn start(options: &RoutingOptions) -> Result<bool, EngineError> {
+    let resolved = if options.places_anything() {
+        let read;
+        let topology = match &options.topology {
+            Some(topology) => topology,
+            None => {
+                read = Topology::read(&SysRoot::host()).map_err(|e| EngineError::Routing {
+                    problem: format!("cannot read this machine's memory nodes: {e}"),
+                })?;
+                &read
+            }
+        };
+        options.resolve(topology)?
+    } else {
+        RouterOptions {
+            cache_bytes: options.cache_bytes,
+            ..RouterOptions::default()
+        }
+    };
+    super::tracer::install();
+    match router::configure(&resolved) {
+        Ok(()) => Ok(true),
+        Err(RouterError::NotInstalled | RouterError::Reserve { .. })
+            if !options.places_anything() =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(EngineError::Routing {
+            problem: error.to_string(),
+        }),
+    }
+}

@@ -1,0 +1,136 @@
+//! Counts per operator.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use super::OperatorId;
+
+/// Operators that can be told apart at a time, number 0 (nobody) included.
+const OPERATORS: usize = 8192;
+/// Places of a class, the system's included.
+pub(super) const PLACES: usize = super::options::MAX_PLACES + 1;
+
+/// A count of bytes with its highest value.
+#[derive(Debug)]
+pub(super) struct Level {
+    current: AtomicU64,
+    peak: AtomicU64,
+}
+
+impl Level {
+    pub(super) const fn zero() -> Self {
+        Self {
+            current: AtomicU64::new(0),
+            peak: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn add(&self, bytes: u64) -> u64 {
+        let now = self.current.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        // Most additions are below the peak: the shared line is only written when it rises.
+        if now > self.peak.load(Ordering::Relaxed) {
+            self.peak.fetch_max(now, Ordering::Relaxed);
+        }
+        now
+    }
+
+    pub(super) fn sub(&self, bytes: u64) {
+        self.current.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn current(&self) -> u64 {
+        self.current.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    /// The peak starts again from what is in use now.
+    pub(super) fn reset_peak(&self) {
+        self.peak.store(self.current(), Ordering::Relaxed);
+    }
+}
+
+/// What one operator has and had.
+#[derive(Debug)]
+pub(super) struct OperatorAccount {
+    taken: AtomicBool,
+    /// All places together.
+    pub(super) level: Level,
+    pub(super) by_place: [Level; PLACES],
+    pub(super) allocations: AtomicU64,
+    pub(super) fallbacks: AtomicU64,
+    /// All places were full; see [`super::Overflow::Signal`].
+    pub(super) over: AtomicBool,
+}
+
+impl OperatorAccount {
+    const fn empty() -> Self {
+        Self {
+            taken: AtomicBool::new(false),
+            level: Level::zero(),
+            by_place: [const { Level::zero() }; PLACES],
+            allocations: AtomicU64::new(0),
+            fallbacks: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    fn reset(&self) {
+        self.level.reset_peak();
+        self.by_place.iter().for_each(Level::reset_peak);
+        self.allocations.store(0, Ordering::Relaxed);
+        self.fallbacks.store(0, Ordering::Relaxed);
+        self.over.store(false, Ordering::Relaxed);
+    }
+}
+
+/// The accounts of all operators.
+#[derive(Debug)]
+pub(super) struct Operators {
+    accounts: [OperatorAccount; OPERATORS],
+    /// Where the search for a free account begins.
+    next: AtomicU32,
+}
+
+impl Operators {
+    pub(super) const fn new() -> Self {
+        Self {
+            accounts: [const { OperatorAccount::empty() }; OPERATORS],
+            next: AtomicU32::new(0),
+        }
+    }
+
+    /// The account of an operator; number 0 has one, too, that nobody reads.
+    pub(super) fn of(&self, operator: OperatorId) -> &OperatorAccount {
+        let index = operator.0 as usize;
+        &self.accounts[if index < OPERATORS { index } else { 0 }]
+    }
+
+    /// A free account, all zero; [`OperatorId::NONE`] if there is none left. One whose memory is still in use (an answer outlives its
+    /// query) is not given away.
+    pub(super) fn register(&self) -> OperatorId {
+        for _ in 1..OPERATORS {
+            let index = self.next.fetch_add(1, Ordering::Relaxed) as usize % OPERATORS;
+            let account = &self.accounts[index];
+            if index == 0 || account.level.current() > 0 {
+                continue;
+            }
+            if !account.taken.swap(true, Ordering::Relaxed) {
+                account.reset();
+                return OperatorId(index as u32);
+            }
+        }
+        OperatorId::NONE
+    }
+
+    /// Gives an account back.
+    pub(super) fn release(&self, operator: OperatorId) {
+        self.of(operator).taken.store(false, Ordering::Relaxed);
+    }
+
+    /// Starts an operator's peak and counts again.
+    pub(super) fn reset(&self, operator: OperatorId) {
+        self.of(operator).reset();
+    }
+}

@@ -1,0 +1,308 @@
+//! What the router asks of the kernel. Nothing here allocates: it runs inside the allocator.
+
+use std::ffi::CStr;
+
+use crate::backend::NodeCapacity;
+use crate::sys::policy::{NodeMask, Policy, ThreadPolicy, set_range};
+use crate::sys::{base_page_bytes, last_errno};
+use tierloom_topology::NodeId;
+
+/// Nodes that the router keeps an account of.
+pub(super) const MAX_NODES: usize = 64;
+/// Parts that a weighted place may have.
+pub(super) const MAX_PARTS: usize = 8;
+
+/// Where the pages of a place come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Nodes {
+    pub(super) parts: [(u8, u32); MAX_PARTS],
+    pub(super) count: u8,
+}
+
+impl Nodes {
+    /// The kernel's choice.
+    pub(super) const ANY: Nodes = Nodes {
+        parts: [(0, 0); MAX_PARTS],
+        count: 0,
+    };
+
+    /// Nodes and their weights; empty for the kernel's choice.
+    pub(super) fn parts(&self) -> &[(u8, u32)] {
+        &self.parts[..self.count as usize]
+    }
+
+    /// Whether the kernel can place the pages by a policy of the range: one node, or several with equal weights.
+    pub(super) fn by_policy(&self) -> bool {
+        self.parts().windows(2).all(|pair| pair[0].1 == pair[1].1)
+    }
+
+    /// The policy of the whole range; `None` for the kernel's choice.
+    fn policy(&self) -> Option<Policy> {
+        if self.count == 0 || !self.by_policy() {
+            return None;
+        }
+        let mut ids = [NodeId(0); MAX_PARTS];
+        for (id, (node, _)) in ids.iter_mut().zip(self.parts()) {
+            *id = NodeId(u32::from(*node));
+        }
+        let mode = if self.count == 1 {
+            libc::MPOL_BIND
+        } else {
+            libc::MPOL_INTERLEAVE
+        };
+        NodeMask::of(&ids[..self.count as usize]).map(|nodes| Policy { mode, nodes })
+    }
+}
+
+/// The seam between the router and the kernel.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kernel {
+    /// Makes a range's future pages come from these nodes; answers the errno.
+    pub(super) bind: fn(usize, usize, &Nodes) -> Result<(), i32>,
+    /// Bytes that a node can still give, a margin taken off; answers the errno.
+    pub(super) free_bytes: fn(u8) -> Result<u64, i32>,
+    /// Makes the pages of a range present, all from one node; answers the errno.
+    pub(super) populate: fn(usize, usize, u8) -> Result<(), i32>,
+}
+
+/// Linux.
+pub(super) const LINUX: Kernel = Kernel {
+    bind,
+    free_bytes,
+    populate,
+};
+
+fn bind(address: usize, len: usize, nodes: &Nodes) -> Result<(), i32> {
+    let policy = nodes.policy().unwrap_or(Policy {
+        mode: libc::MPOL_DEFAULT,
+        nodes: NodeMask::EMPTY,
+    });
+    match set_range(address, len, &policy) {
+        // A kernel without NUMA has one node, and everything is there.
+        Err(libc::ENOSYS) if nodes.parts().iter().all(|(node, _)| *node == 0) => Ok(()),
+        other => other,
+    }
+}
+
+fn populate(address: usize, len: usize, node: u8) -> Result<(), i32> {
+    let mut policy = ThreadPolicy::save()?;
+    policy.bind(NodeId(u32::from(node)))?;
+    // SAFETY: populating changes no byte.
+    let outcome = unsafe { advise(address, len, libc::MADV_POPULATE_WRITE) };
+    policy.restore()?;
+    outcome
+}
+
+/// Bytes of a node's meminfo that are read; the lines that matter are among the first.
+const MEMINFO_BYTES: usize = 2048;
+
+fn free_bytes(node: u8) -> Result<u64, i32> {
+    let mut path = *b"/sys/devices/system/node/node\0\0\0\0/meminfo\0\0\0\0";
+    let prefix = b"/sys/devices/system/node/node".len();
+    let mut end = prefix;
+    for divisor in [100, 10, 1] {
+        if node >= divisor || divisor == 1 {
+            path[end] = b'0' + node / divisor % 10;
+            end += 1;
+        }
+    }
+    let rest = b"/meminfo\0";
+    path[end..end + rest.len()].copy_from_slice(rest);
+    let mut text = [0; MEMINFO_BYTES];
+    let read = match read_start(&path, &mut text) {
+        // A kernel without NUMA shows no nodes: its one node is the whole machine.
+        Err(libc::ENOENT) if node == 0 => read_start(b"/proc/meminfo\0", &mut text)?,
+        // No such node any more.
+        Err(libc::ENOENT) => return Err(libc::ENODEV),
+        other => other?,
+    };
+    let text = &text[..read];
+    let total = field(text, b"MemTotal:").ok_or(libc::EIO)?;
+    let free = field(text, b"MemFree:").ok_or(libc::EIO)?;
+    if total == 0 {
+        return Err(libc::ENODEV);
+    }
+    let cache =
+        field(text, b"Active(file):").unwrap_or(0) + field(text, b"Inactive(file):").unwrap_or(0);
+    Ok(NodeCapacity::from_meminfo(total, free, cache).free_bytes)
+}
+
+fn read_start(path: &[u8], into: &mut [u8]) -> Result<usize, i32> {
+    let path = CStr::from_bytes_until_nul(path).map_err(|_| libc::EINVAL)?;
+    // SAFETY: the path ends with a zero byte.
+    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    if file < 0 {
+        return Err(last_errno());
+    }
+    // SAFETY: `into` is writable for its length.
+    let read = unsafe { libc::read(file, into.as_mut_ptr().cast(), into.len()) };
+    let errno = last_errno();
+    // SAFETY: the descriptor was opened above and is not used any more.
+    unsafe { libc::close(file) };
+    usize::try_from(read).map_err(|_| errno)
+}
+
+/// The value of a line of meminfo in bytes.
+fn field(text: &[u8], label: &[u8]) -> Option<u64> {
+    let at = text.windows(label.len()).position(|part| part == label)? + label.len();
+    let mut kib = None;
+    for byte in &text[at..] {
+        match byte {
+            b'0'..=b'9' => kib = Some(kib.unwrap_or(0_u64) * 10 + u64::from(byte - b'0')),
+            b' ' if kib.is_none() => {}
+            _ => break,
+        }
+    }
+    kib?.checked_mul(1024)
+}
+
+/// Gives the pages of a range of the router back; the next touch finds zeroes.
+///
+/// # Errors
+/// The errno.
+///
+/// # Safety
+/// Nobody uses the range.
+pub(super) unsafe fn release(address: usize, len: usize) -> Result<(), i32> {
+    // SAFETY: the caller's promise.
+    unsafe { advise(address, len, libc::MADV_DONTNEED) }
+}
+
+/// Asks for huge pages in a range of the router, or for none. Kernels without them refuse, which changes nothing.
+pub(super) fn advise_huge(address: usize, len: usize, huge: bool) {
+    let advice = if huge {
+        libc::MADV_HUGEPAGE
+    } else {
+        libc::MADV_NOHUGEPAGE
+    };
+    // SAFETY: the advice changes no byte.
+    let _ = unsafe { advise(address, len, advice) };
+}
+
+/// Advice on a range inside the router's own reservation.
+///
+/// # Safety
+/// The advice changes no byte, or nobody uses the range.
+unsafe fn advise(address: usize, len: usize, advice: i32) -> Result<(), i32> {
+    if !address.is_multiple_of(base_page_bytes()) {
+        return Err(libc::EINVAL);
+    }
+    loop {
+        // SAFETY: the caller's promise.
+        let answer =
+            unsafe { libc::madvise(std::ptr::with_exposed_provenance_mut(address), len, advice) };
+        if answer == 0 {
+            return Ok(());
+        }
+        match last_errno() {
+            libc::EINTR | libc::EAGAIN => {}
+            errno => return Err(errno),
+        }
+    }
+}
+
+/// Resident bytes of a range of whole mappings, from the kernel's own account of this process.
+///
+/// # Errors
+/// The errno: `ENOENT` for a kernel without NUMA.
+pub(super) fn resident_bytes(base: usize, len: usize) -> Result<u64, i32> {
+    // SAFETY: the path ends with a zero byte.
+    let file = unsafe {
+        libc::open(
+            c"/proc/self/numa_maps".as_ptr(),
+            libc::O_RDONLY | libc::O_CLOEXEC,
+        )
+    };
+    if file < 0 {
+        return Err(last_errno());
+    }
+    let mut reader = NumaMaps {
+        range: (base, base + len),
+        inside: false,
+        word: [0; 32],
+        word_len: 0,
+        first: true,
+        pages: 0,
+    };
+    let mut buffer = [0_u8; 4096];
+    let outcome = loop {
+        // SAFETY: the buffer is writable for its length.
+        let read = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };
+        match usize::try_from(read) {
+            Ok(0) => break Ok(()),
+            Ok(read) => buffer[..read].iter().for_each(|byte| reader.byte(*byte)),
+            Err(_) if last_errno() == libc::EINTR => {}
+            Err(_) => break Err(last_errno()),
+        }
+    };
+    // SAFETY: the descriptor was opened above and is not used any more.
+    unsafe { libc::close(file) };
+    outcome.map(|()| reader.pages * base_page_bytes() as u64)
+}
+
+/// Reads `7f0000000000 bind:1 anon=3 dirty=3 N1=3 kernelpagesize_kB=4` byte by byte.
+struct NumaMaps {
+    range: (usize, usize),
+    inside: bool,
+    word: [u8; 32],
+    word_len: usize,
+    /// The next word is an address.
+    first: bool,
+    pages: u64,
+}
+
+impl NumaMaps {
+    fn byte(&mut self, byte: u8) {
+        if byte != b' ' && byte != b'\n' {
+            if let Some(place) = self.word.get_mut(self.word_len) {
+                *place = byte;
+                self.word_len += 1;
+            }
+            return;
+        }
+        let word = std::str::from_utf8(&self.word[..self.word_len]).unwrap_or("");
+        if self.first {
+            let address = usize::from_str_radix(word, 16).unwrap_or(0);
+            self.inside = (self.range.0..self.range.1).contains(&address);
+        } else if let Some((node, pages)) = word.strip_prefix('N').and_then(|w| w.split_once('='))
+            && self.inside
+            && node.bytes().all(|digit| digit.is_ascii_digit())
+        {
+            self.pages += pages.parse::<u64>().unwrap_or(0);
+        }
+        self.word_len = 0;
+        self.first = byte == b'\n';
+    }
+}
+
+/// Nanoseconds since 1970.
+pub(super) fn now_ns() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is valid for writes.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
+    (time.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(time.tv_nsec as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_meminfo_are_found_with_and_without_a_node_before_them() {
+        let text = b"Node 1 MemTotal:       524288 kB\nNode 1 MemFree:   1000 kB\nMemFree: 7";
+        assert_eq!(field(text, b"MemTotal:"), Some(524_288 * 1024));
+        assert_eq!(field(text, b"MemFree:"), Some(1000 * 1024));
+        assert_eq!(field(text, b"SwapFree:"), None);
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_is_told_from_one_that_is() {
+        assert!(free_bytes(0).unwrap() > 0);
+        assert_eq!(free_bytes(63), Err(libc::ENODEV));
+    }
+}

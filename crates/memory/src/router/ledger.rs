@@ -1,0 +1,80 @@
+//! What nodes can still give, so that a bound range never asks a full node: the kernel answers that with its out-of-memory killer.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use super::events::Why;
+use super::kernel::{Kernel, MAX_NODES, Nodes};
+
+/// Bytes that may still be taken from each node before the kernel is asked again.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    left: [AtomicI64; MAX_NODES],
+}
+
+impl Ledger {
+    pub(super) const fn new() -> Self {
+        Self {
+            left: [const { AtomicI64::new(0) }; MAX_NODES],
+        }
+    }
+
+    /// Takes `bytes` off the nodes in the ratio of their weights. The kernel's choice is not accounted.
+    ///
+    /// # Errors
+    /// [`Why::NodeFull`], or [`Why::Refused`] for a node that is gone; nothing is taken then.
+    pub(super) fn draw(&self, kernel: &Kernel, nodes: &Nodes, bytes: u64) -> Result<(), Why> {
+        for (index, (node, part)) in parts(nodes, bytes).enumerate() {
+            if let Err(why) = self.draw_one(kernel, node, part) {
+                for (node, part) in parts(nodes, bytes).take(index) {
+                    self.left[usize::from(node)].fetch_add(part, Ordering::Relaxed);
+                }
+                return Err(why);
+            }
+        }
+        Ok(())
+    }
+
+    fn draw_one(&self, kernel: &Kernel, node: u8, bytes: i64) -> Result<(), Why> {
+        let left = &self.left[usize::from(node)];
+        let take = |now: i64| (now >= bytes).then_some(now - bytes);
+        if left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+            .is_ok()
+        {
+            return Ok(());
+        }
+        let free = (kernel.free_bytes)(node).map_err(Why::Refused)?;
+        let free = i64::try_from(free).unwrap_or(i64::MAX);
+        left.store((free - bytes).max(0), Ordering::Relaxed);
+        if free < bytes {
+            return Err(Why::NodeFull);
+        }
+        Ok(())
+    }
+
+    /// Pages that went back to the kernel can be taken again.
+    pub(super) fn give_back(&self, nodes: &Nodes, bytes: u64) {
+        for (node, part) in parts(nodes, bytes) {
+            self.left[usize::from(node)].fetch_add(part, Ordering::Relaxed);
+        }
+    }
+
+    /// The kernel is asked again before the next page is taken.
+    pub(super) fn forget(&self) {
+        self.left
+            .iter()
+            .for_each(|left| left.store(0, Ordering::Relaxed));
+    }
+}
+
+fn parts(nodes: &Nodes, bytes: u64) -> impl Iterator<Item = (u8, i64)> {
+    let round: u64 = nodes.parts().iter().map(|(_, w)| u64::from(*w)).sum();
+    let share = move |weight: u32| {
+        let part = u128::from(bytes) * u128::from(weight) / u128::from(round.max(1));
+        i64::try_from(part).unwrap_or(i64::MAX)
+    };
+    nodes
+        .parts()
+        .iter()
+        .map(move |(node, weight)| (*node, share(*weight)))
+}

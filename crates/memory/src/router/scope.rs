@@ -1,0 +1,210 @@
+//! Whose memory the running thread allocates: a class of structure and an operator, set for a stretch of code.
+
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+/// What a large allocation becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// Build side of a hash join: its rows and its table.
+    JoinBuild,
+    /// Groups and their accumulators.
+    Aggregation,
+    /// Rows collected for a sort, and their order.
+    SortRun,
+    /// Rows on their way between partitions.
+    Repartition,
+    /// Tables made by statements.
+    TempTable,
+    /// Rows of an answer.
+    Result,
+    /// Batches of every other operator.
+    Other,
+}
+
+impl Class {
+    /// Number of classes.
+    pub const COUNT: usize = 7;
+    /// All of them, in the order of their indices.
+    pub const ALL: [Class; Self::COUNT] = [
+        Class::JoinBuild,
+        Class::Aggregation,
+        Class::SortRun,
+        Class::Repartition,
+        Class::TempTable,
+        Class::Result,
+        Class::Other,
+    ];
+
+    /// The name used in options and output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Class::JoinBuild => "join",
+            Class::Aggregation => "aggregation",
+            Class::SortRun => "sort",
+            Class::Repartition => "repartition",
+            Class::TempTable => "temp",
+            Class::Result => "result",
+            Class::Other => "other",
+        }
+    }
+
+    pub(super) const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Serialize for Class {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl FromStr for Class {
+    type Err = super::RouterError;
+
+    /// # Errors
+    /// [`super::RouterError::UnknownClass`] with the names there are.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wanted = text.trim().to_ascii_lowercase();
+        let found = Class::ALL.into_iter().find(|class| class.name() == wanted);
+        found.ok_or(super::RouterError::UnknownClass { asked: wanted })
+    }
+}
+
+/// An operator that memory is counted for; [`OperatorId::NONE`] is nobody in particular.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct OperatorId(pub(super) u32);
+
+impl OperatorId {
+    /// No operator: bytes are counted for their class alone.
+    pub const NONE: OperatorId = OperatorId(0);
+
+    /// The number; 0 for none.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
+/// What the large allocations of a stretch of code are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClassScope {
+    /// The class.
+    pub class: Class,
+    /// The operator.
+    pub operator: OperatorId,
+}
+
+/// The scope in one word: class index + 1 in the low four bits, the operator above. 0 is no scope.
+const CLASS_BITS: u32 = 4;
+
+impl ClassScope {
+    fn word(self) -> u32 {
+        (self.operator.0 << CLASS_BITS) | (self.class as u32 + 1)
+    }
+
+    fn from_word(word: u32) -> Option<Self> {
+        let index = (word & ((1 << CLASS_BITS) - 1)).checked_sub(1)?;
+        let class = *Class::ALL.get(index as usize)?;
+        let operator = OperatorId(word >> CLASS_BITS);
+        Some(ClassScope { class, operator })
+    }
+}
+
+thread_local! {
+    // Initialised at compile time and without a destructor: reading it never allocates and works to the thread's very end.
+    static CURRENT: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Puts the scope that was there before back when it is dropped, also while a panic unwinds.
+#[derive(Debug)]
+#[must_use = "the scope ends when the guard is dropped"]
+pub struct ScopeGuard {
+    before: u32,
+    // A scope belongs to a thread: the guard must stay on it.
+    _not_send: PhantomData<*const ()>,
+}
+
+/// From now on large allocations of this thread are `scope`'s, until the guard is dropped.
+pub fn enter(scope: ClassScope) -> ScopeGuard {
+    ScopeGuard {
+        before: CURRENT.replace(scope.word()),
+        _not_send: PhantomData,
+    }
+}
+
+/// From now on large allocations of this thread are nobody's, until the guard is dropped.
+pub fn leave() -> ScopeGuard {
+    ScopeGuard {
+        before: CURRENT.replace(0),
+        _not_send: PhantomData,
+    }
+}
+
+/// Changes the scope for the rest of the stretch that the innermost guard covers; without a guard, until another scope is set.
+pub fn switch(scope: ClassScope) {
+    CURRENT.set(scope.word());
+}
+
+/// The scope that this thread is in.
+pub fn current() -> Option<ClassScope> {
+    ClassScope::from_word(CURRENT.get())
+}
+
+impl Drop for ScopeGuard {
+    fn drop(&mut self) {
+        CURRENT.set(self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope(class: Class, operator: u32) -> ClassScope {
+        ClassScope {
+            class,
+            operator: OperatorId(operator),
+        }
+    }
+
+    #[test]
+    fn scopes_nest_and_a_panic_restores_the_outer_one() {
+        assert_eq!(current(), None);
+        let outer = enter(scope(Class::JoinBuild, 7));
+        let panicked = std::panic::catch_unwind(|| {
+            let _inner = enter(scope(Class::SortRun, 8));
+            assert_eq!(current(), Some(scope(Class::SortRun, 8)));
+            std::panic::resume_unwind(Box::new("an operator failed"));
+        });
+        assert!(panicked.is_err());
+        assert_eq!(current(), Some(scope(Class::JoinBuild, 7)));
+        {
+            let _nobody = leave();
+            assert_eq!(current(), None);
+        }
+        drop(outer);
+        assert_eq!(current(), None);
+    }
+
+    #[test]
+    fn every_class_survives_its_word_and_its_name() {
+        for class in Class::ALL {
+            let scope = scope(class, 123_456);
+            assert_eq!(ClassScope::from_word(scope.word()), Some(scope));
+            assert_eq!(class.name().parse::<Class>().unwrap(), class);
+        }
+        let error = "heap".parse::<Class>().unwrap_err().to_string();
+        assert!(error.contains("join, aggregation"), "{error}");
+    }
+}

@@ -1,0 +1,145 @@
+//! The router on two real nodes. The test that needs them is ignored, and the other one runs it in a guest whose node 1 is CXL memory that can be
+//! taken offline (`TIERLOOM_LAB=skip` leaves it out).
+
+use std::fs;
+
+use tierloom_lab::{GuestCommand, GuestFile, GuestKind, GuestOptions, kit_for_tests, run};
+use tierloom_memory::router::{
+    self, Class, ClassScope, OperatorId, Overflow, PeakAudit, PlaceOptions, RouterOptions,
+    TierAllocator,
+};
+use tierloom_memory::{MIB, Placement};
+use tierloom_topology::NodeId;
+
+#[global_allocator]
+static ALLOCATOR: TierAllocator<std::alloc::System> = TierAllocator::new(std::alloc::System);
+
+#[test]
+fn routed_memory_is_where_it_should_be_in_a_guest_with_two_nodes() {
+    let kit = match kit_for_tests() {
+        Ok(Some(kit)) => kit,
+        Ok(None) => return,
+        Err(error) => panic!("{error}\n(TIERLOOM_LAB=skip leaves the guest out)"),
+    };
+    let mut options = GuestOptions::new(GuestKind::Cxl);
+    options.kernel_args.push("numa_balancing=disable".into());
+    let own = std::env::current_exe().unwrap();
+    options.files.push(GuestFile::new(own, "/bin/router"));
+    let commands = [GuestCommand::new(["router", "--ignored", "--nocapture"])];
+    let outcome = run(&kit, &options, &commands, &mut |line| eprintln!("{line}"))
+        .unwrap_or_else(|error| panic!("{error}"));
+    let command = &outcome.commands[0];
+    let (text, errors) = (command.stdout_text(), command.stderr_text());
+    assert_eq!(command.exit_code, 0, "{text}\n{errors}");
+    assert!(text.contains("ok. 1 passed; 0 failed"), "{text}");
+}
+
+fn place(name: &str, placement: Placement) -> PlaceOptions {
+    PlaceOptions {
+        name: name.to_owned(),
+        placement,
+        limit_bytes: u64::MAX,
+    }
+}
+
+/// Joins on node 1 and then node 0, groups over both nodes.
+fn options() -> RouterOptions {
+    let (near, far) = (NodeId(0), NodeId(1));
+    let weights = Placement::weighted(vec![(near, 3), (far, 1)]).unwrap();
+    RouterOptions {
+        places: vec![
+            (
+                Class::JoinBuild,
+                vec![
+                    place("far", Placement::bind(far)),
+                    place("near", Placement::bind(near)),
+                ],
+            ),
+            (Class::Aggregation, vec![place("3:1", weights)]),
+        ],
+        overflow: Overflow::Refuse,
+        cache_bytes: Some(0),
+    }
+}
+
+/// Written memory of `class`.
+fn filled(class: Class, bytes: usize) -> Vec<u8> {
+    let _scope = router::enter(ClassScope {
+        class,
+        operator: OperatorId::NONE,
+    });
+    let mut block = Vec::with_capacity(bytes);
+    block.resize(bytes, 1);
+    block
+}
+
+/// Share of a class on node 1 of what was found anywhere.
+fn share_on_node_1(audit: &PeakAudit, class: Class) -> f64 {
+    let found = audit.classes.iter().find(|c| c.class == class).unwrap();
+    let on: u64 = found.by_node.iter().filter(|n| n.0 == 1).map(|n| n.1).sum();
+    on as f64 / found.by_node.iter().map(|n| n.1).sum::<u64>() as f64
+}
+
+#[test]
+#[ignore = "needs two nodes with memory, the second of which can be taken offline"]
+fn pages_account_a_full_node_and_a_lost_node() {
+    router::configure(&options()).unwrap();
+    pages_and_account();
+    a_full_node();
+    a_lost_node();
+}
+
+fn pages_and_account() {
+    router::watch_peak(true);
+    let mut blocks: Vec<Vec<u8>> = (0..20).map(|_| filled(Class::JoinBuild, MIB)).collect();
+    blocks.push(filled(Class::JoinBuild, 50 * MIB + 4096));
+    blocks.push(filled(Class::Aggregation, 60 * MIB));
+    blocks.extend((0..40).map(|_| filled(Class::Aggregation, 300 << 10)));
+    drop(blocks);
+    let audit = router::peak_audit().unwrap();
+    router::watch_peak(false);
+    assert_eq!(share_on_node_1(&audit, Class::JoinBuild), 1.0, "{audit:?}");
+    let weighted = share_on_node_1(&audit, Class::Aggregation);
+    assert!((weighted - 0.25).abs() < 0.02, "{weighted}: {audit:?}");
+    let kernel = audit.kernel_bytes.unwrap() as f64;
+    let difference = (audit.accounted_bytes as f64 - kernel).abs() / kernel;
+    assert!(difference < 0.05, "{difference}: {audit:?}");
+}
+
+fn a_full_node() {
+    assert!(router::events().is_empty(), "{:?}", router::events());
+    let mut blocks = Vec::new();
+    while router::events().is_empty() {
+        assert!(blocks.len() < 100, "node 1 never gets full");
+        blocks.push(filled(Class::JoinBuild, 16 * MIB));
+    }
+    let event = &router::events()[0];
+    assert_eq!(
+        (event.why.as_str(), event.from.as_str()),
+        ("node full", "far")
+    );
+    assert_eq!(event.to.as_deref(), Some("near"));
+    // Most of it did fit on node 1.
+    let share = share_on_node_1(&router::audit_now(), Class::JoinBuild);
+    assert!(share > 0.9 && share < 1.0, "{share}");
+}
+
+fn a_lost_node() {
+    let before = router::events().len();
+    for entry in fs::read_dir("/sys/devices/system/node/node1").unwrap() {
+        let state = entry.unwrap().path().join("state");
+        if state.exists() {
+            fs::write(&state, "offline").unwrap();
+        }
+    }
+    router::refresh();
+    let block = filled(Class::JoinBuild, 8 * MIB);
+    assert_eq!(share_on_node_1(&router::audit_now(), Class::JoinBuild), 0.0);
+    drop(block);
+    let events = router::events();
+    let event = &events[before];
+    assert_eq!(
+        (event.why.as_str(), event.to.as_deref()),
+        ("node offline", Some("near"))
+    );
+}
