@@ -280,6 +280,9 @@ fn statements_that_cannot_be_are_refused_with_line_and_column() {
         ("set tierloom.threads = 0", &["whole number from 1"]),
         ("set tierloom.threads = many", &["\"many\""]),
         ("set tierloom.batch_rows = -1", &["\"-1\""]),
+        ("set tierloom.memory.heap = 'dram'", &["heap", "join"]),
+        ("set tierloom.memory.join = '77'", &["node 77"]),
+        ("set tierloom.routing = perhaps", &["expected on or off"]),
         ("show tierloom.x", &["tierloom.placement"]),
         ("analyze peple", &["no table peple"]),
         ("drop table peple", &["no table peple"]),
@@ -361,6 +364,9 @@ fn settings_move_tables_and_are_shown() {
         show tierloom.*;
         select count(*) as n from people;
         select distinct node from tier_columns where table_name = 'people';
+        set tierloom.memory.join = '[0]:512MiB';
+        show tierloom.memory.join;
+        select count(*) as classes from tier_memory where class = 'join';
         explain placement select name from people where id = 1;
         explain analyze placement select name from people";
     let ended = sql(
@@ -378,6 +384,9 @@ fn settings_move_tables_and_are_shown() {
         "\nnode\n0\n",
         "people.name",
         "node 0: 100.0%",
+        "tierloom.memory.join,[0]:512MiB,",
+        "classes\n",
+        "operator,",
         "read_bytes",
     ] {
         assert!(out.contains(part), "no {part:?} in\n{out}");

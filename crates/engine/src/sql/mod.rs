@@ -14,6 +14,7 @@ mod export;
 mod free_memory;
 mod generate;
 mod load;
+mod memory;
 mod placement;
 mod placement_plan;
 mod run;

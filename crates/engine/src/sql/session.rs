@@ -270,7 +270,7 @@ impl SqlSession {
             planning: start.elapsed(),
             ..Timing::default()
         };
-        let rows = self.stream(plan, sink, watch, &mut timing)?;
+        let rows = self.stream(plan, sink, watch, &mut timing)?.rows;
         Ok(Outcome {
             rows: Some(rows),
             message: None,
@@ -353,7 +353,7 @@ impl SqlSession {
             planning: start.elapsed(),
             ..Timing::default()
         };
-        let rows = self.stream(&plan, &mut file, watch, &mut timing)?;
+        let rows = self.stream(&plan, &mut file, watch, &mut timing)?.rows;
         Ok(Outcome {
             rows: None,
             message: Some(format!("wrote {rows} rows to {}", copy.path)),
