@@ -280,6 +280,9 @@ fn statements_that_cannot_be_are_refused_with_line_and_column() {
         ("set tierloom.threads = 0", &["whole number from 1"]),
         ("set tierloom.threads = many", &["\"many\""]),
         ("set tierloom.batch_rows = -1", &["\"-1\""]),
+        ("set tierloom.memory.heap = 'dram'", &["heap", "join"]),
+        ("set tierloom.memory.join = '77'", &["node 77"]),
+        ("set tierloom.routing = perhaps", &["expected on or off"]),
         ("show tierloom.x", &["tierloom.placement"]),
         ("analyze peple", &["no table peple"]),
         ("drop table peple", &["no table peple"]),
@@ -361,6 +364,9 @@ fn settings_move_tables_and_are_shown() {
         show tierloom.*;
         select count(*) as n from people;
         select distinct node from tier_columns where table_name = 'people';
+        set tierloom.memory.join = '[0]:512MiB';
+        show tierloom.memory.join;
+        select count(*) as classes from tier_memory where class = 'join';
         explain placement select name from people where id = 1;
         explain analyze placement select name from people";
     let ended = sql(
@@ -378,6 +384,9 @@ fn settings_move_tables_and_are_shown() {
         "\nnode\n0\n",
         "people.name",
         "node 0: 100.0%",
+        "tierloom.memory.join,[0]:512MiB,",
+        "classes\n",
+        "operator,",
         "read_bytes",
     ] {
         assert!(out.contains(part), "no {part:?} in\n{out}");
@@ -415,6 +424,43 @@ fn scripts_come_from_files_and_pipes_and_say_where_they_are_wrong() {
         &["sql", "-f", "missing.sql"],
         &["missing.sql"],
     );
+}
+
+#[test]
+fn generated_tables_have_the_rows_of_their_scale_factor() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = [
+        "--generate",
+        "ssb:0.01",
+        "--generate",
+        "tpch:0.01",
+        "--format",
+        "csv",
+    ];
+    // Both have a table of suppliers.
+    let twice = sql(folder.path(), &args, "select 1").with_code(2);
+    assert!(
+        twice.one_error().contains("--generate tpch:0.01"),
+        "{}",
+        twice.stderr
+    );
+    let count = "select count(*) as n from nation";
+    let args = ["--generate", "tpch:0.01", "--format", "csv"];
+    assert_eq!(
+        sql(folder.path(), &args, count).with_code(0).stdout,
+        "n\n25\n"
+    );
+    for (bad, says) in [
+        ("ssb:x", "no scale factor"),
+        ("imdb:1", "tpcds:SF"),
+        ("tpch:-1", "tpch:-1"),
+    ] {
+        refused(
+            folder.path(),
+            &["sql", "-c", "select 1", "--generate", bad],
+            &[says],
+        );
+    }
 }
 
 #[test]

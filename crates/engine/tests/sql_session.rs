@@ -4,7 +4,7 @@
 mod common;
 
 use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::{Int64Type, SchemaRef};
+use arrow::datatypes::{Int64Type, SchemaRef, UInt64Type};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tierloom_engine::EngineOptions;
@@ -167,9 +167,18 @@ fn columns_of_made_tables_lie_in_regions_that_the_kernel_finds() {
     let query = "select count(distinct column_name) from tier_columns where table_name = 't' and node_bytes > 0";
     assert_eq!(number(&mut session, query), 2);
     run(&mut session, "analyze t").unwrap();
-    let heat = "explain analyze placement select sum(a) from t";
+    let heat = "explain analyze placement select sum(a) from t where b > '1'";
     let rows = run(&mut session, heat).unwrap();
-    assert!(rows.0[0].num_rows() > 0, "{rows:?}", rows = rows.0);
+    let shown = &rows.0[0];
+    let of_columns = |row: &usize| shown.column(0).as_string::<i32>().value(*row) == "column";
+    let columns: Vec<usize> = (0..shown.num_rows()).filter(of_columns).collect();
+    let names: Vec<_> = columns
+        .iter()
+        .map(|&row| shown.column(1).as_string::<i32>().value(row))
+        .collect();
+    assert_eq!(names, ["t.a", "t.b"]);
+    let reads = shown.column(5).as_primitive::<UInt64Type>();
+    assert!(columns.iter().all(|&row| reads.value(row) > 0), "{shown:?}");
     run(&mut session, "drop table t").unwrap();
     let left = "select count(*) from tier_columns";
     assert_eq!(number(&mut session, left), 0);

@@ -1,12 +1,12 @@
 //! Rows into tables: from files, and from queries.
 
 use super::error::SqlError;
-use super::run::Watch;
+use super::run::{Unit, Watch};
 use super::session::{Loaded, SqlSession};
 use super::source::{CsvOptions, Source};
 use super::system;
 use crate::EngineError;
-use crate::load::{ColumnPlacer, LoadOptions, load_batches, load_ssb};
+use crate::load::{ColumnPlacer, LoadOptions, load_batches};
 use crate::table::{PlacedTable, PlacedTableProvider};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -14,10 +14,6 @@ use datafusion::common::TableReference;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_workloads::Progress;
-use tierloom_workloads::ssb::{self, SsbConfig};
-
-/// Bytes of a row of SSB's fact table in columns of four bytes.
-const ROW_BYTES: u64 = 17 * 4;
 
 impl SqlSession {
     /// Loads a file or a folder of files as the table `name`.
@@ -36,43 +32,6 @@ impl SqlSession {
         self.load_source(name, &source, watch)
     }
 
-    /// Makes the Star Schema Benchmark as five tables.
-    ///
-    /// # Errors
-    /// Bad input: names that are taken, too little memory; an interruption.
-    pub fn load_ssb(
-        &mut self,
-        config: &SsbConfig,
-        watch: &dyn Watch,
-    ) -> Result<Vec<Loaded>, SqlError> {
-        for table in ssb::tables() {
-            self.check_new_name(table.name, false)?;
-        }
-        let rows = config.orders() * 4;
-        self.check_memory("lineorder", rows * ROW_BYTES)?;
-        watch.begin("generating SSB", rows * ROW_BYTES);
-        let placement = self.first_placement()?;
-        let progress = Rows {
-            watch,
-            row_bytes: ROW_BYTES,
-        };
-        let made = load_ssb(
-            config,
-            &mut self.placer(),
-            &|_| placement.clone(),
-            &progress,
-        );
-        watch.end();
-        let tables = made?.tables;
-        tables
-            .into_iter()
-            .map(|table| {
-                let name = table.name().to_owned();
-                self.register(&name, table, watch)
-            })
-            .collect()
-    }
-
     pub(super) fn load_source(
         &mut self,
         name: &str,
@@ -80,14 +39,14 @@ impl SqlSession {
         watch: &dyn Watch,
     ) -> Result<Loaded, SqlError> {
         self.check_memory(name, source.array_bytes())?;
-        watch.begin(&format!("loading {name}"), source.file_bytes());
+        watch.begin(&format!("loading {name}"), source.file_bytes(), Unit::Bytes);
         let advance = |bytes| watch.advance(bytes);
         let made = self.table_of(name, source.schema(), source.batches(&advance), watch);
         watch.end();
         self.register(name, made?, watch)
     }
 
-    fn placer(&self) -> ColumnPlacer<'_> {
+    pub(super) fn placer(&self) -> ColumnPlacer<'_> {
         ColumnPlacer::new(
             Arc::clone(&self.backend),
             &self.topology,
@@ -120,17 +79,13 @@ impl SqlSession {
         let options = LoadOptions {
             check_memory: Some(&check),
         };
-        let progress = Rows {
-            watch,
-            row_bytes: 0,
-        };
         let made = load_batches(
             name,
             Arc::clone(schema),
             rows,
             &mut self.placer(),
             &|_| placement.clone(),
-            &progress,
+            &Stop(watch),
             &options,
         );
         let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -207,18 +162,13 @@ impl SqlSession {
     }
 }
 
-/// Rows of a loader as bytes of a watcher.
-struct Rows<'a> {
-    watch: &'a dyn Watch,
-    row_bytes: u64,
-}
+/// The wish to stop, for a loader whose progress is told where its rows come from.
+struct Stop<'a>(&'a dyn Watch);
 
-impl Progress for Rows<'_> {
-    fn advance(&self, rows: u64) {
-        self.watch.advance(rows * self.row_bytes);
-    }
+impl Progress for Stop<'_> {
+    fn advance(&self, _: u64) {}
 
     fn cancelled(&self) -> bool {
-        self.watch.stopped()
+        self.0.stopped()
     }
 }

@@ -12,7 +12,9 @@
 mod error;
 mod export;
 mod free_memory;
+mod generate;
 mod load;
+mod memory;
 mod placement;
 mod placement_plan;
 mod run;
@@ -27,7 +29,8 @@ mod whole_file;
 
 pub use error::{Place, SqlError};
 pub use export::{BatchWriter, Format, WriteOptions};
-pub use run::{Flow, Outcome, Silent, Sink, Timing, Watch};
+pub use generate::Generated;
+pub use run::{Flow, Outcome, Silent, Sink, Timing, Unit, Watch};
 pub use script::{Piece, is_whole, split};
 pub use session::{Loaded, SqlOptions, SqlSession, TableInfo};
 pub use source::{CsvOptions, Source};

@@ -14,6 +14,9 @@ use tierloom_topology::{TierKind, Topology};
 pub(super) fn check(policy: &Policy, topology: &Topology) -> Result<(), SqlError> {
     match policy {
         Policy::Uniform(spec) => spec.resolve(topology).map(drop).map_err(SqlError::input),
+        Policy::Adaptive(_) => Err(SqlError::input(format!(
+            "placement {policy} learns from runs of known queries, which a session does not have; choose a placement, or columns:N once queries have run"
+        ))),
         _ => {
             let missing = [TierKind::Dram, TierKind::Cxl]
                 .into_iter()

@@ -1,34 +1,44 @@
 //! `EXPLAIN PLACEMENT` and `EXPLAIN ANALYZE PLACEMENT`.
 
 use super::error::SqlError;
-use super::run::{Kept, Timing, Watch};
+use super::run::{Flow, Sink, Timing, Watch};
 use super::session::SqlSession;
 use super::system;
-use crate::scan::PlacedScanExec;
-use arrow::array::{RecordBatch, StringArray, UInt64Array};
-use datafusion::physical_plan::ExecutionPlan;
+use crate::routing::placement_of_execution;
+use crate::session::Execution;
+use crate::table::PlacedTable;
+use arrow::array::{Array, AsArray, RecordBatch, StringArray, UInt64Array};
+use arrow::datatypes::{SchemaRef, UInt64Type};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::logical_expr::LogicalPlan;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-/// One column that a scan reads.
-struct ColumnRow {
-    operator: String,
-    column: String,
-    size_bytes: u64,
-    /// Bytes that the execution read of it.
+/// A column that a plan reads, or an operator that it ran.
+#[derive(Default)]
+struct Line {
+    kind: &'static str,
+    name: String,
+    /// How a column is encoded; the class of an operator's memory.
+    what: String,
+    rows: Option<u64>,
+    /// Size of a column; the most that an operator had.
+    bytes: u64,
+    /// Bytes that the execution read of a column.
     read_bytes: Option<u64>,
     wanted: String,
     actual: String,
+    /// Allocations that did not go where they were wanted.
+    fallbacks: Option<u64>,
 }
 
 /// The columns that `query` reads, where they should lie and where their pages are.
 pub(super) fn explain(session: &SqlSession, query: &str) -> Result<RecordBatch, SqlError> {
-    let plan = session.physical(query)?;
-    let mut rows = Vec::new();
-    walk(&plan, &mut rows)?;
-    batch(&rows, false)
+    batch(&columns(session, query)?)
 }
 
-/// The same for an execution of `query`, with the bytes that it read.
+/// The same for an execution of `query`: with the bytes that it read, and the memory of its operators where that is routed.
 pub(super) fn explain_analyze(
     session: &mut SqlSession,
     query: &str,
@@ -36,41 +46,91 @@ pub(super) fn explain_analyze(
 ) -> Result<RecordBatch, SqlError> {
     let plan = session.physical(query)?;
     let before = session.reads.clone();
-    let mut kept = Kept::default();
-    session.stream(&plan, &mut kept, watch, &mut Timing::default())?;
-    let mut rows = Vec::new();
-    walk(&plan, &mut rows)?;
-    for row in &mut rows {
-        let of = |reads: &std::collections::BTreeMap<String, u64>| {
-            reads.get(&row.column).copied().unwrap_or(0)
-        };
-        row.read_bytes = Some(of(&session.reads) - of(&before));
+    let ran = session.stream(&plan, &mut Forgotten, watch, &mut Timing::default())?;
+    let execution = Execution {
+        batches: Vec::new(),
+        time: Duration::ZERO,
+        plan: ran.plan,
+    };
+    // Without routing there is nothing to say about operators, and columns are told all the same.
+    let mut lines = placement_of_execution(&execution)
+        .map(|batch| operators(&batch))
+        .unwrap_or_default();
+    let mut columns = columns(session, query)?;
+    for line in &mut columns {
+        let of = |reads: &BTreeMap<String, u64>| reads.get(&line.name).copied().unwrap_or(0);
+        line.read_bytes = Some(of(&session.reads) - of(&before));
     }
-    batch(&rows, true)
+    lines.append(&mut columns);
+    batch(&lines)
 }
 
-fn walk(plan: &Arc<dyn ExecutionPlan>, rows: &mut Vec<ColumnRow>) -> Result<(), SqlError> {
-    if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
-        let table = scan.table();
-        for &index in scan.projection() {
-            let column = &table.columns()[index];
-            let mut wanted = system::wanted(column);
-            if table.is_staged(index) {
-                wanted.push_str(", read through a DRAM working buffer");
-            }
-            rows.push(ColumnRow {
-                operator: format!("scan {}", table.name()),
-                column: format!("{}.{}", table.name(), column.name()),
-                size_bytes: column.size_bytes(),
-                read_bytes: None,
-                wanted,
-                actual: actual(column)?,
-            });
+/// The router's account of an execution.
+fn operators(batch: &RecordBatch) -> Vec<Line> {
+    let text = |name: &str, row: usize| {
+        let column = batch.column_by_name(name);
+        let values = column.and_then(|c| c.as_string_opt::<i32>());
+        values.map_or_else(String::new, |v| v.value(row).to_owned())
+    };
+    let count = |name: &str, row: usize| {
+        let column = batch.column_by_name(name);
+        let values = column.and_then(|c| c.as_primitive_opt::<UInt64Type>());
+        values.and_then(|v| v.is_valid(row).then(|| v.value(row)))
+    };
+    (0..batch.num_rows())
+        .map(|row| Line {
+            kind: "operator",
+            name: text("operator", row),
+            what: text("class", row),
+            rows: count("rows", row),
+            bytes: count("peak_bytes", row).unwrap_or(0),
+            read_bytes: None,
+            wanted: text("place_wanted", row),
+            actual: text("place_actual", row),
+            fallbacks: count("fallbacks", row),
+        })
+        .collect()
+}
+
+/// The columns that the optimised logical plan scans: which operators read them does not matter for that.
+fn columns(session: &SqlSession, query: &str) -> Result<Vec<Line>, SqlError> {
+    let plan = session.optimised(query)?;
+    let mut scans: BTreeSet<(String, usize)> = BTreeSet::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Some(table) = session.tables.get(scan.table_name.table())
+        {
+            let all = (0..table.columns().len()).collect();
+            let name = scan.table_name.table();
+            let read = scan.projection.clone().unwrap_or(all);
+            scans.extend(read.into_iter().map(|index| (name.to_owned(), index)));
         }
-    }
-    plan.children()
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .map_err(|e| SqlError::planning(&e))?;
+    scans
         .into_iter()
-        .try_for_each(|child| walk(child, rows))
+        .filter_map(|(name, index)| Some((session.tables.get(&name)?, index)))
+        .map(|(table, index)| column(table, index))
+        .collect()
+}
+
+fn column(table: &PlacedTable, index: usize) -> Result<Line, SqlError> {
+    let column = &table.columns()[index];
+    let mut wanted = system::wanted(column);
+    if table.is_staged(index) {
+        wanted.push_str(", read through a DRAM working buffer");
+    }
+    Ok(Line {
+        kind: "column",
+        name: format!("{}.{}", table.name(), column.name()),
+        what: column.encoding(),
+        rows: Some(table.rows() as u64),
+        bytes: column.size_bytes(),
+        wanted,
+        actual: actual(column)?,
+        ..Line::default()
+    })
 }
 
 /// "node 0: 100%".
@@ -87,21 +147,40 @@ fn actual(column: &crate::PlacedColumn) -> Result<String, SqlError> {
     Ok(words.collect::<Vec<_>>().join(", "))
 }
 
-fn batch(rows: &[ColumnRow], ran: bool) -> Result<RecordBatch, SqlError> {
-    let text = |of: &dyn Fn(&ColumnRow) -> &str| {
-        Arc::new(rows.iter().map(|r| Some(of(r))).collect::<StringArray>()) as _
+fn batch(lines: &[Line]) -> Result<RecordBatch, SqlError> {
+    let text = |of: &dyn Fn(&Line) -> &str| {
+        Arc::new(lines.iter().map(|l| Some(of(l))).collect::<StringArray>()) as _
     };
-    let sizes: UInt64Array = rows.iter().map(|r| Some(r.size_bytes)).collect();
-    let mut columns = vec![
-        ("operator", text(&|r| &r.operator)),
-        ("column", text(&|r| &r.column)),
-        ("size_bytes", Arc::new(sizes) as _),
-        ("wanted", text(&|r| &r.wanted)),
-        ("actual", text(&|r| &r.actual)),
-    ];
-    if ran {
-        let reads: UInt64Array = rows.iter().map(|r| r.read_bytes).collect();
-        columns.insert(3, ("read_bytes", Arc::new(reads) as _));
+    let count = |of: &dyn Fn(&Line) -> Option<u64>| {
+        Arc::new(lines.iter().map(of).collect::<UInt64Array>()) as _
+    };
+    RecordBatch::try_from_iter([
+        ("kind", text(&|l| l.kind)),
+        ("name", text(&|l| &l.name)),
+        ("encoding_or_class", text(&|l| &l.what)),
+        ("rows", count(&|l| l.rows)),
+        ("bytes", count(&|l| Some(l.bytes))),
+        ("read_bytes", count(&|l| l.read_bytes)),
+        ("wanted", text(&|l| &l.wanted)),
+        ("actual", text(&|l| &l.actual)),
+        ("fallbacks", count(&|l| l.fallbacks)),
+    ])
+    .map_err(SqlError::failed)
+}
+
+/// Takes rows and forgets them.
+struct Forgotten;
+
+impl Sink for Forgotten {
+    fn begin(&mut self, _: &SchemaRef) -> Result<(), SqlError> {
+        Ok(())
     }
-    RecordBatch::try_from_iter(columns).map_err(SqlError::failed)
+
+    fn rows(&mut self, _: &RecordBatch) -> Result<Flow, SqlError> {
+        Ok(Flow::More)
+    }
+
+    fn end(&mut self) -> Result<(), SqlError> {
+        Ok(())
+    }
 }

@@ -48,16 +48,25 @@ pub trait Sink {
     fn end(&mut self) -> Result<(), SqlError>;
 }
 
+/// What progress is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes of files or of rows in memory.
+    Bytes,
+    /// Rows.
+    Rows,
+}
+
 /// Who watches a statement: is told of progress, and says when to stop.
 pub trait Watch: Sync {
     /// Set when the statement is to stop.
     fn stop(&self) -> &AtomicBool;
 
-    /// Work of `total_bytes` begins.
-    fn begin(&self, _what: &str, _total_bytes: u64) {}
+    /// Work of `total` bytes or rows begins.
+    fn begin(&self, _what: &str, _total: u64, _unit: Unit) {}
 
-    /// So many more bytes are done.
-    fn advance(&self, _bytes: u64) {}
+    /// So many more of them are done.
+    fn advance(&self, _more: u64) {}
 
     /// The work is done, or has failed.
     fn end(&self) {}
@@ -100,6 +109,14 @@ pub struct Outcome {
     pub timing: Timing,
 }
 
+/// A plan that came to its end.
+pub(super) struct Ran {
+    /// Rows given to the sink.
+    pub rows: u64,
+    /// The plan that ran, whose operators hold their metrics.
+    pub plan: Arc<dyn ExecutionPlan>,
+}
+
 impl SqlSession {
     /// Runs `plan` and gives its rows to `sink`.
     pub(super) fn stream(
@@ -108,14 +125,18 @@ impl SqlSession {
         sink: &mut dyn Sink,
         watch: &dyn Watch,
         timing: &mut Timing,
-    ) -> Result<u64, SqlError> {
+    ) -> Result<Ran, SqlError> {
+        if self.settings.engine.routing.is_some() {
+            // Nodes may have gone or come since the last statement.
+            tierloom_memory::router::refresh();
+        }
         let plan = reset_plan_states(Arc::clone(plan))
             .and_then(with_pauses)
             .map_err(|e| SqlError::running(&e))?;
         let context = self.engine.context().task_ctx();
         let handle = self.engine.handle().clone();
         let start = Instant::now();
-        let result = (|| {
+        let result: Result<u64, SqlError> = (|| {
             let _inside = handle.enter();
             sink.begin(&plan.schema())?;
             let stream =
@@ -143,10 +164,9 @@ impl SqlSession {
             Ok(rows)
         })();
         timing.running += start.elapsed();
-        if result.is_ok() {
-            self.learn_heat(plan, start.elapsed());
-        }
-        result
+        let rows = result?;
+        self.learn_heat(Arc::clone(&plan), start.elapsed());
+        Ok(Ran { rows, plan })
     }
 
     /// Adds what an execution read from each column to the session's heat.

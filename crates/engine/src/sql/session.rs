@@ -270,7 +270,7 @@ impl SqlSession {
             planning: start.elapsed(),
             ..Timing::default()
         };
-        let rows = self.stream(plan, sink, watch, &mut timing)?;
+        let rows = self.stream(plan, sink, watch, &mut timing)?.rows;
         Ok(Outcome {
             rows: Some(rows),
             message: None,
@@ -285,6 +285,17 @@ impl SqlSession {
             .plan("the statement", sql)
             .map_err(|e| self.with_tables(SqlError::engine_planning(&e)))?;
         Ok(Arc::clone(planned.plan()))
+    }
+
+    /// The optimised logical plan of a query.
+    pub(super) fn optimised(&self, sql: &str) -> Result<LogicalPlan, SqlError> {
+        let state = self.engine.context().state();
+        let dialect = state.config_options().sql_parser.dialect;
+        let parsed = state
+            .sql_to_statement(sql, &dialect)
+            .map_err(|e| SqlError::planning(&e))?;
+        let logical = self.logical(parsed)?;
+        state.optimize(&logical).map_err(|e| SqlError::planning(&e))
     }
 
     pub(super) fn logical(&self, parsed: Parsed) -> Result<LogicalPlan, SqlError> {
@@ -342,7 +353,7 @@ impl SqlSession {
             planning: start.elapsed(),
             ..Timing::default()
         };
-        let rows = self.stream(&plan, &mut file, watch, &mut timing)?;
+        let rows = self.stream(&plan, &mut file, watch, &mut timing)?.rows;
         Ok(Outcome {
             rows: None,
             message: Some(format!("wrote {rows} rows to {}", copy.path)),

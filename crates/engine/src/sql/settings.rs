@@ -1,13 +1,16 @@
 //! `SET tierloom.*` and `SHOW tierloom.*`.
 
 use super::error::SqlError;
+use super::memory;
 use super::run::Watch;
 use super::session::SqlSession;
+use crate::routing::RoutingOptions;
 use crate::session::{Engine, EngineOptions};
 use arrow::array::{RecordBatch, StringArray};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tierloom_memory::PlacementSpec;
+use tierloom_memory::router::Class;
 use tierloom_placement::Policy;
 
 /// Most rows of a batch: a batch of wider columns would leave the caches that batches are sized for.
@@ -53,6 +56,19 @@ impl Settings {
                 "where this table or column lies",
             ));
         }
+        for class in Class::ALL {
+            rows.push((
+                format!("memory.{class}"),
+                memory::shown(self.engine.routing.as_ref(), class),
+                "where this class of operator memory goes: places in order, each with a limit if there is one",
+            ));
+        }
+        let routed = self.engine.routing.is_some();
+        rows.push((
+            "routing".to_owned(),
+            if routed { "on" } else { "off" }.to_owned(),
+            "whether operator memory is routed and counted",
+        ));
         rows.push((
             "threads".to_owned(),
             self.engine.threads.to_string(),
@@ -63,7 +79,8 @@ impl Settings {
 }
 
 /// Names that `SET` knows, for errors.
-const KNOWN: &str = "tierloom.batch_rows, tierloom.placement, tierloom.placement.TABLE, tierloom.placement.TABLE.COLUMN, tierloom.threads";
+const KNOWN: &str = "tierloom.batch_rows, tierloom.memory.CLASS, tierloom.placement, tierloom.placement.TABLE, \
+                     tierloom.placement.TABLE.COLUMN, tierloom.routing, tierloom.threads";
 
 impl SqlSession {
     /// Carries out `SET tierloom.name = value`.
@@ -87,6 +104,39 @@ impl SqlSession {
                 let batch_rows = count("batch_rows", value, MAX_BATCH_ROWS)?;
                 self.renew_engine(EngineOptions {
                     batch_rows,
+                    ..self.settings.engine.clone()
+                })
+            }
+            ["memory", class] => {
+                let options = self.settings.engine.routing.clone();
+                let options = options.ok_or_else(|| {
+                    SqlError::input(
+                        "operator memory is not routed; SET tierloom.routing = on first",
+                    )
+                })?;
+                let routing = memory::with_class(options, class, value, &self.topology)?;
+                self.renew_engine(EngineOptions {
+                    routing: Some(routing),
+                    ..self.settings.engine.clone()
+                })
+            }
+            ["routing"] => {
+                let routing = match value.to_ascii_lowercase().as_str() {
+                    "on" | "true" => self
+                        .settings
+                        .engine
+                        .routing
+                        .clone()
+                        .or_else(|| Some(RoutingOptions::default())),
+                    "off" | "false" => None,
+                    _ => {
+                        return Err(SqlError::input(format!(
+                            "tierloom.routing cannot be {value:?}; expected on or off"
+                        )));
+                    }
+                };
+                self.renew_engine(EngineOptions {
+                    routing,
                     ..self.settings.engine.clone()
                 })
             }

@@ -1,6 +1,7 @@
 //! System tables: what the engine knows about itself, as rows.
 
 use crate::column::PlacedColumn;
+use crate::routing::TIER_MEMORY;
 use crate::table::PlacedTable;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -18,7 +19,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_memory::AuditMode;
 
 /// Names of the system tables.
-pub(super) const NAMES: [&str; 1] = ["tier_columns"];
+pub(super) const NAMES: [&str; 2] = [TIER_COLUMNS, TIER_MEMORY];
+
+const TIER_COLUMNS: &str = "tier_columns";
 
 /// Pages that the kernel is asked about, per region.
 pub(super) const AUDITED_PAGES: u64 = 4096;
@@ -31,7 +34,7 @@ pub(super) fn register(context: &SessionContext, tables: &Tables) -> Result<()> 
         tables: Arc::clone(tables),
         schema: TierColumns::columns(),
     };
-    context.register_table(NAMES[0], Arc::new(columns))?;
+    context.register_table(TIER_COLUMNS, Arc::new(columns))?;
     Ok(())
 }
 

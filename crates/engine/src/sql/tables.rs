@@ -1,7 +1,7 @@
 //! Statements that make and drop tables and views.
 
 use super::error::SqlError;
-use super::run::{Kept, Outcome, Timing, Watch};
+use super::run::{Kept, Outcome, Timing, Unit, Watch};
 use super::session::{SqlSession, said};
 use super::source::{CsvOptions, Source};
 use datafusion::common::TableReference;
@@ -76,7 +76,7 @@ impl SqlSession {
         let schema = kept.schema.unwrap_or_else(|| plan.schema());
         let storing = Instant::now();
         let bytes: usize = kept.batches.iter().map(|b| b.get_array_memory_size()).sum();
-        watch.begin(&format!("storing {name}"), bytes as u64);
+        watch.begin(&format!("storing {name}"), bytes as u64, Unit::Bytes);
         let batches = kept.batches.into_iter().map(|batch| {
             watch.advance(batch.get_array_memory_size() as u64);
             Ok(batch)

@@ -27,7 +27,7 @@ pub struct Args {
     /// Load PATH as table NAME: a CSV, Parquet or Arrow IPC file, or a folder of files of one kind; repeat for more tables
     #[arg(short = 't', long = "table", value_name = "NAME=PATH")]
     pub tables: Vec<String>,
-    /// Make benchmark data as tables, such as ssb:1 (scale factor 1); repeat for more
+    /// Make benchmark data as tables: ssb:SF, tpch:SF or tpcds:SF (scale factor); repeat for more
     #[arg(long, value_name = "WHAT:SF")]
     pub generate: Vec<String>,
     /// What parts the fields of CSV files, one character; a comma, or a tab in .tsv files, if not given

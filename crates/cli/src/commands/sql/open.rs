@@ -4,7 +4,7 @@ use super::plan::{SqlPlan, TableSource};
 use super::watch::Terminal;
 use crate::failure::Failure;
 use crate::output;
-use tierloom_engine::sql::{SqlError, SqlSession};
+use tierloom_engine::sql::{Loaded, SqlError, SqlSession};
 
 /// Turns an error into how the command ends; `place` stands before it.
 pub fn failure(error: SqlError, script: Option<&str>) -> Failure {
@@ -32,27 +32,24 @@ pub fn session(plan: &SqlPlan) -> Result<SqlSession, Failure> {
                 let loaded = session
                     .load_files(name, path, plan.csv, &watch)
                     .map_err(|e| failure(e, Some(&format!("--table {name}"))))?;
-                eprintln!(
-                    "table {}: {} rows, {}",
-                    loaded.name,
-                    loaded.rows,
-                    output::size(loaded.size_bytes)
-                );
+                tell(&loaded);
             }
-            TableSource::Ssb(config) => {
+            TableSource::Generated(typed, data) => {
                 let loaded = session
-                    .load_ssb(config, &watch)
-                    .map_err(|e| failure(e, Some("--generate ssb")))?;
-                for table in loaded {
-                    eprintln!(
-                        "table {}: {} rows, {}",
-                        table.name,
-                        table.rows,
-                        output::size(table.size_bytes)
-                    );
-                }
+                    .generate(data, &watch)
+                    .map_err(|e| failure(e, Some(&format!("--generate {typed}"))))?;
+                loaded.iter().for_each(tell);
             }
         }
     }
     Ok(session)
+}
+
+fn tell(loaded: &Loaded) {
+    eprintln!(
+        "table {}: {} rows, {}",
+        loaded.name,
+        loaded.rows,
+        output::size(loaded.size_bytes)
+    );
 }

@@ -7,10 +7,11 @@ use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tierloom_engine::EngineOptions;
-use tierloom_engine::sql::{CsvOptions, Format, SqlOptions};
+use tierloom_engine::sql::{CsvOptions, Format, Generated, SqlOptions};
 use tierloom_memory::AnonymousNuma;
 use tierloom_placement::Policy;
 use tierloom_topology::Topology;
+use tierloom_tpc::{Benchmark, Source};
 use tierloom_workloads::ssb::SsbConfig;
 
 /// Where statements come from.
@@ -34,8 +35,8 @@ pub enum Shown {
 pub enum TableSource {
     /// Files.
     Files { name: String, path: PathBuf },
-    /// The five tables of the Star Schema Benchmark.
-    Ssb(SsbConfig),
+    /// Benchmark data, and what was typed.
+    Generated(String, Generated),
 }
 
 /// A resolved session.
@@ -174,15 +175,23 @@ fn generated(text: &str) -> Result<TableSource, Failure> {
     let sf: f64 = sf
         .parse()
         .map_err(|_| Failure::input(format!("--generate {text}: {sf:?} is no scale factor")))?;
-    match what {
-        "ssb" => {
-            let config = SsbConfig::new(sf, 1).map_err(Failure::input)?;
-            Ok(TableSource::Ssb(config))
+    let named = |e: String| Failure::input(format!("--generate {text}: {e}"));
+    let data = match what {
+        "ssb" => Generated::Ssb(SsbConfig::new(sf, 1).map_err(|e| named(e.to_string()))?),
+        "tpch" => Generated::Tpc(sources(Benchmark::TpcH, sf).map_err(named)?),
+        "tpcds" => Generated::Tpc(sources(Benchmark::TpcDs, sf).map_err(named)?),
+        _ => {
+            return Err(Failure::input(format!(
+                "--generate {text}: there is no data {what:?} to make; expected ssb:SF, tpch:SF or tpcds:SF"
+            )));
         }
-        _ => Err(Failure::input(format!(
-            "--generate {text}: there is no data {what:?} to make; expected ssb:SF"
-        ))),
-    }
+    };
+    Ok(TableSource::Generated(text.to_owned(), data))
+}
+
+fn sources(benchmark: Benchmark, sf: f64) -> Result<Vec<Source>, String> {
+    let of = |table: &&str| benchmark.source(table, sf).map_err(|e| e.to_string());
+    benchmark.tables().iter().map(of).collect()
 }
 
 fn csv(args: &Args) -> Result<CsvOptions, Failure> {

@@ -186,8 +186,9 @@ fn times(outcome: &Outcome) -> String {
         ms(timing.running.saturating_sub(timing.delivering))
     );
     if let Some(rows) = outcome.rows {
+        let word = if rows == 1 { "row" } else { "rows" };
         text.push_str(&format!(
-            ", print {:.1} ms, {rows} rows",
+            ", print {:.1} ms, {rows} {word}",
             ms(timing.delivering)
         ));
     }

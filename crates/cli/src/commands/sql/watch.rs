@@ -4,7 +4,7 @@ use crate::stop;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
-use tierloom_engine::sql::Watch;
+use tierloom_engine::sql::{Unit, Watch};
 
 /// A bar on stderr while data is loaded (none if that is no terminal); Ctrl-C stops the statement.
 #[derive(Default)]
@@ -23,21 +23,23 @@ impl Watch for Terminal {
         stop::flag()
     }
 
-    fn begin(&self, what: &str, total_bytes: u64) {
-        let bar = ProgressBar::new(total_bytes);
-        if let Ok(style) = ProgressStyle::with_template(
-            "{prefix} [{bar:30}] {percent:>3}% {binary_bytes_per_sec}, {eta} left",
-        ) {
+    fn begin(&self, what: &str, total: u64, unit: Unit) {
+        let bar = ProgressBar::new(total);
+        let template = match unit {
+            Unit::Bytes => "{prefix} [{bar:30}] {percent:>3}% {binary_bytes_per_sec}, {eta} left",
+            Unit::Rows => "{prefix} [{bar:30}] {percent:>3}% {human_pos} rows, {eta} left",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_prefix(what.to_owned());
         self.with(|slot| *slot = Some(bar));
     }
 
-    fn advance(&self, bytes: u64) {
+    fn advance(&self, more: u64) {
         self.with(|slot| {
             if let Some(bar) = slot {
-                bar.inc(bytes);
+                bar.inc(more);
             }
         });
     }
