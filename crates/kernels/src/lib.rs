@@ -8,6 +8,7 @@ pub mod codes;
 mod copy;
 pub mod hash;
 mod probe;
+pub mod radix;
 mod read;
 mod rng;
 mod simd;
