@@ -237,7 +237,7 @@ async fn where_memory_is_limited_the_aggregation_that_can_spill_runs() {
     let text = DisplayableExecutionPlan::with_metrics(plan.as_ref())
         .indent(false)
         .to_string();
-    assert!(text.contains("left_to_datafusion=1"), "{text}");
+    assert!(text.contains("left_to_datafusion=2"), "{text}");
 }
 
 #[tokio::test]
