@@ -91,7 +91,10 @@ fn session(big: bool, collect: bool) -> SessionContext {
         .with_config(config)
         .with_default_features();
     let state = if big {
-        let rule = BigJoinRule::new(BigJoinOptions { min_build_rows: 0 });
+        let rule = BigJoinRule::new(BigJoinOptions {
+            min_build_rows: 0,
+            dense_keys: true,
+        });
         let groups = BigAggregateRule::new(BigAggregateOptions { min_groups: 0 });
         state
             .with_physical_optimizer_rule(Arc::new(rule))
@@ -234,7 +237,7 @@ async fn where_memory_is_limited_the_aggregation_that_can_spill_runs() {
     let text = DisplayableExecutionPlan::with_metrics(plan.as_ref())
         .indent(false)
         .to_string();
-    assert!(text.contains("left_to_datafusion=1"), "{text}");
+    assert!(text.contains("left_to_datafusion=2"), "{text}");
 }
 
 #[tokio::test]
@@ -280,4 +283,26 @@ impl StructurePlacer for ThereAndBack {
         assert_eq!(*now, Placement::bind(NodeId(1)));
         (line_reads > 0).then(|| Placement::bind(NodeId(0)))
     }
+}
+
+#[tokio::test]
+async fn small_builds_and_dense_keys_stay_with_datafusion_unless_asked_for() {
+    let options = BigJoinOptions::default();
+    assert!(!options.dense_keys);
+    let state = SessionStateBuilder::new()
+        .with_config(SessionConfig::new().with_target_partitions(2))
+        .with_default_features()
+        .with_physical_optimizer_rule(Arc::new(BigJoinRule::new(BigJoinOptions {
+            min_build_rows: 2000,
+            ..options
+        })));
+    let context = SessionContext::new_with_state(state.build());
+    for (name, rows) in [("s", 1000), ("l", 9000), ("o", 12_000)] {
+        let table = table(name, rows, 800, 1, 400);
+        context.register_table(name, Arc::new(table)).unwrap();
+    }
+    let replaced = async |sql: &str| run(&context, sql).await.plan.contains("BigJoinExec");
+    assert!(replaced("select count(*) as n from l, o where l_k = o_k and l_i = o_i").await);
+    assert!(!replaced("select count(*) as n from l, o where l_k = o_k").await);
+    assert!(!replaced("select count(*) as n from s, l where s_k = l_k and s_i = l_i").await);
 }

@@ -11,6 +11,7 @@ mod copy;
 pub mod hash;
 mod prefetch;
 mod probe;
+pub mod radix;
 mod read;
 mod rng;
 pub mod select;

@@ -102,7 +102,7 @@ pub(crate) async fn collect(
     let timer = metrics.time.timer();
     if rows >= NONE as usize {
         return exec_err!(
-            "a join's build side has {rows} rows, more than {NONE}; set tierloom.big_joins = false"
+            "a join's build side has {rows} rows, more than the {NONE} that can be numbered: filter it, or join without BigJoinRule"
         );
     }
     let columns = concatenate(&schema, &batches, &plan.needed)?;

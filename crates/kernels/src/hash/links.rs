@@ -71,6 +71,9 @@ impl<'a> Links<'a> {
         build: &mut Vec<u32>,
         probe: &mut Vec<u32>,
     ) {
+        if self.0.is_empty() {
+            return unique(heads, cursor, limit, build, probe);
+        }
         while cursor.probe < heads.len() && build.len() < limit {
             let mut row = match cursor.build {
                 0 => heads[cursor.probe],
@@ -92,4 +95,26 @@ impl<'a> Links<'a> {
             cursor.probe += 1;
         }
     }
+}
+
+/// [`Links::expand`] where keys are unique: a pair per head that is there, found without branches.
+fn unique(
+    heads: &[u32],
+    cursor: &mut Cursor,
+    limit: usize,
+    build: &mut Vec<u32>,
+    probe: &mut Vec<u32>,
+) {
+    let mut kept = build.len();
+    let rows = (heads.len() - cursor.probe).min(limit.saturating_sub(kept));
+    build.resize(kept + rows, 0);
+    probe.resize(kept + rows, 0);
+    for (row, head) in (cursor.probe as u32..).zip(&heads[cursor.probe..cursor.probe + rows]) {
+        build[kept] = *head;
+        probe[kept] = row;
+        kept += usize::from(*head != NONE);
+    }
+    build.truncate(kept);
+    probe.truncate(kept);
+    cursor.probe += rows;
 }

@@ -25,6 +25,18 @@ fn built(keys: &[u64], builders: usize) -> (Layout, Vec<Bucket>, Vec<AtomicU32>,
     (layout, buckets, links, duplicates)
 }
 
+#[test]
+fn heads_of_unique_keys_become_pairs_piece_by_piece() {
+    let heads = [5, NONE, 7, 8, NONE, 9];
+    let (mut cursor, mut all) = (Cursor::default(), Vec::new());
+    while !cursor.finished(heads.len()) {
+        let (mut build, mut probe) = (Vec::new(), Vec::new());
+        Links::new(&[]).expand(&heads, &mut cursor, 2, &mut build, &mut probe);
+        all.extend(build.into_iter().zip(probe));
+    }
+    assert_eq!(all, [(5, 0), (7, 2), (8, 3), (9, 5)]);
+}
+
 fn pairs(
     table: &JoinTable<'_>,
     links: &[AtomicU32],

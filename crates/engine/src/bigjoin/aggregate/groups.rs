@@ -164,10 +164,10 @@ impl Groups {
         }
     }
 
-    /// A table of twice the size, or more if keys hash so badly that a segment of that is full.
+    /// A table of four times the size, or more if keys hash so badly that a segment of that is full.
     fn grow(&mut self) {
         let skipped: Vec<u32> = self.odd_groups.iter().map(|(number, _)| *number).collect();
-        let mut keys = self.table.capacity() * 2;
+        let mut keys = self.table.capacity() * 4;
         loop {
             let layout = Layout::for_keys(keys).with_seed(keys as u64);
             let mut larger = empty(layout, self.placement.as_deref());
