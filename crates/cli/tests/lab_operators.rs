@@ -38,7 +38,9 @@ fn boot(kind: GuestKind, commands: &[GuestCommand]) -> Option<GuestOutcome> {
 }
 
 fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no count"))
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("{value} is no count"))
 }
 
 /// Checks the audit of a run whose classes all belong on node 1; answers the bytes of its big structures.

@@ -232,7 +232,15 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused() {
-        for text in ["join", "heap=dram", "join=dram:0GiB", "join=dram:xGiB", "join=dram:4KiB", "join=", ""] {
+        for text in [
+            "join",
+            "heap=dram",
+            "join=dram:0GiB",
+            "join=dram:xGiB",
+            "join=dram:4KiB",
+            "join=",
+            "",
+        ] {
             assert!(one(text).is_err(), "{text:?}");
         }
         assert!(pieces("join=[0:1,1:1").is_err());
