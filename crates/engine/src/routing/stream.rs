@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tierloom_memory::router::{self, Class, ClassScope};
+use tokio::task::coop;
 
 /// Polls the operator's stream in the operator's scope.
 pub(super) struct RoutedStream {
@@ -37,10 +38,15 @@ impl Stream for RoutedStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        // An operator that makes many rows of few would else keep its thread, and with it the clock that cancels queries, for seconds.
+        let turn = std::task::ready!(coop::poll_proceed(context));
         let polled = {
             let _scope = router::enter(self.operator.scope());
             self.stream.as_mut().poll_next(context)
         };
+        if polled.is_ready() {
+            turn.made_progress();
+        }
         if let Some(class) = self.parent_after
             && let Some(parent) = router::current()
         {

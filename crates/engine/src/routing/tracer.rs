@@ -9,12 +9,18 @@ use std::sync::Once;
 use std::task::{Context, Poll};
 use tierloom_memory::router::{self, ClassScope};
 
-/// Makes DataFusion's tasks carry the class on. Once per process; if the program has a tracer of its own, that one stays.
+/// Makes DataFusion's tasks carry the class on, and keeps what panics allocate for their report out of all classes. Once per process; if the program has a tracer of its own, that one stays.
 pub(super) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // Another tracer loses nothing but the class of spawned tasks, which then count as nobody's.
         let _ = set_join_set_tracer(&Carry);
+        // A panic's report keeps symbol tables for the next one; they are no operator's memory.
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let _nobody = router::leave();
+            report(panic);
+        }));
     });
 }
 

@@ -63,6 +63,8 @@ pub(super) struct Kernel {
     pub(super) free_bytes: fn(u8) -> Result<u64, i32>,
     /// Makes the pages of a range present, all from one node; answers the errno.
     pub(super) populate: fn(usize, usize, u8) -> Result<(), i32>,
+    /// Makes the pages of a range present under the range's own policy; answers the errno.
+    pub(super) touch: fn(usize, usize) -> Result<(), i32>,
 }
 
 /// Linux.
@@ -70,6 +72,7 @@ pub(super) const LINUX: Kernel = Kernel {
     bind,
     free_bytes,
     populate,
+    touch,
 };
 
 fn bind(address: usize, len: usize, nodes: &Nodes) -> Result<(), i32> {
@@ -91,6 +94,15 @@ fn populate(address: usize, len: usize, node: u8) -> Result<(), i32> {
     let outcome = unsafe { advise(address, len, libc::MADV_POPULATE_WRITE) };
     policy.restore()?;
     outcome
+}
+
+fn touch(address: usize, len: usize) -> Result<(), i32> {
+    // SAFETY: populating changes no byte.
+    match unsafe { advise(address, len, libc::MADV_POPULATE_WRITE) } {
+        // Linux before 5.14 does not know the advice: pages then come when they are written.
+        Err(libc::EINVAL) => Ok(()),
+        other => other,
+    }
 }
 
 /// Bytes of a node's meminfo that are read; the lines that matter are among the first.

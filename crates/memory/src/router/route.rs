@@ -125,16 +125,21 @@ impl Router {
             .store(options.overflow as u8, Ordering::Relaxed);
         *kept = names;
         drop(kept);
-        self.refresh();
+        self.bind_places(|_| PLACES);
         Ok(())
     }
 
-    /// Sets all policies again and forgets what nodes had.
+    /// Sets the policies of all named places again and forgets what nodes had.
     pub(super) fn refresh(&self) {
+        self.bind_places(|class| self.places(class));
+    }
+
+    /// Sets the policies of so many places of each class.
+    fn bind_places(&self, count: impl Fn(Class) -> usize) {
         let Some(span) = self.span() else { return };
         self.ledger.forget();
         for class in Class::ALL {
-            for place in (0..self.places(class)).chain([SYSTEM]) {
+            for place in 0..count(class) {
                 let (base, len) = span.slot(index(class, place));
                 let slot = self.slot(class, place);
                 slot.bind(&self.kernel, base, len);

@@ -236,16 +236,13 @@ impl Slot {
             bytes,
             zeroed,
         };
-        let weighted = zeroed && !state.nodes.by_policy();
         if zeroed {
             self.held.add(bytes);
-        }
-        if weighted {
             let (nodes, phase) = (state.nodes, state.phase);
             let granule = state.ranges[kind].granule;
             state.phase += u64::from(len);
             drop(state);
-            if let Err(errno) = spread(kernel, &nodes, block, granule, phase) {
+            if let Err(errno) = make_present(kernel, &nodes, block, granule, phase) {
                 self.free(ledger, block.address, false);
                 return Err(Why::Refused(errno));
             }
@@ -399,6 +396,13 @@ impl Slot {
             }
         }
         self.level.add(bytes);
+        let bound = !state.nodes.parts().is_empty();
+        drop(state);
+        if bound {
+            // Pages that are refused now come at the first touch, or from a block that moves.
+            let start = address + extent.len as usize * granule as usize;
+            let _ = (kernel.touch)(start, bytes as usize);
+        }
         Resized::Grown(Change { owner, bytes })
     }
 
@@ -420,6 +424,24 @@ impl Slot {
                 .each_used(|extent, _| see(range.address(extent), range.bytes(extent)));
         }
     }
+}
+
+/// Makes the pages of a fresh block present, so that a kernel that refuses them does so while there is another place to go to, and what is
+/// counted is what is resident. The kernel's own choice is left to the first touch.
+fn make_present(
+    kernel: &Kernel,
+    nodes: &Nodes,
+    block: Block,
+    granule: usize,
+    phase: u64,
+) -> Result<(), i32> {
+    if nodes.parts().is_empty() {
+        return Ok(());
+    }
+    if nodes.by_policy() {
+        return (kernel.touch)(block.address, block.bytes as usize);
+    }
+    spread(kernel, nodes, block, granule, phase)
 }
 
 /// Makes the pages of a block present by weight, granule by granule, beginning at `phase` in the round.

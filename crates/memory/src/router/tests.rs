@@ -316,6 +316,7 @@ fn a_node_that_is_refused_gone_or_full_is_passed_over() {
             _ => Ok(1 << 30),
         },
         populate: |_, _, _| Ok(()),
+        touch: |_, _| Ok(()),
     };
     for (node, why) in [
         (1, Why::Refused(libc::EINVAL)),
@@ -340,11 +341,41 @@ fn a_node_that_is_refused_gone_or_full_is_passed_over() {
 }
 
 #[test]
+fn a_kernel_that_gives_no_pages_is_a_reason_for_the_next_place() {
+    let kernel = Kernel {
+        bind: |_, _, _| Ok(()),
+        free_bytes: |_| Ok(1 << 30),
+        populate: |_, _, _| Ok(()),
+        touch: |_, _| Err(libc::ENOMEM),
+    };
+    let places = vec![
+        place("bound", Placement::bind(NodeId(0)), u64::MAX),
+        place("any", Placement::kernel_default(), u64::MAX),
+    ];
+    let options = options(vec![(Class::JoinBuild, places)], Overflow::Refuse);
+    let router = router_of(kernel, &options);
+    let _scope = enter(scope(Class::JoinBuild));
+    let block = Owned::new(router, MIB).unwrap();
+    let usage = router.place_usage();
+    assert_eq!(
+        (usage[0].current_bytes, usage[1].current_bytes),
+        (0, MIB as u64)
+    );
+    assert_eq!(
+        router.event_list()[0].why,
+        Why::Refused(libc::ENOMEM).to_string()
+    );
+    drop(block);
+    assert_eq!(in_use(router), 0);
+}
+
+#[test]
 fn a_node_is_never_asked_for_more_than_it_has_free() {
     let kernel = Kernel {
         bind: |_, _, _| Ok(()),
         free_bytes: |_| Ok(10 * MIB as u64),
         populate: |_, _, _| Ok(()),
+        touch: |_, _| Ok(()),
     };
     let places = vec![place("one", Placement::bind(NodeId(0)), u64::MAX)];
     let options = options(vec![(Class::JoinBuild, places)], Overflow::Refuse);
@@ -371,6 +402,7 @@ fn weights_go_on_from_one_block_to_the_next() {
             POPULATED.store(before * 100 + run, Ordering::Relaxed);
             Ok(())
         },
+        touch: |_, _| Err(libc::EIO),
     };
     let weights = Placement::weighted(vec![(NodeId(1), 3), (NodeId(2), 1)]).unwrap();
     let places = vec![place("3:1", weights, u64::MAX)];
