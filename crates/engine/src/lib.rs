@@ -15,6 +15,7 @@ mod column;
 mod error;
 pub mod export;
 pub mod load;
+mod plan_cache;
 pub mod routing;
 mod scan;
 mod session;

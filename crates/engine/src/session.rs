@@ -1,6 +1,8 @@
 //! Planning and running SQL on placed tables.
 
 use crate::EngineError;
+use crate::bigjoin::{BigAggregateRule, BigJoinRule};
+use crate::plan_cache::PlanCache;
 use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
 use crate::star::{self, StarJoinRule};
 
@@ -29,6 +31,8 @@ pub struct EngineOptions {
     pub tuned: bool,
     /// Star joins run as one fused pipeline where that is possible.
     pub fused: bool,
+    /// Joins and group-bys whose tables leave the cache run on tables made for memory latency.
+    pub big_tables: bool,
     /// Where operator memory goes; `None`: it is neither routed nor counted. The router is the process's: the engine made last decides.
     pub routing: Option<RoutingOptions>,
 }
@@ -42,6 +46,7 @@ impl EngineOptions {
             batch_rows: 16 * 1024,
             tuned: true,
             fused: true,
+            big_tables: true,
             routing: Some(RoutingOptions::default()),
         }
     }
@@ -53,6 +58,7 @@ impl EngineOptions {
             batch_rows: 8 * 1024,
             tuned: false,
             fused: false,
+            big_tables: false,
             routing: None,
         }
     }
@@ -65,6 +71,7 @@ pub struct Engine {
     /// Owns the worker threads; taken when the engine is dropped.
     runtime: Option<Runtime>,
     options: EngineOptions,
+    plans: PlanCache,
 }
 
 /// A query that was planned once and can be run many times.
@@ -132,6 +139,7 @@ impl Engine {
             handle: runtime.handle().clone(),
             runtime: Some(runtime),
             options,
+            plans: PlanCache::default(),
         })
     }
 
@@ -183,21 +191,32 @@ impl Engine {
             .map_err(failed())
     }
 
-    /// Plans one statement.
+    /// Plans one statement, or finds the plan of the same text over the same tables: [`PlannedQuery::planning`] is the time that this took.
     ///
     /// # Errors
     /// DataFusion's, for a statement that does not parse or names what does not exist.
     pub fn plan(&self, name: &str, sql: &str) -> Result<PlannedQuery, EngineError> {
         let start = Instant::now();
         let plan = self.handle.block_on(async {
+            if let Some(plan) = self.plans.find(&self.context, sql).await {
+                return Ok(plan);
+            }
             let frame = self.context.sql(sql).await?;
-            frame.create_physical_plan().await
+            let logical = frame.logical_plan().clone();
+            let plan = frame.create_physical_plan().await?;
+            self.plans.keep(&self.context, sql, &logical, &plan).await;
+            Ok(plan)
         });
         let plan = plan.map_err(EngineError::datafusion(format!("planning {name}")))?;
         Ok(PlannedQuery {
             plan,
             planning: start.elapsed(),
         })
+    }
+
+    /// Forgets plans of earlier statements: a setting that planning looks at has changed.
+    pub fn forget_plans(&self) {
+        self.plans.clear();
     }
 
     /// Runs a planned query to its end, or until `stop` says so (asked every 20 ms).
@@ -291,6 +310,11 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
         .with_optimizer_rules(rules());
     if options.fused {
         builder = builder.with_physical_optimizer_rule(Arc::new(StarJoinRule));
+    }
+    if options.big_tables {
+        builder = builder
+            .with_physical_optimizer_rule(Arc::new(BigJoinRule::default()))
+            .with_physical_optimizer_rule(Arc::new(BigAggregateRule::default()));
     }
     // Operators are wrapped last, the fused ones too.
     with_rules(builder)

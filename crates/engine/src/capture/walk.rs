@@ -2,15 +2,16 @@
 
 use super::pipeline::{Pending, Pipeline};
 use super::{Captured, HostCosts, LINE_BYTES, OperatorWork};
+use crate::bigjoin::BigJoinExec;
 use crate::scan::{PlacedScanExec, ROWS_SCANNED};
 use crate::star::{StarExec, StarObserved};
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::metrics::MetricValue;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use std::sync::Arc;
 use tierloom_model::{Op, Pattern, PhaseKind, StructureClass};
 
@@ -49,7 +50,10 @@ impl Walk {
             return self.filter(filter);
         }
         if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-            return self.join(join);
+            return self.join(plan, join.on());
+        }
+        if let Some(join) = plan.downcast_ref::<BigJoinExec>() {
+            return self.join(plan, join.join().on());
         }
         if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
             return self.aggregate(aggregate);
@@ -122,16 +126,21 @@ impl Walk {
         pipeline
     }
 
-    fn join(&mut self, join: &HashJoinExec) -> Pipeline {
+    fn join(
+        &mut self,
+        plan: &Arc<dyn ExecutionPlan>,
+        on: &[(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)],
+    ) -> Pipeline {
+        let join = plan.as_ref();
+        let (left, right) = (plan.children()[0], plan.children()[1]);
         let first = self.found.operators.len();
-        let mut build = self.visit(join.left());
+        let mut build = self.visit(left);
         let dimension = build.name.clone();
         let table = format!("hash({dimension})");
         let table_bytes = metric(join, "build_mem_used").max(1);
         let build_rows = metric(join, "build_input_rows");
         // The time of the build side's own operators is inside `build_time`: they are polled from there.
-        let build_ns =
-            (metric(join, "build_time") as f64 - subtree_cpu_ns(join.left().as_ref())).max(0.0);
+        let build_ns = (metric(join, "build_time") as f64 - subtree_cpu_ns(left.as_ref())).max(0.0);
         build.name = format!("build {dimension}");
         build.kind = PhaseKind::Build;
         self.found.operators[first..]
@@ -156,9 +165,9 @@ impl Walk {
         );
         self.close(build);
 
-        let mut probe = self.visit(join.right());
+        let mut probe = self.visit(right);
         let (input, output) = (metric(join, "input_rows"), output_rows(join));
-        for (_, key) in join.on() {
+        for (_, key) in on {
             for column in collect_columns(key) {
                 self.read(&mut probe, column.name(), 1.0);
             }

@@ -14,6 +14,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use std::collections::BTreeMap;
@@ -284,7 +285,8 @@ impl SqlSession {
             .engine
             .plan("the statement", sql)
             .map_err(|e| self.with_tables(SqlError::engine_planning(&e)))?;
-        Ok(Arc::clone(planned.plan()))
+        // The plan may have run before: its operators get fresh states.
+        reset_plan_states(Arc::clone(planned.plan())).map_err(|e| SqlError::planning(&e))
     }
 
     /// The optimised logical plan of a query.

@@ -1,0 +1,120 @@
+//! Plans of statements that were seen before.
+//!
+//! Planning a star query takes longer than running it on a small table. A plan is found again by the exact text of its statement, and only
+//! while every table that it reads is still the one it was made for. Statements whose plan holds the time or chance of planning
+//! (`now()`, `random()`) are planned each time.
+
+use datafusion::catalog::TableProvider;
+use datafusion::common::TableReference;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{LogicalPlan, Volatility};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::SessionContext;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Plans kept; the whole cache is emptied when there are more.
+const MOST_PLANS: usize = 1024;
+
+struct Kept {
+    plan: Arc<dyn ExecutionPlan>,
+    tables: Vec<(TableReference, Weak<dyn TableProvider>)>,
+}
+
+/// Plans by the text of their statements.
+#[derive(Default)]
+pub(crate) struct PlanCache {
+    plans: Mutex<HashMap<String, Kept>>,
+}
+
+impl PlanCache {
+    /// The plan of `sql`, if it is known and its tables are still the same.
+    pub async fn find(
+        &self,
+        context: &SessionContext,
+        sql: &str,
+    ) -> Option<Arc<dyn ExecutionPlan>> {
+        let (plan, tables) = {
+            let plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+            let kept = plans.get(sql)?;
+            (Arc::clone(&kept.plan), kept.tables.clone())
+        };
+        for (name, table) in tables {
+            let now = context.table_provider(name).await.ok()?;
+            if !Weak::ptr_eq(&Arc::downgrade(&now), &table) {
+                return None;
+            }
+        }
+        Some(plan)
+    }
+
+    /// Remembers the plan of a query, unless it would be another one the next time.
+    pub async fn keep(
+        &self,
+        context: &SessionContext,
+        sql: &str,
+        logical: &LogicalPlan,
+        plan: &Arc<dyn ExecutionPlan>,
+    ) {
+        let Some(names) = tables_of(logical) else {
+            return;
+        };
+        let mut tables = Vec::with_capacity(names.len());
+        for name in names {
+            let Ok(table) = context.table_provider(name.clone()).await else {
+                return;
+            };
+            tables.push((name, Arc::downgrade(&table)));
+        }
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        if plans.len() >= MOST_PLANS {
+            plans.clear();
+        }
+        let plan = Arc::clone(plan);
+        plans.insert(sql.to_owned(), Kept { plan, tables });
+    }
+
+    /// Forgets all plans.
+    pub fn clear(&self) {
+        self.plans
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+}
+
+/// The tables that a query reads; `None` for a statement that is no query, or one that has to be planned anew each time.
+fn tables_of(plan: &LogicalPlan) -> Option<Vec<TableReference>> {
+    let mut tables = Vec::new();
+    let mut stable = true;
+    let visited = plan.apply_with_subqueries(|node| {
+        match node {
+            LogicalPlan::TableScan(scan) => tables.push(scan.table_name.clone()),
+            LogicalPlan::Ddl(_)
+            | LogicalPlan::Dml(_)
+            | LogicalPlan::Copy(_)
+            | LogicalPlan::Statement(_)
+            | LogicalPlan::Explain(_)
+            | LogicalPlan::Analyze(_)
+            | LogicalPlan::DescribeTable(_) => stable = false,
+            _ => {}
+        }
+        for expr in node.expressions() {
+            stable &= !expr.exists(|e| Ok(is_unstable(e))).unwrap_or(true);
+        }
+        Ok(if stable {
+            TreeNodeRecursion::Continue
+        } else {
+            TreeNodeRecursion::Stop
+        })
+    });
+    (visited.is_ok() && stable).then_some(tables)
+}
+
+fn is_unstable(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarFunction(call) => call.func.signature().volatility != Volatility::Immutable,
+        _ => false,
+    }
+}
