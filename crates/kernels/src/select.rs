@@ -10,7 +10,7 @@
 mod mask;
 mod table;
 
-pub use mask::{Mask, range_mask, set_mask};
+pub use mask::{Mask, count, range_mask, set_mask};
 pub use table::CodeSet;
 
 use crate::codes::{CodeWidth, Codes};
@@ -62,6 +62,18 @@ impl<const WIDTH: usize> Window<WIDTH> {
                 _ => u32::from_le(self.first.add(at * 4).cast::<u32>().read_unaligned()),
             }
         }
+    }
+}
+
+impl<const WIDTH: usize> Window<WIDTH> {
+    /// Whether the code `at` rows behind the first is in `set`.
+    ///
+    /// # Safety
+    /// Row `at` must exist, and `set` must cover the width.
+    #[inline(always)]
+    unsafe fn is_in(self, at: usize, set: &CodeSet) -> bool {
+        // SAFETY: the caller's promise.
+        set.contains_of_width::<WIDTH>(unsafe { self.code(at) })
     }
 }
 
@@ -131,6 +143,7 @@ impl Selection {
     /// If the rows do not exist or are more than [`VECTOR_ROWS`].
     pub fn dense(&mut self, codes: &Codes<'_>, start: usize, rows: usize, set: &CodeSet) {
         check(codes, start, rows);
+        assert!(set.covers(codes.width()), "a set of another column's codes");
         self.rows = rows;
         let at = &mut self.at;
         self.count = for_width!(codes, start, |window| {
@@ -145,7 +158,7 @@ impl Selection {
                 // SAFETY: `check`: the row exists; `kept <= row < VECTOR_ROWS`.
                 unsafe {
                     *at.get_unchecked_mut(kept) = row as u16;
-                    kept += usize::from(set.contains(window.code(row)));
+                    kept += usize::from(window.is_in(row, set));
                 }
             }
             kept
@@ -158,6 +171,7 @@ impl Selection {
     /// If the vector's rows do not exist in `codes`.
     pub fn keep_set(&mut self, codes: &Codes<'_>, start: usize, set: &CodeSet) {
         check(codes, start, self.rows);
+        assert!(set.covers(codes.width()), "a set of another column's codes");
         let (at, count) = (&mut self.at, self.count);
         self.count = for_width!(codes, start, |window| {
             if set.size_bytes() > PREFETCHED_BYTES {
@@ -166,8 +180,8 @@ impl Selection {
                     set.prefetch(unsafe { window.code(usize::from(*row)) });
                 }
             }
-            // SAFETY: selected rows are below `rows`, and those exist.
-            keep(at, count, |row| set.contains(unsafe { window.code(row) }))
+            // SAFETY: selected rows are below `rows`, and those exist; `covers`.
+            keep(at, count, |row| unsafe { window.is_in(row, set) })
         });
     }
 
@@ -278,6 +292,7 @@ mod tests {
             let mut out = Selection::default();
             out.from_mask(&words, rows);
             prop_assert_eq!(out.positions(), &expected[..]);
+            prop_assert_eq!(count(&words, rows), expected.len());
             if u64::from(high) - u64::from(low) < 5_000_000 {
                 out.dense(&column, start, rows, &set);
                 prop_assert_eq!(out.positions(), &expected[..]);

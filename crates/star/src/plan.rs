@@ -53,6 +53,32 @@ impl GroupMap {
     }
 }
 
+impl GroupMap {
+    /// A map of `codes` codes to fewer than `count` ordinals: those of `pairs`, 0 for all other codes.
+    ///
+    /// # Panics
+    /// If a code of `pairs` is not below `codes`.
+    pub fn from_pairs(codes: usize, count: u64, pairs: impl Iterator<Item = (usize, u32)>) -> Self {
+        match count {
+            0..=0x100 => {
+                let mut map = vec![0u8; codes];
+                pairs.for_each(|(code, ordinal)| map[code] = ordinal as u8);
+                GroupMap::Bytes(map.into())
+            }
+            0x101..=0x1_0000 => {
+                let mut map = vec![0u16; codes];
+                pairs.for_each(|(code, ordinal)| map[code] = ordinal as u16);
+                GroupMap::Halves(map.into())
+            }
+            _ => {
+                let mut map = vec![0u32; codes];
+                pairs.for_each(|(code, ordinal)| map[code] = ordinal);
+                GroupMap::Words(map.into())
+            }
+        }
+    }
+}
+
 /// One part of the group key.
 #[derive(Debug, Clone)]
 pub struct GroupPart {

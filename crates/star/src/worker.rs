@@ -7,7 +7,9 @@ use crate::plan::{GroupMap, MeasureKind, PlanError, StarPlan, Test};
 use std::ops::Range;
 use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes};
-use tierloom_kernels::select::{Mask, Selection, VECTOR_ROWS, prefetch_all, range_mask, set_mask};
+use tierloom_kernels::select::{
+    Mask, Selection, VECTOR_ROWS, count as mask_count, prefetch_all, range_mask, set_mask,
+};
 
 /// Rows that a worker takes at a time.
 pub const MORSEL_ROWS: usize = 16 * VECTOR_ROWS;
@@ -47,6 +49,8 @@ pub struct Worker {
     /// Codes of the rows that are left, by column; `loaded` tells which are valid for the vector at hand.
     codes: Vec<Vec<u32>>,
     loaded: Vec<bool>,
+    /// Columns that each measure reads.
+    inputs: Vec<Vec<usize>>,
     keys: Vec<u64>,
     offsets: Vec<u32>,
     values: Vec<Vec<i64>>,
@@ -70,15 +74,19 @@ impl Worker {
         for column in plan.groups.iter().map(|g| g.column) {
             used[column] = true;
         }
-        for measure in &plan.measures {
-            for column in measure
-                .expr
-                .columns()
-                .into_iter()
-                .chain(measure.nulls.iter().copied())
-            {
-                used[column] = true;
-            }
+        let inputs: Vec<Vec<usize>> = plan
+            .measures
+            .iter()
+            .map(|m| {
+                let values = match m.kind {
+                    MeasureKind::Count => Vec::new(),
+                    _ => m.expr.columns(),
+                };
+                [values, m.nulls.clone()].concat()
+            })
+            .collect();
+        for column in inputs.iter().flatten() {
+            used[*column] = true;
         }
         Ok(Worker {
             groups: Groups::new(&plan, combinations),
@@ -92,6 +100,7 @@ impl Worker {
                 .map(|used| vec![0; if *used { VECTOR_ROWS } else { 0 }])
                 .collect(),
             loaded: vec![false; plan.columns],
+            inputs,
             keys: vec![0; VECTOR_ROWS],
             offsets: vec![0; VECTOR_ROWS],
             values: vec![vec![0; VECTOR_ROWS]; depth],
@@ -163,14 +172,15 @@ impl Worker {
         for part in &plan.groups {
             self.load(columns, start, part.column, count, all);
         }
-        self.find_slots(count);
+        // Without groups all rows have the one slot that `offsets` was made with.
+        if !plan.groups.is_empty() {
+            self.find_slots(count);
+        }
         self.count_rows(count);
         for (index, measure) in plan.measures.iter().enumerate() {
-            for column in measure.expr.columns() {
+            for at in 0..self.inputs[index].len() {
+                let column = self.inputs[index][at];
                 self.load(columns, start, column, count, all);
-            }
-            for column in &measure.nulls {
-                self.load(columns, start, *column, count, all);
             }
             let place = self.groups.layout().measures[index];
             self.accumulate(measure.kind, &measure.expr, &measure.nulls, place, count);
@@ -213,11 +223,7 @@ impl Worker {
             let rows_out = match &left {
                 Left::All | Left::None => rows_in,
                 Left::Selected => self.selection.count() as u64,
-                Left::Mask => {
-                    let words = &self.mask[..rows.div_ceil(64)];
-                    let bits = words.iter().map(|w| u64::from(w.count_ones()));
-                    bits.sum::<u64>().min(rows as u64)
-                }
+                Left::Mask => mask_count(&self.mask, rows) as u64,
             };
             self.stats[index].rows_in += rows_in;
             self.stats[index].rows_out += rows_out;

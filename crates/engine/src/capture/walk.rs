@@ -6,12 +6,13 @@ use crate::bigjoin::BigJoinExec;
 use crate::scan::{PlacedScanExec, ROWS_SCANNED};
 use crate::star::{StarExec, StarObserved};
 use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::utils::JoinOnRef;
 use datafusion::physical_plan::metrics::MetricValue;
 use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use std::sync::Arc;
 use tierloom_model::{Op, Pattern, PhaseKind, StructureClass};
 
@@ -126,11 +127,7 @@ impl Walk {
         pipeline
     }
 
-    fn join(
-        &mut self,
-        plan: &Arc<dyn ExecutionPlan>,
-        on: &[(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)],
-    ) -> Pipeline {
+    fn join(&mut self, plan: &Arc<dyn ExecutionPlan>, on: JoinOnRef<'_>) -> Pipeline {
         let join = plan.as_ref();
         let (left, right) = (plan.children()[0], plan.children()[1]);
         let first = self.found.operators.len();

@@ -143,7 +143,7 @@ fn push(filters: &mut Vec<Filter>, new: Filter, codes: u64) {
         (Test::Set(a), Test::Set(b)) => {
             let mut both = (**a).clone();
             both.retain(b);
-            let (test, share) = shape(both, codes);
+            let (test, share) = shape(&Arc::new(both), codes);
             if let Some(test) = test {
                 old.test = test;
             }
@@ -167,7 +167,7 @@ fn lookups(
     }
     for (dimension, loaded) in lowered.dimensions.iter().zip(dimensions) {
         let count = loaded.keys.codes();
-        if let (Some(test), share) = shape(loaded.keys.clone(), count) {
+        if let (Some(test), share) = shape(&loaded.keys, count) {
             let column = dimension.fact_key;
             push(
                 &mut plan.filters,
@@ -221,13 +221,9 @@ fn groups(
             continue;
         };
         let (indices, exprs): (Vec<usize>, Vec<_>) = exprs.into_iter().unzip();
-        let (by_code, values) = loaded.groups(&exprs)?;
+        let (map, values) = loaded.groups(&exprs)?;
         let count = values.first().map_or(0, |v| v.len()).max(1) as u64;
-        plan.groups.push(GroupPart {
-            column,
-            map: GroupMap::new(&by_code, count),
-            count,
-        });
+        plan.groups.push(GroupPart { column, map, count });
         for (index, values) in indices.into_iter().zip(values) {
             found[index] = Some(GroupValues::Listed { part, values });
         }

@@ -5,19 +5,20 @@ use super::compile::FactColumn;
 use crate::coded::Domain;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Decimal128Type, Int64Type};
+use arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type};
 use arrow::row::{RowConverter, SortField};
 use datafusion::physical_plan::PhysicalExpr;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tierloom_kernels::select::CodeSet;
+use tierloom_star::GroupMap;
 
 /// A dimension that was run.
 pub(super) struct LoadedDimension {
     /// Its rows.
     pub rows: RecordBatch,
     /// The fact codes that find a row.
-    pub keys: CodeSet,
+    pub keys: Arc<CodeSet>,
     /// Of each row the fact code that finds it; `None` if none does.
     codes: Vec<Option<u32>>,
 }
@@ -37,17 +38,29 @@ impl LoadedDimension {
         let coder = Coder::new(fact)?;
         let mut keys = CodeSet::new(fact.coded.code_count());
         let mut codes = Vec::with_capacity(rows.num_rows());
-        for value in integers(&values)? {
+        let mut add = |value: Option<i128>| {
             let code = value.and_then(|v| coder.code(v));
-            if let Some(code) = code {
-                if keys.contains(code) {
-                    return NotFused::because(format!("a key of {name} is there twice"));
-                }
-                keys.insert(code);
-            }
             codes.push(code);
+            let Some(code) = code else { return true };
+            let new = !keys.contains(code);
+            keys.insert(code);
+            new
+        };
+        // Most keys are plain 32-bit integers: no need to widen them all first.
+        let unique = match values.as_primitive_opt::<Int32Type>() {
+            Some(plain) if plain.null_count() == 0 => {
+                plain.values().iter().all(|v| add(Some(i128::from(*v))))
+            }
+            _ => integers(&values)?.into_iter().all(add),
+        };
+        if !unique {
+            return NotFused::because(format!("a key of {name} is there twice"));
         }
-        Ok(LoadedDimension { rows, keys, codes })
+        Ok(LoadedDimension {
+            rows,
+            keys: Arc::new(keys),
+            codes,
+        })
     }
 
     /// The group ordinal of each fact code and the values of each ordinal, for groups by `exprs`, which read this dimension's rows alone.
@@ -57,24 +70,25 @@ impl LoadedDimension {
     pub fn groups(
         &self,
         exprs: &[Arc<dyn PhysicalExpr>],
-    ) -> Result<(Vec<u32>, Vec<ArrayRef>), NotFused> {
+    ) -> Result<(GroupMap, Vec<ArrayRef>), NotFused> {
         let arrays = exprs
             .iter()
             .map(|e| e.evaluate(&self.rows)?.into_array(self.rows.num_rows()))
             .collect::<Result<Vec<_>, _>>()?;
         let (ordinals, representatives) = interned(&arrays)?;
-        let mut by_code = vec![0; self.keys.codes() as usize];
-        for (code, ordinal) in self.codes.iter().zip(&ordinals) {
-            if let Some(code) = code {
-                by_code[*code as usize] = *ordinal;
-            }
-        }
+        let pairs = self.codes.iter().zip(&ordinals);
+        let pairs = pairs.filter_map(|(code, ordinal)| Some(((*code)? as usize, *ordinal)));
+        let map = GroupMap::from_pairs(
+            self.keys.codes() as usize,
+            representatives.len() as u64,
+            pairs,
+        );
         let indices = arrow::array::UInt32Array::from(representatives);
         let values = arrays
             .iter()
             .map(|a| arrow::compute::take(a.as_ref(), &indices, None))
             .collect::<Result<Vec<_>, _>>()?;
-        Ok((by_code, values))
+        Ok((map, values))
     }
 
     /// The value of each fact code of an integer expression over this dimension's rows.

@@ -180,11 +180,11 @@ impl Run {
     /// The states, or why this has to be done otherwise.
     async fn fused(&self) -> Result<std::result::Result<RecordBatch, NotFused>> {
         let started = Instant::now();
-        let mut rows = Vec::with_capacity(self.lowered.dimensions.len());
-        for dimension in &self.lowered.dimensions {
+        let dimensions = self.lowered.dimensions.iter().map(|dimension| async {
             let batches = collect(Arc::clone(&dimension.plan), Arc::clone(&self.context)).await?;
-            rows.push(concat_batches(&dimension.plan.schema(), &batches)?);
-        }
+            Ok::<RecordBatch, DataFusionError>(concat_batches(&dimension.plan.schema(), &batches)?)
+        });
+        let rows = futures::future::try_join_all(dimensions).await?;
         MetricBuilder::new(&self.metrics)
             .subset_time("dimensions_time", 0)
             .add_duration(started.elapsed());

@@ -45,7 +45,7 @@ pub(super) fn test_of(
                 Compared::Codes(codes) => {
                     let mut set = CodeSet::new(count);
                     codes.into_iter().for_each(|c| set.insert(c));
-                    return Ok(shape(set, count));
+                    return Ok(shape(&Arc::new(set), count));
                 }
             };
             // Where codes are too many to be listed, values are taken as spread evenly.
@@ -53,11 +53,11 @@ pub(super) fn test_of(
             return Ok((Some(Test::Range { low, high }), share.min(1.0)));
         }
     };
-    Ok(shape(set, count))
+    Ok(shape(&Arc::new(set), count))
 }
 
 /// The simplest test that passes the codes of `set`.
-pub(super) fn shape(set: CodeSet, count: u64) -> (Option<Test>, f64) {
+pub(super) fn shape(set: &Arc<CodeSet>, count: u64) -> (Option<Test>, f64) {
     let passing = set.len();
     let share = passing as f64 / count.max(1) as f64;
     if passing == count {
@@ -65,7 +65,7 @@ pub(super) fn shape(set: CodeSet, count: u64) -> (Option<Test>, f64) {
     }
     match set.as_range() {
         Some((low, high)) => (Some(Test::Range { low, high }), share),
-        None => (Some(Test::Set(Arc::new(set))), share),
+        None => (Some(Test::Set(Arc::clone(set))), share),
     }
 }
 
