@@ -1,6 +1,5 @@
 //! `BigJoinExec` and `BigAggregateExec` against DataFusion's own operators on the same plans.
 
-#[allow(dead_code)]
 mod common;
 
 use arrow::array::{ArrayRef, Date32Array, Int32Array, Int64Array, RecordBatch, StringViewArray};

@@ -1,6 +1,5 @@
 //! Sessions of statements: what a stopped or failed one leaves behind, and that settings reach tables and plans.
 
-#[allow(dead_code, reason = "each test binary uses a part of this")]
 mod common;
 
 use arrow::array::{AsArray, RecordBatch};

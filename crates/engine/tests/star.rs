@@ -1,6 +1,5 @@
 //! Fused star joins give what DataFusion's own operators give, and say when they are not used.
 
-#[allow(dead_code, reason = "other tests use the rest")]
 mod common;
 
 use arrow::array::{
