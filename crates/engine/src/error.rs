@@ -17,6 +17,12 @@ pub enum EngineError {
     /// A placement does not fit the machine.
     #[error(transparent)]
     Placement(#[from] tierloom_memory::PlacementError),
+    /// A policy cannot be had on a machine.
+    #[error(transparent)]
+    Policy(#[from] tierloom_placement::PolicyError),
+    /// The model cannot price a placement.
+    #[error(transparent)]
+    Adapt(#[from] tierloom_placement::AdaptError),
     /// The data could not be made.
     #[error(transparent)]
     Workload(#[from] tierloom_workloads::WorkloadError),

@@ -7,6 +7,7 @@
 //! ```
 //! [`capture`] reads the metrics of an execution and describes it as the phases that the tier model prices.
 
+pub mod adapt;
 pub mod answer;
 pub mod bigjoin;
 pub mod capture;

@@ -1,0 +1,204 @@
+//! From a physical plan that has not run to the phases that the model prices.
+//!
+//! Row counts are the planner's estimates. A scan's columns are taken as read whole, because how many rows survive in which line is not known
+//! before the run, and processor time per tuple is that of [`Engine`]'s defaults; `capture` knows both after a run.
+
+use crate::scan::PlacedScanExec;
+use crate::star::StarExec;
+use crate::table::PlacedTable;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use std::sync::Arc;
+use tierloom_model::{Access, Op, Phase, PhaseKind, StructureClass};
+use tierloom_placement::mixes::Engine;
+
+/// Bytes that an entry of a hash table or a group costs beside its values: hash, chain, slack.
+const ENTRY_BYTES: f64 = 32.0;
+
+/// A pipeline of a plan.
+#[derive(Debug, Clone)]
+pub struct Described {
+    /// What the model prices.
+    pub phase: Phase,
+    /// Operators in it, from the scan up.
+    pub operators: Vec<String>,
+    /// The table that it scans, if there is one.
+    pub table: Option<Arc<PlacedTable>>,
+}
+
+/// The pipelines of a plan in the order in which they end.
+pub fn describe(plan: &Arc<dyn ExecutionPlan>) -> Vec<Described> {
+    let mut walk = Walk {
+        engine: Engine::default(),
+        done: Vec::new(),
+    };
+    let root = walk.visit(plan);
+    walk.done.push(root.described);
+    walk.done.retain(|d| !d.phase.is_idle());
+    walk.done
+}
+
+/// A pipeline that goes on upwards.
+struct Open {
+    described: Described,
+    /// Share of its tuples that reach the present operator.
+    kept: f64,
+}
+
+impl Open {
+    fn touch(&mut self, structure: String, class: StructureClass, op: Op, bytes: f64, ns: f64) {
+        let access = Access::probe(structure, self.kept, bytes.max(64.0) as u64)
+            .with_class(class)
+            .with_op(op);
+        self.described.phase.accesses.push(access);
+        self.described.phase.compute_ns_per_tuple += self.kept * ns;
+    }
+
+    fn rows(&self) -> f64 {
+        self.described.phase.tuples * self.kept
+    }
+}
+
+struct Walk {
+    engine: Engine,
+    done: Vec<Described>,
+}
+
+impl Walk {
+    fn visit(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Open {
+        if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
+            return self.scan(scan.table(), scan.projection(), "scan");
+        }
+        if let Some(star) = plan.downcast_ref::<StarExec>() {
+            return self.star(star, plan);
+        }
+        if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+            return self.join(join);
+        }
+        let mut open = self.inputs(plan);
+        if plan.downcast_ref::<FilterExec>().is_some() {
+            let share = estimated_rows(plan).map_or(1.0, |rows| rows / open.rows().max(1.0));
+            open.described.phase.compute_ns_per_tuple += open.kept * self.engine.value_ns;
+            open.kept *= share.clamp(0.0, 1.0);
+            if open.described.phase.kind == PhaseKind::Scan {
+                open.described.phase.kind = PhaseKind::Filter;
+            }
+        } else if plan.downcast_ref::<AggregateExec>().is_some() {
+            let groups = estimated_rows(plan)
+                .unwrap_or_else(|| open.rows())
+                .min(open.rows());
+            let (class, ns) = (StructureClass::GroupTable, self.engine.group_ns);
+            open.touch(
+                "groups".into(),
+                class,
+                Op::Update,
+                groups * 2.0 * ENTRY_BYTES,
+                ns,
+            );
+            open.kept = groups / open.described.phase.tuples.max(1.0);
+            open.described.phase.kind = PhaseKind::Aggregate;
+        } else if plan.downcast_ref::<SortExec>().is_some() {
+            let bytes = open.rows() * ENTRY_BYTES;
+            let (class, ns) = (StructureClass::SortRun, self.engine.probe_ns);
+            open.touch("sort run".into(), class, Op::Write, bytes, ns);
+            open.described.phase.kind = PhaseKind::Sort;
+        }
+        open.described.operators.push(plan.name().to_owned());
+        open
+    }
+
+    /// The pipeline of the last input; those of the others end here.
+    fn inputs(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Open {
+        let mut last = None;
+        for child in plan.children() {
+            let open = self.visit(child);
+            if let Some(Open { described, .. }) = last.replace(open) {
+                self.done.push(described);
+            }
+        }
+        last.unwrap_or_else(|| Open {
+            described: Described {
+                phase: Phase::new(plan.name(), PhaseKind::Other, 0.0),
+                operators: Vec::new(),
+                table: None,
+            },
+            kept: 1.0,
+        })
+    }
+
+    fn scan(&mut self, table: &Arc<PlacedTable>, columns: &[usize], operator: &str) -> Open {
+        let mut phase = Phase::new(table.name(), PhaseKind::Scan, table.rows() as f64);
+        for column in columns
+            .iter()
+            .filter_map(|index| table.columns().get(*index))
+        {
+            let bytes = column.size_bytes();
+            let width = bytes as f64 / column.rows().max(1) as f64;
+            let name = format!("{}.{}", table.name(), column.name());
+            phase = phase.access(Access::sequential_read(name, width, bytes).vectorised());
+            phase.compute_ns_per_tuple += self.engine.value_ns;
+        }
+        Open {
+            described: Described {
+                phase,
+                operators: vec![format!("{operator} {}", table.name())],
+                table: Some(Arc::clone(table)),
+            },
+            kept: 1.0,
+        }
+    }
+
+    fn join(&mut self, join: &HashJoinExec) -> Open {
+        let mut build = self.visit(join.left());
+        let name = format!("hash({})", build.described.phase.name);
+        let bytes = build.rows() * 2.0 * ENTRY_BYTES;
+        let (class, ns) = (StructureClass::HashTable, self.engine.probe_ns);
+        build.touch(name.clone(), class, Op::Update, bytes, ns);
+        build.described.phase.kind = PhaseKind::Build;
+        build.described.operators.push("build".into());
+        self.done.push(build.described);
+        let mut probe = self.visit(join.right());
+        probe.touch(name.clone(), class, Op::Read, bytes, ns);
+        probe.described.phase.kind = PhaseKind::Probe;
+        probe.described.operators.push(format!("probe {name}"));
+        probe
+    }
+
+    /// A fused star join: its dimensions are plans of their own, its fact columns are those that its own text names.
+    fn star(&mut self, star: &StarExec, plan: &Arc<dyn ExecutionPlan>) -> Open {
+        let mut tables = Vec::new();
+        for child in plan.children() {
+            let mut dimension = self.visit(child);
+            let name = format!("hash({})", dimension.described.phase.name);
+            let bytes = dimension.rows() * ENTRY_BYTES;
+            let (class, ns) = (StructureClass::HashTable, self.engine.probe_ns);
+            dimension.touch(name.clone(), class, Op::Update, bytes, ns);
+            dimension.described.phase.kind = PhaseKind::Build;
+            self.done.push(dimension.described);
+            tables.push((name, bytes));
+        }
+        let text = star.summary();
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let words: Vec<&str> = text.split(|c| !is_word(c)).collect();
+        let named = |(index, name): (usize, &str)| words.contains(&name).then_some(index);
+        let fact = star.fact();
+        let names = fact.columns().iter().map(|c| c.name()).enumerate();
+        let columns: Vec<usize> = names.filter_map(named).collect();
+        let mut open = self.scan(fact, &columns, "star join over");
+        for (name, bytes) in tables {
+            let (class, ns) = (StructureClass::HashTable, self.engine.value_ns);
+            open.touch(name, class, Op::Read, bytes, ns);
+        }
+        open.described.phase.kind = PhaseKind::Probe;
+        open
+    }
+}
+
+/// The planner's estimate, if it has one.
+fn estimated_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
+    let statistics = plan.partition_statistics(None).ok()?;
+    statistics.num_rows.get_value().map(|rows| *rows as f64)
+}

@@ -1,0 +1,212 @@
+//! `EXPLAIN PLACEMENT`: what every structure of a statement wants, has, and costs.
+
+use super::describe::{Described, describe};
+use crate::{Engine, EngineError, PlacedColumn};
+use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
+use std::sync::Arc;
+use tierloom_model::search::{Moved, Problem, best};
+use tierloom_model::{
+    Access, Machine, ModelError, Options, Phase, Placement, StructureClass, TierShares, solve,
+};
+use tierloom_placement::{AdaptError, ColumnUse, PlacementPolicy, Policy, tier_shares};
+
+/// Least modelled gain for which columns are wanted elsewhere than in DRAM.
+const MIN_GAIN: f64 = 0.01;
+
+/// Plans `sql` and tells for every pipeline and structure: the operators, its pattern and bytes, the placement that `policy` wants on `machine`, the
+/// one that it has on this machine, the modelled time of the pipeline with all in DRAM and as wanted, and why. Nothing runs.
+///
+/// Sizes and rows are the planner's estimates; times are *modelled* on the profile, with processor time assumed: see [`super::describe`].
+///
+/// # Errors
+/// DataFusion's, for a statement that does not parse; [`EngineError::Adapt`] and [`EngineError::Policy`] if the policy cannot be had on that machine.
+pub fn explain_placement(
+    engine: &Engine,
+    sql: &str,
+    machine: &Machine,
+    policy: &Policy,
+) -> Result<RecordBatch, EngineError> {
+    let planned = engine.plan("the statement to explain", sql)?;
+    let workers = machine.cores.value as u32;
+    let mut rows = Rows::default();
+    for described in describe(planned.plan()) {
+        let wanted = wanted(&described.phase, machine, policy, workers)?;
+        let dram = Placement::new(TierShares::all(first(machine)));
+        let dram_ns = time_ns(machine, &described.phase, &dram, workers)?;
+        let wanted_ns = time_ns(machine, &described.phase, &wanted.placement, workers)?;
+        for access in &described.phase.accesses {
+            rows.phase.push(described.phase.name.clone());
+            rows.operators.push(described.operators.join(" > "));
+            rows.structure.push(access.structure.clone());
+            rows.pattern
+                .push(format!("{:?} {:?}", access.pattern, access.op).to_lowercase());
+            rows.bytes.push(access.footprint_bytes);
+            rows.wanted
+                .push(wanted.placement.shares(access).to_string());
+            rows.actual.push(actual(&described, access));
+            rows.dram_ms.push(dram_ns / 1e6);
+            rows.wanted_ms.push(wanted_ns / 1e6);
+            rows.why.push(wanted.why.clone());
+        }
+    }
+    rows.batch(&machine.name)
+}
+
+struct Wanted {
+    placement: Placement,
+    why: String,
+}
+
+fn first(machine: &Machine) -> &str {
+    machine.tiers.first().map_or("dram", |t| t.name.as_str())
+}
+
+fn time_ns(
+    machine: &Machine,
+    phase: &Phase,
+    placement: &Placement,
+    workers: u32,
+) -> Result<f64, EngineError> {
+    let solved = solve(machine, phase, placement, workers, &Options::default());
+    Ok(solved.map_err(AdaptError::from)?.time_ns)
+}
+
+fn wanted(
+    phase: &Phase,
+    machine: &Machine,
+    policy: &Policy,
+    workers: u32,
+) -> Result<Wanted, EngineError> {
+    match policy {
+        Policy::Adaptive(_) => {
+            modelled(phase, machine, workers).map_err(|e| AdaptError::from(e).into())
+        }
+        policy => by_policy(phase, machine, policy),
+    }
+}
+
+/// What the model wants for the columns of the phase; memory of operators stays in DRAM.
+fn modelled(phase: &Phase, machine: &Machine, workers: u32) -> Result<Wanted, ModelError> {
+    let home = Placement::new(TierShares::all(first(machine)));
+    let has_columns = phase
+        .accesses
+        .iter()
+        .any(|a| a.class == StructureClass::Column);
+    if !has_columns {
+        let why = "reads no column".into();
+        return Ok(Wanted {
+            placement: home,
+            why,
+        });
+    }
+    let options = Options::default();
+    let problem = Problem {
+        moved: Moved::Classes(vec![StructureClass::Column]),
+        ..Problem::new(machine, std::slice::from_ref(phase), workers, &options)
+    };
+    let found = best(&problem)?;
+    let gain = found.gain_over_dram() - 1.0;
+    if gain < MIN_GAIN {
+        let why = format!(
+            "limited by {}; no weights gain 1% over dram",
+            found.bottleneck
+        );
+        return Ok(Wanted {
+            placement: home,
+            why,
+        });
+    }
+    Ok(Wanted {
+        placement: problem.placement(&found.weights)?,
+        why: format!(
+            "columns at {} gain {:.1}% over dram, then limited by {}; adopted once a part of a run has shown it",
+            found.weights,
+            100.0 * gain,
+            found.bottleneck
+        ),
+    })
+}
+
+/// What a policy that does not ask the model wants.
+fn by_policy(phase: &Phase, machine: &Machine, policy: &Policy) -> Result<Wanted, EngineError> {
+    let columns = phase
+        .accesses
+        .iter()
+        .filter(|a| a.class == StructureClass::Column);
+    let uses: Vec<ColumnUse> = columns
+        .map(|a| ColumnUse {
+            column: a.structure.clone(),
+            size_bytes: a.footprint_bytes,
+            read_bytes: (phase.tuples * a.lines_per_tuple * 64.0) as u64,
+        })
+        .collect();
+    let mut placement = Placement::new(TierShares::all(first(machine)));
+    for decision in PlacementPolicy::decide(policy, &uses) {
+        let shares = tier_shares(&decision.placement, machine)?;
+        placement.by_structure.insert(decision.column, shares);
+    }
+    let why = policy.meaning();
+    Ok(Wanted { placement, why })
+}
+
+/// Where the pages of a column were put; operator memory exists only while it is used.
+fn actual(described: &Described, access: &Access) -> String {
+    let columns = described
+        .table
+        .iter()
+        .flat_map(|t| t.columns().iter().map(move |c| (t, c)));
+    let named = |(table, column): &(_, &PlacedColumn)| {
+        let table: &Arc<crate::PlacedTable> = table;
+        format!("{}.{}", table.name(), column.name()) == access.structure
+    };
+    let column = columns.into_iter().find(named).map(|(_, column)| column);
+    let Some(column) = column.filter(|_| access.class == StructureClass::Column) else {
+        return "made while running".into();
+    };
+    let mut places: Vec<String> = column
+        .regions()
+        .iter()
+        .map(|r| r.placement().to_string())
+        .collect();
+    places.dedup();
+    format!("nodes {}", places.join(" and "))
+}
+
+/// The answer, column by column.
+#[derive(Default)]
+struct Rows {
+    phase: Vec<String>,
+    operators: Vec<String>,
+    structure: Vec<String>,
+    pattern: Vec<String>,
+    bytes: Vec<u64>,
+    wanted: Vec<String>,
+    actual: Vec<String>,
+    dram_ms: Vec<f64>,
+    wanted_ms: Vec<f64>,
+    why: Vec<String>,
+}
+
+impl Rows {
+    fn batch(self, machine: &str) -> Result<RecordBatch, EngineError> {
+        let text = |values: Vec<String>| Arc::new(StringArray::from(values)) as ArrayRef;
+        let number = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
+        let machines = vec![machine.to_owned(); self.phase.len()];
+        Ok(RecordBatch::try_from_iter([
+            ("phase", text(self.phase)),
+            ("operators", text(self.operators)),
+            ("structure", text(self.structure)),
+            ("pattern", text(self.pattern)),
+            (
+                "size_bytes",
+                Arc::new(UInt64Array::from(self.bytes)) as ArrayRef,
+            ),
+            ("wanted", text(self.wanted)),
+            ("actual", text(self.actual)),
+            ("modelled_dram_ms", number(self.dram_ms)),
+            ("modelled_wanted_ms", number(self.wanted_ms)),
+            ("modelled_on", text(machines)),
+            ("why", text(self.why)),
+        ])?)
+    }
+}
