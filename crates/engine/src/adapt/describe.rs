@@ -6,11 +6,11 @@
 use crate::scan::PlacedScanExec;
 use crate::star::StarExec;
 use crate::table::PlacedTable;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
 use std::sync::Arc;
 use tierloom_model::{Access, Op, Phase, PhaseKind, StructureClass};
 use tierloom_placement::mixes::Engine;
@@ -199,6 +199,9 @@ impl Walk {
 
 /// The planner's estimate, if it has one.
 fn estimated_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
-    let statistics = plan.partition_statistics(None).ok()?;
+    let context = StatisticsContext::new();
+    let statistics = context
+        .compute(plan.as_ref(), &StatisticsArgs::new())
+        .ok()?;
     statistics.num_rows.get_value().map(|rows| *rows as f64)
 }

@@ -1,7 +1,7 @@
 //! `EXPLAIN PLACEMENT`: what every structure of a statement wants, has, and costs.
 
 use super::describe::{Described, describe};
-use crate::{Engine, EngineError, PlacedColumn};
+use crate::{Engine, EngineError, PlacedColumn, PlacedTable};
 use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
 use std::sync::Arc;
 use tierloom_model::search::{Moved, Problem, best};
@@ -155,11 +155,11 @@ fn actual(described: &Described, access: &Access) -> String {
         .table
         .iter()
         .flat_map(|t| t.columns().iter().map(move |c| (t, c)));
-    let named = |(table, column): &(_, &PlacedColumn)| {
-        let table: &Arc<crate::PlacedTable> = table;
+    let named = |(table, column): &(&Arc<PlacedTable>, &PlacedColumn)| {
         format!("{}.{}", table.name(), column.name()) == access.structure
     };
-    let column = columns.into_iter().find(named).map(|(_, column)| column);
+    let mut columns = columns;
+    let column = columns.find(named).map(|(_, column)| column);
     let Some(column) = column.filter(|_| access.class == StructureClass::Column) else {
         return "made while running".into();
     };

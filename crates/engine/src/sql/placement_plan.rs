@@ -4,6 +4,7 @@ use super::error::SqlError;
 use super::run::{Flow, Sink, Timing, Watch};
 use super::session::SqlSession;
 use super::system;
+use crate::adapt::explain_placement;
 use crate::routing::placement_of_execution;
 use crate::session::Execution;
 use crate::table::PlacedTable;
@@ -14,6 +15,8 @@ use datafusion::logical_expr::LogicalPlan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
+use tierloom_model::profiles;
+use tierloom_placement::Policy;
 
 /// A column that a plan reads, or an operator that it ran.
 #[derive(Default)]
@@ -34,7 +37,20 @@ struct Line {
 }
 
 /// The columns that `query` reads, where they should lie and where their pages are.
+///
+/// With a machine profile set also what every pipeline and structure wants there, modelled.
 pub(super) fn explain(session: &SqlSession, query: &str) -> Result<RecordBatch, SqlError> {
+    if let Some(name) = &session.settings.machine {
+        let machine = profiles::load(name).map_err(SqlError::input)?;
+        session.physical(query)?;
+        let policy = Policy::Adaptive(None);
+        return Ok(explain_placement(
+            &session.engine,
+            query,
+            &machine,
+            &policy,
+        )?);
+    }
     batch(&columns(session, query)?)
 }
 

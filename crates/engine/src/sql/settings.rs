@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tierloom_memory::PlacementSpec;
 use tierloom_memory::router::Class;
+use tierloom_model::profiles;
 use tierloom_placement::Policy;
 
 /// Most rows of a batch: a batch of wider columns would leave the caches that batches are sized for.
@@ -24,6 +25,8 @@ pub(super) struct Settings {
     pub placement: Policy,
     /// What was said about tables ("t") and columns ("t.c").
     pub placements: BTreeMap<String, PlacementSpec>,
+    /// The machine profile that `EXPLAIN PLACEMENT` prices on.
+    pub machine: Option<String>,
 }
 
 impl Settings {
@@ -32,12 +35,18 @@ impl Settings {
             engine,
             placement,
             placements: BTreeMap::new(),
+            machine: None,
         }
     }
 
     /// Name, value and meaning of every setting.
     fn rows(&self) -> Vec<(String, String, &'static str)> {
         let mut rows = vec![
+            (
+                "machine".to_owned(),
+                self.machine.clone().unwrap_or_else(|| "none".into()),
+                "machine profile on which EXPLAIN PLACEMENT models what is wanted",
+            ),
             (
                 "batch_rows".to_owned(),
                 self.engine.batch_rows.to_string(),
@@ -79,7 +88,7 @@ impl Settings {
 }
 
 /// Names that `SET` knows, for errors.
-const KNOWN: &str = "tierloom.batch_rows, tierloom.memory.CLASS, tierloom.placement, tierloom.placement.TABLE, \
+const KNOWN: &str = "tierloom.batch_rows, tierloom.machine, tierloom.memory.CLASS, tierloom.placement, tierloom.placement.TABLE, \
                      tierloom.placement.TABLE.COLUMN, tierloom.routing, tierloom.threads";
 
 impl SqlSession {
@@ -106,6 +115,16 @@ impl SqlSession {
                     batch_rows,
                     ..self.settings.engine.clone()
                 })
+            }
+            ["machine"] => {
+                self.settings.machine = match value {
+                    "none" => None,
+                    name => {
+                        profiles::load(name).map_err(SqlError::input)?;
+                        Some(name.to_owned())
+                    }
+                };
+                Ok(())
             }
             ["memory", class] => {
                 let options = self.settings.engine.routing.clone();

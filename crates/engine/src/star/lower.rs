@@ -153,10 +153,17 @@ fn lower_join(join: &HashJoinExec) -> Result<Lowered, NotFused> {
     {
         return NotFused::because("a join has a condition beside its key");
     }
-    let [(key, fact_key)] = join.on() else {
+    let [(left_key, right_key)] = join.on() else {
         return NotFused::because(format!("a join has {} keys, not one", join.on().len()));
     };
-    let mut lowered = lower(join.right())?;
+    // The planner builds from the side that it thinks smaller; here the side with the largest table is the one to look at row by row.
+    let fact_is_left = most_rows(join.left()) > most_rows(join.right());
+    let (fact, fact_key, small, key) = if fact_is_left {
+        (join.left(), left_key, join.right(), right_key)
+    } else {
+        (join.right(), right_key, join.left(), left_key)
+    };
+    let mut lowered = lower(fact)?;
     let fact_key = lowered.over_universe(fact_key)?;
     let Some(fact_key) = fact_key.downcast_ref::<Column>().map(Column::index) else {
         return NotFused::because(format!("join key {fact_key} is not a column"));
@@ -167,18 +174,23 @@ fn lower_join(join: &HashJoinExec) -> Result<Lowered, NotFused> {
             lowered.universe.field(fact_key).name()
         ));
     }
-    let schema = join.left().schema();
+    let schema = small.schema();
     let offset = lowered.add_columns(&schema);
     lowered.dimensions.push(Dimension {
-        plan: Arc::clone(join.left()),
+        plan: Arc::clone(small),
         offset,
         key: Arc::clone(key),
         fact_key,
-        name: table_name(join.left())
+        name: table_name(small)
             .unwrap_or_else(|| format!("dimension {}", lowered.dimensions.len() + 1)),
     });
     let mut outputs = columns(&schema, offset);
-    outputs.append(&mut lowered.outputs);
+    if fact_is_left {
+        lowered.outputs.append(&mut outputs);
+        outputs = std::mem::take(&mut lowered.outputs);
+    } else {
+        outputs.append(&mut lowered.outputs);
+    }
     if let Some(kept) = join.projection.as_ref() {
         outputs = kept.iter().map(|&i| Arc::clone(&outputs[i])).collect();
     }
@@ -193,7 +205,20 @@ fn columns(schema: &Schema, offset: usize) -> Vec<Arc<dyn PhysicalExpr>> {
     schema.fields().iter().enumerate().map(of).collect()
 }
 
-/// The largest table under a plan.
+/// Rows of the largest placed table under a plan.
+fn most_rows(plan: &Arc<dyn ExecutionPlan>) -> usize {
+    match plan.downcast_ref::<PlacedScanExec>() {
+        Some(scan) => scan.table().rows(),
+        None => plan
+            .children()
+            .into_iter()
+            .map(most_rows)
+            .max()
+            .unwrap_or(0),
+    }
+}
+
+/// The last table under a plan.
 fn table_name(plan: &Arc<dyn ExecutionPlan>) -> Option<String> {
     if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
         return Some(scan.table().name().to_owned());
