@@ -8,8 +8,8 @@
 //!           PlacedScanExec (fact)
 //! ```
 //! [`StarJoinRule`] replaces the partial aggregation and all below it down to the fact table by a [`StarExec`] that hands out the same partial
-//! states, so that averages, types and names stay DataFusion's. [`lower`](mod@lower) writes every expression over one list of columns,
-//! [`compile`](mod@compile) turns them into tests, lookups and integer arithmetic on codes. What does not fit keeps DataFusion's
+//! states, so that averages, types and names stay DataFusion's. `lower` writes every expression over one list of columns,
+//! `compile` turns them into tests, lookups and integer arithmetic on codes. What does not fit keeps DataFusion's
 //! operators; [`notes`] says why. What shows only while running (a key that is there twice, a sum whose parts could overflow) falls back then.
 
 mod compile;
