@@ -543,3 +543,22 @@ fn an_interrupted_statement_ends_with_130_and_leaves_no_file() {
     assert_eq!(status.code(), Some(130));
     assert!(contents(folder.path()) == before, "a file was left");
 }
+
+#[test]
+fn explain_says_which_aggregations_are_fused_and_why_others_are_not() {
+    let folder = people();
+    let explained = |query: &str| {
+        let statement = format!("explain {query}");
+        let ended = sql(folder.path(), &["--table", "people=people.csv"], &statement).with_code(0);
+        assert!(ended.stdout.contains("physical_plan"), "{}", ended.stdout);
+        (ended.stdout.contains("StarExec"), ended.stderr)
+    };
+    let (fused, says) = explained("select sum(id) from people");
+    assert!(
+        fused && says.contains("star join: fused: fact=people"),
+        "{says}"
+    );
+    let (fused, says) = explained("select sum(height) from people");
+    assert!(!fused && says.contains("star join: not fused: "), "{says}");
+    assert!(says.contains("height"), "{says}");
+}

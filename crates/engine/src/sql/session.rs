@@ -9,6 +9,7 @@ use super::statement::{Copy, Statement, recognise};
 use super::whole_file::WholeFile;
 use super::{WriteOptions, placement_plan, system};
 use crate::session::{Engine, EngineOptions};
+use crate::star;
 use crate::table::PlacedTable;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -205,7 +206,11 @@ impl SqlSession {
         let parsed = self.parse(piece)?;
         if is_query(&parsed) {
             let plan = self.physical(&piece.in_place(0, piece.tokens.len()))?;
-            return self.give_rows(&plan, start, sink, watch);
+            let mut outcome = self.give_rows(&plan, start, sink, watch)?;
+            if explains(&parsed) {
+                outcome.message = self.notes(parsed);
+            }
+            return Ok(outcome);
         }
         let logical = self.logical(parsed)?;
         match logical {
@@ -217,6 +222,23 @@ impl SqlSession {
             LogicalPlan::Copy(_) => Err(SqlError::input_at(piece.place, "expected COPY ... TO")),
             other => self.other(other, piece, start, sink, watch),
         }
+    }
+
+    /// Of a statement that explains another: what became of that one's aggregations.
+    fn notes(&self, parsed: Parsed) -> Option<String> {
+        let logical = match self.logical(parsed).ok()? {
+            LogicalPlan::Explain(explain) => explain.plan,
+            LogicalPlan::Analyze(analyze) => analyze.input,
+            _ => return None,
+        };
+        let state = self.engine.context().state();
+        let plan = state.create_physical_plan(&logical);
+        let plan = self.engine.handle().block_on(plan).ok()?;
+        let notes: Vec<String> = star::notes(&plan)
+            .into_iter()
+            .map(|note| format!("star join: {note}"))
+            .collect();
+        (!notes.is_empty()).then(|| notes.join("\n"))
     }
 
     /// Statements that DataFusion carries out itself: its settings, prepared statements.
@@ -246,6 +268,8 @@ impl SqlSession {
             ));
         }
         let context = self.engine.context().clone();
+        // A setting may change what planning does.
+        self.engine.forget_plans();
         let plan = self.engine.handle().block_on(async {
             let frame = context.execute_logical_plan(logical).await?;
             frame.create_physical_plan().await
@@ -406,6 +430,15 @@ impl SqlSession {
                 names.join(", ")
             ))
         })
+    }
+}
+
+/// `EXPLAIN` of another statement.
+fn explains(parsed: &Parsed) -> bool {
+    match parsed {
+        Parsed::Explain(_) => true,
+        Parsed::Statement(ast) => matches!(ast.as_ref(), Ast::Explain { .. }),
+        _ => false,
     }
 }
 

@@ -528,7 +528,11 @@ impl ExecutionPlan for StarExec {
 
 impl DisplayAs for StarExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StarExec: {}", self.summary())
+        write!(f, "StarExec: {}", self.summary())?;
+        if let Some(why) = self.observed().and_then(|o| o.fell_back) {
+            write!(f, ", fell back: {why}")?;
+        }
+        Ok(())
     }
 }
 
