@@ -115,7 +115,7 @@ fn run(
         for start in (0..ROWS).step_by(MORSEL_ROWS) {
             worker.morsel(&codes, start..ROWS.min(start + MORSEL_ROWS));
         }
-        worker.into_groups().finish().len()
+        worker.into_groups().finish().keys.len()
     });
 }
 

@@ -218,30 +218,23 @@ impl Groups {
             })
     }
 
-    /// The groups that have rows, as `(combined key, rows, measures)` in ascending order of the key. A measure is `None` if none of its rows counted.
-    pub fn finish(mut self) -> Vec<(u64, u64, Vec<Option<i128>>)> {
+    /// The groups that have rows.
+    pub fn finish(mut self) -> FinishedGroups {
         self.fold_lanes();
-        let measure = |index: usize, words: &[i64]| {
-            let place = self.layout.measures[index];
-            if place.valid_at.is_some_and(|at| words[at] == 0)
-                && self.kinds[index] != MeasureKind::Count
-            {
-                return None;
-            }
-            Some(if place.wide {
-                (i128::from(words[place.at + 1]) << 64) | i128::from(words[place.at] as u64)
-            } else {
-                i128::from(words[place.at])
-            })
+        let mut found = FinishedGroups {
+            keys: Vec::new(),
+            rows: Vec::new(),
+            measures: vec![Vec::new(); self.kinds.len()],
         };
-        let mut found: Vec<(u64, u64, Vec<Option<i128>>)> = self
-            .slots()
-            .map(|(key, words)| {
-                let measures = (0..self.kinds.len()).map(|i| measure(i, words));
-                (key, words[0] as u64, measures.collect())
-            })
-            .collect();
-        found.sort_unstable_by_key(|(key, ..)| *key);
+        for (key, words) in self.slots() {
+            found.keys.push(key);
+            found.rows.push(words[0] as u64);
+        }
+        let measures = found.measures.iter_mut().zip(&self.kinds);
+        for ((column, kind), place) in measures.zip(&self.layout.measures) {
+            column.reserve_exact(found.keys.len());
+            column.extend(self.slots().map(|(_, words)| value(*kind, *place, words)));
+        }
         found
     }
 
@@ -253,6 +246,28 @@ impl Groups {
         };
         self.words.capacity() * 8 + index
     }
+}
+
+/// The groups that have rows, column by column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FinishedGroups {
+    /// Combined keys; ascending unless the groups were hashed.
+    pub keys: Vec<u64>,
+    /// Rows of each group.
+    pub rows: Vec<u64>,
+    /// By measure the value of each group; `None` if none of its rows counted.
+    pub measures: Vec<Vec<Option<i128>>>,
+}
+
+fn value(kind: MeasureKind, place: Words, words: &[i64]) -> Option<i128> {
+    if place.valid_at.is_some_and(|at| words[at] == 0) && kind != MeasureKind::Count {
+        return None;
+    }
+    Some(if place.wide {
+        (i128::from(words[place.at + 1]) << 64) | i128::from(words[place.at] as u64)
+    } else {
+        i128::from(words[place.at])
+    })
 }
 
 fn join(kinds: &[MeasureKind], layout: &Layout, into: &mut [i64], from: &[i64]) {

@@ -181,14 +181,12 @@ impl StarPlan {
             .ok_or(PlanError::TooManyGroups)
     }
 
-    /// The ordinals of each group part behind a combined key.
-    pub fn ordinals(&self, mut key: u64) -> Vec<u32> {
-        let mut ordinals = vec![0; self.groups.len()];
-        for (slot, part) in ordinals.iter_mut().zip(&self.groups).rev() {
-            let count = part.count.max(1);
-            *slot = (key % count) as u32;
-            key /= count;
-        }
-        ordinals
+    /// The ordinals of group part `part` behind combined keys.
+    pub fn ordinals(&self, keys: &[u64], part: usize) -> Vec<u32> {
+        let faster = self.groups[part + 1..].iter().map(|p| p.count.max(1));
+        let (below, count) = (faster.product::<u64>(), self.groups[part].count.max(1));
+        keys.iter()
+            .map(|key| (key / below % count) as u32)
+            .collect()
     }
 }

@@ -109,10 +109,10 @@ fn fused(plan: StarPlan, columns: &[Column], rows: usize, workers: usize) -> Ans
     let mut parts = team.into_iter().map(Worker::into_groups);
     let mut groups = parts.next().unwrap();
     parts.for_each(|part| groups.merge(part));
-    groups
-        .finish()
-        .into_iter()
-        .map(|(key, rows, measures)| (key, (rows, measures)))
+    let found = groups.finish();
+    let measures = |i: usize| found.measures.iter().map(|m| m[i]).collect();
+    (0..found.keys.len())
+        .map(|i| (found.keys[i], (found.rows[i], measures(i))))
         .collect()
 }
 

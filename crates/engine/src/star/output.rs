@@ -21,38 +21,29 @@ pub(super) fn batch(
     schema: &SchemaRef,
 ) -> Result<RecordBatch, NotFused> {
     let found = groups.finish();
-    let mut ordinals = vec![Vec::with_capacity(found.len()); compiled.plan.groups.len()];
-    for (key, ..) in &found {
-        for (column, ordinal) in ordinals.iter_mut().zip(compiled.plan.ordinals(*key)) {
-            column.push(ordinal);
-        }
-    }
+    let ordinals = |part: usize| compiled.plan.ordinals(&found.keys, part);
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
     for group in &compiled.groups {
         columns.push(match group {
-            GroupValues::Listed { part, values } => take(
-                values.as_ref(),
-                &UInt32Array::from(ordinals[*part].clone()),
-                None,
-            )?,
+            GroupValues::Listed { part, values } => {
+                take(values.as_ref(), &UInt32Array::from(ordinals(*part)), None)?
+            }
             GroupValues::Codes { part, column } => {
-                values_of(fact_column(lowered, *column)?.coded, &ordinals[*part])?
+                values_of(fact_column(lowered, *column)?.coded, &ordinals(*part))?
             }
         });
     }
     for state in &compiled.states {
-        let values: Vec<Option<i128>> = found
-            .iter()
-            .map(|(_, _, m)| m[state.measure].filter(|v| !(state.null_if_zero && *v == 0)))
-            .collect();
-        columns.push(state_array(values, state.field.data_type())?);
+        let values = found.measures[state.measure].iter();
+        let values = values.map(|v| v.filter(|v| !(state.null_if_zero && *v == 0)));
+        columns.push(state_array(values.collect(), state.field.data_type())?);
     }
     for (column, field) in columns.iter_mut().zip(schema.fields()) {
         if column.data_type() != field.data_type() {
             *column = cast(column, field.data_type())?;
         }
     }
-    let options = RecordBatchOptions::new().with_row_count(Some(found.len()));
+    let options = RecordBatchOptions::new().with_row_count(Some(found.keys.len()));
     Ok(RecordBatch::try_new_with_options(
         Arc::clone(schema),
         columns,
