@@ -180,14 +180,9 @@ impl Walk {
             self.done.push(dimension.described);
             tables.push((name, bytes));
         }
-        let text = star.summary();
-        let is_word = |c: char| c.is_alphanumeric() || c == '_';
-        let words: Vec<&str> = text.split(|c| !is_word(c)).collect();
-        let named = |(index, name): (usize, &str)| words.contains(&name).then_some(index);
         let fact = star.fact();
-        let names = fact.columns().iter().map(|c| c.name()).enumerate();
-        let columns: Vec<usize> = names.filter_map(named).collect();
-        let mut open = self.scan(fact, &columns, "star join over");
+        let columns = star.fact_columns();
+        let mut open = self.scan(fact, columns, "star join over");
         for (name, bytes) in tables {
             let (class, ns) = (StructureClass::HashTable, self.engine.value_ns);
             open.touch(name, class, Op::Read, bytes, ns);

@@ -100,6 +100,11 @@ impl StarExec {
         &self.lowered.fact
     }
 
+    /// The columns of the fact table that it may read, by their index in the table.
+    pub fn fact_columns(&self) -> &[usize] {
+        &self.lowered.fact_columns
+    }
+
     /// What its last execution did; `None` before it ended.
     pub fn observed(&self) -> Option<StarObserved> {
         self.observed
