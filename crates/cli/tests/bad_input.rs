@@ -151,7 +151,7 @@ fn numbers_out_of_range_are_refused_with_the_range() {
 fn usage_errors_print_no_data() {
     let bad: [&[&str]; 9] = [
         &["nosuch"],
-        &["run", "tpch"],
+        &["run", "tpcc"],
         &["run", "ssb", "--sf", "x"],
         &["run", "ssb", "--time-per-tuple", "-1"],
         &["run", "ssb", "--json", "--jsonl"],
