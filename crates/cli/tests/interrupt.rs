@@ -235,7 +235,7 @@ fn stopping_while_data_is_generated_leaves_no_records() {
         "--jsonl",
     ];
     let run = Watched::start(folder.path(), &args);
-    run.stderr.wait_for("generating SSB");
+    run.stderr.wait_for("generating Star Schema Benchmark");
     let ended = run.interrupt().with_code(130);
     assert!(ended.stderr.contains("interrupted: "), "{}", ended.stderr);
     assert_eq!(ended.stdout, "", "nothing was measured");
