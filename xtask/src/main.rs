@@ -223,9 +223,22 @@ fn smoke(shell: &Shell) -> Result<()> {
     let out = shell.create_temp_dir()?;
     let data = out.path().join("csv");
     let tree = "crates/topology/tests/fixtures/server-2s-4cxl";
+    for bench in ["place", "router"] {
+        cmd!(
+            shell,
+            "cargo bench --quiet --profile dev -p tierloom-memory --bench {bench} -- --quick"
+        )
+        .run()?;
+    }
     cmd!(
         shell,
-        "cargo bench --quiet --profile dev -p tierloom-memory --bench place -- --quick"
+        "cargo run --quiet -p tierloom-memory --example hash_probe -- 64 1"
+    )
+    .ignore_stdout()
+    .run()?;
+    cmd!(
+        shell,
+        "cargo bench --quiet --profile dev -p tierloom-star --bench star -- --test"
     )
     .run()?;
     for bench in ["solve", "search"] {
@@ -240,7 +253,7 @@ fn smoke(shell: &Shell) -> Result<()> {
         "cargo bench --quiet --profile dev -p tierloom-workloads --bench generate -- --test"
     )
     .run()?;
-    for bench in ["access", "latency"] {
+    for bench in ["access", "latency", "codes", "hash"] {
         cmd!(
             shell,
             "cargo bench --quiet --profile dev -p tierloom-kernels --bench {bench} -- --test"
