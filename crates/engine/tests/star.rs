@@ -172,7 +172,7 @@ const NOT_FUSED: [(&str, &str); 5] = [
         "not inner",
     ),
     (
-        "select stddev(amount) from sales",
+        "select round(stddev(amount), 6) from sales",
         "sum, count, avg, min, max",
     ),
     (
