@@ -45,15 +45,10 @@ pub enum GroupMap {
 impl GroupMap {
     /// A map of `ordinals`, one a code, all below `count`.
     pub fn new(ordinals: &[u32], count: u64) -> Self {
-        match count {
-            0..=0x100 => GroupMap::Bytes(ordinals.iter().map(|o| *o as u8).collect()),
-            0x101..=0x1_0000 => GroupMap::Halves(ordinals.iter().map(|o| *o as u16).collect()),
-            _ => GroupMap::Words(ordinals.into()),
-        }
+        let pairs = ordinals.iter().copied().enumerate();
+        Self::from_pairs(ordinals.len(), count, pairs)
     }
-}
 
-impl GroupMap {
     /// A map of `codes` codes to fewer than `count` ordinals: those of `pairs`, 0 for all other codes.
     ///
     /// # Panics

@@ -132,7 +132,7 @@ impl<'a> Builder<'a> {
             }
             let group = &group[..found];
             for entry in group {
-                super::prefetch(self.buckets, entry.bucket);
+                crate::prefetch_read(self.buckets, entry.bucket);
             }
             for entry in group {
                 self.insert_one(*entry)?;

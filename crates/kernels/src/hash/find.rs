@@ -135,7 +135,7 @@ fn pipelined<C: Compare>(layout: Layout, buckets: &[Bucket], keys: &[u64], value
     let first = &keys[..keys.len().min(PREFETCH_AHEAD)];
     locate(layout, first, &mut homes);
     for home in &homes.buckets[..first.len()] {
-        super::prefetch(buckets, *home as usize);
+        crate::prefetch_read(buckets, *home as usize);
     }
     let mut pending = [0_u32; PREFETCH_AHEAD];
     for start in (0..keys.len()).step_by(PREFETCH_AHEAD) {
@@ -146,7 +146,7 @@ fn pipelined<C: Compare>(layout: Layout, buckets: &[Bucket], keys: &[u64], value
         let block = keys[start..end].iter().zip(&mut values[start..end]);
         for (index, (key, value)) in block.enumerate() {
             if index < later.len() {
-                super::prefetch(buckets, later_homes.buckets[index] as usize);
+                crate::prefetch_read(buckets, later_homes.buckets[index] as usize);
             }
             let bucket = &buckets[homes.buckets[index] as usize];
             // SAFETY: see above.
@@ -159,7 +159,7 @@ fn pipelined<C: Compare>(layout: Layout, buckets: &[Bucket], keys: &[u64], value
             waiting += usize::from((found == 0) & bucket.passed(homes.bits[index]));
         }
         for index in &pending[..waiting] {
-            super::prefetch(
+            crate::prefetch_read(
                 buckets,
                 layout.following(homes.buckets[*index as usize] as usize),
             );

@@ -66,7 +66,7 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
             for (home, key) in homes.iter_mut().zip(keys) {
                 let hash = self.layout.hash(*key);
                 *home = (self.layout.home(hash), passing(hash));
-                super::prefetch(&self.memory, home.0);
+                crate::prefetch_read(&self.memory, home.0);
             }
             for (index, (key, group)) in keys.iter().zip(groups).enumerate() {
                 match self.assign_one(*key, homes[index]) {
@@ -102,7 +102,7 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
             }
             if let Some(later) = keys_of_groups.get(group + GROUP) {
                 let home = self.layout.home(self.layout.hash(*later));
-                super::prefetch(&self.memory, home);
+                crate::prefetch_read(&self.memory, home);
             }
             let hash = self.layout.hash(*key);
             if self.assign_one(*key, (self.layout.home(hash), passing(hash))) == NONE {

@@ -80,7 +80,7 @@ impl<'a> Links<'a> {
                 row => row - 1,
             };
             if let Some(&later) = heads.get(cursor.probe + AHEAD) {
-                super::prefetch(self.0, later as usize);
+                crate::prefetch_read(self.0, later as usize);
             }
             cursor.build = 0;
             while row != NONE {

@@ -36,16 +36,3 @@ pub const NONE: u32 = u32::MAX;
 pub(crate) fn hash(key: u64, seed: u64) -> u64 {
     crate::rng::mix(key ^ seed)
 }
-
-/// Asks for the line of `bucket`.
-#[inline(always)]
-pub(crate) fn prefetch<T>(buckets: &[T], index: usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch of any address is allowed and changes nothing; `wrapping_add` makes no claim about the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(buckets.as_ptr().wrapping_add(index).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (buckets, index);
-}
