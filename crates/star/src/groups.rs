@@ -14,6 +14,12 @@ const ROWS_PER_COMBINATION: u64 = 8;
 /// Accumulators of more bytes than this are prefetched.
 const FAR_BYTES: usize = 512 << 10;
 
+/// Hashed groups of more than this are merged by several threads.
+const LARGE_GROUPS: usize = 1 << 14;
+
+/// Keys that are looked up together.
+const BATCH: usize = 1024;
+
 /// Up to so many combinations, every group has several accumulators that rows take in turn: additions to one and the same would wait for each other.
 const FEW_COMBINATIONS: u64 = 64;
 const LANES: usize = 4;
@@ -100,10 +106,7 @@ impl Groups {
                 },
             }
         } else {
-            Index::Hashed {
-                keys: Vec::new(),
-                buckets: vec![(0, 0); 1 << 12],
-            }
+            hashed()
         };
         let slots = match &index {
             Index::Dense { lanes } => combinations as usize * lanes,
@@ -185,6 +188,62 @@ impl Groups {
                 &mut self.words[at..at + words.len()],
                 words,
             );
+        }
+    }
+
+    /// Whether several threads should bring these together with those of other workers, each for [`Groups::merged_part`] of the keys.
+    pub fn is_large(&self) -> bool {
+        matches!(&self.index, Index::Hashed { keys, .. } if keys.len() > LARGE_GROUPS)
+    }
+
+    /// The groups of all workers of one plan whose keys fall into the `part`-th of `parts`; no key falls into two.
+    ///
+    /// # Panics
+    /// If `workers` is empty.
+    pub fn merged_part(workers: &[Groups], part: usize, parts: usize) -> Groups {
+        let mut whole = workers[0].without_groups();
+        let is_mine = |key: u64| part_of(key, parts) == part;
+        let mut keys = Vec::with_capacity(BATCH);
+        let mut slots = Vec::with_capacity(BATCH);
+        let mut offsets = vec![0; BATCH];
+        for worker in workers {
+            let mut mine = worker.slots().filter(|(key, _)| is_mine(*key));
+            loop {
+                keys.clear();
+                slots.clear();
+                for (key, words) in mine.by_ref().take(BATCH) {
+                    keys.push(key);
+                    slots.push(words);
+                }
+                if keys.is_empty() {
+                    break;
+                }
+                whole.offsets(&keys, &mut offsets[..keys.len()]);
+                for (offset, words) in offsets.iter().zip(&slots) {
+                    let at = *offset as usize;
+                    let into = &mut whole.words[at..at + words.len()];
+                    join(&whole.kinds, &whole.layout, into, words);
+                }
+            }
+        }
+        whole
+    }
+
+    /// Accumulators of the same plan that no row has reached.
+    fn without_groups(&self) -> Groups {
+        let index = match &self.index {
+            Index::Dense { lanes } => Index::Dense { lanes: *lanes },
+            Index::Hashed { .. } => hashed(),
+        };
+        let slots = match &index {
+            Index::Dense { .. } => self.words.len() / self.layout.words,
+            Index::Hashed { .. } => 0,
+        };
+        Groups {
+            index,
+            kinds: self.kinds.clone(),
+            words: self.layout.initial.repeat(slots),
+            layout: self.layout.clone(),
         }
     }
 
@@ -290,6 +349,19 @@ fn join(kinds: &[MeasureKind], layout: &Layout, into: &mut [i64], from: &[i64]) 
             into[valid] += from[valid];
         }
     }
+}
+
+fn hashed() -> Index {
+    Index::Hashed {
+        keys: Vec::new(),
+        buckets: vec![(0, 0); 1 << 12],
+    }
+}
+
+/// Which of `parts` threads merges `key`. Another product than that of [`bucket`]: else a part's keys would crowd in its own table.
+fn part_of(key: u64, parts: usize) -> usize {
+    let hash = key.wrapping_mul(0xff51_afd7_ed55_8ccd) >> 32;
+    ((hash * parts as u64) >> 32) as usize
 }
 
 fn bucket(key: u64, buckets: usize) -> usize {

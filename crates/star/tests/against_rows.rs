@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes, pack};
 use tierloom_kernels::select::CodeSet;
 use tierloom_star::{
-    Expr, Filter, GroupMap, GroupPart, MORSEL_ROWS, Measure, MeasureKind, StarPlan, Test, Worker,
+    Expr, Filter, GroupMap, GroupPart, Groups, MORSEL_ROWS, Measure, MeasureKind, StarPlan, Test,
+    Worker,
 };
 
 struct Column {
@@ -106,10 +107,21 @@ fn fused(plan: StarPlan, columns: &[Column], rows: usize, workers: usize) -> Ans
     for (index, start) in (0..rows).step_by(MORSEL_ROWS).enumerate() {
         team[index % workers].morsel(&codes, start..rows.min(start + MORSEL_ROWS));
     }
-    let mut parts = team.into_iter().map(Worker::into_groups);
+    let team: Vec<Groups> = team.into_iter().map(Worker::into_groups).collect();
+    let mut in_parts = Vec::new();
+    for part in 0..3 {
+        let part = Groups::merged_part(&team, part, 3).finish();
+        let rows = part.keys.iter().copied().zip(part.rows);
+        in_parts.extend(rows);
+    }
+    in_parts.sort_unstable();
+    let mut parts = team.into_iter();
     let mut groups = parts.next().unwrap();
     parts.for_each(|part| groups.merge(part));
     let found = groups.finish();
+    let mut at_once: Vec<_> = found.keys.iter().copied().zip(found.rows.clone()).collect();
+    at_once.sort_unstable();
+    assert_eq!(in_parts, at_once, "merged by several threads and by one");
     let measures = |i: usize| found.measures.iter().map(|m| m[i]).collect();
     (0..found.keys.len())
         .map(|i| (found.keys[i], (found.rows[i], measures(i))))

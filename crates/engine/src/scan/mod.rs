@@ -347,6 +347,10 @@ impl ExecutionPlan for PlacedScanExec {
             .as_ref()
             .clone()
             .project(Some(&self.projection));
+        // `project` leaves the bytes of the whole table, which would make a key of a wide table look like the larger side of a join.
+        let columns = self.projection.iter().map(|&i| &self.table.columns()[i]);
+        let bytes: usize = columns.map(|c| c.output_bytes() as usize).sum();
+        statistics.total_byte_size = Precision::Exact(bytes);
         if !self.filters.is_empty() {
             statistics = statistics.to_inexact();
         }
@@ -358,6 +362,9 @@ impl ExecutionPlan for PlacedScanExec {
             };
             statistics = statistics.to_inexact();
             statistics.num_rows = Precision::Inexact(share);
+            let whole = self.table.rows().max(1) as f64;
+            let bytes = bytes as f64 * share as f64 / whole;
+            statistics.total_byte_size = Precision::Inexact(bytes as usize);
         }
         Ok(Arc::new(statistics))
     }

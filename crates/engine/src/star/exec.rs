@@ -203,6 +203,30 @@ struct Run {
     metrics: ExecutionPlanMetricsSet,
 }
 
+/// The groups of all workers: one by one if they are few, else by as many threads as there are workers, each for a part of the keys.
+async fn merge(workers: Vec<Groups>) -> Result<Vec<Groups>> {
+    let parts = workers.len();
+    if parts == 1 || !workers.iter().any(Groups::is_large) {
+        let mut workers = workers.into_iter();
+        let Some(mut whole) = workers.next() else {
+            return Ok(Vec::new());
+        };
+        workers.for_each(|groups| whole.merge(groups));
+        return Ok(vec![whole]);
+    }
+    let workers = Arc::new(workers);
+    let mut tasks = JoinSet::new();
+    for part in 0..parts {
+        let workers = Arc::clone(&workers);
+        tasks.spawn(async move { Groups::merged_part(&workers, part, parts) });
+    }
+    let mut merged = Vec::with_capacity(parts);
+    while let Some(part) = tasks.join_next().await {
+        merged.push(part.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?);
+    }
+    Ok(merged)
+}
+
 /// What a worker hands back.
 struct Done {
     groups: Groups,
@@ -236,24 +260,36 @@ impl Run {
         let Some(mut whole) = done.next() else {
             return internal_err!("a star join without workers");
         };
+        let mut groups = vec![whole.groups];
         for part in done {
-            whole.groups.merge(part.groups);
+            groups.push(part.groups);
             whole.cpu += part.cpu;
             for (sum, stats) in whole.stats.iter_mut().zip(part.stats) {
                 sum.rows_in += stats.rows_in;
                 sum.rows_out += stats.rows_out;
             }
         }
-        self.observe(&compiled, &whole);
-        let states = match output::batch(&self.lowered, &compiled, whole.groups, &self.states) {
-            Ok(states) => states,
-            Err(why) => return Ok(Err(why)),
-        };
+        let merged = merge(groups).await?;
+        let group_bytes = merged.iter().map(|g| g.size_bytes() as u64).sum();
+        self.observe(
+            &compiled,
+            &whole.stats,
+            &whole.order,
+            whole.cpu,
+            group_bytes,
+        );
         let rows = self.context.session_config().batch_size();
-        Ok(Ok(match &self.finish {
-            Some(finish) => finish.batches(&states, rows)?,
-            None => vec![states],
-        }))
+        let mut batches = Vec::new();
+        for groups in merged {
+            match output::batch(&self.lowered, &compiled, groups, &self.states) {
+                Err(why) => return Ok(Err(why)),
+                Ok(states) => match &self.finish {
+                    Some(finish) => batches.extend(finish.batches(&states, rows)?),
+                    None => batches.push(states),
+                },
+            }
+        }
+        Ok(Ok(batches))
     }
 
     fn compile(&self, rows: Vec<RecordBatch>) -> std::result::Result<Compiled, NotFused> {
@@ -295,11 +331,18 @@ impl Run {
         Ok(done)
     }
 
-    fn observe(&self, compiled: &Compiled, whole: &Done) {
+    fn observe(
+        &self,
+        compiled: &Compiled,
+        stats: &[FilterStats],
+        order: &[usize],
+        cpu: Duration,
+        group_bytes: u64,
+    ) {
         let plan = &compiled.plan;
         let table_column = |column: usize| self.lowered.fact_columns[column];
-        let filters = whole.order.iter().map(|&i| {
-            let (filter, stats) = (&plan.filters[i], whole.stats[i]);
+        let filters = order.iter().map(|&i| {
+            let (filter, stats) = (&plan.filters[i], stats[i]);
             let bytes = match &filter.test {
                 tierloom_star::Test::Range { .. } => 0,
                 tierloom_star::Test::Set(set) => set.size_bytes() as u64,
@@ -321,11 +364,11 @@ impl Run {
         let rows = self.lowered.fact.rows() as u64;
         let observed = StarObserved {
             rows,
-            cpu: whole.cpu,
+            cpu,
             passed: filters.last().map_or(rows, |(_, _, out, _)| *out),
             filters,
             late_columns: late,
-            group_bytes: whole.groups.size_bytes() as u64,
+            group_bytes,
             fell_back: None,
         };
         *self.observed.lock().unwrap_or_else(PoisonError::into_inner) = Some(observed);
