@@ -4,6 +4,7 @@ use super::NotFused;
 use super::compile::{Aggregation, Compiled, compile, fact_column};
 use super::dimension::LoadedDimension;
 use super::lower::Lowered;
+use super::morsels::{Cursor, MorselTimes, PassOptions};
 use super::output;
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
@@ -28,7 +29,6 @@ use datafusion::physical_plan::{
 use datafusion_common_runtime::JoinSet;
 use futures::TryStreamExt;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tierloom_kernels::codes::{CODE_PADDING, CodeWidth, Codes};
@@ -52,6 +52,8 @@ pub struct StarObserved {
     pub passed: u64,
     /// Bytes of the accumulators.
     pub group_bytes: u64,
+    /// Time of each morsel, if that was asked for.
+    pub times: Option<MorselTimes>,
     /// Why DataFusion's operators did the work after all.
     pub fell_back: Option<String>,
 }
@@ -68,6 +70,7 @@ pub struct StarExec {
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     observed: Arc<Mutex<Option<StarObserved>>>,
+    pass: Mutex<PassOptions>,
 }
 
 impl StarExec {
@@ -92,7 +95,13 @@ impl StarExec {
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
             observed: Arc::default(),
+            pass: Mutex::default(),
         }
+    }
+
+    /// What its next execution is asked for; forgotten when its state is reset.
+    pub fn set_pass(&self, pass: PassOptions) {
+        *self.pass.lock().unwrap_or_else(PoisonError::into_inner) = pass;
     }
 
     /// The fact table.
@@ -154,6 +163,7 @@ impl StarExec {
             context: Arc::clone(context),
             observed: Arc::clone(&self.observed),
             metrics: self.metrics.clone(),
+            pass: *self.pass.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
 }
@@ -171,6 +181,7 @@ struct Run {
     context: Arc<TaskContext>,
     observed: Arc<Mutex<Option<StarObserved>>>,
     metrics: ExecutionPlanMetricsSet,
+    pass: PassOptions,
 }
 
 /// What a worker hands back.
@@ -201,7 +212,9 @@ impl Run {
         MetricBuilder::new(&self.metrics)
             .subset_time("lookups_time", 0)
             .add_duration(started.elapsed());
-        let done = self.workers(&compiled).await?;
+        let cursor = Cursor::new(self.lowered.fact.rows(), self.pass.timed);
+        let done = self.workers(&compiled, &cursor).await?;
+        let workers = done.len();
         let mut done = done.into_iter();
         let Some(mut whole) = done.next() else {
             return internal_err!("a star join without workers");
@@ -214,7 +227,7 @@ impl Run {
                 sum.rows_out += stats.rows_out;
             }
         }
-        self.observe(&compiled, &whole);
+        self.observe(&compiled, &whole, cursor.times(workers));
         Ok(output::batch(
             &self.lowered,
             &compiled,
@@ -241,17 +254,17 @@ impl Run {
         compile(&self.lowered, &self.aggregation, &self.schema, &loaded)
     }
 
-    async fn workers(&self, compiled: &Arc<Compiled>) -> Result<Vec<Done>> {
+    async fn workers(&self, compiled: &Arc<Compiled>, cursor: &Arc<Cursor>) -> Result<Vec<Done>> {
         let rows = self.lowered.fact.rows();
         let threads = self.context.session_config().target_partitions();
+        let threads = threads.min(self.pass.workers.unwrap_or(threads));
         let threads = threads.min(rows.div_ceil(MORSEL_ROWS)).max(1);
-        let next = Arc::new(AtomicUsize::new(0));
         let mut tasks = JoinSet::new();
         for _ in 0..threads {
             tasks.spawn(work(
                 self.lowered.clone(),
                 Arc::clone(compiled),
-                Arc::clone(&next),
+                Arc::clone(cursor),
             ));
         }
         let mut done = Vec::with_capacity(threads);
@@ -262,7 +275,7 @@ impl Run {
         Ok(done)
     }
 
-    fn observe(&self, compiled: &Compiled, whole: &Done) {
+    fn observe(&self, compiled: &Compiled, whole: &Done, times: Option<MorselTimes>) {
         let plan = &compiled.plan;
         let table_column = |column: usize| self.lowered.fact_columns[column];
         let filters = whole.order.iter().map(|&i| {
@@ -293,6 +306,7 @@ impl Run {
             filters,
             late_columns: late,
             group_bytes: whole.groups.size_bytes() as u64,
+            times,
             fell_back: None,
         };
         *self.observed.lock().unwrap_or_else(PoisonError::into_inner) = Some(observed);
@@ -300,7 +314,7 @@ impl Run {
 }
 
 /// Draws morsels until there are none.
-async fn work(lowered: Lowered, compiled: Arc<Compiled>, next: Arc<AtomicUsize>) -> Result<Done> {
+async fn work(lowered: Lowered, compiled: Arc<Compiled>, cursor: Arc<Cursor>) -> Result<Done> {
     let fact = Arc::clone(&lowered.fact);
     let rows = fact.rows();
     let columns: Vec<Codes<'_>> = lowered
@@ -322,17 +336,20 @@ async fn work(lowered: Lowered, compiled: Arc<Compiled>, next: Arc<AtomicUsize>)
         let started = Instant::now();
         let mut finished = false;
         for _ in 0..MORSELS_PER_YIELD {
-            let start = next.fetch_add(MORSEL_ROWS, Ordering::Relaxed);
-            if start >= rows {
+            let Some(morsel) = cursor.next() else {
                 finished = true;
                 break;
-            }
-            let end = rows.min(start + MORSEL_ROWS);
+            };
+            let began = cursor.is_timed().then(Instant::now);
+            let start = morsel.start;
             if staging.is_empty() {
-                worker.morsel(&columns, start..end);
+                worker.morsel(&columns, morsel);
             } else {
-                let staged = staging.copy(&columns, start..end)?;
-                worker.morsel(&staged, 0..end - start);
+                let staged = staging.copy(&columns, morsel.clone())?;
+                worker.morsel(&staged, 0..morsel.len());
+            }
+            if let Some(began) = began {
+                cursor.note(start, began.elapsed());
             }
         }
         cpu += started.elapsed();

@@ -18,10 +18,12 @@ mod exec;
 mod filters;
 mod lower;
 mod measures;
+mod morsels;
 mod output;
 mod rule;
 
 pub use exec::{StarExec, StarObserved};
+pub use morsels::{MorselTimes, PassOptions};
 pub use rule::{StarJoinRule, notes};
 
 /// Why a plan is not fused, in words that finish "not fused: ".
