@@ -338,7 +338,7 @@ fn without_the_tier_everything_stays_and_it_is_said_why() {
     let driver = stage.driver();
     let why = driver.cannot_move().expect("one node").to_owned();
     assert!(
-        why.contains("nus24 has the tier cxl") && why.contains("--tiers"),
+        why.contains("nus24 has data on cxl") && why.contains("--tiers"),
         "{why}"
     );
     let expected = stage.vanilla("q1.1");

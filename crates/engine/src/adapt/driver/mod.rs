@@ -194,6 +194,13 @@ impl Driver {
         self
     }
 
+    /// Other tables from now on. Queries are described anew; what was learned of phases stays.
+    pub fn set_tables(&self, tables: Vec<Arc<PlacedTable>>) {
+        let mut state = self.state();
+        state.columns.set_tables(tables);
+        state.queries.clear();
+    }
+
     /// Why nothing can be moved here, if so: queries run with everything on the first tier.
     pub fn cannot_move(&self) -> Option<&str> {
         self.cannot_move.as_deref()
@@ -261,6 +268,12 @@ impl Driver {
         self.mover.as_ref().and_then(ColumnMover::failure)
     }
 
+    /// Operator memory goes where the user said again, until the next query.
+    pub fn restore_operators(&self) {
+        // The router is the process's; if it refuses now, the next engine sets it up anew.
+        let _ = self.state().operators.restore(&self.tiers);
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // What is inside is always whole: a panic of a reader is its own.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -277,9 +290,7 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        let mut state = self.state();
-        // The router is the process's; if it refuses now, the next engine sets it up anew.
-        let _ = state.operators.restore(&self.tiers);
+        self.restore_operators();
     }
 }
 

@@ -44,6 +44,11 @@ impl Columns {
         }
     }
 
+    /// Other tables; columns of those that are still there stay as unsettled as they are.
+    pub fn set_tables(&mut self, tables: Vec<Arc<PlacedTable>>) {
+        self.tables = tables;
+    }
+
     /// The column of that name, "table.column".
     pub fn find(&self, name: &str) -> Option<&PlacedColumn> {
         let (table, column) = name.split_once('.')?;

@@ -60,8 +60,8 @@ impl Tiers {
         let why = (targets == 0).then(|| match missing.as_slice() {
             [] => format!("machine profile {name} has one tier to place data on"),
             missing => format!(
-                "machine profile {name} has the tier {} and this machine has not (see `tierloom topology`; --tiers names tiers yourself)",
-                missing.join(", ")
+                "machine profile {name} has data on {} too, and this machine has no such tier (see `tierloom topology`; --tiers names tiers yourself)",
+                missing.join(" and ")
             ),
         });
         let topology = topology.clone();
@@ -212,6 +212,6 @@ mod tests {
         .unwrap();
         let (_, restricted, why) = Tiers::of(&machine, &one).unwrap();
         assert_eq!(restricted.tiers.len(), 1);
-        assert!(why.unwrap().contains("the tier cxl"));
+        assert!(why.unwrap().contains("on cxl"));
     }
 }
