@@ -33,8 +33,8 @@ fn decisions_are_written_whole_and_follow_from_their_log_and_a_changed_log_is_fo
         "measured only, and checked"
     );
     let text = fs::read_to_string(&log).unwrap();
-    // Per query one untimed run and two timed ones, each planned and learned from; and the start.
-    assert_eq!(text.lines().count(), 1 + 2 * 3 * 2);
+    // Per query one untimed run and two timed ones, each planned, run and learned from; and the start.
+    assert_eq!(text.lines().count(), 1 + 2 * 3 * 3);
     let replayed = tierloom_anywhere(&["predict", "replay", file]).with_code(0);
     assert!(
         replayed.stdout.contains("of 6 runs follow"),
@@ -57,7 +57,7 @@ fn decisions_are_written_whole_and_follow_from_their_log_and_a_changed_log_is_fo
 
     fs::write(&log, &text[..text.len() - 20]).unwrap();
     let cut = tierloom_anywhere(&["predict", "replay", file]).with_code(2);
-    assert!(cut.one_error().contains("line 13"), "{}", cut.stderr);
+    assert!(cut.one_error().contains("line 19"), "{}", cut.stderr);
     fs::write(&log, "").unwrap();
     let empty = tierloom_anywhere(&["predict", "replay", file]).with_code(2);
     assert!(empty.one_error().contains("is empty"));

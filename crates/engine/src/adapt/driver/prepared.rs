@@ -15,7 +15,7 @@ use crate::star::{PassOptions, StarExec};
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use tierloom_model::{Phase, StructureClass};
-use tierloom_placement::adaptive::{Action, Measured, PhaseDecision, fewest_workers};
+use tierloom_placement::adaptive::{Action, Measured, PhaseDecision, RanPhase, fewest_workers};
 
 /// A run with fewer workers may take so much longer than with all of them; beyond, all work again.
 const SLOWER_WITH_FEWER: f64 = 1.05;
@@ -324,7 +324,12 @@ impl<'a> Prepared<'a> {
 
     /// Tells the controller, and writes down what was decided.
     fn learn(&mut self, state: &mut State, times: &[Option<Measured>]) {
-        let learned = state.controller.learn(&self.query, times);
+        let ran = self.phases.iter().map(|one| self.ran(one)).collect();
+        let off = self.prefetch_off;
+        let told = state
+            .controller
+            .ran(&self.query, ran, off, self.moved_bytes);
+        let learned = told.and_then(|()| state.controller.learn(&self.query, times));
         state.log += &state.controller.take_lines();
         if let Err(error) = learned {
             let problem = error.to_string();
@@ -332,6 +337,16 @@ impl<'a> Prepared<'a> {
         }
         for (one, time) in self.phases.iter().zip(times) {
             state.history.push(self.decided(one, time.as_ref()));
+        }
+    }
+
+    fn ran(&self, one: &PreparedPhase) -> RanPhase {
+        let all = self.driver.options.settings.workers;
+        RanPhase {
+            phase: one.decision.phase.clone(),
+            workers: one.workers.map_or(all, |n| n as u32),
+            trials: one.trials.len() as u32,
+            note: one.note.clone(),
         }
     }
 
