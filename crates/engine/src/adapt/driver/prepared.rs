@@ -1,10 +1,10 @@
 //! One run: decided, placed, timed, learned from.
 
-use super::pages::{Part, Stop};
+use super::pages::{Columns, Part, Stop};
 use super::record::Decided;
-use super::tiers::are_near;
+use super::tiers::{Tiers, are_near};
 use super::timing::measured;
-use super::trials::{self, Planned, pass_of};
+use super::trials::{self, Place, Planned, pass_of};
 use super::{Driver, Known, State, busy, same_shape};
 use crate::EngineError;
 use crate::adapt::describe;
@@ -19,6 +19,9 @@ use tierloom_placement::adaptive::{Action, Measured, PhaseDecision, RanPhase, fe
 
 /// A run with fewer workers may take so much longer than with all of them; beyond, all work again.
 const SLOWER_WITH_FEWER: f64 = 1.05;
+
+/// What the controller says of a phase that it leaves alone.
+const SETTLED: &str = "settled";
 
 /// The model's word on workers is taken for a phase whose time it tells this well, ln of the ratio.
 const EXPLAINED: f64 = 0.1;
@@ -49,7 +52,11 @@ struct PreparedPhase {
     phase: Phase,
     decision: PhaseDecision,
     trials: Vec<Planned>,
-    /// Columns and operator memory are where the decision wants them.
+    /// The part that stands for the whole, if the columns lie elsewhere.
+    control: Option<Planned>,
+    /// Memory of operators is where the decision wants it.
+    operators_follow: bool,
+    /// And so are the columns.
     follows: bool,
     /// Fewer workers than all.
     workers: Option<usize>,
@@ -62,6 +69,8 @@ impl PreparedPhase {
             phase,
             decision,
             trials: Vec::new(),
+            control: None,
+            operators_follow: false,
             follows: false,
             workers: None,
             note: String::new(),
@@ -187,7 +196,7 @@ impl<'a> Prepared<'a> {
             self.phases.iter_mut().for_each(|p| p.note(&problem));
         }
         for one in &mut self.phases {
-            one.follows = follows(driver, state, one);
+            follows(driver, state, one);
         }
         self.place_trials(state, plan, stop)
     }
@@ -200,7 +209,9 @@ impl<'a> Prepared<'a> {
     ) -> Result<(), EngineError> {
         let driver = self.driver;
         for one in &mut self.phases {
-            if one.decision.trials.is_empty() || !one.follows {
+            // A settled phase has nothing more to learn.
+            let controlled = !one.follows && one.decision.reason != SETTLED;
+            if !one.operators_follow || one.decision.trials.is_empty() && !controlled {
                 continue;
             }
             if let Some(why) = &driver.cannot_move {
@@ -214,32 +225,43 @@ impl<'a> Prepared<'a> {
                 continue;
             }
             let known = state.queries.get(&self.query);
-            let before = known.and_then(|k| k.times.get(&one.phase.name));
-            let least = driver.options.min_trial_ns;
-            let (planned, why) = trials::plan(
-                &one.phase,
-                &one.decision,
-                before,
-                least,
-                &state.columns,
-                &driver.tiers,
-            );
+            let place = Place {
+                columns: &state.columns,
+                tiers: &driver.tiers,
+                before: known.and_then(|k| k.times.get(&one.phase.name)),
+                min_time_ns: driver.options.min_trial_ns,
+            };
+            let mut parts = Vec::new();
+            if controlled {
+                let share = driver.options.settings.max_trial_share;
+                match trials::control(&one.phase, &one.decision, share, &place) {
+                    Ok(part) => parts.push(part),
+                    Err(why) => {
+                        one.note(&why);
+                        continue;
+                    }
+                }
+            }
+            let start = parts.first().map_or(0, |control| control.rows.end);
+            let (planned, why) = trials::plan(&one.phase, &one.decision, start, &place);
+            parts.extend(planned);
             if let Some(why) = why {
                 one.note(&why);
             }
-            for trial in planned {
-                let mut problems = Vec::new();
-                for (part, to) in &trial.parts {
-                    // Noted first: what moves, even in part, has to go back.
-                    self.tried.push(part.clone());
-                    let columns = &mut state.columns;
-                    self.moved_bytes += columns.go(part, to, &driver.tiers, stop, &mut problems)?;
-                }
-                if let Some(problem) = problems.first() {
+            for part in parts {
+                let columns = &mut state.columns;
+                let tried = &mut self.tried;
+                let (moved, problem) = put(&part, columns, &driver.tiers, stop, tried)?;
+                self.moved_bytes += moved;
+                if let Some(problem) = problem {
                     one.note(&format!("not tried: {problem}"));
                     break;
                 }
-                one.trials.push(trial);
+                if controlled && one.control.is_none() {
+                    one.control = Some(part);
+                } else {
+                    one.trials.push(part);
+                }
             }
         }
         Ok(())
@@ -439,26 +461,43 @@ impl Drop for Prepared<'_> {
     }
 }
 
-/// Whether what a phase uses is where its decision wants it.
-fn follows(driver: &Driver, state: &State, one: &mut PreparedPhase) -> bool {
-    let layout = &one.decision.layout;
+/// Places the pages of a part. Answers the bytes that were moved, and what did not work.
+fn put(
+    planned: &Planned,
+    columns: &mut Columns,
+    tiers: &Tiers,
+    stop: Stop<'_>,
+    tried: &mut Vec<Part>,
+) -> Result<(u64, Option<String>), EngineError> {
+    let (mut moved, mut problems) = (0, Vec::new());
+    for (part, to) in &planned.parts {
+        // Noted first: what moves, even in part, has to go back.
+        tried.push(part.clone());
+        moved += columns.go(part, to, tiers, stop, &mut problems)?;
+    }
+    Ok((moved, problems.into_iter().next()))
+}
+
+/// Finds out whether what a phase uses is where its decision wants it.
+fn follows(driver: &Driver, state: &State, one: &mut PreparedPhase) {
+    let layout = one.decision.layout.clone();
+    let operators = &state.operators;
+    one.operators_follow = operators.follow(&one.phase, &layout.operators, &driver.home);
+    if !one.operators_follow {
+        one.note("not learned from: memory of its operators lies elsewhere");
+        return;
+    }
     if driver.cannot_move.is_none() {
         let columns = one.phase.accesses.iter();
         let columns = columns.filter(|a| a.class == StructureClass::Column);
         let names = columns.map(|a| a.structure.as_str());
         let bytes = state.columns.bytes(&driver.tiers, names);
         if !bytes.is_some_and(|b| are_near(&b, &layout.columns)) {
-            one.note("not learned from: its columns lie where other phases want them");
-            return false;
+            one.note("its columns lie where other phases want them");
+            return;
         }
     }
-    let there = state
-        .operators
-        .follow(&one.phase, &layout.operators, &driver.home);
-    if !there {
-        one.note("not learned from: memory of its operators lies elsewhere");
-    }
-    there
+    one.follows = true;
 }
 
 /// The fewest workers that are enough by the model, unless they were tried and were not.
@@ -496,11 +535,19 @@ fn learned(
         .and_then(StarExec::observed)
         .and_then(|seen| seen.times);
     let all = driver.options.settings.workers as usize;
-    let found = measured(&one.decision, cpu_ns, times.as_ref(), &one.trials, all)?;
+    let control = one.control.as_ref();
+    let found = measured(
+        &one.decision,
+        cpu_ns,
+        times.as_ref(),
+        &one.trials,
+        control,
+        all,
+    )?;
     let known = state.queries.entry(query.to_owned()).or_default();
     if let Some(times) = times
         && one.trials.is_empty()
-        && one.follows
+        && one.control.is_none()
     {
         known.times.insert(one.phase.name.clone(), times);
     }
@@ -519,7 +566,7 @@ fn learned(
         }
         _ => {}
     }
-    one.follows.then_some(timed)
+    (one.follows || one.control.is_some()).then_some(timed)
 }
 
 /// Keeps the morsel times of a first run.

@@ -26,23 +26,25 @@ impl Timing for AsMeasured {
 }
 
 /// The measured times of a phase: CPU time over the workers, which all of them spend from its begin to its end. What trials took is taken out of the phase
-/// and each is scaled to the share that was decided.
+/// and each is scaled to the share that was decided. With a control part that stands for the whole phase.
 pub(super) fn measured(
     decision: &PhaseDecision,
     cpu_ns: f64,
     times: Option<&MorselTimes>,
     trials: &[Planned],
+    control: Option<&Planned>,
     workers: usize,
 ) -> Option<Measured> {
     let workers = times.map_or(workers, |t| t.workers).max(1) as f64;
-    let tried_ns: Vec<f64> = trials
-        .iter()
-        .map(|t| times.map_or(0.0, |times| times.of(&t.rows).as_nanos() as f64))
-        .collect();
+    let time = |part: &Planned| times.map_or(0.0, |times| times.of(&part.rows).as_nanos() as f64);
+    let tried_ns: Vec<f64> = trials.iter().map(time).collect();
     let pass_ns = times.map_or(0.0, |t| t.of(&(0..t.rows)).as_nanos() as f64);
     let share: f64 = trials.iter().map(|t| t.time_share).sum();
-    let rest_ns = (cpu_ns - tried_ns.iter().sum::<f64>()) / (1.0 - share).max(f64::EPSILON);
     let beside_ns = (cpu_ns - pass_ns).max(0.0);
+    let rest_ns = match control {
+        Some(part) => time(part) / part.time_share + beside_ns,
+        None => (cpu_ns - tried_ns.iter().sum::<f64>()) / (1.0 - share).max(f64::EPSILON),
+    };
     let of_trial = |((trial, ns), decided): ((&Planned, &f64), &_)| {
         let decided: &tierloom_placement::adaptive::Trial = decided;
         (ns / trial.time_share + beside_ns) / workers * decided.share
@@ -107,7 +109,7 @@ mod tests {
             let times = times(first_ns);
             let cpu = times.of(&(0..rows)).as_nanos() as f64;
             let trials = std::slice::from_ref(&trial);
-            measured(&decision(), cpu, Some(&times), trials, 2).unwrap()
+            measured(&decision(), cpu, Some(&times), trials, None, 2).unwrap()
         };
         // 920 ns over two workers: the whole would take 460 ns either way.
         let same = of(20);
@@ -123,6 +125,27 @@ mod tests {
 
     #[test]
     fn no_time_is_no_measurement() {
-        assert_eq!(measured(&decision(), 0.0, None, &[], 2), None);
+        assert_eq!(measured(&decision(), 0.0, None, &[], None, 2), None);
+    }
+
+    #[test]
+    fn a_part_that_lies_as_decided_stands_for_the_whole() {
+        let rows = 10 * MorselTimes::ROWS;
+        let mut morsels_ns = vec![100; 10];
+        // The first morsel lies as decided, the others on something four times as slow.
+        morsels_ns[0] = 25;
+        let times = MorselTimes {
+            rows,
+            morsels_ns,
+            workers: 2,
+        };
+        let control = Planned {
+            rows: 0..MorselTimes::ROWS,
+            time_share: 0.1,
+            parts: Vec::new(),
+        };
+        let cpu = times.of(&(0..rows)).as_nanos() as f64;
+        let found = measured(&decision(), cpu, Some(&times), &[], Some(&control), 2).unwrap();
+        assert!((found.time_ns - 0.9 * 125.0).abs() < 1e-6, "{found:?}");
     }
 }

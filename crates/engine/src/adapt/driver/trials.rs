@@ -7,6 +7,8 @@
 //! ```
 //! Rows are not all alike: a table loaded in the order of its dates has parts that a filter drops whole. What a part costs is therefore compared with what the same
 //! rows cost in an earlier pass without trials, morsel by morsel, not with its share of the rows.
+//!
+//! A phase whose columns lie where other phases want them is measured on a part as well: its first rows lie as was decided for it, and stand for all.
 
 use super::pages::{Columns, Part, pages_of_rows};
 use super::tiers::{NEAR, Pages, Tiers, add, distance};
@@ -51,23 +53,26 @@ pub(super) struct Planned {
     pub parts: Vec<(Part, Placement)>,
 }
 
-/// Plans the trials of a phase in their order, as far as they can be made; with why the first that cannot is left out.
+/// What planning a trial looks at.
+pub(super) struct Place<'a> {
+    pub columns: &'a Columns,
+    pub tiers: &'a Tiers,
+    /// Times of an earlier pass.
+    pub before: Option<&'a MorselTimes>,
+    /// Shortest part that can be timed.
+    pub min_time_ns: f64,
+}
+
+/// Plans the trials of a phase in their order from row `start` on, as far as they can be made; with why the first that cannot is left out.
 pub(super) fn plan(
     phase: &Phase,
     decision: &PhaseDecision,
-    before: Option<&MorselTimes>,
-    min_time_ns: f64,
-    columns: &Columns,
-    tiers: &Tiers,
+    mut start: usize,
+    place: &Place<'_>,
 ) -> (Vec<Planned>, Option<String>) {
-    let Some(before) = before else {
-        let why = "what its parts cost without a trial is not known yet";
-        return (Vec::new(), Some(why.into()));
-    };
     let mut planned = Vec::new();
-    let mut start = 0;
     for trial in &decision.trials {
-        match one(phase, trial, start, before, min_time_ns, columns, tiers) {
+        match one(phase, trial, start, place) {
             Ok(found) => {
                 start = found.rows.end;
                 planned.push(found);
@@ -78,15 +83,25 @@ pub(super) fn plan(
     (planned, None)
 }
 
-fn one(
+/// Plans the part by which a phase is measured that does not lie as decided.
+pub(super) fn control(
     phase: &Phase,
-    trial: &Trial,
-    start: usize,
-    before: &MorselTimes,
-    min_time_ns: f64,
-    columns: &Columns,
-    tiers: &Tiers,
+    decision: &PhaseDecision,
+    share: f64,
+    place: &Place<'_>,
 ) -> Result<Planned, String> {
+    let as_decided = Trial {
+        layout: decision.layout.clone(),
+        share,
+    };
+    one(phase, &as_decided, 0, place)
+}
+
+fn one(phase: &Phase, trial: &Trial, start: usize, place: &Place<'_>) -> Result<Planned, String> {
+    let Place { columns, tiers, .. } = *place;
+    let Some(before) = place.before else {
+        return Err("what its parts cost without a trial is not known yet".into());
+    };
     let columns_text = &trial.layout.columns;
     let wanted_rows = trial.share * before.rows as f64;
     let morsels = (wanted_rows / MorselTimes::ROWS as f64).round() as usize;
@@ -99,7 +114,7 @@ fn one(
     }
     let (part, whole) = (before.of(&rows), before.of(&(0..before.rows)));
     let alone_ns = part.as_nanos() as f64 / before.workers.max(1) as f64;
-    if part.is_zero() || alone_ns < min_time_ns {
+    if part.is_zero() || alone_ns < place.min_time_ns {
         return Err(format!(
             "{columns_text} cannot be tried: its part takes {:.0} us, less than can be timed",
             alone_ns / 1e3
