@@ -22,15 +22,11 @@ fn played() -> Machine {
     machine.cache.llc_bytes.value = f64::from(1 << 15);
     for (tier, gbps) in [("dram", 0.002), ("cxl", 1.0)] {
         let tier = machine.tiers.iter_mut().find(|t| t.name == tier).unwrap();
-        for rate in [
-            Some(&mut tier.read_gbps),
-            Some(&mut tier.write_gbps),
-            tier.nt_write_gbps.as_mut(),
-        ] {
-            if let Some(rate) = rate {
-                rate.value = gbps;
-                (rate.low, rate.high) = (None, None);
-            }
+        let written_past = tier.nt_write_gbps.as_mut();
+        let rates = [&mut tier.read_gbps, &mut tier.write_gbps];
+        for rate in rates.into_iter().chain(written_past) {
+            rate.value = gbps;
+            (rate.low, rate.high) = (None, None);
         }
     }
     machine

@@ -231,6 +231,13 @@ fn queries_that_share_columns_do_not_send_them_to_and_fro() {
         "{:#?}",
         late.collect::<Vec<_>>()
     );
+    for id in ids {
+        let mut of = decisions
+            .iter()
+            .filter(|d| d.query == id && d.phase == "lineorder");
+        let last = of.next_back().unwrap();
+        assert!(last.learned && last.layout.contains("cxl"), "{last:?}");
+    }
     let moved: BTreeMap<u64, u64> = decisions.iter().map(|d| (d.run, d.moved_bytes)).collect();
     let fact = stage
         .tables

@@ -131,7 +131,7 @@ fn limit(args: &RunOptions, topology: &Topology) -> Result<Option<u64>, Failure>
 #[cfg(feature = "sql")]
 mod engine {
     use super::super::data::Session;
-    use super::super::plan::RunPlan;
+    use super::super::plan::{REFERENCE, RunPlan};
     use super::Adaptive;
     use crate::failure::Failure;
     use crate::output;
@@ -139,9 +139,10 @@ mod engine {
     use tierloom_engine::adapt::{Driver, DriverOptions};
     use tierloom_engine::capture::HostCosts;
     use tierloom_placement::adaptive::Settings;
+    use tierloom_record::{EngineKind, Provenance, QueryRecord, Spread};
 
     impl Adaptive {
-        /// A driver of the session's queries. Says on stderr if nothing can be moved here.
+        /// A driver of the session's queries, where repeats of a query differ by about `noise`. Says on stderr if nothing can be moved here.
         ///
         /// # Errors
         /// Bad input: a profile whose first tier is not here.
@@ -150,8 +151,14 @@ mod engine {
             plan: &RunPlan,
             session: &Session,
             host: HostCosts,
+            noise: Option<f64>,
         ) -> Result<Driver, Failure> {
             let mut settings = Settings::new(plan.threads as u32);
+            if let Some(noise) = noise.filter(|n| *n > settings.noise) {
+                // A trial is shorter, so more of it is chance: as much more as the usual limits have it.
+                settings.trial_noise *= noise / settings.noise;
+                settings.noise = noise;
+            }
             settings.migration_bytes_per_run = self
                 .migration_bytes
                 .unwrap_or(settings.migration_bytes_per_run);
@@ -190,6 +197,24 @@ mod engine {
         }
     }
 
+    /// How much repeats of a query differ on this machine: the median over queries of the standard deviation of their times under `dram`, as a
+    /// share. `None` if none was repeated.
+    pub fn noise(records: &[QueryRecord]) -> Option<f64> {
+        let measured = records.iter().filter(|r| {
+            r.provenance == Provenance::Measured
+                && r.engine == EngineKind::Tierloom
+                && r.placement == REFERENCE
+        });
+        let deviation = |times: &[f64]| {
+            let count = times.len() as f64;
+            let mean = times.iter().sum::<f64>() / count;
+            let squares = times.iter().map(|t| (t - mean).powi(2)).sum::<f64>();
+            (count > 1.0).then(|| (squares / (count - 1.0)).sqrt() / mean)
+        };
+        let deviations = measured.filter_map(|r| deviation(&r.time_ms.values));
+        Spread::of(deviations.collect()).map(|spread| spread.median)
+    }
+
     /// What was decided, in sentences for the summary.
     pub fn findings(driver: &Driver) -> Vec<String> {
         let decisions = driver.decisions();
@@ -221,4 +246,4 @@ mod engine {
 }
 
 #[cfg(feature = "sql")]
-pub use engine::findings;
+pub use engine::{findings, noise};

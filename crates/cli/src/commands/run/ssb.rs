@@ -163,7 +163,12 @@ impl<'a> Running<'a> {
     fn driver(&self, placement: &PlannedPlacement) -> Result<Option<Driver>, Failure> {
         match &self.plan.adaptive {
             Some(adaptive) if adaptive::is_adaptive(placement) => adaptive
-                .driver(self.plan, &self.session, self.host)
+                .driver(
+                    self.plan,
+                    &self.session,
+                    self.host,
+                    adaptive::noise(&self.records),
+                )
                 .map(Some),
             _ => Ok(None),
         }

@@ -104,7 +104,7 @@ impl Running<'_> {
         };
         match &self.plan.adaptive {
             Some(adaptive) if adaptive::is_adaptive(placement) => adaptive
-                .driver(self.plan, &self.session, unprobed)
+                .driver(self.plan, &self.session, unprobed, None)
                 .map(Some),
             _ => Ok(None),
         }

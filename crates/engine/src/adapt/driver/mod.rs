@@ -13,6 +13,7 @@
 
 mod claims;
 mod levers;
+mod outcome;
 mod pages;
 mod prepared;
 mod record;
