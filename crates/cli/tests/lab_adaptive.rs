@@ -115,6 +115,10 @@ fn columns_are_where_the_last_decision_wants_them_and_the_log_replays() {
         ),
         shell("cat /run/decisions.jsonl"),
         shell("tierloom predict replay /run/decisions.jsonl"),
+        shell(
+            "tierloom run tpch --sf 0.01 --queries q1,q6 --streams 2 --duration 5s --pages 4k --placement adaptive --machine /played.yaml \
+             --dram-limit 1MiB --jsonl",
+        ),
     ];
     let Some(told) = boot(&profile, &commands) else {
         return;
@@ -157,5 +161,16 @@ fn columns_are_where_the_last_decision_wants_them_and_the_log_replays() {
         told[2].contains("decisions of 8 runs follow"),
         "{}",
         told[2]
+    );
+    let capped = told[3]
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let streams = capped.filter(|record| {
+        matches!(record, Record::Throughput(t) if t.placement == "adaptive" && t.queries > 0)
+    });
+    assert_eq!(
+        streams.count(),
+        1,
+        "streams go on while columns move by heat"
     );
 }

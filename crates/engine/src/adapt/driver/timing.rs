@@ -4,7 +4,7 @@ use super::trials::Planned;
 use crate::star::MorselTimes;
 use std::fmt;
 use tierloom_model::Phase;
-use tierloom_placement::adaptive::{Measured, PhaseDecision};
+use tierloom_placement::adaptive::{Measured, PhaseDecision, Trial};
 
 /// Says how long phases took: on a machine, as they were measured.
 ///
@@ -45,8 +45,7 @@ pub(super) fn measured(
         Some(part) => time(part) / part.time_share + beside_ns,
         None => (cpu_ns - tried_ns.iter().sum::<f64>()) / (1.0 - share).max(f64::EPSILON),
     };
-    let of_trial = |((trial, ns), decided): ((&Planned, &f64), &_)| {
-        let decided: &tierloom_placement::adaptive::Trial = decided;
+    let of_trial = |((trial, ns), decided): ((&Planned, &f64), &Trial)| {
         (ns / trial.time_share + beside_ns) / workers * decided.share
     };
     let measured = Measured {
@@ -66,7 +65,7 @@ pub(super) fn measured(
 mod tests {
     use super::*;
     use tierloom_model::{Access, PhaseKind, profiles};
-    use tierloom_placement::adaptive::{Controller, Layout, Settings, Trial};
+    use tierloom_placement::adaptive::{Controller, Layout, Settings};
 
     fn decision() -> PhaseDecision {
         let machine = profiles::load("nus24").unwrap();
