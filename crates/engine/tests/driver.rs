@@ -156,6 +156,10 @@ fn a_gain_is_adopted_the_log_replays_and_answers_never_change() {
     assert!(decisions.iter().any(|d| !d.tried.is_empty()));
     let last = decisions.iter().rfind(|d| d.phase == "lineorder").unwrap();
     assert!(last.layout.contains("cxl"), "{last:?}");
+    assert!(
+        decisions.iter().any(|d| d.workers < u64::from(WORKERS)),
+        "a full tier needs fewer workers"
+    );
     let on_cxl = stage.on_cxl();
     assert!(Q11_COLUMNS.iter().all(|c| on_cxl[*c] > 0.1), "{on_cxl:?}");
     assert_eq!(on_cxl["lo_revenue"], 0.0, "what was not decided on stays");

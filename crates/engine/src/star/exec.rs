@@ -3,6 +3,7 @@
 use super::NotFused;
 use super::compile::{Aggregation, Compiled, compile, fact_column};
 use super::dimension::LoadedDimension;
+use super::finish::Finish;
 use super::lower::Lowered;
 use super::morsels::{Cursor, MorselTimes, PassOptions};
 use super::output;
@@ -58,14 +59,17 @@ pub struct StarObserved {
     pub fell_back: Option<String>,
 }
 
-/// Runs a star join and hands out the states of its partial aggregation, as one batch.
+/// Runs a star join and hands out the states of its partial aggregation, as one batch, or the values of the whole one.
 ///
 /// Its children are the plans of the dimensions. They run first; then workers draw morsels of the fact table from one cursor.
 pub struct StarExec {
     lowered: Lowered,
     aggregation: Aggregation,
-    schema: SchemaRef,
-    /// The partial aggregation that this replaces.
+    /// Of the states.
+    states: SchemaRef,
+    /// Makes values of the states, if that is not done above.
+    finish: Option<Finish>,
+    /// The aggregation that this replaces.
     fallback: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -77,22 +81,16 @@ impl StarExec {
     pub(super) fn new(
         lowered: Lowered,
         aggregation: Aggregation,
-        schema: SchemaRef,
+        states: SchemaRef,
         fallback: Arc<dyn ExecutionPlan>,
     ) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&schema)),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        )
-        .with_scheduling_type(SchedulingType::Cooperative);
         StarExec {
             lowered,
             aggregation,
-            schema,
+            finish: None,
+            properties: properties(&states),
+            states,
             fallback,
-            properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
             observed: Arc::default(),
             pass: Mutex::default(),
@@ -102,6 +100,26 @@ impl StarExec {
     /// What its next execution is asked for; forgotten when its state is reset.
     pub fn set_pass(&self, pass: PassOptions) {
         *self.pass.lock().unwrap_or_else(PoisonError::into_inner) = pass;
+    }
+
+    /// The same with the last step of the aggregation; `replaced` is the whole of it.
+    pub(super) fn finishing(self, finish: Finish, replaced: &Arc<dyn ExecutionPlan>) -> Self {
+        StarExec {
+            properties: properties(finish.schema()),
+            finish: Some(finish),
+            fallback: Arc::clone(replaced),
+            ..self
+        }
+    }
+
+    fn with(&self, lowered: Lowered, fallback: Arc<dyn ExecutionPlan>) -> Self {
+        let states = Arc::clone(&self.states);
+        let star = StarExec::new(lowered, self.aggregation.clone(), states, fallback);
+        let whole = Arc::clone(&star.fallback);
+        match &self.finish {
+            Some(finish) => star.finishing(finish.clone(), &whole),
+            None => star,
+        }
     }
 
     /// The fact table.
@@ -159,13 +177,24 @@ impl StarExec {
         Run {
             lowered: self.lowered.clone(),
             aggregation: self.aggregation.clone(),
-            schema: Arc::clone(&self.schema),
+            states: Arc::clone(&self.states),
+            finish: self.finish.clone(),
             context: Arc::clone(context),
             observed: Arc::clone(&self.observed),
             metrics: self.metrics.clone(),
             pass: *self.pass.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
+}
+
+fn properties(schema: &SchemaRef) -> Arc<PlanProperties> {
+    let properties = PlanProperties::new(
+        EquivalenceProperties::new(Arc::clone(schema)),
+        Partitioning::UnknownPartitioning(1),
+        EmissionType::Final,
+        Boundedness::Bounded,
+    );
+    Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative))
 }
 
 /// An expression without the numbers of its columns.
@@ -177,7 +206,8 @@ fn plain(expr: &Arc<dyn PhysicalExpr>) -> String {
 struct Run {
     lowered: Lowered,
     aggregation: Aggregation,
-    schema: SchemaRef,
+    states: SchemaRef,
+    finish: Option<Finish>,
     context: Arc<TaskContext>,
     observed: Arc<Mutex<Option<StarObserved>>>,
     metrics: ExecutionPlanMetricsSet,
@@ -193,8 +223,8 @@ struct Done {
 }
 
 impl Run {
-    /// The states, or why this has to be done otherwise.
-    async fn fused(&self) -> Result<std::result::Result<RecordBatch, NotFused>> {
+    /// The states or the values, or why this has to be done otherwise.
+    async fn fused(&self) -> Result<std::result::Result<Vec<RecordBatch>, NotFused>> {
         let started = Instant::now();
         let dimensions = self.lowered.dimensions.iter().map(|dimension| async {
             let batches = collect(Arc::clone(&dimension.plan), Arc::clone(&self.context)).await?;
@@ -228,12 +258,15 @@ impl Run {
             }
         }
         self.observe(&compiled, &whole, cursor.times(workers));
-        Ok(output::batch(
-            &self.lowered,
-            &compiled,
-            whole.groups,
-            &self.schema,
-        ))
+        let states = match output::batch(&self.lowered, &compiled, whole.groups, &self.states) {
+            Ok(states) => states,
+            Err(why) => return Ok(Err(why)),
+        };
+        let rows = self.context.session_config().batch_size();
+        Ok(Ok(match &self.finish {
+            Some(finish) => finish.batches(&states, rows)?,
+            None => vec![states],
+        }))
     }
 
     fn compile(&self, rows: Vec<RecordBatch>) -> std::result::Result<Compiled, NotFused> {
@@ -251,7 +284,7 @@ impl Run {
                 )
             })
             .collect::<std::result::Result<Vec<_>, _>>()?;
-        compile(&self.lowered, &self.aggregation, &self.schema, &loaded)
+        compile(&self.lowered, &self.aggregation, &self.states, &loaded)
     }
 
     async fn workers(&self, compiled: &Arc<Compiled>, cursor: &Arc<Cursor>) -> Result<Vec<Done>> {
@@ -463,12 +496,7 @@ impl ExecutionPlan for StarExec {
         for (dimension, child) in lowered.dimensions.iter_mut().zip(children) {
             dimension.plan = child;
         }
-        Ok(Arc::new(StarExec::new(
-            lowered,
-            self.aggregation.clone(),
-            Arc::clone(&self.schema),
-            Arc::clone(&self.fallback),
-        )))
+        Ok(Arc::new(self.with(lowered, Arc::clone(&self.fallback))))
     }
 
     fn with_new_children(
@@ -483,12 +511,7 @@ impl ExecutionPlan for StarExec {
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         let fallback = reset_plan_states(Arc::clone(&self.fallback))?;
-        Ok(Arc::new(StarExec::new(
-            self.lowered.clone(),
-            self.aggregation.clone(),
-            Arc::clone(&self.schema),
-            fallback,
-        )))
+        Ok(Arc::new(self.with(self.lowered.clone(), fallback)))
     }
 
     fn execute(
@@ -500,13 +523,14 @@ impl ExecutionPlan for StarExec {
             return internal_err!("partition {partition} of a star join does not exist");
         }
         let run = self.run(&context);
+        let schema = self.schema();
         let fallback: Arc<dyn ExecutionPlan> =
             Arc::new(CoalescePartitionsExec::new(Arc::clone(&self.fallback)));
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let fallbacks = MetricBuilder::new(&self.metrics).counter("fallbacks", partition);
         let stream = async move {
             match run.fused().await? {
-                Ok(batch) => {
+                Ok(batches) => {
                     if let Some(seen) = run
                         .observed
                         .lock()
@@ -515,11 +539,10 @@ impl ExecutionPlan for StarExec {
                     {
                         baseline.elapsed_compute().add_duration(seen.cpu);
                     }
-                    baseline.record_output(batch.num_rows());
-                    let schema = Arc::clone(&run.schema);
-                    let once = futures::stream::once(async move { Ok(batch) });
+                    baseline.record_output(batches.iter().map(RecordBatch::num_rows).sum());
+                    let batches = futures::stream::iter(batches.into_iter().map(Ok));
                     Ok::<SendableRecordBatchStream, DataFusionError>(Box::pin(
-                        RecordBatchStreamAdapter::new(schema, once),
+                        RecordBatchStreamAdapter::new(schema, batches),
                     ))
                 }
                 Err(why) => {
@@ -534,7 +557,7 @@ impl ExecutionPlan for StarExec {
             }
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(
-            Arc::clone(&self.schema),
+            self.schema(),
             futures::stream::once(stream).try_flatten(),
         )))
     }
@@ -544,7 +567,7 @@ impl ExecutionPlan for StarExec {
     }
 
     fn partition_statistics(&self, _partition: Option<usize>) -> Result<Arc<Statistics>> {
-        Ok(Arc::new(Statistics::new_unknown(&self.schema)))
+        Ok(Arc::new(Statistics::new_unknown(&self.schema())))
     }
 }
 

@@ -1,14 +1,15 @@
 //! Star joins as one fused pipeline over codes.
 //!
 //! ```text
-//!   AggregateExec (final)                     AggregateExec (final)
+//!   AggregateExec (final)
 //!     RepartitionExec                           StarExec ── plan of each dimension, run first
 //!       AggregateExec (partial)        ──►        │   filters and lookups on codes, group ordinals, accumulators: crate star
 //!         joins, filters, projections             └── fact columns: codes in their regions
 //!           PlacedScanExec (fact)
 //! ```
-//! [`StarJoinRule`] replaces the partial aggregation and all below it down to the fact table by a [`StarExec`] that hands out the same partial
-//! states, so that averages, types and names stay DataFusion's. `lower` writes every expression over one list of columns,
+//! [`StarJoinRule`] replaces the aggregation and all below it down to the fact table by a [`StarExec`]. It makes the partial states that DataFusion's
+//! operator would, and DataFusion's accumulators make values of them (`finish`), so that averages, types and names stay DataFusion's; an aggregation
+//! without groups keeps its final step. `lower` writes every expression over one list of columns,
 //! `compile` turns them into tests, lookups and integer arithmetic on codes. What does not fit keeps DataFusion's
 //! operators; [`notes`] says why. What shows only while running (a key that is there twice, a sum whose parts could overflow) falls back then.
 
@@ -16,6 +17,7 @@ mod compile;
 mod dimension;
 mod exec;
 mod filters;
+mod finish;
 mod lower;
 mod measures;
 mod morsels;

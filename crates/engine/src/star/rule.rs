@@ -3,16 +3,19 @@
 use super::NotFused;
 use super::compile::{Aggregation, compile};
 use super::exec::StarExec;
+use super::finish::Finish;
 use super::lower::lower;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{
+    Distribution, ExecutionPlan, ExecutionPlanProperties, Partitioning,
+};
 use std::sync::Arc;
 
 /// Replaces aggregations over star joins by a [`StarExec`] under their final step; see the module's text.
@@ -25,7 +28,8 @@ impl PhysicalOptimizerRule for StarJoinRule {
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_down(|node| {
+        let mut replaced = false;
+        let plan = plan.transform_down(|node| {
             let Some(aggregate) = node.downcast_ref::<AggregateExec>() else {
                 return Ok(Transformed::no(node));
             };
@@ -34,24 +38,35 @@ impl PhysicalOptimizerRule for StarJoinRule {
                     let Some(partial) = partial_below(aggregate) else {
                         return Ok(Transformed::no(node));
                     };
-                    match fuse(partial) {
-                        Ok(star) => Ok(Transformed::yes(Arc::clone(&node).replace_children(
-                            vec![Arc::new(star)],
-                            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-                        )?)),
-                        Err(_) => Ok(Transformed::no(node)),
-                    }
+                    let Ok(star) = fuse(partial) else {
+                        return Ok(Transformed::no(node));
+                    };
+                    replaced = true;
+                    let star = match Finish::of(aggregate, &partial.schema()) {
+                        Some(finish) => return Ok(whole(star.finishing(finish, &node))),
+                        None => Arc::new(star),
+                    };
+                    Ok(Transformed::yes(Arc::clone(&node).replace_children(
+                        vec![star],
+                        ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+                    )?))
                 }
                 AggregateMode::Single | AggregateMode::SinglePartitioned => {
-                    match in_two_steps(aggregate) {
-                        Ok(Some(plan)) => Ok(Transformed::yes(plan)),
+                    match in_two_steps(&node, aggregate) {
+                        Ok(Some(plan)) => {
+                            replaced = true;
+                            Ok(Transformed::yes(plan))
+                        }
                         _ => Ok(Transformed::no(node)),
                     }
                 }
                 _ => Ok(Transformed::no(node)),
             }
-        })
-        .data()
+        });
+        match replaced {
+            true => plan?.data.transform_up(same_partitions).data(),
+            false => plan.data(),
+        }
     }
 
     fn name(&self) -> &str {
@@ -61,6 +76,37 @@ impl PhysicalOptimizerRule for StarJoinRule {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// A star join that nothing has to be done above; rules go on with the dimensions' plans below it.
+fn whole(star: StarExec) -> Transformed<Arc<dyn ExecutionPlan>> {
+    Transformed::yes(Arc::new(star))
+}
+
+/// A star join answers in one partition where the aggregation may have had several. An operator that wants its inputs parted alike gets them so.
+fn same_partitions(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let wanted = node.input_distribution_requirements().into_per_child();
+    let hashed = wanted
+        .iter()
+        .filter(|d| matches!(d, Distribution::KeyPartitioned(_)));
+    let children = node.children();
+    let count = |c: &Arc<dyn ExecutionPlan>| c.output_partitioning().partition_count();
+    let most = children.iter().map(|c| count(c)).max().unwrap_or(1);
+    if hashed.count() < 2 || children.iter().all(|c| count(c) == most) {
+        return Ok(Transformed::no(node));
+    }
+    let mut parted: Vec<Arc<dyn ExecutionPlan>> = Vec::with_capacity(children.len());
+    for (child, wanted) in children.into_iter().zip(&wanted) {
+        parted.push(match wanted {
+            Distribution::KeyPartitioned(keys) if count(child) != most => {
+                let by = Partitioning::Hash(keys.clone(), most);
+                Arc::new(RepartitionExec::try_new(Arc::clone(child), by)?)
+            }
+            _ => Arc::clone(child),
+        });
+    }
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Ok(Transformed::yes(node.replace_children(parted, options)?))
 }
 
 /// The partial aggregation that feeds a final one.
@@ -80,7 +126,10 @@ fn partial_below(aggregate: &AggregateExec) -> Option<&AggregateExec> {
 }
 
 /// An aggregation in one step as partial states from a star join and a final step.
-fn in_two_steps(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+fn in_two_steps(
+    node: &Arc<dyn ExecutionPlan>,
+    aggregate: &AggregateExec,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let partial = AggregateExec::try_new(
         AggregateMode::Partial,
         Arc::new(aggregate.group_expr().clone()),
@@ -92,16 +141,26 @@ fn in_two_steps(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPla
     let Ok(star) = fuse(&partial) else {
         return Ok(None);
     };
-    let last = AggregateExec::try_new(
-        AggregateMode::Final,
-        Arc::new(aggregate.group_expr().as_final()),
-        aggregate.aggr_expr().to_vec(),
-        aggregate.filter_expr().to_vec(),
-        Arc::new(star),
-        aggregate.input_schema(),
-    )?;
-    let last = last.with_limit_options(aggregate.limit_options());
-    Ok((last.schema() == aggregate.schema()).then(|| Arc::new(last) as Arc<dyn ExecutionPlan>))
+    let states = partial.schema();
+    let last = |input: Arc<dyn ExecutionPlan>| {
+        AggregateExec::try_new(
+            AggregateMode::Final,
+            Arc::new(aggregate.group_expr().as_final()),
+            aggregate.aggr_expr().to_vec(),
+            aggregate.filter_expr().to_vec(),
+            input,
+            aggregate.input_schema(),
+        )
+        .map(|last| last.with_limit_options(aggregate.limit_options()))
+    };
+    let above = last(Arc::new(partial))?;
+    if above.schema() != aggregate.schema() {
+        return Ok(None);
+    }
+    Ok(Some(match Finish::of(&above, &states) {
+        Some(finish) => Arc::new(star.finishing(finish, node)),
+        None => Arc::new(last(Arc::new(star))?),
+    }))
 }
 
 /// A star join that gives the states of `partial`.

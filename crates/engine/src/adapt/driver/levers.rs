@@ -162,3 +162,76 @@ fn class_of(access: &Access) -> Option<Class> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tierloom_memory::{FakeNode, fake_topology};
+    use tierloom_model::{PhaseKind, profiles};
+    use tierloom_placement::adaptive::{Controller, Layout, Settings};
+
+    fn tiers() -> Tiers {
+        let node = |node, cpus| FakeNode {
+            node,
+            cpus,
+            memory_bytes: 1 << 30,
+        };
+        let topology = fake_topology(&[node(0, 2), node(1, 0)]).unwrap();
+        let machine = profiles::load("nus24").unwrap();
+        Tiers::of(&machine, &topology).unwrap().0
+    }
+
+    /// A probe of a hash table that is wanted on CXL.
+    fn probe() -> (Phase, PhaseDecision) {
+        let phase =
+            Phase::new("t", PhaseKind::Probe, 1e8).access(Access::probe("hash(d)", 1.0, 1 << 34));
+        let machine = profiles::load("nus24").unwrap();
+        let mut controller = Controller::new(&machine, Settings::new(2)).unwrap();
+        let phases = [phase.clone()];
+        let decided = controller.plan("q", &phases).unwrap().remove(0);
+        let layout = Layout {
+            operators: "cxl 1".parse().unwrap(),
+            ..Layout::on("dram").unwrap()
+        };
+        (phase, PhaseDecision { layout, ..decided })
+    }
+
+    #[test]
+    fn memory_that_is_not_routed_or_that_the_user_placed_stays_and_is_known_to() {
+        let home: Weights = "dram 1".parse().unwrap();
+        let cxl: Weights = "cxl 1".parse().unwrap();
+        let (phase, decision) = probe();
+        let users = RoutingOptions {
+            places: vec![(
+                Class::JoinBuild,
+                vec![PlaceSpec {
+                    placement: "dram".parse().unwrap(),
+                    limit_bytes: None,
+                }],
+            )],
+            ..RoutingOptions::default()
+        };
+        for base in [None, Some(users)] {
+            let mut operators = Operators::new(base);
+            let (phases, decisions) = ([phase.clone()], [decision.clone()]);
+            operators
+                .place(&phases, &decisions, &tiers(), &home)
+                .unwrap();
+            assert!(!operators.follow(&phase, &cxl, &home));
+            assert!(operators.follow(&phase, &home, &home));
+        }
+    }
+
+    #[test]
+    fn a_router_that_cannot_place_is_an_error_and_nothing_counts_as_placed() {
+        let home: Weights = "dram 1".parse().unwrap();
+        let cxl: Weights = "cxl 1".parse().unwrap();
+        let (phase, decision) = probe();
+        // The allocator of this program is not a router's.
+        let mut operators = Operators::new(Some(RoutingOptions::default()));
+        let placed = operators.place(&[phase.clone()], &[decision], &tiers(), &home);
+        assert!(placed.is_err());
+        assert!(!operators.follow(&phase, &cxl, &home));
+        operators.restore(&tiers()).unwrap();
+    }
+}

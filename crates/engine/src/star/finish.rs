@@ -1,0 +1,87 @@
+//! The last step of an aggregation whose groups are whole already.
+//!
+//! All workers' accumulators are one before the states are handed out, so every group is there once: its states only have to become values. A hash
+//! aggregation over them would look half a million groups up again to find each alone.
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{Result, internal_err};
+use datafusion::logical_expr::EmitTo;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use std::sync::Arc;
+
+/// Turns states into values, with DataFusion's own accumulators.
+#[derive(Debug, Clone)]
+pub(super) struct Finish {
+    aggregates: Vec<Arc<AggregateFunctionExpr>>,
+    /// Columns by which rows are grouped; they come first in both schemas.
+    groups: usize,
+    schema: SchemaRef,
+}
+
+impl Finish {
+    /// That of `last`, the final step above states of `states`; `None` if it does more than that.
+    ///
+    /// Without group columns DataFusion's operator stays: it knows that there is one row even if there was none below.
+    pub(super) fn of(last: &AggregateExec, states: &SchemaRef) -> Option<Finish> {
+        let groups = last.group_expr().expr().len();
+        let plain = groups > 0
+            && last.group_expr().is_single()
+            && !last.group_expr().has_grouping_set()
+            && last.limit_options().is_none()
+            && last.filter_expr().iter().all(Option::is_none)
+            && last.properties().output_ordering().is_none();
+        let schema = last.schema();
+        let columns = 0..groups;
+        let same = |i: usize| {
+            let (from, to) = (states.fields().get(i), schema.fields().get(i));
+            from.zip(to)
+                .is_some_and(|(from, to)| from.data_type() == to.data_type())
+        };
+        let batched = |a: &Arc<AggregateFunctionExpr>| {
+            a.groups_accumulator_supported() && a.order_bys().is_empty()
+        };
+        (plain && columns.into_iter().all(same) && last.aggr_expr().iter().all(batched)).then(
+            || Finish {
+                aggregates: last.aggr_expr().to_vec(),
+                groups,
+                schema,
+            },
+        )
+    }
+
+    /// What the values look like.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The values of `states`, in batches of at most `rows` rows.
+    pub(super) fn batches(&self, states: &RecordBatch, rows: usize) -> Result<Vec<RecordBatch>> {
+        let rows = rows.max(1);
+        let mut accumulators = Vec::with_capacity(self.aggregates.len());
+        for aggregate in &self.aggregates {
+            let states = aggregate.state_fields()?.len();
+            accumulators.push((aggregate.create_groups_accumulator()?, states));
+        }
+        let numbers: Vec<usize> = (0..rows.min(states.num_rows())).collect();
+        let mut batches = Vec::with_capacity(states.num_rows().div_ceil(rows));
+        for start in (0..states.num_rows()).step_by(rows) {
+            let part = states.slice(start, rows.min(states.num_rows() - start));
+            let numbers = &numbers[..part.num_rows()];
+            let mut columns: Vec<ArrayRef> = part.columns()[..self.groups].to_vec();
+            let mut at = self.groups;
+            for (accumulator, states) in &mut accumulators {
+                let Some(values) = part.columns().get(at..at + *states) else {
+                    return internal_err!("states of {} columns", part.num_columns());
+                };
+                accumulator.merge_batch(values, numbers, numbers.len())?;
+                columns.push(accumulator.evaluate(EmitTo::All)?);
+                at += *states;
+            }
+            batches.push(RecordBatch::try_new(Arc::clone(&self.schema), columns)?);
+        }
+        Ok(batches)
+    }
+}
