@@ -56,6 +56,12 @@ pub enum EngineError {
         /// The operating system's answer.
         source: std::io::Error,
     },
+    /// Placement cannot adapt as asked.
+    #[error("adaptive placement: {problem}")]
+    Adaptive {
+        /// What is wrong, and what to do.
+        problem: String,
+    },
     /// Operator memory cannot be routed as asked.
     #[error("operator memory: {problem}")]
     Routing {

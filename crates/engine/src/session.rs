@@ -229,9 +229,34 @@ impl Engine {
         query: &PlannedQuery,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Execution, EngineError> {
+        let plan = self.fresh(name, query)?;
+        self.run(name, plan, stop)
+    }
+
+    /// The plan of a query for one execution: operators keep state and metrics, every execution gets fresh ones.
+    ///
+    /// # Errors
+    /// Those of its operators.
+    pub(crate) fn fresh(
+        &self,
+        name: &str,
+        query: &PlannedQuery,
+    ) -> Result<Arc<dyn ExecutionPlan>, EngineError> {
+        reset_plan_states(Arc::clone(&query.plan))
+            .map_err(EngineError::datafusion(format!("running {name}")))
+    }
+
+    /// Runs a fresh plan as [`Engine::execute`] does.
+    ///
+    /// # Errors
+    /// Those of [`Engine::execute`].
+    pub(crate) fn run(
+        &self,
+        name: &str,
+        plan: Arc<dyn ExecutionPlan>,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Execution, EngineError> {
         let failed = || EngineError::datafusion(format!("running {name}"));
-        // Operators keep state and metrics; every execution gets fresh ones.
-        let plan = reset_plan_states(Arc::clone(&query.plan)).map_err(failed())?;
         if self.options.routing.is_some() {
             tierloom_memory::router::refresh();
         }

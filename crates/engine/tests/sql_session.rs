@@ -13,7 +13,7 @@ use tierloom_engine::sql::{
 use tierloom_memory::PageSize;
 
 /// Rows of all results, kept.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Rows(Vec<RecordBatch>);
 
 impl Sink for Rows {
@@ -290,4 +290,60 @@ fn a_file_is_loaded_once_and_its_name_is_taken() {
     std::fs::remove_dir_all(&folder).unwrap();
     // The rows are in memory: the file is not needed any more.
     assert_eq!(number(&mut session, "select sum(a) from t"), 3);
+}
+
+#[test]
+fn adaptive_placement_needs_a_profile_tells_its_decisions_and_can_be_left() {
+    let mut session = session();
+    let fact = "create table t as select value % 100 as a, value % 7 as b from generate_series(1, 300000) as s(value)";
+    run(&mut session, fact).unwrap();
+    let rows = (1..=300_000_i64).filter(|value| value % 7 < 3);
+    let expected: i64 = rows.map(|value| value % 100).sum();
+    let refused = run(&mut session, "set tierloom.placement = 'adaptive'").unwrap_err();
+    assert!(
+        refused.to_string().contains("SET tierloom.machine"),
+        "{refused}"
+    );
+    run(&mut session, "set tierloom.machine = 'nus24'").unwrap();
+    run(&mut session, "set tierloom.placement = 'adaptive'").unwrap();
+    for _ in 0..3 {
+        let sum = run(&mut session, "select sum(a) as s from t where b < 3").unwrap();
+        assert_eq!(sum.number(), expected);
+    }
+    let count = "select count(*) as n from tierloom_decisions where query like '%from t where%'";
+    assert!(run(&mut session, count).unwrap().number() >= 3);
+    let learned =
+        "select cast(max(run) - min(run) as bigint) as n from tierloom_decisions where learned";
+    assert!(run(&mut session, learned).unwrap().number() >= 1);
+    for (statement, told) in [
+        ("set tierloom.placement.t = 'cxl'", "decided by adaptive"),
+        ("set tierloom.machine = 'none'", "needs a machine profile"),
+        ("set tierloom.dram_bytes = 'much'", "512MiB"),
+    ] {
+        let refused = run(&mut session, statement).unwrap_err();
+        assert!(refused.to_string().contains(told), "{refused}");
+    }
+    run(&mut session, "set tierloom.threads = 1").unwrap();
+    run(&mut session, "set tierloom.dram_bytes = '64KiB'").unwrap();
+    let sum = run(&mut session, "select sum(a) as s from t where b < 3").unwrap();
+    assert_eq!(sum.number(), expected);
+    run(&mut session, "drop table t").unwrap();
+    run(&mut session, fact).unwrap();
+    run(&mut session, "set tierloom.placement = 'dram'").unwrap();
+    let none = run(&mut session, "select count(*) as n from tierloom_decisions").unwrap();
+    assert_eq!(none.number(), 0);
+}
+
+#[test]
+fn a_session_cannot_begin_with_adaptive_placement() {
+    let (backend, topology) = common::two_nodes();
+    let refused = SqlSession::new(SqlOptions {
+        engine: EngineOptions::tuned(1),
+        topology,
+        page_size: PageSize::Base,
+        placement: "adaptive".parse().unwrap(),
+        backend,
+    });
+    let refused = refused.err().expect("refused").to_string();
+    assert!(refused.contains("SET tierloom.machine"), "{refused}");
 }

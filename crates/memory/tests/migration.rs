@@ -290,3 +290,37 @@ proptest! {
         prop_assert!(contents_are_unchanged(&region));
     }
 }
+
+#[test]
+fn a_part_moves_alone_and_comes_back_to_the_placement_of_the_whole() {
+    let (_, topology, region) = filled_region(PageSize::Base);
+    let home = region.placement();
+    let part = 100..300_u64;
+    let to = placement("1", &topology);
+    let on_node_1 = |region: &Region| {
+        let audit = region.audit(AuditMode::Full).unwrap();
+        let found = audit.actual.iter().find(|s| s.node == NodeId(1));
+        found
+            .map_or(0.0, |s| s.share * region.pages() as f64)
+            .round() as u64
+    };
+    let mut there = region
+        .migrate_part(&to, part.clone(), &topology, options())
+        .unwrap();
+    let state = there.run_to_end(&AtomicBool::new(false)).unwrap();
+    assert_eq!((state.moved_pages, state.finished()), (200, true));
+    assert_eq!(on_node_1(&region), 200);
+    assert_eq!(region.placement(), home, "the whole is wanted where it was");
+    let mut back = region
+        .migrate_part(&home, part, &topology, options())
+        .unwrap();
+    assert_eq!(
+        back.run_to_end(&AtomicBool::new(false))
+            .unwrap()
+            .moved_pages,
+        200
+    );
+    assert_eq!(on_node_1(&region), 0);
+    let beyond = region.migrate_part(&home, 0..region.pages() + 1, &topology, options());
+    assert!(beyond.unwrap_err().to_string().contains("not all among"));
+}

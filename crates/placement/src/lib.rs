@@ -20,6 +20,6 @@ mod shares;
 
 pub use capped::{Capped, CappedColumn, CappedQuery, capped};
 pub use error::{AdaptError, PolicyError};
-pub use policy::{ColumnLimit, ColumnUse, Decision, Policy};
+pub use policy::{ColumnLimit, ColumnUse, Decision, Policy, bytes_of};
 pub use seam::{ByHeat, PlacementPolicy};
 pub use shares::{model_placement, tier_shares};

@@ -141,19 +141,24 @@ fn limit_of(text: &str, limit: &str) -> Result<ColumnLimit, PolicyError> {
 const UNITS: [(&str, u32); 4] = [("tib", 40), ("gib", 30), ("mib", 20), ("kib", 10)];
 
 fn budget_of(text: &str, budget: &str) -> Result<u64, PolicyError> {
-    let budget = budget.trim();
-    let unit = UNITS
-        .iter()
-        .find_map(|(unit, shift)| Some((budget.strip_suffix(unit)?, *shift)));
-    let (number, shift) = unit.unwrap_or((budget.trim_end_matches('b'), 0));
-    let whole = number.trim().parse::<u64>().ok();
-    let bytes = whole.and_then(|n| n.checked_mul(1 << shift));
-    bytes.filter(|b| *b > 0).ok_or_else(|| {
+    bytes_of(budget).ok_or_else(|| {
         syntax(
             text,
             "the migration budget is a whole number of bytes above 0, such as 512MiB",
         )
     })
+}
+
+/// Bytes of a size as it is typed: a whole number above 0, with KiB, MiB, GiB or TiB if wanted; `None` for anything else.
+pub fn bytes_of(text: &str) -> Option<u64> {
+    let lower = text.trim().to_ascii_lowercase();
+    let unit = UNITS
+        .iter()
+        .find_map(|(unit, shift)| Some((lower.strip_suffix(unit)?, *shift)));
+    let (number, shift) = unit.unwrap_or((lower.trim_end_matches('b'), 0));
+    let whole = number.trim().parse::<u64>().ok();
+    let bytes = whole.and_then(|n| n.checked_mul(1 << shift));
+    bytes.filter(|b| *b > 0)
 }
 
 fn budget_text(bytes: u64) -> String {

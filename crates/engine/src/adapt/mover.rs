@@ -1,5 +1,6 @@
 //! Moves columns between tiers while queries run.
 
+use super::gate::Gate;
 use crate::{EngineError, PlacedColumn, PlacedTable};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,6 +81,8 @@ struct Shared {
     failure: Mutex<Option<String>>,
     /// One round at a time.
     turn: Mutex<()>,
+    /// Kept closed for queries while a column moves.
+    gate: Option<Arc<Gate>>,
 }
 
 impl ColumnMover {
@@ -113,9 +116,20 @@ impl ColumnMover {
                 wake: (Mutex::new(()), Condvar::new()),
                 failure: Mutex::new(None),
                 turn: Mutex::new(()),
+                gate: None,
             }),
             worker: None,
         })
+    }
+
+    /// Moves a column only while `gate` lets no query through. To be said before the mover is started.
+    #[must_use]
+    pub fn with_gate(mut self, gate: Arc<Gate>) -> Self {
+        // Nobody else holds what is shared before the start.
+        if let Some(shared) = Arc::get_mut(&mut self.shared) {
+            shared.gate = Some(gate);
+        }
+        self
     }
 
     /// Moves in the background until the mover is dropped. A round that fails ends it; [`ColumnMover::failure`] says why.
@@ -266,6 +280,7 @@ impl Shared {
             moved_pages: 0,
             failed_pages: 0,
         };
+        let _moving = self.gate.as_ref().map(|gate| gate.move_pages());
         for region in column.regions() {
             let options = MigrationOptions {
                 max_bytes_per_s: Some(self.options.max_bytes_per_s),

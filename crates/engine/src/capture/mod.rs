@@ -53,6 +53,8 @@ pub struct OperatorWork {
 pub struct Captured {
     /// Phases in the order they end.
     pub phases: Vec<Phase>,
+    /// CPU time of each phase over all threads, ns: as measured, stalls on memory included.
+    pub phases_cpu_ns: Vec<f64>,
     /// Operators from the leaves up.
     pub operators: Vec<OperatorWork>,
     /// Bytes read from each column ("lineorder.lo_discount").

@@ -40,7 +40,11 @@ impl Walk {
 
     fn close(&mut self, mut pipeline: Pipeline) {
         self.read_rest(&mut pipeline, 1.0);
-        self.found.phases.extend(pipeline.finish(&self.host));
+        let cpu_ns = pipeline.cpu_ns;
+        if let Some(phase) = pipeline.finish(&self.host) {
+            self.found.phases.push(phase);
+            self.found.phases_cpu_ns.push(cpu_ns);
+        }
     }
 
     fn visit(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Pipeline {

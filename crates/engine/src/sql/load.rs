@@ -117,6 +117,7 @@ impl SqlSession {
         };
         self.tables.insert(name.to_owned(), table);
         self.show_tables();
+        self.drive_tables()?;
         Ok(loaded)
     }
 
@@ -133,6 +134,7 @@ impl SqlSession {
             .retain(|n, _| n != name && !n.starts_with(&inside));
         self.reads.retain(|n, _| !n.starts_with(&inside));
         self.show_tables();
+        self.drive_tables()?;
         Ok(known)
     }
 

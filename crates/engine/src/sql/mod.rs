@@ -9,6 +9,7 @@
 //! Nothing here reads a terminal or prints: rows go to a [`Sink`], progress and the wish to stop come and go through [`Watch`].
 //! Errors of statements carry the line and column of the script ([`Place`]).
 
+mod adaptive;
 mod error;
 mod export;
 mod free_memory;

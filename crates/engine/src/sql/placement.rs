@@ -14,9 +14,7 @@ use tierloom_topology::{TierKind, Topology};
 pub(super) fn check(policy: &Policy, topology: &Topology) -> Result<(), SqlError> {
     match policy {
         Policy::Uniform(spec) => spec.resolve(topology).map(drop).map_err(SqlError::input),
-        Policy::Adaptive(_) => Err(SqlError::input(format!(
-            "placement {policy} learns from runs of known queries, which a session does not have; choose a placement, or columns:N once queries have run"
-        ))),
+        Policy::Adaptive(_) if topology.tier(TierKind::Dram).is_some() => Ok(()),
         _ => {
             let missing = [TierKind::Dram, TierKind::Cxl]
                 .into_iter()
@@ -37,15 +35,23 @@ impl SqlSession {
             .parse()
             .map_err(|e| SqlError::input(format!("tierloom.placement: {e}")))?;
         check(&policy, &self.topology)?;
+        let driver = self.driver_for(&policy)?;
         if policy.needs_heat() && self.reads.is_empty() {
             return Err(SqlError::input(format!(
                 "placement {policy} goes by what queries read, and none has run yet; run the queries that matter, then set it"
             )));
         }
+        // While columns move for another policy, nobody else moves them.
+        let before = self.drive.take();
         let decisions = policy.decide(&column_uses(&self.placed_tables(), &self.reads));
-        self.move_columns(&decisions, watch)?;
+        if let Err(error) = self.move_columns(&decisions, watch) {
+            self.drive.put_back(before);
+            return Err(error);
+        }
+        drop(before);
         self.settings.placement = policy;
         self.settings.placements.clear();
+        self.drive.set(driver);
         Ok(())
     }
 
@@ -57,6 +63,11 @@ impl SqlSession {
         value: &str,
         watch: &dyn Watch,
     ) -> Result<(), SqlError> {
+        if self.drive.get().is_some() {
+            return Err(SqlError::input(format!(
+                "where {table} lies is decided by adaptive placement; SET tierloom.placement to another first"
+            )));
+        }
         let schema = self.schema_of(table)?;
         if !self.tables.contains_key(table) {
             return Err(SqlError::input(format!(

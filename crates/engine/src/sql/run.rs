@@ -133,10 +133,16 @@ impl SqlSession {
         let plan = reset_plan_states(Arc::clone(plan))
             .and_then(with_pauses)
             .map_err(|e| SqlError::running(&e))?;
+        let driver = self.driver_of(&plan);
+        let stop = || watch.stopped();
+        let prepared = match &driver {
+            Some(driver) => Some(driver.begin(&self.statement, &plan, &stop)?),
+            None => None,
+        };
         let context = self.engine.context().task_ctx();
         let handle = self.engine.handle().clone();
         let start = Instant::now();
-        let result: Result<u64, SqlError> = (|| {
+        let result: Result<(u64, Flow), SqlError> = (|| {
             let _inside = handle.enter();
             sink.begin(&plan.schema())?;
             let stream =
@@ -155,32 +161,35 @@ impl SqlSession {
                 let flow = sink.rows(&batch)?;
                 timing.delivering += delivering.elapsed();
                 if flow == Flow::Enough {
-                    return Ok(rows);
+                    return Ok((rows, flow));
                 }
             }
             let delivering = Instant::now();
             sink.end()?;
             timing.delivering += delivering.elapsed();
-            Ok(rows)
+            Ok((rows, Flow::More))
         })();
         timing.running += start.elapsed();
-        let rows = result?;
-        self.learn_heat(Arc::clone(&plan), start.elapsed());
+        let (rows, flow) = result?;
+        let execution = Execution {
+            batches: Vec::new(),
+            time: start.elapsed(),
+            plan: Arc::clone(&plan),
+        };
+        if let (Some(prepared), Flow::More) = (prepared, flow) {
+            prepared.finish(&execution);
+        }
+        self.learn_heat(&execution);
         Ok(Ran { rows, plan })
     }
 
     /// Adds what an execution read from each column to the session's heat.
-    fn learn_heat(&mut self, plan: Arc<dyn ExecutionPlan>, time: Duration) {
-        let execution = Execution {
-            batches: Vec::new(),
-            time,
-            plan,
-        };
+    fn learn_heat(&mut self, execution: &Execution) {
         let host = HostCosts {
             stream_ns_per_byte: 0.0,
             working_set_bytes: 0,
         };
-        for (column, bytes) in capture(&execution, &host).column_reads {
+        for (column, bytes) in capture(execution, &host).column_reads {
             *self.reads.entry(column).or_default() += bytes;
         }
     }

@@ -1,5 +1,6 @@
 //! A session: an engine, its tables and settings, and statements run one after the other.
 
+use super::adaptive::Drive;
 use super::error::SqlError;
 use super::export::BatchWriter;
 use super::run::{Flow, Outcome, Sink, Timing, Watch};
@@ -79,6 +80,10 @@ pub struct SqlSession {
     pub(super) told: Vec<String>,
     /// What system tables show; shared with their providers.
     pub(super) shown: Arc<Mutex<BTreeMap<String, Arc<PlacedTable>>>>,
+    /// Who places data before each query, if placement adapts.
+    pub(super) drive: Drive,
+    /// The statement that runs, its white space in single blanks: what runs of it are known by.
+    pub(super) statement: String,
 }
 
 impl SqlSession {
@@ -88,6 +93,12 @@ impl SqlSession {
     /// Threads that cannot be started, a placement that the machine does not have.
     pub fn new(options: SqlOptions) -> Result<Self, SqlError> {
         super::placement::check(&options.placement, &options.topology)?;
+        if matches!(options.placement, Policy::Adaptive(_)) {
+            return Err(SqlError::input(format!(
+                "placement {} begins with a machine profile; start with another, then SET tierloom.machine = 'NAME' and SET tierloom.placement = 'adaptive'",
+                options.placement
+            )));
+        }
         let engine = Engine::new(options.engine.clone())?;
         let session = SqlSession {
             engine,
@@ -99,6 +110,8 @@ impl SqlSession {
             reads: BTreeMap::new(),
             told: Vec::new(),
             shown: Arc::default(),
+            drive: Drive::default(),
+            statement: String::new(),
         };
         session.prepare_engine()?;
         Ok(session)
@@ -114,7 +127,7 @@ impl SqlSession {
             config.sql_parser.collect_spans = true;
             config.catalog.information_schema = true;
         }
-        system::register(context, &self.shown).map_err(|e| SqlError::running(&e))
+        system::register(context, &self.shown, &self.drive).map_err(|e| SqlError::running(&e))
     }
 
     /// Parses a statement without running it.
@@ -169,12 +182,17 @@ impl SqlSession {
         watch: &dyn Watch,
     ) -> Result<Outcome, SqlError> {
         let start = Instant::now();
+        let words: Vec<&str> = piece.text.split_whitespace().collect();
+        self.statement = words.join(" ");
         match recognise(piece)? {
             Statement::DataFusion => self.datafusion(piece, sink, watch),
             Statement::Copy(copy) => self.copy(&copy, watch),
             Statement::Set { name, value } => {
                 self.set(&name, &value, watch)?;
-                let message = format!("tierloom.{} = {value}", name.join("."));
+                let mut message = format!("tierloom.{} = {value}", name.join("."));
+                if let Some(remark) = self.remark(&name) {
+                    message = format!("{message}: {remark}");
+                }
                 Ok(said(message, start))
             }
             Statement::Show { name } => {

@@ -27,6 +27,8 @@ pub(super) struct Settings {
     pub placements: BTreeMap<String, PlacementSpec>,
     /// The machine profile that `EXPLAIN PLACEMENT` prices on.
     pub machine: Option<String>,
+    /// Bytes of columns that DRAM may hold when placement adapts.
+    pub dram_bytes: Option<u64>,
 }
 
 impl Settings {
@@ -36,6 +38,7 @@ impl Settings {
             placement,
             placements: BTreeMap::new(),
             machine: None,
+            dram_bytes: None,
         }
     }
 
@@ -45,7 +48,13 @@ impl Settings {
             (
                 "machine".to_owned(),
                 self.machine.clone().unwrap_or_else(|| "none".into()),
-                "machine profile on which EXPLAIN PLACEMENT models what is wanted",
+                "machine profile on which EXPLAIN PLACEMENT and adaptive placement model what is wanted",
+            ),
+            (
+                "dram_bytes".to_owned(),
+                self.dram_bytes
+                    .map_or_else(|| "none".into(), |b| b.to_string()),
+                "bytes of columns that dram may hold when placement adapts: columns then go by heat",
             ),
             (
                 "batch_rows".to_owned(),
@@ -55,7 +64,7 @@ impl Settings {
             (
                 "placement".to_owned(),
                 self.placement.to_string(),
-                "where columns lie: a node or tier, weights, tier, columns:N",
+                "where columns lie: a node or tier, weights, tier, columns:N, adaptive",
             ),
         ];
         for (name, spec) in &self.placements {
@@ -88,7 +97,7 @@ impl Settings {
 }
 
 /// Names that `SET` knows, for errors.
-const KNOWN: &str = "tierloom.batch_rows, tierloom.machine, tierloom.memory.CLASS, tierloom.placement, tierloom.placement.TABLE, \
+const KNOWN: &str = "tierloom.batch_rows, tierloom.dram_bytes, tierloom.machine, tierloom.memory.CLASS, tierloom.placement, tierloom.placement.TABLE, \
                      tierloom.placement.TABLE.COLUMN, tierloom.routing, tierloom.threads";
 
 impl SqlSession {
@@ -117,15 +126,23 @@ impl SqlSession {
                 })
             }
             ["machine"] => {
-                self.settings.machine = match value {
+                let machine = match value {
+                    "none" if self.drive.get().is_some() => {
+                        return Err(SqlError::input(
+                            "adaptive placement needs a machine profile; SET tierloom.placement to another first",
+                        ));
+                    }
                     "none" => None,
                     name => {
                         profiles::load(name).map_err(SqlError::input)?;
                         Some(name.to_owned())
                     }
                 };
-                Ok(())
+                let before = std::mem::replace(&mut self.settings.machine, machine);
+                self.renew_driver()
+                    .inspect_err(|_| self.settings.machine = before)
             }
+            ["dram_bytes"] => self.set_dram_bytes(value),
             ["memory", class] => {
                 let options = self.settings.engine.routing.clone();
                 let options = options.ok_or_else(|| {
@@ -196,13 +213,17 @@ impl SqlSession {
 
     /// Puts another engine under the same tables, views and settings of DataFusion.
     fn renew_engine(&mut self, options: EngineOptions) -> Result<(), SqlError> {
+        if let Some(driver) = self.drive.get() {
+            // The router is the process's: what a driver placed must not outlive the engine that it was placed for.
+            driver.restore_operators();
+        }
         let engine = Engine::new(options.clone())?;
         let old = std::mem::replace(&mut self.engine, engine);
         let moved = self.take_over(&old);
         match moved {
             Ok(()) => {
                 self.settings.engine = options;
-                Ok(())
+                self.renew_driver()
             }
             Err(error) => {
                 self.engine = old;

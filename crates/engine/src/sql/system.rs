@@ -1,5 +1,6 @@
 //! System tables: what the engine knows about itself, as rows.
 
+use super::adaptive::{Decisions, Drive};
 use crate::column::PlacedColumn;
 use crate::routing::TIER_MEMORY;
 use crate::table::PlacedTable;
@@ -19,7 +20,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_memory::AuditMode;
 
 /// Names of the system tables.
-pub(super) const NAMES: [&str; 2] = [TIER_COLUMNS, TIER_MEMORY];
+pub(super) const NAMES: [&str; 3] = [DECISIONS, TIER_COLUMNS, TIER_MEMORY];
+
+const DECISIONS: &str = "tierloom_decisions";
 
 const TIER_COLUMNS: &str = "tier_columns";
 
@@ -29,12 +32,13 @@ pub(super) const AUDITED_PAGES: u64 = 4096;
 type Tables = Arc<Mutex<BTreeMap<String, Arc<PlacedTable>>>>;
 
 /// Makes the system tables known to `context`.
-pub(super) fn register(context: &SessionContext, tables: &Tables) -> Result<()> {
+pub(super) fn register(context: &SessionContext, tables: &Tables, drive: &Drive) -> Result<()> {
     let columns = TierColumns {
         tables: Arc::clone(tables),
         schema: TierColumns::columns(),
     };
     context.register_table(TIER_COLUMNS, Arc::new(columns))?;
+    context.register_table(DECISIONS, Arc::new(Decisions::new(drive)))?;
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use super::compile::{Aggregation, Compiled, compile, fact_column};
 use super::dimension::LoadedDimension;
 use super::finish::Finish;
 use super::lower::Lowered;
+use super::morsels::{Cursor, MorselTimes, PassOptions};
 use super::output;
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
@@ -29,7 +30,6 @@ use datafusion::physical_plan::{
 use datafusion_common_runtime::JoinSet;
 use futures::TryStreamExt;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tierloom_kernels::codes::{CODE_PADDING, CodeWidth, Codes};
@@ -53,6 +53,8 @@ pub struct StarObserved {
     pub passed: u64,
     /// Bytes of the accumulators.
     pub group_bytes: u64,
+    /// Time of each morsel, if that was asked for.
+    pub times: Option<MorselTimes>,
     /// Why DataFusion's operators did the work after all.
     pub fell_back: Option<String>,
 }
@@ -72,6 +74,7 @@ pub struct StarExec {
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     observed: Arc<Mutex<Option<StarObserved>>>,
+    pass: Mutex<PassOptions>,
 }
 
 impl StarExec {
@@ -90,7 +93,13 @@ impl StarExec {
             fallback,
             metrics: ExecutionPlanMetricsSet::new(),
             observed: Arc::default(),
+            pass: Mutex::default(),
         }
+    }
+
+    /// What its next execution is asked for; forgotten when its state is reset.
+    pub fn set_pass(&self, pass: PassOptions) {
+        *self.pass.lock().unwrap_or_else(PoisonError::into_inner) = pass;
     }
 
     /// The same with the last step of the aggregation; `replaced` is the whole of it.
@@ -173,6 +182,7 @@ impl StarExec {
             context: Arc::clone(context),
             observed: Arc::clone(&self.observed),
             metrics: self.metrics.clone(),
+            pass: *self.pass.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
 }
@@ -201,6 +211,7 @@ struct Run {
     context: Arc<TaskContext>,
     observed: Arc<Mutex<Option<StarObserved>>>,
     metrics: ExecutionPlanMetricsSet,
+    pass: PassOptions,
 }
 
 /// The groups of all workers: one by one if they are few, else by as many threads as there are workers, each for a part of the keys.
@@ -230,6 +241,11 @@ async fn merge(workers: Vec<Groups>) -> Result<Vec<Groups>> {
 /// What a worker hands back.
 struct Done {
     groups: Groups,
+    seen: Seen,
+}
+
+/// What a worker saw of the filters.
+struct Seen {
     stats: Vec<FilterStats>,
     order: Vec<usize>,
     cpu: Duration,
@@ -255,29 +271,30 @@ impl Run {
         MetricBuilder::new(&self.metrics)
             .subset_time("lookups_time", 0)
             .add_duration(started.elapsed());
-        let done = self.workers(&compiled).await?;
+        let cursor = Cursor::new(self.lowered.fact.rows(), self.pass.timed);
+        let done = self.workers(&compiled, &cursor).await?;
+        let workers = done.len();
         let mut done = done.into_iter();
-        let Some(mut whole) = done.next() else {
+        let Some(Done {
+            groups: first,
+            mut seen,
+        }) = done.next()
+        else {
             return internal_err!("a star join without workers");
         };
-        let mut groups = vec![whole.groups];
+        let mut groups = vec![first];
         for part in done {
             groups.push(part.groups);
-            whole.cpu += part.cpu;
-            for (sum, stats) in whole.stats.iter_mut().zip(part.stats) {
+            seen.cpu += part.seen.cpu;
+            for (sum, stats) in seen.stats.iter_mut().zip(part.seen.stats) {
                 sum.rows_in += stats.rows_in;
                 sum.rows_out += stats.rows_out;
             }
         }
         let merged = merge(groups).await?;
         let group_bytes = merged.iter().map(|g| g.size_bytes() as u64).sum();
-        self.observe(
-            &compiled,
-            &whole.stats,
-            &whole.order,
-            whole.cpu,
-            group_bytes,
-        );
+        let times = cursor.times(workers);
+        self.observe(&compiled, &seen, group_bytes, times);
         let rows = self.context.session_config().batch_size();
         let mut batches = Vec::new();
         for groups in merged {
@@ -310,17 +327,17 @@ impl Run {
         compile(&self.lowered, &self.aggregation, &self.states, &loaded)
     }
 
-    async fn workers(&self, compiled: &Arc<Compiled>) -> Result<Vec<Done>> {
+    async fn workers(&self, compiled: &Arc<Compiled>, cursor: &Arc<Cursor>) -> Result<Vec<Done>> {
         let rows = self.lowered.fact.rows();
         let threads = self.context.session_config().target_partitions();
+        let threads = threads.min(self.pass.workers.unwrap_or(threads));
         let threads = threads.min(rows.div_ceil(MORSEL_ROWS)).max(1);
-        let next = Arc::new(AtomicUsize::new(0));
         let mut tasks = JoinSet::new();
         for _ in 0..threads {
             tasks.spawn(work(
                 self.lowered.clone(),
                 Arc::clone(compiled),
-                Arc::clone(&next),
+                Arc::clone(cursor),
             ));
         }
         let mut done = Vec::with_capacity(threads);
@@ -334,15 +351,14 @@ impl Run {
     fn observe(
         &self,
         compiled: &Compiled,
-        stats: &[FilterStats],
-        order: &[usize],
-        cpu: Duration,
+        seen: &Seen,
         group_bytes: u64,
+        times: Option<MorselTimes>,
     ) {
         let plan = &compiled.plan;
         let table_column = |column: usize| self.lowered.fact_columns[column];
-        let filters = order.iter().map(|&i| {
-            let (filter, stats) = (&plan.filters[i], stats[i]);
+        let filters = seen.order.iter().map(|&i| {
+            let (filter, stats) = (&plan.filters[i], seen.stats[i]);
             let bytes = match &filter.test {
                 tierloom_star::Test::Range { .. } => 0,
                 tierloom_star::Test::Set(set) => set.size_bytes() as u64,
@@ -364,11 +380,12 @@ impl Run {
         let rows = self.lowered.fact.rows() as u64;
         let observed = StarObserved {
             rows,
-            cpu,
+            cpu: seen.cpu,
             passed: filters.last().map_or(rows, |(_, _, out, _)| *out),
             filters,
             late_columns: late,
             group_bytes,
+            times,
             fell_back: None,
         };
         *self.observed.lock().unwrap_or_else(PoisonError::into_inner) = Some(observed);
@@ -376,7 +393,7 @@ impl Run {
 }
 
 /// Draws morsels until there are none.
-async fn work(lowered: Lowered, compiled: Arc<Compiled>, next: Arc<AtomicUsize>) -> Result<Done> {
+async fn work(lowered: Lowered, compiled: Arc<Compiled>, cursor: Arc<Cursor>) -> Result<Done> {
     let fact = Arc::clone(&lowered.fact);
     let rows = fact.rows();
     let columns: Vec<Codes<'_>> = lowered
@@ -398,17 +415,20 @@ async fn work(lowered: Lowered, compiled: Arc<Compiled>, next: Arc<AtomicUsize>)
         let started = Instant::now();
         let mut finished = false;
         for _ in 0..MORSELS_PER_YIELD {
-            let start = next.fetch_add(MORSEL_ROWS, Ordering::Relaxed);
-            if start >= rows {
+            let Some(morsel) = cursor.next() else {
                 finished = true;
                 break;
-            }
-            let end = rows.min(start + MORSEL_ROWS);
+            };
+            let began = cursor.is_timed().then(Instant::now);
+            let start = morsel.start;
             if staging.is_empty() {
-                worker.morsel(&columns, start..end);
+                worker.morsel(&columns, morsel);
             } else {
-                let staged = staging.copy(&columns, start..end)?;
-                worker.morsel(&staged, 0..end - start);
+                let staged = staging.copy(&columns, morsel.clone())?;
+                worker.morsel(&staged, 0..morsel.len());
+            }
+            if let Some(began) = began {
+                cursor.note(start, began.elapsed());
             }
         }
         cpu += started.elapsed();
@@ -417,12 +437,13 @@ async fn work(lowered: Lowered, compiled: Arc<Compiled>, next: Arc<AtomicUsize>)
         }
         tokio::task::yield_now().await;
     }
-    Ok(Done {
+    let seen = Seen {
         stats: worker.filter_stats().to_vec(),
         order: worker.order().to_vec(),
-        groups: worker.into_groups(),
         cpu,
-    })
+    };
+    let groups = worker.into_groups();
+    Ok(Done { groups, seen })
 }
 
 /// A column that no plan reads.

@@ -20,10 +20,12 @@ mod filters;
 mod finish;
 mod lower;
 mod measures;
+mod morsels;
 mod output;
 mod rule;
 
 pub use exec::{StarExec, StarObserved};
+pub use morsels::{MorselTimes, PassOptions};
 pub use rule::{StarJoinRule, notes};
 
 /// Why a plan is not fused, in words that finish "not fused: ".

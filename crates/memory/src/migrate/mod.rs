@@ -3,6 +3,7 @@
 mod clock;
 mod state;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -68,6 +69,8 @@ pub struct Migration<'a> {
     state: MigrationState,
     options: MigrationOptions,
     next_step_at: Duration,
+    /// The region as a whole goes to the placement, not only some of its pages.
+    is_whole: bool,
 }
 
 impl<'a> Migration<'a> {
@@ -83,7 +86,33 @@ impl<'a> Migration<'a> {
             MigrationState::new(region, to.to_string()),
             topology,
             options,
+            true,
         )
+    }
+
+    /// Only the pages of `part`; the rest of the region, and what it says its placement is, stay.
+    pub(crate) fn begin_part(
+        region: &'a Region,
+        to: &Placement,
+        part: Range<u64>,
+        topology: &Topology,
+        options: MigrationOptions,
+    ) -> Result<Self, MemoryError> {
+        if part.start > part.end || part.end > region.pages() {
+            return Err(MemoryError::Migration {
+                name: region.name().to_owned(),
+                reason: format!(
+                    "pages {} to {} are not all among its {} pages",
+                    part.start,
+                    part.end,
+                    region.pages()
+                ),
+            });
+        }
+        let mut state = MigrationState::new(region, to.to_string());
+        state.next_page = part.start;
+        state.pages_total = part.end;
+        Self::checked(region, to.clone(), state, topology, options, false)
     }
 
     pub(crate) fn resume(
@@ -94,7 +123,7 @@ impl<'a> Migration<'a> {
     ) -> Result<Self, MemoryError> {
         state.check(region)?;
         let to = state.to.parse::<PlacementSpec>()?.resolve(topology)?;
-        Self::checked(region, to, state, topology, options)
+        Self::checked(region, to, state, topology, options, true)
     }
 
     fn checked(
@@ -103,6 +132,7 @@ impl<'a> Migration<'a> {
         state: MigrationState,
         topology: &Topology,
         options: MigrationOptions,
+        is_whole: bool,
     ) -> Result<Self, MemoryError> {
         let fail = |reason: &str| MemoryError::Migration {
             name: region.name().to_owned(),
@@ -128,6 +158,7 @@ impl<'a> Migration<'a> {
         let migration = Self {
             region,
             to,
+            is_whole,
             state,
             options,
             next_step_at,
@@ -176,7 +207,7 @@ impl<'a> Migration<'a> {
     pub fn step(&mut self) -> Result<Step, MemoryError> {
         let end = (self.state.next_page + self.batch_pages()).min(self.state.pages_total);
         let pages = end - self.state.next_page;
-        if pages > 0 {
+        if pages > 0 && self.is_whole {
             self.region.set_placement(self.to.clone());
         }
         let mut tally = Tally::default();
@@ -241,7 +272,7 @@ impl<'a> Migration<'a> {
         let page_bytes = self.page_bytes();
         let wanted: Vec<(usize, NodeId)> = self
             .to
-            .runs_in(self.state.pages_total, self.region.start_page(), pages)
+            .runs_in(self.region.pages(), self.region.start_page(), pages)
             .flat_map(|run| {
                 let offset = move |page| (page * page_bytes) as usize;
                 (run.first_page..run.first_page + run.pages)

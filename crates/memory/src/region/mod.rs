@@ -230,6 +230,21 @@ impl Region {
         Migration::begin(self, to, topology, options)
     }
 
+    /// The same for some of the pages, as they would lie if the whole region had the placement. [`Region::placement`] stays as it is: going back
+    /// is a migration of the same part to it.
+    ///
+    /// # Errors
+    /// As [`Region::migrate`], and [`MemoryError::Migration`] for pages that the region does not have.
+    pub fn migrate_part(
+        &self,
+        to: &Placement,
+        part: std::ops::Range<u64>,
+        topology: &Topology,
+        options: MigrationOptions,
+    ) -> Result<Migration<'_>, MemoryError> {
+        Migration::begin_part(self, to, part, topology, options)
+    }
+
     /// Goes on with a migration of this region that was interrupted.
     ///
     /// # Errors

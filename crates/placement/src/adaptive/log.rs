@@ -35,6 +35,19 @@ pub enum Entry {
         /// What was decided for each.
         decisions: Vec<PhaseDecision>,
     },
+    /// How a planned run was carried out. For readers: no decision follows from it.
+    Ran {
+        /// Time of the caller's clock, s.
+        at_s: f64,
+        /// The query.
+        query: String,
+        /// Its phases.
+        phases: Vec<RanPhase>,
+        /// Hardware prefetchers were switched off for it.
+        prefetch_off: bool,
+        /// Bytes of columns that were moved before it.
+        moved_bytes: u64,
+    },
     /// A planned run was measured.
     Learn {
         /// Time of the caller's clock, s.
@@ -44,6 +57,21 @@ pub enum Entry {
         /// Times of its phases.
         measured: Vec<Option<Measured>>,
     },
+}
+
+/// How a phase was carried out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RanPhase {
+    /// The phase.
+    pub phase: String,
+    /// Workers that it was given.
+    pub workers: u32,
+    /// Trials that were made: the first so many of the decision's.
+    pub trials: u32,
+    /// What was not done as decided, and why; empty if all was.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
 }
 
 /// Tells the time for the log, in seconds from any start.
@@ -120,6 +148,26 @@ impl Logged {
             decisions: decisions.clone(),
         })?;
         Ok(decisions)
+    }
+
+    /// Writes down how the run that was planned last for `query` was carried out.
+    ///
+    /// # Errors
+    /// [`AdaptError::Log`].
+    pub fn ran(
+        &mut self,
+        query: &str,
+        phases: Vec<RanPhase>,
+        prefetch_off: bool,
+        moved_bytes: u64,
+    ) -> Result<(), AdaptError> {
+        self.note(&Entry::Ran {
+            at_s: self.clock.now_s(),
+            query: query.into(),
+            phases,
+            prefetch_off,
+            moved_bytes,
+        })
     }
 
     /// [`Controller::learn`], written down.
@@ -228,6 +276,7 @@ pub fn replay(log: &str) -> Result<Replayed, AdaptError> {
                 replayed.plans += 1;
                 replayed.compare(line, &decisions, &again);
             }
+            (Entry::Ran { .. }, Some(_)) => {}
             (
                 Entry::Learn {
                     query, measured, ..
@@ -319,6 +368,13 @@ mod tests {
                     .map(|t| 4.1e8 * t.share)
                     .collect(),
             };
+            let carried_out = RanPhase {
+                phase: "scan".into(),
+                workers: 32,
+                trials: decisions[0].trials.len() as u32,
+                note: String::new(),
+            };
+            logged.ran("q", vec![carried_out], false, 0).unwrap();
             logged.learn("q", &[Some(measured)]).unwrap();
             text += &logged.take_lines();
         }
@@ -328,7 +384,7 @@ mod tests {
     #[test]
     fn every_decision_follows_from_the_log() {
         let log = log();
-        assert_eq!(log.lines().count(), 1 + 12);
+        assert_eq!(log.lines().count(), 1 + 18);
         let replayed = replay(&log).unwrap();
         assert_eq!((replayed.plans, replayed.decisions), (6, 6));
         assert_eq!(replayed.differing, []);
@@ -354,7 +410,7 @@ mod tests {
     fn a_broken_log_names_its_line() {
         let log = log();
         let half = &log[..log.len() - 20];
-        assert!(replay(half).unwrap_err().to_string().contains("line 13"));
+        assert!(replay(half).unwrap_err().to_string().contains("line 19"));
         let headless: String = log.lines().skip(1).map(|l| format!("{l}\n")).collect();
         assert!(replay(&headless).unwrap_err().to_string().contains("start"));
         let other = log.replace(SCHEMA, "tierloom-decisions/9");

@@ -15,5 +15,5 @@ pub use controller::Controller;
 pub use decision::{Action, Measured, PhaseDecision, PhaseKey, Trial};
 pub use layout::Layout;
 pub use levers::{NEARLY, Prefetch, Prefetching, fewest_workers};
-pub use log::{Clock, Difference, Entry, Logged, Replayed, SCHEMA, SystemClock, replay};
+pub use log::{Clock, Difference, Entry, Logged, RanPhase, Replayed, SCHEMA, SystemClock, replay};
 pub use settings::Settings;

@@ -66,6 +66,8 @@ pub struct Args {
 pub enum Workload {
     /// TPC-H streams with DRAM capped at a share of the tables
     Tpch(super::tpch::Args),
+    /// The decisions of a log (`tierloom run ... --placement adaptive --decisions FILE`) made again, and what differs
+    Replay(super::replay::Args),
 }
 
 impl Args {

@@ -7,6 +7,7 @@ mod document;
 mod placement;
 mod question;
 mod render;
+mod replay;
 mod tpch;
 
 pub use args::Args;
@@ -19,8 +20,10 @@ use question::Asked;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if let Some(Workload::Tpch(args)) = &args.workload {
-        return tpch::run(args);
+    match &args.workload {
+        Some(Workload::Tpch(args)) => return tpch::run(args),
+        Some(Workload::Replay(args)) => return replay::run(args),
+        None => {}
     }
     let asked = Asked::of(args)?;
     let options = args.options()?;

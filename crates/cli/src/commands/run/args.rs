@@ -70,7 +70,7 @@ pub struct RunOptions {
     /// Worker threads; all CPUs this process may use if not given
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// Where table data lies: dram, cxl, weights (3:2, dram:3,cxl:2; by node in brackets, as in `[0:3,2:2]`), tier, columns:N, columns:P%; several with commas
+    /// Where table data lies: dram, cxl, weights (3:2, dram:3,cxl:2; by node in brackets, as in `[0:3,2:2]`), tier, columns:N, columns:P%, adaptive (needs --machine); several with commas
     #[arg(
         long,
         value_name = "LIST",
@@ -107,6 +107,12 @@ pub struct RunOptions {
     /// Also write an HTML report to FILE
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
+    /// With --placement adaptive: write everything that was decided, and why, to FILE (`tierloom predict replay FILE` makes the decisions again)
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub decisions: Option<PathBuf>,
+    /// With --placement adaptive: bytes of columns that dram may hold, as in 512MiB; columns then go by heat, in the background
+    #[arg(long, value_name = "SIZE")]
+    pub dram_limit: Option<String>,
     /// Print what would run, and stop
     #[arg(long)]
     pub dry_run: bool,

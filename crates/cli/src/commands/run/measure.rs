@@ -7,9 +7,10 @@ use crate::failure::Failure;
 use crate::stop;
 use sha2::{Digest, Sha256};
 use std::time::Instant;
+use tierloom_engine::adapt::Driver;
 use tierloom_engine::answer::{row_count, to_text};
 use tierloom_engine::capture::{Captured, HostCosts, capture};
-use tierloom_engine::{Engine, Execution, PlannedQuery};
+use tierloom_engine::{Engine, EngineError, Execution, PlannedQuery};
 use tierloom_record::{Answer, EngineKind};
 use tierloom_workloads::ssb;
 
@@ -31,6 +32,39 @@ pub struct Measured {
     pub captured: Vec<Captured>,
 }
 
+/// Who runs queries: an engine as it is, or under a driver that places data before each run.
+#[derive(Clone, Copy)]
+pub struct Runner<'a> {
+    pub engine: &'a Engine,
+    pub driver: Option<&'a Driver>,
+}
+
+impl<'a> Runner<'a> {
+    /// The engine alone.
+    pub fn of(engine: &'a Engine) -> Self {
+        Runner {
+            engine,
+            driver: None,
+        }
+    }
+
+    /// Runs a planned query once.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn run(
+        &self,
+        id: &str,
+        planned: &PlannedQuery,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Execution, EngineError> {
+        match self.driver {
+            Some(driver) => driver.execute(self.engine, id, planned, stop),
+            None => self.engine.execute(id, planned, stop),
+        }
+    }
+}
+
 /// Runs every query once, untimed: answers are checked, caches and allocators get warm, and it is seen what is read.
 ///
 /// # Errors
@@ -41,7 +75,7 @@ pub fn first_pass(
     host: &HostCosts,
 ) -> Result<Vec<Captured>, Failure> {
     let run = |(query, planned): (&RunQuery, &PlannedQuery)| {
-        let execution = execute(&session.engine, query, planned)?;
+        let execution = execute(Runner::of(&session.engine), query, planned)?;
         check(plan, query, &execution)?;
         Ok(capture(&execution, host))
     };
@@ -60,11 +94,16 @@ pub fn query(
     index: usize,
     placement: &str,
     host: &HostCosts,
+    driver: Option<&Driver>,
 ) -> Result<(Vec<Measured>, Option<Failure>), Failure> {
     let query = &plan.queries[index];
+    let runner = Runner {
+        engine: &session.engine,
+        driver,
+    };
     let mut ours = started(
         plan,
-        &session.engine,
+        runner,
         query,
         &session.queries[index],
         placement,
@@ -76,7 +115,7 @@ pub fn query(
             &planned[index],
             started(
                 plan,
-                engine,
+                Runner::of(engine),
                 query,
                 &planned[index],
                 placement,
@@ -86,13 +125,13 @@ pub fn query(
         None => None,
     };
     let mut once = || {
-        let execution = execute(&session.engine, query, &session.queries[index])?;
+        let execution = execute(runner, query, &session.queries[index])?;
         ours.times_ms.push(execution.time.as_secs_f64() * 1e3);
         if ours.captured.len() < MOST_CAPTURED {
             ours.captured.push(capture(&execution, host));
         }
         if let Some((engine, planned, measured)) = &mut plain {
-            let execution = execute(engine, query, planned)?;
+            let execution = execute(Runner::of(engine), query, planned)?;
             measured.times_ms.push(execution.time.as_secs_f64() * 1e3);
         }
         Ok(())
@@ -116,7 +155,7 @@ fn from_text(repeat: u32, engine: &Engine, measured: &mut Measured) -> Result<()
         let planned = engine
             .plan(query.id, &query.sql)
             .map_err(|e| failure(e, "while running queries"))?;
-        let execution = execute(engine, &query, &planned)?;
+        let execution = execute(Runner::of(engine), &query, &planned)?;
         measured.text_ms.push(start.elapsed().as_secs_f64() * 1e3);
         drop(execution);
     }
@@ -126,13 +165,13 @@ fn from_text(repeat: u32, engine: &Engine, measured: &mut Measured) -> Result<()
 /// One untimed execution whose answer is checked.
 fn started(
     plan: &RunPlan,
-    engine: &Engine,
+    runner: Runner<'_>,
     query: &RunQuery,
     planned: &PlannedQuery,
     placement: &str,
     kind: EngineKind,
 ) -> Result<Measured, Failure> {
-    let execution = execute(engine, query, planned)?;
+    let execution = execute(runner, query, planned)?;
     let answer = check(plan, query, &execution)?;
     Ok(Measured {
         query: query.clone(),
@@ -151,12 +190,12 @@ fn started(
 /// # Errors
 /// A failing query, or an interruption.
 pub fn execute(
-    engine: &Engine,
+    runner: Runner<'_>,
     query: &RunQuery,
     planned: &PlannedQuery,
 ) -> Result<Execution, Failure> {
-    engine
-        .execute(query.id, planned, &stop::requested)
+    runner
+        .run(query.id, planned, &stop::requested)
         .map_err(|e| failure(e, "while running queries"))
 }
 

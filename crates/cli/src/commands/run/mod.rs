@@ -3,6 +3,7 @@
 //! What was typed ([`args`]) is resolved once into a plan ([`plan`]); the plan is what `--dry-run` prints, what runs ([`measure`],
 //! [`price`]) and what is recorded ([`cards`], [`summary`]).
 
+mod adaptive;
 mod args;
 mod check;
 mod list;

@@ -1,5 +1,6 @@
 //! What was typed, resolved and checked: everything that can be wrong is found before a page is touched.
 
+use super::adaptive::Adaptive;
 use super::args::RunOptions;
 use super::list;
 use super::operator_memory::OperatorMemory;
@@ -74,6 +75,8 @@ pub struct RunPlan {
     pub records: Option<PathBuf>,
     pub report: Option<PathBuf>,
     pub operator_memory: OperatorMemory,
+    /// How placement adapts, if one of the placements does.
+    pub adaptive: Option<Adaptive>,
     pub topology: Topology,
     /// "here", or "there" if the plan is for a recorded machine.
     pub place: &'static str,
@@ -99,6 +102,7 @@ impl RunPlan {
         let topology = args.here.read()?;
         let placements = placements(&args.placement, &topology)?;
         let machines = machines(&args.machine, &placements)?;
+        let adaptive = Adaptive::resolve(args, &placements, &topology, streams.is_some())?;
         let plan = RunPlan {
             workload,
             queries,
@@ -120,6 +124,7 @@ impl RunPlan {
             },
             records: args.records.clone(),
             report: args.report.clone(),
+            adaptive,
             operator_memory: OperatorMemory::resolve(&args.operator_memory, &topology)?,
             place: if args.here.sysroot.is_some() {
                 "there"
@@ -208,6 +213,9 @@ impl RunPlan {
                 format!("{}: {}", machine.name, machine.title),
             );
         }
+        if let Some(adaptive) = &self.adaptive {
+            line("adaptive", adaptive.describe());
+        }
         if let Some(text) = &self.operator_memory.text {
             line("operator memory", text.clone());
         }
@@ -256,12 +264,6 @@ fn planned(text: String, topology: &Topology) -> Result<PlannedPlacement, Failur
     let policy: Policy = text
         .parse()
         .map_err(|e| Failure::input(format!("--placement {text}: {e}")))?;
-    if matches!(policy, Policy::Adaptive(_)) {
-        // Each placement of a run is measured as it is; one that changes between repetitions would be measured as a mixture.
-        return Err(Failure::input(format!(
-            "--placement {text}: a run measures placements that stand still; `tierloom sql` adapts (SET tierloom.placement = 'adaptive')"
-        )));
-    }
     let missing = needed_tiers(&policy)
         .into_iter()
         .find(|kind| topology.tier(*kind).is_none());
@@ -283,9 +285,9 @@ fn needed_tiers(policy: &Policy) -> Vec<TierKind> {
         Target::Node(_) => None,
     };
     match policy {
-        Policy::Tier | Policy::TopColumns(_) | Policy::Adaptive(_) => {
-            vec![TierKind::Dram, TierKind::Cxl]
-        }
+        Policy::Tier | Policy::TopColumns(_) => vec![TierKind::Dram, TierKind::Cxl],
+        // Where there is nothing to move to it stays.
+        Policy::Adaptive(_) => vec![TierKind::Dram],
         Policy::Uniform(PlacementSpec::Default) => vec![],
         Policy::Uniform(PlacementSpec::Bind(target)) => tier(target).into_iter().collect(),
         Policy::Uniform(PlacementSpec::Weighted(parts)) => parts

@@ -5,12 +5,13 @@ use super::measure::{self, Measured};
 use super::plan::{OutputMode, PlannedPlacement, REFERENCE, RunPlan};
 use super::price::Pricer;
 use super::results::Results;
-use super::{cards, findings, memory, render, summary};
+use super::{adaptive, cards, findings, memory, render, summary};
 use crate::failure::Failure;
 use crate::{output, stop};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 use std::time::Instant;
+use tierloom_engine::adapt::Driver;
 use tierloom_engine::capture::{Captured, HostCosts};
 use tierloom_engine::load::{column_uses, merged_audit};
 use tierloom_kernels::{StreamProbe, stream_probe};
@@ -59,6 +60,8 @@ struct Running<'a> {
     uses: Vec<ColumnUse>,
     placements: Vec<PlacementCard>,
     records: Vec<QueryRecord>,
+    /// What adaptive placement did, in words.
+    adapted: Vec<String>,
     bar: ProgressBar,
 }
 
@@ -97,6 +100,7 @@ impl<'a> Running<'a> {
             uses: Vec::new(),
             placements: Vec::new(),
             records: Vec::new(),
+            adapted: Vec::new(),
             bar: bar(steps as u64),
         })
     }
@@ -140,7 +144,13 @@ impl<'a> Running<'a> {
         let mut card = cards::placement(placement, &decisions, &self.uses);
         card.audit_before = self.audit()?;
         self.placements.push(card);
-        let measured = self.measure_queries(placement);
+        let driver = self.driver(placement)?;
+        let measured = self.measure_queries(placement, driver.as_ref());
+        if let (Some(driver), Some(adaptive)) = (&driver, &self.plan.adaptive) {
+            self.adapted = adaptive::findings(driver);
+            self.tell_columns();
+            adaptive.finish(driver)?;
+        }
         // However the queries ended, their pages are audited.
         let audit = self.audit();
         if let (Some(card), Ok(audit)) = (self.placements.last_mut(), &audit) {
@@ -149,14 +159,56 @@ impl<'a> Running<'a> {
         measured.and(audit.map(drop))
     }
 
-    fn measure_queries(&mut self, placement: &PlannedPlacement) -> Result<(), Failure> {
+    /// Who places data while queries run under `placement`, if it adapts.
+    fn driver(&self, placement: &PlannedPlacement) -> Result<Option<Driver>, Failure> {
+        match &self.plan.adaptive {
+            Some(adaptive) if adaptive::is_adaptive(placement) => adaptive
+                .driver(
+                    self.plan,
+                    &self.session,
+                    self.host,
+                    adaptive::noise(&self.records),
+                )
+                .map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Puts into the card of the present placement where its columns were wanted last.
+    fn tell_columns(&mut self) {
+        let Some(card) = self.placements.last_mut() else {
+            return;
+        };
+        let columns = self.session.data.tables.iter();
+        let columns = columns.flat_map(|t| t.columns().iter().map(move |c| (t.name(), c)));
+        for (table, column) in columns {
+            let name = format!("{table}.{}", column.name());
+            let told = card.columns.iter_mut().find(|c| c.column == name);
+            if let (Some(told), Some(region)) = (told, column.regions().first()) {
+                told.placement = format!("nodes {} at the end", region.placement());
+            }
+        }
+    }
+
+    fn measure_queries(
+        &mut self,
+        placement: &PlannedPlacement,
+        driver: Option<&Driver>,
+    ) -> Result<(), Failure> {
         for index in 0..self.plan.queries.len() {
             self.bar.set_message(format!(
                 "{} {}",
                 placement.text, self.plan.queries[index].id
             ));
             let (measured, stopped) = timed(&mut self.times.execute_s, || {
-                measure::query(self.plan, &self.session, index, &placement.text, &self.host)
+                measure::query(
+                    self.plan,
+                    &self.session,
+                    index,
+                    &placement.text,
+                    &self.host,
+                    driver,
+                )
             })?;
             for one in measured {
                 self.push_measured(one)?;
@@ -228,7 +280,9 @@ impl<'a> Running<'a> {
         let mut priced = Vec::new();
         for machine in &self.plan.machines {
             let pricer = Pricer::new(self.plan, machine, &self.uses);
-            for placement in &self.plan.placements {
+            // What adapts has no placement to be priced at.
+            let standing = self.plan.placements.iter();
+            for placement in standing.filter(|p| !adaptive::is_adaptive(p)) {
                 let placed = pricer.place(&placement.policy)?;
                 for measured in self.reference_work() {
                     priced.push(pricer.record(&self.run_id, measured, placement, &placed)?);
@@ -268,16 +322,19 @@ impl<'a> Running<'a> {
         let intensity = summary::intensity(self.plan, &reference, &self.uses)?;
         self.times.model_s += start.elapsed().as_secs_f64();
         let means = summary::means(&self.records);
-        let findings = findings::findings(
+        let mut findings = findings::findings(
             self.plan,
             &self.records,
             &means,
             &self.placements,
             &intensity,
         );
+        findings.append(&mut self.adapted);
+        let standing = self.plan.placements.iter();
+        let standing = standing.filter(|p| !adaptive::is_adaptive(p)).count();
         let engines = 1 + u32::from(self.plan.baseline);
         let planned = (self.plan.measured().count() as u32 * engines
-            + (self.plan.machines.len() * self.plan.placements.len()) as u32)
+            + (self.plan.machines.len() * standing) as u32)
             * self.plan.queries.len() as u32;
         self.times.total_s = self.started.elapsed().as_secs_f64();
         let summary = SummaryRecord {

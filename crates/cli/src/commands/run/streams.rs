@@ -5,9 +5,10 @@
 //! streams' rates is the throughput. Every answer's first execution is checked, before the clock starts.
 
 use super::data::{Session, failure, plan_all};
+use super::measure::Runner;
 use super::plan::{OutputMode, PlannedPlacement, RunPlan, StreamPlan};
 use super::results::Results;
-use super::{cards, measure};
+use super::{adaptive, cards, measure};
 use crate::failure::Failure;
 use crate::{output, stop};
 use comfy_table::{CellAlignment, Table, presets};
@@ -15,9 +16,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tierloom_engine::PlannedQuery;
+use tierloom_engine::adapt::Driver;
 use tierloom_engine::capture::HostCosts;
 use tierloom_engine::load::column_uses;
-use tierloom_engine::{Engine, PlannedQuery};
 use tierloom_kernels::StreamProbe;
 use tierloom_placement::ColumnUse;
 use tierloom_record::{
@@ -71,19 +73,41 @@ impl Running<'_> {
         let uses = self.first_pass()?;
         for placement in self.plan.measured() {
             self.place(placement, &uses)?;
+            let driver = self.driver(placement)?;
             for engine in [EngineKind::Tierloom, EngineKind::Datafusion] {
                 let of = match (engine, &self.session.baseline) {
                     (EngineKind::Tierloom, _) => &self.session.engine,
                     (EngineKind::Datafusion, Some((baseline, _))) => baseline,
                     (EngineKind::Datafusion, None) => continue,
                 };
-                let record = self.throughput(of, engine, placement)?;
+                let runner = Runner {
+                    engine: of,
+                    driver: driver.as_ref().filter(|_| engine == EngineKind::Tierloom),
+                };
+                let record = self.throughput(runner, engine, placement)?;
                 self.results
                     .push(Record::Throughput(Box::new(record.clone())))?;
                 self.finished.push(record);
             }
+            if let (Some(driver), Some(adaptive)) = (&driver, &self.plan.adaptive) {
+                adaptive.finish(driver)?;
+            }
         }
         Ok(())
+    }
+
+    /// Who moves columns while streams run under `placement`, if it adapts.
+    fn driver(&self, placement: &PlannedPlacement) -> Result<Option<Driver>, Failure> {
+        let unprobed = HostCosts {
+            stream_ns_per_byte: 0.0,
+            working_set_bytes: 0,
+        };
+        match &self.plan.adaptive {
+            Some(adaptive) if adaptive::is_adaptive(placement) => adaptive
+                .driver(self.plan, &self.session, unprobed, None)
+                .map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Checks every answer and learns what one round of the queries reads.
@@ -100,7 +124,7 @@ impl Running<'_> {
         }
         if let Some((baseline, planned)) = &self.session.baseline {
             for (query, planned) in self.plan.queries.iter().zip(planned) {
-                let execution = measure::execute(baseline, query, planned)?;
+                let execution = measure::execute(Runner::of(baseline), query, planned)?;
                 measure::check(self.plan, query, &execution)?;
             }
         }
@@ -118,13 +142,13 @@ impl Running<'_> {
 
     fn throughput(
         &self,
-        engine: &Engine,
+        runner: Runner<'_>,
         kind: EngineKind,
         placement: &PlannedPlacement,
     ) -> Result<ThroughputRecord, Failure> {
         let count = self.streams.count;
         let plans = (0..count)
-            .map(|_| plan_all(self.plan, engine))
+            .map(|_| plan_all(self.plan, runner.engine))
             .collect::<Result<Vec<_>, _>>()?;
         let bar = bar(self.streams.duration, format!("{} {kind}", placement.text));
         let failed = AtomicBool::new(false);
@@ -140,7 +164,7 @@ impl Running<'_> {
                 .enumerate()
                 .map(|(stream, planned)| {
                     let clock = &clock;
-                    scope.spawn(move || one_stream(self.plan, engine, planned, stream, clock))
+                    scope.spawn(move || one_stream(self.plan, runner, planned, stream, clock))
                 })
                 .collect();
             let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
@@ -208,7 +232,7 @@ impl Clock<'_> {
 
 fn one_stream(
     plan: &RunPlan,
-    engine: &Engine,
+    runner: Runner<'_>,
     planned: &[PlannedQuery],
     stream: usize,
     clock: &Clock<'_>,
@@ -219,7 +243,7 @@ fn one_stream(
         if clock.is_up() {
             break;
         }
-        let executed = engine.execute(plan.queries[index].id, &planned[index], &|| clock.stopped());
+        let executed = runner.run(plan.queries[index].id, &planned[index], &|| clock.stopped());
         let execution = executed.map_err(|e| {
             clock.failed.store(true, Ordering::Relaxed);
             failure(e, "while streams ran")

@@ -1,0 +1,47 @@
+//! `tierloom predict replay`: every decision of a log made again from what the controller was told until then.
+
+use crate::failure::Failure;
+use crate::output;
+use std::path::PathBuf;
+use tierloom_placement::adaptive::replay;
+
+/// Make the decisions of a log again from what it holds before each, and tell what differs
+#[derive(clap::Args)]
+pub struct Args {
+    /// A decision log (tierloom-decisions/1)
+    #[arg(value_name = "FILE.jsonl")]
+    log: PathBuf,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Bad input: a file that cannot be read or is no decision log. A failure: a decision that does not follow from what stands before it.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let file = args.log.display();
+    let log = std::fs::read_to_string(&args.log)
+        .map_err(|e| Failure::input(format!("cannot read {file}: {e}")))?;
+    if log.trim().is_empty() {
+        return Err(Failure::input(format!(
+            "{file} is empty; a decision log begins with an entry \"start\""
+        )));
+    }
+    let replayed = replay(&log).map_err(|e| Failure::input(format!("{file}: {e}")))?;
+    for difference in &replayed.differing {
+        output::print(&format!(
+            "line {}, phase {}: {}\n",
+            difference.line, difference.phase, difference.what
+        ))?;
+    }
+    let all = replayed.decisions + replayed.differing.len();
+    if replayed.differing.is_empty() {
+        return output::print(&format!(
+            "{file}: all {all} decisions of {} runs follow from the log\n",
+            replayed.plans
+        ));
+    }
+    Err(Failure::runtime(format!(
+        "{file}: {} of {all} decisions do not follow from what stands before them",
+        replayed.differing.len()
+    )))
+}

@@ -1,0 +1,249 @@
+//! `--placement adaptive`: the controller steers the queries of one placement of a run.
+
+use super::args::RunOptions;
+use super::plan::PlannedPlacement;
+use crate::failure::Failure;
+use crate::{machine, output};
+use std::path::PathBuf;
+use tierloom_model::Machine;
+use tierloom_placement::{Policy, bytes_of};
+use tierloom_topology::{TierKind, Topology};
+
+/// How placement adapts.
+#[derive(Debug, Clone)]
+#[cfg_attr(
+    not(feature = "sql"),
+    allow(dead_code, reason = "only the SQL engine carries plans out")
+)]
+pub struct Adaptive {
+    /// The profile that placements are priced on.
+    pub machine: Machine,
+    /// Most bytes of columns that may be moved before a run of a query.
+    pub migration_bytes: Option<u64>,
+    /// Bytes of columns that dram may hold.
+    pub dram_bytes: Option<u64>,
+    /// Where the decision log goes.
+    pub decisions: Option<PathBuf>,
+}
+
+impl Adaptive {
+    /// Checks what was typed; `None` if no placement adapts.
+    ///
+    /// # Errors
+    /// Bad input: options that only adaptive placement has, no profile or several, a limit that cannot be kept, streams that cannot be learned from.
+    pub fn resolve(
+        args: &RunOptions,
+        placements: &[PlannedPlacement],
+        topology: &Topology,
+        streams: bool,
+    ) -> Result<Option<Self>, Failure> {
+        let budget = placements.iter().find_map(|p| match p.policy {
+            Policy::Adaptive(budget) => Some(budget),
+            _ => None,
+        });
+        let Some(migration_bytes) = budget else {
+            let given = [
+                ("--decisions", args.decisions.is_some()),
+                ("--dram-limit", args.dram_limit.is_some()),
+            ];
+            return match given.iter().find(|(_, given)| *given) {
+                Some((option, _)) => Err(Failure::input(format!(
+                    "{option} belongs to adaptive placement; add --placement adaptive"
+                ))),
+                None => Ok(None),
+            };
+        };
+        let adapting = placements.iter().filter(|p| is_adaptive(p)).count();
+        if adapting > 1 {
+            return Err(Failure::input(
+                "--placement: adaptive is named twice with different budgets; one controller learns in a run",
+            ));
+        }
+        let dram_bytes = limit(args, topology)?;
+        if streams && dram_bytes.is_none() {
+            return Err(Failure::input(
+                "--placement adaptive learns from times of queries, and streams disturb one another's; leave --streams out, or cap dram (--dram-limit SIZE) so that columns go by heat",
+            ));
+        }
+        if let Some(file) = &args.decisions {
+            output::check_writable(file)?;
+        }
+        Ok(Some(Adaptive {
+            machine: profile(&args.machine)?,
+            migration_bytes,
+            dram_bytes,
+            decisions: args.decisions.clone(),
+        }))
+    }
+
+    /// In words, for `--dry-run`.
+    pub fn describe(&self) -> String {
+        let log = self.decisions.as_ref();
+        let log = log.map_or_else(String::new, |f| format!("; decisions to {}", f.display()));
+        match self.dram_bytes {
+            Some(bytes) => format!(
+                "columns by heat, {} of them in dram{log}",
+                output::size(bytes)
+            ),
+            None => format!(
+                "priced on {}, corrected by what is measured{log}",
+                self.machine.name
+            ),
+        }
+    }
+}
+
+/// Whether a placement changes while it is measured.
+pub fn is_adaptive(placement: &PlannedPlacement) -> bool {
+    matches!(placement.policy, Policy::Adaptive(_))
+}
+
+fn profile(names: &[String]) -> Result<Machine, Failure> {
+    match names {
+        [name] => machine::load(name.trim()),
+        [] => Err(Failure::input(
+            "--placement adaptive needs a profile of this machine to begin with; add --machine NAME or FILE.yaml (`tierloom machines` lists those built in, `tierloom characterize` makes one of this machine)",
+        )),
+        several => Err(Failure::input(format!(
+            "--placement adaptive begins with one machine profile, and --machine names {}; name the one that is most like this machine",
+            several.len()
+        ))),
+    }
+}
+
+fn limit(args: &RunOptions, topology: &Topology) -> Result<Option<u64>, Failure> {
+    let Some(text) = &args.dram_limit else {
+        return Ok(None);
+    };
+    let bytes = bytes_of(text).ok_or_else(|| {
+        Failure::input(format!(
+            "--dram-limit {text}: expected a whole number of bytes above 0, as in 512MiB or 2GiB"
+        ))
+    })?;
+    if topology.tier(TierKind::Cxl).is_none() {
+        return Err(Failure::input(format!(
+            "--dram-limit {text}: this machine has no cxl tier that columns could go to (see `tierloom topology`; --tiers names tiers yourself)"
+        )));
+    }
+    Ok(Some(bytes))
+}
+
+#[cfg(feature = "sql")]
+mod engine {
+    use super::super::data::Session;
+    use super::super::plan::{REFERENCE, RunPlan};
+    use super::Adaptive;
+    use crate::failure::Failure;
+    use crate::output;
+    use tierloom_engine::EngineError;
+    use tierloom_engine::adapt::{Driver, DriverOptions};
+    use tierloom_engine::capture::HostCosts;
+    use tierloom_placement::adaptive::Settings;
+    use tierloom_record::{EngineKind, Provenance, QueryRecord, Spread};
+
+    impl Adaptive {
+        /// A driver of the session's queries, where repeats of a query differ by about `noise`. Says on stderr if nothing can be moved here.
+        ///
+        /// # Errors
+        /// Bad input: a profile whose first tier is not here.
+        pub fn driver(
+            &self,
+            plan: &RunPlan,
+            session: &Session,
+            host: HostCosts,
+            noise: Option<f64>,
+        ) -> Result<Driver, Failure> {
+            let mut settings = Settings::new(plan.threads as u32);
+            if let Some(noise) = noise.filter(|n| *n > settings.noise) {
+                // A trial is shorter, so more of it is chance: as much more as the usual limits have it.
+                settings.trial_noise *= noise / settings.noise;
+                settings.noise = noise;
+            }
+            settings.migration_bytes_per_run = self
+                .migration_bytes
+                .unwrap_or(settings.migration_bytes_per_run);
+            let options = DriverOptions {
+                settings,
+                host,
+                routing: Some(plan.operator_memory.routing(&plan.topology)),
+                dram_bytes: self.dram_bytes,
+                ..DriverOptions::new(self.machine.clone(), plan.topology.clone(), plan.threads)
+            };
+            let tables = session.data.tables.clone();
+            let driver = Driver::new(tables, options).map_err(|e| match e {
+                EngineError::Adaptive { .. } | EngineError::Adapt(_) => Failure::input(e),
+                other => Failure::runtime(other),
+            })?;
+            if let Some(why) = driver.cannot_move() {
+                eprintln!(
+                    "adaptive: everything stays in dram and nothing can be moved here, because {why}"
+                );
+            }
+            Ok(driver)
+        }
+
+        /// Writes the decision log, if one was asked for.
+        ///
+        /// # Errors
+        /// The file cannot be written.
+        pub fn finish(&self, driver: &Driver) -> Result<(), Failure> {
+            if let Some(why) = driver.mover_failure() {
+                eprintln!("adaptive: columns stopped moving: {why}");
+            }
+            match &self.decisions {
+                Some(file) => output::write_file(file, driver.take_log().as_bytes()),
+                None => Ok(()),
+            }
+        }
+    }
+
+    /// How much repeats of a query differ on this machine: the median over queries of the standard deviation of their times under `dram`, as a
+    /// share. `None` if none was repeated.
+    pub fn noise(records: &[QueryRecord]) -> Option<f64> {
+        let measured = records.iter().filter(|r| {
+            r.provenance == Provenance::Measured
+                && r.engine == EngineKind::Tierloom
+                && r.placement == REFERENCE
+        });
+        let deviation = |times: &[f64]| {
+            let count = times.len() as f64;
+            let mean = times.iter().sum::<f64>() / count;
+            let squares = times.iter().map(|t| (t - mean).powi(2)).sum::<f64>();
+            (count > 1.0).then(|| (squares / (count - 1.0)).sqrt() / mean)
+        };
+        let deviations = measured.filter_map(|r| deviation(&r.time_ms.values));
+        Spread::of(deviations.collect()).map(|spread| spread.median)
+    }
+
+    /// What was decided, in sentences for the summary.
+    pub fn findings(driver: &Driver) -> Vec<String> {
+        let decisions = driver.decisions();
+        let mut found = Vec::new();
+        if let Some(why) = driver.cannot_move() {
+            found.push(format!("Adaptive: nothing was moved, because {why}."));
+        }
+        let Some(runs) = decisions.last().map(|d| d.run) else {
+            return found;
+        };
+        let changed = decisions.iter().filter(|d| d.action != "keep").count();
+        let tried = decisions.iter().filter(|d| !d.tried.is_empty()).count();
+        let learned = decisions.iter().filter(|d| d.learned).count();
+        found.push(format!(
+            "Adaptive: {runs} runs, {changed} changes of a phase's placement, {tried} times a part tried another one; {learned} of {} phase times were learned from.",
+            decisions.len()
+        ));
+        // Notes of different runs are mostly the same few.
+        let mut notes: Vec<&str> = decisions.iter().map(|d| d.note.as_str()).collect();
+        notes.retain(|note| note.starts_with("not tried") || note.contains("cannot be tried"));
+        if let Some(note) = notes.first() {
+            found.push(format!(
+                "Adaptive: {} trials could not be made; the first: {note}.",
+                notes.len()
+            ));
+        }
+        found
+    }
+}
+
+#[cfg(feature = "sql")]
+pub use engine::{findings, noise};

@@ -1,0 +1,225 @@
+//! What came of a run: times for the controller, a row per phase for the record.
+
+use super::prepared::{Prepared, PreparedPhase};
+use super::record::Decided;
+use super::timing::measured;
+use super::trials::pass_of;
+use super::{Driver, Known, State, busy, same_shape};
+use crate::EngineError;
+use crate::capture::capture;
+use crate::session::Execution;
+use crate::star::StarExec;
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::Arc;
+use tierloom_placement::adaptive::{Action, Measured, RanPhase, fewest_workers};
+
+/// A run with fewer workers may take so much longer than with all of them; beyond, all work again.
+const SLOWER_WITH_FEWER: f64 = 1.05;
+
+/// The model's word on workers is taken for a phase whose time it tells this well, ln of the ratio.
+const EXPLAINED: f64 = 0.1;
+
+impl Prepared<'_> {
+    /// The run ended well: what it took is learned.
+    pub fn finish(mut self, execution: &Execution) {
+        self.done = true;
+        self.release();
+        let driver = self.driver;
+        let captured = capture(execution, &driver.options.host);
+        if let Some(mover) = &driver.mover {
+            mover.note(&captured.column_reads);
+            return;
+        }
+        let (phases, cpu_ns) = busy(captured);
+        let mut state = driver.state();
+        let same = self.known
+            && phases.len() == self.phases.len()
+            && same_shape(
+                &phases,
+                &self
+                    .phases
+                    .iter()
+                    .map(|p| p.phase.clone())
+                    .collect::<Vec<_>>(),
+            );
+        let mut times = Vec::with_capacity(self.phases.len());
+        for (index, one) in self.phases.iter_mut().enumerate() {
+            let cpu_ns = cpu_ns.get(index).copied().filter(|_| same);
+            times.push(
+                cpu_ns.and_then(|ns| learned(driver, &mut state, &self.query, one, ns, execution)),
+            );
+        }
+        if !same {
+            let known = Known {
+                phases,
+                ..Known::default()
+            };
+            state.queries.insert(self.query.clone(), known);
+            remember_times(&mut state, &self.query, &execution.plan);
+        }
+        self.learn(&mut state, &times);
+    }
+
+    /// Tells the controller, and writes down what was decided.
+    pub(super) fn learn(&mut self, state: &mut State, times: &[Option<Measured>]) {
+        let ran = self.phases.iter().map(|one| self.ran(one)).collect();
+        let off = self.prefetch_off;
+        let told = state
+            .controller
+            .ran(&self.query, ran, off, self.moved_bytes);
+        let learned = told.and_then(|()| state.controller.learn(&self.query, times));
+        state.log += &state.controller.take_lines();
+        if let Err(error) = learned {
+            let problem = error.to_string();
+            self.phases.iter_mut().for_each(|p| p.note(&problem));
+        }
+        for (one, time) in self.phases.iter().zip(times) {
+            state.history.push(self.decided(one, time.as_ref()));
+        }
+    }
+
+    fn ran(&self, one: &PreparedPhase) -> RanPhase {
+        let all = self.driver.options.settings.workers;
+        RanPhase {
+            phase: one.decision.phase.clone(),
+            workers: one.workers.map_or(all, |n| n as u32),
+            trials: one.trials.len() as u32,
+            note: one.note.clone(),
+        }
+    }
+
+    fn decided(&self, one: &PreparedPhase, time: Option<&Measured>) -> Decided {
+        let decision = &one.decision;
+        let tried = decision.trials.iter().take(one.trials.len());
+        let tried = tried.map(|t| format!("{:.1}%: {}", 100.0 * t.share, t.layout.columns));
+        let all = self.driver.options.settings.workers as usize;
+        Decided {
+            run: self.run,
+            query: self.query.clone(),
+            phase: decision.phase.clone(),
+            action: match decision.action {
+                Action::Keep => "keep",
+                Action::Move => "move",
+                Action::Return => "return",
+            }
+            .into(),
+            layout: decision.layout.to_string(),
+            wanted: decision.wanted.to_string(),
+            tried: tried.collect::<Vec<_>>().join("; "),
+            learned: time.is_some(),
+            expected_ms: decision.expected_ns / 1e6,
+            measured_ms: time.map(|t| t.time_ns / decision.rest() / 1e6),
+            workers: one.workers.unwrap_or(all) as u64,
+            prefetch_off: self.prefetch_off,
+            moved_bytes: self.moved_bytes,
+            reason: decision.reason.clone(),
+            note: one.note.clone(),
+        }
+    }
+
+    /// A run that nothing could be decided for.
+    pub(super) fn undecided(&self, why: &EngineError) -> Decided {
+        let all = u64::from(self.driver.options.settings.workers);
+        Decided {
+            run: self.run,
+            query: self.query.clone(),
+            phase: "all".into(),
+            action: "keep".into(),
+            layout: String::new(),
+            wanted: String::new(),
+            tried: String::new(),
+            learned: false,
+            expected_ms: 0.0,
+            measured_ms: None,
+            workers: all,
+            prefetch_off: false,
+            moved_bytes: 0,
+            reason: "nothing could be decided".into(),
+            note: why.to_string(),
+        }
+    }
+}
+
+/// The fewest workers that are enough by the model, unless they were tried and were not.
+pub(super) fn fewer_workers(
+    driver: &Driver,
+    state: &State,
+    query: &str,
+    one: &PreparedPhase,
+) -> Option<usize> {
+    let all = driver.options.settings.workers;
+    let known = state.queries.get(query)?;
+    // Before anything is limited it must be known what all of them take.
+    let measured_ns = (*known.all_workers_ns.get(&one.phase.name)?)?;
+    let explained = (measured_ns / one.decision.expected_ns).ln().abs() < EXPLAINED;
+    if !explained || !one.trials.is_empty() || !one.follows {
+        return None;
+    }
+    let machine = state.controller.controller().machine();
+    let first = machine.tiers.first().map_or("dram", |t| t.name.as_str());
+    let placement = one.decision.layout.placement(first);
+    let enough = fewest_workers(machine, &one.phase, &placement, all).ok()?;
+    (enough < all).then_some(enough as usize)
+}
+
+/// The times of a phase, if it ran as decided; what is needed for later trials is remembered.
+fn learned(
+    driver: &Driver,
+    state: &mut State,
+    query: &str,
+    one: &mut PreparedPhase,
+    cpu_ns: f64,
+    execution: &Execution,
+) -> Option<Measured> {
+    let times = pass_of(&execution.plan, &one.phase)
+        .and_then(StarExec::observed)
+        .and_then(|seen| seen.times);
+    let all = driver.options.settings.workers as usize;
+    let control = one.control.as_ref();
+    let found = measured(
+        &one.decision,
+        cpu_ns,
+        times.as_ref(),
+        &one.trials,
+        control,
+        all,
+    )?;
+    let known = state.queries.entry(query.to_owned()).or_default();
+    if let Some(times) = times
+        && one.trials.is_empty()
+        && one.control.is_none()
+    {
+        known.times.insert(one.phase.name.clone(), times);
+    }
+    let timed = driver.timing.of_phase(&one.phase, &one.decision, found);
+    let whole_ns = timed.time_ns / one.decision.rest();
+    let before = known.all_workers_ns.get(&one.phase.name).copied();
+    match (one.workers, before) {
+        (Some(_), Some(Some(before_ns))) if whole_ns > SLOWER_WITH_FEWER * before_ns => {
+            known.all_workers_ns.insert(one.phase.name.clone(), None);
+            one.note("not learned from: fewer workers were slower; all work from now on");
+            return None;
+        }
+        (None, None | Some(Some(_))) if one.follows => {
+            let name = one.phase.name.clone();
+            known.all_workers_ns.insert(name, Some(whole_ns));
+        }
+        _ => {}
+    }
+    (one.follows || one.control.is_some()).then_some(timed)
+}
+
+/// Keeps the morsel times of a first run.
+fn remember_times(state: &mut State, query: &str, plan: &Arc<dyn ExecutionPlan>) {
+    let Some(known) = state.queries.get_mut(query) else {
+        return;
+    };
+    for phase in &known.phases {
+        let times = pass_of(plan, phase)
+            .and_then(StarExec::observed)
+            .and_then(|seen| seen.times);
+        if let Some(times) = times {
+            known.times.insert(phase.name.clone(), times);
+        }
+    }
+}

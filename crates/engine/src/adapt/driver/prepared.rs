@@ -1,0 +1,398 @@
+//! One run: decided, placed, timed, learned from.
+
+use super::outcome::fewer_workers;
+use super::pages::{Columns, Part, Stop};
+use super::tiers::{Tiers, are_near};
+use super::trials::{self, Place, Planned, pass_of};
+use super::{Driver, State};
+use crate::EngineError;
+use crate::adapt::describe;
+use crate::adapt::gate::{Gate, Running};
+use crate::star::{PassOptions, StarExec};
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use tierloom_model::{Phase, StructureClass};
+use tierloom_placement::adaptive::PhaseDecision;
+
+/// What the controller says of a phase that it leaves alone.
+const SETTLED: &str = "settled";
+
+/// A run that was decided on and whose data lies as decided.
+///
+/// No page moves while it exists. [`Prepared::finish`] tells the driver how the run went; dropped before, it is a run that failed or was stopped: nothing
+/// is learned. Either way the pages of trials go back.
+pub struct Prepared<'a> {
+    pub(super) driver: &'a Driver,
+    pub(super) query: String,
+    pub(super) run: u64,
+    pub(super) phases: Vec<PreparedPhase>,
+    /// The plan had run before, so its phases are known.
+    pub(super) known: bool,
+    /// Pages that lie elsewhere than their columns.
+    tried: Vec<Part>,
+    pub(super) moved_bytes: u64,
+    pub(super) prefetch_off: bool,
+    running: Option<Running<'a>>,
+    /// Held from the decision to what is learned.
+    turn: Option<MutexGuard<'a, ()>>,
+    pub(super) done: bool,
+}
+
+/// One phase of it.
+pub(super) struct PreparedPhase {
+    pub(super) phase: Phase,
+    pub(super) decision: PhaseDecision,
+    pub(super) trials: Vec<Planned>,
+    /// The part that stands for the whole, if the columns lie elsewhere.
+    pub(super) control: Option<Planned>,
+    /// Memory of operators is where the decision wants it.
+    pub(super) operators_follow: bool,
+    /// And so are the columns.
+    pub(super) follows: bool,
+    /// Fewer workers than all.
+    pub(super) workers: Option<usize>,
+    pub(super) note: String,
+}
+
+impl PreparedPhase {
+    fn new((phase, decision): (Phase, PhaseDecision)) -> Self {
+        PreparedPhase {
+            phase,
+            decision,
+            trials: Vec::new(),
+            control: None,
+            operators_follow: false,
+            follows: false,
+            workers: None,
+            note: String::new(),
+        }
+    }
+
+    /// Whether it can only be measured on a part: its columns lie elsewhere, and there is still something to learn.
+    fn needs_control(&self) -> bool {
+        !self.follows && self.decision.reason != SETTLED
+    }
+
+    pub(super) fn note(&mut self, text: &str) {
+        if !self.note.is_empty() {
+            self.note.push_str("; ");
+        }
+        self.note.push_str(text);
+    }
+}
+
+impl<'a> Prepared<'a> {
+    /// A run whose columns go by heat.
+    pub(super) fn by_heat(driver: &'a Driver, query: &str) -> Self {
+        let mut prepared = Prepared::empty(driver, query);
+        prepared.running = Some(driver.gate.run());
+        prepared
+    }
+
+    fn empty(driver: &'a Driver, query: &str) -> Self {
+        Prepared {
+            driver,
+            query: query.to_owned(),
+            run: 0,
+            phases: Vec::new(),
+            known: false,
+            tried: Vec::new(),
+            moved_bytes: 0,
+            prefetch_off: false,
+            running: None,
+            turn: None,
+            done: false,
+        }
+    }
+
+    pub(super) fn begin(
+        driver: &'a Driver,
+        query: &str,
+        plan: &Arc<dyn ExecutionPlan>,
+        stop: Stop<'_>,
+    ) -> Result<Self, EngineError> {
+        let mut prepared = Prepared::empty(driver, query);
+        prepared.turn = Some(driver.turn());
+        let moving = driver.moving();
+        let mut state = driver.state();
+        state.history.runs += 1;
+        prepared.run = state.history.runs;
+        if let Err(error) = prepared.decide(&mut state, plan) {
+            // The query runs all the same, where everything is.
+            let untold = prepared.undecided(&error);
+            state.history.push(untold);
+        }
+        let placed = prepared.place(&mut state, plan, stop);
+        prepared.pull_levers(&mut state, plan);
+        drop(state);
+        prepared.running = Some(Gate::run_after(moving));
+        // Dropping what was prepared brings back what was tried.
+        placed.map(|()| prepared)
+    }
+
+    /// Asks the controller.
+    fn decide(
+        &mut self,
+        state: &mut State,
+        plan: &Arc<dyn ExecutionPlan>,
+    ) -> Result<(), EngineError> {
+        let known = state.queries.get(&self.query);
+        let known = known.map_or_else(Vec::new, |known| known.phases.clone());
+        self.known = !known.is_empty();
+        let phases = if self.known {
+            known
+        } else {
+            describe(plan).into_iter().map(|d| d.phase).collect()
+        };
+        let decisions = state.controller.plan(&self.query, &phases)?;
+        state.log += &state.controller.take_lines();
+        self.phases = phases
+            .into_iter()
+            .zip(decisions)
+            .map(PreparedPhase::new)
+            .collect();
+        Ok(())
+    }
+
+    /// Brings columns, operator memory and the pages of trials to their places.
+    fn place(
+        &mut self,
+        state: &mut State,
+        plan: &Arc<dyn ExecutionPlan>,
+        stop: Stop<'_>,
+    ) -> Result<(), EngineError> {
+        let driver = self.driver;
+        if !self.known {
+            let why = "not learned from: the first run of a plan shows what its phases are";
+            self.phases.iter_mut().for_each(|p| p.note(why));
+            return Ok(());
+        }
+        for one in &self.phases {
+            state.claims.note(&one.phase, &one.decision);
+        }
+        if driver.cannot_move.is_none() {
+            let budget = driver.options.settings.migration_bytes_per_run;
+            let State {
+                claims, columns, ..
+            } = state;
+            let brought = columns.bring(claims.settle(), &driver.tiers, budget, stop)?;
+            self.moved_bytes += brought.moved_bytes;
+            for problem in &brought.problems {
+                self.phases.iter_mut().for_each(|p| p.note(problem));
+            }
+        }
+        let (phases, decisions): (Vec<Phase>, Vec<PhaseDecision>) = self
+            .phases
+            .iter()
+            .map(|p| (p.phase.clone(), p.decision.clone()))
+            .unzip();
+        let operators = &mut state.operators;
+        if let Err(error) = operators.place(&phases, &decisions, &driver.tiers, &driver.home) {
+            let problem = error.to_string();
+            self.phases.iter_mut().for_each(|p| p.note(&problem));
+        }
+        for one in &mut self.phases {
+            follows(driver, state, one);
+        }
+        self.place_trials(state, plan, stop)
+    }
+
+    fn place_trials(
+        &mut self,
+        state: &mut State,
+        plan: &Arc<dyn ExecutionPlan>,
+        stop: Stop<'_>,
+    ) -> Result<(), EngineError> {
+        let driver = self.driver;
+        for one in &mut self.phases {
+            let controlled = one.needs_control();
+            for part in parts(driver, state, &self.query, one, plan) {
+                let columns = &mut state.columns;
+                let tried = &mut self.tried;
+                let (moved, problem) = put(&part, columns, &driver.tiers, stop, tried)?;
+                self.moved_bytes += moved;
+                if let Some(problem) = problem {
+                    one.note(&format!("not tried: {problem}"));
+                    break;
+                }
+                if controlled && one.control.is_none() {
+                    one.control = Some(part);
+                } else {
+                    one.trials.push(part);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Workers, timing and prefetchers.
+    fn pull_levers(&mut self, state: &mut State, plan: &Arc<dyn ExecutionPlan>) {
+        let driver = self.driver;
+        let workers = driver.options.settings.workers;
+        for one in &mut self.phases {
+            let Some(star) = pass_of(plan, &one.phase) else {
+                continue;
+            };
+            one.workers = fewer_workers(driver, state, &self.query, one);
+            star.set_pass(PassOptions {
+                workers: one.workers,
+                timed: true,
+            });
+        }
+        if !self.known {
+            // The first run's phases are estimates, whose names need not be those of its passes.
+            set_timed(plan);
+        }
+        let Some(prefetchers) = &driver.prefetchers else {
+            return;
+        };
+        let prefetchers = prefetchers.lock().unwrap_or_else(PoisonError::into_inner);
+        let (phases, decisions): (Vec<Phase>, Vec<PhaseDecision>) = self
+            .phases
+            .iter()
+            .map(|p| (p.phase.clone(), p.decision.clone()))
+            .unzip();
+        let min_gain = driver.options.settings.min_gain;
+        let pays = prefetchers.off_pays(&phases, &decisions, workers, min_gain);
+        if self.known && pays.unwrap_or(false) {
+            match prefetchers.switch.set(false) {
+                Ok(()) => self.prefetch_off = true,
+                Err(why) => self.phases.iter_mut().for_each(|p| p.note(&why)),
+            }
+        }
+    }
+
+    /// Lets pages move again, and brings back those of trials.
+    pub(super) fn release(&mut self) {
+        let driver = self.driver;
+        drop(self.running.take());
+        if let (true, Some(prefetchers)) = (self.prefetch_off, &driver.prefetchers) {
+            let prefetchers = prefetchers.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(why) = prefetchers.switch.set(true) {
+                self.phases.iter_mut().for_each(|p| p.note(&why));
+            }
+        }
+        if self.tried.is_empty() {
+            return;
+        }
+        let _moving = driver.moving();
+        let tried = std::mem::take(&mut self.tried);
+        let problems = driver.state().columns.take_back(&tried, &driver.tiers);
+        for problem in &problems {
+            self.phases.iter_mut().for_each(|p| p.note(problem));
+        }
+    }
+}
+
+impl Drop for Prepared<'_> {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        self.release();
+        if self.turn.is_some() && !self.phases.is_empty() {
+            let nothing = vec![None; self.phases.len()];
+            let why = "not learned from: the run did not end well";
+            self.phases.iter_mut().for_each(|p| p.note(why));
+            let driver = self.driver;
+            self.learn(&mut driver.state(), &nothing);
+        }
+    }
+}
+
+/// The parts of a phase that are placed apart, in the order of their rows: the one that stands for the whole, if that is needed, and the trials.
+fn parts(
+    driver: &Driver,
+    state: &State,
+    query: &str,
+    one: &mut PreparedPhase,
+    plan: &Arc<dyn ExecutionPlan>,
+) -> Vec<Planned> {
+    let controlled = one.needs_control();
+    if !one.operators_follow || one.decision.trials.is_empty() && !controlled {
+        return Vec::new();
+    }
+    if let Some(why) = &driver.cannot_move {
+        one.note(&format!("not tried: {why}"));
+        return Vec::new();
+    }
+    if pass_of(plan, &one.phase).is_none() {
+        one.note("not tried: only a star join's pass over its fact table can be timed in part");
+        return Vec::new();
+    }
+    let known = state.queries.get(query);
+    let place = Place {
+        columns: &state.columns,
+        tiers: &driver.tiers,
+        before: known.and_then(|k| k.times.get(&one.phase.name)),
+        min_time_ns: driver.options.min_trial_ns,
+    };
+    let mut parts = Vec::new();
+    if controlled {
+        let share = driver.options.settings.max_trial_share;
+        match trials::control(&one.phase, &one.decision, share, &place) {
+            Ok(part) => parts.push(part),
+            Err(why) => {
+                one.note(&why);
+                return parts;
+            }
+        }
+    }
+    let start = parts.first().map_or(0, |control| control.rows.end);
+    let (planned, why) = trials::plan(&one.phase, &one.decision, start, &place);
+    if let Some(why) = why {
+        one.note(&why);
+    }
+    parts.extend(planned);
+    parts
+}
+
+/// Places the pages of a part. Answers the bytes that were moved, and what did not work.
+fn put(
+    planned: &Planned,
+    columns: &mut Columns,
+    tiers: &Tiers,
+    stop: Stop<'_>,
+    tried: &mut Vec<Part>,
+) -> Result<(u64, Option<String>), EngineError> {
+    let (mut moved, mut problems) = (0, Vec::new());
+    for (part, to) in &planned.parts {
+        // Noted first: what moves, even in part, has to go back.
+        tried.push(part.clone());
+        moved += columns.go(part, to, tiers, stop, &mut problems)?;
+    }
+    Ok((moved, problems.into_iter().next()))
+}
+
+/// Finds out whether what a phase uses is where its decision wants it.
+fn follows(driver: &Driver, state: &State, one: &mut PreparedPhase) {
+    let layout = one.decision.layout.clone();
+    let operators = &state.operators;
+    one.operators_follow = operators.follow(&one.phase, &layout.operators, &driver.home);
+    if !one.operators_follow {
+        one.note("not learned from: memory of its operators lies elsewhere");
+        return;
+    }
+    if driver.cannot_move.is_none() {
+        let columns = one.phase.accesses.iter();
+        let columns = columns.filter(|a| a.class == StructureClass::Column);
+        let names = columns.map(|a| a.structure.as_str());
+        let bytes = state.columns.bytes(&driver.tiers, names);
+        if !bytes.is_some_and(|b| are_near(&b, &layout.columns)) {
+            one.note("its columns lie where other phases want them");
+            return;
+        }
+    }
+    one.follows = true;
+}
+
+/// Times the morsels of every pass of a plan.
+fn set_timed(plan: &Arc<dyn ExecutionPlan>) {
+    if let Some(star) = plan.downcast_ref::<StarExec>() {
+        star.set_pass(PassOptions {
+            workers: None,
+            timed: true,
+        });
+    }
+    plan.children().into_iter().for_each(set_timed);
+}

@@ -1,0 +1,150 @@
+//! From the times of a run to what the controller learns.
+
+use super::trials::Planned;
+use crate::star::MorselTimes;
+use std::fmt;
+use tierloom_model::Phase;
+use tierloom_placement::adaptive::{Measured, PhaseDecision, Trial};
+
+/// Says how long phases took: on a machine, as they were measured.
+///
+/// The seam by which tests and studies play a machine that this one is not: the pages are placed, the query runs, and the time is another's.
+pub trait Timing: Send + Sync + fmt::Debug {
+    /// The times of a phase that ran as decided. `measured` has the time of the part under the decided layout and of each trial that was timed, in
+    /// the order of the decision's trials.
+    fn of_phase(&self, phase: &Phase, decision: &PhaseDecision, measured: Measured) -> Measured;
+}
+
+/// Times as they were measured here.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct AsMeasured;
+
+impl Timing for AsMeasured {
+    fn of_phase(&self, _: &Phase, _: &PhaseDecision, measured: Measured) -> Measured {
+        measured
+    }
+}
+
+/// The measured times of a phase: CPU time over the workers, which all of them spend from its begin to its end. What trials took is taken out of the phase
+/// and each is scaled to the share that was decided. With a control part that stands for the whole phase.
+pub(super) fn measured(
+    decision: &PhaseDecision,
+    cpu_ns: f64,
+    times: Option<&MorselTimes>,
+    trials: &[Planned],
+    control: Option<&Planned>,
+    workers: usize,
+) -> Option<Measured> {
+    let workers = times.map_or(workers, |t| t.workers).max(1) as f64;
+    let time = |part: &Planned| times.map_or(0.0, |times| times.of(&part.rows).as_nanos() as f64);
+    let tried_ns: Vec<f64> = trials.iter().map(time).collect();
+    let pass_ns = times.map_or(0.0, |t| t.of(&(0..t.rows)).as_nanos() as f64);
+    let share: f64 = trials.iter().map(|t| t.time_share).sum();
+    let beside_ns = (cpu_ns - pass_ns).max(0.0);
+    let rest_ns = match control {
+        Some(part) => time(part) / part.time_share + beside_ns,
+        None => (cpu_ns - tried_ns.iter().sum::<f64>()) / (1.0 - share).max(f64::EPSILON),
+    };
+    let of_trial = |((trial, ns), decided): ((&Planned, &f64), &Trial)| {
+        (ns / trial.time_share + beside_ns) / workers * decided.share
+    };
+    let measured = Measured {
+        time_ns: rest_ns / workers * decision.rest(),
+        trials_ns: trials
+            .iter()
+            .zip(&tried_ns)
+            .zip(&decision.trials)
+            .map(of_trial)
+            .collect(),
+    };
+    let possible = |ns: &f64| ns.is_finite() && *ns > 0.0;
+    (possible(&measured.time_ns) && measured.trials_ns.iter().all(possible)).then_some(measured)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tierloom_model::{Access, PhaseKind, profiles};
+    use tierloom_placement::adaptive::{Controller, Layout, Settings};
+
+    fn decision() -> PhaseDecision {
+        let machine = profiles::load("nus24").unwrap();
+        let mut controller = Controller::new(&machine, Settings::new(2)).unwrap();
+        let phase = Phase::new("t", PhaseKind::Probe, 1e8).access(Access::sequential_read(
+            "t.a",
+            8.0,
+            800_000_000,
+        ));
+        let decided = controller.plan("q", &[phase]).unwrap().remove(0);
+        PhaseDecision {
+            trials: vec![Trial {
+                layout: Layout::on("cxl").unwrap(),
+                share: 0.1,
+            }],
+            ..decided
+        }
+    }
+
+    #[test]
+    fn a_part_that_was_always_cheap_is_no_gain_and_a_slower_one_is_a_loss() {
+        let rows = 10 * MorselTimes::ROWS;
+        let times = |first_ns: u64| {
+            let mut morsels_ns = vec![100; 10];
+            morsels_ns[0] = first_ns;
+            MorselTimes {
+                rows,
+                morsels_ns,
+                workers: 2,
+            }
+        };
+        let before = times(20);
+        let trial = Planned {
+            rows: 0..MorselTimes::ROWS,
+            time_share: before.of(&(0..MorselTimes::ROWS)).as_nanos() as f64
+                / before.of(&(0..rows)).as_nanos() as f64,
+            parts: Vec::new(),
+        };
+        let of = |first_ns: u64| {
+            let times = times(first_ns);
+            let cpu = times.of(&(0..rows)).as_nanos() as f64;
+            let trials = std::slice::from_ref(&trial);
+            measured(&decision(), cpu, Some(&times), trials, None, 2).unwrap()
+        };
+        // 920 ns over two workers: the whole would take 460 ns either way.
+        let same = of(20);
+        assert!((same.time_ns - 0.9 * 460.0).abs() < 1e-6, "{same:?}");
+        assert!((same.trials_ns[0] - 0.1 * 460.0).abs() < 1e-6, "{same:?}");
+        let slower = of(30);
+        assert!((slower.time_ns - 0.9 * 460.0).abs() < 1e-6, "{slower:?}");
+        assert!(
+            (slower.trials_ns[0] - 0.1 * 690.0).abs() < 1e-6,
+            "{slower:?}"
+        );
+    }
+
+    #[test]
+    fn no_time_is_no_measurement() {
+        assert_eq!(measured(&decision(), 0.0, None, &[], None, 2), None);
+    }
+
+    #[test]
+    fn a_part_that_lies_as_decided_stands_for_the_whole() {
+        let rows = 10 * MorselTimes::ROWS;
+        let mut morsels_ns = vec![100; 10];
+        // The first morsel lies as decided, the others on something four times as slow.
+        morsels_ns[0] = 25;
+        let times = MorselTimes {
+            rows,
+            morsels_ns,
+            workers: 2,
+        };
+        let control = Planned {
+            rows: 0..MorselTimes::ROWS,
+            time_share: 0.1,
+            parts: Vec::new(),
+        };
+        let cpu = times.of(&(0..rows)).as_nanos() as f64;
+        let found = measured(&decision(), cpu, Some(&times), &[], Some(&control), 2).unwrap();
+        assert!((found.time_ns - 0.9 * 125.0).abs() < 1e-6, "{found:?}");
+    }
+}

@@ -1,0 +1,157 @@
+//! Trials: a part of a fact table's rows under another placement, timed apart.
+//!
+//! ```text
+//!   rows of the fact table   | trial 1 | trial 2 |            the rest             |
+//!   pages of its columns     | tried   | tried   |       as the phase has them     |
+//!   the cursor hands out      first -------------------------------------------> last
+//! ```
+//! Rows are not all alike: a table loaded in the order of its dates has parts that a filter drops whole. What a part costs is therefore compared with what the same
+//! rows cost in an earlier pass without trials, morsel by morsel, not with its share of the rows.
+//!
+//! A phase whose columns lie where other phases want them is measured on a part as well: its first rows lie as was decided for it, and stand for all.
+
+use super::pages::{Columns, Part, pages_of_rows};
+use super::tiers::{NEAR, Pages, Tiers, add, distance};
+use crate::star::{MorselTimes, StarExec};
+use datafusion::physical_plan::ExecutionPlan;
+use std::ops::Range;
+use std::sync::Arc;
+use tierloom_memory::Placement;
+use tierloom_model::{Phase, PhaseKind, StructureClass};
+use tierloom_placement::adaptive::{PhaseDecision, Trial};
+
+/// The one pass over the fact table that a phase describes.
+pub(super) fn pass_of<'a>(plan: &'a Arc<dyn ExecutionPlan>, phase: &Phase) -> Option<&'a StarExec> {
+    if phase.kind != PhaseKind::Probe {
+        return None;
+    }
+    let mut found = Vec::new();
+    passes(plan, &mut found);
+    found.retain(|star| star.fact().name() == phase.name);
+    // Two passes over one table cannot be told apart by a phase's name.
+    match found.as_slice() {
+        [star] => Some(star),
+        _ => None,
+    }
+}
+
+fn passes<'a>(plan: &'a Arc<dyn ExecutionPlan>, found: &mut Vec<&'a StarExec>) {
+    found.extend(plan.downcast_ref::<StarExec>());
+    for child in plan.children() {
+        passes(child, found);
+    }
+}
+
+/// A trial that can be made.
+#[derive(Debug)]
+pub(super) struct Planned {
+    /// Rows that try.
+    pub rows: Range<usize>,
+    /// Share of the pass's time that these rows take without the trial.
+    pub time_share: f64,
+    /// Pages to place, and where.
+    pub parts: Vec<(Part, Placement)>,
+}
+
+/// What planning a trial looks at.
+pub(super) struct Place<'a> {
+    pub columns: &'a Columns,
+    pub tiers: &'a Tiers,
+    /// Times of an earlier pass.
+    pub before: Option<&'a MorselTimes>,
+    /// Shortest part that can be timed.
+    pub min_time_ns: f64,
+}
+
+/// Plans the trials of a phase in their order from row `start` on, as far as they can be made; with why the first that cannot is left out.
+pub(super) fn plan(
+    phase: &Phase,
+    decision: &PhaseDecision,
+    mut start: usize,
+    place: &Place<'_>,
+) -> (Vec<Planned>, Option<String>) {
+    let mut planned = Vec::new();
+    for trial in &decision.trials {
+        match one(phase, trial, start, place) {
+            Ok(found) => {
+                start = found.rows.end;
+                planned.push(found);
+            }
+            Err(why) => return (planned, Some(why)),
+        }
+    }
+    (planned, None)
+}
+
+/// Plans the part by which a phase is measured that does not lie as decided.
+pub(super) fn control(
+    phase: &Phase,
+    decision: &PhaseDecision,
+    share: f64,
+    place: &Place<'_>,
+) -> Result<Planned, String> {
+    let as_decided = Trial {
+        layout: decision.layout.clone(),
+        share,
+    };
+    one(phase, &as_decided, 0, place)
+}
+
+fn one(phase: &Phase, trial: &Trial, start: usize, place: &Place<'_>) -> Result<Planned, String> {
+    let Place { columns, tiers, .. } = *place;
+    let Some(before) = place.before else {
+        return Err("what its parts cost without a trial is not known yet".into());
+    };
+    let columns_text = &trial.layout.columns;
+    let wanted_rows = trial.share * before.rows as f64;
+    let morsels = (wanted_rows / MorselTimes::ROWS as f64).round() as usize;
+    let rows = start..start + morsels * MorselTimes::ROWS;
+    if morsels == 0 || rows.end >= before.rows {
+        return Err(format!(
+            "{columns_text} cannot be tried: {wanted_rows:.0} of {} rows are no whole morsel",
+            before.rows
+        ));
+    }
+    let (part, whole) = (before.of(&rows), before.of(&(0..before.rows)));
+    let alone_ns = part.as_nanos() as f64 / before.workers.max(1) as f64;
+    if part.is_zero() || alone_ns < place.min_time_ns {
+        return Err(format!(
+            "{columns_text} cannot be tried: its part takes {:.0} us, less than can be timed",
+            alone_ns / 1e3
+        ));
+    }
+    let mut parts = Vec::new();
+    let mut bytes = Pages::new();
+    let read = phase.accesses.iter();
+    for access in read.filter(|a| a.class == StructureClass::Column) {
+        let column = columns.find(&access.structure);
+        let pages = column.and_then(|c| Some((c.coded()?, pages_of_rows(c, &rows)?)));
+        let Some((coded, pages)) = pages else {
+            return Err(format!("{} is not kept as codes", access.structure));
+        };
+        if pages.is_empty() {
+            continue;
+        }
+        let to = tiers
+            .placement(columns_text, pages.end - pages.start)
+            .map_err(|e| e.to_string())?;
+        add(&mut bytes, tiers.pages(coded.region(), &to, pages.clone()));
+        let part = Part {
+            column: access.structure.clone(),
+            region: Arc::clone(coded.region()),
+            pages,
+        };
+        parts.push((part, to));
+    }
+    if parts.is_empty() || distance(&bytes, columns_text) > NEAR {
+        return Err(format!(
+            "{columns_text} cannot be tried: the pages of {} rows are too few for these weights",
+            rows.len()
+        ));
+    }
+    Ok(Planned {
+        rows,
+        time_share: part.as_secs_f64() / whole.as_secs_f64(),
+        parts,
+    })
+}

@@ -1,0 +1,183 @@
+//! `SET tierloom.placement = 'adaptive'`: a session's queries under the adaptive controller.
+
+use super::error::SqlError;
+use super::session::SqlSession;
+use crate::adapt::{Driver, DriverOptions, decisions_batch, decisions_schema};
+use crate::scan::PlacedScanExec;
+use crate::star::StarExec;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Result;
+use datafusion::datasource::MemTable;
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use tierloom_model::profiles;
+use tierloom_placement::adaptive::Settings;
+use tierloom_placement::{Policy, bytes_of};
+use tierloom_topology::TierKind;
+
+/// The driver of a session, if its placement adapts; shared with the system table of its decisions.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Drive(Arc<Mutex<Option<Arc<Driver>>>>);
+
+impl Drive {
+    pub fn get(&self) -> Option<Arc<Driver>> {
+        // Replaced whole, so a panic elsewhere leaves it good.
+        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.clone()
+    }
+
+    pub fn set(&self, driver: Option<Driver>) {
+        self.put_back(driver.map(Arc::new));
+    }
+
+    pub fn take(&self) -> Option<Arc<Driver>> {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.take()
+    }
+
+    pub fn put_back(&self, driver: Option<Arc<Driver>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = driver;
+    }
+}
+
+impl SqlSession {
+    /// A driver for the session as it is now; `None` if `policy` does not adapt.
+    ///
+    /// # Errors
+    /// Bad input: no machine profile, or one whose first tier is not here.
+    pub(super) fn driver_for(&self, policy: &Policy) -> Result<Option<Driver>, SqlError> {
+        let Policy::Adaptive(budget) = policy else {
+            return Ok(None);
+        };
+        let Some(name) = &self.settings.machine else {
+            return Err(SqlError::input(format!(
+                "placement {policy} begins with a profile of this machine, and none is set; SET tierloom.machine = 'NAME' first (`tierloom machines` lists them)"
+            )));
+        };
+        let machine = profiles::load(name).map_err(SqlError::input)?;
+        let threads = self.settings.engine.threads;
+        let mut settings = Settings::new(threads as u32);
+        settings.migration_bytes_per_run = budget.unwrap_or(settings.migration_bytes_per_run);
+        let options = DriverOptions {
+            settings,
+            routing: self.settings.engine.routing.clone(),
+            dram_bytes: self.settings.dram_bytes,
+            ..DriverOptions::new(machine, (*self.topology).clone(), threads)
+        };
+        let driver = Driver::new(self.placed_tables(), options);
+        driver.map(Some).map_err(SqlError::input)
+    }
+
+    /// Puts a new driver in the place of the present one: what it was made with has changed. What was learned is forgotten.
+    pub(super) fn renew_driver(&self) -> Result<(), SqlError> {
+        if self.drive.get().is_some() {
+            self.drive.set(self.driver_for(&self.settings.placement)?);
+        }
+        Ok(())
+    }
+
+    /// Tells the driver that tables came or went.
+    pub(super) fn drive_tables(&self) -> Result<(), SqlError> {
+        match self.drive.get() {
+            // Who moves by heat has a list of its own.
+            Some(_) if self.settings.dram_bytes.is_some() => self.renew_driver(),
+            Some(driver) => {
+                driver.set_tables(self.placed_tables());
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// `SET tierloom.dram_bytes`.
+    pub(super) fn set_dram_bytes(&mut self, value: &str) -> Result<(), SqlError> {
+        let bytes = match value {
+            "none" => None,
+            text => Some(bytes_of(text).ok_or_else(|| {
+                SqlError::input(format!(
+                    "tierloom.dram_bytes cannot be {value:?}; expected none, or a whole number of bytes above 0 as in 512MiB"
+                ))
+            })?),
+        };
+        if bytes.is_some() && self.topology.tier(TierKind::Cxl).is_none() {
+            return Err(SqlError::input(
+                "tierloom.dram_bytes: this machine has no cxl tier that columns could go to (see `tierloom topology`; --tiers names tiers yourself)",
+            ));
+        }
+        let before = std::mem::replace(&mut self.settings.dram_bytes, bytes);
+        self.renew_driver()
+            .inspect_err(|_| self.settings.dram_bytes = before)
+    }
+
+    /// What `SET tierloom.placement` has to say beside that it was done.
+    pub(super) fn remark(&self, name: &[String]) -> Option<String> {
+        let driver = self.drive.get().filter(|_| name == ["placement"])?;
+        let why = driver.cannot_move()?;
+        Some(format!(
+            "everything stays in dram and nothing can be moved here, because {why}"
+        ))
+    }
+
+    /// The driver, if it is there and `plan` reads columns that it places.
+    pub(super) fn driver_of(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Driver>> {
+        self.drive.get().filter(|_| reads_columns(plan))
+    }
+}
+
+fn reads_columns(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.downcast_ref::<PlacedScanExec>().is_some()
+        || plan.downcast_ref::<StarExec>().is_some()
+        || plan.children().into_iter().any(reads_columns)
+}
+
+/// `tierloom_decisions`: one row for each phase of each run that the adaptive controller decided on, the latest last.
+pub(super) struct Decisions {
+    drive: Drive,
+    schema: SchemaRef,
+}
+
+impl Decisions {
+    pub fn new(drive: &Drive) -> Self {
+        Decisions {
+            drive: drive.clone(),
+            schema: decisions_schema(),
+        }
+    }
+}
+
+impl fmt::Debug for Decisions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decisions").finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl TableProvider for Decisions {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        // Read when the statement is planned, as the other system tables are.
+        let decided = self.drive.get().map(|driver| driver.decisions());
+        let batch = decisions_batch(&decided.unwrap_or_default())
+            .map_err(|e| DataFusionError::External(Box::new(e)))?;
+        let table = MemTable::try_new(self.schema(), vec![vec![batch]])?;
+        table.scan(state, projection, filters, limit).await
+    }
+}
