@@ -25,6 +25,7 @@ mod source;
 mod statement;
 mod system;
 mod tables;
+mod temp;
 mod whole_file;
 
 pub use error::{Place, SqlError};

@@ -127,6 +127,7 @@ impl SqlSession {
                 Ok(())
             }
             ["memory", class] => {
+                self.check_temp_places(class)?;
                 let options = self.settings.engine.routing.clone();
                 let options = options.ok_or_else(|| {
                     SqlError::input(

@@ -184,6 +184,16 @@ pub fn peak_audit() -> Option<PeakAudit> {
     (raw.accounted > 0).then(|| told(&raw))
 }
 
+/// What was found at the highest peak since the last call (or [`watch_peak`]), and starts to look for the next one: an audit per query, where
+/// peaks of places and operators go on. `None` if nothing was freed meanwhile.
+pub fn next_peak() -> Option<PeakAudit> {
+    let watch = &ROUTER.watch;
+    let found = peak_audit();
+    watch.audited.store(0, Ordering::Relaxed);
+    *watch.raw() = Raw::EMPTY;
+    found
+}
+
 /// Looks at all blocks now.
 pub fn audit_now() -> PeakAudit {
     let mut raw = Raw::EMPTY;

@@ -2,6 +2,7 @@
 
 use super::data::{Session, failure};
 use super::measure::{self, Measured};
+use super::operator_memory::QueryPeak;
 use super::plan::{OutputMode, PlannedPlacement, REFERENCE, RunPlan};
 use super::price::Pricer;
 use super::results::Results;
@@ -33,7 +34,7 @@ pub fn run(plan: &RunPlan) -> Result<(), Failure> {
     let session = Session::open(plan)?;
     let mut run = Running::new(plan, session, started)?;
     let ended = run.measure_all().and_then(|()| run.model_all());
-    let ended = ended.and_then(|()| plan.operator_memory.finish());
+    let ended = ended.and_then(|()| plan.operator_memory.finish(&run.peaks));
     match ended {
         Ok(()) => run.finish(false),
         Err(Failure::Interrupted(_)) => run.finish(true),
@@ -59,6 +60,8 @@ struct Running<'a> {
     uses: Vec<ColumnUse>,
     placements: Vec<PlacementCard>,
     records: Vec<QueryRecord>,
+    /// Where operator memory was, by query and placement.
+    peaks: Vec<QueryPeak>,
     bar: ProgressBar,
 }
 
@@ -97,6 +100,7 @@ impl<'a> Running<'a> {
             uses: Vec::new(),
             placements: Vec::new(),
             records: Vec::new(),
+            peaks: Vec::new(),
             bar: bar(steps as u64),
         })
     }
@@ -150,6 +154,10 @@ impl<'a> Running<'a> {
     }
 
     fn measure_queries(&mut self, placement: &PlannedPlacement) -> Result<(), Failure> {
+        let memory = &self.plan.operator_memory;
+        // What ran before belongs to no query of this placement.
+        self.peaks
+            .extend(memory.peak_of("first pass", &placement.text));
         for index in 0..self.plan.queries.len() {
             self.bar.set_message(format!(
                 "{} {}",
@@ -161,6 +169,8 @@ impl<'a> Running<'a> {
             for one in measured {
                 self.push_measured(one)?;
             }
+            let query = self.plan.queries[index].id;
+            self.peaks.extend(memory.peak_of(query, &placement.text));
             if let Some(stopped) = stopped {
                 return Err(stopped);
             }
