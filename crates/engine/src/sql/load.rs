@@ -129,6 +129,8 @@ impl SqlSession {
             .context()
             .deregister_table(TableReference::bare(name))
             .map_err(|e| SqlError::running(&e))?;
+        // Plans that are kept for their text would keep the table's memory.
+        self.engine.forget_plans();
         let known = self.tables.remove(name).is_some();
         let inside = format!("{name}.");
         self.settings

@@ -151,3 +151,109 @@ impl Router {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::kernel::LINUX;
+    use super::super::tests::{options, place, router_of};
+    use super::super::{Overflow, RouterOptions};
+    use super::*;
+    use crate::{FakeNode, MIB, MigrationOptions, Placement, Region, RegionOptions, fake_topology};
+    use tierloom_topology::Topology;
+
+    fn topology() -> Topology {
+        fake_topology(&[FakeNode {
+            node: 0,
+            cpus: 1,
+            memory_bytes: 1 << 30,
+        }])
+        .unwrap()
+    }
+
+    fn region(router: &'static Router, size_bytes: usize) -> Result<Region, MemoryError> {
+        let backend = Arc::new(ClassBackend::of(Class::TempTable, router));
+        let options = RegionOptions::new("t.a", size_bytes, Placement::kernel_default());
+        Region::create(backend, &topology(), options)
+    }
+
+    /// Two places of which the first has room for one MiB.
+    fn two_places() -> RouterOptions {
+        let places = vec![
+            place("near", Placement::kernel_default(), MIB as u64),
+            place("far", Placement::kernel_default(), 2 * MIB as u64),
+        ];
+        options(vec![(Class::TempTable, places)], Overflow::Signal)
+    }
+
+    #[test]
+    fn regions_fall_to_the_next_place_are_refused_beyond_and_return_everything() {
+        let router = router_of(LINUX, &two_places());
+        let near = region(router, MIB).unwrap();
+        let far = region(router, 2 * MIB - 4096).unwrap();
+        let used = |router: &Router| {
+            let all = router.place_usage().into_iter();
+            all.map(|p| p.current_bytes / MIB as u64)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(used(router), [1, 2]);
+        let error = region(router, MIB).unwrap_err().to_string();
+        for part in ["`t.a`", "class temp", "limit reached", "tier_memory"] {
+            assert!(error.contains(part), "{error}");
+        }
+        let told: Vec<_> = router.event_list().into_iter().map(|e| e.to).collect();
+        assert_eq!(told, [Some("far".to_owned()), None]);
+        drop((near, far));
+        assert_eq!(used(router), [0, 0]);
+        let held: u64 = router.place_usage().iter().map(|p| p.held_bytes).sum();
+        assert_eq!(held, 0, "a table's memory is not kept for operators");
+    }
+
+    #[test]
+    fn a_region_over_reused_memory_is_zero_and_keeps_what_is_written() {
+        let router = router_of(LINUX, &RouterOptions::default());
+        let scope = ClassScope {
+            class: Class::TempTable,
+            operator: OperatorId::NONE,
+        };
+        // What an operator leaves behind for reuse.
+        let block = router.allocate(scope, MIB, 64).unwrap();
+        // SAFETY: the block was handed out just now and has so many bytes.
+        unsafe { std::ptr::with_exposed_provenance_mut::<u8>(block.address).write_bytes(7, MIB) };
+        router.free(block.address);
+        let mut region = region(router, MIB).unwrap();
+        assert_eq!(region.address(), block.address, "the block is not reused");
+        assert!(region.as_slice().iter().all(|byte| *byte == 0));
+        region.as_mut_slice()[MIB - 1] = 9;
+        assert_eq!(region.as_slice()[MIB - 1], 9);
+    }
+
+    #[test]
+    fn pages_of_a_class_are_not_moved_from_under_its_account() {
+        let router = router_of(LINUX, &two_places());
+        let region = region(router, MIB).unwrap();
+        let to = Placement::bind(NodeId(0));
+        let error = region
+            .migrate(&to, &topology(), MigrationOptions::default())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("memory class temp has its places"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn without_routing_or_with_pages_of_a_pool_the_reason_is_told() {
+        let router = router_of(LINUX, &two_places());
+        let backend = Arc::new(ClassBackend::of(Class::TempTable, router));
+        let mut options = RegionOptions::new("t.a", 2 * MIB, Placement::kernel_default());
+        options.page_size = PageSize::Huge2M;
+        let refused = Region::create(backend, &topology(), options).unwrap_err();
+        assert!(refused.to_string().contains("use 4k or thp"), "{refused}");
+        router.set_enabled(false);
+        let refused = region(router, MIB).unwrap_err().to_string();
+        assert!(refused.contains("is not routed"), "{refused}");
+    }
+}

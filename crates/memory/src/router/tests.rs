@@ -16,7 +16,7 @@ use crate::{MIB, Placement};
 const KIB: usize = 1 << 10;
 
 /// A router with a range of its own that stays for the rest of the process.
-fn router_of(kernel: Kernel, options: &RouterOptions) -> &'static Router {
+pub(super) fn router_of(kernel: Kernel, options: &RouterOptions) -> &'static Router {
     let operators: &'static Operators = Box::leak(Box::new(Operators::new()));
     let mut router = Box::new(Router::new(kernel, operators));
     router.largest_shift = Some(30);
@@ -26,7 +26,7 @@ fn router_of(kernel: Kernel, options: &RouterOptions) -> &'static Router {
     router
 }
 
-fn place(name: &str, placement: Placement, limit_bytes: u64) -> PlaceOptions {
+pub(super) fn place(name: &str, placement: Placement, limit_bytes: u64) -> PlaceOptions {
     PlaceOptions {
         name: name.to_owned(),
         placement,
@@ -34,7 +34,10 @@ fn place(name: &str, placement: Placement, limit_bytes: u64) -> PlaceOptions {
     }
 }
 
-fn options(places: Vec<(Class, Vec<PlaceOptions>)>, overflow: Overflow) -> RouterOptions {
+pub(super) fn options(
+    places: Vec<(Class, Vec<PlaceOptions>)>,
+    overflow: Overflow,
+) -> RouterOptions {
     RouterOptions {
         places,
         overflow,
