@@ -18,6 +18,8 @@ const BATCH_PAGES: usize = 512;
 const PAGE_BYTES: usize = 4096;
 /// Up to so many bytes every page is asked for, beyond that every second, third, ...
 const FULL_BYTES: u64 = 1 << 30;
+/// How often the account is compared with the kernel's until no pages came or went meanwhile.
+const QUIET_TRIES: usize = 20;
 /// A new peak is worth an audit from this much more on: one part in so many.
 const STEP_DIVISOR: u64 = 50;
 
@@ -43,6 +45,8 @@ pub struct PeakAudit {
     pub held_bytes: u64,
     /// Bytes of the reserved range that are resident, as the kernel counts them; `None` if it does not tell.
     pub kernel_bytes: Option<u64>,
+    /// Bytes of the whole process that were resident: with tables, and with allocations that are too small to be routed.
+    pub process_bytes: Option<u64>,
     /// The classes with blocks.
     pub classes: Vec<ClassAudit>,
 }
@@ -55,6 +59,7 @@ struct Raw {
     accounted: u64,
     held: u64,
     kernel: Option<u64>,
+    process: Option<u64>,
     classes: [Found; Class::COUNT],
 }
 
@@ -63,6 +68,7 @@ impl Raw {
         accounted: 0,
         held: 0,
         kernel: None,
+        process: None,
         classes: [[0; MAX_NODES + 1]; Class::COUNT],
     };
 }
@@ -128,9 +134,7 @@ fn look(router: &Router, raw: &mut Raw) {
         };
         let found = &mut raw.classes[class.index()];
         for place in 0..PLACES {
-            let slot = router.slot(class, place);
-            raw.held += slot.held.current();
-            slot.each_used(|start, len| {
+            router.slot(class, place).each_used(|start, len| {
                 for address in (start..start + len).step_by(stride) {
                     batch.push(address, found);
                 }
@@ -138,9 +142,25 @@ fn look(router: &Router, raw: &mut Raw) {
         }
         batch.ask(found);
     }
-    raw.kernel = router
-        .span()
-        .and_then(|span| kernel::resident_bytes(span.base, span.len()).ok());
+    for _ in 0..QUIET_TRIES {
+        let quiet = router.ledger.quiet();
+        raw.held = held(router);
+        raw.kernel = router
+            .span()
+            .and_then(|span| kernel::resident_bytes(span.base, span.len()).ok());
+        if quiet.is_some() && quiet == router.ledger.quiet() {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    raw.process = kernel::process_bytes().ok();
+}
+
+/// Bytes in use and kept for reuse in all slots.
+fn held(router: &Router) -> u64 {
+    let of = |class, place| router.slot(class, place).held.current();
+    let places = |class| (0..PLACES).map(move |place| of(class, place));
+    Class::ALL.into_iter().flat_map(places).sum()
 }
 
 /// Pages to ask for.
@@ -219,6 +239,7 @@ fn told(raw: &Raw) -> PeakAudit {
         accounted_bytes: raw.accounted,
         held_bytes: raw.held,
         kernel_bytes: raw.kernel,
+        process_bytes: raw.process,
         classes: Class::ALL
             .map(class)
             .into_iter()

@@ -252,6 +252,21 @@ pub(super) fn resident_bytes(base: usize, len: usize) -> Result<u64, i32> {
     outcome.map(|()| reader.pages * base_page_bytes() as u64)
 }
 
+/// Bytes of this process that are resident, tables and small allocations too.
+///
+/// # Errors
+/// The errno.
+pub(super) fn process_bytes() -> Result<u64, i32> {
+    let mut text = [0; 256];
+    let read = read_start(b"/proc/self/statm\0", &mut text)?;
+    let text = std::str::from_utf8(&text[..read]).map_err(|_| libc::EIO)?;
+    // The whole size, then what is resident, in pages.
+    let resident = text.split(' ').nth(1).and_then(|word| word.parse().ok());
+    resident
+        .map(|pages: u64| pages * base_page_bytes() as u64)
+        .ok_or(libc::EIO)
+}
+
 /// Reads `7f0000000000 bind:1 anon=3 dirty=3 N1=3 kernelpagesize_kB=4` byte by byte.
 struct NumaMaps {
     range: (usize, usize),
@@ -310,6 +325,17 @@ mod tests {
         assert_eq!(field(text, b"MemTotal:"), Some(524_288 * 1024));
         assert_eq!(field(text, b"MemFree:"), Some(1000 * 1024));
         assert_eq!(field(text, b"SwapFree:"), None);
+    }
+
+    #[test]
+    fn pages_that_are_touched_are_resident_and_others_are_not() {
+        const BYTES: usize = 256 << 20;
+        let before = process_bytes().unwrap();
+        let mut block: Vec<u8> = Vec::with_capacity(BYTES);
+        assert!(process_bytes().unwrap() < before + (BYTES / 2) as u64);
+        block.resize(BYTES, 1);
+        assert!(process_bytes().unwrap() > before + (BYTES / 2) as u64);
+        assert_eq!(std::hint::black_box(block).len(), BYTES);
     }
 
     #[test]

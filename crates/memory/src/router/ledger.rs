@@ -1,6 +1,6 @@
 //! What nodes can still give, so that a bound range never asks a full node: the kernel answers that with its out-of-memory killer.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use super::events::Why;
 use super::kernel::{Kernel, MAX_NODES, Nodes};
@@ -9,13 +9,44 @@ use super::kernel::{Kernel, MAX_NODES, Nodes};
 #[derive(Debug)]
 pub(super) struct Ledger {
     left: [AtomicI64; MAX_NODES],
+    /// Stretches in which pages come or go that are counted already, or still; and those that are over.
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
+/// While it lives, pages and counts may differ.
+#[derive(Debug)]
+pub(super) struct Moving<'a> {
+    ledger: &'a Ledger,
+}
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        self.ledger.ended.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 impl Ledger {
     pub(super) const fn new() -> Self {
         Self {
             left: [const { AtomicI64::new(0) }; MAX_NODES],
+            begun: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
         }
+    }
+
+    /// Begins a stretch in which pages come or go.
+    pub(super) fn moving(&self) -> Moving<'_> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        Moving { ledger: self }
+    }
+
+    /// `None` while pages come or go; else a number that is the same later if none did meanwhile.
+    pub(super) fn quiet(&self) -> Option<u64> {
+        // In this order: a stretch that ends between the two makes them differ.
+        let ended = self.ended.load(Ordering::SeqCst);
+        let begun = self.begun.load(Ordering::SeqCst);
+        (begun == ended).then_some(begun)
     }
 
     /// Takes `bytes` off the nodes in the ratio of their weights. The kernel's choice is not accounted.

@@ -220,6 +220,8 @@ impl Slot {
         if self.level.current() + bytes > state.limit_bytes {
             return Err(Why::Limit);
         }
+        // Until its pages are there a fresh block is counted without them.
+        let moving = ledger.moving();
         let (extent, zeroed) = match state.ranges[kind].extents.take(len, Free::Cached, owner) {
             Some(extent) => {
                 state.cached_bytes -= bytes;
@@ -247,6 +249,7 @@ impl Slot {
                 return Err(Why::Refused(errno));
             }
         }
+        drop(moving);
         self.allocations.fetch_add(1, Ordering::Relaxed);
         Ok(block)
     }
@@ -286,6 +289,7 @@ impl Slot {
                 continue;
             };
             let (address, len) = (range.address(extent), range.bytes(extent));
+            let _moving = ledger.moving();
             // SAFETY: the extent is free and off the lists, so nobody uses it.
             let _ = unsafe { kernel::release(address, len) };
             range.extents.give(extent, Free::Released);
@@ -337,6 +341,7 @@ impl Slot {
         let nodes = state.nodes;
         state.ranges[kind].extents.leave(extent);
         drop(state);
+        let _moving = ledger.moving();
         // SAFETY: the extent was freed by its owner and is on no list: nobody uses it.
         let _ = unsafe { kernel::release(address, len) };
         self.state().ranges[kind]
@@ -381,6 +386,7 @@ impl Slot {
         if !grows_here {
             return Resized::No;
         }
+        let _moving = ledger.moving();
         let grown = state.ranges[kind].extents.grow(extent, len);
         match grown {
             Some(Free::Released) => {
