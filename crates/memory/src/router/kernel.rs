@@ -61,6 +61,8 @@ pub(super) struct Kernel {
     pub(super) bind: fn(usize, usize, &Nodes) -> Result<(), i32>,
     /// Bytes that a node can still give, a margin taken off; answers the errno.
     pub(super) free_bytes: fn(u8) -> Result<u64, i32>,
+    /// Bytes that the process may still take by the nearest limit of its control groups; `None` without one.
+    pub(super) group_free_bytes: fn() -> Option<u64>,
     /// Makes the pages of a range present, all from one node; answers the errno.
     pub(super) populate: fn(usize, usize, u8) -> Result<(), i32>,
     /// Makes the pages of a range present under the range's own policy; answers the errno.
@@ -71,6 +73,7 @@ pub(super) struct Kernel {
 pub(super) const LINUX: Kernel = Kernel {
     bind,
     free_bytes,
+    group_free_bytes: super::group::free_bytes,
     populate,
     touch,
 };
@@ -139,7 +142,8 @@ fn free_bytes(node: u8) -> Result<u64, i32> {
     Ok(NodeCapacity::from_meminfo(total, free, cache).free_bytes)
 }
 
-fn read_start(path: &[u8], into: &mut [u8]) -> Result<usize, i32> {
+/// The start of a file whose path ends with a zero byte; how many bytes that is, or the errno.
+pub(super) fn read_start(path: &[u8], into: &mut [u8]) -> Result<usize, i32> {
     let path = CStr::from_bytes_until_nul(path).map_err(|_| libc::EINVAL)?;
     // SAFETY: the path ends with a zero byte.
     let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };

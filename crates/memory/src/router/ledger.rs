@@ -9,6 +9,8 @@ use super::kernel::{Kernel, MAX_NODES, Nodes};
 #[derive(Debug)]
 pub(super) struct Ledger {
     left: [AtomicI64; MAX_NODES],
+    /// The same by the limit of the control group.
+    group_left: AtomicI64,
     /// Stretches in which pages come or go that are counted already, or still; and those that are over.
     begun: AtomicU64,
     ended: AtomicU64,
@@ -30,6 +32,7 @@ impl Ledger {
     pub(super) const fn new() -> Self {
         Self {
             left: [const { AtomicI64::new(0) }; MAX_NODES],
+            group_left: AtomicI64::new(0),
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
         }
@@ -49,11 +52,37 @@ impl Ledger {
         (begun == ended).then_some(begun)
     }
 
-    /// Takes `bytes` off the nodes in the ratio of their weights. The kernel's choice is not accounted.
+    /// Takes `bytes` off the nodes in the ratio of their weights, and off the control group. The kernel's choice is not accounted.
     ///
     /// # Errors
-    /// [`Why::NodeFull`], or [`Why::Refused`] for a node that is gone; nothing is taken then.
+    /// [`Why::NodeFull`], [`Why::GroupFull`], or [`Why::Refused`] for a node that is gone; nothing is taken then.
     pub(super) fn draw(&self, kernel: &Kernel, nodes: &Nodes, bytes: u64) -> Result<(), Why> {
+        if nodes.parts().is_empty() {
+            return Ok(());
+        }
+        self.draw_group(kernel, bytes)?;
+        let drawn = self.draw_nodes(kernel, nodes, bytes);
+        if drawn.is_err() {
+            self.group_left.fetch_add(signed(bytes), Ordering::Relaxed);
+        }
+        drawn
+    }
+
+    fn draw_group(&self, kernel: &Kernel, bytes: u64) -> Result<(), Why> {
+        let bytes = signed(bytes);
+        if take(&self.group_left, bytes) {
+            return Ok(());
+        }
+        let free = (kernel.group_free_bytes)().map_or(i64::MAX / 2, signed);
+        self.group_left
+            .store((free - bytes).max(0), Ordering::Relaxed);
+        if free < bytes {
+            return Err(Why::GroupFull);
+        }
+        Ok(())
+    }
+
+    fn draw_nodes(&self, kernel: &Kernel, nodes: &Nodes, bytes: u64) -> Result<(), Why> {
         for (index, (node, part)) in parts(nodes, bytes).enumerate() {
             if let Err(why) = self.draw_one(kernel, node, part) {
                 for (node, part) in parts(nodes, bytes).take(index) {
@@ -67,15 +96,11 @@ impl Ledger {
 
     fn draw_one(&self, kernel: &Kernel, node: u8, bytes: i64) -> Result<(), Why> {
         let left = &self.left[usize::from(node)];
-        let take = |now: i64| (now >= bytes).then_some(now - bytes);
-        if left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
-            .is_ok()
-        {
+        if take(left, bytes) {
             return Ok(());
         }
         let free = (kernel.free_bytes)(node).map_err(Why::Refused)?;
-        let free = i64::try_from(free).unwrap_or(i64::MAX);
+        let free = signed(free);
         left.store((free - bytes).max(0), Ordering::Relaxed);
         if free < bytes {
             return Err(Why::NodeFull);
@@ -88,14 +113,29 @@ impl Ledger {
         for (node, part) in parts(nodes, bytes) {
             self.left[usize::from(node)].fetch_add(part, Ordering::Relaxed);
         }
+        if !nodes.parts().is_empty() {
+            self.group_left.fetch_add(signed(bytes), Ordering::Relaxed);
+        }
     }
 
     /// The kernel is asked again before the next page is taken.
     pub(super) fn forget(&self) {
+        self.group_left.store(0, Ordering::Relaxed);
         self.left
             .iter()
             .for_each(|left| left.store(0, Ordering::Relaxed));
     }
+}
+
+/// Takes `bytes` off what is left, if that is enough.
+fn take(left: &AtomicI64, bytes: i64) -> bool {
+    let less = |now: i64| (now >= bytes).then_some(now - bytes);
+    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+        .is_ok()
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 fn parts(nodes: &Nodes, bytes: u64) -> impl Iterator<Item = (u8, i64)> {

@@ -21,6 +21,7 @@ mod allocator;
 mod audit;
 mod events;
 mod extents;
+mod group;
 mod kernel;
 mod ledger;
 mod lend;

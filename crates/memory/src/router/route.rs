@@ -137,6 +137,9 @@ impl Router {
     /// Sets the policies of so many places of each class.
     fn bind_places(&self, count: impl Fn(Class) -> usize) {
         let Some(span) = self.span() else { return };
+        if Class::ALL.into_iter().any(|class| self.places(class) > 0) {
+            super::group::find();
+        }
         self.ledger.forget();
         for class in Class::ALL {
             for place in 0..count(class) {
@@ -236,7 +239,7 @@ impl Router {
         let slot = self.slot(scope.class, place);
         let owner = scope.operator.0;
         let mut answer = slot.allocate(&self.kernel, &self.ledger, size, owner);
-        if answer.as_ref().err() == Some(&Why::NodeFull) {
+        if matches!(answer, Err(Why::NodeFull | Why::GroupFull)) {
             // Memory that other classes keep for reuse may be all that is missing.
             self.trim();
             answer = slot.allocate(&self.kernel, &self.ledger, size, owner);

@@ -318,6 +318,7 @@ fn a_node_that_is_refused_gone_or_full_is_passed_over() {
             3 => Ok(MIB as u64),
             _ => Ok(1 << 30),
         },
+        group_free_bytes: || None,
         populate: |_, _, _| Ok(()),
         touch: |_, _| Ok(()),
     };
@@ -348,6 +349,7 @@ fn a_kernel_that_gives_no_pages_is_a_reason_for_the_next_place() {
     let kernel = Kernel {
         bind: |_, _, _| Ok(()),
         free_bytes: |_| Ok(1 << 30),
+        group_free_bytes: || None,
         populate: |_, _, _| Ok(()),
         touch: |_, _| Err(libc::ENOMEM),
     };
@@ -377,6 +379,7 @@ fn a_node_is_never_asked_for_more_than_it_has_free() {
     let kernel = Kernel {
         bind: |_, _, _| Ok(()),
         free_bytes: |_| Ok(10 * MIB as u64),
+        group_free_bytes: || None,
         populate: |_, _, _| Ok(()),
         touch: |_, _| Ok(()),
     };
@@ -391,6 +394,34 @@ fn a_node_is_never_asked_for_more_than_it_has_free() {
     assert!(Owned::new(router, 10 * MIB).is_some());
 }
 
+#[test]
+fn a_control_group_near_its_limit_is_full_wherever_the_pages_come_from() {
+    let kernel = Kernel {
+        bind: |_, _, _| Ok(()),
+        free_bytes: |_| Ok(1 << 30),
+        group_free_bytes: || Some(10 * MIB as u64),
+        populate: |_, _, _| Ok(()),
+        touch: |_, _| Ok(()),
+    };
+    let places = vec![
+        place("one", Placement::bind(NodeId(0)), u64::MAX),
+        place("two", Placement::bind(NodeId(1)), u64::MAX),
+    ];
+    let options = options(vec![(Class::JoinBuild, places)], Overflow::Refuse);
+    let router = router_of(kernel, &options);
+    let _scope = enter(scope(Class::JoinBuild));
+    assert!(Owned::new(router, 11 * MIB).is_none());
+    let event = router.event_list().pop().unwrap();
+    assert_eq!(
+        (event.to, event.why.as_str()),
+        (None, "memory limit of the control group reached")
+    );
+    let block = Owned::new(router, 9 * MIB).unwrap();
+    drop(block);
+    // What went back can be had again without asking.
+    assert!(Owned::new(router, 10 * MIB).is_some());
+}
+
 /// Runs of pages that were populated, as node and granules in one number each.
 static POPULATED: AtomicU64 = AtomicU64::new(0);
 
@@ -399,6 +430,7 @@ fn weights_go_on_from_one_block_to_the_next() {
     let kernel = Kernel {
         bind: |_, _, _| Ok(()),
         free_bytes: |_| Ok(1 << 30),
+        group_free_bytes: || None,
         populate: |_, len, node| {
             let run = u64::from(node) * 10 + (len / (64 * KIB)) as u64;
             let before = POPULATED.load(Ordering::Relaxed);
