@@ -1,5 +1,5 @@
 //! One session of statements in a real guest whose second node is forbidden, fills up, goes offline and comes back between statements: answers stay right
-//! and each fall to the other node is on record.
+//! and each fall to the other node is on record. A memory limit that leaves no place is one error.
 //!
 //! The first run downloads about 75 MB of Debian packages; `TIERLOOM_LAB=skip` leaves the guest out.
 #![cfg(feature = "sql")]
@@ -36,6 +36,10 @@ const QUERIES: [&str; 2] = [
      on a.lo_orderkey = b.lo_orderkey and a.lo_linenumber = b.lo_linenumber",
     "select count(*), sum(s) from (select lo_orderkey, lo_linenumber, sum(lo_revenue) as s from lineorder group by 1, 2)",
 ];
+/// Where the guest's control groups are.
+const GROUPS: &str = "/sys/fs/cgroup";
+/// What the router keeps free below a small limit.
+const MARGIN_BYTES: usize = 16 * MIB;
 const MAKE: &str = "as select lo_orderkey, lo_linenumber, lo_revenue from lineorder";
 
 #[test]
@@ -108,6 +112,14 @@ impl Session {
             ran.unwrap_or_else(|error| panic!("{text}: {error}"));
         }
         to_text(&rows.0).unwrap()
+    }
+
+    fn error(&mut self, text: &str) -> String {
+        let pieces = split(text).unwrap();
+        let ran = self
+            .sql
+            .run(&pieces[0], &mut Rows::default(), &Silent::default());
+        ran.unwrap_err().to_string()
     }
 
     fn answers(&mut self) -> Vec<String> {
@@ -192,6 +204,7 @@ fn faults_of_node_1() {
     session.run("drop table t");
 
     forbidden(&mut session, &expected);
+    limited(&mut session, &expected);
     full(&mut session, &expected);
     offline_and_back(&mut session, &expected);
 }
@@ -200,8 +213,8 @@ fn faults_of_node_1() {
 fn forbidden(session: &mut Session, expected: &[String]) {
     let own = process::id();
     shell(&format!(
-        "mkdir -p /run/groups; mount -t cgroup2 none /run/groups; echo +cpuset >/run/groups/cgroup.subtree_control; \
-         mkdir /run/groups/near; echo 0 >/run/groups/near/cpuset.mems; echo {own} >/run/groups/near/cgroup.procs"
+        "mount -t cgroup2 none {GROUPS}; echo '+cpuset +memory' >{GROUPS}/cgroup.subtree_control; \
+         mkdir {GROUPS}/near; echo 0 >{GROUPS}/near/cpuset.mems; echo {own} >{GROUPS}/near/cgroup.procs"
     ));
     assert_eq!(session.answers(), expected);
     let why = "node not allowed (cpuset) or offline";
@@ -209,7 +222,7 @@ fn forbidden(session: &mut Session, expected: &[String]) {
         session.falls(),
         [fell(Class::JoinBuild, why), fell(Class::Aggregation, why)]
     );
-    shell(&format!("echo {own} >/run/groups/cgroup.procs"));
+    shell(&format!("echo {own} >{GROUPS}/cgroup.procs"));
     let before = session.joins_on_node_1();
     assert_eq!(session.answers(), expected);
     assert_eq!(session.falls(), []);
@@ -217,6 +230,37 @@ fn forbidden(session: &mut Session, expected: &[String]) {
         session.joins_on_node_1() > before,
         "node 1 is not used again"
     );
+}
+
+/// A control group whose limit leaves less than a build side: the kernel would kill in it, so the query ends with an error before that.
+fn limited(session: &mut Session, expected: &[String]) {
+    let own = process::id();
+    shell(&format!(
+        "mkdir {GROUPS}/tight; echo {own} >{GROUPS}/tight/cgroup.procs"
+    ));
+    // What earlier queries left for reuse would be enough for the next ones.
+    router::trim();
+    let used = fs::read_to_string(format!("{GROUPS}/tight/memory.current")).unwrap();
+    let used: usize = used.trim().parse().unwrap();
+    let limit = used + MARGIN_BYTES + MIB;
+    fs::write(format!("{GROUPS}/tight/memory.max"), limit.to_string()).unwrap();
+    let error = session.error(QUERIES[0]);
+    assert!(
+        error.contains("all places of its memory class (join) are full"),
+        "{error}"
+    );
+    let why = "memory limit of the control group reached";
+    let falls = session.falls();
+    let to_system = (
+        Class::JoinBuild,
+        Some(router::SYSTEM_PLACE.to_owned()),
+        why.to_owned(),
+    );
+    assert!(falls.contains(&to_system), "{falls:?}");
+    fs::write(format!("{GROUPS}/tight/memory.max"), "max").unwrap();
+    assert_eq!(session.answers(), expected);
+    assert_eq!(session.falls(), []);
+    shell(&format!("echo {own} >{GROUPS}/cgroup.procs"));
 }
 
 /// Somebody else takes nearly all of a node that is small.
