@@ -13,8 +13,6 @@ use tierloom_lab::{
 const EVERYTHING: &str = "join=1,aggregation=1,sort=1,repartition=1,temp=1,result=1,other=1";
 /// Largest difference between two accounts of the same memory.
 const TOLERANCE: f64 = 0.05;
-/// Batches that the other thread takes or gives back between two looks.
-const IN_FLIGHT_BYTES: f64 = 256.0 * 1024.0;
 
 fn boot(kind: GuestKind, commands: &[GuestCommand]) -> Option<GuestOutcome> {
     let kit = kit_for_tests()
@@ -57,9 +55,8 @@ fn number(value: &Value) -> u64 {
 }
 
 fn agree(ours: u64, kernels: u64, audit: &Value) {
-    let allowed = (TOLERANCE * kernels as f64).max(IN_FLIGHT_BYTES);
     assert!(
-        ours.abs_diff(kernels) as f64 <= allowed,
+        ours.abs_diff(kernels) as f64 <= TOLERANCE * kernels as f64,
         "counted {ours}, the kernel says {kernels}: {audit:#}"
     );
 }

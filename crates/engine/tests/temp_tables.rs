@@ -196,8 +196,10 @@ fn tables_of_class_temp_stay_when_others_move_and_their_places_cannot_change_und
         error.contains("lies at the places of memory class temp"),
         "{error}"
     );
-    let error = error_of(&mut session, "set tierloom.memory.temp = 'kernel'");
-    assert!(error.contains("(t); DROP them first"), "{error}");
+    for setting in ["tierloom.memory.temp = 'kernel'", "tierloom.routing = off"] {
+        let error = error_of(&mut session, &format!("set {setting}"));
+        assert!(error.contains("(t); DROP them first"), "{error}");
+    }
     // Other settings make a new engine under the same tables.
     run(
         &mut session,

@@ -127,7 +127,9 @@ impl SqlSession {
                 Ok(())
             }
             ["memory", class] => {
-                self.check_temp_places(class)?;
+                if class.eq_ignore_ascii_case(Class::TempTable.name()) {
+                    self.check_no_temp_tables("tierloom.memory.temp")?;
+                }
                 let options = self.settings.engine.routing.clone();
                 let options = options.ok_or_else(|| {
                     SqlError::input(
@@ -148,7 +150,10 @@ impl SqlSession {
                         .routing
                         .clone()
                         .or_else(|| Some(RoutingOptions::default())),
-                    "off" | "false" => None,
+                    "off" | "false" => {
+                        self.check_no_temp_tables("tierloom.routing")?;
+                        None
+                    }
                     _ => {
                         return Err(SqlError::input(format!(
                             "tierloom.routing cannot be {value:?}; expected on or off"

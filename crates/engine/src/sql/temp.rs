@@ -44,11 +44,9 @@ impl SqlSession {
         places.any(|(class, places)| *class == Class::TempTable && !places.is_empty())
     }
 
-    /// Refuses other places for class `temp` while tables lie at those it has: they would be counted where they are not.
-    pub(super) fn check_temp_places(&self, class: &str) -> Result<(), SqlError> {
-        if !class.eq_ignore_ascii_case(Class::TempTable.name()) {
-            return Ok(());
-        }
+    /// Refuses to change `setting`, and with it the places of class `temp`, while tables lie at those it has: they would be counted where they are
+    /// not.
+    pub(super) fn check_no_temp_tables(&self, setting: &str) -> Result<(), SqlError> {
         let there: Vec<&str> = self
             .tables
             .iter()
@@ -59,7 +57,7 @@ impl SqlSession {
             return Ok(());
         }
         Err(SqlError::input(format!(
-            "tierloom.memory.{class} cannot change while tables lie at its places ({}); DROP them first",
+            "{setting} cannot change while tables lie at the places of memory class temp ({}); DROP them first",
             there.join(", ")
         )))
     }

@@ -5,12 +5,15 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::account::PLACES;
 use super::kernel::{self, MAX_NODES};
-use super::route::Router;
+use super::reserve::SLOTS;
+use super::route::{Router, index};
+use super::slot::Locked;
 use super::{Class, ROUTER};
 
 /// Pages asked for in one call; their addresses lie on the stack.
@@ -18,8 +21,9 @@ const BATCH_PAGES: usize = 512;
 const PAGE_BYTES: usize = 4096;
 /// Up to so many bytes every page is asked for, beyond that every second, third, ...
 const FULL_BYTES: u64 = 1 << 30;
-/// How often the account is compared with the kernel's until no pages came or went meanwhile.
-const QUIET_TRIES: usize = 20;
+/// How often a moment is looked for in which no pages come or go, and how long it waits after each failure.
+const STILL_TRIES: usize = 2000;
+const STILL_WAIT: Duration = Duration::from_millis(1);
 /// A new peak is worth an audit from this much more on: one part in so many.
 const STEP_DIVISOR: u64 = 50;
 
@@ -121,10 +125,17 @@ impl PeakWatch {
     }
 }
 
-/// Asks the kernel for every block. Allocates nothing.
+/// Asks the kernel for every block. Allocates nothing. Other threads wait where they allocate or free large memory.
 fn look(router: &Router, raw: &mut Raw) {
+    let slots = still(router);
     *raw = Raw::EMPTY;
-    raw.accounted = router.total.current();
+    for class in Class::ALL {
+        for place in 0..PLACES {
+            let slot = router.slot(class, place);
+            raw.accounted += slot.level.current();
+            raw.held += slot.held.current();
+        }
+    }
     let stride = PAGE_BYTES * (1 + (raw.accounted / FULL_BYTES) as usize);
     for class in Class::ALL {
         let mut batch = Batch {
@@ -134,7 +145,7 @@ fn look(router: &Router, raw: &mut Raw) {
         };
         let found = &mut raw.classes[class.index()];
         for place in 0..PLACES {
-            router.slot(class, place).each_used(|start, len| {
+            slots[index(class, place)].each_used(|start, len| {
                 for address in (start..start + len).step_by(stride) {
                     batch.push(address, found);
                 }
@@ -142,25 +153,23 @@ fn look(router: &Router, raw: &mut Raw) {
         }
         batch.ask(found);
     }
-    for _ in 0..QUIET_TRIES {
-        let quiet = router.ledger.quiet();
-        raw.held = held(router);
-        raw.kernel = router
-            .span()
-            .and_then(|span| kernel::resident_bytes(span.base, span.len()).ok());
-        if quiet.is_some() && quiet == router.ledger.quiet() {
-            break;
-        }
-        std::thread::yield_now();
-    }
+    raw.kernel = router
+        .span()
+        .and_then(|span| kernel::resident_bytes(span.base, span.len()).ok());
     raw.process = kernel::process_bytes().ok();
 }
 
-/// Bytes in use and kept for reuse in all slots.
-fn held(router: &Router) -> u64 {
-    let of = |class, place| router.slot(class, place).held.current();
-    let places = |class| (0..PLACES).map(move |place| of(class, place));
-    Class::ALL.into_iter().flat_map(places).sum()
+/// All slots locked, in a moment in which no pages come or go if there is one soon.
+fn still(router: &Router) -> [Locked<'_>; SLOTS] {
+    for _ in 0..STILL_TRIES {
+        let slots = router.lock_all();
+        if router.ledger.is_still() {
+            return slots;
+        }
+        drop(slots);
+        std::thread::sleep(STILL_WAIT);
+    }
+    router.lock_all()
 }
 
 /// Pages to ask for.

@@ -44,12 +44,11 @@ impl Ledger {
         Moving { ledger: self }
     }
 
-    /// `None` while pages come or go; else a number that is the same later if none did meanwhile.
-    pub(super) fn quiet(&self) -> Option<u64> {
+    /// Whether no pages come or go.
+    pub(super) fn is_still(&self) -> bool {
         // In this order: a stretch that ends between the two makes them differ.
         let ended = self.ended.load(Ordering::SeqCst);
-        let begun = self.begun.load(Ordering::SeqCst);
-        (begun == ended).then_some(begun)
+        ended == self.begun.load(Ordering::SeqCst)
     }
 
     /// Takes `bytes` off the nodes in the ratio of their weights, and off the control group. The kernel's choice is not accounted.

@@ -10,7 +10,7 @@ use super::ledger::Ledger;
 use super::options::{MAX_PLACES, Overflow, RouterError, RouterOptions, nodes_of};
 use super::reserve::{self, SLOTS, Span};
 use super::scope::{Class, ClassScope, OperatorId};
-use super::slot::{Block, Change, LARGE_FROM, LARGE_GRANULE, Resized, SMALL_GRANULE, Slot};
+use super::slot::{Block, Change, LARGE_FROM, LARGE_GRANULE, Locked, Resized, SMALL_GRANULE, Slot};
 use super::{account::Level, audit::PeakWatch};
 
 /// The place of a class that is nobody's choice but the kernel's.
@@ -160,6 +160,11 @@ impl Router {
 
     pub(super) fn slot(&self, class: Class, place: usize) -> &Slot {
         &self.slots[index(class, place)]
+    }
+
+    /// All slots at once, by index. Everybody else locks one at a time.
+    pub(super) fn lock_all(&self) -> [Locked<'_>; SLOTS] {
+        std::array::from_fn(|index| self.slots[index].locked())
     }
 
     /// Places that the class has been given.

@@ -421,10 +421,24 @@ impl Slot {
         Some(Change { owner, bytes })
     }
 
-    /// Shows address and bytes of each block in use. The slot is locked meanwhile: `see` must not allocate large memory.
+    /// The slot, with nothing coming or going.
+    pub(super) fn locked(&self) -> Locked<'_> {
+        Locked {
+            state: self.state(),
+        }
+    }
+}
+
+/// A slot as it stands still.
+#[derive(Debug)]
+pub(super) struct Locked<'a> {
+    state: MutexGuard<'a, State>,
+}
+
+impl Locked<'_> {
+    /// Shows address and bytes of each block in use. `see` must not allocate large memory.
     pub(super) fn each_used(&self, mut see: impl FnMut(usize, usize)) {
-        let state = self.state();
-        for range in &state.ranges {
+        for range in &self.state.ranges {
             range
                 .extents
                 .each_used(|extent, _| see(range.address(extent), range.bytes(extent)));
