@@ -86,6 +86,17 @@ pub struct Codes<'a> {
     rows: usize,
 }
 
+impl Codes<'static> {
+    /// A column without rows.
+    pub const fn none() -> Self {
+        Codes {
+            bytes: &[],
+            width: CodeWidth::Zero,
+            rows: 0,
+        }
+    }
+}
+
 impl<'a> Codes<'a> {
     /// The first `rows` codes of `bytes`.
     ///

@@ -1,16 +1,18 @@
 //! Filters on narrow codes: which rows of a vector of rows pass.
 //!
 //! ```text
-//!   dense   every row is looked at:   range_mask, set_mask ──► one bit a row ──► Selection::from_mask
-//!                                     Selection::dense ──────────────────────► Selection   (no branch: always store, sometimes advance)
-//!   sparse  only rows still selected: keep_range, keep_set ──────────────────► fewer rows, in place
+//!   dense   every row is looked at:   filter_all ──► one bit a row ──► Selection::from_mask
+//!   sparse  only rows still selected: keep_range, keep_set ──────────► fewer rows, in place (no branch: always store, sometimes advance)
 //! ```
 //! A selection has 16-bit offsets from the first row of the vector, so that it stays in the first-level cache.
 
+mod avx512;
+mod dense;
 mod mask;
 mod table;
 
-pub use mask::{Mask, count, range_mask, set_mask};
+pub use dense::{CHUNK_ROWS, CodeTest, DenseTest, filter_all, sets_are_fast};
+pub use mask::Mask;
 pub use table::CodeSet;
 
 use crate::codes::{CodeWidth, Codes};
@@ -137,34 +139,6 @@ impl Selection {
         self.count = mask::positions(mask, rows, &mut self.at);
     }
 
-    /// Selects the rows of `start..start + rows` whose code is in `set`.
-    ///
-    /// # Panics
-    /// If the rows do not exist or are more than [`VECTOR_ROWS`].
-    pub fn dense(&mut self, codes: &Codes<'_>, start: usize, rows: usize, set: &CodeSet) {
-        check(codes, start, rows);
-        assert!(set.covers(codes.width()), "a set of another column's codes");
-        self.rows = rows;
-        let at = &mut self.at;
-        self.count = for_width!(codes, start, |window| {
-            if set.size_bytes() > PREFETCHED_BYTES {
-                for row in 0..rows {
-                    // SAFETY: `check`: the row exists.
-                    set.prefetch(unsafe { window.code(row) });
-                }
-            }
-            let mut kept = 0;
-            for row in 0..rows {
-                // SAFETY: `check`: the row exists; `kept <= row < VECTOR_ROWS`.
-                unsafe {
-                    *at.get_unchecked_mut(kept) = row as u16;
-                    kept += usize::from(window.is_in(row, set));
-                }
-            }
-            kept
-        });
-    }
-
     /// Keeps the selected rows whose code is in `set`.
     ///
     /// # Panics
@@ -200,6 +174,20 @@ impl Selection {
                 code.wrapping_sub(low) <= span
             })
         });
+    }
+
+    /// Asks for the lines that hold the codes of a `part`-th of `parts` of the selected rows.
+    ///
+    /// # Panics
+    /// If the vector's rows do not exist in `codes`.
+    pub fn prefetch(&self, codes: &Codes<'_>, start: usize, part: usize, parts: usize) {
+        check(codes, start, self.rows);
+        let each = self.count.div_ceil(parts.max(1));
+        let rows = self.positions().iter().skip(part * each).take(each);
+        let (bytes, width) = (codes.bytes(), codes.width().bytes());
+        for row in rows {
+            prefetch_read(bytes, (start + usize::from(*row)) * width);
+        }
     }
 
     /// Writes the codes of the selected rows to the front of `out`.
@@ -268,7 +256,7 @@ mod tests {
         #[test]
         fn all_ways_to_filter_select_the_same_rows(
             max in prop::sample::select(vec![0u32, 1, 200, 255, 3000, 65_535, 70_000, 0xff_ffff, 1 << 25]),
-            seeds in prop::collection::vec(any::<u32>(), 1..700),
+            seeds in prop::collection::vec(any::<u32>(), 1..1400),
             start in 0usize..70,
             bounds in (any::<u32>(), any::<u32>()),
         ) {
@@ -288,22 +276,33 @@ mod tests {
             prop_assert_eq!(all.count(), rows);
 
             let mut words = [0u64; VECTOR_ROWS / 64];
-            range_mask(&column, start, rows, (low, high), &mut words, false);
             let mut out = Selection::default();
+            let range = DenseTest { codes: column, test: CodeTest::Range { low, high } };
+            let mut passed = [0; 2];
+            let mut chunks = 0;
+            filter_all(&[range], start, rows, &mut words, &mut passed, |chunk| {
+                assert_eq!(chunk, chunks);
+                chunks += 1;
+            });
+            prop_assert_eq!(chunks, rows.div_ceil(CHUNK_ROWS));
             out.from_mask(&words, rows);
             prop_assert_eq!(out.positions(), &expected[..]);
-            prop_assert_eq!(count(&words, rows), expected.len());
+            prop_assert_eq!(passed, [expected.len() as u64, 0]);
             if u64::from(high) - u64::from(low) < 5_000_000 {
-                out.dense(&column, start, rows, &set);
+                let even = CodeTest::Range { low: 0, high: max / 2 };
+                let both = [DenseTest { codes: column, test: even }, DenseTest { codes: column, test: CodeTest::Set(&set) }];
+                let mut passed = [0; 2];
+                filter_all(&both, start, rows, &mut words, &mut passed, |_| ());
+                out.from_mask(&words, rows);
+                let low_ones: Vec<u16> = expected.iter().copied().filter(|i| codes[start + usize::from(*i)] <= max / 2).collect();
+                prop_assert_eq!(out.positions(), &low_ones[..]);
+                prop_assert_eq!(passed[1], low_ones.len() as u64);
+                filter_all(&both[1..], start, rows, &mut words, &mut passed, |_| ());
+                out.from_mask(&words, rows);
                 prop_assert_eq!(out.positions(), &expected[..]);
                 out = all.clone();
                 out.keep_set(&column, start, &set);
                 prop_assert_eq!(out.positions(), &expected[..]);
-                let mut words = [u64::MAX; VECTOR_ROWS / 64];
-                if set_mask(&column, start, rows, &set, &mut words, true) {
-                    out.from_mask(&words, rows);
-                    prop_assert_eq!(out.positions(), &expected[..]);
-                }
             }
             out = all.clone();
             out.keep_range(&column, start, (low, high));
@@ -321,8 +320,12 @@ mod tests {
         let (bytes, width) = column(&codes, 129);
         let column = Codes::new(&bytes, width, codes.len()).unwrap();
         let mut words = [u64::MAX; VECTOR_ROWS / 64];
-        range_mask(&column, 0, 130, (10, 200), &mut words, true);
-        range_mask(&column, 0, 130, (0, 120), &mut words, true);
+        let test = |low, high| DenseTest {
+            codes: column,
+            test: CodeTest::Range { low, high },
+        };
+        let tests = [test(10, 200), test(0, 120)];
+        filter_all(&tests, 0, 130, &mut words, &mut [0; 2], |_| ());
         let mut out = Selection::default();
         out.from_mask(&words, 130);
         assert_eq!(out.positions(), (10..=120).collect::<Vec<u16>>());
@@ -334,8 +337,15 @@ mod tests {
         let column = Codes::new(&bytes, width, 5).unwrap();
         let mut set = CodeSet::new(70_000);
         [5, 69_999].into_iter().for_each(|c| set.insert(c));
+        let test = CodeTest::Set(&set);
+        let mut words = [0; VECTOR_ROWS / 64];
+        let tests = [DenseTest {
+            codes: column,
+            test,
+        }];
+        filter_all(&tests, 0, 5, &mut words, &mut [0], |_| ());
         let mut out = Selection::default();
-        out.dense(&column, 0, 5, &set);
+        out.from_mask(&words, 5);
         assert_eq!(out.positions(), [0, 2]);
     }
 }

@@ -3,13 +3,16 @@
 //! Besides the shapes, the steps that `cost.rs` weighs against each other are timed on their own.
 
 use divan::Bencher;
-use divan::counter::ItemsCount;
+use divan::counter::{BytesCount, ItemsCount};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use tierloom_kernels::codes::{CodeWidth, Codes, pack};
 use tierloom_kernels::select::CodeSet;
+use tierloom_memory::{AnonymousNuma, PageSize, Placement, Region, RegionOptions};
 use tierloom_star::{
     Expr, Filter, GroupMap, GroupPart, MORSEL_ROWS, Measure, MeasureKind, StarPlan, Test, Worker,
 };
+use tierloom_topology::{SysRoot, Topology};
 
 fn main() {
     divan::main();
@@ -18,8 +21,21 @@ fn main() {
 const ROWS: usize = 6_000_000;
 
 struct Column {
-    bytes: Vec<u8>,
+    bytes: Region,
     width: CodeWidth,
+}
+
+/// Memory in huge pages, as the engine's columns have it, on the node of the first CPU.
+fn region(size_bytes: usize) -> Region {
+    let topology = Topology::read(&SysRoot::host()).expect("the machine's nodes");
+    let page_size = PageSize::Thp;
+    let node = topology.nodes.first().expect("a node").id;
+    let place = Placement::bind(node);
+    let options = RegionOptions {
+        page_size,
+        ..RegionOptions::new("column", page_size.round_up(size_bytes), place)
+    };
+    Region::create(Arc::new(AnonymousNuma::new()), &topology, options).expect("memory")
 }
 
 /// date, customer, supplier, part, discount, quantity, price: as at scale factor 10, but fewer rows.
@@ -27,26 +43,30 @@ const CODES: [u32; 7] = [2406, 300_000, 20_000, 800_000, 11, 50, 10_000_000];
 
 fn columns() -> &'static [Column] {
     static COLUMNS: OnceLock<Vec<Column>> = OnceLock::new();
-    COLUMNS.get_or_init(|| {
-        let mut state = 88_172_645_463_325_252u64;
-        CODES
-            .iter()
-            .map(|count| {
-                let codes: Vec<u32> = (0..ROWS)
-                    .map(|_| {
-                        state ^= state << 13;
-                        state ^= state >> 7;
-                        state ^= state << 17;
-                        (((state >> 32) * u64::from(*count)) >> 32) as u32
-                    })
-                    .collect();
-                let width = CodeWidth::for_max(count - 1);
-                let mut bytes = vec![0; width.size_bytes(ROWS)];
-                pack(&mut bytes, width, 0, &codes);
-                Column { bytes, width }
-            })
-            .collect()
-    })
+    COLUMNS.get_or_init(|| made(&[0, 1, 2, 3, 4, 5, 6], ROWS))
+}
+
+/// Evenly spread codes of these of the columns.
+fn made(which: &[usize], rows: usize) -> Vec<Column> {
+    let mut state = 88_172_645_463_325_252u64;
+    which
+        .iter()
+        .map(|column| {
+            let count = CODES[*column];
+            let codes: Vec<u32> = (0..rows)
+                .map(|_| {
+                    state ^= state << 13;
+                    state ^= state >> 7;
+                    state ^= state << 17;
+                    (((state >> 32) * u64::from(count)) >> 32) as u32
+                })
+                .collect();
+            let width = CodeWidth::for_max(count - 1);
+            let mut bytes = region(width.size_bytes(rows));
+            pack(bytes.as_mut_slice(), width, 0, &codes);
+            Column { bytes, width }
+        })
+        .collect()
 }
 
 fn range(column: usize, share: f64) -> Filter {
@@ -107,7 +127,7 @@ fn run(
     });
     let codes: Vec<Codes<'static>> = columns()
         .iter()
-        .map(|c| Codes::new(&c.bytes, c.width, ROWS).expect("padded"))
+        .map(|c| Codes::new(c.bytes.as_slice(), c.width, ROWS).expect("padded"))
         .collect();
     let widths: Vec<CodeWidth> = codes.iter().map(Codes::width).collect();
     bencher.counter(ItemsCount::new(ROWS)).bench_local(|| {
@@ -119,10 +139,93 @@ fn run(
     });
 }
 
-#[divan::bench(sample_count = 20)]
+#[divan::bench(sample_count = 200)]
 fn q1_1(bencher: Bencher<'_, '_>) {
     let filters = vec![range(0, 1.0 / 7.0), range(4, 3.0 / 11.0), range(5, 0.5)];
     run(bencher, filters, vec![], vec![sum(code(6) * code(4))]);
+}
+
+#[divan::bench(sample_count = 200)]
+fn q1_1_filters(bencher: Bencher<'_, '_>) {
+    let filters = vec![range(0, 1.0 / 7.0), range(4, 3.0 / 11.0), range(5, 0.5)];
+    run(bencher, filters, vec![], vec![]);
+}
+
+/// As many rows as the fact table of scale factor 8 has: the columns are far larger than any cache.
+const MANY_ROWS: usize = 48_000_000;
+
+/// Q1.1 from memory on one and on two threads; the rate is over the lines that it has to read, as `docs/peers-sql.md` counts them.
+#[divan::bench(sample_count = 20, args = [1, 2])]
+fn q1_1_from_memory(bencher: Bencher<'_, '_>, threads: usize) {
+    static COLUMNS: OnceLock<Vec<Column>> = OnceLock::new();
+    let columns = COLUMNS.get_or_init(|| made(&[0, 4, 5, 6], MANY_ROWS));
+    let filters = vec![range(0, 1.0 / 7.0), range(4, 3.0 / 11.0), range(5, 0.5)];
+    let columns: Vec<&Column> = CODES
+        .iter()
+        .enumerate()
+        .map(|(i, _)| &columns[[0, 0, 0, 0, 1, 2, 3][i]])
+        .collect();
+    let plan = Arc::new(StarPlan {
+        filters,
+        groups: vec![],
+        measures: vec![sum(code(6) * code(4))],
+        columns: CODES.len(),
+        rows: MANY_ROWS as u64,
+    });
+    let codes: Vec<Codes<'static>> = columns
+        .iter()
+        .map(|c| Codes::new(c.bytes.as_slice(), c.width, MANY_ROWS).expect("padded"))
+        .collect();
+    let widths: Vec<CodeWidth> = codes.iter().map(Codes::width).collect();
+    // A line of the price's codes has 64 / 3 rows, of which a share passes.
+    let passing: f64 = plan.filters.iter().map(|f| f.expected_share).product();
+    let lines = 1.0 - (1.0 - passing).powf(64.0 / 3.0);
+    let bytes = MANY_ROWS as f64 * (2.0 + 1.0 + 1.0 + 3.0 * lines);
+    bencher
+        .counter(BytesCount::new(bytes as u64))
+        .bench_local(|| {
+            let next = AtomicUsize::new(0);
+            let work = || {
+                let mut worker = Worker::new(Arc::clone(&plan), &widths).expect("a sound plan");
+                loop {
+                    let start = next.fetch_add(MORSEL_ROWS, Ordering::Relaxed);
+                    if start >= MANY_ROWS {
+                        return worker.into_groups().finish().keys.len();
+                    }
+                    worker.morsel(&codes, start..MANY_ROWS.min(start + MORSEL_ROWS));
+                }
+            };
+            std::thread::scope(|scope| {
+                (1..threads).for_each(|_| drop(scope.spawn(work)));
+                work()
+            })
+        });
+}
+
+/// What one thread and two can read of those columns at best: all of a large array in turn.
+#[divan::bench(sample_count = 20, args = [1, 2])]
+fn plain_reading(bencher: Bencher<'_, '_>, threads: usize) {
+    static WORDS: OnceLock<Region> = OnceLock::new();
+    let words = WORDS.get_or_init(|| {
+        let mut words = region(320 << 20);
+        words.as_mut_slice().fill(1);
+        words
+    });
+    let words = words.as_slice().as_chunks::<8>().0;
+    bencher
+        .counter(BytesCount::of_slice(words))
+        .bench_local(|| {
+            std::thread::scope(|scope| {
+                let parts = words.chunks(words.len().div_ceil(threads));
+                let sum =
+                    |part: &[[u8; 8]]| part.iter().fold(0u64, |s, w| s ^ u64::from_le_bytes(*w));
+                let running: Vec<_> = parts.map(|p| scope.spawn(move || sum(p))).collect();
+                running
+                    .into_iter()
+                    .map(|t| t.join().unwrap_or(0))
+                    .fold(0, |a, b| a ^ b)
+            })
+        });
 }
 
 #[divan::bench(sample_count = 20)]

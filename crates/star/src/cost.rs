@@ -1,80 +1,120 @@
 //! In which order filters are tried.
 //!
-//! The first filters look at every row: a range does it with SIMD, a set row by row. Later ones look at the positions that
-//! are left, at a higher price each. Constants are relative to looking a code up in a small set, 0.35 ns on a Zen 5 core, where
-//! `cargo bench -p tierloom-star` measures them.
+//! The first ones look at every row, with SIMD where the processor has it; later ones look at the positions that are left, at a
+//! higher price each. Constants are in nanoseconds a row of a Zen 5 core, as `cargo bench -p tierloom-star` measures them.
 
 use crate::plan::{Filter, Test};
 use tierloom_kernels::codes::CodeWidth;
-use tierloom_kernels::select::CodeSet;
+use tierloom_kernels::select::sets_are_fast;
 
-const DENSE_RANGE: f64 = 0.2;
-const TO_POSITIONS: f64 = 0.15;
-const SPARSE_RANGE: f64 = 1.2;
+/// Tests of all rows at most; any more are made on the rows that are left.
+pub const MAX_DENSE: usize = 6;
 
-/// What looking one code up in a set costs: (all rows in turn, selected rows).
-fn lookup(set: &CodeSet) -> (f64, f64) {
-    match set.size_bytes() {
-        // First-level cache, second-level cache, and beyond, where lookups are prefetched.
-        0..=0x8000 => (1.0, 1.3),
-        0x8001..=0x8_0000 => (2.2, 3.5),
-        _ => (6.0, 8.0),
+const TO_POSITIONS: f64 = 0.05;
+const SPARSE_RANGE: f64 = 0.5;
+
+/// In which order filters are tried, and how many of the first look at every row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Order {
+    filters: Vec<usize>,
+    dense: usize,
+}
+
+impl Order {
+    /// All filters.
+    pub fn all(&self) -> &[usize] {
+        &self.filters
+    }
+
+    /// Those that look at every row.
+    pub fn dense(&self) -> &[usize] {
+        &self.filters[..self.dense]
+    }
+
+    /// Those that look at the rows that are left.
+    pub fn sparse(&self) -> &[usize] {
+        &self.filters[self.dense..]
     }
 }
 
-/// What trying `order` costs per row, if filter `i` passes a share `shares[i]` of the rows that reach it.
-pub fn pipeline_cost(
-    filters: &[Filter],
-    widths: &[CodeWidth],
-    shares: &[f64],
-    order: &[usize],
-) -> f64 {
-    let (mut cost, mut left) = (0.0, 1.0);
-    let mut positions = false;
-    for &index in order {
-        let filter = &filters[index];
-        let masked = match &filter.test {
-            Test::Range { .. } => true,
-            Test::Set(_) => widths[filter.column] == CodeWidth::One,
-        };
-        cost += match (&filter.test, positions) {
-            (_, false) if masked => DENSE_RANGE,
-            (Test::Set(set), false) => {
-                // A mask made before has to become positions first.
-                positions = true;
-                let (all, selected) = lookup(set);
-                if left < 1.0 {
-                    TO_POSITIONS + left * selected
-                } else {
-                    all
-                }
-            }
-            (Test::Range { .. }, _) => left * SPARSE_RANGE,
-            (Test::Set(set), true) => left * lookup(set).1,
-        };
-        left *= shares[index].clamp(0.0, 1.0);
+/// What a filter costs: (per row, per row that is left).
+fn prices(filter: &Filter, width: CodeWidth) -> (f64, f64) {
+    let Test::Set(set) = &filter.test else {
+        return (0.015 * width.bytes() as f64 + 0.01, SPARSE_RANGE);
+    };
+    // First-level cache, second-level cache, and beyond, where lookups are prefetched.
+    let (dense, sparse) = match set.size_bytes() {
+        0..=0x8000 => (0.2, 0.45),
+        0x8001..=0x8_0000 => (0.35, 1.2),
+        _ => (2.0, 2.8),
+    };
+    match width {
+        CodeWidth::Zero | CodeWidth::One if sets_are_fast(width) => (0.03, sparse),
+        width if sets_are_fast(width) => (dense, sparse),
+        _ => (dense + 0.4, sparse),
     }
-    if positions { cost } else { cost + TO_POSITIONS }
+}
+
+/// What trying `order` costs per row, if filter `i` passes a share `shares[i]` of the rows that reach it, and how many of its filters had best look at every row.
+pub fn pipeline_cost(prices: &[(f64, f64)], shares: &[f64], order: &[usize]) -> (f64, usize) {
+    let mut left = 1.0;
+    let mut dense = TO_POSITIONS;
+    let mut sparse = 0.0;
+    // The cost of trying the first `n` on all rows is that of these and of the rest on what they leave.
+    let mut best = (f64::INFINITY, 0);
+    let reached: Vec<f64> = order
+        .iter()
+        .map(|&i| {
+            let here = left;
+            left *= shares[i].clamp(0.0, 1.0);
+            here
+        })
+        .collect();
+    let rest: f64 = order
+        .iter()
+        .zip(&reached)
+        .map(|(&i, left)| left * prices[i].1)
+        .sum();
+    for (n, &index) in order.iter().enumerate().take(MAX_DENSE) {
+        dense += prices[index].0;
+        sparse += reached[n] * prices[index].1;
+        let cost = dense + rest - sparse;
+        if cost < best.0 {
+            best = (cost, n + 1);
+        }
+    }
+    best
 }
 
 /// The cheapest order: all are tried up to six filters, above that the best next one is taken each time.
-pub fn best_order(filters: &[Filter], widths: &[CodeWidth], shares: &[f64]) -> Vec<usize> {
+pub fn best_order(filters: &[Filter], widths: &[CodeWidth], shares: &[f64]) -> Order {
+    let prices: Vec<(f64, f64)> = filters
+        .iter()
+        .map(|f| prices(f, widths[f.column]))
+        .collect();
     let mut order: Vec<usize> = (0..filters.len()).collect();
+    if filters.is_empty() {
+        return Order::default();
+    }
     if filters.len() <= 6 {
-        let mut best = (f64::INFINITY, order.clone());
+        let mut best = (f64::INFINITY, Order::default());
         permute(&mut order, 0, &mut |candidate| {
-            let cost = pipeline_cost(filters, widths, shares, candidate);
+            let (cost, dense) = pipeline_cost(&prices, shares, candidate);
             if cost < best.0 {
-                best = (cost, candidate.to_vec());
+                let filters = candidate.to_vec();
+                best = (cost, Order { filters, dense });
             }
         });
         return best.1;
     }
     // Rank of expensive-predicate ordering: rows removed per unit of cost.
-    let rank =
-        |i: usize| (1.0 - shares[i]) / pipeline_cost(filters, widths, shares, &[i]).max(1e-9);
+    let rank = |i: usize| (1.0 - shares[i]) / pipeline_cost(&prices, shares, &[i]).0.max(1e-9);
     order.sort_by(|a, b| rank(*b).total_cmp(&rank(*a)));
-    order
+    let (_, dense) = pipeline_cost(&prices, shares, &order);
+    Order {
+        filters: order,
+        dense,
+    }
 }
 
 fn permute(order: &mut Vec<usize>, fixed: usize, visit: &mut dyn FnMut(&[usize])) {
@@ -115,12 +155,15 @@ mod tests {
     fn selective_filters_come_first_and_ranges_that_keep_everything_last() {
         let filters = [set(0), set(1), range(2)];
         let widths = [CodeWidth::Two; 3];
-        assert_eq!(best_order(&filters, &widths, &[0.2, 0.04, 0.99])[0], 1);
-        assert_eq!(best_order(&filters, &widths, &[0.2, 0.2, 0.01])[0], 2);
+        assert_eq!(
+            best_order(&filters, &widths, &[0.2, 0.04, 0.99]).all()[0],
+            1
+        );
+        assert_eq!(best_order(&filters, &widths, &[0.2, 0.2, 0.01]).all()[0], 2);
         let order = best_order(&filters, &widths, &[0.9, 0.001, 0.95]);
-        assert_eq!(order[0], 1);
+        assert_eq!(order.all()[0], 1);
         let many: Vec<Filter> = (0..8).map(set).collect();
         let shares: Vec<f64> = (0..8).map(|i| 1.0 - f64::from(i) / 10.0).collect();
-        assert_eq!(best_order(&many, &[CodeWidth::Two; 8], &shares)[0], 7);
+        assert_eq!(best_order(&many, &[CodeWidth::Two; 8], &shares).all()[0], 7);
     }
 }

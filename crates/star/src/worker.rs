@@ -1,6 +1,6 @@
 //! One thread's share of a star join.
 
-use crate::cost::best_order;
+use crate::cost::{MAX_DENSE, Order, best_order};
 use crate::expr::Expr;
 use crate::groups::{Groups, Words};
 use crate::plan::{GroupMap, MeasureKind, PlanError, StarPlan, Test};
@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes};
 use tierloom_kernels::select::{
-    Mask, Selection, VECTOR_ROWS, count as mask_count, prefetch_all, range_mask, set_mask,
+    CHUNK_ROWS, CodeTest, DenseTest, Mask, Selection, VECTOR_ROWS, filter_all, prefetch_all,
 };
 
 /// Rows that a worker takes at a time.
@@ -20,6 +20,9 @@ const MORSELS_PER_ORDER: u64 = 16;
 /// Maps of more bytes than this are prefetched.
 const FAR_MAP_BYTES: usize = 512 << 10;
 
+/// Late columns are prefetched where at most one row of so many survives.
+const SPARSE_ONE_IN: usize = 8;
+
 /// What a filter was seen to do.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FilterStats {
@@ -29,23 +32,31 @@ pub struct FilterStats {
     pub rows_out: u64,
 }
 
-/// What is left of a vector.
-enum Left {
-    All,
-    Mask,
-    Selected,
-    None,
+/// Rows that survived the filters.
+#[derive(Debug, Clone, Copy)]
+struct Vector {
+    start: usize,
+    rows: usize,
+    count: usize,
 }
 
 /// Runs a plan over morsels. Everything it needs is allocated when it is made; hashed groups grow.
 pub struct Worker {
     plan: Arc<StarPlan>,
     groups: Groups,
-    order: Vec<usize>,
+    order: Order,
     stats: Vec<FilterStats>,
     morsels: u64,
     mask: Box<Mask>,
     selection: Box<Selection>,
+    /// The selection of the vector before, whose late columns are under way from memory.
+    before: Box<Selection>,
+    /// That vector, if it has rows left to be read.
+    pending: Option<Vector>,
+    /// Columns that groups and measures read.
+    used: Vec<usize>,
+    /// Those of them that no dense test has brought into the caches.
+    late: Vec<usize>,
     /// Codes of the rows that are left, by column; `loaded` tells which are valid for the vector at hand.
     codes: Vec<Vec<u32>>,
     loaded: Vec<bool>,
@@ -88,13 +99,17 @@ impl Worker {
         for column in inputs.iter().flatten() {
             used[*column] = true;
         }
-        Ok(Worker {
+        let mut worker = Worker {
             groups: Groups::new(&plan, combinations),
             order: best_order(&plan.filters, widths, &shares),
             stats: vec![FilterStats::default(); plan.filters.len()],
             morsels: 0,
             mask: Box::new([0; VECTOR_ROWS / 64]),
             selection: Box::default(),
+            before: Box::default(),
+            pending: None,
+            used: (0..plan.columns).filter(|c| used[*c]).collect(),
+            late: Vec::with_capacity(plan.columns),
             codes: used
                 .iter()
                 .map(|used| vec![0; if *used { VECTOR_ROWS } else { 0 }])
@@ -105,7 +120,9 @@ impl Worker {
             offsets: vec![0; VECTOR_ROWS],
             values: vec![vec![0; VECTOR_ROWS]; depth],
             plan,
-        })
+        };
+        worker.find_late();
+        Ok(worker)
     }
 
     /// Runs over `rows` of `columns`.
@@ -117,11 +134,34 @@ impl Worker {
             self.reorder(columns);
         }
         self.morsels += 1;
+        let plan = Arc::clone(&self.plan);
+        let mut tests = [DenseTest::passing_all(); MAX_DENSE];
+        for (slot, index) in tests.iter_mut().zip(self.order.dense()) {
+            let filter = &plan.filters[*index];
+            let test = match &filter.test {
+                Test::Range { low, high } => CodeTest::Range {
+                    low: *low,
+                    high: *high,
+                },
+                Test::Set(set) => CodeTest::Set(set),
+            };
+            let codes = columns[filter.column];
+            *slot = DenseTest { codes, test };
+        }
+        let tests = &tests[..self.order.dense().len()];
         let mut start = rows.start;
         while start < rows.end {
             let len = VECTOR_ROWS.min(rows.end - start);
-            self.vector(columns, start, len);
+            let found = self.survivors(columns, tests, start, len);
+            if let Some(vector) = self.pending.take() {
+                self.aggregate(columns, vector);
+            }
+            self.pending = found;
+            std::mem::swap(&mut self.selection, &mut self.before);
             start += len;
+        }
+        if let Some(vector) = self.pending.take() {
+            self.aggregate(columns, vector);
         }
     }
 
@@ -132,7 +172,7 @@ impl Worker {
 
     /// The order it tries filters in.
     pub fn order(&self) -> &[usize] {
-        &self.order
+        self.order.all()
     }
 
     /// Its groups.
@@ -151,21 +191,75 @@ impl Worker {
             })
             .collect();
         self.order = best_order(&self.plan.filters, &widths, &shares);
+        self.find_late();
     }
 
-    fn vector(&mut self, columns: &[Codes<'_>], start: usize, rows: usize) {
-        let count = match self.select(columns, start, rows) {
-            Left::All => rows,
-            Left::Mask => {
-                self.selection.from_mask(&self.mask, rows);
-                self.selection.count()
-            }
-            Left::Selected => self.selection.count(),
-            Left::None => 0,
+    fn find_late(&mut self) {
+        let dense = self.order.dense();
+        let near = |column: &usize| {
+            dense
+                .iter()
+                .any(|i| self.plan.filters[*i].column == *column)
         };
-        if count == 0 {
-            return;
+        self.late.clear();
+        self.late.extend(self.used.iter().filter(|c| !near(c)));
+    }
+
+    /// Selects the rows of a vector; `None` if none is left. Meanwhile lines of the late columns of the vector before are asked for.
+    fn survivors(
+        &mut self,
+        columns: &[Codes<'_>],
+        tests: &[DenseTest<'_>],
+        start: usize,
+        rows: usize,
+    ) -> Option<Vector> {
+        let mut passed = [0; MAX_DENSE];
+        let (before, late) = (&self.before, &self.late);
+        // Where most lines are read anyway the processor's own prefetching sees the stream.
+        let pending = self
+            .pending
+            .filter(|v| v.count * SPARSE_ONE_IN <= v.rows && !late.is_empty());
+        let ask = |chunk| {
+            let Some(vector) = pending else { return };
+            for column in late {
+                let parts = VECTOR_ROWS / CHUNK_ROWS;
+                before.prefetch(&columns[*column], vector.start, chunk, parts);
+            }
+        };
+        filter_all(tests, start, rows, &mut self.mask, &mut passed, ask);
+        let mut count = rows as u64;
+        for (index, rows_out) in self.order.dense().iter().zip(passed) {
+            self.stats[*index].rows_in += count;
+            self.stats[*index].rows_out += rows_out;
+            count = rows_out;
         }
+        if count == 0 {
+            return None;
+        }
+        self.selection.from_mask(&self.mask, rows);
+        let plan = &self.plan;
+        for &index in self.order.sparse() {
+            let filter = &plan.filters[index];
+            let codes = &columns[filter.column];
+            match &filter.test {
+                Test::Range { low, high } => self.selection.keep_range(codes, start, (*low, *high)),
+                Test::Set(set) => self.selection.keep_set(codes, start, set),
+            }
+            let rows_out = self.selection.count() as u64;
+            self.stats[index].rows_in += count;
+            self.stats[index].rows_out += rows_out;
+            count = rows_out;
+            if count == 0 {
+                return None;
+            }
+        }
+        let count = self.selection.count();
+        Some(Vector { start, rows, count })
+    }
+
+    /// Adds the rows of a vector, whose selection is the one before, to their groups.
+    fn aggregate(&mut self, columns: &[Codes<'_>], vector: Vector) {
+        let Vector { start, count, rows } = vector;
         let all = count == rows;
         self.loaded.fill(false);
         let plan = Arc::clone(&self.plan);
@@ -187,54 +281,6 @@ impl Worker {
         }
     }
 
-    fn select(&mut self, columns: &[Codes<'_>], start: usize, rows: usize) -> Left {
-        let mut left = Left::All;
-        let mut rows_in = rows as u64;
-        for &index in &self.order {
-            let filter = &self.plan.filters[index];
-            let codes = &columns[filter.column];
-            let and = matches!(left, Left::Mask);
-            left = match (&filter.test, left) {
-                (Test::Range { low, high }, Left::Selected) => {
-                    self.selection.keep_range(codes, start, (*low, *high));
-                    Left::Selected
-                }
-                (Test::Range { low, high }, _) => {
-                    range_mask(codes, start, rows, (*low, *high), &mut self.mask, and);
-                    Left::Mask
-                }
-                (Test::Set(set), Left::Selected) => {
-                    self.selection.keep_set(codes, start, set);
-                    Left::Selected
-                }
-                (Test::Set(set), _) if set_mask(codes, start, rows, set, &mut self.mask, and) => {
-                    Left::Mask
-                }
-                (Test::Set(set), Left::Mask) => {
-                    self.selection.from_mask(&self.mask, rows);
-                    self.selection.keep_set(codes, start, set);
-                    Left::Selected
-                }
-                (Test::Set(set), Left::All | Left::None) => {
-                    self.selection.dense(codes, start, rows, set);
-                    Left::Selected
-                }
-            };
-            let rows_out = match &left {
-                Left::All | Left::None => rows_in,
-                Left::Selected => self.selection.count() as u64,
-                Left::Mask => mask_count(&self.mask, rows) as u64,
-            };
-            self.stats[index].rows_in += rows_in;
-            self.stats[index].rows_out += rows_out;
-            if rows_out == 0 {
-                return Left::None;
-            }
-            rows_in = rows_out;
-        }
-        left
-    }
-
     fn load(
         &mut self,
         columns: &[Codes<'_>],
@@ -251,7 +297,7 @@ impl Worker {
         if all {
             columns[column].unpack(start..start + count, &mut out[..count]);
         } else {
-            self.selection.gather(&columns[column], start, out);
+            self.before.gather(&columns[column], start, out);
         }
     }
 
