@@ -225,8 +225,12 @@ pub fn next_peak() -> Option<PeakAudit> {
 
 /// Looks at all blocks now.
 pub fn audit_now() -> PeakAudit {
+    audit_of(&ROUTER)
+}
+
+pub(super) fn audit_of(router: &Router) -> PeakAudit {
     let mut raw = Raw::EMPTY;
-    look(&ROUTER, &mut raw);
+    look(router, &mut raw);
     told(&raw)
 }
 

@@ -26,6 +26,7 @@ mod kernel;
 mod ledger;
 mod lend;
 mod options;
+mod present;
 mod reserve;
 mod route;
 mod scope;

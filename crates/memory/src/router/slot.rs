@@ -13,6 +13,7 @@ use super::events::Why;
 use super::extents::{Extent, Extents, Free, Tag};
 use super::kernel::{self, Kernel, Nodes};
 use super::ledger::Ledger;
+use super::present::make_present;
 
 /// Bytes of a granule of small extents.
 pub(super) const SMALL_GRANULE: usize = 64 << 10;
@@ -220,25 +221,25 @@ impl Slot {
         if self.level.current() + bytes > state.limit_bytes {
             return Err(Why::Limit);
         }
-        // Until its pages are there a fresh block is counted without them.
-        let moving = ledger.moving();
-        let (extent, zeroed) = match state.ranges[kind].extents.take(len, Free::Cached, owner) {
+        let (extent, moving) = match state.ranges[kind].extents.take(len, Free::Cached, owner) {
             Some(extent) => {
                 state.cached_bytes -= bytes;
-                (extent, false)
+                (extent, None)
             }
-            None => (
-                self.fresh(&mut state, kernel, ledger, kind, len, owner)?,
-                true,
-            ),
+            None => {
+                // Until its pages are there a fresh block is counted without them.
+                let moving = ledger.moving();
+                let extent = self.fresh(&mut state, kernel, ledger, kind, len, owner)?;
+                (extent, Some(moving))
+            }
         };
         self.level.add(bytes);
         let block = Block {
             address: state.ranges[kind].address(extent),
             bytes,
-            zeroed,
+            zeroed: moving.is_some(),
         };
-        if zeroed {
+        if let Some(moving) = moving {
             self.held.add(bytes);
             let (nodes, phase) = (state.nodes, state.phase);
             let granule = state.ranges[kind].granule;
@@ -248,8 +249,8 @@ impl Slot {
                 self.free(ledger, block.address, false);
                 return Err(Why::Refused(errno));
             }
+            drop(moving);
         }
-        drop(moving);
         self.allocations.fetch_add(1, Ordering::Relaxed);
         Ok(block)
     }
@@ -444,50 +445,4 @@ impl Locked<'_> {
                 .each_used(|extent, _| see(range.address(extent), range.bytes(extent)));
         }
     }
-}
-
-/// Makes the pages of a fresh block present, so that a kernel that refuses them does so while there is another place to go to, and what is
-/// counted is what is resident. The kernel's own choice is left to the first touch.
-fn make_present(
-    kernel: &Kernel,
-    nodes: &Nodes,
-    block: Block,
-    granule: usize,
-    phase: u64,
-) -> Result<(), i32> {
-    if nodes.parts().is_empty() {
-        return Ok(());
-    }
-    if nodes.by_policy() {
-        return (kernel.touch)(block.address, block.bytes as usize);
-    }
-    spread(kernel, nodes, block, granule, phase)
-}
-
-/// Makes the pages of a block present by weight, granule by granule, beginning at `phase` in the round.
-fn spread(
-    kernel: &Kernel,
-    nodes: &Nodes,
-    block: Block,
-    granule: usize,
-    phase: u64,
-) -> Result<(), i32> {
-    let round: u64 = nodes.parts().iter().map(|(_, w)| u64::from(*w)).sum();
-    let end = block.address + block.bytes as usize;
-    let mut address = block.address;
-    let mut within = phase % round.max(1);
-    while address < end {
-        let mut first = 0;
-        let found = nodes.parts().iter().find(|(_, weight)| {
-            first += u64::from(*weight);
-            within < first
-        });
-        let (node, _) = found.ok_or(libc::EINVAL)?;
-        let run = usize::try_from(first - within).unwrap_or(usize::MAX);
-        let len = run.saturating_mul(granule).min(end - address);
-        (kernel.populate)(address, len, *node)?;
-        address += len;
-        within = first % round;
-    }
-    Ok(())
 }

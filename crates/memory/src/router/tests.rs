@@ -1,7 +1,7 @@
 //! The router as a whole, over a range of its own and with an invented kernel where one is needed.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use proptest::prelude::*;
 use tierloom_topology::NodeId;
@@ -420,6 +420,58 @@ fn a_control_group_near_its_limit_is_full_wherever_the_pages_come_from() {
     drop(block);
     // What went back can be had again without asking.
     assert!(Owned::new(router, 10 * MIB).is_some());
+}
+
+#[test]
+fn an_audit_among_threads_that_take_and_give_back_sees_one_moment() {
+    let places = vec![place("bound", Placement::bind(NodeId(0)), u64::MAX)];
+    let options = RouterOptions {
+        cache_bytes: Some(8 * MIB as u64),
+        ..options(vec![(Class::JoinBuild, places)], Overflow::Refuse)
+    };
+    let router = router_of(LINUX, &options);
+    if let Some(why) = router.slot(Class::JoinBuild, 0).refused() {
+        eprintln!(
+            "not tested: memory cannot be bound to node 0 here (errno {why}); run it outside of a sandbox that forbids mbind"
+        );
+        return;
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        for thread in 0..3 {
+            let stop = &stop;
+            threads.spawn(move || {
+                let _scope = enter(scope(Class::JoinBuild));
+                let mut kept = std::collections::VecDeque::new();
+                for round in 0_usize.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    // Blocks of both kinds; some grow.
+                    let size = (1 + (round * 7 + thread) % 60) * 128 * KIB;
+                    let mut block = Owned::new(router, size).unwrap();
+                    if round.is_multiple_of(3) {
+                        block.resize(size + 256 * KIB);
+                    }
+                    kept.push_back(block);
+                    if kept.len() > 4 {
+                        kept.pop_front();
+                    }
+                }
+            });
+        }
+        let audits: Vec<PeakAudit> = (0..20).map(|_| audit::audit_of(router)).collect();
+        stop.store(true, Ordering::Relaxed);
+        for audit in audits {
+            let present: u64 = audit.classes.iter().map(|c| c.bytes - c.absent_bytes).sum();
+            assert_eq!(audit.accounted_bytes, present, "{audit:?}");
+            // A kernel without NUMA does not tell.
+            if let Some(kernel) = audit.kernel_bytes {
+                assert_eq!(audit.held_bytes, kernel, "{audit:?}");
+            }
+        }
+    });
+    assert_eq!(in_use(router), 0);
 }
 
 /// Runs of pages that were populated, as node and granules in one number each.
