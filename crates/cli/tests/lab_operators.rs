@@ -97,7 +97,7 @@ fn big_structures_are_on_the_node_of_their_class_and_the_account_is_the_kernels(
     const JOINS: &str = "tpch --sf 0.05 --queries q3,q5,q9,q18,q21";
     let commands = [
         audited("ssb --sf 0.1"),
-        audited("ssb --sf 0.1 --plain-operators"),
+        audited("ssb --sf 0.05 --plain-operators"),
         audited(JOINS),
         audited(&format!("{JOINS} --plain-operators")),
     ];
@@ -116,7 +116,7 @@ fn big_structures_are_on_the_node_of_their_class_and_the_account_is_the_kernels(
     // Codes make the tables of star joins small; plain hash tables and those of TPC-H are far beyond what counts as large.
     for (run, class, at_least) in [
         (0, "aggregation", 256 << 10),
-        (1, "join", 1 << 20),
+        (1, "join", 512 << 10),
         (2, "join", 4 << 20),
         (2, "aggregation", 8 << 20),
         (3, "join", 4 << 20),
