@@ -170,6 +170,21 @@ pub enum MemoryError {
         /// Which files say so.
         source_files: String,
     },
+    /// No place of a class of operator memory can give a region its memory.
+    #[error(
+        "region `{name}`: {size_bytes} bytes cannot be had from any place of memory class {class} ({why}); \
+         raise the limit of the class, give it another place, or free some of it (`tier_memory` shows what is used)"
+    )]
+    ClassFull {
+        /// Name of the region.
+        name: String,
+        /// Size that was asked for.
+        size_bytes: usize,
+        /// The class.
+        class: crate::router::Class,
+        /// Why its first place could not.
+        why: String,
+    },
     /// The hugetlb pool of a node cannot hold its part.
     #[error(
         "region `{name}`: needs {needed_pages} hugetlb pages of {page_size} on node {node}, which has {free_pages} free; \

@@ -208,7 +208,8 @@ impl Shared {
     fn columns(&self) -> impl Iterator<Item = (String, &PlacedColumn)> {
         self.tables.iter().flat_map(|table| {
             let name = |c: &PlacedColumn| format!("{}.{}", table.name(), c.name());
-            table.columns().iter().map(move |c| (name(c), c))
+            let movable = table.columns().iter().filter(|c| !c.is_of_class());
+            movable.map(move |c| (name(c), c))
         })
     }
 

@@ -14,7 +14,7 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, UInt8Type};
 use std::sync::Arc;
 use tierloom_kernels::codes::CodeWidth;
-use tierloom_memory::Region;
+use tierloom_memory::{Placing, Region};
 
 /// One column in placed memory.
 ///
@@ -173,6 +173,12 @@ impl PlacedColumn {
                 }
             ),
         }
+    }
+
+    /// Whether it lies at the places of a class of operator memory, and stays there.
+    pub fn is_of_class(&self) -> bool {
+        let by_class = |region: &Arc<Region>| matches!(region.placing(), Placing::ByClass { .. });
+        self.regions.iter().any(by_class)
     }
 
     /// The regions that hold it.

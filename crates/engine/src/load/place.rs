@@ -135,7 +135,8 @@ pub fn column_uses(tables: &[Arc<PlacedTable>], reads: &BTreeMap<String, u64>) -
 }
 
 impl PlacedTable {
-    /// Moves the columns to where `decisions` want them; columns that nothing was decided on stay.
+    /// Moves the columns to where `decisions` want them; columns that nothing was decided on stay, and so do those at the places of a class
+    /// of operator memory.
     ///
     /// # Errors
     /// A placement that this machine cannot give (before anything moves for that column), a page that could not be
@@ -151,6 +152,9 @@ impl PlacedTable {
             let Some(decision) = decisions.iter().find(|d| d.column == name) else {
                 continue;
             };
+            if column.is_of_class() {
+                continue;
+            }
             let target = decision.placement.resolve(topology)?;
             for region in column.regions() {
                 move_region(region, &target, topology, stop)?;

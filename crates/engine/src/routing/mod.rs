@@ -21,8 +21,9 @@ mod tracer;
 
 pub use class::class_of;
 pub use explain::{explain_analyze, placement_of_execution};
-pub use options::{PlaceSpec, RoutingOptions};
+pub use options::RoutingOptions;
 pub use rule::RouteOperators;
 pub use table::{TIER_MEMORY, TierMemoryTable};
+pub use tierloom_memory::router::PlaceSpec;
 
 pub(crate) use options::start;

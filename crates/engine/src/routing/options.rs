@@ -1,18 +1,11 @@
 //! What is asked of routing.
 
 use crate::EngineError;
-use tierloom_memory::router::{self, Class, Overflow, PlaceOptions, RouterError, RouterOptions};
-use tierloom_memory::{Placement, PlacementError, PlacementSpec};
+use tierloom_memory::router::{
+    self, Class, Overflow, PlaceOptions, PlaceSpec, RouterError, RouterOptions,
+};
+use tierloom_memory::{Placement, PlacementError};
 use tierloom_topology::{SysRoot, Topology};
-
-/// A place that a class may use.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlaceSpec {
-    /// Where, in terms of nodes or tiers.
-    pub placement: PlacementSpec,
-    /// Most bytes there; `None` for as much as the nodes have.
-    pub limit_bytes: Option<u64>,
-}
 
 /// Where the classes of operator memory go.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -5,6 +5,7 @@ use super::run::{Unit, Watch};
 use super::session::{Loaded, SqlSession};
 use super::source::{CsvOptions, Source};
 use super::system;
+use super::temp::Home;
 use crate::EngineError;
 use crate::load::{ColumnPlacer, LoadOptions, load_batches};
 use crate::table::{PlacedTable, PlacedTableProvider};
@@ -41,7 +42,8 @@ impl SqlSession {
         self.check_memory(name, source.array_bytes())?;
         watch.begin(&format!("loading {name}"), source.file_bytes(), Unit::Bytes);
         let advance = |bytes| watch.advance(bytes);
-        let made = self.table_of(name, source.schema(), source.batches(&advance), watch);
+        let batches = source.batches(&advance);
+        let made = self.table_of(name, source.schema(), batches, Home::Placed, watch);
         watch.end();
         self.register(name, made?, watch)
     }
@@ -61,6 +63,7 @@ impl SqlSession {
         name: &str,
         schema: &SchemaRef,
         batches: impl Iterator<Item = Result<RecordBatch, SqlError>>,
+        home: Home,
         watch: &dyn Watch,
     ) -> Result<Arc<PlacedTable>, SqlError> {
         // The loader knows errors of the engine; the error itself waits here.
@@ -74,7 +77,7 @@ impl SqlSession {
             *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             Err(EngineError::Interrupted)
         });
-        let placement = self.first_placement()?;
+        let (mut placer, placement) = self.placer_for(home)?;
         let check = |held_bytes| self.check_room(name, held_bytes);
         let options = LoadOptions {
             check_memory: Some(&check),
@@ -83,7 +86,7 @@ impl SqlSession {
             name,
             Arc::clone(schema),
             rows,
-            &mut self.placer(),
+            &mut placer,
             &|_| placement.clone(),
             &Stop(watch),
             &options,
@@ -127,6 +130,8 @@ impl SqlSession {
             .context()
             .deregister_table(TableReference::bare(name))
             .map_err(|e| SqlError::running(&e))?;
+        // Plans that are kept for their text would keep the table's memory.
+        self.engine.forget_plans();
         let known = self.tables.remove(name).is_some();
         let inside = format!("{name}.");
         self.settings

@@ -22,13 +22,16 @@ pub(super) fn with_class(
     if value.eq_ignore_ascii_case("kernel") {
         return Ok(options);
     }
-    let places = parts(value)
-        .into_iter()
-        .map(|text| place(text, topology))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|e| {
-            SqlError::input(format!("tierloom.memory.{class} cannot be {value:?}: {e}"))
-        })?;
+    let wrong = |problem: String| {
+        SqlError::input(format!(
+            "tierloom.memory.{class} cannot be {value:?}: {problem}"
+        ))
+    };
+    let places = PlaceSpec::list(value).map_err(|e| wrong(e.to_string()))?;
+    for place in &places {
+        let resolved = place.placement.resolve(topology);
+        resolved.map_err(|e| wrong(e.to_string()))?;
+    }
     options.places.push((class, places));
     Ok(options)
 }
@@ -40,58 +43,12 @@ pub(super) fn shown(options: Option<&RoutingOptions>, class: Class) -> String {
         .flat_map(|o| &o.places)
         .filter(|(known, _)| *known == class)
         .flat_map(|(_, places)| places);
-    let texts: Vec<String> = places
-        .map(|place| match place.limit_bytes {
-            Some(bytes) => format!("[{}]:{}MiB", place.placement, bytes >> 20),
-            None => format!("[{}]", place.placement),
-        })
-        .collect();
+    let texts: Vec<String> = places.map(PlaceSpec::to_string).collect();
     if texts.is_empty() {
         "kernel".into()
     } else {
         texts.join(",")
     }
-}
-
-/// Splits at commas outside of brackets.
-fn parts(text: &str) -> Vec<&str> {
-    let mut depth = 0;
-    text.split(|letter| {
-        match letter {
-            '[' => depth += 1,
-            ']' => depth -= 1,
-            _ => {}
-        }
-        letter == ',' && depth == 0
-    })
-    .map(str::trim)
-    .collect()
-}
-
-fn place(text: &str, topology: &Topology) -> Result<PlaceSpec, String> {
-    let (placement, limit_bytes) = match text.rsplit_once(':') {
-        Some((placement, limit)) if limit.trim().ends_with("iB") => {
-            (placement, Some(limit_of(limit.trim())?))
-        }
-        _ => (text, None),
-    };
-    let bare = placement.trim().trim_matches(['[', ']']);
-    let placement: tierloom_memory::PlacementSpec = bare.parse().map_err(|e| format!("{e}"))?;
-    placement.resolve(topology).map_err(|e| e.to_string())?;
-    Ok(PlaceSpec {
-        placement,
-        limit_bytes,
-    })
-}
-
-fn limit_of(text: &str) -> Result<u64, String> {
-    let units = [("MiB", 20u32), ("GiB", 30), ("TiB", 40)];
-    let found = units.iter().find_map(|(unit, shift)| {
-        let count: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
-        let bytes = count * (1u64 << shift) as f64;
-        (bytes >= (1u64 << 20) as f64 && bytes < 1e18).then_some(bytes as u64)
-    });
-    found.ok_or_else(|| format!("{text:?} is no limit; write it as in 512MiB or 1.5GiB"))
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ mod source;
 mod statement;
 mod system;
 mod tables;
+mod temp;
 mod whole_file;
 
 pub use error::{Place, SqlError};

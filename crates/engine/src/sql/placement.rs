@@ -3,6 +3,7 @@
 use super::error::SqlError;
 use super::run::Watch;
 use super::session::SqlSession;
+use super::temp::is_temp;
 use crate::load::column_uses;
 use crate::table::PlacedTable;
 use std::sync::Arc;
@@ -69,9 +70,14 @@ impl SqlSession {
             )));
         }
         let schema = self.schema_of(table)?;
-        if !self.tables.contains_key(table) {
+        let Some(found) = self.tables.get(table) else {
             return Err(SqlError::input(format!(
                 "{table} has no columns of its own to place"
+            )));
+        };
+        if is_temp(found) {
+            return Err(SqlError::input(format!(
+                "{table} lies at the places of memory class temp; SET tierloom.memory.temp says where, before the table is made"
             )));
         }
         if let Some(column) = column

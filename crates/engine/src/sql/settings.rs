@@ -144,6 +144,9 @@ impl SqlSession {
             }
             ["dram_bytes"] => self.set_dram_bytes(value),
             ["memory", class] => {
+                if class.eq_ignore_ascii_case(Class::TempTable.name()) {
+                    self.check_no_temp_tables("tierloom.memory.temp")?;
+                }
                 let options = self.settings.engine.routing.clone();
                 let options = options.ok_or_else(|| {
                     SqlError::input(
@@ -164,7 +167,10 @@ impl SqlSession {
                         .routing
                         .clone()
                         .or_else(|| Some(RoutingOptions::default())),
-                    "off" | "false" => None,
+                    "off" | "false" => {
+                        self.check_no_temp_tables("tierloom.routing")?;
+                        None
+                    }
                     _ => {
                         return Err(SqlError::input(format!(
                             "tierloom.routing cannot be {value:?}; expected on or off"

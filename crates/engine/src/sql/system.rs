@@ -17,7 +17,7 @@ use datafusion::prelude::SessionContext;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use tierloom_memory::AuditMode;
+use tierloom_memory::{AuditMode, Placing};
 
 /// Names of the system tables.
 pub(super) const NAMES: [&str; 3] = [DECISIONS, TIER_COLUMNS, TIER_MEMORY];
@@ -115,7 +115,13 @@ impl TierColumns {
 /// The placement that a column's regions were asked for.
 pub(super) fn wanted(column: &PlacedColumn) -> String {
     let first = column.regions().first();
-    first.map_or_else(|| "nothing".into(), |r| r.placement().to_string())
+    first.map_or_else(
+        || "nothing".into(),
+        |region| match region.placing() {
+            Placing::ByClass { class } => format!("class {class}"),
+            _ => region.placement().to_string(),
+        },
+    )
 }
 
 /// Where a column's pages are, by the kernel's account.

@@ -4,6 +4,7 @@ use super::error::SqlError;
 use super::run::{Kept, Outcome, Timing, Unit, Watch};
 use super::session::{SqlSession, said};
 use super::source::{CsvOptions, Source};
+use super::temp::Home;
 use datafusion::common::TableReference;
 use datafusion::logical_expr::{
     CreateExternalTable, CreateMemoryTable, DdlStatement, DropTable, LogicalPlan,
@@ -81,7 +82,7 @@ impl SqlSession {
             watch.advance(batch.get_array_memory_size() as u64);
             Ok(batch)
         });
-        let stored = self.table_of(name, &schema, batches, watch);
+        let stored = self.table_of(name, &schema, batches, Home::Temp, watch);
         watch.end();
         let loaded = self.register(name, stored?, watch)?;
         timing.running += storing.elapsed();

@@ -60,6 +60,12 @@ pub enum Placing {
         /// What each node should get by that policy, as fractions of 1.
         shares: Vec<(NodeId, f64)>,
     },
+    /// The router of operator memory, by the places of a class. Regions must have the placement `default`, and no page is moved: which place
+    /// it counts for follows from its address.
+    ByClass {
+        /// The class.
+        class: String,
+    },
     /// Nobody: pages are where the device is. Regions must have the placement `default`, and no page is asked for its place or
     /// moved: the kernel answers for device memory as if there were none.
     Fixed {
@@ -70,7 +76,8 @@ pub enum Placing {
 
 /// How a region gets, finds and moves its pages. See the module for the drawing.
 ///
-/// Implementers: [`AnonymousNuma`], [`KernelInterleave`], [`FileBackend`], [`DevdaxBackend`], and [`FakeBackend`] for tests and
+/// Implementers: [`AnonymousNuma`], [`KernelInterleave`], [`FileBackend`], [`DevdaxBackend`],
+/// [`ClassBackend`](crate::router::ClassBackend), and [`FakeBackend`] for tests and
 /// simulation.
 pub trait MemoryBackend: Send + Sync + Debug {
     /// What it is, in words, for records and errors ("anonymous memory", "files in /dev/shm").

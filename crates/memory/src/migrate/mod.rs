@@ -149,10 +149,18 @@ impl<'a> Migration<'a> {
             ));
         }
         placement_nodes(topology, &to)?;
-        if let Placing::Fixed { place } = region.backend().placing() {
-            return Err(fail(&format!(
-                "its pages are fixed on {place}; copy them to a region in a node's memory instead"
-            )));
+        match region.backend().placing() {
+            Placing::Fixed { place } => {
+                return Err(fail(&format!(
+                    "its pages are fixed on {place}; copy them to a region in a node's memory instead"
+                )));
+            }
+            Placing::ByClass { class } => {
+                return Err(fail(&format!(
+                    "its pages are where memory class {class} has its places; give the class other places and make it again"
+                )));
+            }
+            Placing::ByPlacement | Placing::Kernel { .. } => {}
         }
         let next_step_at = options.clock.now();
         let migration = Self {

@@ -50,6 +50,9 @@ pub(crate) fn placement_is_ours(
         Placing::ByPlacement => return Ok(()),
         _ if *placement == Placement::kernel_default() => return Ok(()),
         Placing::Kernel { .. } => "the kernel's policy decides".to_owned(),
+        Placing::ByClass { class } => {
+            format!("the places of memory class {class} decide")
+        }
         Placing::Fixed { place } => format!("its pages are fixed on {place}"),
     };
     Err(MemoryError::PlacementNotOurs {

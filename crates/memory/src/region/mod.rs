@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tierloom_topology::{NodeId, Topology};
 
 use crate::audit::{Audit, AuditMode};
-use crate::backend::MemoryBackend;
+use crate::backend::{MemoryBackend, Placing};
 use crate::migrate::{Migration, MigrationOptions, MigrationState};
 use crate::snapshot::{self, PageSnapshot};
 use crate::{Mapping, MemoryError, PageSize, Placement};
@@ -164,6 +164,11 @@ impl Region {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    /// Who decides where the pages are.
+    pub fn placing(&self) -> Placing {
+        self.backend.placing()
     }
 
     /// Phase within the round of weights at which the region starts, in pages.

@@ -5,12 +5,15 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::account::PLACES;
 use super::kernel::{self, MAX_NODES};
-use super::route::Router;
+use super::reserve::SLOTS;
+use super::route::{Router, index};
+use super::slot::Locked;
 use super::{Class, ROUTER};
 
 /// Pages asked for in one call; their addresses lie on the stack.
@@ -18,6 +21,9 @@ const BATCH_PAGES: usize = 512;
 const PAGE_BYTES: usize = 4096;
 /// Up to so many bytes every page is asked for, beyond that every second, third, ...
 const FULL_BYTES: u64 = 1 << 30;
+/// How often a moment is looked for in which no pages come or go, and how long it waits after each failure.
+const STILL_TRIES: usize = 2000;
+const STILL_WAIT: Duration = Duration::from_millis(1);
 /// A new peak is worth an audit from this much more on: one part in so many.
 const STEP_DIVISOR: u64 = 50;
 
@@ -43,6 +49,8 @@ pub struct PeakAudit {
     pub held_bytes: u64,
     /// Bytes of the reserved range that are resident, as the kernel counts them; `None` if it does not tell.
     pub kernel_bytes: Option<u64>,
+    /// Bytes of the whole process that were resident: with tables, and with allocations that are too small to be routed.
+    pub process_bytes: Option<u64>,
     /// The classes with blocks.
     pub classes: Vec<ClassAudit>,
 }
@@ -55,6 +63,7 @@ struct Raw {
     accounted: u64,
     held: u64,
     kernel: Option<u64>,
+    process: Option<u64>,
     classes: [Found; Class::COUNT],
 }
 
@@ -63,6 +72,7 @@ impl Raw {
         accounted: 0,
         held: 0,
         kernel: None,
+        process: None,
         classes: [[0; MAX_NODES + 1]; Class::COUNT],
     };
 }
@@ -115,10 +125,17 @@ impl PeakWatch {
     }
 }
 
-/// Asks the kernel for every block. Allocates nothing.
+/// Asks the kernel for every block. Allocates nothing. Other threads wait where they allocate or free large memory.
 fn look(router: &Router, raw: &mut Raw) {
+    let slots = still(router);
     *raw = Raw::EMPTY;
-    raw.accounted = router.total.current();
+    for class in Class::ALL {
+        for place in 0..PLACES {
+            let slot = router.slot(class, place);
+            raw.accounted += slot.level.current();
+            raw.held += slot.held.current();
+        }
+    }
     let stride = PAGE_BYTES * (1 + (raw.accounted / FULL_BYTES) as usize);
     for class in Class::ALL {
         let mut batch = Batch {
@@ -128,9 +145,7 @@ fn look(router: &Router, raw: &mut Raw) {
         };
         let found = &mut raw.classes[class.index()];
         for place in 0..PLACES {
-            let slot = router.slot(class, place);
-            raw.held += slot.held.current();
-            slot.each_used(|start, len| {
+            slots[index(class, place)].each_used(|start, len| {
                 for address in (start..start + len).step_by(stride) {
                     batch.push(address, found);
                 }
@@ -141,6 +156,20 @@ fn look(router: &Router, raw: &mut Raw) {
     raw.kernel = router
         .span()
         .and_then(|span| kernel::resident_bytes(span.base, span.len()).ok());
+    raw.process = kernel::process_bytes().ok();
+}
+
+/// All slots locked, in a moment in which no pages come or go if there is one soon.
+fn still(router: &Router) -> [Locked<'_>; SLOTS] {
+    for _ in 0..STILL_TRIES {
+        let slots = router.lock_all();
+        if router.ledger.is_still() {
+            return slots;
+        }
+        drop(slots);
+        std::thread::sleep(STILL_WAIT);
+    }
+    router.lock_all()
 }
 
 /// Pages to ask for.
@@ -184,10 +213,24 @@ pub fn peak_audit() -> Option<PeakAudit> {
     (raw.accounted > 0).then(|| told(&raw))
 }
 
+/// What was found at the highest peak since the last call (or [`watch_peak`]), and starts to look for the next one: an audit per query, where
+/// peaks of places and operators go on. `None` if nothing was freed meanwhile.
+pub fn next_peak() -> Option<PeakAudit> {
+    let watch = &ROUTER.watch;
+    let found = peak_audit();
+    watch.audited.store(0, Ordering::Relaxed);
+    *watch.raw() = Raw::EMPTY;
+    found
+}
+
 /// Looks at all blocks now.
 pub fn audit_now() -> PeakAudit {
+    audit_of(&ROUTER)
+}
+
+pub(super) fn audit_of(router: &Router) -> PeakAudit {
     let mut raw = Raw::EMPTY;
-    look(&ROUTER, &mut raw);
+    look(router, &mut raw);
     told(&raw)
 }
 
@@ -209,6 +252,7 @@ fn told(raw: &Raw) -> PeakAudit {
         accounted_bytes: raw.accounted,
         held_bytes: raw.held,
         kernel_bytes: raw.kernel,
+        process_bytes: raw.process,
         classes: Class::ALL
             .map(class)
             .into_iter()

@@ -17,6 +17,8 @@ pub enum Why {
     Limit,
     /// The node has too little free memory.
     NodeFull,
+    /// The control group's limit leaves too little: the kernel would kill, not refuse.
+    GroupFull,
     /// The kernel refused: its errno (`ENODEV`: the node is offline; `EINVAL`: the cpuset or a memory policy forbids it).
     Refused(i32),
     /// The reserved addresses are used up.
@@ -28,6 +30,7 @@ impl std::fmt::Display for Why {
         match self {
             Why::Limit => f.write_str("limit reached"),
             Why::NodeFull => f.write_str("node full"),
+            Why::GroupFull => f.write_str("memory limit of the control group reached"),
             Why::Refused(libc::ENODEV) => f.write_str("node offline"),
             Why::Refused(libc::EINVAL) => f.write_str("node not allowed (cpuset) or offline"),
             Why::Refused(errno) => write!(f, "refused by the kernel (errno {errno})"),

@@ -61,6 +61,8 @@ pub(super) struct Kernel {
     pub(super) bind: fn(usize, usize, &Nodes) -> Result<(), i32>,
     /// Bytes that a node can still give, a margin taken off; answers the errno.
     pub(super) free_bytes: fn(u8) -> Result<u64, i32>,
+    /// Bytes that the process may still take by the nearest limit of its control groups; `None` without one.
+    pub(super) group_free_bytes: fn() -> Option<u64>,
     /// Makes the pages of a range present, all from one node; answers the errno.
     pub(super) populate: fn(usize, usize, u8) -> Result<(), i32>,
     /// Makes the pages of a range present under the range's own policy; answers the errno.
@@ -71,6 +73,7 @@ pub(super) struct Kernel {
 pub(super) const LINUX: Kernel = Kernel {
     bind,
     free_bytes,
+    group_free_bytes: super::group::free_bytes,
     populate,
     touch,
 };
@@ -139,7 +142,8 @@ fn free_bytes(node: u8) -> Result<u64, i32> {
     Ok(NodeCapacity::from_meminfo(total, free, cache).free_bytes)
 }
 
-fn read_start(path: &[u8], into: &mut [u8]) -> Result<usize, i32> {
+/// The start of a file whose path ends with a zero byte; how many bytes that is, or the errno.
+pub(super) fn read_start(path: &[u8], into: &mut [u8]) -> Result<usize, i32> {
     let path = CStr::from_bytes_until_nul(path).map_err(|_| libc::EINVAL)?;
     // SAFETY: the path ends with a zero byte.
     let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
@@ -252,6 +256,21 @@ pub(super) fn resident_bytes(base: usize, len: usize) -> Result<u64, i32> {
     outcome.map(|()| reader.pages * base_page_bytes() as u64)
 }
 
+/// Bytes of this process that are resident, tables and small allocations too.
+///
+/// # Errors
+/// The errno.
+pub(super) fn process_bytes() -> Result<u64, i32> {
+    let mut text = [0; 256];
+    let read = read_start(b"/proc/self/statm\0", &mut text)?;
+    let text = std::str::from_utf8(&text[..read]).map_err(|_| libc::EIO)?;
+    // The whole size, then what is resident, in pages.
+    let resident = text.split(' ').nth(1).and_then(|word| word.parse().ok());
+    resident
+        .map(|pages: u64| pages * base_page_bytes() as u64)
+        .ok_or(libc::EIO)
+}
+
 /// Reads `7f0000000000 bind:1 anon=3 dirty=3 N1=3 kernelpagesize_kB=4` byte by byte.
 struct NumaMaps {
     range: (usize, usize),
@@ -310,6 +329,17 @@ mod tests {
         assert_eq!(field(text, b"MemTotal:"), Some(524_288 * 1024));
         assert_eq!(field(text, b"MemFree:"), Some(1000 * 1024));
         assert_eq!(field(text, b"SwapFree:"), None);
+    }
+
+    #[test]
+    fn pages_that_are_touched_are_resident_and_others_are_not() {
+        const BYTES: usize = 256 << 20;
+        let before = process_bytes().unwrap();
+        let mut block: Vec<u8> = Vec::with_capacity(BYTES);
+        assert!(process_bytes().unwrap() < before + (BYTES / 2) as u64);
+        block.resize(BYTES, 1);
+        assert!(process_bytes().unwrap() > before + (BYTES / 2) as u64);
+        assert_eq!(std::hint::black_box(block).len(), BYTES);
     }
 
     #[test]

@@ -21,25 +21,31 @@ mod allocator;
 mod audit;
 mod events;
 mod extents;
+mod group;
 mod kernel;
 mod ledger;
+mod lend;
 mod options;
+mod present;
 mod reserve;
 mod route;
 mod scope;
 mod slot;
+mod spec;
 #[cfg(test)]
 mod tests;
 mod usage;
 
 pub use allocator::{THRESHOLD_BYTES, TierAllocator};
-pub use audit::{ClassAudit, PeakAudit, audit_now, peak_audit, watch_peak};
+pub use audit::{ClassAudit, PeakAudit, audit_now, next_peak, peak_audit, watch_peak};
 pub use events::Why;
+pub use lend::ClassBackend;
 pub use options::{
     DEFAULT_CACHE_BYTES, MAX_PLACES, Overflow, PlaceOptions, RouterError, RouterOptions,
     SYSTEM_PLACE,
 };
 pub use scope::{Class, ClassScope, OperatorId, ScopeGuard, current, enter, leave, switch};
+pub use spec::PlaceSpec;
 pub use usage::{Event, OperatorUsage, PlaceUsage, events, operator_usage, place_usage, places_of};
 
 use route::Router;

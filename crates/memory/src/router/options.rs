@@ -69,6 +69,14 @@ pub enum RouterError {
         /// What was typed.
         asked: String,
     },
+    /// The text is no place.
+    #[error("cannot read the place `{text}` of operator memory: {reason}")]
+    Spec {
+        /// What was typed.
+        text: String,
+        /// What is wrong with it, and what is right.
+        reason: String,
+    },
     /// More places than there is room for.
     #[error("class {class} has {count} places; at most {MAX_PLACES} can be told apart")]
     TooManyPlaces {

@@ -10,7 +10,7 @@ use super::ledger::Ledger;
 use super::options::{MAX_PLACES, Overflow, RouterError, RouterOptions, nodes_of};
 use super::reserve::{self, SLOTS, Span};
 use super::scope::{Class, ClassScope, OperatorId};
-use super::slot::{Block, Change, LARGE_FROM, LARGE_GRANULE, Resized, SMALL_GRANULE, Slot};
+use super::slot::{Block, Change, LARGE_FROM, LARGE_GRANULE, Locked, Resized, SMALL_GRANULE, Slot};
 use super::{account::Level, audit::PeakWatch};
 
 /// The place of a class that is nobody's choice but the kernel's.
@@ -137,6 +137,9 @@ impl Router {
     /// Sets the policies of so many places of each class.
     fn bind_places(&self, count: impl Fn(Class) -> usize) {
         let Some(span) = self.span() else { return };
+        if Class::ALL.into_iter().any(|class| self.places(class) > 0) {
+            super::group::find();
+        }
         self.ledger.forget();
         for class in Class::ALL {
             for place in 0..count(class) {
@@ -159,6 +162,11 @@ impl Router {
         &self.slots[index(class, place)]
     }
 
+    /// All slots at once, by index. Everybody else locks one at a time.
+    pub(super) fn lock_all(&self) -> [Locked<'_>; SLOTS] {
+        std::array::from_fn(|index| self.slots[index].locked())
+    }
+
     /// Places that the class has been given.
     pub(super) fn places(&self, class: Class) -> usize {
         usize::from(self.counts[class.index()].load(Ordering::Relaxed)).min(MAX_PLACES)
@@ -177,26 +185,37 @@ impl Router {
         if align > LARGE_GRANULE {
             return None;
         }
-        // Small granules are aligned to themselves, large ones to huge pages.
-        let size = if align > SMALL_GRANULE {
+        let size = Self::size_aligned(size, align);
+        match self.at_a_place(scope, size) {
+            Ok(block) => Some(block),
+            Err(why) => self.beyond(scope, size, why),
+        }
+    }
+
+    /// Small granules are aligned to themselves, large ones to huge pages: a size whose granules are aligned as wanted.
+    pub(super) fn size_aligned(size: usize, align: usize) -> usize {
+        if align > SMALL_GRANULE {
             size.max(LARGE_FROM)
         } else {
             size
-        };
-        let places = self.places(scope.class);
+        }
+    }
+
+    /// A block at the first place of the class that can give it; why the first one could not, if there is one.
+    pub(super) fn at_a_place(&self, scope: ClassScope, size: usize) -> Result<Block, Option<Why>> {
         let mut first_why = None;
-        for place in 0..places {
+        for place in 0..self.places(scope.class) {
             match self.from(scope, place, size) {
                 Ok(block) => {
                     if let Some(why) = first_why {
                         self.note_fallback(scope, block.bytes, place, why);
                     }
-                    return Some(block);
+                    return Ok(block);
                 }
                 Err(why) => first_why = first_why.or(Some(why)),
             }
         }
-        self.beyond(scope, size, first_why)
+        Err(first_why)
     }
 
     /// All places of the class are full, or it has none.
@@ -220,11 +239,12 @@ impl Router {
         Some(block)
     }
 
-    fn from(&self, scope: ClassScope, place: usize, size: usize) -> Result<Block, Why> {
+    /// A block at one place.
+    pub(super) fn from(&self, scope: ClassScope, place: usize, size: usize) -> Result<Block, Why> {
         let slot = self.slot(scope.class, place);
         let owner = scope.operator.0;
         let mut answer = slot.allocate(&self.kernel, &self.ledger, size, owner);
-        if answer.as_ref().err() == Some(&Why::NodeFull) {
+        if matches!(answer, Err(Why::NodeFull | Why::GroupFull)) {
             // Memory that other classes keep for reuse may be all that is missing.
             self.trim();
             answer = slot.allocate(&self.kernel, &self.ledger, size, owner);
@@ -271,12 +291,21 @@ impl Router {
 
     /// Takes a block back.
     pub(super) fn free(&self, address: usize) {
+        self.take_back(address, true);
+    }
+
+    /// Takes a block back whose pages are not kept for reuse.
+    pub(super) fn free_for_good(&self, address: usize) {
+        self.take_back(address, false);
+    }
+
+    fn take_back(&self, address: usize, keep: bool) {
         let Some((class, place)) = self.home(address) else {
             return;
         };
         self.watch.before_free(self);
         let slot = self.slot(class, place);
-        if let Some(Change { owner, bytes }) = slot.free(&self.ledger, address, true) {
+        if let Some(Change { owner, bytes }) = slot.free(&self.ledger, address, keep) {
             self.uncount(OperatorId(owner), place, bytes);
         }
     }

@@ -13,6 +13,7 @@ use super::events::Why;
 use super::extents::{Extent, Extents, Free, Tag};
 use super::kernel::{self, Kernel, Nodes};
 use super::ledger::Ledger;
+use super::present::make_present;
 
 /// Bytes of a granule of small extents.
 pub(super) const SMALL_GRANULE: usize = 64 << 10;
@@ -220,23 +221,25 @@ impl Slot {
         if self.level.current() + bytes > state.limit_bytes {
             return Err(Why::Limit);
         }
-        let (extent, zeroed) = match state.ranges[kind].extents.take(len, Free::Cached, owner) {
+        let (extent, moving) = match state.ranges[kind].extents.take(len, Free::Cached, owner) {
             Some(extent) => {
                 state.cached_bytes -= bytes;
-                (extent, false)
+                (extent, None)
             }
-            None => (
-                self.fresh(&mut state, kernel, ledger, kind, len, owner)?,
-                true,
-            ),
+            None => {
+                // Until its pages are there a fresh block is counted without them.
+                let moving = ledger.moving();
+                let extent = self.fresh(&mut state, kernel, ledger, kind, len, owner)?;
+                (extent, Some(moving))
+            }
         };
         self.level.add(bytes);
         let block = Block {
             address: state.ranges[kind].address(extent),
             bytes,
-            zeroed,
+            zeroed: moving.is_some(),
         };
-        if zeroed {
+        if let Some(moving) = moving {
             self.held.add(bytes);
             let (nodes, phase) = (state.nodes, state.phase);
             let granule = state.ranges[kind].granule;
@@ -246,6 +249,7 @@ impl Slot {
                 self.free(ledger, block.address, false);
                 return Err(Why::Refused(errno));
             }
+            drop(moving);
         }
         self.allocations.fetch_add(1, Ordering::Relaxed);
         Ok(block)
@@ -286,6 +290,7 @@ impl Slot {
                 continue;
             };
             let (address, len) = (range.address(extent), range.bytes(extent));
+            let _moving = ledger.moving();
             // SAFETY: the extent is free and off the lists, so nobody uses it.
             let _ = unsafe { kernel::release(address, len) };
             range.extents.give(extent, Free::Released);
@@ -337,6 +342,7 @@ impl Slot {
         let nodes = state.nodes;
         state.ranges[kind].extents.leave(extent);
         drop(state);
+        let _moving = ledger.moving();
         // SAFETY: the extent was freed by its owner and is on no list: nobody uses it.
         let _ = unsafe { kernel::release(address, len) };
         self.state().ranges[kind]
@@ -381,6 +387,7 @@ impl Slot {
         if !grows_here {
             return Resized::No;
         }
+        let _moving = ledger.moving();
         let grown = state.ranges[kind].extents.grow(extent, len);
         match grown {
             Some(Free::Released) => {
@@ -415,59 +422,27 @@ impl Slot {
         Some(Change { owner, bytes })
     }
 
-    /// Shows address and bytes of each block in use. The slot is locked meanwhile: `see` must not allocate large memory.
+    /// The slot, with nothing coming or going.
+    pub(super) fn locked(&self) -> Locked<'_> {
+        Locked {
+            state: self.state(),
+        }
+    }
+}
+
+/// A slot as it stands still.
+#[derive(Debug)]
+pub(super) struct Locked<'a> {
+    state: MutexGuard<'a, State>,
+}
+
+impl Locked<'_> {
+    /// Shows address and bytes of each block in use. `see` must not allocate large memory.
     pub(super) fn each_used(&self, mut see: impl FnMut(usize, usize)) {
-        let state = self.state();
-        for range in &state.ranges {
+        for range in &self.state.ranges {
             range
                 .extents
                 .each_used(|extent, _| see(range.address(extent), range.bytes(extent)));
         }
     }
-}
-
-/// Makes the pages of a fresh block present, so that a kernel that refuses them does so while there is another place to go to, and what is
-/// counted is what is resident. The kernel's own choice is left to the first touch.
-fn make_present(
-    kernel: &Kernel,
-    nodes: &Nodes,
-    block: Block,
-    granule: usize,
-    phase: u64,
-) -> Result<(), i32> {
-    if nodes.parts().is_empty() {
-        return Ok(());
-    }
-    if nodes.by_policy() {
-        return (kernel.touch)(block.address, block.bytes as usize);
-    }
-    spread(kernel, nodes, block, granule, phase)
-}
-
-/// Makes the pages of a block present by weight, granule by granule, beginning at `phase` in the round.
-fn spread(
-    kernel: &Kernel,
-    nodes: &Nodes,
-    block: Block,
-    granule: usize,
-    phase: u64,
-) -> Result<(), i32> {
-    let round: u64 = nodes.parts().iter().map(|(_, w)| u64::from(*w)).sum();
-    let end = block.address + block.bytes as usize;
-    let mut address = block.address;
-    let mut within = phase % round.max(1);
-    while address < end {
-        let mut first = 0;
-        let found = nodes.parts().iter().find(|(_, weight)| {
-            first += u64::from(*weight);
-            within < first
-        });
-        let (node, _) = found.ok_or(libc::EINVAL)?;
-        let run = usize::try_from(first - within).unwrap_or(usize::MAX);
-        let len = run.saturating_mul(granule).min(end - address);
-        (kernel.populate)(address, len, *node)?;
-        address += len;
-        within = first % round;
-    }
-    Ok(())
 }

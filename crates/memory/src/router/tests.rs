@@ -1,7 +1,7 @@
 //! The router as a whole, over a range of its own and with an invented kernel where one is needed.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use proptest::prelude::*;
 use tierloom_topology::NodeId;
@@ -16,7 +16,7 @@ use crate::{MIB, Placement};
 const KIB: usize = 1 << 10;
 
 /// A router with a range of its own that stays for the rest of the process.
-fn router_of(kernel: Kernel, options: &RouterOptions) -> &'static Router {
+pub(super) fn router_of(kernel: Kernel, options: &RouterOptions) -> &'static Router {
     let operators: &'static Operators = Box::leak(Box::new(Operators::new()));
     let mut router = Box::new(Router::new(kernel, operators));
     router.largest_shift = Some(30);
@@ -26,7 +26,7 @@ fn router_of(kernel: Kernel, options: &RouterOptions) -> &'static Router {
     router
 }
 
-fn place(name: &str, placement: Placement, limit_bytes: u64) -> PlaceOptions {
+pub(super) fn place(name: &str, placement: Placement, limit_bytes: u64) -> PlaceOptions {
     PlaceOptions {
         name: name.to_owned(),
         placement,
@@ -34,7 +34,10 @@ fn place(name: &str, placement: Placement, limit_bytes: u64) -> PlaceOptions {
     }
 }
 
-fn options(places: Vec<(Class, Vec<PlaceOptions>)>, overflow: Overflow) -> RouterOptions {
+pub(super) fn options(
+    places: Vec<(Class, Vec<PlaceOptions>)>,
+    overflow: Overflow,
+) -> RouterOptions {
     RouterOptions {
         places,
         overflow,
@@ -315,6 +318,7 @@ fn a_node_that_is_refused_gone_or_full_is_passed_over() {
             3 => Ok(MIB as u64),
             _ => Ok(1 << 30),
         },
+        group_free_bytes: || None,
         populate: |_, _, _| Ok(()),
         touch: |_, _| Ok(()),
     };
@@ -345,6 +349,7 @@ fn a_kernel_that_gives_no_pages_is_a_reason_for_the_next_place() {
     let kernel = Kernel {
         bind: |_, _, _| Ok(()),
         free_bytes: |_| Ok(1 << 30),
+        group_free_bytes: || None,
         populate: |_, _, _| Ok(()),
         touch: |_, _| Err(libc::ENOMEM),
     };
@@ -374,6 +379,7 @@ fn a_node_is_never_asked_for_more_than_it_has_free() {
     let kernel = Kernel {
         bind: |_, _, _| Ok(()),
         free_bytes: |_| Ok(10 * MIB as u64),
+        group_free_bytes: || None,
         populate: |_, _, _| Ok(()),
         touch: |_, _| Ok(()),
     };
@@ -388,6 +394,86 @@ fn a_node_is_never_asked_for_more_than_it_has_free() {
     assert!(Owned::new(router, 10 * MIB).is_some());
 }
 
+#[test]
+fn a_control_group_near_its_limit_is_full_wherever_the_pages_come_from() {
+    let kernel = Kernel {
+        bind: |_, _, _| Ok(()),
+        free_bytes: |_| Ok(1 << 30),
+        group_free_bytes: || Some(10 * MIB as u64),
+        populate: |_, _, _| Ok(()),
+        touch: |_, _| Ok(()),
+    };
+    let places = vec![
+        place("one", Placement::bind(NodeId(0)), u64::MAX),
+        place("two", Placement::bind(NodeId(1)), u64::MAX),
+    ];
+    let options = options(vec![(Class::JoinBuild, places)], Overflow::Refuse);
+    let router = router_of(kernel, &options);
+    let _scope = enter(scope(Class::JoinBuild));
+    assert!(Owned::new(router, 11 * MIB).is_none());
+    let event = router.event_list().pop().unwrap();
+    assert_eq!(
+        (event.to, event.why.as_str()),
+        (None, "memory limit of the control group reached")
+    );
+    let block = Owned::new(router, 9 * MIB).unwrap();
+    drop(block);
+    // What went back can be had again without asking.
+    assert!(Owned::new(router, 10 * MIB).is_some());
+}
+
+#[test]
+fn an_audit_among_threads_that_take_and_give_back_sees_one_moment() {
+    let places = vec![place("bound", Placement::bind(NodeId(0)), u64::MAX)];
+    let options = RouterOptions {
+        cache_bytes: Some(8 * MIB as u64),
+        ..options(vec![(Class::JoinBuild, places)], Overflow::Refuse)
+    };
+    let router = router_of(LINUX, &options);
+    if let Some(why) = router.slot(Class::JoinBuild, 0).refused() {
+        eprintln!(
+            "not tested: memory cannot be bound to node 0 here (errno {why}); run it outside of a sandbox that forbids mbind"
+        );
+        return;
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        for thread in 0..3 {
+            let stop = &stop;
+            threads.spawn(move || {
+                let _scope = enter(scope(Class::JoinBuild));
+                let mut kept = std::collections::VecDeque::new();
+                for round in 0_usize.. {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    // Blocks of both kinds; some grow.
+                    let size = (1 + (round * 7 + thread) % 60) * 128 * KIB;
+                    let mut block = Owned::new(router, size).unwrap();
+                    if round.is_multiple_of(3) {
+                        block.resize(size + 256 * KIB);
+                    }
+                    kept.push_back(block);
+                    if kept.len() > 4 {
+                        kept.pop_front();
+                    }
+                }
+            });
+        }
+        let audits: Vec<PeakAudit> = (0..20).map(|_| audit::audit_of(router)).collect();
+        stop.store(true, Ordering::Relaxed);
+        for audit in audits {
+            let present: u64 = audit.classes.iter().map(|c| c.bytes - c.absent_bytes).sum();
+            assert_eq!(audit.accounted_bytes, present, "{audit:?}");
+            // A kernel without NUMA does not tell.
+            if let Some(kernel) = audit.kernel_bytes {
+                assert_eq!(audit.held_bytes, kernel, "{audit:?}");
+            }
+        }
+    });
+    assert_eq!(in_use(router), 0);
+}
+
 /// Runs of pages that were populated, as node and granules in one number each.
 static POPULATED: AtomicU64 = AtomicU64::new(0);
 
@@ -396,6 +482,7 @@ fn weights_go_on_from_one_block_to_the_next() {
     let kernel = Kernel {
         bind: |_, _, _| Ok(()),
         free_bytes: |_| Ok(1 << 30),
+        group_free_bytes: || None,
         populate: |_, len, node| {
             let run = u64::from(node) * 10 + (len / (64 * KIB)) as u64;
             let before = POPULATED.load(Ordering::Relaxed);

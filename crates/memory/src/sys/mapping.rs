@@ -19,6 +19,8 @@ const ALIGN_ATTEMPTS: usize = 8;
 pub(crate) enum Backing {
     /// Memory without a file.
     Anonymous,
+    /// Memory that belongs to somebody else, who hears of its end (`before_unmap`) and keeps it mapped.
+    Lent,
     /// A file, mapped shared from this byte on.
     SharedFile { file: File, offset_bytes: u64 },
     /// A file, mapped copy-on-write from its start.
@@ -33,6 +35,7 @@ impl Backing {
         let offset = |bytes: u64| libc::off_t::try_from(bytes).map_err(|_| libc::EOVERFLOW);
         Ok(match self {
             Self::Anonymous => (libc::MAP_ANONYMOUS, -1, 0),
+            Self::Lent => return Err(libc::EINVAL),
             Self::SharedFile { file, offset_bytes } | Self::Device { file, offset_bytes } => {
                 (libc::MAP_SHARED, file.as_raw_fd(), offset(*offset_bytes)?)
             }
@@ -120,6 +123,20 @@ impl Mapping {
     /// The errno of `mmap`.
     pub(crate) fn device(file: File, offset_bytes: u64, size_bytes: usize) -> Result<Self, i32> {
         Self::map(size_bytes, 0, Backing::Device { file, offset_bytes })
+    }
+
+    /// Memory that is mapped already and stays so. Its owner is told of the end by [`Mapping::before_unmap`].
+    ///
+    /// # Safety
+    /// The range is mapped readable and writable, its bytes are initialised, and nobody else uses it until the mapping is dropped.
+    pub(crate) unsafe fn lent(address: usize, size_bytes: usize) -> Self {
+        let start = std::ptr::with_exposed_provenance_mut(address);
+        Self {
+            address: NonNull::new(start).unwrap_or(NonNull::dangling()),
+            size_bytes,
+            backing: Backing::Lent,
+            before_unmap: None,
+        }
     }
 
     /// One `mmap` as a program would make it, and how long that call took. With [`PageSize::Thp`] the address is aligned for huge
@@ -217,7 +234,7 @@ impl Mapping {
         match &self.backing {
             Backing::Device { .. } => true,
             Backing::SharedFile { file, .. } => files::is_on_dax(file),
-            Backing::Anonymous | Backing::PrivateFile { .. } => false,
+            Backing::Anonymous | Backing::Lent | Backing::PrivateFile { .. } => false,
         }
     }
 
@@ -333,7 +350,7 @@ impl Drop for Mapping {
         if let Some(action) = self.before_unmap.take() {
             action();
         }
-        if self.size_bytes == 0 {
+        if self.size_bytes == 0 || matches!(self.backing, Backing::Lent) {
             return;
         }
         // SAFETY: the range is owned by this value and nobody can hold a reference into it any more. Unmapping a whole mapping

@@ -95,6 +95,9 @@ pub struct RunOptions {
     /// Also run plain DataFusion on a MemTable of the same data, alternating with ours
     #[arg(long)]
     pub baseline: bool,
+    /// Run on DataFusion's own operators only: no fused star joins, no tables made for memory latency. Placement and planning stay ours
+    #[arg(long)]
+    pub plain_operators: bool,
     /// Print one JSON document instead of tables
     #[arg(long, conflicts_with = "jsonl")]
     pub json: bool,

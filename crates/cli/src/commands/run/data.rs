@@ -55,6 +55,8 @@ impl Session {
         let memory = memory::after_loading();
         let options = EngineOptions {
             routing: Some(plan.operator_memory.routing(&plan.topology)),
+            fused: !plan.plain_operators,
+            big_tables: !plan.plain_operators,
             ..EngineOptions::tuned(plan.threads)
         };
         let engine = Engine::new(options).map_err(|e| failure(e, nothing))?;

@@ -71,6 +71,8 @@ pub struct RunPlan {
     pub model_workers: Option<u32>,
     pub time_per_tuple_ns: Option<f64>,
     pub baseline: bool,
+    /// Without operators of our own.
+    pub plain_operators: bool,
     pub output: OutputMode,
     pub records: Option<PathBuf>,
     pub report: Option<PathBuf>,
@@ -115,6 +117,7 @@ impl RunPlan {
             model_workers: args.model_workers,
             time_per_tuple_ns: args.time_per_tuple,
             baseline: args.baseline,
+            plain_operators: args.plain_operators,
             output: if args.json {
                 OutputMode::Json
             } else if args.jsonl {
@@ -218,6 +221,9 @@ impl RunPlan {
         }
         if let Some(text) = &self.operator_memory.text {
             line("operator memory", text.clone());
+        }
+        if self.plain_operators {
+            line("operators", "DataFusion's own only".into());
         }
         if self.baseline {
             line(

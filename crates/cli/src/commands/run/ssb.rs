@@ -2,6 +2,7 @@
 
 use super::data::{Session, failure};
 use super::measure::{self, Measured};
+use super::operator_memory::QueryPeak;
 use super::plan::{OutputMode, PlannedPlacement, REFERENCE, RunPlan};
 use super::price::Pricer;
 use super::results::Results;
@@ -34,7 +35,7 @@ pub fn run(plan: &RunPlan) -> Result<(), Failure> {
     let session = Session::open(plan)?;
     let mut run = Running::new(plan, session, started)?;
     let ended = run.measure_all().and_then(|()| run.model_all());
-    let ended = ended.and_then(|()| plan.operator_memory.finish());
+    let ended = ended.and_then(|()| plan.operator_memory.finish(&run.peaks));
     match ended {
         Ok(()) => run.finish(false),
         Err(Failure::Interrupted(_)) => run.finish(true),
@@ -62,6 +63,8 @@ struct Running<'a> {
     records: Vec<QueryRecord>,
     /// What adaptive placement did, in words.
     adapted: Vec<String>,
+    /// Where operator memory was, by query and placement.
+    peaks: Vec<QueryPeak>,
     bar: ProgressBar,
 }
 
@@ -101,6 +104,7 @@ impl<'a> Running<'a> {
             placements: Vec::new(),
             records: Vec::new(),
             adapted: Vec::new(),
+            peaks: Vec::new(),
             bar: bar(steps as u64),
         })
     }
@@ -195,6 +199,10 @@ impl<'a> Running<'a> {
         placement: &PlannedPlacement,
         driver: Option<&Driver>,
     ) -> Result<(), Failure> {
+        let memory = &self.plan.operator_memory;
+        // What ran before belongs to no query of this placement.
+        self.peaks
+            .extend(memory.peak_of("first pass", &placement.text));
         for index in 0..self.plan.queries.len() {
             self.bar.set_message(format!(
                 "{} {}",
@@ -213,6 +221,8 @@ impl<'a> Running<'a> {
             for one in measured {
                 self.push_measured(one)?;
             }
+            let query = self.plan.queries[index].id;
+            self.peaks.extend(memory.peak_of(query, &placement.text));
             if let Some(stopped) = stopped {
                 return Err(stopped);
             }

@@ -49,6 +49,7 @@ pub fn run(plan: &RunPlan, streams: StreamPlan) -> Result<(), Failure> {
     };
     run.results.push(Record::Run(Box::new(opened)))?;
     let ended = run.measure_all();
+    let ended = ended.and_then(|()| plan.operator_memory.finish(&[]));
     run.finish()?;
     match ended {
         Err(Failure::Interrupted(_)) => Err(Failure::Interrupted(format!(

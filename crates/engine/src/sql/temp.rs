@@ -1,0 +1,69 @@
+//! Tables made by queries, as memory of class `temp`.
+
+use super::error::SqlError;
+use super::session::SqlSession;
+use crate::column::PlacedColumn;
+use crate::load::ColumnPlacer;
+use crate::table::PlacedTable;
+use std::sync::Arc;
+use tierloom_memory::router::{Class, ClassBackend};
+use tierloom_memory::{PageSize, Placement};
+
+/// Where the columns of a new table come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Home {
+    /// The session's placement.
+    Placed,
+    /// The places of class `temp`, if it has any; else the session's placement.
+    Temp,
+}
+
+impl SqlSession {
+    /// Reserves columns, and the placement to ask it for.
+    pub(super) fn placer_for(&self, home: Home) -> Result<(ColumnPlacer<'_>, Placement), SqlError> {
+        if home == Home::Placed || !self.temp_has_places() {
+            return Ok((self.placer(), self.first_placement()?));
+        }
+        let page_size = match self.page_size {
+            // Pools belong to placed tables; blocks of a class come from ordinary memory.
+            PageSize::Huge2M | PageSize::Huge1G => PageSize::Thp,
+            ordinary => ordinary,
+        };
+        let placer = ColumnPlacer::new(
+            Arc::new(ClassBackend::new(Class::TempTable)),
+            &self.topology,
+            page_size,
+            self.settings.engine.threads,
+        );
+        Ok((placer, Placement::kernel_default()))
+    }
+
+    fn temp_has_places(&self) -> bool {
+        let routing = self.settings.engine.routing.iter();
+        let mut places = routing.flat_map(|options| &options.places);
+        places.any(|(class, places)| *class == Class::TempTable && !places.is_empty())
+    }
+
+    /// Refuses to change `setting`, and with it the places of class `temp`, while tables lie at those it has: they would be counted where they are
+    /// not.
+    pub(super) fn check_no_temp_tables(&self, setting: &str) -> Result<(), SqlError> {
+        let there: Vec<&str> = self
+            .tables
+            .iter()
+            .filter(|(_, table)| is_temp(table))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        if there.is_empty() {
+            return Ok(());
+        }
+        Err(SqlError::input(format!(
+            "{setting} cannot change while tables lie at the places of memory class temp ({}); DROP them first",
+            there.join(", ")
+        )))
+    }
+}
+
+/// Whether a table lies at the places of class `temp`.
+pub(super) fn is_temp(table: &PlacedTable) -> bool {
+    table.columns().iter().any(PlacedColumn::is_of_class)
+}
