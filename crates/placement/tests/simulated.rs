@@ -217,6 +217,9 @@ impl<'a> Simulation<'a> {
                     worst.sum += took / best;
                     worst.count += 1;
                     worst.far += usize::from(took / best > 1.02);
+                    if took / best > 1.02 && std::env::var("FAR").is_ok() {
+                        eprintln!("far: {at} {:.4}", took / best);
+                    }
                     if took / best > worst.over_best.0 {
                         worst.over_best = (took / best, at.clone());
                     }

@@ -59,6 +59,13 @@ impl Gain {
     }
 }
 
+/// ln of a time on the machine, and with each uncertain number by itself higher and lower.
+#[derive(Debug, Clone)]
+pub(super) struct Around {
+    here: f64,
+    sides: Vec<[f64; 2]>,
+}
+
 /// The machine as it is believed to be.
 #[derive(Debug, Clone)]
 pub struct Belief {
@@ -138,18 +145,46 @@ impl Belief {
         to: &Layout,
         workers: u32,
     ) -> Result<Gain, ModelError> {
-        let first = self.first.clone();
-        let (before, after) = (from.placement(&first), to.placement(&first));
+        let before = self.around(phase, from, workers)?;
+        let after = self.around(phase, to, workers)?;
+        Ok(self.gain_between(&before, &after))
+    }
+
+    /// Times under one layout on the machine and around it, for [`Belief::gain_between`].
+    ///
+    /// # Errors
+    /// Those of [`solve()`].
+    pub(super) fn around(
+        &mut self,
+        phase: &Phase,
+        layout: &Layout,
+        workers: u32,
+    ) -> Result<Around, ModelError> {
+        let placement = layout.placement(&self.first);
         let options = self.options.clone();
-        let answer = |machine: &Machine| -> Result<f64, ModelError> {
-            let before = solve(machine, phase, &before, workers, &options)?.time_ns;
-            let after = solve(machine, phase, &after, workers, &options)?.time_ns;
-            Ok((before / after).ln())
+        self.look_around(&|machine| {
+            Ok(solve(machine, phase, &placement, workers, &options)?
+                .time_ns
+                .ln())
+        })
+    }
+
+    /// What the second layout is believed to gain over the first; both looked at around the machine as it is believed now.
+    pub(super) fn gain_between(&self, before: &Around, after: &Around) -> Gain {
+        let both = Around {
+            here: before.here - after.here,
+            sides: before
+                .sides
+                .iter()
+                .zip(&after.sides)
+                .map(|(b, a)| [b[0] - a[0], b[1] - a[1]])
+                .collect(),
         };
-        let mean = answer(&self.machine)?;
-        let (_, steep) = self.slopes(mean, &answer)?;
-        let doubt = self.spread(&steep).sqrt();
-        Ok(Gain { mean, doubt })
+        let (_, steep) = self.slopes(&both);
+        Gain {
+            mean: both.here,
+            doubt: self.spread(&steep).sqrt(),
+        }
     }
 
     /// Takes in a measured time, whose relative error has the standard deviation `noise`. The answer says how many standard deviations it was
@@ -190,10 +225,10 @@ impl Belief {
             for (i, towards) in towards.iter().enumerate() {
                 self.mean[i] = prior[i] + towards * off / spread;
             }
-            self.correct()?;
+            self.correct();
         }
-        let expected = answer(&self.machine)?;
-        let (flat, _) = self.slopes(expected, &answer)?;
+        let around = self.look_around(&answer)?;
+        let (flat, _) = self.slopes(&around);
         let towards = self.times_covariance(&flat);
         let spread = dot(&flat, &towards) + noise * noise;
         let count = towards.len();
@@ -208,10 +243,7 @@ impl Belief {
     }
 
     /// Machines that may be the true one, drawn from what is believed.
-    ///
-    /// # Errors
-    /// None that a profile which passed [`Machine::check`] can cause.
-    pub fn sample(&self, count: usize, random: &mut SplitMix) -> Result<Vec<Machine>, ModelError> {
+    pub fn sample(&self, count: usize, random: &mut SplitMix) -> Vec<Machine> {
         let root = self.root();
         let numbers = self.numbers.len();
         let mut machines = Vec::with_capacity(count);
@@ -221,10 +253,10 @@ impl Belief {
             for (i, mean) in other.mean.iter_mut().enumerate() {
                 *mean += dot(&root[i * numbers..(i + 1) * numbers], &normal);
             }
-            other.correct()?;
+            other.correct();
             machines.push(other.machine);
         }
-        Ok(machines)
+        machines
     }
 
     /// Lower triangular root of the covariance (Cholesky's); directions without doubt, or with one below what rounding leaves, get none.
@@ -268,45 +300,60 @@ impl Belief {
             if there == here {
                 continue;
             }
-            self.put(i, there)?;
-            *slope = (answer(&self.machine)? - at) / step;
-            self.put(i, here)?;
+            self.put(i, there);
+            let answered = answer(&self.machine);
+            self.put(i, here);
+            *slope = (answered? - at) / step;
         }
         Ok(slope)
     }
 
-    /// The same over a doubt to both sides, for each factor the smaller and the larger slope of the two sides. Where a tier is about to be full
-    /// they differ: a time that only says "not less than this" must not count as knowledge of how much more, so learning takes the smaller
-    /// (0 if the sides do not agree on the direction) and doubt the larger.
-    fn slopes(
+    /// An answer on the machine, and with each factor by itself raised and lowered by most of its doubt.
+    fn look_around(
         &mut self,
-        at: f64,
         answer: &dyn Fn(&Machine) -> Result<f64, ModelError>,
-    ) -> Result<(Vec<f64>, Vec<f64>), ModelError> {
-        let count = self.numbers.len();
-        let (mut flat, mut steep) = (vec![0.0; count], vec![0.0; count]);
-        for i in 0..count {
-            let here = self.value(i, self.mean[i]);
-            let doubt = self.covariance[i * count + i].max(0.0).sqrt();
-            let step = (0.7 * doubt).max(STEP);
-            let mut sides = [0.0; 2];
+    ) -> Result<Around, ModelError> {
+        let here = answer(&self.machine)?;
+        let mut sides = vec![[here; 2]; self.numbers.len()];
+        for (i, sides) in sides.iter_mut().enumerate() {
+            let at = self.value(i, self.mean[i]);
+            let step = self.step(i);
             for (side, step) in sides.iter_mut().zip([step, -step]) {
                 let there = self.value(i, self.mean[i] + step);
-                if there != here {
-                    self.put(i, there)?;
-                    *side = (answer(&self.machine)? - at) / step;
-                    self.put(i, here)?;
+                if there != at {
+                    self.put(i, there);
+                    let answered = answer(&self.machine);
+                    self.put(i, at);
+                    *side = answered?;
                 }
             }
-            let [up, down] = sides;
-            flat[i] = if up * down > 0.0 {
+        }
+        Ok(Around { here, sides })
+    }
+
+    fn step(&self, i: usize) -> f64 {
+        let doubt = self.covariance[i * self.numbers.len() + i].max(0.0).sqrt();
+        (0.7 * doubt).max(STEP)
+    }
+
+    /// Slopes over a doubt to both sides, for each factor the smaller and the larger of the two. Where a tier is about to be full
+    /// they differ: a time that only says "not less than this" must not count as knowledge of how much more, so learning takes the smaller
+    /// (0 if the sides do not agree on the direction) and doubt the larger.
+    fn slopes(&self, around: &Around) -> (Vec<f64>, Vec<f64>) {
+        let slopes = around.sides.iter().enumerate().map(|(i, [above, below])| {
+            let step = self.step(i);
+            let (up, down) = (
+                (above - around.here) / step,
+                (around.here - below) / step,
+            );
+            let flat = if up * down > 0.0 {
                 up.abs().min(down.abs()).copysign(up)
             } else {
                 0.0
             };
-            steep[i] = if up.abs() > down.abs() { up } else { down };
-        }
-        Ok((flat, steep))
+            (flat, if up.abs() > down.abs() { up } else { down })
+        });
+        slopes.unzip()
     }
 
     fn value(&self, i: usize, ln_factor: f64) -> f64 {
@@ -314,20 +361,15 @@ impl Belief {
         (number.at_profile * ln_factor.exp()).clamp(number.possible.0, number.possible.1)
     }
 
-    fn put(&mut self, i: usize, x: f64) -> Result<(), ModelError> {
-        let path = &self.numbers[i].path;
-        match self.machine.number(path).map(|v| v.with(x)) {
-            Some(value) => self.machine.set_number(path, value),
-            None => Ok(()),
-        }
+    fn put(&mut self, i: usize, x: f64) {
+        self.machine.put(&self.numbers[i].path, x);
     }
 
-    fn correct(&mut self) -> Result<(), ModelError> {
+    fn correct(&mut self) {
         for i in 0..self.numbers.len() {
             let x = self.value(i, self.mean[i]);
-            self.put(i, x)?;
+            self.put(i, x);
         }
-        Ok(())
     }
 
     fn times_covariance(&self, slope: &[f64]) -> Vec<f64> {

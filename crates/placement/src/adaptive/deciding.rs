@@ -25,6 +25,12 @@ const CLOSE: [f64; 2] = [0.88, 1.14];
 /// Runs in which the neighbours of a placement are tried although the model wants nothing else: it may be wrong about where a tier is full.
 const POLISHED: u32 = 2;
 
+/// Parts of the way to other operator memory, the largest that is safe is taken.
+const PARTS: [f64; 6] = [0.75, 0.5, 0.25, 0.12, 0.06, 0.03];
+
+/// Changes that are not spent on parts of a way.
+const KEPT_FOR_LAST: u32 = 2;
+
 /// Moving the memory of operators too must gain so much over moving columns alone.
 const OPERATORS_GAIN: f64 = 0.005;
 
@@ -81,7 +87,48 @@ impl Controller {
         if self.is_shown(&kept, phase)? {
             return self.step(kept, phase, budget);
         }
-        self.attempt(kept, phase, budget)
+        match self.careful(&kept, phase)? {
+            Some(nearer) => self.step(nearer, phase, budget),
+            None => self.attempt(kept, phase, budget),
+        }
+    }
+
+    /// The largest part of the way to the wanted operator memory that cannot lose. Such memory cannot be tried by a part of a phase, so a
+    /// small part of it is moved in the whole phase instead.
+    fn careful(
+        &mut self,
+        kept: &PhaseDecision,
+        phase: &Phase,
+    ) -> Result<Option<PhaseDecision>, AdaptError> {
+        let changes = self.state(&kept.key).changes;
+        if kept.wanted.operators == kept.layout.operators
+            || changes + KEPT_FOR_LAST >= self.settings.max_changes
+        {
+            return Ok(None);
+        }
+        let home = self.home.clone();
+        for part in PARTS {
+            let there = self.part_way(&kept.layout, &kept.wanted, part)?;
+            let there = Layout {
+                columns: kept.layout.columns.clone(),
+                operators: there.operators,
+            };
+            if there == kept.layout || self.is_refused(&kept.key, &there) {
+                continue;
+            }
+            let over_home = self.gain(&kept.key, phase, &home, &there)?;
+            let gain = self.gain(&kept.key, phase, &kept.layout, &there)?;
+            let worst = over_home.mean - self.settings.certainty * over_home.doubt;
+            if worst > -TOLERATED_LOSS && gain.mean > 0.0 {
+                return Ok(Some(PhaseDecision {
+                    wanted: there,
+                    gain: gain.mean,
+                    doubt: gain.doubt,
+                    ..kept.clone()
+                }));
+            }
+        }
+        Ok(None)
     }
 
     /// The best placement by the corrected machine.
@@ -134,7 +181,7 @@ impl Controller {
             return self.attempt(around, phase, budget);
         }
         if budget.drawn.is_empty() {
-            budget.drawn = self.belief.sample(DRAWN, &mut self.random)?;
+            budget.drawn = self.belief.sample(DRAWN, &mut self.random);
         }
         let mut most: Option<(f64, Layout)> = None;
         let around = self.around(&kept.layout)?;
@@ -231,7 +278,7 @@ impl Controller {
         let likely = kept.gain >= self.settings.min_gain && kept.gain >= kept.doubt;
         let only_operators = kept.wanted.columns == kept.layout.columns;
         let state = self.state(&kept.key);
-        let tried = state.measured_gain(&home, &kept.wanted).is_some();
+        let tried = state.were_columns_tried(&kept.wanted.columns);
         let was_home = kept.layout == home;
         Ok(certain && likely && (tried || only_operators || !was_home))
     }
