@@ -18,6 +18,9 @@ const TPCH_SEEDS: u64 = 24;
 const RUNS: usize = 10;
 const LEARNED: usize = 5;
 
+/// Runs over which a migration has to pay. The best static placement costs no migration, so what is compared with it must not shun one.
+const EXPECTED_RUNS: f64 = 1e6;
+
 const PROFILES: [&str; 12] = [
     "nus24",
     "epfl25-full-pf-on",
@@ -130,10 +133,14 @@ impl<'a> Simulation<'a> {
     fn new(profile: &str, mix: &'a Mix, seed: u64) -> Self {
         let machine = profiles::load(profile).unwrap();
         let workers = machine.cores.value as u32;
+        let settings = Settings {
+            expected_runs: EXPECTED_RUNS,
+            ..Settings::new(workers)
+        };
         Simulation {
             truth: perturbed(&machine, seed),
             workers,
-            controller: Controller::new(&machine, Settings::new(workers)).unwrap(),
+            controller: Controller::new(&machine, settings).unwrap(),
             random: SplitMix::new(seed ^ 0x5eed),
             mix,
             label: format!("{profile} seed {seed}"),

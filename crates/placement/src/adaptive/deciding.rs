@@ -28,6 +28,9 @@ const POLISHED: u32 = 2;
 /// Parts of the way to other operator memory, the largest that is safe is taken.
 const PARTS: [f64; 6] = [0.75, 0.5, 0.25, 0.12, 0.06, 0.03];
 
+/// Least gain of such a part.
+const LEAST_OF_PART: f64 = 0.004;
+
 /// Changes that are not spent on parts of a way.
 const KEPT_FOR_LAST: u32 = 2;
 
@@ -93,33 +96,30 @@ impl Controller {
         }
     }
 
-    /// The largest part of the way to the wanted operator memory that cannot lose. Such memory cannot be tried by a part of a phase, so a
-    /// small part of it is moved in the whole phase instead.
+    /// The largest part of the way to what is wanted that cannot lose. Memory of operators cannot be tried by a part of a phase, so a small part
+    /// of it is moved in the whole phase instead.
     fn careful(
         &mut self,
         kept: &PhaseDecision,
         phase: &Phase,
     ) -> Result<Option<PhaseDecision>, AdaptError> {
-        let changes = self.state(&kept.key).changes;
-        if kept.wanted.operators == kept.layout.operators
-            || changes + KEPT_FOR_LAST >= self.settings.max_changes
-        {
+        let left = self.settings.max_changes - self.state(&kept.key).changes;
+        if kept.gain < self.settings.min_gain || left <= KEPT_FOR_LAST {
             return Ok(None);
         }
         let home = self.home.clone();
         for part in PARTS {
-            let there = self.part_way(&kept.layout, &kept.wanted, part)?;
-            let there = Layout {
-                columns: kept.layout.columns.clone(),
-                operators: there.operators,
-            };
+            let mut there = self.part_way(&kept.layout, &kept.wanted, part)?;
+            if !self.state(&kept.key).were_columns_tried(&there.columns) {
+                there.columns = kept.layout.columns.clone();
+            }
             if there == kept.layout || self.is_refused(&kept.key, &there) {
                 continue;
             }
             let over_home = self.gain(&kept.key, phase, &home, &there)?;
             let gain = self.gain(&kept.key, phase, &kept.layout, &there)?;
             let worst = over_home.mean - self.settings.certainty * over_home.doubt;
-            if worst > -TOLERATED_LOSS && gain.mean > 0.0 {
+            if worst > -TOLERATED_LOSS && gain.mean > LEAST_OF_PART {
                 return Ok(Some(PhaseDecision {
                     wanted: there,
                     gain: gain.mean,
@@ -358,32 +358,30 @@ impl Controller {
         };
         let first = self.belief.first().to_owned();
         let wanted = columns_only(kept.wanted.columns.clone());
-        let mut trials = Vec::new();
-        let (mut moved_bytes, mut too_risky) = (0, false);
         let near = self
             .states
             .get(&kept.key)
             .is_some_and(|s| s.was_tried(&wanted));
         let beside = if near { CLOSE } else { FAR };
-        let beside = beside
-            .iter()
-            .map(|factor| scaled(&wanted.columns, &first, *factor));
-        for columns in [Ok(wanted.columns.clone())].into_iter().chain(beside) {
-            let layout = columns_only(columns?);
-            let known = trials.iter().any(|t: &Trial| t.layout == layout);
-            if known || layout == kept.layout || self.is_refused(&kept.key, &layout) {
-                continue;
-            }
-            let share = self.trial_share(&kept, phase, &layout)?;
-            let bytes = (kept.layout.moved_bytes(&layout, phase) as f64 * share) as u64;
-            if share < self.settings.min_trial_share {
-                too_risky = true;
-            } else if bytes <= budget.migration_bytes {
-                budget.migration_bytes -= bytes;
-                moved_bytes += bytes;
-                trials.push(Trial { layout, share });
+        let mut candidates = vec![wanted.clone()];
+        for factor in beside {
+            let layout = columns_only(scaled(&wanted.columns, &first, factor)?);
+            if !candidates.contains(&layout) {
+                candidates.push(layout);
             }
         }
+        candidates.retain(|c| *c != kept.layout && !self.is_refused(&kept.key, c));
+        let (trials, too_risky) = self.trials(&kept, phase, candidates)?;
+        let (mut moved_bytes, mut within) = (0, Vec::new());
+        for trial in trials {
+            let bytes = kept.layout.moved_bytes(&trial.layout, phase) as f64 * trial.share;
+            if bytes as u64 <= budget.migration_bytes {
+                budget.migration_bytes -= bytes as u64;
+                moved_bytes += bytes as u64;
+                within.push(trial);
+            }
+        }
+        let trials = within;
         if trials.is_empty() && too_risky {
             return Ok(self.quiet(kept, "a trial could lose too much"));
         }
@@ -410,19 +408,35 @@ impl Controller {
         })
     }
 
-    /// How much of the phase may try `layout`: all that it could lose stays below its part of the cost of trials.
-    fn trial_share(
+    /// How much of the phase may try each layout: all that they could lose together stays below the cost of trials. The first ones come first, each
+    /// with the smallest part that can be timed; what is left of the cost makes all parts larger. Also whether one was too risky.
+    fn trials(
         &mut self,
         kept: &PhaseDecision,
         phase: &Phase,
-        layout: &Layout,
-    ) -> Result<f64, AdaptError> {
+        layouts: Vec<Layout>,
+    ) -> Result<(Vec<Trial>, bool), AdaptError> {
         let settings = self.settings.clone();
-        let gain = self.gain(&kept.key, phase, &kept.layout, layout)?;
-        let worst = gain.mean - settings.certainty * gain.doubt;
-        let risk = ((-worst).exp() - 1.0).max(1e-9);
-        let cost = settings.trial_cost / (1 + FAR.len()) as f64;
-        Ok((cost / risk).min(settings.max_trial_share))
+        let (least, most) = (settings.min_trial_share, settings.max_trial_share);
+        let (mut cost, mut too_risky) = (settings.trial_cost, false);
+        let mut chosen = Vec::new();
+        for layout in layouts {
+            let gain = self.gain(&kept.key, phase, &kept.layout, &layout)?;
+            let worst = gain.mean - settings.certainty * gain.doubt;
+            let risk = ((-worst).exp() - 1.0).max(1e-9);
+            if least * risk <= cost {
+                cost -= least * risk;
+                chosen.push((layout, risk));
+            } else {
+                too_risky = true;
+            }
+        }
+        let more = cost / chosen.len().max(1) as f64;
+        let trial = |(layout, risk): (Layout, f64)| Trial {
+            layout,
+            share: (least + more / risk).min(most),
+        };
+        Ok((chosen.into_iter().map(trial).collect(), too_risky))
     }
 
     fn is_refused(&self, key: &PhaseKey, layout: &Layout) -> bool {
