@@ -19,8 +19,8 @@ const DRAWN: usize = 8;
 const AROUND: [f64; 6] = [0.02, 0.04, 0.07, 0.11, 0.16, 0.3];
 
 /// What is tried beside the wanted placement, as factors on its share off the first tier: far away while nothing near it was tried, close by after.
-const FAR: [f64; 2] = [0.6, 1.6];
-const CLOSE: [f64; 2] = [0.88, 1.14];
+const FAR: [f64; 4] = [0.6, 1.6, 0.8, 1.25];
+const CLOSE: [f64; 4] = [0.88, 1.14, 0.75, 1.3];
 
 /// Runs in which the neighbours of a placement are tried although the model wants nothing else: it may be wrong about where a tier is full.
 const POLISHED: u32 = 2;
@@ -58,25 +58,25 @@ impl Controller {
         }
         let current = kept.layout.clone();
         let wanted = self.wanted(phase)?;
-        if wanted == current {
-            return self.explore(kept, phase, budget, "the model wants nothing else");
-        }
-        if self.is_refused(&kept.key, &wanted) {
-            let why = "what the model wants was slower when it was tried";
-            return self.explore(kept, phase, budget, why);
-        }
-        let mut gain = self.gain(&kept.key, phase, &current, &wanted)?;
-        let mut wanted = wanted;
-        let fastest = self
-            .states
-            .get(&kept.key)
-            .and_then(|s| s.fastest().cloned());
-        if let Some(fastest) = fastest.filter(|f| *f != current && *f != wanted) {
-            let other = self.gain(&kept.key, phase, &current, &fastest)?;
-            if other.mean > gain.mean && !self.is_refused(&kept.key, &fastest) {
-                (gain, wanted) = (other, fastest);
+        let fastest = self.state(&kept.key).fastest().cloned();
+        let mut better: Option<(Gain, Layout)> = None;
+        for layout in [Some(wanted.clone()), fastest].into_iter().flatten() {
+            if layout == current || self.is_refused(&kept.key, &layout) {
+                continue;
+            }
+            let gain = self.gain(&kept.key, phase, &current, &layout)?;
+            if better.as_ref().is_none_or(|(best, _)| gain.mean > best.mean) {
+                better = Some((gain, layout));
             }
         }
+        let Some((gain, wanted)) = better else {
+            let why = if wanted == current {
+                "the model wants nothing else"
+            } else {
+                "what the model wants was slower when it was tried"
+            };
+            return self.explore(kept, phase, budget, why);
+        };
         let kept = PhaseDecision {
             wanted,
             gain: gain.mean,
@@ -119,7 +119,8 @@ impl Controller {
             let over_home = self.gain(&kept.key, phase, &home, &there)?;
             let gain = self.gain(&kept.key, phase, &kept.layout, &there)?;
             let worst = over_home.mean - self.settings.certainty * over_home.doubt;
-            if worst > -TOLERATED_LOSS && gain.mean > LEAST_OF_PART {
+            let likely = gain.mean >= gain.doubt.max(LEAST_OF_PART);
+            if worst > -TOLERATED_LOSS && likely {
                 return Ok(Some(PhaseDecision {
                     wanted: there,
                     gain: gain.mean,
