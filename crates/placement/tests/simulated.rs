@@ -334,7 +334,8 @@ fn ssb_is_never_slower_than_dram_and_soon_near_the_best() {
 #[test]
 #[ignore = "61 phases on 24 machines take minutes"]
 fn tpch_is_never_slower_than_dram_and_soon_near_the_best() {
-    hold(&play(0..TPCH_SEEDS, &PROFILES, tpch));
+    let seeds = std::env::var("N").map_or(TPCH_SEEDS, |n| n.parse().unwrap());
+    hold(&play(0..seeds, &PROFILES, tpch));
 }
 
 #[test]

@@ -18,6 +18,9 @@ const DRAWN: usize = 8;
 /// Shares of the columns that are moved from one tier to another to see whether a drawn machine gains by it.
 const AROUND: [f64; 6] = [0.02, 0.04, 0.07, 0.11, 0.16, 0.3];
 
+/// Layouts of them that are looked at closer, the most promising ones.
+const MOST_ASKED: usize = 4;
+
 /// What is tried beside the wanted placement, as factors on its share off the first tier: far away while nothing near it was tried, close by after.
 const FAR: [f64; 4] = [0.6, 1.6, 0.8, 1.25];
 const CLOSE: [f64; 4] = [0.88, 1.14, 0.75, 1.3];
@@ -46,7 +49,8 @@ impl Controller {
     ) -> Result<PhaseDecision, AdaptError> {
         let settings = self.settings.clone();
         let state = self.state(&kept.key);
-        if let Some(back) = state.better_seen() {
+        let may_change = state.changes < settings.max_changes;
+        if let Some(back) = state.better_seen().filter(|_| may_change) {
             state.give_up_for(back.clone());
             return self.back(kept, phase, back);
         }
@@ -91,7 +95,25 @@ impl Controller {
             return self.step(kept, phase, budget);
         }
         match self.careful(&kept, phase)? {
-            Some(nearer) => self.step(nearer, phase, budget),
+            Some(nearer) => {
+                let moved = self.step(nearer, phase, budget)?;
+                let tried = self.state(&kept.key).were_columns_tried(&kept.wanted.columns);
+                if tried || moved.action != Action::Move {
+                    return Ok(moved);
+                }
+                // What the columns gain is found out in the same run.
+                let mut both = self.attempt(
+                    PhaseDecision {
+                        wanted: kept.wanted,
+                        ..moved.clone()
+                    },
+                    phase,
+                    budget,
+                )?;
+                both.moved_bytes += moved.moved_bytes;
+                both.reason = format!("{}; {}", moved.reason, both.reason);
+                Ok(both)
+            }
             None => self.attempt(kept, phase, budget),
         }
     }
@@ -103,7 +125,8 @@ impl Controller {
         kept: &PhaseDecision,
         phase: &Phase,
     ) -> Result<Option<PhaseDecision>, AdaptError> {
-        let left = self.settings.max_changes - self.state(&kept.key).changes;
+        let changes = self.state(&kept.key).changes;
+        let left = self.settings.max_changes.saturating_sub(changes);
         if kept.gain < self.settings.min_gain || left <= KEPT_FOR_LAST {
             return Ok(None);
         }
@@ -184,56 +207,69 @@ impl Controller {
         if budget.drawn.is_empty() {
             budget.drawn = self.belief.sample(DRAWN, &mut self.random);
         }
-        let mut most: Option<(f64, Layout)> = None;
-        let around = self.around(&kept.layout)?;
-        for machine in &budget.drawn {
-            let time = |layout: &Layout| -> Result<f64, ModelError> {
-                let placement = layout.placement(self.belief.first());
-                let workers = self.settings.workers;
-                Ok(solve(machine, phase, &placement, workers, &Options::default())?.time_ns)
-            };
-            let now = time(&kept.layout)?;
-            for layout in &around {
-                let gain = (now / time(layout)?).ln();
-                if most.as_ref().is_none_or(|(best, _)| gain > *best) {
-                    most = Some((gain, layout.clone()));
-                }
+        let mut hoped: Vec<(f64, Layout)> = Vec::new();
+        for layout in self.around(&kept.layout)? {
+            if self.is_refused(&kept.key, &layout) {
+                continue;
             }
-        }
-        match most {
-            Some((hoped, layout))
-                if hoped >= self.settings.min_gain && !self.is_refused(&kept.key, &layout) =>
-            {
-                let gain = self.gain(&kept.key, phase, &kept.layout, &layout)?;
-                let asked = PhaseDecision {
-                    wanted: layout,
-                    gain: gain.mean,
-                    doubt: gain.doubt,
-                    ..kept
+            let mut most = f64::NEG_INFINITY;
+            for machine in &budget.drawn {
+                let time = |layout: &Layout| -> Result<f64, ModelError> {
+                    let placement = layout.placement(self.belief.first());
+                    let workers = self.settings.workers;
+                    Ok(solve(machine, phase, &placement, workers, &Options::default())?.time_ns)
                 };
-                self.attempt(asked, phase, budget)
+                most = most.max((time(&kept.layout)? / time(&layout)?).ln());
             }
-            _ => Ok(self.quiet(kept, why)),
+            if most >= self.settings.min_gain {
+                hoped.push((most, layout));
+            }
         }
+        hoped.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let left = self.settings.max_changes.saturating_sub(self.state(&kept.key).changes);
+        for (_, layout) in hoped.into_iter().take(MOST_ASKED) {
+            let gain = self.gain(&kept.key, phase, &kept.layout, &layout)?;
+            let asked = PhaseDecision {
+                gain: gain.mean,
+                doubt: gain.doubt,
+                wanted: layout,
+                ..kept.clone()
+            };
+            if asked.wanted.operators == kept.layout.operators {
+                return self.attempt(asked, phase, budget);
+            }
+            let worst = gain.mean - self.settings.certainty * gain.doubt;
+            if worst > -TOLERATED_LOSS && left > KEPT_FOR_LAST {
+                return self.step(asked, phase, budget);
+            }
+        }
+        Ok(self.quiet(kept, why))
     }
 
-    /// Layouts with a part of the columns moved from one tier to another.
+    /// Layouts with a part of the columns, or of the memory of operators, moved from one tier to another.
     fn around(&self, layout: &Layout) -> Result<Vec<Layout>, ModelError> {
         let tiers: Vec<&str> = self.tiers();
         let mut found = Vec::new();
         for from in &tiers {
             let others = tiers.iter().filter(|to| *to != from);
             for (to, part) in others.flat_map(|to| AROUND.map(|part| (to, part))) {
-                let share = |tier: &str| layout.columns.share(tier) + change(tier, from, to, part);
-                if share(from) < 0.0 || share(to) > 1.0 {
-                    continue;
+                let moved = |weights: &Weights| -> Result<Option<Weights>, ModelError> {
+                    let share = |tier: &str| weights.share(tier) + change(tier, from, to, part);
+                    if share(from) < 0.0 || share(to) > 1.0 {
+                        return Ok(None);
+                    }
+                    let percent =
+                        |tier: &&str| ((*tier).to_owned(), (100.0 * share(tier)).round() as u32);
+                    Weights::new(tiers.iter().map(percent)).map(Some)
+                };
+                if let Some(columns) = moved(&layout.columns)? {
+                    let operators = layout.operators.clone();
+                    found.push(Layout { columns, operators });
                 }
-                let percent =
-                    |tier: &&str| ((*tier).to_owned(), (100.0 * share(tier)).round() as u32);
-                found.push(Layout {
-                    columns: Weights::new(tiers.iter().map(percent))?,
-                    operators: layout.operators.clone(),
-                });
+                if let Some(operators) = moved(&layout.operators)? {
+                    let columns = layout.columns.clone();
+                    found.push(Layout { columns, operators });
+                }
             }
         }
         Ok(found)
@@ -279,9 +315,8 @@ impl Controller {
         let likely = kept.gain >= self.settings.min_gain && kept.gain >= kept.doubt;
         let only_operators = kept.wanted.columns == kept.layout.columns;
         let state = self.state(&kept.key);
-        let tried = state.were_columns_tried(&kept.wanted.columns);
-        let was_home = kept.layout == home;
-        Ok(certain && likely && (tried || only_operators || !was_home))
+        let tried = only_operators || state.were_columns_tried(&kept.wanted.columns);
+        Ok(certain && likely && tried)
     }
 
     /// Moves the phase towards what is wanted, as far as a step and the budget go.

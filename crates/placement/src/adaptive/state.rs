@@ -50,9 +50,9 @@ impl State {
         }
     }
 
-    /// Settled phases are left alone.
+    /// Settled phases are left alone. The last change is kept for going back.
     pub fn is_settled(&self, settings: &Settings) -> bool {
-        self.quiet_runs >= settings.settle_runs || self.changes >= settings.max_changes
+        self.quiet_runs >= settings.settle_runs || self.changes + 1 >= settings.max_changes
     }
 
     /// A run of the whole phase under its present placement, with the standard deviation of `ln_ratio`.
