@@ -66,6 +66,14 @@ pub(super) struct Around {
     sides: Vec<[f64; 2]>,
 }
 
+impl Around {
+    /// How far the answer is from a straight line over the doubt of all numbers together.
+    fn bend(&self) -> f64 {
+        let of = |[above, below]: &[f64; 2]| 0.5 * (above + below) - self.here;
+        self.sides.iter().map(|s| of(s).powi(2)).sum::<f64>().sqrt()
+    }
+}
+
 /// The machine as it is believed to be.
 #[derive(Debug, Clone)]
 pub struct Belief {
@@ -207,6 +215,8 @@ impl Belief {
                 .time_ns
                 .ln())
         };
+        let bend = self.look_around(&answer)?.bend();
+        let noise = (noise * noise + bend * bend).sqrt();
         let prior = self.mean.clone();
         let mut surprise = 0.0;
         for step in 0..ITERATIONS {
@@ -342,10 +352,7 @@ impl Belief {
     fn slopes(&self, around: &Around) -> (Vec<f64>, Vec<f64>) {
         let slopes = around.sides.iter().enumerate().map(|(i, [above, below])| {
             let step = self.step(i);
-            let (up, down) = (
-                (above - around.here) / step,
-                (around.here - below) / step,
-            );
+            let (up, down) = ((above - around.here) / step, (around.here - below) / step);
             let flat = if up * down > 0.0 {
                 up.abs().min(down.abs()).copysign(up)
             } else {

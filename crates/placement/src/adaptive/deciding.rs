@@ -69,7 +69,10 @@ impl Controller {
                 continue;
             }
             let gain = self.gain(&kept.key, phase, &current, &layout)?;
-            if better.as_ref().is_none_or(|(best, _)| gain.mean > best.mean) {
+            if better
+                .as_ref()
+                .is_none_or(|(best, _)| gain.mean > best.mean)
+            {
                 better = Some((gain, layout));
             }
         }
@@ -97,7 +100,9 @@ impl Controller {
         match self.careful(&kept, phase)? {
             Some(nearer) => {
                 let moved = self.step(nearer, phase, budget)?;
-                let tried = self.state(&kept.key).were_columns_tried(&kept.wanted.columns);
+                let tried = self
+                    .state(&kept.key)
+                    .were_columns_tried(&kept.wanted.columns);
                 if tried || moved.action != Action::Move {
                     return Ok(moved);
                 }
@@ -226,7 +231,10 @@ impl Controller {
             }
         }
         hoped.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let left = self.settings.max_changes.saturating_sub(self.state(&kept.key).changes);
+        let left = self
+            .settings
+            .max_changes
+            .saturating_sub(self.state(&kept.key).changes);
         for (_, layout) in hoped.into_iter().take(MOST_ASKED) {
             let gain = self.gain(&kept.key, phase, &kept.layout, &layout)?;
             let asked = PhaseDecision {

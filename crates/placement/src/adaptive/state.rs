@@ -147,7 +147,7 @@ impl State {
     fn are_near(&self, a: &Layout, b: &Layout) -> bool {
         let near = |a: &Weights, b: &Weights, home: &Weights| {
             let off = moved_share(home, a).min(moved_share(home, b));
-        // Nothing is near to all on the first tier but itself: where a tier begins to be used, most changes.
+            // Nothing is near to all on the first tier but itself: where a tier begins to be used, most changes.
             let reach = if off == 0.0 {
                 0.0
             } else {
