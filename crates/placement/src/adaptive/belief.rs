@@ -2,19 +2,20 @@
 //!
 //! Every uncertain number of the profile has a factor; the logarithms of all factors are taken as normal, at first independent, with a spread as
 //! wide as the profile is uncertain. A measured time of a phase is compared with the modelled one, and the difference moves the factors that
-//! the time hangs on, each in proportion to its doubt: an iterated extended Kalman filter (Kalman, "A New Approach to Linear Filtering and
-//! Prediction Problems", Journal of Basic Engineering 82(1), 1960; Bell and Cathey, "The Iterated Kalman Filter Update as a Gauss-Newton
-//! Method", IEEE Transactions on Automatic Control 38(2), 1993). What one query tells of the machine so helps all others.
+//! the time hangs on, each in proportion to its doubt: a Kalman filter (Kalman, "A New Approach to Linear Filtering and Prediction Problems", Journal of
+//! Basic Engineering 82(1), 1960). The model is not straight, least of all where a tier becomes full, so slopes are taken over most of a number's doubt
+//! instead of at a point, and what bends away from them counts as noise, as in Norgaard, Poulsen and Ravn, "New Developments in State Estimation for
+//! Nonlinear Systems" (Automatica 36(11), 2000). What one query tells of the machine so helps all others.
 
 use super::Layout;
 use tierloom_model::search::{SplitMix, interval};
 use tierloom_model::{Figure, Machine, ModelError, Options, Phase, solve};
 
-/// Step of a difference quotient, in the logarithm of a factor.
+/// Least step of a difference quotient, in the logarithm of a factor.
 const STEP: f64 = 0.01;
 
-/// Linearisations of one update.
-const ITERATIONS: usize = 3;
+/// Standard deviations of the profile from it beyond which no number is believed, whatever is measured: numbers that hardly show would drift.
+const FARTHEST: f64 = 2.5;
 
 /// A measurement further from the expectation than so many standard deviations counts as if it were so many away.
 const OUTLIER: f64 = 4.0;
@@ -215,28 +216,24 @@ impl Belief {
                 .time_ns
                 .ln())
         };
-        let bend = self.look_around(&answer)?.bend();
-        let noise = (noise * noise + bend * bend).sqrt();
-        let prior = self.mean.clone();
-        let mut surprise = 0.0;
-        for step in 0..ITERATIONS {
-            let expected = answer(&self.machine)?;
-            let slope = self.slope(expected, &answer)?;
-            let towards = self.times_covariance(&slope);
-            let spread = dot(&slope, &towards) + noise * noise;
-            let back: f64 = (0..prior.len())
-                .map(|i| slope[i] * (prior[i] - self.mean[i]))
-                .sum();
-            let limit = OUTLIER * spread.sqrt();
-            let off = (time_ns.ln() - expected - back).clamp(-limit, limit);
-            if step == 0 {
-                surprise = (time_ns.ln() - expected) / spread.sqrt();
-            }
-            for (i, towards) in towards.iter().enumerate() {
-                self.mean[i] = prior[i] + towards * off / spread;
-            }
-            self.correct();
+        let around = self.look_around(&answer)?;
+        let slope: Vec<f64> = (0..around.sides.len())
+            .map(|i| (around.sides[i][0] - around.sides[i][1]) / (2.0 * self.step(i)))
+            .collect();
+        // What no straight line tells is as good as noise.
+        let noise = noise.hypot(around.bend());
+        let towards = self.times_covariance(&slope);
+        let spread = dot(&slope, &towards) + noise * noise;
+        let limit = OUTLIER * spread.sqrt();
+        let off = time_ns.ln() - around.here;
+        let surprise = off / spread.sqrt();
+        let off = off.clamp(-limit, limit);
+        for (i, towards) in towards.iter().enumerate() {
+            let farthest = FARTHEST * self.at_first[i].sqrt();
+            let moved = self.mean[i] + towards * off / spread;
+            self.mean[i] = moved.clamp(-farthest, farthest);
         }
+        self.correct();
         let around = self.look_around(&answer)?;
         let (flat, _) = self.slopes(&around);
         let towards = self.times_covariance(&flat);
@@ -291,31 +288,6 @@ impl Belief {
             }
         }
         root
-    }
-
-    /// Change of an answer with the logarithm of each factor.
-    fn slope(
-        &mut self,
-        at: f64,
-        answer: &dyn Fn(&Machine) -> Result<f64, ModelError>,
-    ) -> Result<Vec<f64>, ModelError> {
-        let mut slope = vec![0.0; self.numbers.len()];
-        for (i, slope) in slope.iter_mut().enumerate() {
-            let here = self.value(i, self.mean[i]);
-            // Away from a bound, so that a number that stands at one still shows its effect.
-            let (there, step) = match self.value(i, self.mean[i] + STEP) {
-                there if there != here => (there, STEP),
-                _ => (self.value(i, self.mean[i] - STEP), -STEP),
-            };
-            if there == here {
-                continue;
-            }
-            self.put(i, there);
-            let answered = answer(&self.machine);
-            self.put(i, here);
-            *slope = (answered? - at) / step;
-        }
-        Ok(slope)
     }
 
     /// An answer on the machine, and with each factor by itself raised and lowered by most of its doubt.

@@ -147,7 +147,12 @@ impl Controller {
             let over_home = self.gain(&kept.key, phase, &home, &there)?;
             let gain = self.gain(&kept.key, phase, &kept.layout, &there)?;
             let worst = over_home.mean - self.settings.certainty * over_home.doubt;
-            let likely = gain.mean >= gain.doubt.max(LEAST_OF_PART);
+            let least = if there.operators == kept.layout.operators {
+                self.settings.min_gain
+            } else {
+                LEAST_OF_PART
+            };
+            let likely = gain.mean >= gain.doubt.max(least);
             if worst > -TOLERATED_LOSS && likely {
                 return Ok(Some(PhaseDecision {
                     wanted: there,
