@@ -11,9 +11,6 @@ use tierloom_placement::mixes::{Engine, Mix, tpch_queries};
 
 const SEEDS: u64 = 200;
 
-/// Machines of the usual test with TPC-H, whose 61 phases take longer.
-const TPCH_SEEDS: u64 = 24;
-
 /// Runs of each query: five to learn, the sixth is judged, and four more in which nothing may oscillate.
 const RUNS: usize = 10;
 const LEARNED: usize = 5;
@@ -332,10 +329,8 @@ fn ssb_is_never_slower_than_dram_and_soon_near_the_best() {
 }
 
 #[test]
-#[ignore = "61 phases on 24 machines take minutes"]
 fn tpch_is_never_slower_than_dram_and_soon_near_the_best() {
-    let seeds = std::env::var("N").map_or(TPCH_SEEDS, |n| n.parse().unwrap());
-    hold(&play(0..seeds, &PROFILES, tpch));
+    hold(&play(0..SEEDS, &PROFILES, tpch));
 }
 
 #[test]
