@@ -187,7 +187,6 @@ impl Belief {
             self.mean[i] = moved.clamp(-farthest, farthest);
         }
         self.correct();
-        let around = self.look_around(&answer)?;
         let (flat, _) = self.slopes(&around);
         let towards = self.times_covariance(&flat);
         let spread = dot(&flat, &towards) + noise * noise;
