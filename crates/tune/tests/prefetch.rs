@@ -147,10 +147,10 @@ fn only_the_bits_of_prefetchers_change_and_all_values_come_back() {
         cpus.values
             .lock()
             .unwrap()
-            .insert(1, OTHER | mask | 1 << 50);
+            .insert(1, OTHER | mask | (1 << 50));
         restore(&cpus, &state, true).unwrap();
         let mut expected = before.clone();
-        expected.insert(1, OTHER | 1 << 50);
+        expected.insert(1, OTHER | (1 << 50));
         assert_eq!(cpus.values(), expected);
         assert_eq!(restore(&cpus, &state, true).unwrap(), Restored::Nothing);
     }

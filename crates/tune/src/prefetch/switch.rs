@@ -241,7 +241,7 @@ pub(super) fn restore_locked(
             continue;
         }
         let now = read(registers, *cpu, saved.register)?;
-        let back = now & !saved.mask | then & saved.mask;
+        let back = (now & !saved.mask) | (then & saved.mask);
         if back != now {
             changes.push((*cpu, back));
         }
