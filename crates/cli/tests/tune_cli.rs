@@ -193,7 +193,10 @@ fn what_cannot_be_tuned_is_refused_with_a_way_on() {
             &["bad.yaml", "tabel_bytes"],
         ),
         (&["-m", "nus24", "--work", "none.yaml"], &["none.yaml"]),
-        (&["-m", "nus24", "--yes"], &["--apply or --restore"]),
+        (
+            &["-m", "nus24", "--yes"],
+            &["--apply, --restore or --prefetchers"],
+        ),
         (
             &["-m", "nus24", "--records", "x", "--report", "x"],
             &["same file"],

@@ -1,9 +1,10 @@
 //! Policies and their decisions.
 
-use crate::PolicyError;
+mod text;
+
+pub use text::bytes_of;
+
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 use tierloom_memory::{PlacementSpec, Target};
 use tierloom_topology::TierKind;
 
@@ -78,116 +79,6 @@ pub enum Policy {
     Adaptive(Option<u64>),
 }
 
-impl FromStr for Policy {
-    type Err = PolicyError;
-
-    /// # Errors
-    /// [`PolicyError::Syntax`] for a `columns:` without a count or share, [`PolicyError::Placement`] for everything that is no page placement either.
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let word = text.trim().to_ascii_lowercase();
-        if word == "tier" {
-            return Ok(Policy::Tier);
-        }
-        match word.strip_prefix("adaptive") {
-            Some("") => return Ok(Policy::Adaptive(None)),
-            Some(rest) => {
-                let budget = rest.strip_prefix(':').ok_or_else(|| {
-                    syntax(text, "after `adaptive` comes nothing or `:` and a budget")
-                })?;
-                return budget_of(text, budget).map(|bytes| Policy::Adaptive(Some(bytes)));
-            }
-            None => {}
-        }
-        match word
-            .strip_prefix("columns")
-            .map(|rest| rest.strip_prefix(':'))
-        {
-            Some(Some(limit)) => limit_of(text, limit).map(Policy::TopColumns),
-            Some(None) => Err(syntax(text, "how many columns is missing")),
-            None => Ok(Policy::Uniform(word.parse()?)),
-        }
-    }
-}
-
-fn syntax(text: &str, reason: &str) -> PolicyError {
-    PolicyError::Syntax {
-        text: text.into(),
-        reason: reason.into(),
-    }
-}
-
-fn limit_of(text: &str, limit: &str) -> Result<ColumnLimit, PolicyError> {
-    match limit.strip_suffix('%') {
-        Some(percent) => {
-            let percent: f64 = percent
-                .trim()
-                .parse()
-                .map_err(|_| syntax(text, "the share is not a number"))?;
-            if (0.0..=100.0).contains(&percent) {
-                Ok(ColumnLimit::Share(percent / 100.0))
-            } else {
-                Err(syntax(text, "a share lies between 0% and 100%"))
-            }
-        }
-        None => limit
-            .trim()
-            .parse()
-            .map(ColumnLimit::Count)
-            .map_err(|_| syntax(text, "the number of columns is not a whole number")),
-    }
-}
-
-/// Units of sizes, in lower case, largest first.
-const UNITS: [(&str, u32); 4] = [("tib", 40), ("gib", 30), ("mib", 20), ("kib", 10)];
-
-fn budget_of(text: &str, budget: &str) -> Result<u64, PolicyError> {
-    bytes_of(budget).ok_or_else(|| {
-        syntax(
-            text,
-            "the migration budget is a whole number of bytes above 0, such as 512MiB",
-        )
-    })
-}
-
-/// Bytes of a size as it is typed: a whole number above 0, with KiB, MiB, GiB or TiB if wanted; `None` for anything else.
-pub fn bytes_of(text: &str) -> Option<u64> {
-    let lower = text.trim().to_ascii_lowercase();
-    let unit = UNITS
-        .iter()
-        .find_map(|(unit, shift)| Some((lower.strip_suffix(unit)?, *shift)));
-    let (number, shift) = unit.unwrap_or((lower.trim_end_matches('b'), 0));
-    let whole = number.trim().parse::<u64>().ok();
-    let bytes = whole.and_then(|n| n.checked_mul(1 << shift));
-    bytes.filter(|b| *b > 0)
-}
-
-fn budget_text(bytes: u64) -> String {
-    const WRITTEN: [&str; 4] = ["TiB", "GiB", "MiB", "KiB"];
-    let whole = UNITS
-        .iter()
-        .zip(WRITTEN)
-        .find(|((_, shift), _)| bytes.is_multiple_of(1 << shift));
-    whole.map_or_else(
-        || bytes.to_string(),
-        |((_, shift), unit)| format!("{}{unit}", bytes >> shift),
-    )
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Policy::Uniform(spec) => write!(f, "{spec}"),
-            Policy::Tier => write!(f, "tier"),
-            Policy::TopColumns(ColumnLimit::Count(count)) => write!(f, "columns:{count}"),
-            Policy::TopColumns(ColumnLimit::Share(share)) => {
-                write!(f, "columns:{}%", (share * 1e8).round() / 1e6)
-            }
-            Policy::Adaptive(None) => write!(f, "adaptive"),
-            Policy::Adaptive(Some(bytes)) => write!(f, "adaptive:{}", budget_text(*bytes)),
-        }
-    }
-}
-
 impl Policy {
     /// What it does, in words.
     pub fn meaning(&self) -> String {
@@ -215,7 +106,7 @@ impl Policy {
                 budget.map_or_else(String::new, |bytes| {
                     format!(
                         "; at most {} are moved before a run of a query",
-                        budget_text(bytes)
+                        text::budget_text(bytes)
                     )
                 })
             ),
@@ -329,6 +220,7 @@ fn top_columns(columns: &[ColumnUse], limit: ColumnLimit) -> Vec<Decision> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PolicyError;
     use proptest::prelude::*;
 
     fn column(name: &str, size_bytes: u64, read_bytes: u64) -> ColumnUse {

@@ -11,12 +11,12 @@ use tierloom_placement::mixes::{Engine, Mix, tpch_queries};
 
 const SEEDS: u64 = 200;
 
-/// Machines of the usual test with TPC-H, whose 61 phases take longer.
-const TPCH_SEEDS: u64 = 24;
-
 /// Runs of each query: five to learn, the sixth is judged, and four more in which nothing may oscillate.
 const RUNS: usize = 10;
 const LEARNED: usize = 5;
+
+/// Runs over which a migration has to pay. The best static placement costs no migration, so what is compared with it must not shun one.
+const EXPECTED_RUNS: f64 = 1e6;
 
 const PROFILES: [&str; 12] = [
     "nus24",
@@ -130,10 +130,14 @@ impl<'a> Simulation<'a> {
     fn new(profile: &str, mix: &'a Mix, seed: u64) -> Self {
         let machine = profiles::load(profile).unwrap();
         let workers = machine.cores.value as u32;
+        let settings = Settings {
+            expected_runs: EXPECTED_RUNS,
+            ..Settings::new(workers)
+        };
         Simulation {
             truth: perturbed(&machine, seed),
             workers,
-            controller: Controller::new(&machine, Settings::new(workers)).unwrap(),
+            controller: Controller::new(&machine, settings).unwrap(),
             random: SplitMix::new(seed ^ 0x5eed),
             mix,
             label: format!("{profile} seed {seed}"),
@@ -217,6 +221,9 @@ impl<'a> Simulation<'a> {
                     worst.sum += took / best;
                     worst.count += 1;
                     worst.far += usize::from(took / best > 1.02);
+                    if took / best > 1.02 {
+                        eprintln!("more than 2% from the best: {at}, {:.4}", took / best);
+                    }
                     if took / best > worst.over_best.0 {
                         worst.over_best = (took / best, at.clone());
                     }
@@ -302,13 +309,13 @@ fn told(worst: &Worst) -> String {
     )
 }
 
-/// No run of any query loses more than 1% against DRAM only. After five runs all but one in 500 queries are within 2% of the best static placement per
-/// phase, and those within 5%: they stand at the edge where one more per cent of the pages fills a tier.
-fn hold(worst: &Worst) {
+/// No run of any query loses more than 1% against DRAM only. After five runs all but one in `in_queries` queries are within 2% of the best static placement
+/// per phase, and all within `at_most`: the others still climb towards an edge where one more per cent of the pages fills a tier.
+fn hold(worst: &Worst, in_queries: usize, at_most: f64) {
     eprintln!("{}", told(worst));
     assert!(worst.over_dram.0 <= 1.01, "{}", told(worst));
-    assert!(worst.far * 500 <= worst.count, "{}", told(worst));
-    assert!(worst.over_best.0 <= 1.05, "{}", told(worst));
+    assert!(worst.far * in_queries <= worst.count, "{}", told(worst));
+    assert!(worst.over_best.0 <= at_most, "{}", told(worst));
     assert!(
         worst.changes <= Settings::new(1).max_changes,
         "{}",
@@ -318,13 +325,12 @@ fn hold(worst: &Worst) {
 
 #[test]
 fn ssb_is_never_slower_than_dram_and_soon_near_the_best() {
-    hold(&play(0..SEEDS, &PROFILES, ssb));
+    hold(&play(0..SEEDS, &PROFILES, ssb), 1000, 1.03);
 }
 
 #[test]
-#[ignore = "61 phases on 24 machines take minutes"]
 fn tpch_is_never_slower_than_dram_and_soon_near_the_best() {
-    hold(&play(0..TPCH_SEEDS, &PROFILES, tpch));
+    hold(&play(0..SEEDS, &PROFILES, tpch), 400, 1.06);
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The search itself is pure and lies in [`tierloom_model::search`]; this crate gives it real tiers to ask and does something with the
-//! answer. Nothing here changes the machine but [`apply::apply`] and [`apply::restore`].
+//! answer. Nothing here changes the machine but [`apply::apply`], [`apply::restore`] and [`prefetch`].
 //!
 //! ```
 //! use tierloom_tune::{modelled, work};
@@ -29,4 +29,5 @@ pub mod apply;
 pub mod engine;
 pub mod measure;
 pub mod modelled;
+pub mod prefetch;
 pub mod work;

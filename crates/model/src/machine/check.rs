@@ -84,15 +84,21 @@ impl Range {
 impl Machine {
     /// Every number of the machine, in the order of the profile.
     pub(super) fn fields(&self) -> Vec<Field<'_>> {
-        let mut fields = core_fields(self);
-        fields.extend(cache_fields(&self.cache));
-        fields.extend(tlb_fields(&self.tlb));
-        fields.extend(concurrency_fields(&self.concurrency));
-        fields.extend(execution_fields(self));
-        for (index, tier) in self.tiers.iter().enumerate() {
-            fields.extend(tier_fields(index, tier));
-        }
+        let mut fields = Vec::new();
+        self.each_field(&mut |field| fields.push(field));
         fields
+    }
+
+    /// The same one by one.
+    fn each_field<'a>(&'a self, take: Take<'_, 'a>) {
+        core_fields(self, take);
+        cache_fields(&self.cache, take);
+        tlb_fields(&self.tlb, take);
+        concurrency_fields(&self.concurrency, take);
+        execution_fields(self, take);
+        for (index, tier) in self.tiers.iter().enumerate() {
+            tier_fields(index, tier, take);
+        }
     }
 
     /// Checks numbers and tier names; machines read with [`Machine::from_yaml`] have passed it.
@@ -100,11 +106,13 @@ impl Machine {
     /// # Errors
     /// [`ModelError::Machine`] names the first number that is out of range, [`ModelError::UnknownTier`] a tier with a wrong or repeated name.
     pub fn check(&self) -> Result<(), ModelError> {
-        if let Some(bad) = self
-            .fields()
-            .into_iter()
-            .find(|f| !f.range.holds(f.value.value))
-        {
+        let mut wrong: Option<Field<'_>> = None;
+        self.each_field(&mut |field| {
+            if wrong.is_none() && !field.range.holds(field.value.value) {
+                wrong = Some(field);
+            }
+        });
+        if let Some(bad) = wrong {
             let (field, found, expected) = (bad.path(), bad.value.value, bad.range.expected());
             return Err(ModelError::Machine {
                 machine: self.name.clone(),
@@ -277,19 +285,23 @@ fn bad_interval(value: &Value) -> Option<(&'static str, f64, &'static str)> {
 /// Key, label, unit, value and range of one number of a group.
 type Row<'a> = (&'static str, &'static str, &'static str, &'a Value, Range);
 
-fn rows<'a>(group: Group<'a>, rows: impl IntoIterator<Item = Row<'a>>) -> Vec<Field<'a>> {
-    let field = |(key, what, unit, value, range): Row<'a>| Field {
-        group,
-        key,
-        what,
-        unit,
-        value,
-        range,
-    };
-    rows.into_iter().map(field).collect()
+/// Takes the numbers of a machine one by one.
+type Take<'t, 'a> = &'t mut dyn FnMut(Field<'a>);
+
+fn rows<'a>(group: Group<'a>, rows: impl IntoIterator<Item = Row<'a>>, take: Take<'_, 'a>) {
+    for (key, what, unit, value, range) in rows {
+        take(Field {
+            group,
+            key,
+            what,
+            unit,
+            value,
+            range,
+        });
+    }
 }
 
-fn core_fields(m: &Machine) -> Vec<Field<'_>> {
+fn core_fields<'a>(m: &'a Machine, take: Take<'_, 'a>) {
     let per_core = "hardware threads per core";
     let gain = "compute yield of all hardware threads of a core";
     let cores = [
@@ -297,10 +309,10 @@ fn core_fields(m: &Machine) -> Vec<Field<'_>> {
         ("smt", per_core, "threads", &m.smt, Range::Count),
         ("smt_yield", gain, "x", &m.smt_yield, Range::AtLeastOne),
     ];
-    rows(Group::Part("", ""), cores)
+    rows(Group::Part("", ""), cores, take);
 }
 
-fn cache_fields(c: &Cache) -> Vec<Field<'_>> {
+fn cache_fields<'a>(c: &'a Cache, take: Take<'_, 'a>) {
     use Range::{NotNegative, Positive};
     let (private, llc) = ("private cache of a core", "last-level cache");
     let wait = "last-level cache latency";
@@ -309,10 +321,10 @@ fn cache_fields(c: &Cache) -> Vec<Field<'_>> {
         ("llc_bytes", llc, "bytes", &c.llc_bytes, NotNegative),
         ("llc_latency_ns", wait, "ns", &c.llc_latency_ns, Positive),
     ];
-    rows(Group::Part("cache.", ""), caches)
+    rows(Group::Part("cache.", ""), caches, take);
 }
 
-fn tlb_fields(t: &Tlb) -> Vec<Field<'_>> {
+fn tlb_fields<'a>(t: &'a Tlb, take: Take<'_, 'a>) {
     use Range::{AtLeastOne, Count, NotNegative, Positive};
     let at_once = "page walks at once";
     let tlb = [
@@ -321,10 +333,10 @@ fn tlb_fields(t: &Tlb) -> Vec<Field<'_>> {
         ("walk_ns", "page walk", "ns", &t.walk_ns, NotNegative),
         ("walkers", at_once, "walks", &t.walkers, AtLeastOne),
     ];
-    rows(Group::Part("tlb.", ""), tlb)
+    rows(Group::Part("tlb.", ""), tlb, take);
 }
 
-fn concurrency_fields(c: &Concurrency) -> Vec<Field<'_>> {
+fn concurrency_fields<'a>(c: &'a Concurrency, take: Take<'_, 'a>) {
     let lines = [
         (
             "sequential_scalar",
@@ -341,7 +353,7 @@ fn concurrency_fields(c: &Concurrency) -> Vec<Field<'_>> {
         ("dependent", "dependent", &c.dependent),
     ];
     let lines = lines.map(|(key, label, value)| (key, label, "lines", value, Range::AtLeastOne));
-    rows(Group::Part("concurrency.", "in flight, "), lines)
+    rows(Group::Part("concurrency.", "in flight, "), lines, take);
 }
 
 /// A row of a number that may be absent.
@@ -353,15 +365,19 @@ type MaybeRow<'a> = (
     Range,
 );
 
-fn present<'a>(group: Group<'a>, maybe: impl IntoIterator<Item = MaybeRow<'a>>) -> Vec<Field<'a>> {
+fn present<'a>(
+    group: Group<'a>,
+    maybe: impl IntoIterator<Item = MaybeRow<'a>>,
+    take: Take<'_, 'a>,
+) {
     let there = maybe
         .into_iter()
         .filter_map(|(key, what, unit, value, range)| Some((key, what, unit, value?, range)));
-    rows(group, there)
+    rows(group, there, take);
 }
 
 /// Optional numbers of the cores.
-fn execution_fields(m: &Machine) -> Vec<Field<'_>> {
+fn execution_fields<'a>(m: &'a Machine, take: Take<'_, 'a>) {
     use Range::{AtLeastOne, NotNegative, Positive, Share};
     let c = &m.concurrency;
     let (store, nt) = ("cached stores", "non-temporal stores");
@@ -378,12 +394,11 @@ fn execution_fields(m: &Machine) -> Vec<Field<'_>> {
             Positive,
         ),
     ];
-    let mut fields = present(Group::Part("concurrency.", "in flight, "), in_flight);
+    let group = Group::Part("concurrency.", "in flight, ");
+    present(group, in_flight, take);
     let hidden = "share of compute or memory time hidden behind the other";
-    fields.extend(present(
-        Group::Part("", ""),
-        [("overlap", hidden, "share", m.overlap.as_ref(), Share)],
-    ));
+    let overlap = [("overlap", hidden, "share", m.overlap.as_ref(), Share)];
+    present(Group::Part("", ""), overlap, take);
     if let Some(p) = &m.prefetch {
         let (waste, reach) = (
             "lines fetched in vain per line used",
@@ -394,19 +409,18 @@ fn execution_fields(m: &Machine) -> Vec<Field<'_>> {
             ("reach_lines", reach, "lines", &p.reach_lines, NotNegative),
         ];
         let group = Group::Part("prefetch.", "prefetching, ");
-        fields.extend(rows(group, prefetch));
+        rows(group, prefetch, take);
         let (watched, beyond) = ("lines watched first", "lines fetched beyond a piece");
         let (training, overshoot) = (p.training_lines.as_ref(), p.overshoot_lines.as_ref());
         let maybe = [
             ("training_lines", watched, "lines", training, NotNegative),
             ("overshoot_lines", beyond, "lines", overshoot, NotNegative),
         ];
-        fields.extend(present(group, maybe));
+        present(group, maybe, take);
     }
-    fields
 }
 
-fn tier_fields(index: usize, t: &Tier) -> Vec<Field<'_>> {
+fn tier_fields<'a>(index: usize, t: &'a Tier, take: Take<'_, 'a>) {
     use Range::{AtLeastOne, Count, Fraction, NotNegative, Part, Positive, Share};
     let (read, write, idle) = ("read bandwidth", "write bandwidth", "idle latency");
     let (capacity, ratio) = ("capacity", "loaded over idle latency at peak");
@@ -485,7 +499,7 @@ fn tier_fields(index: usize, t: &Tier) -> Vec<Field<'_>> {
         ),
         ("switch_ns", switch, "ns", t.switch_ns.as_ref(), NotNegative),
     ];
-    let mut fields = rows(group, tier);
+    rows(group, tier, take);
     if let Some(curve) = &t.loaded_random {
         let random = [
             (
@@ -510,10 +524,9 @@ fn tier_fields(index: usize, t: &Tier) -> Vec<Field<'_>> {
                 Positive,
             ),
         ];
-        fields.extend(rows(group, random));
+        rows(group, random, take);
     }
-    fields.extend(present(group, more));
-    fields
+    present(group, more, take);
 }
 
 /// "did you mean X (one of ...)" where something is near, else "one of ...".

@@ -312,6 +312,15 @@ impl Machine {
         path::find(self, path)
     }
 
+    /// Changes the number at `path` as [`Value::with`] does: it keeps its source and loses its interval. Says whether there is one. Nothing is
+    /// checked.
+    pub fn put(&mut self, path: &str, x: f64) -> bool {
+        let place = path::find_mut(self, path);
+        place
+            .map(|number| (number.value, number.low, number.high) = (x, None, None))
+            .is_some()
+    }
+
     /// Puts another number at `path`. Nothing is checked but the path: see [`Machine::check`].
     ///
     /// # Errors

@@ -252,29 +252,26 @@ impl Phase {
     /// # Errors
     /// [`ModelError::PhaseNumber`] names the phase and the number.
     pub fn check(&self) -> Result<(), ModelError> {
-        let lines = self.accesses.iter().map(|a| {
-            (
-                format!("lines per tuple of {}", a.structure),
-                a.lines_per_tuple,
-            )
-        });
-        let own = [
-            ("tuples".to_owned(), self.tuples),
-            (
-                "compute time per tuple".to_owned(),
-                self.compute_ns_per_tuple,
-            ),
-        ];
-        match own
-            .into_iter()
-            .chain(lines)
-            .find(|(_, x)| !(x.is_finite() && *x >= 0.0))
-        {
-            Some((field, found)) => Err(ModelError::PhaseNumber {
+        let wrong = |field: String, found: f64| {
+            Err(ModelError::PhaseNumber {
                 phase: self.name.clone(),
                 field,
                 found,
-            }),
+            })
+        };
+        let is_wrong = |x: f64| !(x.is_finite() && x >= 0.0);
+        if is_wrong(self.tuples) {
+            return wrong("tuples".into(), self.tuples);
+        }
+        if is_wrong(self.compute_ns_per_tuple) {
+            return wrong("compute time per tuple".into(), self.compute_ns_per_tuple);
+        }
+        let bad = self.accesses.iter().find(|a| is_wrong(a.lines_per_tuple));
+        match bad {
+            Some(a) => wrong(
+                format!("lines per tuple of {}", a.structure),
+                a.lines_per_tuple,
+            ),
             None => Ok(()),
         }
     }

@@ -2,19 +2,21 @@
 //!
 //! Every uncertain number of the profile has a factor; the logarithms of all factors are taken as normal, at first independent, with a spread as
 //! wide as the profile is uncertain. A measured time of a phase is compared with the modelled one, and the difference moves the factors that
-//! the time hangs on, each in proportion to its doubt: an iterated extended Kalman filter (Kalman, "A New Approach to Linear Filtering and
-//! Prediction Problems", Journal of Basic Engineering 82(1), 1960; Bell and Cathey, "The Iterated Kalman Filter Update as a Gauss-Newton
-//! Method", IEEE Transactions on Automatic Control 38(2), 1993). What one query tells of the machine so helps all others.
+//! the time hangs on, each in proportion to its doubt: a Kalman filter (Kalman, "A New Approach to Linear Filtering and Prediction Problems", Journal of
+//! Basic Engineering 82(1), 1960). The model is not straight, least of all where a tier becomes full, so slopes are taken over most of a number's doubt
+//! instead of at a point, and what bends away from them counts as noise, as in Norgaard, Poulsen and Ravn, "New Developments in State Estimation for
+//! Nonlinear Systems" (Automatica 36(11), 2000). What one query tells of the machine so helps all others.
 
-use super::Layout;
+use super::numbers::{Around, Number, dot, is_uncertain};
+use super::{Gain, Layout};
 use tierloom_model::search::{SplitMix, interval};
 use tierloom_model::{Figure, Machine, ModelError, Options, Phase, solve};
 
-/// Step of a difference quotient, in the logarithm of a factor.
+/// Least step of a difference quotient, in the logarithm of a factor.
 const STEP: f64 = 0.01;
 
-/// Linearisations of one update.
-const ITERATIONS: usize = 3;
+/// Standard deviations of the profile from it beyond which no number is believed, whatever is measured: numbers that hardly show would drift.
+const FARTHEST: f64 = 2.5;
 
 /// A measurement further from the expectation than so many standard deviations counts as if it were so many away.
 const OUTLIER: f64 = 4.0;
@@ -25,39 +27,6 @@ const FORGETTING: f64 = 0.004;
 
 /// Standard deviations from the middle of a profile's interval to its ends.
 const ENDS: f64 = 1.645;
-
-/// A number of the profile that may be wrong.
-#[derive(Debug, Clone)]
-struct Number {
-    path: String,
-    at_profile: f64,
-    /// The smallest and largest that may stand there.
-    possible: (f64, f64),
-}
-
-/// A gain with its doubt, both as logarithms of a ratio of times.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Gain {
-    /// ln(time before / time after): above 0 is faster.
-    pub mean: f64,
-    /// Standard deviation of it.
-    pub doubt: f64,
-}
-
-impl Gain {
-    /// Both estimates together, each weighted by one over its variance.
-    pub fn with(&self, other: &Gain) -> Gain {
-        let (own, others) = (
-            self.doubt.powi(2).max(1e-12),
-            other.doubt.powi(2).max(1e-12),
-        );
-        let variance = 1.0 / (1.0 / own + 1.0 / others);
-        Gain {
-            mean: variance * (self.mean / own + other.mean / others),
-            doubt: variance.sqrt(),
-        }
-    }
-}
 
 /// The machine as it is believed to be.
 #[derive(Debug, Clone)]
@@ -138,18 +107,46 @@ impl Belief {
         to: &Layout,
         workers: u32,
     ) -> Result<Gain, ModelError> {
-        let first = self.first.clone();
-        let (before, after) = (from.placement(&first), to.placement(&first));
+        let before = self.around(phase, from, workers)?;
+        let after = self.around(phase, to, workers)?;
+        Ok(self.gain_between(&before, &after))
+    }
+
+    /// Times under one layout on the machine and around it, for [`Belief::gain_between`].
+    ///
+    /// # Errors
+    /// Those of [`solve()`].
+    pub(super) fn around(
+        &mut self,
+        phase: &Phase,
+        layout: &Layout,
+        workers: u32,
+    ) -> Result<Around, ModelError> {
+        let placement = layout.placement(&self.first);
         let options = self.options.clone();
-        let answer = |machine: &Machine| -> Result<f64, ModelError> {
-            let before = solve(machine, phase, &before, workers, &options)?.time_ns;
-            let after = solve(machine, phase, &after, workers, &options)?.time_ns;
-            Ok((before / after).ln())
+        self.look_around(&|machine| {
+            Ok(solve(machine, phase, &placement, workers, &options)?
+                .time_ns
+                .ln())
+        })
+    }
+
+    /// What the second layout is believed to gain over the first; both looked at around the machine as it is believed now.
+    pub(super) fn gain_between(&self, before: &Around, after: &Around) -> Gain {
+        let both = Around {
+            here: before.here - after.here,
+            sides: before
+                .sides
+                .iter()
+                .zip(&after.sides)
+                .map(|(b, a)| [b[0] - a[0], b[1] - a[1]])
+                .collect(),
         };
-        let mean = answer(&self.machine)?;
-        let (_, steep) = self.slopes(mean, &answer)?;
-        let doubt = self.spread(&steep).sqrt();
-        Ok(Gain { mean, doubt })
+        let (_, steep) = self.slopes(&both);
+        Gain {
+            mean: both.here,
+            doubt: self.spread(&steep).sqrt(),
+        }
     }
 
     /// Takes in a measured time, whose relative error has the standard deviation `noise`. The answer says how many standard deviations it was
@@ -172,28 +169,25 @@ impl Belief {
                 .time_ns
                 .ln())
         };
-        let prior = self.mean.clone();
-        let mut surprise = 0.0;
-        for step in 0..ITERATIONS {
-            let expected = answer(&self.machine)?;
-            let slope = self.slope(expected, &answer)?;
-            let towards = self.times_covariance(&slope);
-            let spread = dot(&slope, &towards) + noise * noise;
-            let back: f64 = (0..prior.len())
-                .map(|i| slope[i] * (prior[i] - self.mean[i]))
-                .sum();
-            let limit = OUTLIER * spread.sqrt();
-            let off = (time_ns.ln() - expected - back).clamp(-limit, limit);
-            if step == 0 {
-                surprise = (time_ns.ln() - expected) / spread.sqrt();
-            }
-            for (i, towards) in towards.iter().enumerate() {
-                self.mean[i] = prior[i] + towards * off / spread;
-            }
-            self.correct()?;
+        let around = self.look_around(&answer)?;
+        let slope: Vec<f64> = (0..around.sides.len())
+            .map(|i| (around.sides[i][0] - around.sides[i][1]) / (2.0 * self.step(i)))
+            .collect();
+        // What no straight line tells is as good as noise.
+        let noise = noise.hypot(around.bend());
+        let towards = self.times_covariance(&slope);
+        let spread = dot(&slope, &towards) + noise * noise;
+        let limit = OUTLIER * spread.sqrt();
+        let off = time_ns.ln() - around.here;
+        let surprise = off / spread.sqrt();
+        let off = off.clamp(-limit, limit);
+        for (i, towards) in towards.iter().enumerate() {
+            let farthest = FARTHEST * self.at_first[i].sqrt();
+            let moved = self.mean[i] + towards * off / spread;
+            self.mean[i] = moved.clamp(-farthest, farthest);
         }
-        let expected = answer(&self.machine)?;
-        let (flat, _) = self.slopes(expected, &answer)?;
+        self.correct();
+        let (flat, _) = self.slopes(&around);
         let towards = self.times_covariance(&flat);
         let spread = dot(&flat, &towards) + noise * noise;
         let count = towards.len();
@@ -208,10 +202,7 @@ impl Belief {
     }
 
     /// Machines that may be the true one, drawn from what is believed.
-    ///
-    /// # Errors
-    /// None that a profile which passed [`Machine::check`] can cause.
-    pub fn sample(&self, count: usize, random: &mut SplitMix) -> Result<Vec<Machine>, ModelError> {
+    pub fn sample(&self, count: usize, random: &mut SplitMix) -> Vec<Machine> {
         let root = self.root();
         let numbers = self.numbers.len();
         let mut machines = Vec::with_capacity(count);
@@ -221,10 +212,10 @@ impl Belief {
             for (i, mean) in other.mean.iter_mut().enumerate() {
                 *mean += dot(&root[i * numbers..(i + 1) * numbers], &normal);
             }
-            other.correct()?;
+            other.correct();
             machines.push(other.machine);
         }
-        Ok(machines)
+        machines
     }
 
     /// Lower triangular root of the covariance (Cholesky's); directions without doubt, or with one below what rounding leaves, get none.
@@ -251,62 +242,49 @@ impl Belief {
         root
     }
 
-    /// Change of an answer with the logarithm of each factor.
-    fn slope(
+    /// An answer on the machine, and with each factor by itself raised and lowered by most of its doubt.
+    fn look_around(
         &mut self,
-        at: f64,
         answer: &dyn Fn(&Machine) -> Result<f64, ModelError>,
-    ) -> Result<Vec<f64>, ModelError> {
-        let mut slope = vec![0.0; self.numbers.len()];
-        for (i, slope) in slope.iter_mut().enumerate() {
-            let here = self.value(i, self.mean[i]);
-            // Away from a bound, so that a number that stands at one still shows its effect.
-            let (there, step) = match self.value(i, self.mean[i] + STEP) {
-                there if there != here => (there, STEP),
-                _ => (self.value(i, self.mean[i] - STEP), -STEP),
-            };
-            if there == here {
-                continue;
-            }
-            self.put(i, there)?;
-            *slope = (answer(&self.machine)? - at) / step;
-            self.put(i, here)?;
-        }
-        Ok(slope)
-    }
-
-    /// The same over a doubt to both sides, for each factor the smaller and the larger slope of the two sides. Where a tier is about to be full
-    /// they differ: a time that only says "not less than this" must not count as knowledge of how much more, so learning takes the smaller
-    /// (0 if the sides do not agree on the direction) and doubt the larger.
-    fn slopes(
-        &mut self,
-        at: f64,
-        answer: &dyn Fn(&Machine) -> Result<f64, ModelError>,
-    ) -> Result<(Vec<f64>, Vec<f64>), ModelError> {
-        let count = self.numbers.len();
-        let (mut flat, mut steep) = (vec![0.0; count], vec![0.0; count]);
-        for i in 0..count {
-            let here = self.value(i, self.mean[i]);
-            let doubt = self.covariance[i * count + i].max(0.0).sqrt();
-            let step = (0.7 * doubt).max(STEP);
-            let mut sides = [0.0; 2];
+    ) -> Result<Around, ModelError> {
+        let here = answer(&self.machine)?;
+        let mut sides = vec![[here; 2]; self.numbers.len()];
+        for (i, sides) in sides.iter_mut().enumerate() {
+            let at = self.value(i, self.mean[i]);
+            let step = self.step(i);
             for (side, step) in sides.iter_mut().zip([step, -step]) {
                 let there = self.value(i, self.mean[i] + step);
-                if there != here {
-                    self.put(i, there)?;
-                    *side = (answer(&self.machine)? - at) / step;
-                    self.put(i, here)?;
+                if there != at {
+                    self.put(i, there);
+                    let answered = answer(&self.machine);
+                    self.put(i, at);
+                    *side = answered?;
                 }
             }
-            let [up, down] = sides;
-            flat[i] = if up * down > 0.0 {
+        }
+        Ok(Around { here, sides })
+    }
+
+    fn step(&self, i: usize) -> f64 {
+        let doubt = self.covariance[i * self.numbers.len() + i].max(0.0).sqrt();
+        (0.7 * doubt).max(STEP)
+    }
+
+    /// Slopes over a doubt to both sides, for each factor the smaller and the larger of the two. Where a tier is about to be full
+    /// they differ: a time that only says "not less than this" must not count as knowledge of how much more, so learning takes the smaller
+    /// (0 if the sides do not agree on the direction) and doubt the larger.
+    fn slopes(&self, around: &Around) -> (Vec<f64>, Vec<f64>) {
+        let slopes = around.sides.iter().enumerate().map(|(i, [above, below])| {
+            let step = self.step(i);
+            let (up, down) = ((above - around.here) / step, (around.here - below) / step);
+            let flat = if up * down > 0.0 {
                 up.abs().min(down.abs()).copysign(up)
             } else {
                 0.0
             };
-            steep[i] = if up.abs() > down.abs() { up } else { down };
-        }
-        Ok((flat, steep))
+            (flat, if up.abs() > down.abs() { up } else { down })
+        });
+        slopes.unzip()
     }
 
     fn value(&self, i: usize, ln_factor: f64) -> f64 {
@@ -314,20 +292,15 @@ impl Belief {
         (number.at_profile * ln_factor.exp()).clamp(number.possible.0, number.possible.1)
     }
 
-    fn put(&mut self, i: usize, x: f64) -> Result<(), ModelError> {
-        let path = &self.numbers[i].path;
-        match self.machine.number(path).map(|v| v.with(x)) {
-            Some(value) => self.machine.set_number(path, value),
-            None => Ok(()),
-        }
+    fn put(&mut self, i: usize, x: f64) {
+        self.machine.put(&self.numbers[i].path, x);
     }
 
-    fn correct(&mut self) -> Result<(), ModelError> {
+    fn correct(&mut self) {
         for i in 0..self.numbers.len() {
             let x = self.value(i, self.mean[i]);
-            self.put(i, x)?;
+            self.put(i, x);
         }
-        Ok(())
     }
 
     fn times_covariance(&self, slope: &[f64]) -> Vec<f64> {
@@ -340,35 +313,6 @@ impl Belief {
     fn spread(&self, slope: &[f64]) -> f64 {
         dot(slope, &self.times_covariance(slope)).max(0.0)
     }
-}
-
-impl Number {
-    fn of(figure: &Figure) -> Self {
-        let widest = Figure {
-            low: Some(figure.value * 1e-3),
-            high: Some(figure.value * 1e3),
-            ..figure.clone()
-        };
-        Number {
-            path: figure.path.clone(),
-            at_profile: figure.value,
-            possible: interval(&widest),
-        }
-    }
-}
-
-/// Counts are known, and what is 0 has no factor.
-fn is_uncertain(figure: &Figure) -> bool {
-    let counted = matches!(
-        figure.path.rsplit('.').next(),
-        Some("capacity_bytes" | "devices" | "smt" | "page_bytes" | "cores" | "entries")
-    );
-    // Workers stay on their own socket, so its memory is never asked.
-    figure.value > 0.0 && !counted
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The controller: plans a run, learns from it.
 
 use super::deciding::because;
+use super::numbers::Around;
 use super::state::State;
 use super::{Action, Belief, Layout, Measured, PhaseDecision, PhaseKey, Settings};
 use crate::AdaptError;
@@ -30,6 +31,8 @@ pub struct Controller {
     pub(super) states: BTreeMap<PhaseKey, State>,
     planned: BTreeMap<String, Planned>,
     pub(super) random: SplitMix,
+    /// Times of the phase that is being decided, around the machine as it is believed.
+    pub(super) looked: Vec<(Layout, Around)>,
 }
 
 /// A run that was planned and not yet measured.
@@ -61,6 +64,7 @@ impl Controller {
             states: BTreeMap::new(),
             planned: BTreeMap::new(),
             random: SplitMix::new(1),
+            looked: Vec::new(),
         })
     }
 

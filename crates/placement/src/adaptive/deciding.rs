@@ -1,29 +1,25 @@
 //! What a phase does next: stay, try, move, or go back.
 
 use super::controller::{Budget, Controller};
-use super::{Action, Gain, Layout, PhaseDecision, PhaseKey, Trial};
+use super::{Action, Gain, Layout, PhaseDecision, PhaseKey};
 use crate::AdaptError;
 use tierloom_model::search::{Moved, Problem, Weights, best};
-use tierloom_model::{ModelError, Options, Phase, StructureClass, solve};
+use tierloom_model::{ModelError, Options, Phase, StructureClass};
 
 /// Most that a placement may lose with the certainty asked for, as a share, before a phase is moved as a whole.
-const TOLERATED_LOSS: f64 = 0.004;
+pub(super) const TOLERATED_LOSS: f64 = 0.004;
 
 /// Standard deviations above the expected gain up to which a trial is worth its cost.
 const HOPE: f64 = 1.5;
 
-/// Machines that are asked what else might gain.
-const DRAWN: usize = 8;
+/// Parts of the way to other operator memory, the largest that is safe is taken.
+const PARTS: [f64; 6] = [0.75, 0.5, 0.25, 0.12, 0.06, 0.03];
 
-/// Shares of the columns that are moved from one tier to another to see whether a drawn machine gains by it.
-const AROUND: [f64; 6] = [0.02, 0.04, 0.07, 0.11, 0.16, 0.3];
+/// Least gain of such a part.
+const LEAST_OF_PART: f64 = 0.004;
 
-/// What is tried beside the wanted placement, as factors on its share off the first tier: far away while nothing near it was tried, close by after.
-const FAR: [f64; 2] = [0.6, 1.6];
-const CLOSE: [f64; 2] = [0.88, 1.14];
-
-/// Runs in which the neighbours of a placement are tried although the model wants nothing else: it may be wrong about where a tier is full.
-const POLISHED: u32 = 2;
+/// Changes that are not spent on parts of a way.
+pub(super) const KEPT_FOR_LAST: u32 = 2;
 
 /// Moving the memory of operators too must gain so much over moving columns alone.
 const OPERATORS_GAIN: f64 = 0.005;
@@ -35,9 +31,12 @@ impl Controller {
         phase: &Phase,
         budget: &mut Budget,
     ) -> Result<PhaseDecision, AdaptError> {
+        // What is known of another phase does not hold for this one.
+        self.looked.clear();
         let settings = self.settings.clone();
         let state = self.state(&kept.key);
-        if let Some(back) = state.better_seen() {
+        let may_change = state.changes < settings.max_changes;
+        if let Some(back) = state.better_seen().filter(|_| may_change) {
             state.give_up_for(back.clone());
             return self.back(kept, phase, back);
         }
@@ -49,25 +48,14 @@ impl Controller {
         }
         let current = kept.layout.clone();
         let wanted = self.wanted(phase)?;
-        if wanted == current {
-            return self.explore(kept, phase, budget, "the model wants nothing else");
-        }
-        if self.is_refused(&kept.key, &wanted) {
-            let why = "what the model wants was slower when it was tried";
+        let Some((gain, wanted)) = self.better(&kept, phase, &wanted)? else {
+            let why = if wanted == current {
+                "the model wants nothing else"
+            } else {
+                "what the model wants was slower when it was tried"
+            };
             return self.explore(kept, phase, budget, why);
-        }
-        let mut gain = self.gain(&kept.key, phase, &current, &wanted)?;
-        let mut wanted = wanted;
-        let fastest = self
-            .states
-            .get(&kept.key)
-            .and_then(|s| s.fastest().cloned());
-        if let Some(fastest) = fastest.filter(|f| *f != current && *f != wanted) {
-            let other = self.gain(&kept.key, phase, &current, &fastest)?;
-            if other.mean > gain.mean && !self.is_refused(&kept.key, &fastest) {
-                (gain, wanted) = (other, fastest);
-            }
-        }
+        };
         let kept = PhaseDecision {
             wanted,
             gain: gain.mean,
@@ -81,7 +69,101 @@ impl Controller {
         if self.is_shown(&kept, phase)? {
             return self.step(kept, phase, budget);
         }
-        self.attempt(kept, phase, budget)
+        match self.careful(&kept, phase)? {
+            Some(nearer) => self.step_and_try(kept, nearer, phase, budget),
+            None => self.attempt(kept, phase, budget),
+        }
+    }
+
+    /// What is wanted or, if that gains more, the fastest that was measured; `None` if neither is another placement that was not refused.
+    fn better(
+        &mut self,
+        kept: &PhaseDecision,
+        phase: &Phase,
+        wanted: &Layout,
+    ) -> Result<Option<(Gain, Layout)>, AdaptError> {
+        let fastest = self.state(&kept.key).fastest().cloned();
+        let mut better: Option<(Gain, Layout)> = None;
+        for layout in [Some(wanted.clone()), fastest].into_iter().flatten() {
+            if layout == kept.layout || self.is_refused(&kept.key, &layout) {
+                continue;
+            }
+            let gain = self.gain(&kept.key, phase, &kept.layout, &layout)?;
+            if better
+                .as_ref()
+                .is_none_or(|(best, _)| gain.mean > best.mean)
+            {
+                better = Some((gain, layout));
+            }
+        }
+        Ok(better)
+    }
+
+    /// Moves the phase a part of the way and, if the wanted columns were not tried, lets them be tried in the same run.
+    fn step_and_try(
+        &mut self,
+        kept: PhaseDecision,
+        nearer: PhaseDecision,
+        phase: &Phase,
+        budget: &mut Budget,
+    ) -> Result<PhaseDecision, AdaptError> {
+        let moved = self.step(nearer, phase, budget)?;
+        let tried = self
+            .state(&kept.key)
+            .were_columns_tried(&kept.wanted.columns);
+        if tried || moved.action != Action::Move {
+            return Ok(moved);
+        }
+        let further = PhaseDecision {
+            wanted: kept.wanted,
+            ..moved.clone()
+        };
+        let mut both = self.attempt(further, phase, budget)?;
+        both.moved_bytes += moved.moved_bytes;
+        both.reason = format!("{}; {}", moved.reason, both.reason);
+        Ok(both)
+    }
+
+    /// The largest part of the way to what is wanted that cannot lose. Memory of operators cannot be tried by a part of a phase, so a small part
+    /// of it is moved in the whole phase instead.
+    fn careful(
+        &mut self,
+        kept: &PhaseDecision,
+        phase: &Phase,
+    ) -> Result<Option<PhaseDecision>, AdaptError> {
+        let changes = self.state(&kept.key).changes;
+        let left = self.settings.max_changes.saturating_sub(changes);
+        if kept.gain < self.settings.min_gain || left <= KEPT_FOR_LAST {
+            return Ok(None);
+        }
+        let home = self.home.clone();
+        for part in PARTS {
+            let mut there = self.part_way(&kept.layout, &kept.wanted, part)?;
+            if !self.state(&kept.key).were_columns_tried(&there.columns) {
+                there.columns = kept.layout.columns.clone();
+            }
+            if there == kept.layout || self.is_refused(&kept.key, &there) {
+                continue;
+            }
+            let over_home = self.gain(&kept.key, phase, &home, &there)?;
+            let gain = self.gain(&kept.key, phase, &kept.layout, &there)?;
+            let worst = over_home.mean - self.settings.certainty * over_home.doubt;
+            let least = if there.operators == kept.layout.operators {
+                self.settings.min_gain
+            } else {
+                LEAST_OF_PART
+            };
+            let likely = gain.mean >= gain.doubt.max(least);
+            if worst > -TOLERATED_LOSS && likely {
+                return Ok(Some(PhaseDecision {
+                    wanted: there,
+                    gain: gain.mean,
+                    doubt: gain.doubt,
+                    ..kept.clone()
+                }));
+            }
+        }
+        Ok(None)
     }
 
     /// The best placement by the corrected machine.
@@ -115,99 +197,26 @@ impl Controller {
         Ok(if better { together } else { alone })
     }
 
-    /// Looks whether a machine that may be the true one gains by other columns, and lets a part of the phase try it: what is believed of a
-    /// tier that nothing has loaded yet would else never be put right.
-    fn explore(
-        &mut self,
-        kept: PhaseDecision,
-        phase: &Phase,
-        budget: &mut Budget,
-        why: &str,
-    ) -> Result<PhaseDecision, AdaptError> {
-        let state = self.state(&kept.key);
-        if kept.layout != state.home && state.polished < POLISHED {
-            state.polished += 1;
-            let around = PhaseDecision {
-                wanted: kept.layout.clone(),
-                ..kept
-            };
-            return self.attempt(around, phase, budget);
-        }
-        if budget.drawn.is_empty() {
-            budget.drawn = self.belief.sample(DRAWN, &mut self.random)?;
-        }
-        let mut most: Option<(f64, Layout)> = None;
-        let around = self.around(&kept.layout)?;
-        for machine in &budget.drawn {
-            let time = |layout: &Layout| -> Result<f64, ModelError> {
-                let placement = layout.placement(self.belief.first());
-                let workers = self.settings.workers;
-                Ok(solve(machine, phase, &placement, workers, &Options::default())?.time_ns)
-            };
-            let now = time(&kept.layout)?;
-            for layout in &around {
-                let gain = (now / time(layout)?).ln();
-                if most.as_ref().is_none_or(|(best, _)| gain > *best) {
-                    most = Some((gain, layout.clone()));
-                }
-            }
-        }
-        match most {
-            Some((hoped, layout))
-                if hoped >= self.settings.min_gain && !self.is_refused(&kept.key, &layout) =>
-            {
-                let gain = self.gain(&kept.key, phase, &kept.layout, &layout)?;
-                let asked = PhaseDecision {
-                    wanted: layout,
-                    gain: gain.mean,
-                    doubt: gain.doubt,
-                    ..kept
-                };
-                self.attempt(asked, phase, budget)
-            }
-            _ => Ok(self.quiet(kept, why)),
-        }
-    }
-
-    /// Layouts with a part of the columns moved from one tier to another.
-    fn around(&self, layout: &Layout) -> Result<Vec<Layout>, ModelError> {
-        let tiers: Vec<&str> = self.tiers();
-        let mut found = Vec::new();
-        for from in &tiers {
-            let others = tiers.iter().filter(|to| *to != from);
-            for (to, part) in others.flat_map(|to| AROUND.map(|part| (to, part))) {
-                let share = |tier: &str| layout.columns.share(tier) + change(tier, from, to, part);
-                if share(from) < 0.0 || share(to) > 1.0 {
-                    continue;
-                }
-                let percent =
-                    |tier: &&str| ((*tier).to_owned(), (100.0 * share(tier)).round() as u32);
-                found.push(Layout {
-                    columns: Weights::new(tiers.iter().map(percent))?,
-                    operators: layout.operators.clone(),
-                });
-            }
-        }
-        Ok(found)
-    }
-
-    /// Tiers that may be used: those of a search.
-    fn tiers(&self) -> Vec<&str> {
-        let names = self.belief.machine().tiers.iter().map(|t| t.name.as_str());
-        names
-            .filter(|name| *name != "remote" || *name == self.belief.first())
-            .collect()
-    }
-
     /// The gain by the corrected model and by what was measured of this phase itself, each by its weight.
-    fn gain(
+    pub(super) fn gain(
         &mut self,
         key: &PhaseKey,
         phase: &Phase,
         from: &Layout,
         to: &Layout,
     ) -> Result<Gain, AdaptError> {
-        let modelled = self.belief.gain(phase, from, to, self.settings.workers)?;
+        for layout in [from, to] {
+            if !self.looked.iter().any(|(known, _)| known == layout) {
+                let workers = self.settings.workers;
+                let around = self.belief.around(phase, layout, workers)?;
+                self.looked.push((layout.clone(), around));
+            }
+        }
+        let looked = |layout: &Layout| self.looked.iter().find(|(known, _)| known == layout);
+        let modelled = match (looked(from), looked(to)) {
+            (Some((_, before)), Some((_, after))) => self.belief.gain_between(before, after),
+            _ => self.belief.gain(phase, from, to, self.settings.workers)?,
+        };
         let measured = self.states.get(key).and_then(|s| s.measured_gain(from, to));
         Ok(match measured {
             Some(measured) => modelled.with(&measured),
@@ -231,13 +240,12 @@ impl Controller {
         let likely = kept.gain >= self.settings.min_gain && kept.gain >= kept.doubt;
         let only_operators = kept.wanted.columns == kept.layout.columns;
         let state = self.state(&kept.key);
-        let tried = state.measured_gain(&home, &kept.wanted).is_some();
-        let was_home = kept.layout == home;
-        Ok(certain && likely && (tried || only_operators || !was_home))
+        let tried = only_operators || state.were_columns_tried(&kept.wanted.columns);
+        Ok(certain && likely && tried)
     }
 
     /// Moves the phase towards what is wanted, as far as a step and the budget go.
-    fn step(
+    pub(super) fn step(
         &mut self,
         kept: PhaseDecision,
         phase: &Phase,
@@ -298,87 +306,7 @@ impl Controller {
         })
     }
 
-    /// Lets parts of the phase try what is wanted and what lies to both sides of it, as large as their risks allow.
-    fn attempt(
-        &mut self,
-        kept: PhaseDecision,
-        phase: &Phase,
-        budget: &mut Budget,
-    ) -> Result<PhaseDecision, AdaptError> {
-        let columns_only = |columns: Weights| Layout {
-            columns,
-            operators: kept.layout.operators.clone(),
-        };
-        let first = self.belief.first().to_owned();
-        let wanted = columns_only(kept.wanted.columns.clone());
-        let mut trials = Vec::new();
-        let (mut moved_bytes, mut too_risky) = (0, false);
-        let near = self
-            .states
-            .get(&kept.key)
-            .is_some_and(|s| s.was_tried(&wanted));
-        let beside = if near { CLOSE } else { FAR };
-        let beside = beside
-            .iter()
-            .map(|factor| scaled(&wanted.columns, &first, *factor));
-        for columns in [Ok(wanted.columns.clone())].into_iter().chain(beside) {
-            let layout = columns_only(columns?);
-            let known = trials.iter().any(|t: &Trial| t.layout == layout);
-            if known || layout == kept.layout || self.is_refused(&kept.key, &layout) {
-                continue;
-            }
-            let share = self.trial_share(&kept, phase, &layout)?;
-            let bytes = (kept.layout.moved_bytes(&layout, phase) as f64 * share) as u64;
-            if share < self.settings.min_trial_share {
-                too_risky = true;
-            } else if bytes <= budget.migration_bytes {
-                budget.migration_bytes -= bytes;
-                moved_bytes += bytes;
-                trials.push(Trial { layout, share });
-            }
-        }
-        if trials.is_empty() && too_risky {
-            return Ok(self.quiet(kept, "a trial could lose too much"));
-        }
-        if trials.is_empty() {
-            return Ok(self.quiet(kept, "nothing is left that a part of the phase could try"));
-        }
-        self.state(&kept.key).quiet_runs = 0;
-        let reason = format!(
-            "{wanted} may gain {:.1}% (known to {:.1}%): {:.1}% of the phase try {}",
-            100.0 * (kept.gain.exp() - 1.0),
-            100.0 * kept.doubt,
-            100.0 * trials.iter().map(|t| t.share).sum::<f64>(),
-            trials
-                .iter()
-                .map(|t| t.layout.columns.to_string())
-                .collect::<Vec<_>>()
-                .join(" or ")
-        );
-        Ok(PhaseDecision {
-            trials,
-            moved_bytes,
-            reason,
-            ..kept
-        })
-    }
-
-    /// How much of the phase may try `layout`: all that it could lose stays below its part of the cost of trials.
-    fn trial_share(
-        &mut self,
-        kept: &PhaseDecision,
-        phase: &Phase,
-        layout: &Layout,
-    ) -> Result<f64, AdaptError> {
-        let settings = self.settings.clone();
-        let gain = self.gain(&kept.key, phase, &kept.layout, layout)?;
-        let worst = gain.mean - settings.certainty * gain.doubt;
-        let risk = ((-worst).exp() - 1.0).max(1e-9);
-        let cost = settings.trial_cost / (1 + FAR.len()) as f64;
-        Ok((cost / risk).min(settings.max_trial_share))
-    }
-
-    fn is_refused(&self, key: &PhaseKey, layout: &Layout) -> bool {
+    pub(super) fn is_refused(&self, key: &PhaseKey, layout: &Layout) -> bool {
         self.states.get(key).is_some_and(|s| s.is_refused(layout))
     }
 
@@ -401,35 +329,9 @@ impl Controller {
     }
 
     /// Nothing happens, and if that goes on the phase is settled.
-    fn quiet(&mut self, kept: PhaseDecision, why: &str) -> PhaseDecision {
+    pub(super) fn quiet(&mut self, kept: PhaseDecision, why: &str) -> PhaseDecision {
         self.state(&kept.key).quiet_runs += 1;
         because(kept, why)
-    }
-}
-
-/// The weights with `factor` times as much off the first tier, in whole per cent.
-fn scaled(weights: &Weights, first: &str, factor: f64) -> Result<Weights, ModelError> {
-    let off = (1.0 - weights.share(first)).max(0.0);
-    let factor = if off > 0.0 {
-        factor.min(1.0 / off)
-    } else {
-        1.0
-    };
-    let others = weights.iter().filter(|(tier, _)| *tier != first);
-    let percent = |share: f64| (100.0 * share).round() as u32;
-    let mut scaled: Vec<(&str, u32)> = others
-        .map(|(tier, _)| (tier, percent(factor * weights.share(tier))))
-        .collect();
-    let moved: u32 = scaled.iter().map(|(_, w)| w).sum();
-    scaled.insert(0, (first, 100_u32.saturating_sub(moved)));
-    Weights::new(scaled)
-}
-
-fn change(tier: &str, from: &str, to: &str, part: f64) -> f64 {
-    match tier {
-        tier if tier == from => -part,
-        tier if tier == to => part,
-        _ => 0.0,
     }
 }
 

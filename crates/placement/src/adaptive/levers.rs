@@ -130,4 +130,97 @@ mod tests {
         );
         assert!(all.1 > 1.02);
     }
+
+    /// Every published profile with a tier of CXL, by itself and with its data spread.
+    fn published() -> Vec<Machine> {
+        let names = profiles::builtin_names().into_iter();
+        let all = names.map(|name| profiles::load(name).unwrap());
+        all.filter(|m| m.tier("dram").is_some() && m.tier("cxl").is_some())
+            .collect()
+    }
+
+    fn spread() -> Placement {
+        Placement::new(TierShares::from_weights(&[("dram", 3.0), ("cxl", 1.0)]).unwrap())
+    }
+
+    /// A stream, a probe of a table that no cache holds, and a computing scan.
+    fn phases() -> Vec<Phase> {
+        let column = || Access::sequential_read("t.c", 8.0, 80_000_000_000).vectorised();
+        vec![
+            Phase::new("stream", PhaseKind::Scan, 1e9).access(column()),
+            Phase::new("probe", PhaseKind::Probe, 1e9)
+                .compute_ns(5.0)
+                .access(column())
+                .access(Access::probe("hash(t)", 1.0, 20_000_000_000)),
+            Phase::new("compute", PhaseKind::Filter, 1e9)
+                .compute_ns(50.0)
+                .access(column()),
+        ]
+    }
+
+    #[test]
+    fn on_published_machines_one_worker_fewer_is_too_slow_and_no_number_is_much_faster() {
+        for machine in published() {
+            let most = (machine.cores.value * machine.smt.value) as u32;
+            for (phase, placement) in phases().iter().flat_map(|p| [(p, dram()), (p, spread())]) {
+                let time = |n: u32| {
+                    solve(&machine, phase, &placement, n, &Options::default())
+                        .unwrap()
+                        .time_ns
+                };
+                let fewest = fewest_workers(&machine, phase, &placement, most).unwrap();
+                let best = (1..=most).map(time).fold(f64::INFINITY, f64::min);
+                let at = format!("{}, {}: {fewest} of {most}", machine.name, phase.name);
+                assert!((1..=most).contains(&fewest), "{at}");
+                assert!(time(fewest) <= best * (1.0 + NEARLY), "{at}");
+                let fewer = (1..fewest).map(time).fold(f64::INFINITY, f64::min);
+                assert!(fewer > best * (1.0 + NEARLY), "{at}");
+            }
+        }
+    }
+
+    #[test]
+    fn cxl_beside_dram_lets_more_workers_stream() {
+        // The second tier raises what the machine can move, so the point from which workers only wait comes later or stays.
+        let more = published().iter().any(|machine| {
+            let most = machine.cores.value as u32;
+            let stream = &phases()[0];
+            let fewest = |p: &Placement| fewest_workers(machine, stream, p, most).unwrap();
+            fewest(&spread()) > fewest(&dram())
+        });
+        assert!(more);
+    }
+
+    #[test]
+    fn the_choice_of_prefetching_is_the_faster_machine_on_all_published_pairs() {
+        let mut kept = 0;
+        for clustering in ["full", "snc2", "snc4"] {
+            let load = |state| profiles::load(&format!("epfl25-{clustering}-pf-{state}")).unwrap();
+            let pair = Prefetching {
+                on: load("on"),
+                off: load("off"),
+            };
+            let cores = pair.on.cores.value as u32;
+            for (phase, workers) in phases().iter().flat_map(|p| [(p, 1), (p, cores)]) {
+                let time = |machine| {
+                    solve(machine, phase, &dram(), workers, &Options::default())
+                        .unwrap()
+                        .time_ns
+                };
+                let ratio = time(&pair.on) / time(&pair.off);
+                let (choice, gain) = pair.choose(phase, &dram(), workers, 0.02).unwrap();
+                let expected = if ratio >= 1.02 {
+                    (Prefetch::Off, ratio)
+                } else {
+                    (Prefetch::On, 1.0)
+                };
+                assert_eq!((choice, gain), expected, "{clustering}, {}", phase.name);
+                kept += usize::from(choice == Prefetch::On);
+            }
+            let nothing = Phase::new("idle", PhaseKind::Scan, 0.0);
+            let idle = pair.choose(&nothing, &dram(), 4, 0.02).unwrap();
+            assert_eq!(idle, (Prefetch::On, 1.0));
+        }
+        assert!(kept > 0, "streams want their prefetchers");
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::layout::moved_share;
 use super::{Gain, Layout, Settings};
+use tierloom_model::search::Weights;
 
 /// A placement that a phase was measured under, as a whole or in part.
 #[derive(Debug, Clone)]
@@ -49,9 +50,9 @@ impl State {
         }
     }
 
-    /// Settled phases are left alone.
+    /// Settled phases are left alone. The last change is kept for going back.
     pub fn is_settled(&self, settings: &Settings) -> bool {
-        self.quiet_runs >= settings.settle_runs || self.changes >= settings.max_changes
+        self.quiet_runs >= settings.settle_runs || self.changes + 1 >= settings.max_changes
     }
 
     /// A run of the whole phase under its present placement, with the standard deviation of `ln_ratio`.
@@ -93,7 +94,7 @@ impl State {
 
     /// Mean and variance of what was measured at and near a placement; of what is near `other` too, only what is nearer to `layout`.
     fn measured(&self, layout: &Layout, other: &Layout) -> Option<(f64, f64)> {
-        let far = |s: &&Seen, from: &Layout| moved_share(&s.layout.columns, &from.columns);
+        let far = |s: &&Seen, from: &Layout| s.layout.distance(from);
         let nearer = |s: &&Seen| s.layout == *layout || far(s, layout) < far(s, other);
         let near = self
             .seen
@@ -111,6 +112,15 @@ impl State {
     /// Whether this placement, or one near it, was measured.
     pub fn was_tried(&self, layout: &Layout) -> bool {
         self.seen.iter().any(|s| self.are_near(&s.layout, layout))
+    }
+
+    /// Whether columns placed so, or nearly so, were measured, wherever the memory of operators was.
+    pub fn were_columns_tried(&self, columns: &Weights) -> bool {
+        let so = |s: &Seen| Layout {
+            columns: columns.clone(),
+            operators: s.layout.operators.clone(),
+        };
+        self.seen.iter().any(|s| self.are_near(&s.layout, &so(s)))
     }
 
     /// The gain of `to` over `from` as measured, if both were.
@@ -135,15 +145,18 @@ impl State {
     }
 
     fn are_near(&self, a: &Layout, b: &Layout) -> bool {
-        let off = moved_share(&self.home.columns, &a.columns)
-            .min(moved_share(&self.home.columns, &b.columns));
-        // Nothing is near to all on the first tier but itself: where a tier begins to be used, most changes.
-        let reach = if off == 0.0 {
-            0.0
-        } else {
-            NEAR.0 + NEAR.1 * off
+        let near = |a: &Weights, b: &Weights, home: &Weights| {
+            let off = moved_share(home, a).min(moved_share(home, b));
+            // Nothing is near to all on the first tier but itself: where a tier begins to be used, most changes.
+            let reach = if off == 0.0 {
+                0.0
+            } else {
+                NEAR.0 + NEAR.1 * off
+            };
+            moved_share(a, b) <= reach
         };
-        moved_share(&a.columns, &b.columns) <= reach
+        near(&a.columns, &b.columns, &self.home.columns)
+            && near(&a.operators, &b.operators, &self.home.operators)
     }
 
     pub fn is_refused(&self, layout: &Layout) -> bool {

@@ -67,7 +67,7 @@ pub enum ApplyError {
     /// A file could not be read or written.
     #[error("cannot {action} {path}: {source}{hint}")]
     Io {
-        /// "read", "write", "save the old weights to" ...
+        /// "read", "write", "save the old state to" ...
         action: &'static str,
         /// The file.
         path: PathBuf,
@@ -117,7 +117,7 @@ pub enum ApplyError {
         saved: PathBuf,
     },
     /// A saved state that cannot be used.
-    #[error("{path} is no saved state of weights: {problem}; if it is not needed, delete it")]
+    #[error("{path} is no saved state: {problem}; if it is not needed, delete it")]
     BadState {
         /// The file.
         path: PathBuf,
@@ -125,7 +125,7 @@ pub enum ApplyError {
         problem: String,
     },
     /// Another process is at it.
-    #[error("another tierloom is changing weights (it holds {path}); wait for it")]
+    #[error("another tierloom is changing this machine (it holds {path}); wait for it")]
     Busy {
         /// The lock.
         path: PathBuf,

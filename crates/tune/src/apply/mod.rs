@@ -30,4 +30,5 @@ pub use kernel::{Applied, AutoPolicy, NodeChange, Plan, apply, plan};
 pub use nodes::{KERNEL_WEIGHTS, NodeWeights, TierNodes, node_weights};
 pub use restore::{Restored, restore};
 pub use settings::{Settings, Switch};
+pub(crate) use state::boot_id;
 pub use state::{Saved, StateFile};

@@ -4,6 +4,7 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tierloom_record::{RecordError, atomic_write};
 
@@ -48,7 +49,8 @@ impl Saved {
     }
 }
 
-fn boot_id(files: &dyn SystemFiles) -> Option<String> {
+/// Id of this boot; `None` if the kernel does not tell.
+pub(crate) fn boot_id(files: &dyn SystemFiles) -> Option<String> {
     files.read(BOOT_ID).ok().filter(|id| !id.is_empty())
 }
 
@@ -90,6 +92,11 @@ impl StateFile {
         )
     }
 
+    /// Another state file of this name in the same folder.
+    pub fn beside(&self, name: &str) -> Self {
+        StateFile(self.folder().join(name))
+    }
+
     /// The path.
     pub fn path(&self) -> &Path {
         &self.0
@@ -100,34 +107,38 @@ impl StateFile {
     /// # Errors
     /// [`ApplyError::BadState`] for a file that is no saved state, [`ApplyError::Io`] for one that cannot be read.
     pub fn read(&self) -> Result<Option<Saved>, ApplyError> {
+        self.read_json(SCHEMA, |saved: &Saved| &saved.schema)
+    }
+
+    /// What is saved, of any kind that has a schema.
+    pub(crate) fn read_json<T: DeserializeOwned>(
+        &self,
+        schema: &str,
+        of: impl Fn(&T) -> &str,
+    ) -> Result<Option<T>, ApplyError> {
         let text = match std::fs::read_to_string(&self.0) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => {
-                return Err(ApplyError::io(
-                    "read the saved weights in",
-                    self.0.clone(),
-                    error,
-                ));
+                let action = "read the saved state in";
+                return Err(ApplyError::io(action, self.0.clone(), error));
             }
         };
         let bad = |problem: String| ApplyError::BadState {
             path: self.0.clone(),
             problem,
         };
-        let saved: Saved = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
-        if saved.schema != SCHEMA {
-            return Err(bad(format!(
-                "its schema is {:?}, expected {SCHEMA:?}",
-                saved.schema
-            )));
+        let saved: T = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+        let found = of(&saved);
+        if found != schema {
+            return Err(bad(format!("its schema is {found:?}, expected {schema:?}")));
         }
         Ok(Some(saved))
     }
 
     /// Writes it so that it is on the disk, under its name, when this returns.
-    pub(super) fn save(&self, saved: &Saved) -> Result<(), ApplyError> {
-        let failed = |error| ApplyError::io("save the old weights to", self.0.clone(), error);
+    pub(crate) fn save(&self, saved: &impl Serialize) -> Result<(), ApplyError> {
+        let failed = |error| ApplyError::io("save the old state to", self.0.clone(), error);
         let json = serde_json::to_vec_pretty(saved).map_err(|error| failed(error.into()))?;
         atomic_write(&self.0, &json).map_err(|error| match error {
             RecordError::Io { source, .. } => failed(source),
@@ -140,10 +151,10 @@ impl StateFile {
     }
 
     /// Forgets what is saved.
-    pub(super) fn forget(&self) -> Result<(), ApplyError> {
+    pub(crate) fn forget(&self) -> Result<(), ApplyError> {
         match std::fs::remove_file(&self.0) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(ApplyError::io(
-                "delete the saved weights in",
+                "delete the saved state in",
                 self.0.clone(),
                 error,
             )),
@@ -152,7 +163,7 @@ impl StateFile {
     }
 
     /// Makes the folder and locks the state for as long as the result lives.
-    pub(super) fn lock(&self) -> Result<File, ApplyError> {
+    pub(crate) fn lock(&self) -> Result<File, ApplyError> {
         let path = self.0.with_extension("lock");
         let failed = |error| ApplyError::io("open the lock", path.clone(), error);
         std::fs::create_dir_all(self.folder()).map_err(failed)?;

@@ -1,5 +1,6 @@
 //! What may be typed, and what cannot go together.
 
+use super::prefetch::Prefetchers;
 use crate::failure::Failure;
 use crate::output;
 use std::path::{Path, PathBuf};
@@ -74,9 +75,12 @@ pub struct Args {
     /// Set these weights ("3:2" or "dram=3,cxl=2") instead of tuned ones
     #[arg(long, value_name = "WEIGHTS", requires = "apply", conflicts_with_all = ["phases", "machine", "measure", "work", "config", "env_file", "records", "report"])]
     pub weights: Option<String>,
-    /// Put the weights back that the kernel had before --apply; only tells without --yes
+    /// Put the weights back that the kernel had before --apply, and prefetchers as they were before --prefetchers; only tells without --yes
     #[arg(long, conflicts_with_all = ["phases", "machine", "measure", "apply", "work", "records", "report"])]
     pub restore: bool,
+    /// Tell which hardware prefetchers of this machine are on, or switch all of them on or off; only tells without --yes
+    #[arg(long, value_name = "WHAT", value_enum, conflicts_with_all = ["phases", "machine", "measure", "apply", "restore", "work", "records", "report"])]
+    pub prefetchers: Option<Prefetchers>,
     /// Do it
     #[arg(long)]
     pub yes: bool,
@@ -86,7 +90,7 @@ pub struct Args {
     /// Leave the kernel alone, write only --config and --env-file
     #[arg(long, requires = "apply", conflicts_with = "weights")]
     pub no_kernel: bool,
-    /// Where the old weights are saved
+    /// Where the old weights are saved; prefetchers are saved in the same folder
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
     /// Write the weights of all tuned phases for an engine to FILE
@@ -104,8 +108,8 @@ impl Args {
     /// What clap cannot tell.
     pub fn check(&self) -> Result<(), Failure> {
         let wrong = |text: &str| Err(Failure::input(text));
-        if self.yes && !self.apply && !self.restore {
-            return wrong("--yes goes with --apply or --restore");
+        if self.yes && !self.apply && !self.restore && self.prefetchers.is_none() {
+            return wrong("--yes goes with --apply, --restore or --prefetchers");
         }
         if self.apply && !self.measure && self.weights.is_none() && self.machine.len() > 1 {
             return wrong("--apply takes weights of one machine; name one with --machine");

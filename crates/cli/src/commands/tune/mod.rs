@@ -4,6 +4,7 @@ mod apply;
 mod args;
 mod measured;
 mod modelled;
+mod prefetch;
 mod restore;
 mod show;
 
@@ -53,6 +54,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.restore {
         return restore::run(args);
     }
+    if let Some(what) = args.prefetchers {
+        return prefetch::run(args, what);
+    }
+    prefetch::warn_of_a_saved_state(args);
     if let Some(text) = &args.weights {
         return apply::typed(args, text);
     }

@@ -1,22 +1,40 @@
-//! Putting weights back.
+//! Putting weights and prefetchers back.
 
 use super::Args;
-use super::apply::{failure, node_json, state, table, tier_nodes};
+use super::apply::{Told, failure, node_json, state, table, tier_nodes};
+use super::prefetch;
 use crate::failure::Failure;
 use crate::output;
 use tierloom_tune::apply::{self, Restored};
 
-/// Puts the old weights back.
+/// Puts the old weights and prefetchers back; one that fails does not keep the other from it.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    let prefetchers = prefetch::restored(args);
+    let weights = weights(args);
+    let (told, ended) = match (weights, prefetchers) {
+        (Ok(weights), Ok(None)) => (weights, Ok(())),
+        (Ok(mut weights), Ok(Some(prefetchers))) => {
+            weights.text += &prefetchers.text;
+            weights.json["prefetchers"] = prefetchers.json;
+            (weights, Ok(()))
+        }
+        (Ok(weights), Err(error)) => (weights, Err(error)),
+        (Err(error), Ok(Some(prefetchers))) => (prefetchers, Err(error)),
+        (Err(error), _) => return Err(error),
+    };
+    output::print(&if args.json {
+        format!("{:#}\n", told.json)
+    } else {
+        told.text
+    })?;
+    ended
+}
+
+fn weights(args: &Args) -> Result<Told, Failure> {
     let (root, state) = (args.root(), state(args));
     let path = state.path().display();
     let restored = apply::restore(&root, &state, args.yes).map_err(failure)?;
-    if args.json {
-        return output::print(&format!(
-            "{:#}\n",
-            restored_json(args, &restored, &path.to_string())
-        ));
-    }
+    let json = restored_json(args, &restored, &path.to_string());
     let text = match restored {
         Restored::Nothing => format!("nothing to restore: no weights are saved in {path}\n"),
         Restored::Rebooted(saved) => format!(
@@ -66,7 +84,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             }
         }
     };
-    output::print(&text)
+    Ok(Told { text, json })
 }
 
 fn restored_json(args: &Args, restored: &Restored, state: &str) -> serde_json::Value {
