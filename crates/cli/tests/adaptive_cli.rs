@@ -137,3 +137,34 @@ fn what_cannot_adapt_is_refused_with_what_to_do() {
     let nothing = tierloom_anywhere(&["predict", "replay", missing]).with_code(2);
     assert!(nothing.one_error().contains("cannot read"));
 }
+
+#[test]
+fn prefetchers_that_cannot_be_switched_are_named_and_the_run_goes_on_without() {
+    let alone = [&SMALL[..], &["--prefetch-off", "epfl25-full-pf-off"]].concat();
+    let ended = tierloom_anywhere(&alone).with_code(2);
+    assert!(
+        ended
+            .one_error()
+            .contains("--prefetch-off belongs to adaptive placement"),
+        "{}",
+        ended.stderr
+    );
+    // Registers that can be read here could be written as well: that is left to those who ask for it.
+    if tierloom_anywhere(&["tune", "--prefetchers", "show"]).code == Some(0) {
+        return;
+    }
+    let off = [
+        "--queries",
+        "q1.1",
+        "--prefetch-off",
+        "epfl25-full-pf-off",
+        "--json",
+    ];
+    let ended = adaptive(&off).with_code(0);
+    assert!(
+        ended.stderr.contains("prefetchers stay as they are"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(from_json(&ended.stdout).queries.len(), 2);
+}

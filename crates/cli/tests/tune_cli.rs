@@ -494,3 +494,75 @@ fn an_engine_gets_its_file_from_a_kernel_without_weights() {
     assert!(copy.dir().join("w.yaml").exists());
     assert!(!copy.root().join("var").exists(), "nothing to save");
 }
+
+/// The register of each CPU's prefetchers on Intel's processors, and a bit of it that belongs to something else.
+const MISC_FEATURES: u64 = 0x1a4;
+const OTHER_BIT: u64 = 1 << 5;
+
+/// A recorded machine with a processor whose prefetchers are known, and two CPUs' registers as plain files.
+fn with_prefetchers() -> Copy {
+    let copy = Copy::of("guest-2node-hmat");
+    let cpuinfo =
+        "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\nmodel name\t: Xeon\n";
+    fs::create_dir_all(copy.root().join("proc")).unwrap();
+    fs::write(copy.root().join("proc/cpuinfo"), cpuinfo).unwrap();
+    for cpu in 0..2 {
+        let folder = copy.root().join(format!("dev/cpu/{cpu}"));
+        fs::create_dir_all(&folder).unwrap();
+        let mut registers = vec![0u8; MISC_FEATURES as usize];
+        registers.extend(OTHER_BIT.to_le_bytes());
+        fs::write(folder.join("msr"), registers).unwrap();
+    }
+    copy
+}
+
+fn register(copy: &Copy, cpu: u32) -> u64 {
+    let bytes = fs::read(copy.root().join(format!("dev/cpu/{cpu}/msr"))).unwrap();
+    let at = MISC_FEATURES as usize;
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+#[test]
+fn prefetchers_are_told_switched_only_when_told_to_and_put_back_bit_by_bit() {
+    let copy = with_prefetchers();
+    let told = copy.tune(&["--prefetchers", "show"]).with_code(0).stdout;
+    assert!(told.contains("register 0x1a4"), "{told}");
+    assert!(told.contains("CPU 0,1: 0x20, on: "), "{told}");
+    let dry = copy.tune(&["--prefetchers", "off"]).with_code(0).stdout;
+    assert!(dry.contains("nothing was written; add --yes"), "{dry}");
+    assert_eq!(register(&copy, 0), OTHER_BIT);
+
+    let done = copy
+        .tune(&["--prefetchers", "off", "--yes"])
+        .with_code(0)
+        .stdout;
+    assert!(done.contains("on 2 CPUs"), "{done}");
+    for cpu in 0..2 {
+        assert_eq!(register(&copy, cpu), OTHER_BIT | 0xf, "CPU {cpu}");
+    }
+    let told = copy.tune(&["--restore"]).with_code(0).stdout;
+    assert!(told.contains("2 of 2 CPUs would be put back"), "{told}");
+    assert_eq!(register(&copy, 1), OTHER_BIT | 0xf);
+    copy.tune(&["--restore", "--yes"]).with_code(0);
+    for cpu in 0..2 {
+        assert_eq!(register(&copy, cpu), OTHER_BIT, "CPU {cpu}");
+    }
+}
+
+#[test]
+fn a_machine_without_the_driver_or_with_an_unknown_processor_names_the_way_on() {
+    let copy = with_prefetchers();
+    fs::remove_dir_all(copy.root().join("dev/cpu")).unwrap();
+    let ended = copy.tune(&["--prefetchers", "show"]);
+    assert_ne!(ended.code, Some(0));
+    assert!(
+        ended.one_error().contains("modprobe msr"),
+        "{}",
+        ended.stderr
+    );
+    let unknown = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 9999\n";
+    fs::write(copy.root().join("proc/cpuinfo"), unknown).unwrap();
+    let ended = copy.tune(&["--prefetchers", "show"]);
+    assert_ne!(ended.code, Some(0));
+    assert!(ended.one_error().contains("9999"), "{}", ended.stderr);
+}

@@ -24,6 +24,8 @@ pub struct Adaptive {
     pub dram_bytes: Option<u64>,
     /// Where the decision log goes.
     pub decisions: Option<PathBuf>,
+    /// The profile of this machine with its prefetchers off, if they may be switched.
+    pub prefetch_off: Option<Machine>,
 }
 
 impl Adaptive {
@@ -45,6 +47,7 @@ impl Adaptive {
             let given = [
                 ("--decisions", args.decisions.is_some()),
                 ("--dram-limit", args.dram_limit.is_some()),
+                ("--prefetch-off", args.prefetch_off.is_some()),
             ];
             return match given.iter().find(|(_, given)| *given) {
                 Some((option, _)) => Err(Failure::input(format!(
@@ -73,13 +76,21 @@ impl Adaptive {
             migration_bytes,
             dram_bytes,
             decisions: args.decisions.clone(),
+            prefetch_off: args
+                .prefetch_off
+                .as_deref()
+                .map(|name| machine::load(name.trim()))
+                .transpose()?,
         }))
     }
 
     /// In words, for `--dry-run`.
     pub fn describe(&self) -> String {
         let log = self.decisions.as_ref();
-        let log = log.map_or_else(String::new, |f| format!("; decisions to {}", f.display()));
+        let mut log = log.map_or_else(String::new, |f| format!("; decisions to {}", f.display()));
+        if let Some(off) = &self.prefetch_off {
+            log = format!("; prefetchers off where {} is faster{log}", off.name);
+        }
         match self.dram_bytes {
             Some(bytes) => format!(
                 "columns by heat, {} of them in dram{log}",
@@ -135,11 +146,17 @@ mod engine {
     use super::Adaptive;
     use crate::failure::Failure;
     use crate::output;
+    use std::fmt;
+    use std::sync::{Arc, Mutex, PoisonError};
+    use std::time::SystemTime;
     use tierloom_engine::EngineError;
-    use tierloom_engine::adapt::{Driver, DriverOptions};
+    use tierloom_engine::adapt::{Driver, DriverOptions, PrefetchSwitch};
     use tierloom_engine::capture::HostCosts;
-    use tierloom_placement::adaptive::Settings;
+    use tierloom_placement::adaptive::{Prefetching, Settings};
     use tierloom_record::{EngineKind, Provenance, QueryRecord, Spread};
+    use tierloom_topology::SysRoot;
+    use tierloom_tune::apply::StateFile;
+    use tierloom_tune::prefetch::{PrefetchGuard, Prefetchers, state_file};
 
     impl Adaptive {
         /// A driver of the session's queries, where repeats of a query differ by about `noise`. Says on stderr if nothing can be moved here.
@@ -179,7 +196,30 @@ mod engine {
                     "adaptive: everything stays in dram and nothing can be moved here, because {why}"
                 );
             }
-            Ok(driver)
+            Ok(self.with_prefetchers(driver))
+        }
+
+        /// The driver with the machine's prefetchers in its hands, if it may have them. Says on stderr if the machine refuses.
+        fn with_prefetchers(&self, driver: Driver) -> Driver {
+            let Some(off) = &self.prefetch_off else {
+                return driver;
+            };
+            let root = SysRoot::host();
+            let weights = StateFile::usual(&root, true, |name| std::env::var(name).ok());
+            let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+            match PrefetchGuard::ready(Arc::new(root), state_file(&weights), &now) {
+                Ok(guard) => {
+                    let profiles = Prefetching {
+                        on: self.machine.clone(),
+                        off: off.clone(),
+                    };
+                    driver.with_prefetchers(profiles, Box::new(Switch(Mutex::new(guard))))
+                }
+                Err(refused) => {
+                    eprintln!("adaptive: prefetchers stay as they are: {refused}");
+                    driver
+                }
+            }
         }
 
         /// Writes the decision log, if one was asked for.
@@ -194,6 +234,23 @@ mod engine {
                 Some(file) => output::write_file(file, driver.take_log().as_bytes()),
                 None => Ok(()),
             }
+        }
+    }
+
+    /// The prefetchers of all CPUs. They come back when it is dropped; after a crash `tierloom tune --restore` puts them back.
+    struct Switch(Mutex<PrefetchGuard>);
+
+    impl fmt::Debug for Switch {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("prefetchers of all CPUs")
+        }
+    }
+
+    impl PrefetchSwitch for Switch {
+        fn set(&self, on: bool) -> Result<(), String> {
+            // A panic elsewhere leaves the guard whole: it keeps what was there until that is written back.
+            let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            guard.set(on).map_err(|refused| refused.to_string())
         }
     }
 

@@ -116,6 +116,10 @@ pub struct RunOptions {
     /// With --placement adaptive: bytes of columns that dram may hold, as in 512MiB; columns then go by heat, in the background
     #[arg(long, value_name = "SIZE")]
     pub dram_limit: Option<String>,
+    /// With --placement adaptive: a profile of this machine with its hardware prefetchers off; queries that are faster so run so (writes the CPUs'
+    /// registers, see `tierloom tune --prefetchers show`; what was there comes back)
+    #[arg(long, value_name = "NAME|FILE")]
+    pub prefetch_off: Option<String>,
     /// Print what would run, and stop
     #[arg(long)]
     pub dry_run: bool,
