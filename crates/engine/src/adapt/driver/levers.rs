@@ -229,7 +229,7 @@ mod tests {
         let (phase, decision) = probe();
         // The allocator of this program is not a router's.
         let mut operators = Operators::new(Some(RoutingOptions::default()));
-        let placed = operators.place(&[phase.clone()], &[decision], &tiers(), &home);
+        let placed = operators.place(std::slice::from_ref(&phase), &[decision], &tiers(), &home);
         assert!(placed.is_err());
         assert!(!operators.follow(&phase, &cxl, &home));
         operators.restore(&tiers()).unwrap();
