@@ -9,6 +9,7 @@
 
 pub mod adapt;
 pub mod answer;
+mod as_now;
 pub mod bigjoin;
 pub mod capture;
 mod coded;

@@ -1,6 +1,7 @@
 //! Planning and running SQL on placed tables.
 
 use crate::EngineError;
+use crate::as_now::AsNow;
 use crate::bigjoin::{BigAggregateRule, BigJoinRule};
 use crate::plan_cache::PlanCache;
 use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
@@ -131,7 +132,10 @@ impl Engine {
         let context = SessionContext::new_with_state(state(&options, routed));
         if routed {
             context
-                .register_table(routing::TIER_MEMORY, Arc::new(TierMemoryTable::new()))
+                .register_table(
+                    routing::TIER_MEMORY,
+                    Arc::new(AsNow(TierMemoryTable::new())),
+                )
                 .map_err(EngineError::datafusion("table tier_memory"))?;
         }
         Ok(Engine {

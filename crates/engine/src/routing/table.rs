@@ -1,13 +1,10 @@
 //! What the router counts, as a table.
 
 use super::exec::operators;
+use crate::as_now::Rows;
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use async_trait::async_trait;
-use datafusion::catalog::{MemTable, Session, TableProvider};
 use datafusion::common::Result;
-use datafusion::logical_expr::{Expr, TableType};
-use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 use tierloom_memory::router::{SYSTEM_PLACE, place_usage};
 
@@ -18,7 +15,6 @@ pub const TIER_MEMORY: &str = "tier_memory";
 ///
 /// Bytes are those of whole blocks, as they are when the table is read. Peaks of places count from the start of the process, those of operators
 /// from the start of their execution.
-#[derive(Debug)]
 pub struct TierMemoryTable {
     schema: SchemaRef,
 }
@@ -43,12 +39,14 @@ impl TierMemoryTable {
             ])),
         }
     }
+}
 
-    /// The rows as they are now.
-    ///
-    /// # Errors
-    /// Those of Arrow.
-    pub fn rows(&self) -> Result<RecordBatch> {
+impl Rows for TierMemoryTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn rows(&self) -> Result<RecordBatch> {
         let rows: Vec<Row> = of_places().chain(of_operators()).collect();
         let text = |of: fn(&Row) -> Option<&str>| {
             Arc::new(StringArray::from_iter(rows.iter().map(of))) as ArrayRef
@@ -158,26 +156,4 @@ pub(super) fn places_text(
 /// The named places of an operator's class.
 pub(super) fn router_places(operator: &super::exec::Operator) -> Vec<String> {
     tierloom_memory::router::places_of(operator.class())
-}
-
-#[async_trait]
-impl TableProvider for TierMemoryTable {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::View
-    }
-
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let now = MemTable::try_new(self.schema(), vec![vec![self.rows()?]])?;
-        now.scan(state, projection, filters, limit).await
-    }
 }

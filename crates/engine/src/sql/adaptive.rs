@@ -3,17 +3,14 @@
 use super::error::SqlError;
 use super::session::SqlSession;
 use crate::adapt::{Driver, DriverOptions, decisions_batch, decisions_schema};
+use crate::as_now::Rows;
 use crate::scan::PlacedScanExec;
 use crate::star::StarExec;
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Result;
-use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_model::profiles;
 use tierloom_placement::adaptive::Settings;
@@ -136,48 +133,14 @@ fn reads_columns(plan: &Arc<dyn ExecutionPlan>) -> bool {
 }
 
 /// `tierloom_decisions`: one row for each phase of each run that the adaptive controller decided on, the latest last.
-pub(super) struct Decisions {
-    drive: Drive,
-    schema: SchemaRef,
-}
-
-impl Decisions {
-    pub fn new(drive: &Drive) -> Self {
-        Decisions {
-            drive: drive.clone(),
-            schema: decisions_schema(),
-        }
-    }
-}
-
-impl fmt::Debug for Decisions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Decisions").finish_non_exhaustive()
-    }
-}
-
-#[async_trait]
-impl TableProvider for Decisions {
+impl Rows for Drive {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+        decisions_schema()
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::View
-    }
-
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        // Read when the statement is planned, as the other system tables are.
-        let decided = self.drive.get().map(|driver| driver.decisions());
-        let batch = decisions_batch(&decided.unwrap_or_default())
-            .map_err(|e| DataFusionError::External(Box::new(e)))?;
-        let table = MemTable::try_new(self.schema(), vec![vec![batch]])?;
-        table.scan(state, projection, filters, limit).await
+    fn rows(&self) -> Result<RecordBatch> {
+        let decided = self.get().map(|driver| driver.decisions());
+        decisions_batch(&decided.unwrap_or_default())
+            .map_err(|e| DataFusionError::External(Box::new(e)))
     }
 }

@@ -1,21 +1,16 @@
 //! System tables: what the engine knows about itself, as rows.
 
-use super::adaptive::{Decisions, Drive};
+use super::adaptive::Drive;
+use crate::as_now::{AsNow, Rows};
 use crate::column::PlacedColumn;
 use crate::routing::TIER_MEMORY;
 use crate::table::PlacedTable;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Result;
-use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::{Expr, TableType};
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_memory::{AuditMode, Placing};
 
@@ -37,8 +32,8 @@ pub(super) fn register(context: &SessionContext, tables: &Tables, drive: &Drive)
         tables: Arc::clone(tables),
         schema: TierColumns::columns(),
     };
-    context.register_table(TIER_COLUMNS, Arc::new(columns))?;
-    context.register_table(DECISIONS, Arc::new(Decisions::new(drive)))?;
+    context.register_table(TIER_COLUMNS, Arc::new(AsNow(columns)))?;
+    context.register_table(DECISIONS, Arc::new(AsNow(drive.clone())))?;
     Ok(())
 }
 
@@ -46,12 +41,6 @@ pub(super) fn register(context: &SessionContext, tables: &Tables, drive: &Drive)
 struct TierColumns {
     tables: Tables,
     schema: SchemaRef,
-}
-
-impl fmt::Debug for TierColumns {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TierColumns").finish_non_exhaustive()
-    }
 }
 
 /// A node's part of a column's pages.
@@ -76,6 +65,12 @@ impl TierColumns {
             Field::new("node", DataType::UInt32, true),
             Field::new("node_bytes", DataType::UInt64, false),
         ]))
+    }
+}
+
+impl Rows for TierColumns {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
     }
 
     fn rows(&self) -> Result<RecordBatch> {
@@ -150,27 +145,4 @@ pub(super) fn parts(column: &PlacedColumn) -> Result<Vec<NodePart>> {
         bytes,
     });
     Ok(parts.collect())
-}
-
-#[async_trait]
-impl TableProvider for TierColumns {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::View
-    }
-
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        // Read when the statement is planned: pages move between statements.
-        let table = MemTable::try_new(self.schema(), vec![vec![self.rows()?]])?;
-        table.scan(state, projection, filters, limit).await
-    }
 }
