@@ -233,6 +233,75 @@ fn a_key_that_is_there_twice_falls_back_while_running() {
     }
 }
 
+/// Tables that a dimension refers to, and one that those refer to.
+fn snowflake() -> Vec<Arc<PlacedTable>> {
+    let mut tables = sales();
+    let names = |n: usize, of: &str| -> ArrayRef {
+        Arc::new(
+            (0..n)
+                .map(|i| Some(format!("{of} {i}")))
+                .collect::<StringArray>(),
+        )
+    };
+    // Size 16 is missing, so that shops of that size drop out of the join.
+    let ids: Int32Array = (0..16).collect();
+    let families: Int32Array = (0..16).map(|i| (i % 5 != 4).then_some(i % 5)).collect();
+    tables.push(load(
+        "sizes",
+        vec![
+            ("size_id", Arc::new(ids) as ArrayRef),
+            ("size_name", names(16, "size")),
+            ("family", Arc::new(families)),
+        ],
+    ));
+    tables.push(load(
+        "families",
+        vec![
+            (
+                "family_id",
+                Arc::new((0..4).collect::<Int32Array>()) as ArrayRef,
+            ),
+            ("family_name", names(4, "family")),
+        ],
+    ));
+    tables
+}
+
+#[test]
+fn a_table_that_hangs_on_a_dimension_becomes_part_of_it() {
+    let tables = snowflake();
+    let (fused, plain) = (engine(&tables, true, 2), engine(&tables, false, 2));
+    let joined = "shop = shop_id and size = size_id";
+    for sql in [
+        format!(
+            "select size_name, sum(amount), count(*) from sales, shops, sizes where {joined} group by size_name"
+        ),
+        format!(
+            "select sum(amount * size) from sales, shops, sizes where {joined} and size_name <> 'size 3' and city like 'city 1%'"
+        ),
+        format!(
+            "select family_name, city, sum(price) from sales, shops, sizes, families where {joined} and family = family_id group by family_name, city"
+        ),
+        format!(
+            "select size_name, brand, sum(price) from sales, items, shops, sizes where {joined} and item = item_id and weight < 20 group by size_name, brand"
+        ),
+        format!(
+            "select brand, family_name, count(*) from sales, shops, sizes, items, families where {joined} and item = item_id and family = family_id and family_name = 'family 2' group by brand, family_name"
+        ),
+    ] {
+        let (found, is_fused) = answer(&fused, &sql);
+        let planned = fused.plan("query", &sql).unwrap();
+        assert!(
+            is_fused,
+            "{sql}: {:?}\n{}",
+            planned.notes(),
+            planned.display()
+        );
+        assert_eq!(found, answer(&plain, &sql).0, "{sql}");
+        assert!(found.len() > 1, "{sql}");
+    }
+}
+
 #[test]
 fn every_ssb_query_is_fused_even_on_an_empty_table() {
     let (backend, topology) = common::two_nodes();

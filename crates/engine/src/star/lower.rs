@@ -13,7 +13,7 @@ use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
 use datafusion::physical_expr::utils::split_conjunction;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
@@ -62,6 +62,72 @@ impl Lowered {
         substitute(expr, &self.outputs)
     }
 
+    /// Joins `small` to a dimension, whose column `on` refers to it: a snowflake. The dimension is larger then, its key stays. Answers where the new
+    /// columns start in the universe.
+    ///
+    /// # Errors
+    /// A table that is larger than the dimension: its rows would be there more than once.
+    fn extend(
+        &mut self,
+        dimension: usize,
+        on: usize,
+        small: &Arc<dyn ExecutionPlan>,
+        key: &Arc<dyn PhysicalExpr>,
+    ) -> Result<usize, NotFused> {
+        let name = self.universe.field(on).name().clone();
+        let extended = &mut self.dimensions[dimension];
+        if most_rows(small) > most_rows(&extended.plan) {
+            return NotFused::because(format!(
+                "{name} joins a dimension to a table that is larger than it"
+            ));
+        }
+        let width = extended.plan.schema().fields().len();
+        let added = small.schema().fields().len();
+        let build: Arc<dyn ExecutionPlan> =
+            Arc::new(CoalescePartitionsExec::new(Arc::clone(small)));
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(&name, on - extended.offset));
+        // The dimension's own columns stay first.
+        let order = (added..added + width).chain(0..added).collect();
+        extended.plan = Arc::new(HashJoinExec::try_new(
+            build,
+            Arc::clone(&extended.plan),
+            vec![(Arc::clone(key), column)],
+            None,
+            &JoinType::Inner,
+            Some(order),
+            PartitionMode::CollectLeft,
+            NullEquality::NullEqualsNothing,
+            false,
+        )?);
+        if let Some(other) = table_name(small) {
+            extended.name = format!("{} with {other}", extended.name);
+        }
+        let at = extended.offset + width;
+        self.make_room(at, &small.schema())?;
+        Ok(at)
+    }
+
+    /// Puts the columns of `schema` into the universe at `at`; what is behind moves on.
+    fn make_room(&mut self, at: usize, schema: &Schema) -> Result<(), NotFused> {
+        let added = schema.fields().len();
+        let mut fields: Vec<_> = self.universe.fields().iter().cloned().collect();
+        fields.splice(at..at, schema.fields().iter().cloned());
+        let places = (0..self.universe.fields().len()).map(|i| i + if i < at { 0 } else { added });
+        let moved: Vec<Arc<dyn PhysicalExpr>> = places
+            .map(|i| Arc::new(Column::new(fields[i].name(), i)) as Arc<dyn PhysicalExpr>)
+            .collect();
+        for expr in self.filters.iter_mut().chain(&mut self.outputs) {
+            *expr = substitute(expr, &moved)?;
+        }
+        for dimension in &mut self.dimensions {
+            if dimension.offset >= at {
+                dimension.offset += added;
+            }
+        }
+        self.universe = Arc::new(Schema::new(fields));
+        Ok(())
+    }
+
     fn add_columns(&mut self, schema: &Schema) -> usize {
         let offset = self.universe.fields().len();
         let fields = self.universe.fields().iter().chain(schema.fields());
@@ -74,6 +140,7 @@ impl Lowered {
 ///
 /// # Errors
 /// The first operator that is neither a scan of placed columns, a filter, a projection nor an inner join on one key.
+/// A join of a dimension with a smaller table becomes part of the dimension.
 pub(super) fn lower(plan: &Arc<dyn ExecutionPlan>) -> Result<Lowered, NotFused> {
     if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
         return lower_scan(scan);
@@ -168,22 +235,22 @@ fn lower_join(join: &HashJoinExec) -> Result<Lowered, NotFused> {
     let Some(fact_key) = fact_key.downcast_ref::<Column>().map(Column::index) else {
         return NotFused::because(format!("join key {fact_key} is not a column"));
     };
-    if lowered.owner(fact_key).is_some() {
-        return NotFused::because(format!(
-            "{} is joined to another dimension, not to the fact table",
-            lowered.universe.field(fact_key).name()
-        ));
-    }
     let schema = small.schema();
-    let offset = lowered.add_columns(&schema);
-    lowered.dimensions.push(Dimension {
-        plan: Arc::clone(small),
-        offset,
-        key: Arc::clone(key),
-        fact_key,
-        name: table_name(small)
-            .unwrap_or_else(|| format!("dimension {}", lowered.dimensions.len() + 1)),
-    });
+    let offset = match lowered.owner(fact_key) {
+        Some(dimension) => lowered.extend(dimension, fact_key, small, key)?,
+        None => {
+            let offset = lowered.add_columns(&schema);
+            lowered.dimensions.push(Dimension {
+                plan: Arc::clone(small),
+                offset,
+                key: Arc::clone(key),
+                fact_key,
+                name: table_name(small)
+                    .unwrap_or_else(|| format!("dimension {}", lowered.dimensions.len() + 1)),
+            });
+            offset
+        }
+    };
     let mut outputs = columns(&schema, offset);
     if fact_is_left {
         lowered.outputs.append(&mut outputs);

@@ -13,6 +13,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::union::InterleaveExec;
 use datafusion::physical_plan::{
     Distribution, ExecutionPlan, ExecutionPlanProperties, Partitioning,
 };
@@ -28,45 +29,8 @@ impl PhysicalOptimizerRule for StarJoinRule {
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut replaced = false;
-        let plan = plan.transform_down(|node| {
-            let Some(aggregate) = node.downcast_ref::<AggregateExec>() else {
-                return Ok(Transformed::no(node));
-            };
-            match aggregate.mode() {
-                AggregateMode::Final | AggregateMode::FinalPartitioned => {
-                    let Some(partial) = partial_below(aggregate) else {
-                        return Ok(Transformed::no(node));
-                    };
-                    let Ok(star) = fuse(partial) else {
-                        return Ok(Transformed::no(node));
-                    };
-                    replaced = true;
-                    let star = match Finish::of(aggregate, &partial.schema()) {
-                        Some(finish) => return Ok(whole(star.finishing(finish, &node))),
-                        None => Arc::new(star),
-                    };
-                    Ok(Transformed::yes(Arc::clone(&node).replace_children(
-                        vec![star],
-                        ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-                    )?))
-                }
-                AggregateMode::Single | AggregateMode::SinglePartitioned => {
-                    match in_two_steps(&node, aggregate) {
-                        Ok(Some(plan)) => {
-                            replaced = true;
-                            Ok(Transformed::yes(plan))
-                        }
-                        _ => Ok(Transformed::no(node)),
-                    }
-                }
-                _ => Ok(Transformed::no(node)),
-            }
-        });
-        match replaced {
-            true => plan?.data.transform_up(same_partitions).data(),
-            false => plan.data(),
-        }
+        // An operator above that wants something of its inputs which a star join does not give it refuses them: the query keeps DataFusion's plan then.
+        Ok(rewritten(Arc::clone(&plan)).unwrap_or(plan))
     }
 
     fn name(&self) -> &str {
@@ -78,9 +42,60 @@ impl PhysicalOptimizerRule for StarJoinRule {
     }
 }
 
-/// A star join that nothing has to be done above; rules go on with the dimensions' plans below it.
-fn whole(star: StarExec) -> Transformed<Arc<dyn ExecutionPlan>> {
-    Transformed::yes(Arc::new(star))
+/// `plan` with star joins in place of the aggregations that can be fused.
+fn rewritten(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let interleaved = plan.exists(|node| Ok(node.downcast_ref::<InterleaveExec>().is_some()))?;
+    let fused = plan.transform_down(|node| {
+        Ok(match fused(&node)? {
+            Some(star) => Transformed::yes(parted(star, &node, interleaved)?),
+            None => Transformed::no(node),
+        })
+    })?;
+    match fused.transformed {
+        true => fused.data.transform_up(same_partitions).data(),
+        false => Ok(fused.data),
+    }
+}
+
+/// What answers in place of `node`, if that is an aggregation that can be fused.
+fn fused(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(aggregate) = node.downcast_ref::<AggregateExec>() else {
+        return Ok(None);
+    };
+    match aggregate.mode() {
+        AggregateMode::Final | AggregateMode::FinalPartitioned => {
+            let Some(partial) = partial_below(aggregate) else {
+                return Ok(None);
+            };
+            let Ok(star) = fuse(partial) else {
+                return Ok(None);
+            };
+            if let Some(finish) = Finish::of(aggregate, &partial.schema()) {
+                return Ok(Some(Arc::new(star.finishing(finish, node))));
+            }
+            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+            let star: Arc<dyn ExecutionPlan> = Arc::new(star);
+            Arc::clone(node)
+                .replace_children(vec![star], options)
+                .map(Some)
+        }
+        AggregateMode::Single | AggregateMode::SinglePartitioned => in_two_steps(node, aggregate),
+        _ => Ok(None),
+    }
+}
+
+/// `star`, parted as `before` was if an operator above checks that all its inputs are parted alike.
+fn parted(
+    star: Arc<dyn ExecutionPlan>,
+    before: &Arc<dyn ExecutionPlan>,
+    interleaved: bool,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    match before.output_partitioning() {
+        by @ Partitioning::Hash(_, parts) if interleaved && *parts > 1 => {
+            Ok(Arc::new(RepartitionExec::try_new(star, by.clone())?))
+        }
+        _ => Ok(star),
+    }
 }
 
 /// A star join answers in one partition where the aggregation may have had several. An operator that wants its inputs parted alike gets them so.
