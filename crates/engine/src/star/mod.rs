@@ -23,10 +23,12 @@ mod measures;
 mod morsels;
 mod output;
 mod rule;
+mod run;
 
-pub use exec::{StarExec, StarObserved};
+pub use exec::StarExec;
 pub use morsels::{MorselTimes, PassOptions};
 pub use rule::{StarJoinRule, notes};
+pub use run::StarObserved;
 
 /// Why a plan is not fused, in words that finish "not fused: ".
 #[derive(Debug, Clone, PartialEq, Eq)]
