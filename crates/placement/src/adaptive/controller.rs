@@ -33,6 +33,8 @@ pub struct Controller {
     pub(super) random: SplitMix,
     /// Times of the phase that is being decided, around the machine as it is believed.
     pub(super) looked: Vec<(Layout, Around)>,
+    /// What the model does not explain of that phase's times, once asked for.
+    pub(super) misfit: Option<f64>,
 }
 
 /// A run that was planned and not yet measured.
@@ -65,6 +67,7 @@ impl Controller {
             planned: BTreeMap::new(),
             random: SplitMix::new(1),
             looked: Vec::new(),
+            misfit: None,
         })
     }
 

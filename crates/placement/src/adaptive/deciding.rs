@@ -21,6 +21,9 @@ const LEAST_OF_PART: f64 = 0.004;
 /// Changes that are not spent on parts of a way.
 pub(super) const KEPT_FOR_LAST: u32 = 2;
 
+/// Standard deviations of a trial up to which chance explains that the model and a measured time differ.
+const EXPLAINED: f64 = 4.0;
+
 /// Moving the memory of operators too must gain so much over moving columns alone.
 const OPERATORS_GAIN: f64 = 0.005;
 
@@ -33,6 +36,7 @@ impl Controller {
     ) -> Result<PhaseDecision, AdaptError> {
         // What is known of another phase does not hold for this one.
         self.looked.clear();
+        self.misfit = None;
         let settings = self.settings.clone();
         let state = self.state(&kept.key);
         let may_change = state.changes < settings.max_changes;
@@ -213,15 +217,44 @@ impl Controller {
             }
         }
         let looked = |layout: &Layout| self.looked.iter().find(|(known, _)| known == layout);
-        let modelled = match (looked(from), looked(to)) {
+        let mut modelled = match (looked(from), looked(to)) {
             (Some((_, before)), Some((_, after))) => self.belief.gain_between(before, after),
             _ => self.belief.gain(phase, from, to, self.settings.workers)?,
         };
+        modelled.doubt = modelled.doubt.hypot(self.misfit(key, phase)?);
         let measured = self.states.get(key).and_then(|s| s.measured_gain(from, to));
         Ok(match measured {
             Some(measured) => modelled.with(&measured),
             None => modelled,
         })
+    }
+
+    /// By how much placements of this phase were measured slower than the corrected model explains beyond noise, as the logarithm of a factor. A machine that
+    /// no numbers make the model fit would else be believed to be known exactly, and what was tried of it be outvoted.
+    fn misfit(&mut self, key: &PhaseKey, phase: &Phase) -> Result<f64, AdaptError> {
+        if let Some(known) = self.misfit {
+            return Ok(known);
+        }
+        let workers = self.settings.workers;
+        let mut worst = 0.0_f64;
+        if let Some(state) = self.states.get(key) {
+            let reference = self.profile.time_ns(phase, &self.home, workers)?;
+            let off = |layout: &Layout, measured: f64| -> Result<f64, ModelError> {
+                let modelled = self.belief.time_ns(phase, layout, workers)? / reference;
+                Ok(measured - modelled.ln())
+            };
+            // What is off under all placements alike does not decide between them.
+            let at_home = match state.measured_at_home() {
+                Some(measured) => off(&self.home, measured)?,
+                None => 0.0,
+            };
+            for (layout, measured) in state.measured_off_home() {
+                let slower = off(layout, measured)? - at_home;
+                worst = worst.max(slower - EXPLAINED * self.settings.trial_noise);
+            }
+        }
+        self.misfit = Some(worst);
+        Ok(worst)
     }
 
     /// Whether measurements leave no doubt that the wanted placement does not lose against the first tier, and make it likely that it gains

@@ -133,6 +133,18 @@ impl State {
         })
     }
 
+    /// What was measured with everything on the first tier, in the same terms as [`State::measured_off_home`].
+    pub fn measured_at_home(&self) -> Option<f64> {
+        let home = self.seen.iter().find(|s| s.layout == self.home);
+        home.map(|s| s.mean)
+    }
+
+    /// What was measured under placements that are not all on the first tier: ln(time / time of the profile there).
+    pub fn measured_off_home(&self) -> impl Iterator<Item = (&Layout, f64)> {
+        let off = self.seen.iter().filter(|s| s.layout != self.home);
+        off.map(|s| (&s.layout, s.mean))
+    }
+
     /// The placement whose time was least so far, tried ones included.
     pub fn fastest(&self) -> Option<&Layout> {
         let home = &self.home;
