@@ -11,12 +11,8 @@ use std::time::{Duration, Instant};
 use std::{fs, process};
 
 use tierloom_engine::EngineOptions;
-use tierloom_engine::RecordBatch;
 use tierloom_engine::answer::to_text;
-use tierloom_engine::arrow::datatypes::SchemaRef;
-use tierloom_engine::sql::{
-    Flow, Generated, Silent, Sink, SqlError, SqlOptions, SqlSession, split,
-};
+use tierloom_engine::sql::{Generated, Kept, Silent, SqlOptions, SqlSession, split};
 use tierloom_lab::{GuestCommand, GuestFile, GuestKind, GuestOptions, kit_for_tests, run};
 use tierloom_memory::router::{self, Class, TierAllocator};
 use tierloom_memory::{
@@ -63,25 +59,6 @@ fn a_session_goes_on_when_a_node_is_forbidden_fills_or_goes_offline() {
     assert!(text.contains("ok. 1 passed; 0 failed"), "{text}");
 }
 
-#[derive(Default)]
-struct Rows(Vec<RecordBatch>);
-
-impl Sink for Rows {
-    fn begin(&mut self, _: &SchemaRef) -> Result<(), SqlError> {
-        self.0.clear();
-        Ok(())
-    }
-
-    fn rows(&mut self, batch: &RecordBatch) -> Result<Flow, SqlError> {
-        self.0.push(batch.clone());
-        Ok(Flow::More)
-    }
-
-    fn end(&mut self) -> Result<(), SqlError> {
-        Ok(())
-    }
-}
-
 /// A session on this machine with SSB's tables in DRAM.
 struct Session {
     sql: SqlSession,
@@ -106,19 +83,19 @@ impl Session {
     }
 
     fn run(&mut self, text: &str) -> String {
-        let mut rows = Rows::default();
+        let mut rows = Kept::default();
         for piece in split(text).unwrap() {
             let ran = self.sql.run(&piece, &mut rows, &Silent::default());
             ran.unwrap_or_else(|error| panic!("{text}: {error}"));
         }
-        to_text(&rows.0).unwrap()
+        to_text(&rows.batches).unwrap()
     }
 
     fn error(&mut self, text: &str) -> String {
         let pieces = split(text).unwrap();
         let ran = self
             .sql
-            .run(&pieces[0], &mut Rows::default(), &Silent::default());
+            .run(&pieces[0], &mut Kept::default(), &Silent::default());
         ran.unwrap_err().to_string()
     }
 

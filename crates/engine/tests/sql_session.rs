@@ -2,45 +2,29 @@
 
 mod common;
 
-use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::{Int64Type, SchemaRef, UInt64Type};
+use arrow::array::AsArray;
+use arrow::datatypes::{Int64Type, UInt64Type};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tierloom_engine::EngineOptions;
 use tierloom_engine::sql::{
-    CsvOptions, Flow, Outcome, Silent, Sink, SqlError, SqlOptions, SqlSession, Watch, split,
+    CsvOptions, Kept, Outcome, Silent, SqlError, SqlOptions, SqlSession, Watch, split,
 };
 use tierloom_memory::PageSize;
 
-/// Rows of all results, kept.
-#[derive(Debug, Default)]
-struct Rows(Vec<RecordBatch>);
-
-impl Sink for Rows {
-    fn begin(&mut self, _: &SchemaRef) -> Result<(), SqlError> {
-        self.0.clear();
-        Ok(())
-    }
-
-    fn rows(&mut self, batch: &RecordBatch) -> Result<Flow, SqlError> {
-        self.0.push(batch.clone());
-        Ok(Flow::More)
-    }
-
-    fn end(&mut self) -> Result<(), SqlError> {
-        Ok(())
-    }
+/// The one number of a result.
+trait Number {
+    fn number(&self) -> i64;
 }
 
-impl Rows {
-    /// The one number of a result.
+impl Number for Kept {
     fn number(&self) -> i64 {
         let all: Vec<i64> = self
-            .0
+            .batches
             .iter()
             .flat_map(|b| b.column(0).as_primitive::<Int64Type>().values().to_vec())
             .collect();
-        assert_eq!(all.len(), 1, "{:?}", self.0);
+        assert_eq!(all.len(), 1, "{:?}", self.batches);
         all[0]
     }
 }
@@ -61,7 +45,7 @@ fn session() -> SqlSession {
 fn run_watched(
     session: &mut SqlSession,
     text: &str,
-    rows: &mut Rows,
+    rows: &mut Kept,
     watch: &dyn Watch,
 ) -> Result<Outcome, SqlError> {
     let mut last = Ok(Outcome::default());
@@ -74,8 +58,8 @@ fn run_watched(
     last
 }
 
-fn run(session: &mut SqlSession, text: &str) -> Result<Rows, SqlError> {
-    let mut rows = Rows::default();
+fn run(session: &mut SqlSession, text: &str) -> Result<Kept, SqlError> {
+    let mut rows = Kept::default();
     run_watched(session, text, &mut rows, &Silent::default()).map(|_| rows)
 }
 
@@ -108,7 +92,7 @@ fn a_stopped_statement_leaves_nothing_and_the_next_one_runs() {
             std::thread::sleep(Duration::from_millis(100));
             watch.0.store(true, Ordering::Relaxed);
         });
-        run_watched(&mut session, endless, &mut Rows::default(), &watch)
+        run_watched(&mut session, endless, &mut Kept::default(), &watch)
     });
     assert_eq!(stopped.unwrap_err(), SqlError::Interrupted);
     assert_eq!(number(&mut session, "select count(*) from t"), 10);
@@ -150,9 +134,12 @@ fn another_number_of_threads_keeps_tables_views_and_settings_of_datafusion() {
     .unwrap();
     assert_eq!(number(&mut session, "select * from v"), 45);
     let shown = run(&mut session, "show datafusion.execution.batch_size").unwrap();
-    assert_eq!(shown.0[0].column(1).as_string::<i32>().value(0), "77");
+    assert_eq!(shown.batches[0].column(1).as_string::<i32>().value(0), "77");
     let threads = run(&mut session, "show tierloom.threads").unwrap();
-    assert_eq!(threads.0[0].column(1).as_string::<i32>().value(0), "1");
+    assert_eq!(
+        threads.batches[0].column(1).as_string::<i32>().value(0),
+        "1"
+    );
 }
 
 #[test]
@@ -168,7 +155,7 @@ fn columns_of_made_tables_lie_in_regions_that_the_kernel_finds() {
     run(&mut session, "analyze t").unwrap();
     let heat = "explain analyze placement select sum(a) from t where b > '1'";
     let rows = run(&mut session, heat).unwrap();
-    let shown = &rows.0[0];
+    let shown = &rows.batches[0];
     let of_columns = |row: &usize| shown.column(0).as_string::<i32>().value(*row) == "column";
     let columns: Vec<usize> = (0..shown.num_rows()).filter(of_columns).collect();
     let names: Vec<_> = columns

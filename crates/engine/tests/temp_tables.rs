@@ -1,10 +1,10 @@
 //! Tables made by queries lie at the places of class `temp`, where these are given: counted, limited, falling to the next place, and gone with the table.
 
 use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Int64Type, SchemaRef, UInt64Type};
+use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tierloom_engine::EngineOptions;
-use tierloom_engine::sql::{Flow, Outcome, Silent, Sink, SqlError, SqlOptions, SqlSession, split};
+use tierloom_engine::sql::{Kept, Outcome, Silent, SqlError, SqlOptions, SqlSession, split};
 use tierloom_memory::router::{self, Class, TierAllocator};
 use tierloom_memory::{AnonymousNuma, FakeNode, PageSize, fake_topology};
 
@@ -20,25 +20,6 @@ const SUM: &str = "select sum(v) + count(*) from t";
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[derive(Default)]
-struct Rows(Vec<RecordBatch>);
-
-impl Sink for Rows {
-    fn begin(&mut self, _: &SchemaRef) -> Result<(), SqlError> {
-        self.0.clear();
-        Ok(())
-    }
-
-    fn rows(&mut self, batch: &RecordBatch) -> Result<Flow, SqlError> {
-        self.0.push(batch.clone());
-        Ok(Flow::More)
-    }
-
-    fn end(&mut self) -> Result<(), SqlError> {
-        Ok(())
-    }
 }
 
 /// A session on this machine, of which it knows node 0 alone.
@@ -58,11 +39,7 @@ fn session() -> SqlSession {
     .unwrap()
 }
 
-fn run_into(
-    session: &mut SqlSession,
-    text: &str,
-    rows: &mut dyn Sink,
-) -> Result<Outcome, SqlError> {
+fn run_into(session: &mut SqlSession, text: &str, rows: &mut Kept) -> Result<Outcome, SqlError> {
     let mut last = Ok(Outcome::default());
     for piece in split(text)? {
         last = session.run(&piece, rows, &Silent::default());
@@ -74,12 +51,12 @@ fn run_into(
 }
 
 fn run(session: &mut SqlSession, text: &str) -> Result<Outcome, SqlError> {
-    run_into(session, text, &mut Rows::default())
+    run_into(session, text, &mut Kept::default())
 }
 
 /// The numbers of a result's first column.
 fn numbers(session: &mut SqlSession, sql: &str) -> Vec<i64> {
-    let mut rows = Rows::default();
+    let mut rows = Kept::default();
     run_into(session, sql, &mut rows).unwrap_or_else(|e| panic!("{sql}: {e}"));
     let of = |batch: &RecordBatch| -> Vec<i64> {
         let column = batch.column(0);
@@ -91,7 +68,7 @@ fn numbers(session: &mut SqlSession, sql: &str) -> Vec<i64> {
             _ => column.as_primitive::<Int64Type>().values().to_vec(),
         }
     };
-    rows.0.iter().flat_map(of).collect()
+    rows.batches.iter().flat_map(of).collect()
 }
 
 /// Bytes in use at the places of class `temp`, by the system table.

@@ -32,7 +32,7 @@ mod whole_file;
 pub use error::{Place, SqlError};
 pub use export::{BatchWriter, Format, WriteOptions};
 pub use generate::Generated;
-pub use run::{Flow, Outcome, Silent, Sink, Timing, Unit, Watch};
+pub use run::{Flow, Kept, Outcome, Silent, Sink, Timing, Unit, Watch};
 pub use script::{Piece, is_whole, split};
 pub use session::{Loaded, SqlOptions, SqlSession, TableInfo};
 pub use source::{CsvOptions, Source};

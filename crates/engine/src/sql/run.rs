@@ -261,16 +261,19 @@ async fn stopped(watch: &dyn Watch) {
     }
 }
 
-/// Keeps all rows.
-#[derive(Default)]
-pub(super) struct Kept {
+/// Keeps all rows of the last statement that has some.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// Their columns; `None` before the first such statement.
     pub schema: Option<SchemaRef>,
+    /// The rows.
     pub batches: Vec<RecordBatch>,
 }
 
 impl Sink for Kept {
     fn begin(&mut self, schema: &SchemaRef) -> Result<(), SqlError> {
         self.schema = Some(Arc::clone(schema));
+        self.batches.clear();
         Ok(())
     }
 

@@ -142,8 +142,8 @@ fn limit(args: &RunOptions, topology: &Topology) -> Result<Option<u64>, Failure>
 #[cfg(feature = "sql")]
 mod engine {
     use super::super::data::Session;
-    use super::super::plan::{REFERENCE, RunPlan};
-    use super::Adaptive;
+    use super::super::plan::{PlannedPlacement, REFERENCE, RunPlan};
+    use super::{Adaptive, is_adaptive};
     use crate::failure::Failure;
     use crate::output;
     use std::fmt;
@@ -158,12 +158,30 @@ mod engine {
     use tierloom_tune::apply::StateFile;
     use tierloom_tune::prefetch::{PrefetchGuard, Prefetchers, state_file};
 
+    /// Who places data while queries run under `placement`, if it adapts; as [`Adaptive::driver`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn driver_under(
+        placement: &PlannedPlacement,
+        plan: &RunPlan,
+        session: &Session,
+        host: HostCosts,
+        noise: Option<f64>,
+    ) -> Result<Option<Driver>, Failure> {
+        let adaptive = plan.adaptive.as_ref();
+        let adaptive = adaptive.filter(|_| is_adaptive(placement));
+        adaptive
+            .map(|a| a.driver(plan, session, host, noise))
+            .transpose()
+    }
+
     impl Adaptive {
         /// A driver of the session's queries, where repeats of a query differ by about `noise`. Says on stderr if nothing can be moved here.
         ///
         /// # Errors
         /// Bad input: a profile whose first tier is not here.
-        pub fn driver(
+        fn driver(
             &self,
             plan: &RunPlan,
             session: &Session,
@@ -303,4 +321,4 @@ mod engine {
 }
 
 #[cfg(feature = "sql")]
-pub use engine::{findings, noise};
+pub use engine::{driver_under, findings, noise};

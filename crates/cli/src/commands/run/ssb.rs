@@ -148,7 +148,8 @@ impl<'a> Running<'a> {
         let mut card = cards::placement(placement, &decisions, &self.uses);
         card.audit_before = self.audit()?;
         self.placements.push(card);
-        let driver = self.driver(placement)?;
+        let noise = adaptive::noise(&self.records);
+        let driver = adaptive::driver_under(placement, self.plan, &self.session, self.host, noise)?;
         let measured = self.measure_queries(placement, driver.as_ref());
         if let (Some(driver), Some(adaptive)) = (&driver, &self.plan.adaptive) {
             self.adapted = adaptive::findings(driver);
@@ -161,21 +162,6 @@ impl<'a> Running<'a> {
             card.audit_after.clone_from(audit);
         }
         measured.and(audit.map(drop))
-    }
-
-    /// Who places data while queries run under `placement`, if it adapts.
-    fn driver(&self, placement: &PlannedPlacement) -> Result<Option<Driver>, Failure> {
-        match &self.plan.adaptive {
-            Some(adaptive) if adaptive::is_adaptive(placement) => adaptive
-                .driver(
-                    self.plan,
-                    &self.session,
-                    self.host,
-                    adaptive::noise(&self.records),
-                )
-                .map(Some),
-            _ => Ok(None),
-        }
     }
 
     /// Puts into the card of the present placement where its columns were wanted last.

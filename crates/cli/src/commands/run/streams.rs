@@ -17,13 +17,18 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tierloom_engine::PlannedQuery;
-use tierloom_engine::adapt::Driver;
 use tierloom_engine::capture::HostCosts;
 use tierloom_engine::load::column_uses;
 use tierloom_kernels::StreamProbe;
 use tierloom_placement::ColumnUse;
 use tierloom_record::{
     EngineKind, HERE, Provenance, Record, Spread, StreamRecord, ThroughputRecord,
+};
+
+/// Throughput is measured, not priced: what memory costs here is not asked.
+const UNPROBED: HostCosts = HostCosts {
+    stream_ns_per_byte: 0.0,
+    working_set_bytes: 0,
 };
 
 /// Runs the streams under every placement that can be measured here.
@@ -74,7 +79,8 @@ impl Running<'_> {
         let uses = self.first_pass()?;
         for placement in self.plan.measured() {
             self.place(placement, &uses)?;
-            let driver = self.driver(placement)?;
+            let driver =
+                adaptive::driver_under(placement, self.plan, &self.session, UNPROBED, None)?;
             for engine in [EngineKind::Tierloom, EngineKind::Datafusion] {
                 let of = match (engine, &self.session.baseline) {
                     (EngineKind::Tierloom, _) => &self.session.engine,
@@ -97,28 +103,10 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Who moves columns while streams run under `placement`, if it adapts.
-    fn driver(&self, placement: &PlannedPlacement) -> Result<Option<Driver>, Failure> {
-        let unprobed = HostCosts {
-            stream_ns_per_byte: 0.0,
-            working_set_bytes: 0,
-        };
-        match &self.plan.adaptive {
-            Some(adaptive) if adaptive::is_adaptive(placement) => adaptive
-                .driver(self.plan, &self.session, unprobed, None)
-                .map(Some),
-            _ => Ok(None),
-        }
-    }
-
     /// Checks every answer and learns what one round of the queries reads.
     fn first_pass(&self) -> Result<Vec<ColumnUse>, Failure> {
-        let host = HostCosts {
-            stream_ns_per_byte: 0.0,
-            working_set_bytes: 0,
-        };
         let mut reads: BTreeMap<String, u64> = BTreeMap::new();
-        for captured in measure::first_pass(self.plan, &self.session, &host)? {
+        for captured in measure::first_pass(self.plan, &self.session, &UNPROBED)? {
             for (column, bytes) in captured.column_reads {
                 *reads.entry(column).or_default() += bytes;
             }
