@@ -101,19 +101,31 @@ pub enum LabError {
         detail: String,
     },
 
-    /// The guest's kernel panicked.
+    /// The guest's kernel panicked while commands ran.
     #[error("the guest's kernel panicked; its last lines:\n{tail}")]
     GuestPanic {
         /// The end of the guest's console.
         tail: String,
     },
 
-    /// The guest did not finish in time and was killed.
+    /// The emulator failed in every try. What ran in the guest is not the cause, and may not have
+    /// run at all.
     #[error(
-        "the guest did not finish within {timeout_s} s and was killed ({finished} of {requested} commands had finished); raise the timeout on a loaded machine. Its last lines:\n{tail}"
+        "the emulator failed {tries} times, and the guest is not booted again; the last time {fault}"
+    )]
+    Emulator {
+        /// How often the guest was booted.
+        tries: u32,
+        /// How the last try ended.
+        fault: EmulatorFault,
+    },
+
+    /// The commands did not end in time, and the guest was killed.
+    #[error(
+        "the guest's commands did not end within {timeout_s} s and it was killed ({finished} of {requested} had finished); raise the timeout on a loaded machine. Its last lines:\n{tail}"
     )]
     Timeout {
-        /// The limit, in seconds.
+        /// The limit, in seconds from the beginning of the first command.
         timeout_s: u64,
         /// Commands that had finished.
         finished: usize,
@@ -154,7 +166,8 @@ pub enum LabError {
         others: String,
     },
 
-    /// The guest stopped before its commands were done, without a panic.
+    /// The guest stopped after its first command had begun and before its commands were done,
+    /// without a panic.
     #[error("the guest stopped early: {reason}; its last lines:\n{tail}")]
     GuestStopped {
         /// What is known about the end.
@@ -164,7 +177,75 @@ pub enum LabError {
     },
 }
 
+/// A failure of the emulator, as opposed to one of what ran in the guest: such a guest is booted
+/// again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EmulatorFault {
+    /// QEMU was ended by a signal, mostly its own: it aborts where one of its assertions does not
+    /// hold.
+    #[error(
+        "QEMU was ended by a signal ({status}; {finished} of {requested} commands had finished): {detail}"
+    )]
+    Died {
+        /// The signal, in words.
+        status: String,
+        /// What QEMU wrote to its error stream.
+        detail: String,
+        /// Commands that had finished.
+        finished: usize,
+        /// Commands that were asked for.
+        requested: usize,
+    },
+
+    /// The guest did not get as far as its first command.
+    #[error("the guest stalled while booting ({what}); its last lines:\n{tail}")]
+    Stalled {
+        /// What did not come, and for how long.
+        what: String,
+        /// The end of the guest's console.
+        tail: String,
+    },
+
+    /// The guest's kernel panicked before the first command.
+    #[error("the guest's kernel panicked while booting; its last lines:\n{tail}")]
+    Panicked {
+        /// The end of the guest's console.
+        tail: String,
+    },
+
+    /// The guest ended before the first command, without a panic.
+    #[error("the guest stopped while booting; its last lines:\n{tail}")]
+    Stopped {
+        /// The end of the guest's console.
+        tail: String,
+    },
+}
+
+impl EmulatorFault {
+    /// The fault in one line, without the console.
+    pub fn reason(&self) -> String {
+        match self {
+            EmulatorFault::Died { status, detail, .. } => {
+                let said = detail.lines().next_back().unwrap_or("it said nothing");
+                format!("QEMU was ended by a signal ({status}): {said}")
+            }
+            EmulatorFault::Stalled { what, .. } => format!("a guest stalled while booting: {what}"),
+            EmulatorFault::Panicked { .. } => "a guest's kernel panicked while booting".into(),
+            EmulatorFault::Stopped { .. } => "a guest stopped while booting".into(),
+        }
+    }
+}
+
 impl LabError {
+    /// The failure of the emulator that this is, or that one of several guests met.
+    pub fn emulator_fault(&self) -> Option<&EmulatorFault> {
+        match self {
+            LabError::Emulator { fault, .. } => Some(fault),
+            LabError::Together { source, .. } => source.emulator_fault(),
+            _ => None,
+        }
+    }
+
     /// An [`LabError::Io`] for `action` on `path`.
     pub(crate) fn io(
         action: &'static str,

@@ -42,10 +42,10 @@ mod testing;
 mod transcript;
 
 pub use cache::LabCache;
-pub use error::LabError;
+pub use error::{EmulatorFault, LabError};
 pub use guest::{GuestCommand, GuestFile, GuestKind, GuestLink, GuestOptions, ParseGuestKindError};
 pub use kit::{Kit, prepare};
 pub use run::{
     CollectedFile, CollectedKind, CommandOutcome, GuestOutcome, run, run_together, run_until,
 };
-pub use testing::kit_for_tests;
+pub use testing::{GuestStep, kit_for_tests, run_tests_in_guest};

@@ -1,23 +1,124 @@
-//! The kit for tests, of this crate and of others.
+//! What tests that boot guests share, of this crate and of others.
 
 use std::io::Write;
 
-use crate::{Kit, LabCache, LabError, prepare};
+use crate::{
+    GuestCommand, GuestFile, GuestOptions, GuestOutcome, Kit, LabCache, LabError, prepare, run,
+};
 
-/// The kit in the usual cache, for a test that boots a guest; `None` where `TIERLOOM_LAB=skip` asks for tests without guests. Either is told on
-/// stderr, past the test harness, which would keep it to itself while somebody waits for a download.
+/// Where [`run_tests_in_guest`] puts the program of the running test.
+const PROGRAM: &str = "/bin/test-program";
+
+/// The kit in the usual cache, for a test that boots a guest; `None` where `TIERLOOM_LAB=skip` asks
+/// for tests without guests, which then stands in the summary of the run. A download is told on
+/// stderr, past the test harness, which would keep it to itself while somebody waits.
 ///
 /// # Errors
 /// Those of [`LabCache::open`] and [`prepare`].
 pub fn kit_for_tests() -> Result<Option<Kit>, LabError> {
+    if std::env::var("TIERLOOM_LAB").is_ok_and(|value| value == "skip") {
+        tierloom_testing::checked_nothing("no guest was booted: TIERLOOM_LAB=skip");
+        return Ok(None);
+    }
     let mut say = |line: &str| {
         // A closed stderr is no reason to fail a test.
         let _ = writeln!(std::io::stderr(), "{line}");
     };
-    if std::env::var("TIERLOOM_LAB").is_ok_and(|value| value == "skip") {
-        say("skipped, no guest was booted: TIERLOOM_LAB=skip");
-        return Ok(None);
-    }
     let cache = LabCache::open(None)?;
-    prepare(&cache, &mut say).map(Some)
+    Ok(Some(prepare(&cache, &mut say)?.for_tests()))
+}
+
+/// One step of what [`run_tests_in_guest`] does in its guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GuestStep {
+    /// A command that must return 0.
+    Command(GuestCommand),
+    /// An ignored test of the running program, by its whole name, that must pass.
+    Test(&'static str),
+}
+
+impl GuestStep {
+    /// A shell command.
+    pub fn shell(script: impl Into<String>) -> GuestStep {
+        GuestStep::Command(GuestCommand::shell(script))
+    }
+
+    fn command(&self) -> GuestCommand {
+        match self {
+            GuestStep::Command(command) => command.clone(),
+            GuestStep::Test(name) => test_command(name),
+        }
+    }
+}
+
+/// Boots a guest with the program of the running test in it, takes `steps` one after another, and
+/// requires that each command returned 0 and that of each test's name exactly one test ran and
+/// passed. `None` where guests are left out ([`kit_for_tests`]).
+///
+/// # Panics
+/// When the guest did not come to its end, or a step failed; then with all that the step wrote.
+pub fn run_tests_in_guest(mut options: GuestOptions, steps: &[GuestStep]) -> Option<GuestOutcome> {
+    let kit = kit_for_tests()
+        .unwrap_or_else(|error| panic!("{error}\n(TIERLOOM_LAB=skip leaves the guests out)"))?;
+    let own = std::env::current_exe().unwrap_or_else(|error| panic!("this program: {error}"));
+    options.files.push(GuestFile::new(own, PROGRAM));
+    let commands: Vec<GuestCommand> = steps.iter().map(GuestStep::command).collect();
+    let kind = options.kind;
+    let outcome = run(&kit, &options, &commands, &mut |line| {
+        eprintln!("[{kind}] {line}");
+    })
+    .unwrap_or_else(|error| panic!("{error}"));
+    for (step, command) in steps.iter().zip(&outcome.commands) {
+        let out = command.stdout_text();
+        let good = match (step, command.exit_code) {
+            (_, code) if code != 0 => Err(format!("ended with exit code {code}")),
+            (GuestStep::Command(_), _) => Ok(()),
+            (GuestStep::Test(_), _) => one_passed(&out),
+        };
+        if let Err(why) = good {
+            panic!("{step:?} {why}:\n{out}\n{}", command.stderr_text());
+        }
+    }
+    Some(outcome)
+}
+
+/// One test a command: a second one with a name that begins alike, or no test at all, must not go
+/// unseen.
+fn test_command(name: &str) -> GuestCommand {
+    GuestCommand::new([PROGRAM, "--ignored", "--exact", "--nocapture", name])
+        .env(tierloom_testing::MUST_CHECK, "1")
+}
+
+/// Whether the harness told of exactly one test, and that it passed.
+fn one_passed(out: &str) -> Result<(), String> {
+    let results: Vec<&str> = out
+        .lines()
+        .filter_map(|line| line.strip_prefix("test result: "))
+        .collect();
+    match results[..] {
+        [result] if result.starts_with("ok. 1 passed; 0 failed; 0 ignored; ") => Ok(()),
+        [result] => Err(format!("is not one test that passed ({result})")),
+        _ => Err(format!("told {} results", results.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_test_that_ran_and_passed_will_do() {
+        let one = "\nrunning 1 test\ntest a ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 7 filtered out; finished in 1.0s\n";
+        one_passed(one).unwrap();
+        for out in [
+            String::new(),
+            one.replace("1 passed", "0 passed"),
+            one.replace("1 passed", "2 passed"),
+            one.replace("ok. 1 passed; 0 failed", "FAILED. 1 passed; 1 failed"),
+            one.replace("0 ignored", "1 ignored"),
+            one.repeat(2),
+        ] {
+            one_passed(&out).unwrap_err();
+        }
+    }
 }

@@ -4,8 +4,15 @@
 //!  <tag> <kind> <index> <value> <length>\n   header, ASCII; tag is random per boot
 //!  <length bytes>\n                          body
 //! ```
-//! Kinds: `boot`, `setup` (value: exit code; body: failed step), `stdout`, `stderr`, `exit` (value: exit code of command `index`),
+//! Kinds: `boot`, `setup` (value: 0, [`REFUSED`] or [`WAITED`]; body: failed step), `stdout`,
+//! `stderr`, `exit` (value: exit code of command `index`),
 //! `collect` (body: cpio archive), `done`. A guest that dies leaves a cut stream: what was complete is kept.
+
+/// Value of a set-up whose step was refused.
+#[cfg(test)]
+pub(crate) const REFUSED: i32 = 1;
+/// Value of a set-up that waited for something that did not come.
+pub(crate) const WAITED: i32 = 2;
 
 /// One command's part of a transcript.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,7 +27,7 @@ pub(crate) struct Output {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Transcript {
     pub(crate) booted: bool,
-    /// Exit code of the set-up, and the step that failed.
+    /// How the set-up ended, and the step that failed.
     pub(crate) setup: Option<(i32, String)>,
     pub(crate) outputs: Vec<Output>,
     pub(crate) collected: Option<Vec<u8>>,
@@ -30,6 +37,11 @@ pub(crate) struct Transcript {
 }
 
 impl Transcript {
+    /// Whether the guest was set up, so that the first command could begin.
+    pub(crate) fn begun(&self) -> bool {
+        matches!(self.setup, Some((0, _)))
+    }
+
     /// Commands that have ended.
     pub(crate) fn finished(&self) -> usize {
         self.outputs

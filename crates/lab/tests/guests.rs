@@ -2,7 +2,6 @@
 //!
 //! The first run downloads about 75 MB of Debian packages. `TIERLOOM_LAB=skip` leaves these tests out; without a mirror they fail and say why.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -14,13 +13,10 @@ use tierloom_lab::{
 /// Set in a guest, where this very binary is started again as the program under test.
 const IN_GUEST: &str = "TIERLOOM_LAB_TEST_IN_GUEST";
 
-fn kit() -> Option<&'static Kit> {
-    static KIT: OnceLock<Option<Kit>> = OnceLock::new();
-    KIT.get_or_init(|| {
-        kit_for_tests()
-            .unwrap_or_else(|error| panic!("{error}\n(TIERLOOM_LAB=skip leaves the guests out)"))
-    })
-    .as_ref()
+/// `None` where guests are left out.
+fn kit() -> Option<Kit> {
+    kit_for_tests()
+        .unwrap_or_else(|error| panic!("{error}\n(TIERLOOM_LAB=skip leaves the guests out)"))
 }
 
 fn boot(kit: &Kit, options: &GuestOptions, commands: &[GuestCommand]) -> GuestOutcome {
@@ -73,7 +69,7 @@ fn all_bytes() -> Vec<u8> {
 
 #[test]
 fn two_node_guest_shows_its_hmat_and_returns_every_byte() {
-    let Some(kit) = kit() else { return };
+    let Some(kit) = &kit() else { return };
     let mut options = GuestOptions::new(GuestKind::TwoNodes);
     let own = std::env::current_exe().unwrap();
     options.files.push(GuestFile::new(own, "/bin/program"));
@@ -170,7 +166,7 @@ fn two_node_guest_shows_its_hmat_and_returns_every_byte() {
 
 #[test]
 fn cxl_guest_brings_its_region_online_as_a_cpuless_node() {
-    let Some(kit) = kit() else { return };
+    let Some(kit) = &kit() else { return };
     let mut options = GuestOptions::new(GuestKind::Cxl);
     options.kernel_args.push("numa_balancing=disable".into());
     options.collect = [
@@ -227,7 +223,7 @@ fn cxl_guest_brings_its_region_online_as_a_cpuless_node() {
 
 #[test]
 fn a_hanging_command_ends_at_the_timeout_with_the_console() {
-    let Some(kit) = kit() else { return };
+    let Some(kit) = &kit() else { return };
     let mut options = GuestOptions::new(GuestKind::TwoNodes);
     options.timeout = Duration::from_secs(25);
     let commands = [
@@ -251,7 +247,7 @@ fn a_hanging_command_ends_at_the_timeout_with_the_console() {
 
 #[test]
 fn a_guest_that_is_given_up_ends_soon_and_says_how_far_it_came() {
-    let Some(kit) = kit() else { return };
+    let Some(kit) = &kit() else { return };
     let options = GuestOptions::new(GuestKind::TwoNodes);
     let commands = [
         GuestCommand::new(["true"]),
@@ -284,7 +280,7 @@ fn a_guest_that_is_given_up_ends_soon_and_says_how_far_it_came() {
 
 #[test]
 fn a_kernel_panic_is_told_from_a_hang() {
-    let Some(kit) = kit() else { return };
+    let Some(kit) = &kit() else { return };
     let options = GuestOptions::new(GuestKind::TwoNodes);
     let error = run(
         kit,
@@ -303,7 +299,7 @@ fn a_kernel_panic_is_told_from_a_hang() {
 
 #[test]
 fn a_guest_that_powers_itself_off_is_no_success() {
-    let Some(kit) = kit() else { return };
+    let Some(kit) = &kit() else { return };
     let options = GuestOptions::new(GuestKind::TwoNodes);
     let error = run(
         kit,
@@ -320,7 +316,7 @@ fn a_guest_that_powers_itself_off_is_no_success() {
 
 #[test]
 fn a_guest_too_large_for_qemu_is_qemus_failure() {
-    let Some(kit) = kit() else { return };
+    let Some(kit) = &kit() else { return };
     let mut options = GuestOptions::new(GuestKind::TwoNodes);
     options.dram_bytes = 32 << 40;
     let error = run(kit, &options, &[], &mut |_| ()).unwrap_err();

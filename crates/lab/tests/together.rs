@@ -6,7 +6,6 @@
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use tierloom_lab::{
@@ -15,20 +14,17 @@ use tierloom_lab::{
 };
 
 /// For one guest, or one wait in it, on a loaded machine.
-const LIMIT: Duration = Duration::from_secs(180);
+const LIMIT: Duration = Duration::from_secs(600);
 const DEVICE_BYTES: u64 = 256 << 20;
 
 /// Makes `devmem OFFSET WIDTH [VALUE]` read and write the device.
 const MAP_BY_PAGE: &str = "D=/sys/bus/dax; echo dax0.0 >$D/drivers/device_dax/unbind && echo 4096 >$D/devices/dax0.0/align && \
     echo dax0.0 >$D/drivers/device_dax/bind && ln -sf dax0.0 /dev/mem";
 
-fn kit() -> Option<&'static Kit> {
-    static KIT: OnceLock<Option<Kit>> = OnceLock::new();
-    KIT.get_or_init(|| {
-        kit_for_tests()
-            .unwrap_or_else(|error| panic!("{error}\n(TIERLOOM_LAB=skip leaves the guests out)"))
-    })
-    .as_ref()
+/// `None` where guests are left out.
+fn kit() -> Option<Kit> {
+    kit_for_tests()
+        .unwrap_or_else(|error| panic!("{error}\n(TIERLOOM_LAB=skip leaves the guests out)"))
 }
 
 /// A small devdax guest on the device in `dir`.
@@ -63,7 +59,7 @@ fn assert_all_done(outcome: &GuestOutcome) {
 
 #[test]
 fn a_devdax_guest_maps_its_device_and_the_next_boot_finds_the_bytes() {
-    let Some(kit) = kit() else { return };
+    let Some(kit) = &kit() else { return };
     let dir = tempfile::tempdir().unwrap();
     let options = devdax(dir.path());
     let device = dir.path().join("device");
@@ -115,7 +111,7 @@ fn a_devdax_guest_maps_its_device_and_the_next_boot_finds_the_bytes() {
 
 #[test]
 fn two_guests_talk_over_their_link_and_see_each_others_stores() {
-    let Some(kit) = kit() else { return };
+    let Some(kit) = &kit() else { return };
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("link");
     let guest = |link: GuestLink| {
@@ -174,7 +170,7 @@ fn two_guests_talk_over_their_link_and_see_each_others_stores() {
 
 #[test]
 fn a_guest_whose_peer_never_comes_has_its_address_and_reaches_nobody() {
-    let Some(kit) = kit() else { return };
+    let Some(kit) = &kit() else { return };
     let dir = tempfile::tempdir().unwrap();
     let mut options = GuestOptions::new(GuestKind::TwoNodes);
     options.link = Some(GuestLink::connect(dir.path().join("link"), "10.7.0.2/24"));
@@ -192,7 +188,7 @@ fn a_guest_whose_peer_never_comes_has_its_address_and_reaches_nobody() {
 
 #[test]
 fn a_guest_that_cannot_boot_takes_the_waiting_one_with_it() {
-    let Some(kit) = kit() else { return };
+    let Some(kit) = &kit() else { return };
     let mut waiting = GuestOptions::new(GuestKind::TwoNodes);
     waiting.timeout = LIMIT;
     let mut broken = GuestOptions::new(GuestKind::TwoNodes);

@@ -19,7 +19,7 @@ stop() { sleep 0.2; poweroff -f; sleep 60; }
 # The port may come a moment after init starts.
 port=
 tries=0
-while [ -z "$port" ] && [ $tries -lt 100 ]; do
+while [ -z "$port" ] && [ $tries -lt 600 ]; do
     for p in /sys/class/virtio-ports/*; do
         [ "$(cat "$p/name" 2>/dev/null)" = "$PORT_NAME" ] && port=/dev/${p##*/}
     done
@@ -37,14 +37,16 @@ frame() {
     printf '\n' >&9
 }
 
-fail() { echo "lab: set-up failed at: $1"; echo "$1" >/run/step; frame setup 0 1 /run/step; stop; }
+# fail STEP [VALUE]: 1, the default, for a step that was refused, 2 for something that did not come
+# in time.
+fail() { echo "lab: set-up failed at: $1"; echo "$1" >/run/step; frame setup 0 "${2:-1}" /run/step; stop; }
 
 # wait_for SECONDS WHAT COMMAND...
 wait_for() {
     left=$(($1 * 10)); what=$2; shift 2
     until "$@"; do
         left=$((left - 1))
-        [ $left -gt 0 ] || fail "waiting for $what"
+        [ $left -gt 0 ] || fail "waiting for $what" 2
         sleep 0.1
     done
 }

@@ -33,7 +33,12 @@ pub(crate) fn qemu_args(options: &GuestOptions, images: Images<'_>) -> Vec<Strin
         GuestKind::Cxl | GuestKind::CxlDevdax => "q35,cxl=on",
     };
     push("-machine", machine.into());
-    push("-accel", "tcg".into());
+    let threads = if options.thread_per_cpu {
+        "multi"
+    } else {
+        "single"
+    };
+    push("-accel", format!("tcg,thread={threads}"));
     // With the hypervisor bit the kernel refuses CXL regions (no cache flush on commit); without erms and fsrm it writes memory in wide
     // stores, which emulation runs several times faster than `rep stosb`.
     push("-cpu", "max,hypervisor=off,erms=off,fsrm=off".into());
@@ -201,7 +206,7 @@ mod tests {
         qemu_args(&options, images).join(" ")
     }
 
-    const COMMON: &str = "-accel tcg -cpu max,hypervisor=off,erms=off,fsrm=off -smp 2 -display none -monitor none -serial stdio \
+    const COMMON: &str = "-accel tcg,thread=single -cpu max,hypervisor=off,erms=off,fsrm=off -smp 2 -display none -monitor none -serial stdio \
         -device virtio-serial-pci -chardev file,id=results,path=/a,,b/r -device virtserialport,chardev=results,name=tierloom.results \
         -kernel /k -initrd /i -append console=ttyS0 quiet panic=-1 memhp_default_state=online_movable numa_balancing=disable";
 
@@ -227,6 +232,16 @@ mod tests {
         );
         assert_eq!(line(GuestKind::Cxl), expected);
         assert_eq!(line(GuestKind::CxlDevdax), expected);
+    }
+
+    #[test]
+    fn only_guests_that_ask_for_it_are_emulated_by_several_threads() {
+        let mut options = GuestOptions::new(GuestKind::TwoNodes);
+        assert_eq!(options.threads(), 1);
+        options.thread_per_cpu = true;
+        assert_eq!(options.threads(), 2);
+        let expected = line(GuestKind::TwoNodes).replace("thread=single", "thread=multi");
+        assert_eq!(line_of(options), expected);
     }
 
     #[test]

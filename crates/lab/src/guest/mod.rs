@@ -120,7 +120,13 @@ pub struct GuestOptions {
     pub link: Option<GuestLink>,
     /// Virtual CPUs, all on node 0.
     pub cpus: u32,
-    /// Time from QEMU's start to its end, after which it is killed.
+    /// Whether each virtual CPU is emulated by a thread of the host of its own. One thread for all
+    /// makes a guest of the same CPUs, slower where several of them work at a time; QEMU fails now
+    /// and then where threads emulate at the same time, most of all on a loaded host.
+    pub thread_per_cpu: bool,
+    /// Time for the commands, from the beginning of the first one (in a group of guests, of the
+    /// last guest's first one) to the guest's end; then it is killed. Booting has a limit of its
+    /// own.
     pub timeout: Duration,
     /// What goes in beside busybox.
     pub files: Vec<GuestFile>,
@@ -131,7 +137,8 @@ pub struct GuestOptions {
 }
 
 impl GuestOptions {
-    /// The usual sizes of `kind`: two CPUs; 1.5 GiB and 1 GiB, or 2 GiB and a 512 MiB device; ten minutes.
+    /// The usual sizes of `kind`: two CPUs emulated by one thread; 1.5 GiB and 1 GiB, or 2 GiB and
+    /// a 512 MiB device; ten minutes.
     pub fn new(kind: GuestKind) -> GuestOptions {
         let (dram_bytes, slow_bytes) = match kind {
             GuestKind::TwoNodes => (3 * GIB / 2, GIB),
@@ -145,10 +152,20 @@ impl GuestOptions {
             cxl_backing: None,
             link: None,
             cpus: 2,
+            thread_per_cpu: false,
             timeout,
             files: Vec::new(),
             collect: Vec::new(),
             kernel_args: Vec::new(),
+        }
+    }
+
+    /// Threads of the host that emulate the guest's CPUs.
+    pub(crate) fn threads(&self) -> usize {
+        if self.thread_per_cpu {
+            self.cpus as usize
+        } else {
+            1
         }
     }
 

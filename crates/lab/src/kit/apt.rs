@@ -92,7 +92,7 @@ impl Apt<'_> {
 
     /// The one package that the meta package `name` stands for (a kernel image's real name changes with each version).
     pub(super) fn behind_meta(&mut self, name: &str, mirror: &Mirror) -> Result<String, LabError> {
-        let target = self.release.target();
+        let target = self.release.kernel_suite();
         let finished = self.apt(
             "apt-cache",
             &["-t", &target, "depends", "--important", name],
@@ -132,13 +132,14 @@ impl Apt<'_> {
         }
     }
 
-    /// Downloads single packages without what they depend on, and says what they are.
+    /// Downloads single packages of the kernel's suite without what they depend on, and says what
+    /// they are.
     pub(super) fn download_only(
         &mut self,
         names: &[&str],
         mirror: &Mirror,
     ) -> Result<Vec<Package>, LabError> {
-        let target = self.release.target();
+        let target = self.release.kernel_suite();
         let mut args = vec!["download", "-q", "-t", &target];
         args.extend(names);
         let mut listing = args.clone();

@@ -37,6 +37,8 @@ pub struct Kit {
     pub(crate) modules: PathBuf,
     pub(crate) busybox: PathBuf,
     packages: Vec<String>,
+    /// Whether boots that are made again are to stand in the summary of a run of tests.
+    for_tests: bool,
 }
 
 impl Kit {
@@ -68,6 +70,48 @@ impl Kit {
             .iter()
             .find_map(|package| package.strip_prefix("qemu-system-x86 "))
             .unwrap_or("unknown")
+    }
+
+    /// The same kit for tests: [`note_retry`](Kit::note_retry) takes notes.
+    pub(crate) fn for_tests(mut self) -> Kit {
+        self.for_tests = true;
+        self
+    }
+
+    /// Keeps for the summary of a run of tests that a guest is booted again.
+    pub(crate) fn note_retry(&self, reason: &str) {
+        if self.for_tests {
+            tierloom_testing::retried(reason);
+        }
+    }
+
+    /// The folder that all processes which use this cache share.
+    pub(crate) fn shared_dir(&self) -> &Path {
+        self.root.parent().unwrap_or(&self.root)
+    }
+
+    /// A kit in which a script plays QEMU; see `run/fake_qemu.sh`. Its kernel has every module
+    /// built in.
+    #[cfg(test)]
+    pub(crate) fn played(root: &Path, script: &str) -> Kit {
+        let modules = root.join("lib/modules/1");
+        fs::create_dir_all(modules.join("kernel")).unwrap();
+        let built_in = ["cxl_acpi", "cxl_pci", "cxl_mem", "device_dax", "dax_cxl"];
+        let built_in = built_in.map(|name| format!("kernel/{name}.ko")).join("\n");
+        fs::write(modules.join("modules.builtin"), built_in).unwrap();
+        let file = |name: &str, text: &str| {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        file("usr/bin/qemu-system-x86_64", script);
+        file("lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", "");
+        for name in ["boot/vmlinuz-1", "bin/busybox", MANIFEST] {
+            file(name, "");
+        }
+        let mut kit = Kit::open(root).unwrap();
+        kit.loader = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/run/fake_qemu.sh");
+        kit
     }
 
     /// Looks over an unpacked kit.
@@ -110,6 +154,7 @@ impl Kit {
             busybox: one_of("static busybox", &["bin/busybox", "usr/bin/busybox"])?,
             packages: packages.lines().map(str::to_owned).collect(),
             root: root.to_owned(),
+            for_tests: false,
         })
     }
 }

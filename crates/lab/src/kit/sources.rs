@@ -9,6 +9,9 @@ pub(super) const FALLBACK_MIRROR: &str = "http://deb.debian.org/debian";
 /// The archive's keys, as Debian's own package installs them.
 pub(super) const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
+/// What the names of suites with newer packages end with.
+const BACKPORTS: &str = "-backports";
+
 /// A Debian release and the suites that together hold a QEMU with volatile CXL devices (10) and a kernel with weighted interleave (6.9).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Release {
@@ -25,7 +28,19 @@ impl Release {
                 format!("{name}-updates"),
                 format!("{name}-backports"),
             ],
-            _ => vec![name.clone()],
+            _ => match name.strip_suffix(BACKPORTS) {
+                Some(base) => vec![base.to_owned(), format!("{base}-updates"), name.clone()],
+                None => vec![name.clone()],
+            },
+        }
+    }
+
+    /// The suite that the kernel and busybox are preferred from. Bookworm's own kernel is too old;
+    /// later releases' is not, and the kernels of their backports come in several packages.
+    pub(super) fn kernel_suite(&self) -> String {
+        match self.codename.strip_suffix(BACKPORTS) {
+            Some(base) => base.to_owned(),
+            None => self.target(),
         }
     }
 
@@ -50,6 +65,11 @@ pub(super) fn choose_release(os_release: &str, wanted: Option<&str>) -> Result<R
                 fix: FIX.into(),
             });
         }
+        // Bookworm's backports are always read.
+        let codename = match codename {
+            "bookworm-backports" => "bookworm",
+            other => other,
+        };
         return Ok(Release {
             codename: codename.to_owned(),
         });
@@ -278,6 +298,23 @@ mod tests {
             (vec!["trixie".to_owned()], "trixie".to_owned())
         );
         assert_eq!(choose_release("ID=debian\n", None).unwrap().codename, "sid");
+    }
+
+    #[test]
+    fn backports_give_a_newer_qemu_and_no_newer_kernel() {
+        let chosen = |name| choose_release("", Some(name)).unwrap();
+        let newer = chosen("trixie-backports");
+        assert_eq!(
+            newer.suites(),
+            ["trixie", "trixie-updates", "trixie-backports"]
+        );
+        assert_eq!(
+            (newer.target().as_str(), newer.kernel_suite().as_str()),
+            ("trixie-backports", "trixie")
+        );
+        assert_eq!(chosen("bookworm-backports"), release("bookworm"));
+        assert_eq!(release("bookworm").kernel_suite(), "bookworm-backports");
+        assert_eq!(release("trixie").kernel_suite(), "trixie");
     }
 
     #[test]

@@ -1,9 +1,17 @@
 //! One boot: build the initramfs, start QEMU, watch it, read what came back.
 
 mod backing;
+mod boot;
 mod build;
+mod judge;
+mod kept;
 mod qemu;
+mod slots;
+#[cfg(test)]
+mod tests;
 mod together;
+mod tries;
+mod watch;
 
 use std::fs;
 use std::time::Instant;
@@ -11,16 +19,17 @@ use std::time::Instant;
 use crate::archive::{self, Entry};
 use crate::guest::machine::{Images, qemu_args};
 use crate::guest::{GuestCommand, GuestOptions};
-use crate::host::last_lines;
 use crate::transcript::{self, Transcript};
-use crate::{Kit, LabError};
+use crate::{EmulatorFault, Kit, LabError};
 use backing::Backing;
+use boot::Patience;
 use build::build_initramfs;
-use qemu::{Ended, Qemu};
+use judge::{End, Ended, judge, tail};
+use qemu::Qemu;
+use slots::Slots;
 pub use together::run_together;
-
-/// Lines of the console that an error shows.
-const TAIL_LINES: usize = 40;
+use tries::{TRIES, Tries};
+use watch::{Begun, Results, Watch};
 
 /// What a command did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,14 +89,24 @@ pub struct GuestOutcome {
     pub commands: Vec<CommandOutcome>,
     /// What [`GuestOptions::collect`] asked for and the guest had, parents before children.
     pub collected: Vec<CollectedFile>,
+    /// How the emulator failed in the tries before this one, which nothing else is left of; mostly
+    /// empty.
+    pub faults: Vec<EmulatorFault>,
 }
 
 /// Boots a guest from `kit`, runs `commands` in it one after another as root, and returns their outputs. A command that fails does not stop the
 /// next ones. `on_line` gets each console line as it comes.
 ///
+/// Where the emulator fails (QEMU ends by a signal, or the guest does not come to its first
+/// command) the guest is booted again, at most three times, from the same state: a CXL device's
+/// file is put back. What commands do is never a reason for that. While as many guests run on this
+/// machine as it has cores, in whichever processes, this waits for one of them to end.
+///
 /// # Errors
-/// [`LabError::BadGuest`] and [`LabError::Program`] before the boot; [`LabError::Qemu`], [`LabError::GuestPanic`], [`LabError::GuestSetup`],
-/// [`LabError::Timeout`] and [`LabError::GuestStopped`] after it. Commands that merely fail are no error here.
+/// [`LabError::BadGuest`] and [`LabError::Program`] before the boot; [`LabError::Qemu`],
+/// [`LabError::Emulator`], [`LabError::GuestPanic`], [`LabError::GuestSetup`],
+/// [`LabError::Timeout`] and [`LabError::GuestStopped`] after it. Commands that merely fail are no
+/// error here.
 pub fn run(
     kit: &Kit,
     options: &GuestOptions,
@@ -108,118 +127,137 @@ pub fn run_until(
     stop: &dyn Fn() -> bool,
     on_line: &mut dyn FnMut(&str),
 ) -> Result<GuestOutcome, LabError> {
-    options.check()?;
-    commands.iter().try_for_each(GuestCommand::check)?;
-    // Held until the guest has ended.
-    let _backing = Backing::provide(options)?;
-    let scratch = tempfile::Builder::new()
-        .prefix("tierloom-lab-")
-        .tempdir()
-        .map_err(LabError::io("create a folder in", std::env::temp_dir()))?;
-    let tag = scratch
-        .path()
-        .file_name()
-        .map(|name| name.to_string_lossy().replace("tierloom-lab-", "lab"))
-        .unwrap_or_default();
-    let initramfs = scratch.path().join("initramfs.cpio");
-    let results = scratch.path().join("results");
-    build_initramfs(
-        kit,
-        options,
-        commands,
-        &tag,
-        &initramfs,
-        scratch.path(),
-        on_line,
-    )?;
-    fs::write(&results, []).map_err(LabError::io("create", &results))?;
-
-    let images = Images {
-        kernel: &kit.kernel,
-        initramfs: &initramfs,
-        results: &results,
-    };
-    let start = Instant::now();
-    let mut qemu = Qemu::start(kit, &qemu_args(options, images))?;
-    let ended = qemu.watch(start + options.timeout, stop, on_line)?;
-    // A terminal sends Ctrl-C to QEMU too, which may be gone before it was asked to stop.
-    let ended = if stop() { Ended::GivenUp } else { ended };
-    let bytes = fs::read(&results).map_err(LabError::io("read", &results))?;
-    let transcript = transcript::parse(&bytes, &tag, commands.len());
-    judge(ended, &qemu, &transcript, options, commands.len())?;
-    outcome(
-        transcript,
-        commands,
-        std::mem::take(&mut qemu.console),
-        start.elapsed().as_secs_f64(),
-    )
+    run_within(kit, options, commands, stop, on_line, Limits::default())
 }
 
-/// Decides whether the guest finished, and if not, what kind of failure it was.
-fn judge(
-    ended: Ended,
-    qemu: &Qemu,
-    transcript: &Transcript,
+/// What bounds a boot, beside the time that its commands may take.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    patience: Patience,
+    tries: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            patience: Patience::default(),
+            tries: TRIES,
+        }
+    }
+}
+
+fn run_within(
+    kit: &Kit,
     options: &GuestOptions,
-    requested: usize,
-) -> Result<(), LabError> {
-    if transcript.done && transcript.damage.is_none() {
-        return Ok(());
-    }
-    let tail = tail(&qemu.console);
-    if let Some((code, step)) = &transcript.setup
-        && *code != 0
-    {
-        return Err(LabError::GuestSetup {
-            step: step.clone(),
-            tail,
+    commands: &[GuestCommand],
+    stop: &dyn Fn() -> bool,
+    on_line: &mut dyn FnMut(&str),
+    limits: Limits,
+) -> Result<GuestOutcome, LabError> {
+    check(options, commands)?;
+    let Some(_slots) = Slots::take(kit, options.threads(), stop, on_line)? else {
+        return Err(LabError::Interrupted {
+            finished: 0,
+            requested: commands.len(),
         });
-    }
-    let status = match ended {
-        Ended::GivenUp => {
-            return Err(LabError::Interrupted {
-                finished: transcript.finished(),
-                requested,
-            });
-        }
-        Ended::TimedOut => {
-            return Err(LabError::Timeout {
-                timeout_s: options.timeout.as_secs(),
-                finished: transcript.finished(),
-                requested,
-                tail,
-            });
-        }
-        Ended::Exited(status) => status,
     };
-    if !status.success() {
-        return Err(LabError::Qemu {
-            status: status.to_string(),
-            detail: last_lines(&qemu.stderr, 12),
-        });
+    let mut tries = Tries::new(kit, [options], limits.tries)?;
+    loop {
+        let begun = Begun::of(1);
+        let boot = Attempt {
+            kit,
+            options,
+            commands,
+            patience: limits.patience,
+            begun: &begun,
+        };
+        match boot.make(stop, on_line) {
+            Ok(mut outcome) => {
+                outcome.faults = tries.faults();
+                return Ok(outcome);
+            }
+            Err(error) => on_line(&tries.again(error)?),
+        }
     }
-    if qemu.console.contains("Kernel panic") {
-        return Err(LabError::GuestPanic { tail });
-    }
-    let reason = match &transcript.damage {
-        Some(damage) => format!("its results are damaged ({damage})"),
-        None if transcript.booted => format!(
-            "{} of {requested} commands had finished",
-            transcript.finished()
-        ),
-        None => "it did not reach its first process".to_owned(),
-    };
-    Err(LabError::GuestStopped { reason, tail })
 }
 
-fn tail(console: &str) -> String {
-    let lines: Vec<&str> = console.lines().collect();
-    lines
-        .iter()
-        .skip(lines.len().saturating_sub(TAIL_LINES))
-        .copied()
-        .collect::<Vec<_>>()
-        .join("\n")
+fn check(options: &GuestOptions, commands: &[GuestCommand]) -> Result<(), LabError> {
+    options.check()?;
+    commands.iter().try_for_each(GuestCommand::check)
+}
+
+/// One boot of a guest.
+struct Attempt<'a> {
+    kit: &'a Kit,
+    options: &'a GuestOptions,
+    commands: &'a [GuestCommand],
+    patience: Patience,
+    begun: &'a Begun,
+}
+
+impl Attempt<'_> {
+    fn make(
+        &self,
+        stop: &dyn Fn() -> bool,
+        on_line: &mut dyn FnMut(&str),
+    ) -> Result<GuestOutcome, LabError> {
+        let (options, commands) = (self.options, self.commands);
+        // Held until the guest has ended.
+        let _backing = Backing::provide(options)?;
+        let scratch = tempfile::Builder::new()
+            .prefix("tierloom-lab-")
+            .tempdir()
+            .map_err(LabError::io("create a folder in", std::env::temp_dir()))?;
+        let tag = scratch
+            .path()
+            .file_name()
+            .map(|name| name.to_string_lossy().replace("tierloom-lab-", "lab"))
+            .unwrap_or_default();
+        let initramfs = scratch.path().join("initramfs.cpio");
+        let results = scratch.path().join("results");
+        build_initramfs(
+            self.kit,
+            options,
+            commands,
+            &tag,
+            &initramfs,
+            scratch.path(),
+            on_line,
+        )?;
+        fs::write(&results, []).map_err(LabError::io("create", &results))?;
+
+        let images = Images {
+            kernel: &self.kit.kernel,
+            initramfs: &initramfs,
+            results: &results,
+        };
+        let watch = Watch {
+            stop,
+            timeout: options.timeout,
+            patience: self.patience,
+            results: Results::new(&results, &tag),
+            begun: self.begun,
+        };
+        let start = Instant::now();
+        let mut qemu = Qemu::start(self.kit, &qemu_args(options, images))?;
+        let ended = qemu.watch(&watch, on_line)?;
+        // A terminal sends Ctrl-C to QEMU too, which may be gone before it was asked to stop.
+        let ended = if stop() { Ended::GivenUp } else { ended };
+        let bytes = fs::read(&results).map_err(LabError::io("read", &results))?;
+        let transcript = transcript::parse(&bytes, &tag, commands.len());
+        let end = End {
+            ended,
+            console: &qemu.console,
+            stderr: &qemu.stderr,
+        };
+        judge(&end, &transcript, options, commands.len())?;
+        outcome(
+            transcript,
+            commands,
+            std::mem::take(&mut qemu.console),
+            start.elapsed().as_secs_f64(),
+        )
+    }
 }
 
 fn outcome(
@@ -279,11 +317,12 @@ fn outcome(
         seconds,
         commands: outcomes,
         collected,
+        faults: Vec::new(),
     })
 }
 
 #[cfg(test)]
-mod tests {
+mod outcome_tests {
     use super::*;
 
     #[test]
@@ -310,15 +349,5 @@ mod tests {
         )
         .unwrap_err();
         assert!(missing.to_string().contains("no exit code"), "{missing}");
-    }
-
-    #[test]
-    fn errors_show_the_end_of_a_long_console() {
-        let console: String = (0..100).map(|i| format!("line {i}\n")).collect();
-        let shown = tail(&console);
-        assert!(
-            shown.starts_with("line 60\n") && shown.ends_with("line 99"),
-            "{shown}"
-        );
     }
 }

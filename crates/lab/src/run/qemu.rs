@@ -1,19 +1,17 @@
 //! The QEMU process: started, watched, killed.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::judge::Ended;
+use super::watch::Watch;
 use crate::{Kit, LabError};
 
-/// How the process ended.
-pub(super) enum Ended {
-    Exited(ExitStatus),
-    TimedOut,
-    GivenUp,
-}
+/// How long a console without a new line is waited for before the guest is looked at.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// A running QEMU. It is killed when this is dropped.
 pub(super) struct Qemu {
@@ -77,28 +75,24 @@ impl Qemu {
         })
     }
 
-    /// Passes console lines on until QEMU ends, the deadline comes or `stop` says yes.
+    /// Passes console lines on until QEMU ends or `watch` has a reason to end it.
     pub(super) fn watch(
         &mut self,
-        deadline: Instant,
-        stop: &dyn Fn() -> bool,
+        watch: &Watch<'_>,
         on_line: &mut dyn FnMut(&str),
     ) -> Result<Ended, LabError> {
+        let mut course = watch.begin(self.child.id());
         let ended = loop {
-            if stop() {
-                break Ended::GivenUp;
+            if let Some(ended) = course.look()? {
+                break ended;
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self
-                .lines
-                .recv_timeout(left.min(Duration::from_millis(200)))
-            {
+            match self.lines.recv_timeout(LOOK) {
                 Ok(line) => {
+                    course.line(&line);
                     self.console.push_str(&line);
                     self.console.push('\n');
                     on_line(&line);
                 }
-                Err(RecvTimeoutError::Timeout) if left.is_zero() => break Ended::TimedOut,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     if let Some(status) = self
@@ -107,9 +101,6 @@ impl Qemu {
                         .map_err(LabError::io("wait for", "QEMU"))?
                     {
                         break Ended::Exited(status);
-                    }
-                    if left.is_zero() {
-                        break Ended::TimedOut;
                     }
                     thread::sleep(Duration::from_millis(10));
                 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use super::{GuestOutcome, run_until};
+use super::{Attempt, Begun, GuestOutcome, Limits, Slots, Tries, check};
 use crate::guest::{GuestCommand, GuestLink, GuestOptions};
 use crate::host::last_lines;
 use crate::{Kit, LabError};
@@ -23,7 +23,9 @@ enum News {
 ///
 /// A command that fails stops nothing, as in [`run`](crate::run): a guest that waits for one that failed must give up on its own, or its time
 /// limit ends both. Guests meet through a [`GuestLink`](crate::GuestLink) or through the bytes of a shared
-/// [`cxl_backing`](GuestOptions::cxl_backing). On a shared device plain stores of one guest become visible to the other ones (aligned ones of
+/// [`cxl_backing`](GuestOptions::cxl_backing). Where the emulator fails under one of them all are
+/// booted again, as in [`run`](crate::run). On a shared device plain stores of one guest become
+/// visible to the other ones (aligned ones of
 /// up to 8 bytes whole); locked operations are **not** atomic between guests.
 ///
 /// # Errors
@@ -33,12 +35,52 @@ pub fn run_together(
     guests: &[(GuestOptions, Vec<GuestCommand>)],
     on_line: &mut dyn FnMut(usize, &str),
 ) -> Result<Vec<GuestOutcome>, LabError> {
+    run_within(kit, guests, on_line, Limits::default())
+}
+
+pub(super) fn run_within(
+    kit: &Kit,
+    guests: &[(GuestOptions, Vec<GuestCommand>)],
+    on_line: &mut dyn FnMut(usize, &str),
+    limits: Limits,
+) -> Result<Vec<GuestOutcome>, LabError> {
     check_links(guests)?;
+    for (options, commands) in guests {
+        check(options, commands)?;
+    }
+    let mut say = |line: &str| (0..guests.len()).for_each(|index| on_line(index, line));
+    let threads = guests.iter().map(|(options, _)| options.threads()).sum();
+    let _slots = Slots::take(kit, threads, &|| false, &mut say)?;
+    let mut tries = Tries::new(kit, guests.iter().map(|(options, _)| options), limits.tries)?;
+    loop {
+        match boot_all(kit, guests, on_line, limits) {
+            Ok(mut outcomes) => {
+                let faults = tries.faults();
+                for outcome in &mut outcomes {
+                    outcome.faults.clone_from(&faults);
+                }
+                return Ok(outcomes);
+            }
+            Err(error) => {
+                let line = tries.again(error)?;
+                (0..guests.len()).for_each(|index| on_line(index, &line));
+            }
+        }
+    }
+}
+
+fn boot_all(
+    kit: &Kit,
+    guests: &[(GuestOptions, Vec<GuestCommand>)],
+    on_line: &mut dyn FnMut(usize, &str),
+    limits: Limits,
+) -> Result<Vec<GuestOutcome>, LabError> {
     let give_up = AtomicBool::new(false);
+    let begun = Begun::of(guests.len());
     let (send, news) = mpsc::channel();
     thread::scope(|scope| {
         for (index, (options, commands)) in guests.iter().enumerate() {
-            let (send, give_up) = (send.clone(), &give_up);
+            let (send, give_up, begun) = (send.clone(), &give_up, &begun);
             scope.spawn(move || {
                 // Nobody listens any more when `on_line` panicked; then the guests are of no use.
                 let tell = |what| {
@@ -48,8 +90,14 @@ pub fn run_together(
                 };
                 let stop = || give_up.load(Ordering::Relaxed);
                 let mut say = |line: &str| tell(News::Line(line.to_owned()));
-                let ended = run_until(kit, options, commands, &stop, &mut say);
-                tell(News::End(ended));
+                let boot = Attempt {
+                    kit,
+                    options,
+                    commands,
+                    patience: limits.patience,
+                    begun,
+                };
+                tell(News::End(boot.make(&stop, &mut say)));
             });
         }
         drop(send);
@@ -164,6 +212,7 @@ mod tests {
                 stderr: b"no route".to_vec(),
             }],
             collected: Vec::new(),
+            faults: Vec::new(),
         }
     }
 

@@ -1,0 +1,90 @@
+//! Boots that are made again because the emulator failed.
+
+use super::kept::Kept;
+use crate::guest::GuestOptions;
+use crate::{EmulatorFault, Kit, LabError};
+
+/// How often a guest is booted at most.
+pub(super) const TRIES: u32 = 4;
+
+/// The tries of one guest or of a group of guests.
+pub(super) struct Tries<'a> {
+    kit: &'a Kit,
+    kept: Vec<Kept>,
+    faults: Vec<EmulatorFault>,
+    most: u32,
+}
+
+impl<'a> Tries<'a> {
+    /// Keeps what the guests' devices hold, so that each try finds it.
+    pub(super) fn new<'b>(
+        kit: &'a Kit,
+        guests: impl IntoIterator<Item = &'b GuestOptions>,
+        most: u32,
+    ) -> Result<Tries<'a>, LabError> {
+        let mut paths: Vec<_> = guests
+            .into_iter()
+            .filter_map(|options| options.cxl_backing.as_deref())
+            .collect();
+        paths.sort_unstable();
+        paths.dedup();
+        let kept: Result<_, LabError> = paths.into_iter().map(Kept::of).collect();
+        Ok(Tries {
+            kit,
+            kept: kept?,
+            faults: Vec::new(),
+            most,
+        })
+    }
+
+    /// Takes note of a failed try and says so in a line, if another one is to be made.
+    ///
+    /// # Errors
+    /// `error` where it is no failure of the emulator, or where the guests cannot be booted again;
+    /// it then tells how many tries there were.
+    pub(super) fn again(&mut self, error: LabError) -> Result<String, LabError> {
+        let Some(fault) = error.emulator_fault().cloned() else {
+            return Err(error);
+        };
+        let reason = fault.reason();
+        self.faults.push(fault);
+        let made = self.faults.len() as u32;
+        if made >= self.most || !self.put_devices_back()? {
+            return Err(after(error, made));
+        }
+        self.kit.note_retry(&reason);
+        Ok(format!(
+            "lab: the emulator failed: {reason}; booting again, try {} of {}",
+            made + 1,
+            self.most
+        ))
+    }
+
+    /// The faults of the tries that were given up.
+    pub(super) fn faults(self) -> Vec<EmulatorFault> {
+        self.faults
+    }
+
+    fn put_devices_back(&self) -> Result<bool, LabError> {
+        for kept in &self.kept {
+            if !kept.put_back()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// `error` with the number of tries that were made.
+fn after(mut error: LabError, made: u32) -> LabError {
+    match &mut error {
+        LabError::Emulator { tries, .. } => *tries = made,
+        LabError::Together { source, .. } => {
+            if let LabError::Emulator { tries, .. } = source.as_mut() {
+                *tries = made;
+            }
+        }
+        _ => {}
+    }
+    error
+}
