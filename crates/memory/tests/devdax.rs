@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use tierloom_lab::{GuestCommand, GuestFile, GuestKind, GuestOptions, kit_for_tests, run};
+use tierloom_lab::{GuestKind, GuestOptions, GuestStep, run_tests_in_guest};
 use tierloom_memory::mapping::{MapRequest, MapWhat, timed_unmap};
 use tierloom_memory::{
     AuditMode, DevdaxBackend, DevdaxError, MIB, MemoryBackend, MemoryError, MigrationOptions,
@@ -362,42 +362,16 @@ fn a_device_that_cannot_be_mapped_says_which_call_failed() {
 /// very binary on the device.
 #[test]
 fn a_real_device_is_taken_back_and_mapped_in_a_guest() {
-    let kit = match kit_for_tests() {
-        Ok(Some(kit)) => kit,
-        Ok(None) => return,
-        Err(error) => panic!("{error}\n(TIERLOOM_LAB=skip leaves the guest out)"),
-    };
-    let mut options = GuestOptions::new(GuestKind::Cxl);
-    let own = std::env::current_exe().unwrap();
-    options.files.push(GuestFile::new(own, "/bin/devdax"));
-    let tests = |filter| {
-        GuestCommand::new([
-            "devdax",
-            "--ignored",
-            "--test-threads=1",
-            "--nocapture",
-            filter,
-        ])
-    };
     let way_back = "set -e; for state in /sys/devices/system/node/node1/memory*/state; do echo offline >$state; done; \
         echo dax0.0 >/sys/bus/dax/drivers/kmem/unbind; echo dax0.0 >/sys/bus/dax/drivers/device_dax/new_id; ls -l /dev/dax0.0";
-    let commands = [
-        tests("lent_device"),
-        GuestCommand::shell(way_back),
-        tests("real_device"),
+    let steps = [
+        GuestStep::Test("a_lent_device_is_refused_with_its_node"),
+        GuestStep::shell(way_back),
+        GuestStep::Test("a_real_device_keeps_its_bytes_from_region_to_region"),
+        GuestStep::Test("a_real_device_is_mapped_and_unmapped_with_the_clock_on"),
+        GuestStep::Test("a_real_device_has_no_pages_that_the_kernel_would_tell_about"),
     ];
-    let outcome = run(&kit, &options, &commands, &mut |line| eprintln!("{line}"))
-        .unwrap_or_else(|error| panic!("{error}"));
-    for (index, passed) in [
-        (0, "ok. 1 passed; 0 failed"),
-        (1, ""),
-        (2, "ok. 3 passed; 0 failed"),
-    ] {
-        let command = &outcome.commands[index];
-        let (text, errors) = (command.stdout_text(), command.stderr_text());
-        assert_eq!(command.exit_code, 0, "{text}\n{errors}");
-        assert!(text.contains(passed), "{text}");
-    }
+    run_tests_in_guest(GuestOptions::new(GuestKind::Cxl), &steps);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use tierloom_memory::{
     AnonymousNuma, AuditMode, FileBackend, KernelInterleave, MIB, MemoryBackend, MemoryError,
     MigrationOptions, PageSize, Placement, Region, RegionOptions,
 };
+use tierloom_testing::checked_nothing;
 use tierloom_topology::{NodeId, SysRoot, Topology};
 
 fn machine() -> Topology {
@@ -86,8 +87,9 @@ fn migrating_to_the_own_node_moves_nothing_and_keeps_the_bytes() {
     let to = Placement::bind(first_node(&topology));
     let mut migration = match region.migrate(&to, &topology, MigrationOptions::default()) {
         Ok(migration) => migration,
-        // A container may forbid page queries.
-        Err(MemoryError::Syscall { errno: 1, .. }) => return,
+        Err(MemoryError::Syscall { errno: 1, .. }) => {
+            return checked_nothing("page queries are forbidden (container)");
+        }
         Err(error) => panic!("{error}"),
     };
     let state = migration.run_to_end(&AtomicBool::new(false)).unwrap();
@@ -168,8 +170,9 @@ fn a_kept_file_is_mapped_again_with_its_contents() {
 
 #[test]
 fn tmpfs_regions_follow_the_placement() {
-    let Ok(directory) = tempfile::tempdir_in("/dev/shm") else {
-        return;
+    let directory = match tempfile::tempdir_in("/dev/shm") {
+        Ok(directory) => directory,
+        Err(error) => return checked_nothing(format!("no folder in /dev/shm: {error}")),
     };
     let mut region = region(
         Arc::new(FileBackend::in_directory(directory.path())),
@@ -190,6 +193,7 @@ fn tmpfs_regions_follow_the_placement() {
 fn an_offset_maps_exactly_those_bytes_of_a_longer_file() {
     for parent in ["/dev/shm", "/tmp"] {
         let Ok(directory) = tempfile::tempdir_in(parent) else {
+            tierloom_testing::left_out(format!("no folder can be made in {parent}"));
             continue;
         };
         let path = directory.path().join("pool");
@@ -272,10 +276,9 @@ fn the_kernels_interleaving_is_a_policy_of_the_range() {
         let options = RegionOptions::new("m0", 8 * MIB, Placement::kernel_default());
         let mut region = match Region::create(Arc::new(backend), &topology, options) {
             Ok(region) => region,
-            // A container may forbid policies.
             Err(MemoryError::Syscall {
                 errno: libc::EPERM, ..
-            }) => return,
+            }) => return checked_nothing("memory policies are forbidden (container)"),
             Err(error) => panic!("{error}"),
         };
         fill_and_check(&mut region);

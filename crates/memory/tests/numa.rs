@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use tierloom_lab::{GuestCommand, GuestFile, GuestKind, GuestOptions, kit_for_tests, run};
+use tierloom_lab::{GuestKind, GuestOptions, GuestStep, run_tests_in_guest};
 use tierloom_memory::mapping::{MapRequest, MapWhat, timed_unmap};
 use tierloom_memory::{
     AnonymousNuma, AuditMode, FileBackend, KernelInterleave, MIB, MemoryBackend, MemoryError,
@@ -58,37 +58,30 @@ fn all_in_place(region: &Region) {
 /// Boots a guest with this very binary in it and runs the ignored tests there, one after another: they look at free memory.
 #[test]
 fn placements_hold_in_a_guest_with_two_nodes() {
-    let kit = match kit_for_tests() {
-        Ok(Some(kit)) => kit,
-        Ok(None) => return,
-        Err(error) => panic!("{error}\n(TIERLOOM_LAB=skip leaves the guest out)"),
-    };
     let mut options = GuestOptions::new(GuestKind::TwoNodes);
     // The kernel must leave pages where they are while they are looked at.
     options.kernel_args.push("numa_balancing=disable".into());
-    let own = std::env::current_exe().unwrap();
-    options.files.push(GuestFile::new(own, "/bin/numa"));
-    let commands = [
-        GuestCommand::shell(
-            "for n in 0 1; do echo 32 >/sys/devices/system/node/node$n/hugepages/hugepages-2048kB/nr_hugepages; done; grep HugePages_Free /sys/devices/system/node/node*/meminfo",
-        ),
-        GuestCommand::new(["numa", "--ignored", "--test-threads=1", "--nocapture"]),
+    let pool = GuestStep::shell(
+        "for n in 0 1; do echo 32 >/sys/devices/system/node/node$n/hugepages/hugepages-2048kB/nr_hugepages; done; grep HugePages_Free /sys/devices/system/node/node*/meminfo",
+    );
+    let tests = [
+        "every_placement_is_exact_to_the_page",
+        "the_kernel_interleaves_by_the_systems_weights",
+        "timed_mappings_take_their_pages_from_the_nodes_asked_for",
+        "tmpfs_pages_follow_the_weights",
+        "migrations_move_every_page_and_keep_the_bytes",
+        "hugetlb_pages_follow_the_weights_move_and_run_out_politely",
+        "a_full_node_is_refused_before_the_kernel_would_kill",
     ];
-    let outcome = run(&kit, &options, &commands, &mut |line| eprintln!("{line}"))
-        .unwrap_or_else(|error| panic!("{error}"));
+    let steps: Vec<_> = [pool]
+        .into_iter()
+        .chain(tests.map(GuestStep::Test))
+        .collect();
+    let Some(outcome) = run_tests_in_guest(options, &steps) else {
+        return;
+    };
     let pool = outcome.commands[0].stdout_text();
     assert_eq!(pool.matches(" 32\n").count(), 2, "{pool}");
-    let (text, errors) = (
-        outcome.commands[1].stdout_text(),
-        outcome.commands[1].stderr_text(),
-    );
-    assert_eq!(outcome.commands[1].exit_code, 0, "{text}\n{errors}");
-    // All of them and all of each, or this test proves nothing.
-    assert!(!errors.contains("no tmpfs to test"), "{errors}");
-    assert!(
-        text.contains("test result: ok. 7 passed; 0 failed"),
-        "{text}"
-    );
 }
 
 #[test]
@@ -207,7 +200,7 @@ fn tmpfs_pages_follow_the_weights() {
             PageSize::Base,
             weighted(first, second, (3, 2)),
         )),
-        other => eprintln!("no tmpfs to test: {other:?}"),
+        other => tierloom_testing::checked_nothing(format!("no tmpfs to test: {other:?}")),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use tierloom_lab::{GuestCommand, GuestFile, GuestKind, GuestOptions, kit_for_tests, run};
+use tierloom_lab::{GuestKind, GuestOptions, GuestStep, run_tests_in_guest};
 use tierloom_memory::router::{
     self, Class, ClassScope, OperatorId, Overflow, PeakAudit, PlaceOptions, RouterOptions,
     TierAllocator,
@@ -16,22 +16,12 @@ static ALLOCATOR: TierAllocator<std::alloc::System> = TierAllocator::new(std::al
 
 #[test]
 fn routed_memory_is_where_it_should_be_in_a_guest_with_two_nodes() {
-    let kit = match kit_for_tests() {
-        Ok(Some(kit)) => kit,
-        Ok(None) => return,
-        Err(error) => panic!("{error}\n(TIERLOOM_LAB=skip leaves the guest out)"),
-    };
     let mut options = GuestOptions::new(GuestKind::Cxl);
     options.kernel_args.push("numa_balancing=disable".into());
-    let own = std::env::current_exe().unwrap();
-    options.files.push(GuestFile::new(own, "/bin/router"));
-    let commands = [GuestCommand::new(["router", "--ignored", "--nocapture"])];
-    let outcome = run(&kit, &options, &commands, &mut |line| eprintln!("{line}"))
-        .unwrap_or_else(|error| panic!("{error}"));
-    let command = &outcome.commands[0];
-    let (text, errors) = (command.stdout_text(), command.stderr_text());
-    assert_eq!(command.exit_code, 0, "{text}\n{errors}");
-    assert!(text.contains("ok. 1 passed; 0 failed"), "{text}");
+    run_tests_in_guest(
+        options,
+        &[GuestStep::Test("pages_account_a_full_node_and_a_lost_node")],
+    );
 }
 
 fn place(name: &str, placement: Placement) -> PlaceOptions {

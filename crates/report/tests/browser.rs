@@ -46,8 +46,13 @@ const PROBE: &str = r##"<script>
 })();
 </script>"##;
 
+/// Whether tests in a browser are left out.
 fn skipped() -> bool {
-    std::env::var("TIERLOOM_BROWSER").is_ok_and(|value| value == "skip")
+    let skip = std::env::var("TIERLOOM_BROWSER").is_ok_and(|value| value == "skip");
+    if skip {
+        tierloom_testing::checked_nothing("no browser was started: TIERLOOM_BROWSER=skip");
+    }
+    skip
 }
 
 fn chromium() -> PathBuf {
