@@ -1,39 +1,61 @@
 //! `cargo xtask`: the checks of this repository, the same on a desk and in CI.
 //!
-//! `test` runs everything; a name runs one step. Every step says what it does before it does it.
+//! `test` runs everything; names run single steps, in the order given. Every step says what it does
+//! before it does it. At the end come the time of each step, the tests that checked nothing, and
+//! the guests that were booted again because the emulator had failed.
+
+mod checks;
+mod fuzz;
+mod needs;
+mod notes;
+mod smoke;
 
 use anyhow::{Context, Result, bail};
-use std::time::Instant;
-use xshell::{Shell, cmd};
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+use xshell::Shell;
 
 /// A step: its name, what it does, how.
 type Step = (&'static str, &'static str, fn(&Shell) -> Result<()>);
 
+/// What needs no SQL engine comes first: a mistake shows before the long steps begin.
 const STEPS: [Step; 9] = [
-    ("needs", "look for the programs that the tests use", needs),
-    ("fmt", "check the format", fmt),
-    ("lint", "clippy over everything, warnings denied", lint),
-    ("doc", "build the documentation, warnings denied", doc),
     (
-        "tests",
-        "unit, property, snapshot, integration and doc tests; the lab boots its guests here",
-        tests,
+        "needs",
+        "look for the programs that the tests use",
+        needs::needs,
     ),
-    ("lean", "build without the SQL engine", lean),
+    ("fmt", "check the format", checks::fmt),
+    ("lean", "build without the SQL engine", checks::lean),
     (
         "cross",
         "compile the kernels for aarch64 (the first time fetches a compiler for it)",
-        cross,
-    ),
-    (
-        "fuzz",
-        "a minute of random workload files through the parser",
-        fuzz,
+        checks::cross,
     ),
     (
         "smoke",
         "run every benchmark and example once, small",
-        smoke,
+        smoke::smoke,
+    ),
+    (
+        "lint",
+        "clippy over everything, warnings denied",
+        checks::lint,
+    ),
+    (
+        "doc",
+        "build the documentation, warnings denied",
+        checks::doc,
+    ),
+    (
+        "tests",
+        "unit, property, snapshot, integration and doc tests; the lab boots its guests here",
+        checks::tests,
+    ),
+    (
+        "fuzz",
+        "a minute of random workload files through the parser",
+        fuzz::fuzz,
     ),
 ];
 
@@ -42,251 +64,60 @@ fn main() -> Result<()> {
     shell.change_dir(env!("CARGO_MANIFEST_DIR"));
     shell.change_dir("..");
     let asked: Vec<String> = std::env::args().skip(1).collect();
-    let names: Vec<&str> = match asked
+    let steps = steps(&asked)?;
+    notes::clear(&shell)?;
+    let mut times = Vec::with_capacity(steps.len());
+    let ended = steps
         .iter()
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .as_slice()
-    {
-        [] => bail!(
-            "usage: cargo xtask test | {}",
-            STEPS.map(|s| s.0).join(" | ")
-        ),
-        ["test"] => STEPS.iter().map(|s| s.0).collect(),
-        some => some.to_vec(),
-    };
-    let start = Instant::now();
-    for name in names {
-        let Some((_, what, step)) = STEPS.iter().find(|s| s.0 == name) else {
-            bail!(
-                "no step {name:?}; there are test, {}",
-                STEPS.map(|s| s.0).join(", ")
-            );
-        };
-        let step_start = Instant::now();
-        eprintln!("== {name}: {what}");
-        step(&shell).with_context(|| format!("step {name} failed"))?;
-        eprintln!(
-            "== {name}: done in {:.0} s",
-            step_start.elapsed().as_secs_f64()
-        );
+        .try_for_each(|step| timed(&shell, *step, &mut times));
+    // Also after a failure: it may be why.
+    let told = notes::summary(&shell);
+    eprint!("== summary\n{}", table(&times));
+    match told {
+        Ok(lines) => eprint!("{lines}"),
+        Err(error) => eprintln!("{error:#}"),
     }
-    eprintln!("== all done in {:.0} s", start.elapsed().as_secs_f64());
-    Ok(())
+    ended
 }
 
-/// Installs what is missing where that needs no question (root on Debian), or names the packages.
-fn needs(shell: &Shell) -> Result<()> {
-    let missing: Vec<&str> = [
-        ("cc", "gcc"),
-        ("c++", "g++"),
-        ("python3", "python3"),
-        ("chromium", "chromium"),
-        ("apt-get", "apt"),
-        ("dpkg", "dpkg"),
-    ]
-    .into_iter()
-    .filter(|(program, _)| {
-        cmd!(shell, "sh -c")
-            .arg(format!("command -v {program}"))
-            .quiet()
-            .ignore_stdout()
-            .ignore_stderr()
-            .run()
-            .is_err()
-    })
-    .map(|(_, package)| package)
-    .collect();
-    if missing.is_empty() {
-        return Ok(());
+/// The steps of these names; `test` is all of them.
+fn steps(asked: &[String]) -> Result<Vec<Step>> {
+    let names = STEPS.map(|step| step.0).join(", ");
+    if asked.is_empty() {
+        bail!("usage: cargo xtask test, or steps: {names}");
     }
-    let root = cmd!(shell, "id -u")
-        .quiet()
-        .read()
-        .is_ok_and(|id| id.trim() == "0");
-    if !root {
-        bail!(
-            "packages are missing; install them with: sudo apt-get install {}",
-            missing.join(" ")
-        );
-    }
-    eprintln!("installing {}", missing.join(" "));
-    cmd!(shell, "apt-get update -q").run()?;
-    cmd!(shell, "apt-get install -y -q --no-install-recommends")
-        .args(missing)
-        .env("DEBIAN_FRONTEND", "noninteractive")
-        .run()?;
-    Ok(())
-}
-
-fn fmt(shell: &Shell) -> Result<()> {
-    Ok(cmd!(shell, "cargo fmt --all --check").run()?)
-}
-
-fn lint(shell: &Shell) -> Result<()> {
-    Ok(cmd!(
-        shell,
-        "cargo clippy --workspace --all-targets --quiet -- -D warnings"
-    )
-    .run()?)
-}
-
-fn doc(shell: &Shell) -> Result<()> {
-    Ok(cmd!(shell, "cargo doc --workspace --no-deps --quiet")
-        .env("RUSTDOCFLAGS", "-D warnings")
-        .run()?)
-}
-
-fn tests(shell: &Shell) -> Result<()> {
-    Ok(cmd!(shell, "cargo test --workspace").run()?)
-}
-
-fn lean(shell: &Shell) -> Result<()> {
-    Ok(cmd!(
-        shell,
-        "cargo clippy --package tierloom --no-default-features --quiet -- -D warnings"
-    )
-    .run()?)
-}
-
-/// Exit code of the script where it can neither find nor fetch a compiler for the target.
-const CANNOT_CROSS: i32 = 3;
-
-fn cross(shell: &Shell) -> Result<()> {
-    let output = cmd!(shell, "sh scripts/check-aarch64.sh")
-        .ignore_status()
-        .output()?;
-    eprint!("{}", String::from_utf8_lossy(&output.stderr));
-    match output.status.code() {
-        Some(0) => Ok(()),
-        // It has said what is missing; a machine without it can still run everything else.
-        Some(CANNOT_CROSS) => Ok(()),
-        _ => bail!(
-            "the kernels do not compile for aarch64:\n{}",
-            String::from_utf8_lossy(&output.stdout)
-        ),
-    }
-}
-
-/// With nightly the address sanitizer looks on; without, the fuzzer still finds panics.
-fn fuzz(shell: &Shell) -> Result<()> {
-    let tools = shell.current_dir().join("target/tools");
-    let own = tools.join("bin/cargo-fuzz");
-    let program = if cmd!(shell, "cargo fuzz --version")
-        .quiet()
-        .ignore_stdout()
-        .ignore_stderr()
-        .run()
-        .is_ok()
-    {
-        "cargo-fuzz".into()
-    } else {
-        if !own.exists() {
-            cmd!(
-                shell,
-                "cargo install --quiet --locked cargo-fuzz --root {tools}"
-            )
-            .run()?;
+    let mut steps = Vec::new();
+    for name in asked {
+        match STEPS.iter().find(|step| step.0 == name) {
+            Some(step) => steps.push(*step),
+            None if name == "test" => steps.extend(STEPS),
+            None => bail!("no step {name:?}; there are test, {names}"),
         }
-        own
-    };
-    let corpus = "fuzz/corpus/workload_file";
-    shell.create_dir(corpus)?;
-    for seed in shell.read_dir("examples/bench")? {
-        shell.copy_file(seed, corpus)?;
     }
-    let nightly = cmd!(shell, "rustup run nightly rustc --version")
-        .quiet()
-        .ignore_stdout()
-        .ignore_stderr()
-        .run()
-        .is_ok();
-    let limits = ["-max_total_time=60", "-max_len=4096", "-verbosity=0"];
-    let run = if nightly {
-        cmd!(
-            shell,
-            "rustup run nightly {program} fuzz run workload_file -- {limits...}"
-        )
-    } else {
-        cmd!(
-            shell,
-            "{program} fuzz run --sanitizer none workload_file -- {limits...}"
-        )
-        .env("RUSTC_BOOTSTRAP", "1")
-    };
-    Ok(run.run()?)
+    Ok(steps)
 }
 
-/// Small and in the dev profile: that they run, not how fast. `tierloom run ssb --baseline`, the benchmark of queries, runs in the tests of
-/// the command: alone it would build DataFusion a second time, with the features of a build without tests.
-fn smoke(shell: &Shell) -> Result<()> {
-    let out = shell.create_temp_dir()?;
-    let data = out.path().join("csv");
-    let tree = "crates/topology/tests/fixtures/server-2s-4cxl";
-    for bench in ["place", "router"] {
-        cmd!(
-            shell,
-            "cargo bench --quiet --profile dev -p tierloom-memory --bench {bench} -- --quick"
-        )
-        .run()?;
+fn timed(
+    shell: &Shell,
+    (name, what, step): Step,
+    times: &mut Vec<(&'static str, Duration)>,
+) -> Result<()> {
+    let start = Instant::now();
+    eprintln!("== {name}: {what}");
+    let ended = step(shell).with_context(|| format!("step {name} failed"));
+    times.push((name, start.elapsed()));
+    let how = if ended.is_ok() { "done" } else { "FAILED" };
+    eprintln!("== {name}: {how} in {:.0} s", start.elapsed().as_secs_f64());
+    ended
+}
+
+/// A line for each step that ran, and one for all.
+fn table(times: &[(&str, Duration)]) -> String {
+    let mut text = String::new();
+    let all: Duration = times.iter().map(|(_, time)| *time).sum();
+    for (name, time) in times.iter().chain([&("all", all)]) {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name:>8} {:>6.0} s", time.as_secs_f64());
     }
-    cmd!(
-        shell,
-        "cargo run --quiet -p tierloom-memory --example hash_probe -- 64 1"
-    )
-    .ignore_stdout()
-    .run()?;
-    cmd!(
-        shell,
-        "cargo bench --quiet --profile dev -p tierloom-star --bench star -- --test"
-    )
-    .run()?;
-    for bench in ["solve", "search"] {
-        cmd!(
-            shell,
-            "cargo bench --quiet --profile dev -p tierloom-model --bench {bench} -- --test"
-        )
-        .run()?;
-    }
-    cmd!(
-        shell,
-        "cargo bench --quiet --profile dev -p tierloom-workloads --bench generate -- --test"
-    )
-    .run()?;
-    for bench in ["access", "latency", "codes", "hash"] {
-        cmd!(
-            shell,
-            "cargo bench --quiet --profile dev -p tierloom-kernels --bench {bench} -- --test"
-        )
-        .run()?;
-    }
-    cmd!(
-        shell,
-        "python3 -m unittest discover -q -s scripts -p test_*.py"
-    )
-    .run()?;
-    cmd!(
-        shell,
-        "cargo run --quiet -p tierloom-topology --example tree -- {tree}"
-    )
-    .ignore_stdout()
-    .run()?;
-    cmd!(
-        shell,
-        "cargo run --quiet -p tierloom-workloads --example ssb_csv -- --sf 0.01 --out {data}"
-    )
-    .run()?;
-    cmd!(
-        shell,
-        "cargo run --quiet -p tierloom-report --example sample_report --"
-    )
-    .arg(out.path())
-    .run()?;
-    cmd!(
-        shell,
-        "cargo run --quiet -p tierloom-model --example ten_lines"
-    )
-    .ignore_stdout()
-    .run()?;
-    Ok(())
+    text
 }

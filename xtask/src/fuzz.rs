@@ -1,0 +1,53 @@
+//! Fuzzers, for a minute or two each.
+
+use anyhow::Result;
+use xshell::{Shell, cmd};
+
+/// With nightly the address sanitizer looks on; without, the fuzzer still finds panics.
+pub fn fuzz(shell: &Shell) -> Result<()> {
+    let tools = shell.current_dir().join("target/tools");
+    let own = tools.join("bin/cargo-fuzz");
+    let program = if cmd!(shell, "cargo fuzz --version")
+        .quiet()
+        .ignore_stdout()
+        .ignore_stderr()
+        .run()
+        .is_ok()
+    {
+        "cargo-fuzz".into()
+    } else {
+        if !own.exists() {
+            cmd!(
+                shell,
+                "cargo install --quiet --locked cargo-fuzz --root {tools}"
+            )
+            .run()?;
+        }
+        own
+    };
+    let corpus = "fuzz/corpus/workload_file";
+    shell.create_dir(corpus)?;
+    for seed in shell.read_dir("examples/bench")? {
+        shell.copy_file(seed, corpus)?;
+    }
+    let nightly = cmd!(shell, "rustup run nightly rustc --version")
+        .quiet()
+        .ignore_stdout()
+        .ignore_stderr()
+        .run()
+        .is_ok();
+    let limits = ["-max_total_time=60", "-max_len=4096", "-verbosity=0"];
+    let run = if nightly {
+        cmd!(
+            shell,
+            "rustup run nightly {program} fuzz run workload_file -- {limits...}"
+        )
+    } else {
+        cmd!(
+            shell,
+            "{program} fuzz run --sanitizer none workload_file -- {limits...}"
+        )
+        .env("RUSTC_BOOTSTRAP", "1")
+    };
+    Ok(run.run()?)
+}
