@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 use tierloom_record::{BenchRecord, Record, RecordSet};
+use tierloom_testing::checked_nothing;
 
 /// Six short runs of two workloads.
 const FILE: &str = "\
@@ -457,7 +458,7 @@ impl SmallDisk {
     /// Needs root; `None` with a printed reason without it.
     fn new(size: &str) -> Option<SmallDisk> {
         if !is_root() {
-            println!("skipped: only root can mount a small file system to fill");
+            checked_nothing("only root can mount a small file system to fill");
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -468,7 +469,7 @@ impl SmallDisk {
             .arg(&at)
             .status();
         if !mounted.is_ok_and(|status| status.success()) {
-            println!("skipped: a small file system cannot be mounted here");
+            checked_nothing("a small file system cannot be mounted");
             return None;
         }
         Some(SmallDisk {

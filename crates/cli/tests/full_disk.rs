@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
+use tierloom_testing::checked_nothing;
 
 /// A small run; its report is far larger than its records.
 const RUN: [&str; 10] = [
@@ -115,7 +116,7 @@ impl TinyDisk {
     /// Needs root; `None` with a printed reason without it.
     fn new(size: &str) -> Option<TinyDisk> {
         if !is_root() {
-            println!("skipped: only root can mount a small file system to fill");
+            checked_nothing("only root can mount a small file system to fill");
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -132,14 +133,14 @@ impl TinyDisk {
                 _folder: folder,
             }),
             Ok(done) => {
-                println!(
-                    "skipped: a small file system cannot be mounted here: {}",
-                    String::from_utf8_lossy(&done.stderr).trim()
-                );
+                checked_nothing(format!(
+                    "a small file system cannot be mounted: {}",
+                    String::from_utf8_lossy(&done.stderr)
+                ));
                 None
             }
             Err(error) => {
-                println!("skipped: mount cannot be run: {error}");
+                checked_nothing(format!("mount cannot be run: {error}"));
                 None
             }
         }

@@ -13,7 +13,7 @@ use tierloom_record::{Record, RecordSet};
 use tierloom_topology::NodeId;
 
 /// For the guest on a loaded machine.
-const LIMIT: Duration = Duration::from_secs(400);
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// A machine with next to no DRAM bandwidth and no cache to speak of.
 fn played() -> Machine {

@@ -19,7 +19,7 @@ const MIB: u64 = 1 << 20;
 /// CXL devices of guests have this size at least.
 const DEVICE_BYTES: u64 = 256 * MIB;
 /// For one guest, or one wait in it, on a loaded machine.
-const LIMIT: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// Both tiers by every kind of access, and every way to spread pages over both.
 const ON_NODES: &str = include_str!("lab_bench/nodes.yaml");
@@ -432,9 +432,7 @@ fn two_hosts_worked(record: &BenchRecord) {
             ("here", clock) => assert_eq!(clock, (None, None)),
             // Guests take the host's time in whole seconds as they start: the clocks are never equal.
             (_, (Some(offset_ns), Some(uncertainty_ns))) => assert!(
-                offset_ns != 0.0
-                    && offset_ns.abs() < LIMIT.as_nanos() as f64
-                    && uncertainty_ns > 0.0,
+                offset_ns != 0.0 && offset_ns.abs() < 240e9 && uncertainty_ns > 0.0,
                 "{clock:?}"
             ),
             (name, clock) => panic!("{name}: {clock:?}"),

@@ -13,7 +13,7 @@ use std::{fs, process};
 use tierloom_engine::EngineOptions;
 use tierloom_engine::answer::to_text;
 use tierloom_engine::sql::{Generated, Kept, Silent, SqlOptions, SqlSession, split};
-use tierloom_lab::{GuestCommand, GuestFile, GuestKind, GuestOptions, kit_for_tests, run};
+use tierloom_lab::{GuestKind, GuestOptions, GuestStep, run_tests_in_guest};
 use tierloom_memory::router::{self, Class, TierAllocator};
 use tierloom_memory::{
     AnonymousNuma, MIB, MemoryBackend, PageSize, Placement, Region, RegionOptions,
@@ -25,7 +25,7 @@ use tierloom_workloads::ssb::SsbConfig;
 static ALLOCATOR: TierAllocator<std::alloc::System> = TierAllocator::new(std::alloc::System);
 
 /// For the guest on a loaded machine.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(900);
 /// A build side and a table of groups, both far beyond what counts as large.
 const QUERIES: [&str; 2] = [
     "select count(*), sum(b.lo_revenue) from lineorder a join lineorder b \
@@ -40,23 +40,10 @@ const MAKE: &str = "as select lo_orderkey, lo_linenumber, lo_revenue from lineor
 
 #[test]
 fn a_session_goes_on_when_a_node_is_forbidden_fills_or_goes_offline() {
-    let kit = match kit_for_tests() {
-        Ok(Some(kit)) => kit,
-        Ok(None) => return,
-        Err(error) => panic!("{error}\n(TIERLOOM_LAB=skip leaves the guest out)"),
-    };
     let mut options = GuestOptions::new(GuestKind::Cxl);
     options.timeout = LIMIT;
     options.kernel_args.push("numa_balancing=disable".into());
-    let own = std::env::current_exe().unwrap();
-    options.files.push(GuestFile::new(own, "/bin/faults"));
-    let commands = [GuestCommand::new(["faults", "--ignored", "--nocapture"])];
-    let outcome = run(&kit, &options, &commands, &mut |line| eprintln!("{line}"))
-        .unwrap_or_else(|error| panic!("{error}"));
-    let command = &outcome.commands[0];
-    let (text, errors) = (command.stdout_text(), command.stderr_text());
-    assert_eq!(command.exit_code, 0, "{text}\n{errors}");
-    assert!(text.contains("ok. 1 passed; 0 failed"), "{text}");
+    run_tests_in_guest(options, &[GuestStep::Test("faults_of_node_1")]);
 }
 
 /// A session on this machine with SSB's tables in DRAM.
@@ -256,7 +243,7 @@ fn joins_have_returned() {
         joins.map(|usage| usage.current_bytes).sum()
     };
     while left() > 0 {
-        assert!(start.elapsed() < LIMIT / 5, "{:?}", router::place_usage());
+        assert!(start.elapsed() < LIMIT / 15, "{:?}", router::place_usage());
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -9,7 +9,7 @@ use tierloom_lab::{GuestCommand, GuestFile, GuestKind, GuestOptions, kit_for_tes
 use tierloom_record::{BenchRecord, Provenance, Record, TuneRecord};
 
 /// For the guest on a loaded machine.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(900);
 const WEIGHTS: &str = "/sys/kernel/mm/mempolicy/weighted_interleave";
 
 fn shell(script: impl Into<String>) -> GuestCommand {

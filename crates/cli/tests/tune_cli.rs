@@ -224,7 +224,7 @@ fn has_two_tiers() -> bool {
 #[test]
 fn measuring_on_a_machine_of_one_tier_says_what_is_missing() {
     if has_two_tiers() {
-        return;
+        return tierloom_testing::checked_nothing("this machine has two tiers");
     }
     let folder = tempfile::tempdir().unwrap();
     let says = ["second NUMA node", "daxctl", "--machine"];

@@ -208,6 +208,14 @@ fn compare_unless_refused(access: Access, misaligned_by: usize) -> bool {
 
 #[test]
 fn every_kind_of_access_touches_exactly_its_bytes() {
+    let native = if cfg!(target_arch = "x86_64") {
+        [Simd::Avx2, Simd::Avx512].as_slice()
+    } else {
+        &[Simd::Neon]
+    };
+    for simd in native.iter().filter(|simd| !simd.available()) {
+        tierloom_testing::left_out(format!("this processor cannot run {simd:?}"));
+    }
     let mut ran = 0;
     for operation in OPERATIONS {
         for order in ORDERS {

@@ -146,9 +146,8 @@ macro_rules! check_width {
 
 #[test]
 fn avx512_loops_move_64_bytes_with_every_instruction() {
-    if crate::Simd::Avx512.available() {
-        check_width!(zmm, Register::is_zmm);
-    }
+    // The code is read and not run: any processor will do.
+    check_width!(zmm, Register::is_zmm);
 }
 
 #[test]
