@@ -125,8 +125,8 @@ pub struct GuestOptions {
     /// and then where threads emulate at the same time, most of all on a loaded host.
     pub thread_per_cpu: bool,
     /// Time for the commands, from the beginning of the first one (in a group of guests, of the
-    /// last guest's first one) to the guest's end; then it is killed. Booting has a limit of its
-    /// own.
+    /// last guest's first one) to the guest's end; then it is killed. Time for which the guest
+    /// waited for a processor of the host does not count. Booting has a limit of its own.
     pub timeout: Duration,
     /// What goes in beside busybox.
     pub files: Vec<GuestFile>,

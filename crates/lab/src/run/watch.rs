@@ -95,7 +95,7 @@ impl<'a> Results<'a> {
 /// How a guest is watched.
 pub(super) struct Watch<'a> {
     pub(super) stop: &'a dyn Fn() -> bool,
-    /// For the commands.
+    /// For the commands, in the guest's own time.
     pub(super) timeout: Duration,
     /// For the boot.
     pub(super) patience: Patience,
@@ -125,8 +125,9 @@ pub(super) struct Course<'a> {
     boot: Boot,
     reached: Milestone,
     looked: Option<Instant>,
-    commands_since: Option<Instant>,
-    done_since: Option<Instant>,
+    /// The guest's own time when its commands began to count, and when it was done with all.
+    commands_since: Option<Duration>,
+    done_since: Option<Duration>,
 }
 
 impl Course<'_> {
@@ -145,15 +146,15 @@ impl Course<'_> {
             return Ok(None);
         }
         self.looked = Some(now);
+        let own = self.clock.now();
         match self.reached {
-            Milestone::SetUp { .. } => self.commands(now),
-            _ => self.booting(),
+            Milestone::SetUp { .. } => self.commands(own),
+            _ => self.booting(own),
         }
     }
 
-    fn booting(&mut self) -> Result<Option<Ended>, LabError> {
+    fn booting(&mut self, own: Duration) -> Result<Option<Ended>, LabError> {
         let reached = self.watch.results.milestone()?;
-        let own = self.clock.now();
         if reached > self.reached {
             self.reached = reached;
             self.boot.step();
@@ -168,16 +169,16 @@ impl Course<'_> {
         Ok(self.boot.advance(own).map(Ended::Stalled))
     }
 
-    fn commands(&mut self, now: Instant) -> Result<Option<Ended>, LabError> {
+    fn commands(&mut self, own: Duration) -> Result<Option<Ended>, LabError> {
         if self.watch.results.done()? {
-            let since = *self.done_since.get_or_insert(now);
-            return Ok((now - since > END_OF_QEMU).then_some(Ended::Finished));
+            let since = *self.done_since.get_or_insert(own);
+            return Ok((own - since > END_OF_QEMU).then_some(Ended::Finished));
         }
         if !self.watch.begun.all() && self.reached == (Milestone::SetUp { begun: true }) {
             return Ok(None);
         }
-        let since = *self.commands_since.get_or_insert(now);
-        Ok((now - since > self.watch.timeout).then_some(Ended::TimedOut))
+        let since = *self.commands_since.get_or_insert(own);
+        Ok((own - since > self.watch.timeout).then_some(Ended::TimedOut))
     }
 }
 
