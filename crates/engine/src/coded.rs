@@ -11,9 +11,10 @@
 mod decode;
 
 use crate::EngineError;
-use arrow::array::{Array, ArrayRef, new_null_array};
-use arrow::compute::{cast, concat};
+use arrow::array::{Array, ArrayRef, make_comparator, new_null_array};
+use arrow::compute::{SortOptions, cast, concat};
 use arrow::datatypes::{DataType, Int64Type};
+use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes};
@@ -53,7 +54,8 @@ impl CodedColumn {
     /// The first `rows` codes of `region`.
     ///
     /// # Errors
-    /// If the region is shorter than the codes and their padding, or the domain does not fit the width.
+    /// If the region is shorter than the codes and their padding, the domain does not fit the width,
+    /// or its values are not ascending, each there once.
     pub fn new(
         name: &str,
         data_type: DataType,
@@ -70,7 +72,15 @@ impl CodedColumn {
             Domain::Offset { base, last } => u64::try_from(i128::from(*last) - i128::from(*base))
                 .map(|d| d + 1)
                 .map_err(|_| wrong("has a range of values that is upside down".into()))?,
-            Domain::Values(values) => values.len() as u64,
+            Domain::Values(values) => {
+                if values.data_type() != &data_type || !ascending(values)? {
+                    return Err(wrong(format!(
+                        "has values of type {} for {data_type} that do not ascend one by one",
+                        values.data_type()
+                    )));
+                }
+                values.len() as u64
+            }
         };
         let max_code = (values + u64::from(nullable)).saturating_sub(1);
         let max_code = u32::try_from(max_code)
@@ -205,6 +215,14 @@ impl CodedColumn {
     pub fn decode_at(&self, start: usize, positions: &[u32]) -> Result<ArrayRef, EngineError> {
         decode::decode(self, &decode::Rows::At { start, positions })
     }
+}
+
+/// Whether every value is larger than the one before it, and none is NULL: two codes never stand
+/// for one value, and a range of values is a range of codes.
+fn ascending(values: &ArrayRef) -> Result<bool, EngineError> {
+    let compare = make_comparator(values, values, SortOptions::default())?;
+    let ascends = (1..values.len()).all(|i| compare(i - 1, i) == Ordering::Less);
+    Ok(values.logical_null_count() == 0 && ascends)
 }
 
 /// Integers seen as values of `data_type`: a decimal takes them unscaled, a date as days, a timestamp in its unit.

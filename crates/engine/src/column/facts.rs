@@ -30,11 +30,17 @@ impl ColumnFacts {
     /// Reads all codes of `column`.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// A code that stands for nothing, and those of Arrow.
     pub fn of_codes(column: &CodedColumn) -> Result<Self, EngineError> {
         let first = u32::from(column.nullable());
         let (range, nulls) = column.codes().range(first);
         let count = column.code_count();
+        if let Some((_, high)) = range.filter(|(_, high)| u64::from(*high) >= count) {
+            return Err(EngineError::Table {
+                table: "of codes".into(),
+                problem: format!("has the code {high}, but only {count} codes have a value"),
+            });
+        }
         let distinct = match range {
             None => Precision::Exact(0),
             Some(_) if count <= MOST_COUNTED_CODES => {
