@@ -97,13 +97,9 @@ impl EngineError {
 
     /// A panic that ended the execution of `context`.
     pub(crate) fn panicked(context: &str, panic: &(dyn std::any::Any + Send)) -> EngineError {
-        let said = panic
-            .downcast_ref::<String>()
-            .map(String::as_str)
-            .or_else(|| panic.downcast_ref::<&str>().copied());
         EngineError::Panicked {
             context: context.to_owned(),
-            message: said.unwrap_or("it did not say why").to_owned(),
+            message: crate::breakdown::said(panic).to_owned(),
         }
     }
 

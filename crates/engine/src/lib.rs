@@ -11,6 +11,7 @@ pub mod adapt;
 pub mod answer;
 mod as_now;
 pub mod bigjoin;
+mod breakdown;
 pub mod capture;
 mod coded;
 mod column;

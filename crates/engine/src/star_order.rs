@@ -13,6 +13,7 @@
 //! ```
 //! How much a dimension keeps is found by running its filter on a sample of the table itself, not guessed from statistics.
 
+use crate::breakdown::caught;
 use crate::table::{PlacedTable, PlacedTableProvider};
 use arrow::array::{AsArray, BooleanArray};
 use datafusion::common::tree_node::Transformed;
@@ -48,25 +49,35 @@ impl OptimizerRule for StarJoinOrder {
         let LogicalPlan::Join(join) = &plan else {
             return Ok(Transformed::no(plan));
         };
-        let Some(star) = Star::find(join) else {
-            return Ok(Transformed::no(plan));
-        };
         let props = config.execution_props_or_default();
-        let ordered = star.ordered(&props);
-        if ordered.matches(join) {
-            return Ok(Transformed::no(plan));
-        }
-        let columns: Vec<Expr> = plan
-            .schema()
-            .columns()
-            .into_iter()
-            .map(Expr::Column)
-            .collect();
-        let rebuilt = ordered.build()?;
-        Ok(Transformed::yes(LogicalPlan::Projection(
-            Projection::try_new_with_schema(columns, Arc::new(rebuilt), Arc::clone(plan.schema()))?,
-        )))
+        // The order only saves time: where none is found the plan stays as it is.
+        let reordered = caught(|| reordered(&plan, join, &props));
+        let reordered = reordered.ok().and_then(Result::ok).flatten();
+        Ok(reordered.map_or_else(|| Transformed::no(plan), Transformed::yes))
     }
+}
+
+/// `plan`, which is `join`, with the most selective dimension first; `None` if it is no star or in
+/// that order already.
+fn reordered(
+    plan: &LogicalPlan,
+    join: &Join,
+    props: &ExecutionProps,
+) -> Result<Option<LogicalPlan>> {
+    let Some(star) = Star::find(join) else {
+        return Ok(None);
+    };
+    let ordered = star.ordered(props);
+    if ordered.matches(join) {
+        return Ok(None);
+    }
+    let columns = plan.schema().columns().into_iter().map(Expr::Column);
+    let rebuilt = Projection::try_new_with_schema(
+        columns.collect(),
+        Arc::new(ordered.build()?),
+        Arc::clone(plan.schema()),
+    )?;
+    Ok(Some(LogicalPlan::Projection(rebuilt)))
 }
 
 /// Gives the execution properties of a configuration, or fresh ones.

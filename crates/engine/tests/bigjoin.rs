@@ -8,6 +8,7 @@ use datafusion::datasource::MemTable;
 use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 use datafusion::physical_plan::collect;
 use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -282,6 +283,38 @@ impl StructurePlacer for ThereAndBack {
         assert_eq!(*now, Placement::bind(NodeId(1)));
         (line_reads > 0).then(|| Placement::bind(NodeId(0)))
     }
+}
+
+#[tokio::test]
+async fn a_panic_is_one_error_that_names_the_operator() {
+    let breaks = |_: &[ColumnarValue]| -> datafusion::common::Result<ColumnarValue> {
+        panic!("a function without bottom")
+    };
+    let (from, to) = (vec![DataType::Int32], DataType::Int32);
+    let breaks = create_udf("breaks", from, to, Volatility::Immutable, Arc::new(breaks));
+    let context = session(true, true);
+    context.register_udf(breaks);
+    for (sql, operator) in [
+        (
+            "select * from a, b where a_k = b_k and breaks(a_i) < b_i",
+            "BigJoinExec",
+        ),
+        (
+            "select * from b where not exists (select 1 from a where b_k = a_k and breaks(b_i) > a_i)",
+            "BigJoinExec",
+        ),
+        (
+            "select a_k, sum(breaks(a_i)) as s from a group by a_k",
+            "BigAggregateExec",
+        ),
+    ] {
+        let frame = context.sql(sql).await.unwrap();
+        let error = frame.collect().await.unwrap_err().strip_backtrace();
+        let told = format!("{operator} broke down (a function without bottom at ");
+        assert!(error.contains(&told), "{sql}: {error}");
+    }
+    // The session goes on.
+    assert!(!run(&context, GROUP_BYS[0]).await.rows.is_empty());
 }
 
 #[tokio::test]

@@ -1,10 +1,13 @@
 //! Collecting a build side and making its table.
 
+use super::NAME;
 use super::keys::{KeyColumns, Packing};
 use super::storage::{Storage, StructurePlacement};
+use crate::breakdown::guarded;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::concat;
 use arrow::datatypes::SchemaRef;
+use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -88,15 +91,17 @@ pub(crate) async fn collect(
 ) -> Result<BuildSide> {
     let schema = stream.schema();
     let (mut batches, mut keys, mut rows) = (Vec::new(), KeyColumns::default(), 0);
+    // Batches may share buffers, as the words of a dictionary.
+    let mut counter = RecordBatchMemoryCounter::new();
     while let Some(batch) = stream.next().await.transpose()? {
         let _timer = metrics.time.timer();
-        let size_bytes = batch.get_array_memory_size();
+        let size_bytes = counter.count_batch(&batch);
         reservation.try_grow(size_bytes)?;
         metrics.memory.add(size_bytes);
         metrics.batches.add(1);
         metrics.rows.add(batch.num_rows());
         rows += batch.num_rows();
-        keys.append(KeyColumns::evaluate(&plan.on, &batch)?);
+        keys.append(guarded(NAME, || KeyColumns::evaluate(&plan.on, &batch))?);
         batches.push(batch);
     }
     let timer = metrics.time.timer();
@@ -105,14 +110,16 @@ pub(crate) async fn collect(
             "a join's build side has {rows} rows, more than the {NONE} that can be numbered: filter it, or join without BigJoinRule"
         );
     }
-    let columns = concatenate(&schema, &batches, &plan.needed)?;
-    drop(batches);
     let filling = Filling {
         plan,
         reservation,
         metrics: metrics.clone(),
     };
-    let side = filling.finish(rows, columns, keys)?;
+    let side = guarded(NAME, || {
+        let columns = concatenate(&schema, &batches, &filling.plan.needed)?;
+        drop(batches);
+        filling.finish(rows, columns, keys)
+    })?;
     timer.done();
     metrics.elapsed.add(&metrics.time);
     Ok(side)
@@ -268,7 +275,7 @@ impl Filling {
                 Some(rows) => builder.insert(packed, rows)?,
                 None => builder.insert_range(packed, 0)?,
             }
-            Ok(builder.duplicates())
+            Ok((builder.keys(), builder.duplicates()))
         };
         let mut builders = Builder::split(layout, builders, buckets, Links::new(links));
         let own = builders.pop();
@@ -278,12 +285,19 @@ impl Filling {
                 .into_iter()
                 .map(|builder| scope.spawn(|| insert(builder)))
                 .collect();
-            let mut duplicates = own.map_or(Ok(0), insert)?;
+            let (mut keys, mut duplicates) = own.map_or(Ok((0, 0)), insert)?;
             for other in others {
-                duplicates += other
+                let done = other
                     .join()
                     .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+                keys += done.0;
+                duplicates += done.1;
             }
+            assert_eq!(
+                keys + duplicates,
+                packed.len(),
+                "rows that builders have put into the table"
+            );
             Ok(duplicates)
         })
     }

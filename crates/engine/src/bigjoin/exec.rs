@@ -154,7 +154,7 @@ const CONSUMER: &str = "HashJoinInput";
 
 impl ExecutionPlan for BigJoinExec {
     fn name(&self) -> &'static str {
-        "BigJoinExec"
+        super::NAME
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {

@@ -22,3 +22,6 @@ pub use exec::BigJoinExec;
 pub use migrate::{MigrationAdvice, ProbeWork, advise_migration};
 pub use rule::{BigJoinOptions, BigJoinRule};
 pub use storage::{StructurePlacement, StructurePlacer};
+
+/// What plans and errors call the operator.
+const NAME: &str = "BigJoinExec";

@@ -2,6 +2,7 @@
 
 use super::exec::BigJoinExec;
 use super::keys::{MAX_COLUMNS, is_key_type};
+use crate::breakdown::caught;
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
@@ -86,7 +87,15 @@ impl PhysicalOptimizerRule for BigJoinRule {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| self.replace(plan, config)).data()
+        plan.transform_up(|plan| {
+            let replaced = caught(|| self.replace(Arc::clone(&plan), config));
+            // What cannot be judged stays with DataFusion.
+            Ok(replaced
+                .ok()
+                .and_then(Result::ok)
+                .unwrap_or_else(|| Transformed::no(plan)))
+        })
+        .data()
     }
 
     fn name(&self) -> &str {

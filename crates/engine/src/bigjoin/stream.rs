@@ -1,7 +1,9 @@
 //! Probing: one batch of the probe side at a time.
 
+use super::NAME;
 use super::build::BuildSide;
 use super::keys::KeyColumns;
+use crate::breakdown::guarded;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array,
 };
@@ -112,7 +114,7 @@ impl Probe {
                 return Ok(Some(batch));
             }
             if let Some(current) = self.current.take() {
-                self.advance(&build, current)?;
+                guarded(NAME, || self.advance(&build, current))?;
             } else if self.right_done {
                 if self.build.take().is_none() || self.output.is_empty() {
                     return Ok(None);
@@ -120,10 +122,10 @@ impl Probe {
                 self.output.finish_buffered_batch()?;
             } else {
                 match self.right.next().await.transpose()? {
-                    Some(batch) => self.begin(&build, batch)?,
+                    Some(batch) => guarded(NAME, || self.begin(&build, batch))?,
                     None => {
                         self.right_done = true;
-                        self.finish(&build)?;
+                        guarded(NAME, || self.finish(&build))?;
                     }
                 }
             }

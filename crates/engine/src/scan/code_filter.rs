@@ -8,6 +8,7 @@
 //! Only conjuncts on one coded column of few values are taken, and only as a hint: the filter stays where it is. A predicate that
 //! fails on a value of the domain (which need not occur) is left to the filter.
 
+use crate::breakdown::caught;
 use crate::coded::CodedColumn;
 use crate::table::PlacedTable;
 use arrow::array::{Array, AsArray, RecordBatch};
@@ -76,7 +77,8 @@ impl CodeFilter {
         let column = *projection.get(only.index())?;
         let coded = table.columns()[column].coded()?;
         let field = schema.field(only.index());
-        let kept = kept_codes(coded, field, conjunct)?;
+        // A function that breaks down over a value may never meet it above.
+        let kept = caught(|| kept_codes(coded, field, conjunct)).ok()??;
         let keep = Keep::of(kept)?;
         Some(CodeFilter { column, keep })
     }

@@ -3,6 +3,7 @@
 mod code_filter;
 
 use crate::EngineError;
+use crate::breakdown::{broke_down, caught};
 use crate::table::PlacedTable;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::concat;
@@ -329,7 +330,18 @@ impl ExecutionPlan for PlacedScanExec {
             rows_scanned: MetricBuilder::new(&self.metrics).counter(ROWS_SCANNED, partition),
             metrics: BaselineMetrics::new(&self.metrics, partition),
         };
-        let batches = futures::stream::iter(std::iter::from_fn(move || morsels.batch()));
+        let (table, mut broken) = (Arc::clone(&self.table), false);
+        let batches = std::iter::from_fn(move || {
+            if broken {
+                return None;
+            }
+            caught(|| morsels.batch()).unwrap_or_else(|said| {
+                broken = true;
+                let operator = format!("PlacedScanExec over {}", table.name());
+                Some(Err(broke_down(&operator, &said)))
+            })
+        });
+        let batches = futures::stream::iter(batches);
         Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(
             Arc::clone(&self.schema),
             batches,

@@ -114,7 +114,7 @@ impl BigAggregateExec {
 
 impl ExecutionPlan for BigAggregateExec {
     fn name(&self) -> &'static str {
-        "BigAggregateExec"
+        super::NAME
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {

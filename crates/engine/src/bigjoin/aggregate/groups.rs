@@ -9,7 +9,7 @@ use arrow::datatypes::{
     Int64Type, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use datafusion::common::{Result, internal_err};
+use datafusion::common::{Result, exec_err, internal_err};
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -92,11 +92,19 @@ impl Groups {
     /// Writes the group of each row to `groups`.
     pub fn assign(&mut self, keys: &KeyColumns, groups: &mut Vec<usize>) -> Result<()> {
         let rows = keys.rows();
+        // Each row may be a new group, and the last number stands for none.
+        if self.len() + rows >= NONE as usize {
+            return exec_err!(
+                "a group-by has more than {} groups: run it without BigAggregateRule",
+                self.len()
+            );
+        }
         groups.clear();
         let all = self.pack(keys);
         if all {
             self.assign_packed();
             groups.extend(self.numbers.iter().map(|n| *n as usize));
+            self.check();
             return Ok(());
         }
         groups.resize(rows, usize::MAX);
@@ -109,10 +117,18 @@ impl Groups {
                 *group = self.odd(keys.key(row)) as usize;
             }
         }
-        if self.len() >= NONE as usize {
-            return internal_err!("more than {NONE} groups");
-        }
+        self.check();
         Ok(())
+    }
+
+    /// Every group has one key, whether the table or the list of odd keys has it.
+    fn check(&self) {
+        assert_eq!(
+            self.table.groups(),
+            self.packed_keys.len(),
+            "numbers given and keys of groups"
+        );
+        assert_eq!(self.odd.len(), self.odd_groups.len(), "odd groups");
     }
 
     /// Packs the keys that fit; answers whether all did. If not, `rows` has the rows of those that did.

@@ -10,3 +10,6 @@ mod stream;
 
 pub use exec::BigAggregateExec;
 pub use rule::{BigAggregateOptions, BigAggregateRule};
+
+/// What plans and errors call the operator.
+const NAME: &str = "BigAggregateExec";

@@ -2,6 +2,7 @@
 
 use super::exec::BigAggregateExec;
 use crate::bigjoin::keys::{MAX_COLUMNS, is_key_type};
+use crate::breakdown::caught;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
@@ -71,7 +72,15 @@ impl PhysicalOptimizerRule for BigAggregateRule {
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| self.replace(plan)).data()
+        plan.transform_up(|plan| {
+            let replaced = caught(|| self.replace(Arc::clone(&plan)));
+            // What cannot be judged stays with DataFusion.
+            Ok(replaced
+                .ok()
+                .and_then(Result::ok)
+                .unwrap_or_else(|| Transformed::no(plan)))
+        })
+        .data()
     }
 
     fn name(&self) -> &str {

@@ -1,7 +1,9 @@
 //! Aggregating one partition.
 
+use super::NAME;
 use super::groups::Groups;
 use crate::bigjoin::keys::KeyColumns;
+use crate::breakdown::guarded;
 use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
@@ -101,11 +103,11 @@ impl Aggregation {
             let _timer = elapsed.timer();
             match batch {
                 Some(batch) if batch.num_rows() == 0 => {}
-                Some(batch) => self.take_in(&batch)?,
+                Some(batch) => guarded(NAME, || self.take_in(&batch))?,
                 None => {
                     if let State::Reading(groups) = std::mem::replace(&mut self.state, State::Done)
                     {
-                        self.emit(*groups)?;
+                        guarded(NAME, || self.emit(*groups))?;
                     }
                 }
             }

@@ -1,0 +1,87 @@
+//! Panics of our own operators, as errors of the statement that ran them.
+//!
+//! A panic is a mistake of ours. While planning it is a reason to leave the work to DataFusion's
+//! operators, while running it is one error that names the operator; other statements go on.
+
+use datafusion::common::{DataFusionError, Result};
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+thread_local! {
+    /// Whether a panic of this thread will be told as an error, and where the last such was.
+    static TOLD: Cell<bool> = const { Cell::new(false) };
+    static PLACE: Cell<Option<String>> = const { Cell::new(None) };
+}
+
+/// Runs `work` of `operator`; a panic in it becomes an error.
+///
+/// What `work` changes must not be used after an error: it may be half done.
+///
+/// # Errors
+/// Those of `work`, and its panic.
+pub(crate) fn guarded<T>(operator: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    caught(work).unwrap_or_else(|said| Err(broke_down(operator, &said)))
+}
+
+/// The error for a panic of `operator`.
+pub(crate) fn broke_down(operator: &str, said: &str) -> DataFusionError {
+    DataFusionError::Execution(format!(
+        "{operator} broke down ({said}); other statements are not affected, but please report \
+         this one"
+    ))
+}
+
+/// Runs `work`; answers what a panic in it said, and where.
+pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    keep_reports_quiet();
+    let before = TOLD.replace(true);
+    let outcome = catch_unwind(AssertUnwindSafe(work));
+    TOLD.set(before);
+    outcome.map_err(|panic| match PLACE.take() {
+        Some(place) => format!("{} at {place}", said(panic.as_ref())),
+        None => said(panic.as_ref()).to_owned(),
+    })
+}
+
+/// What a panic said.
+pub(crate) fn said(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("it did not say why")
+}
+
+/// A panic that becomes an error is not told on standard error as well.
+fn keep_reports_quiet() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if TOLD.get() {
+                let place = panic.location().map(ToString::to_string);
+                // A thread that is at its end has no place to note it.
+                let _ = PLACE.try_with(|noted| noted.set(place));
+            } else {
+                report(panic);
+            }
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_one_error_that_names_operator_message_and_place() {
+        let error = guarded::<()>("SomeExec", || panic!("index {} of 3", 7)).unwrap_err();
+        let text = error.strip_backtrace();
+        assert!(
+            text.contains("SomeExec broke down (index 7 of 3 at "),
+            "{text}"
+        );
+        assert!(text.contains("breakdown.rs"), "{text}");
+        assert_eq!(guarded("SomeExec", || Ok(5)).unwrap(), 5);
+    }
+}
