@@ -124,6 +124,7 @@ fn run(
         measures,
         columns: CODES.len(),
         rows: ROWS as u64,
+        ..StarPlan::default()
     });
     let codes: Vec<Codes<'static>> = columns()
         .iter()
@@ -133,7 +134,8 @@ fn run(
     bencher.counter(ItemsCount::new(ROWS)).bench_local(|| {
         let mut worker = Worker::new(Arc::clone(&plan), &widths).expect("a sound plan");
         for start in (0..ROWS).step_by(MORSEL_ROWS) {
-            worker.morsel(&codes, start..ROWS.min(start + MORSEL_ROWS));
+            let rows = start..ROWS.min(start + MORSEL_ROWS);
+            worker.morsel(&codes, rows).expect("room for the groups");
         }
         worker.into_groups().finish().keys.len()
     });
@@ -171,6 +173,8 @@ fn q1_1_from_memory(bencher: Bencher<'_, '_>, threads: usize) {
         measures: vec![sum(code(6) * code(4))],
         columns: CODES.len(),
         rows: MANY_ROWS as u64,
+        workers: threads,
+        ..StarPlan::default()
     });
     let codes: Vec<Codes<'static>> = columns
         .iter()
@@ -192,7 +196,8 @@ fn q1_1_from_memory(bencher: Bencher<'_, '_>, threads: usize) {
                     if start >= MANY_ROWS {
                         return worker.into_groups().finish().keys.len();
                     }
-                    worker.morsel(&codes, start..MANY_ROWS.min(start + MORSEL_ROWS));
+                    let rows = start..MANY_ROWS.min(start + MORSEL_ROWS);
+                    worker.morsel(&codes, rows).expect("room for the groups");
                 }
             };
             std::thread::scope(|scope| {

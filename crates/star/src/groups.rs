@@ -1,6 +1,6 @@
 //! Accumulators of groups, dense or hashed.
 
-use crate::plan::{Measure, MeasureKind, StarPlan};
+use crate::plan::{Measure, MeasureKind, PlanError, StarPlan};
 use tierloom_kernels::prefetch_read;
 use tierloom_kernels::select::prefetch_all;
 
@@ -10,6 +10,13 @@ const DENSE_COMBINATIONS: u64 = 1 << 16;
 /// Above that they are an array if there are so many rows for each combination, else they are hashed: an array has to be
 /// initialised and read as a whole by every worker.
 const ROWS_PER_COMBINATION: u64 = 8;
+
+/// All workers' arrays together take at most so many bytes for each row of the table: about what
+/// its codes take. More would be initialised, merged and read for hardly any row.
+const ARRAY_BYTES_PER_ROW: u64 = 16;
+
+/// Accumulators end before this word: places in them are kept with 32 bits.
+const MOST_WORDS: u64 = 1 << 32;
 
 /// Accumulators of more bytes than this are prefetched.
 const FAR_BYTES: usize = 512 << 10;
@@ -89,34 +96,43 @@ pub struct Groups {
     kinds: Vec<MeasureKind>,
     layout: Layout,
     words: Vec<i64>,
+    /// Words there may be.
+    most_words: u64,
 }
 
 impl Groups {
+    /// Bytes of an array for the accumulators of `combinations` groups; `None` if they are hashed.
+    pub(crate) fn dense_bytes(plan: &StarPlan, combinations: u64) -> Option<u64> {
+        let slots = combinations.checked_mul(lanes(combinations) as u64)?;
+        let words = slots.checked_mul(Layout::new(&plan.measures).words as u64)?;
+        let bytes = words.checked_mul(8)?;
+        let all_bytes = bytes.checked_mul(plan.workers.max(1) as u64)?;
+        if plan.groups.is_empty() {
+            // One slot, to which rows are added without a key.
+            return Some(bytes);
+        }
+        let pays = combinations <= DENSE_COMBINATIONS
+            || (combinations <= plan.rows / ROWS_PER_COMBINATION
+                && all_bytes <= plan.rows.saturating_mul(ARRAY_BYTES_PER_ROW));
+        (pays && !plan.hashed && words <= most_words(plan)).then_some(bytes)
+    }
+
     /// No rows yet. `combinations` is what the plan says of itself.
     pub(crate) fn new(plan: &StarPlan, combinations: u64) -> Self {
         let layout = Layout::new(&plan.measures);
-        let dense =
-            combinations <= DENSE_COMBINATIONS || combinations <= plan.rows / ROWS_PER_COMBINATION;
-        let index = if dense {
-            Index::Dense {
-                lanes: if combinations <= FEW_COMBINATIONS {
-                    LANES
-                } else {
-                    1
-                },
+        let (index, slots) = match Self::dense_bytes(plan, combinations) {
+            Some(_) => {
+                let lanes = lanes(combinations);
+                (Index::Dense { lanes }, combinations as usize * lanes)
             }
-        } else {
-            hashed()
-        };
-        let slots = match &index {
-            Index::Dense { lanes } => combinations as usize * lanes,
-            Index::Hashed { .. } => 0,
+            None => (hashed(), 0),
         };
         Groups {
             index,
             kinds: plan.measures.iter().map(|m| m.kind).collect(),
             words: layout.initial.repeat(slots),
             layout,
+            most_words: most_words(plan),
         }
     }
 
@@ -129,9 +145,13 @@ impl Groups {
     }
 
     /// Turns combined keys into the offsets of their slots' first words, making slots for new keys.
-    pub(crate) fn offsets(&mut self, keys: &[u64], offsets: &mut [u32]) {
+    ///
+    /// # Errors
+    /// [`PlanError::TooManyAccumulators`] if there is no room for a new key.
+    pub(crate) fn offsets(&mut self, keys: &[u64], offsets: &mut [u32]) -> Result<(), PlanError> {
         let words = self.layout.words;
         match &mut self.index {
+            // An array is never of more words than an offset can name.
             Index::Dense { lanes: 1 } => {
                 for (offset, key) in offsets.iter_mut().zip(keys) {
                     *offset = (*key as usize * words) as u32;
@@ -155,6 +175,11 @@ impl Groups {
                 for (offset, key) in offsets.iter_mut().zip(keys) {
                     let slot = find(known, buckets, *key);
                     if slot as usize * words == self.words.len() {
+                        if (self.words.len() + words) as u64 > self.most_words {
+                            return Err(PlanError::TooManyAccumulators {
+                                most_bytes: self.most_words * 8,
+                            });
+                        }
                         self.words.extend_from_slice(&self.layout.initial);
                     }
                     *offset = slot * words as u32;
@@ -162,25 +187,39 @@ impl Groups {
                 prefetch_all(&self.words, &offsets[..keys.len()]);
             }
         }
+        Ok(())
     }
 
     /// Adds the groups of another worker of the same plan.
-    pub fn merge(&mut self, other: Groups) {
-        if let (Index::Dense { .. }, Index::Dense { .. }) = (&self.index, &other.index) {
-            let words = self.layout.words;
-            for at in (0..self.words.len()).step_by(words) {
-                join(
-                    &self.kinds,
-                    &self.layout,
-                    &mut self.words[at..at + words],
-                    &other.words[at..at + words],
-                );
+    ///
+    /// # Errors
+    /// [`PlanError::TooManyAccumulators`], or [`PlanError::DifferentPlans`].
+    pub fn merge(&mut self, other: Groups) -> Result<(), PlanError> {
+        let words = self.layout.words;
+        if words != other.layout.words || self.kinds != other.kinds {
+            return Err(PlanError::DifferentPlans);
+        }
+        match (&self.index, &other.index) {
+            (Index::Dense { lanes: a }, Index::Dense { lanes: b }) => {
+                if a != b || self.words.len() != other.words.len() {
+                    return Err(PlanError::DifferentPlans);
+                }
+                for at in (0..self.words.len()).step_by(words) {
+                    join(
+                        &self.kinds,
+                        &self.layout,
+                        &mut self.words[at..at + words],
+                        &other.words[at..at + words],
+                    );
+                }
+                return Ok(());
             }
-            return;
+            (Index::Hashed { .. }, Index::Hashed { .. }) => {}
+            _ => return Err(PlanError::DifferentPlans),
         }
         let mut offset = [0];
         for (key, words) in other.slots() {
-            self.offsets(&[key], &mut offset);
+            self.offsets(&[key], &mut offset)?;
             let at = offset[0] as usize;
             join(
                 &self.kinds,
@@ -189,6 +228,7 @@ impl Groups {
                 words,
             );
         }
+        Ok(())
     }
 
     /// Whether several threads should bring these together with those of other workers, each for [`Groups::merged_part`] of the keys.
@@ -198,9 +238,12 @@ impl Groups {
 
     /// The groups of all workers of one plan whose keys fall into the `part`-th of `parts`; no key falls into two.
     ///
+    /// # Errors
+    /// [`PlanError::TooManyAccumulators`].
+    ///
     /// # Panics
     /// If `workers` is empty.
-    pub fn merged_part(workers: &[Groups], part: usize, parts: usize) -> Groups {
+    pub fn merged_part(workers: &[Groups], part: usize, parts: usize) -> Result<Groups, PlanError> {
         let mut whole = workers[0].without_groups();
         let is_mine = |key: u64| part_of(key, parts) == part;
         let mut keys = Vec::with_capacity(BATCH);
@@ -218,7 +261,7 @@ impl Groups {
                 if keys.is_empty() {
                     break;
                 }
-                whole.offsets(&keys, &mut offsets[..keys.len()]);
+                whole.offsets(&keys, &mut offsets[..keys.len()])?;
                 for (offset, words) in offsets.iter().zip(&slots) {
                     let at = *offset as usize;
                     let into = &mut whole.words[at..at + words.len()];
@@ -226,7 +269,7 @@ impl Groups {
                 }
             }
         }
-        whole
+        Ok(whole)
     }
 
     /// Accumulators of the same plan that no row has reached.
@@ -244,6 +287,7 @@ impl Groups {
             kinds: self.kinds.clone(),
             words: self.layout.initial.repeat(slots),
             layout: self.layout.clone(),
+            most_words: self.most_words,
         }
     }
 
@@ -316,6 +360,21 @@ pub struct FinishedGroups {
     pub rows: Vec<u64>,
     /// By measure the value of each group; `None` if none of its rows counted.
     pub measures: Vec<Vec<Option<i128>>>,
+}
+
+/// Accumulators that rows of one group take in turn.
+fn lanes(combinations: u64) -> usize {
+    if combinations <= FEW_COMBINATIONS {
+        LANES
+    } else {
+        1
+    }
+}
+
+/// Words of accumulators that there may be in one place.
+fn most_words(plan: &StarPlan) -> u64 {
+    plan.most_bytes
+        .map_or(MOST_WORDS, |bytes| (bytes / 8).min(MOST_WORDS))
 }
 
 fn value(kind: MeasureKind, place: Words, words: &[i64]) -> Option<i128> {

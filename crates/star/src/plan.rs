@@ -1,6 +1,6 @@
 //! What a fused star join does, in terms of codes.
 
-use crate::Expr;
+use crate::{Expr, Groups};
 use std::sync::Arc;
 use tierloom_kernels::select::CodeSet;
 
@@ -112,7 +112,7 @@ pub struct Measure {
 }
 
 /// A star join over one table.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct StarPlan {
     /// Rows that pass all of these count.
     pub filters: Vec<Filter>,
@@ -124,6 +124,12 @@ pub struct StarPlan {
     pub columns: usize,
     /// Rows of the table: says whether an array of accumulators pays.
     pub rows: u64,
+    /// Workers that will share the rows, each with accumulators of its own; 0 is taken as 1.
+    pub workers: usize,
+    /// Accumulators are hashed, even where an array of them would pay.
+    pub hashed: bool,
+    /// Bytes of accumulators that groups may have in one place; `None`: as many as can be named.
+    pub most_bytes: Option<u64>,
 }
 
 /// A plan that cannot be carried out.
@@ -133,6 +139,23 @@ pub enum PlanError {
     NoSuchColumn(usize),
     /// More combinations of group ordinals than 64 bits can name.
     TooManyGroups,
+    /// A map has an ordinal that is not below the number of its part's ordinals.
+    OrdinalTooLarge {
+        /// The part of the group key.
+        part: usize,
+        /// The ordinal.
+        ordinal: u32,
+        /// Ordinals there are.
+        count: u64,
+    },
+    /// The accumulators of all groups would take more bytes than allowed. It shows while rows are
+    /// read.
+    TooManyAccumulators {
+        /// Bytes allowed.
+        most_bytes: u64,
+    },
+    /// Accumulators of different plans cannot be brought together.
+    DifferentPlans,
 }
 
 impl std::fmt::Display for PlanError {
@@ -145,6 +168,19 @@ impl std::fmt::Display for PlanError {
                     "the group columns have more combinations than 64 bits can name"
                 )
             }
+            PlanError::OrdinalTooLarge {
+                part,
+                ordinal,
+                count,
+            } => write!(
+                f,
+                "group column {part} has the ordinal {ordinal}, but only {count} of them"
+            ),
+            PlanError::TooManyAccumulators { most_bytes } => write!(
+                f,
+                "the accumulators of all groups take more than {most_bytes} bytes"
+            ),
+            PlanError::DifferentPlans => write!(f, "accumulators of different plans were met"),
         }
     }
 }
@@ -152,6 +188,38 @@ impl std::fmt::Display for PlanError {
 impl std::error::Error for PlanError {}
 
 impl StarPlan {
+    /// Bytes of the array of accumulators that each worker gets; `None` if they are hashed.
+    ///
+    /// # Errors
+    /// Those of [`StarPlan::combinations`].
+    pub fn dense_bytes(&self) -> Result<Option<u64>, PlanError> {
+        Ok(Groups::dense_bytes(self, self.combinations()?))
+    }
+
+    /// Whether every ordinal of a map is one that its part has: else two groups would be one.
+    ///
+    /// # Errors
+    /// [`PlanError::OrdinalTooLarge`].
+    pub fn check_ordinals(&self) -> Result<(), PlanError> {
+        for (part, group) in self.groups.iter().enumerate() {
+            let largest = match &group.map {
+                GroupMap::Code => None,
+                GroupMap::Bytes(map) => map.iter().copied().max().map(u32::from),
+                GroupMap::Halves(map) => map.iter().copied().max().map(u32::from),
+                GroupMap::Words(map) => map.iter().copied().max(),
+            };
+            let count = group.count.max(1);
+            if let Some(ordinal) = largest.filter(|largest| u64::from(*largest) >= count) {
+                return Err(PlanError::OrdinalTooLarge {
+                    part,
+                    ordinal,
+                    count,
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Combinations of group ordinals: the size of a dense table.
     ///
     /// # Errors

@@ -46,6 +46,8 @@ pub struct Worker {
     groups: Groups,
     order: Order,
     stats: Vec<FilterStats>,
+    /// All rows that it was given, and those of them that passed all filters.
+    counted: FilterStats,
     morsels: u64,
     mask: Box<Mask>,
     selection: Box<Selection>,
@@ -103,6 +105,7 @@ impl Worker {
             groups: Groups::new(&plan, combinations),
             order: best_order(&plan.filters, widths, &shares),
             stats: vec![FilterStats::default(); plan.filters.len()],
+            counted: FilterStats::default(),
             morsels: 0,
             mask: Box::new([0; VECTOR_ROWS / 64]),
             selection: Box::default(),
@@ -127,9 +130,12 @@ impl Worker {
 
     /// Runs over `rows` of `columns`.
     ///
+    /// # Errors
+    /// [`PlanError::TooManyAccumulators`]; the worker's groups are of no use then.
+    ///
     /// # Panics
     /// If the rows do not exist in a column that the plan uses.
-    pub fn morsel(&mut self, columns: &[Codes<'_>], rows: Range<usize>) {
+    pub fn morsel(&mut self, columns: &[Codes<'_>], rows: Range<usize>) -> Result<(), PlanError> {
         if self.morsels % MORSELS_PER_ORDER == 1 && self.plan.filters.len() > 1 {
             self.reorder(columns);
         }
@@ -154,15 +160,29 @@ impl Worker {
             let len = VECTOR_ROWS.min(rows.end - start);
             let found = self.survivors(columns, tests, start, len);
             if let Some(vector) = self.pending.take() {
-                self.aggregate(columns, vector);
+                self.aggregate(columns, vector)?;
             }
+            self.counted.rows_in += len as u64;
+            self.counted.rows_out += found.map_or(0, |v| v.count as u64);
             self.pending = found;
             std::mem::swap(&mut self.selection, &mut self.before);
             start += len;
         }
-        if let Some(vector) = self.pending.take() {
-            self.aggregate(columns, vector);
+        match self.pending.take() {
+            Some(vector) => self.aggregate(columns, vector),
+            None => Ok(()),
         }
+    }
+
+    /// All rows that it was given, and those of them that passed all filters: as many as its
+    /// groups have.
+    pub fn counted(&self) -> FilterStats {
+        self.counted
+    }
+
+    /// Bytes of its accumulators.
+    pub fn group_bytes(&self) -> usize {
+        self.groups.size_bytes()
     }
 
     /// What its filters did, in the plan's order.
@@ -258,7 +278,7 @@ impl Worker {
     }
 
     /// Adds the rows of a vector, whose selection is the one before, to their groups.
-    fn aggregate(&mut self, columns: &[Codes<'_>], vector: Vector) {
+    fn aggregate(&mut self, columns: &[Codes<'_>], vector: Vector) -> Result<(), PlanError> {
         let Vector { start, count, rows } = vector;
         let all = count == rows;
         self.loaded.fill(false);
@@ -268,7 +288,7 @@ impl Worker {
         }
         // Without groups all rows have the one slot that `offsets` was made with.
         if !plan.groups.is_empty() {
-            self.find_slots(count);
+            self.find_slots(count)?;
         }
         self.count_rows(count);
         for (index, measure) in plan.measures.iter().enumerate() {
@@ -279,6 +299,7 @@ impl Worker {
             let place = self.groups.layout().measures[index];
             self.accumulate(measure.kind, &measure.expr, &measure.nulls, place, count);
         }
+        Ok(())
     }
 
     fn load(
@@ -301,7 +322,7 @@ impl Worker {
         }
     }
 
-    fn find_slots(&mut self, count: usize) {
+    fn find_slots(&mut self, count: usize) -> Result<(), PlanError> {
         let keys = &mut self.keys[..count];
         keys.fill(0);
         for part in &self.plan.groups {
@@ -315,7 +336,7 @@ impl Worker {
             }
         }
         self.groups
-            .offsets(&self.keys[..count], &mut self.offsets[..count]);
+            .offsets(&self.keys[..count], &mut self.offsets[..count])
     }
 
     fn count_rows(&mut self, count: usize) {

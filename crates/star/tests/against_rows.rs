@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes, pack};
 use tierloom_kernels::select::CodeSet;
 use tierloom_star::{
-    Expr, Filter, GroupMap, GroupPart, Groups, MORSEL_ROWS, Measure, MeasureKind, StarPlan, Test,
-    Worker,
+    Expr, Filter, GroupMap, GroupPart, Groups, MORSEL_ROWS, Measure, MeasureKind, PlanError,
+    StarPlan, Test, Worker,
 };
 
 struct Column {
@@ -105,19 +105,20 @@ fn fused(plan: StarPlan, columns: &[Column], rows: usize, workers: usize) -> Ans
         .map(|_| Worker::new(Arc::clone(&plan), &widths).unwrap())
         .collect();
     for (index, start) in (0..rows).step_by(MORSEL_ROWS).enumerate() {
-        team[index % workers].morsel(&codes, start..rows.min(start + MORSEL_ROWS));
+        let rows = start..rows.min(start + MORSEL_ROWS);
+        team[index % workers].morsel(&codes, rows).unwrap();
     }
     let team: Vec<Groups> = team.into_iter().map(Worker::into_groups).collect();
     let mut in_parts = Vec::new();
     for part in 0..3 {
-        let part = Groups::merged_part(&team, part, 3).finish();
+        let part = Groups::merged_part(&team, part, 3).unwrap().finish();
         let rows = part.keys.iter().copied().zip(part.rows);
         in_parts.extend(rows);
     }
     in_parts.sort_unstable();
     let mut parts = team.into_iter();
     let mut groups = parts.next().unwrap();
-    parts.for_each(|part| groups.merge(part));
+    parts.for_each(|part| groups.merge(part).unwrap());
     let found = groups.finish();
     let mut at_once: Vec<_> = found.keys.iter().copied().zip(found.rows.clone()).collect();
     at_once.sort_unstable();
@@ -178,7 +179,7 @@ proptest! {
             Measure { kind: MeasureKind::Min, expr: Expr::Mapped { column: 2, values: table } + code(3, 5), nulls: vec![], wide: false },
             Measure { kind: MeasureKind::Max, expr: code(3, -7), nulls, wide: false },
         ];
-        let plan = StarPlan { filters, groups, measures, columns: 4, rows: rows as u64 };
+        let plan = StarPlan { filters, groups, measures, columns: 4, rows: rows as u64, ..StarPlan::default() };
         let expected = by_rows(&plan, &columns, rows);
         let mut answer = fused(plan, &columns, rows, workers);
         // A count over rows that are all NULL is 0, which the loop above says as well.
@@ -212,7 +213,7 @@ fn sums_that_leave_64_bits_are_right_when_kept_wide() {
             },
         ],
         columns: 1,
-        rows: 0,
+        ..StarPlan::default()
     };
     let answer = fused(plan, &columns, 10_000, 3);
     let sum = i128::from(i64::MAX / 2) * 10_000;
@@ -231,9 +232,114 @@ fn a_plan_that_names_a_missing_column_is_refused() {
         groups,
         measures: vec![],
         columns,
-        rows: 0,
+        ..StarPlan::default()
     };
     assert!(Worker::new(Arc::new(plan(0, vec![part(2)])), &[]).is_err());
     let many = plan(1, vec![part(1 << 40), part(1 << 40)]);
     assert!(Worker::new(Arc::new(many), &[CodeWidth::One]).is_err());
+}
+
+/// Sums by the code of one column, over columns of `codes` codes.
+fn by_code(codes: u64, rows: u64) -> StarPlan {
+    StarPlan {
+        groups: vec![GroupPart {
+            column: 0,
+            map: GroupMap::Code,
+            count: codes,
+        }],
+        measures: vec![Measure {
+            kind: MeasureKind::Sum,
+            expr: Expr::Code { column: 0, base: 0 },
+            nulls: vec![],
+            wide: false,
+        }],
+        columns: 1,
+        rows,
+        ..StarPlan::default()
+    }
+}
+
+#[test]
+fn groups_beyond_what_may_be_kept_are_an_error_and_never_share_accumulators() {
+    const CODES: u32 = 100_000;
+    let column = Column::new(300_000, CODES - 1, 5);
+    let codes = [Codes::new(&column.bytes, column.width, 300_000).unwrap()];
+    // Two words a group: its rows and the sum.
+    let most_bytes = Some(1000 * 16);
+    let plan = Arc::new(StarPlan {
+        most_bytes,
+        ..by_code(u64::from(CODES), 300_000)
+    });
+    assert_eq!(plan.dense_bytes(), Ok(None));
+    let mut worker = Worker::new(Arc::clone(&plan), &[column.width]).unwrap();
+    let refused = worker.morsel(&codes, 0..MORSEL_ROWS);
+    let most_bytes = 16_000;
+    assert_eq!(refused, Err(PlanError::TooManyAccumulators { most_bytes }));
+    // Each alone has room for its groups, both together have not.
+    let mut team = (0..2).map(|part| {
+        let mut worker = Worker::new(Arc::clone(&plan), &[column.width]).unwrap();
+        worker.morsel(&codes, part * 800..(part + 1) * 800).unwrap();
+        assert_eq!(worker.counted().rows_out, 800);
+        worker.into_groups()
+    });
+    let (mut first, second) = (team.next().unwrap(), team.next().unwrap());
+    let both = [first.clone(), second.clone()];
+    let refused = Err(PlanError::TooManyAccumulators { most_bytes });
+    assert_eq!(Groups::merged_part(&both, 0, 1).map(|_| ()), refused);
+    assert_eq!(first.merge(second), refused);
+}
+
+#[test]
+fn arrays_of_all_workers_together_stay_in_proportion_to_the_rows() {
+    let rows = 1 << 30;
+    let plan = |workers, codes| StarPlan {
+        workers,
+        ..by_code(codes, rows)
+    };
+    let few = plan(2, rows / 8).dense_bytes().unwrap();
+    assert_eq!(few, Some(rows / 8 * 16));
+    for (workers, codes) in [
+        (2, rows / 8),
+        (96, rows / 8),
+        (96, rows / 100),
+        (1, rows / 9),
+    ] {
+        let bytes = plan(workers, codes).dense_bytes().unwrap().unwrap_or(0);
+        assert!(bytes * workers as u64 <= rows * 16, "{workers} {codes}");
+    }
+    // 65,536 combinations are an array whatever there is.
+    assert!(plan(96, 1 << 16).dense_bytes().unwrap().is_some());
+    let hashed = StarPlan {
+        hashed: true,
+        ..plan(1, 100)
+    };
+    assert_eq!(hashed.dense_bytes(), Ok(None));
+    // An array whose end no 32-bit place can name.
+    let vast = by_code(1 << 32, 1 << 40);
+    assert_eq!(vast.dense_bytes(), Ok(None));
+}
+
+#[test]
+fn groups_of_different_plans_are_not_brought_together() {
+    let worker = |codes: u64| {
+        let plan = Arc::new(by_code(codes, 1000));
+        Worker::new(plan, &[CodeWidth::Two]).unwrap().into_groups()
+    };
+    let refused = worker(1000).merge(worker(2000));
+    assert_eq!(refused, Err(PlanError::DifferentPlans));
+}
+
+#[test]
+fn an_ordinal_that_a_part_does_not_have_is_found() {
+    let mut plan = by_code(3, 10);
+    plan.groups[0].map = GroupMap::new(&[0, 1, 2], 3);
+    assert_eq!(plan.check_ordinals(), Ok(()));
+    plan.groups[0].count = 2;
+    let (part, ordinal, count) = (0, 2, 2);
+    let wrong = PlanError::OrdinalTooLarge {
+        part,
+        ordinal,
+        count,
+    };
+    assert_eq!(plan.check_ordinals(), Err(wrong));
 }

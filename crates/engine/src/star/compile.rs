@@ -1,18 +1,19 @@
 //! A lowered plan as a [`StarPlan`].
 
 use super::NotFused;
-use super::dimension::{LoadedDimension, interned};
+use super::dimension::LoadedDimension;
+use super::distinct::distinct;
 use super::filters::{only_column, over_values, shape, test_of};
-use super::lower::{Lowered, columns_of, narrowed};
+use super::lower::{Lowered, columns_of, narrowed, not_volatile};
 use super::measures::{Measures, State};
 use crate::coded::CodedColumn;
-use arrow::array::{Array, ArrayRef, UInt32Array};
+use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::Schema;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
-use tierloom_star::{Filter, GroupMap, GroupPart, StarPlan, Test};
+use tierloom_star::{Expr, Filter, GroupMap, GroupPart, StarPlan, Test};
 
 /// Keys that span more codes than this get no tables by code.
 const MAX_KEY_CODES: u64 = 1 << 27;
@@ -46,6 +47,44 @@ pub(super) struct Compiled {
     pub states: Vec<State>,
 }
 
+impl Compiled {
+    /// Bytes of its tables by code and of the values of its groups.
+    pub fn size_bytes(&self) -> usize {
+        let of_set = |test: &Test| match test {
+            Test::Range { .. } => 0,
+            Test::Set(set) => set.size_bytes(),
+        };
+        let of_map = |map: &GroupMap| match map {
+            GroupMap::Code => 0,
+            GroupMap::Bytes(map) => map.len(),
+            GroupMap::Halves(map) => map.len() * 2,
+            GroupMap::Words(map) => map.len() * 4,
+        };
+        let of_values = |values: &GroupValues| match values {
+            GroupValues::Listed { values, .. } => values.get_array_memory_size(),
+            GroupValues::Codes { .. } => 0,
+        };
+        let plan = &self.plan;
+        plan.filters.iter().map(|f| of_set(&f.test)).sum::<usize>()
+            + plan.groups.iter().map(|g| of_map(&g.map)).sum::<usize>()
+            + plan
+                .measures
+                .iter()
+                .map(|m| table_bytes(&m.expr))
+                .sum::<usize>()
+            + self.groups.iter().map(of_values).sum::<usize>()
+    }
+}
+
+/// Bytes of the tables by code in `expr`.
+fn table_bytes(expr: &Expr) -> usize {
+    match expr {
+        Expr::Constant(_) | Expr::Code { .. } => 0,
+        Expr::Mapped { values, .. } => values.len() * 8,
+        Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) => table_bytes(a) + table_bytes(b),
+    }
+}
+
 /// The coded fact column `column` of the universe.
 ///
 /// # Errors
@@ -77,6 +116,7 @@ pub(super) fn compile(
         measures: Vec::new(),
         columns: lowered.fact_columns.len(),
         rows: lowered.fact.rows() as u64,
+        ..StarPlan::default()
     };
     lookups(lowered, dimensions, &mut plan)?;
     let groups = groups(lowered, aggregation, dimensions, &mut plan)?;
@@ -90,6 +130,9 @@ pub(super) fn compile(
     }
     plan.measures = measures.finish();
     plan.combinations().map_err(|e| NotFused(e.to_string()))?;
+    if !dimensions.is_empty() || lowered.dimensions.is_empty() {
+        plan.check_ordinals().map_err(|e| NotFused(e.to_string()))?;
+    }
     Ok(Compiled {
         plan,
         groups,
@@ -194,6 +237,7 @@ fn groups(
         vec![Vec::new(); lowered.dimensions.len()];
     for (index, group) in aggregation.groups.iter().enumerate() {
         let expr = lowered.over_universe(group)?;
+        not_volatile(&expr)?;
         let columns = columns_of(&expr);
         let owners: Vec<Option<usize>> = columns.iter().map(|c| lowered.owner(*c)).collect();
         match owners[..] {
@@ -265,14 +309,14 @@ fn fact_group(
         return Ok(GroupValues::Listed { part, values });
     }
     let results = over_values(expr, column, values)?;
-    let (ordinals, representatives) = interned(std::slice::from_ref(&results))?;
-    let count = representatives.len().max(1) as u64;
-    let values = arrow::compute::take(results.as_ref(), &UInt32Array::from(representatives), None)?;
+    let mut found = distinct(std::slice::from_ref(&results))?;
+    let count = found.count.max(1) as u64;
     plan.groups.push(GroupPart {
         column,
-        map: GroupMap::new(&ordinals, count),
+        map: GroupMap::new(&found.ordinals, count),
         count,
     });
+    let values = found.values.swap_remove(0);
     Ok(GroupValues::Listed { part, values })
 }
 

@@ -2,11 +2,11 @@
 
 use super::NotFused;
 use super::compile::FactColumn;
+use super::distinct::distinct;
 use crate::coded::Domain;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type};
-use arrow::row::{RowConverter, SortField};
 use datafusion::physical_plan::PhysicalExpr;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl LoadedDimension {
     /// Ties `rows` to the codes of `fact`.
     ///
     /// # Errors
-    /// A key of a type that is no integer, or one that two rows have.
+    /// A key that is no integer or of another type than the fact column, or one that two rows have.
     pub fn new(
         name: &str,
         rows: RecordBatch,
@@ -35,6 +35,17 @@ impl LoadedDimension {
         fact: &FactColumn<'_>,
     ) -> Result<Self, NotFused> {
         let values = key.evaluate(&rows)?.into_array(rows.num_rows())?;
+        if values.data_type() != fact.coded.data_type() {
+            return NotFused::because(format!(
+                "a key of {name} is of type {}, {} is of type {}",
+                values.data_type(),
+                fact.name,
+                fact.coded.data_type()
+            ));
+        }
+        if u32::try_from(rows.num_rows()).is_err() {
+            return NotFused::because(format!("{name} has more rows than can be numbered"));
+        }
         let coder = Coder::new(fact)?;
         let mut keys = CodeSet::new(fact.coded.code_count());
         let mut codes = Vec::with_capacity(rows.num_rows());
@@ -75,20 +86,11 @@ impl LoadedDimension {
             .iter()
             .map(|e| e.evaluate(&self.rows)?.into_array(self.rows.num_rows()))
             .collect::<Result<Vec<_>, _>>()?;
-        let (ordinals, representatives) = interned(&arrays)?;
-        let pairs = self.codes.iter().zip(&ordinals);
+        let found = distinct(&arrays)?;
+        let pairs = self.codes.iter().zip(&found.ordinals);
         let pairs = pairs.filter_map(|(code, ordinal)| Some(((*code)? as usize, *ordinal)));
-        let map = GroupMap::from_pairs(
-            self.keys.codes() as usize,
-            representatives.len() as u64,
-            pairs,
-        );
-        let indices = arrow::array::UInt32Array::from(representatives);
-        let values = arrays
-            .iter()
-            .map(|a| arrow::compute::take(a.as_ref(), &indices, None))
-            .collect::<Result<Vec<_>, _>>()?;
-        Ok((map, values))
+        let map = GroupMap::from_pairs(self.keys.codes() as usize, found.count as u64, pairs);
+        Ok((map, found.values))
     }
 
     /// The value of each fact code of an integer expression over this dimension's rows.
@@ -172,49 +174,4 @@ pub(super) fn integers(array: &ArrayRef) -> Result<Vec<Option<i128>>, NotFused> 
         }
         other => NotFused::because(format!("{other} is not an integer type")),
     }
-}
-
-/// Numbers the distinct rows of `arrays` in order of appearance: the ordinal of each row, and a row of each ordinal.
-pub(super) fn interned(arrays: &[ArrayRef]) -> Result<(Vec<u32>, Vec<u32>), NotFused> {
-    let rows = arrays.first().map_or(0, |a| a.len());
-    if let [array] = arrays
-        && let Some(dictionary) = array.as_any_dictionary_opt()
-        && dictionary.values().len() <= 1 << 16
-        && dictionary.keys().null_count() == 0
-        && dictionary.values().null_count() == 0
-    {
-        return Ok(interned_keys(
-            dictionary.normalized_keys(),
-            dictionary.values().len(),
-        ));
-    }
-    let fields = arrays
-        .iter()
-        .map(|a| SortField::new(a.data_type().clone()))
-        .collect();
-    let converted = RowConverter::new(fields)?.convert_columns(arrays)?;
-    let mut known: HashMap<&[u8], u32> = HashMap::new();
-    let (mut ordinals, mut representatives) = (Vec::with_capacity(rows), Vec::new());
-    for (index, row) in converted.iter().enumerate() {
-        let next = representatives.len() as u32;
-        let ordinal = *known.entry(row.data()).or_insert(next);
-        if ordinal == next {
-            representatives.push(index as u32);
-        }
-        ordinals.push(ordinal);
-    }
-    Ok((ordinals, representatives))
-}
-
-fn interned_keys(keys: Vec<usize>, values: usize) -> (Vec<u32>, Vec<u32>) {
-    let mut known = vec![u32::MAX; values];
-    let (mut ordinals, mut representatives) = (Vec::with_capacity(keys.len()), Vec::new());
-    for (index, key) in keys.into_iter().enumerate() {
-        if known[key] == u32::MAX {
-            known[key] = representatives.len() as u32;
-            representatives.push(index as u32);
-        }
-        ordinals.push(known[key]);
-    }
-    (ordinals, representatives)
 }

@@ -234,8 +234,7 @@ impl ExecutionPlan for StarExec {
         }
         let run = self.run(&context);
         let schema = self.schema();
-        let fallback: Arc<dyn ExecutionPlan> =
-            Arc::new(CoalescePartitionsExec::new(Arc::clone(&self.fallback)));
+        let fallback = Arc::clone(&self.fallback);
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let fallbacks = MetricBuilder::new(&self.metrics).counter("fallbacks", partition);
         let stream = async move {
@@ -262,6 +261,8 @@ impl ExecutionPlan for StarExec {
                             fell_back: Some(why.0),
                             ..StarObserved::default()
                         });
+                    // It shares operators with the dimensions, which have run already.
+                    let fallback = CoalescePartitionsExec::new(reset_plan_states(fallback)?);
                     fallback.execute(0, context)
                 }
             }

@@ -11,11 +11,13 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{JoinType, NullEquality};
 use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
 use datafusion::physical_expr::utils::split_conjunction;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::work_table::WorkTableExec;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use std::sync::Arc;
 
@@ -198,6 +200,7 @@ fn lower_filter(filter: &FilterExec) -> Result<Lowered, NotFused> {
             .is_none()
         {
             let rewritten = lowered.over_universe(conjunct)?;
+            not_volatile(&rewritten)?;
             lowered.filters.push(rewritten);
         }
     }
@@ -235,6 +238,10 @@ fn lower_join(join: &HashJoinExec) -> Result<Lowered, NotFused> {
     let Some(fact_key) = fact_key.downcast_ref::<Column>().map(Column::index) else {
         return NotFused::because(format!("join key {fact_key} is not a column"));
     };
+    // The fall back would not be told of the rows of each step.
+    if small.exists(|node| Ok(node.downcast_ref::<WorkTableExec>().is_some()))? {
+        return NotFused::because("a dimension has rows of a recursive query");
+    }
     let schema = small.schema();
     let offset = match lowered.owner(fact_key) {
         Some(dimension) => lowered.extend(dimension, fact_key, small, key)?,
@@ -305,6 +312,18 @@ fn substitute(
         })
     })?;
     Ok(rewritten.data)
+}
+
+/// Nothing if `expr` has one value for the same values of its columns, so that it may be evaluated
+/// once for each code or row of a dimension instead of once for each row of the fact table.
+///
+/// # Errors
+/// If it has not, as `random()`.
+pub(super) fn not_volatile(expr: &Arc<dyn PhysicalExpr>) -> Result<(), NotFused> {
+    match is_volatile(expr) {
+        true => NotFused::because(format!("{expr} is evaluated anew for every row")),
+        false => Ok(()),
+    }
 }
 
 /// The columns of the universe that `expr` reads, ascending.

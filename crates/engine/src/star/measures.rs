@@ -4,7 +4,7 @@ use super::NotFused;
 use super::compile::{fact_column, over_dimension};
 use super::dimension::{LoadedDimension, integers};
 use super::filters::over_values;
-use super::lower::{Lowered, columns_of};
+use super::lower::{Lowered, columns_of, not_volatile};
 use arrow::array::Array;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::logical_expr::Operator;
@@ -79,6 +79,14 @@ impl<'a> Measures<'a> {
             ));
         };
         let expr = self.lowered.over_universe(argument)?;
+        not_volatile(&expr)?;
+        if let Some(odd) = fields.iter().find(|f| !is_state_type(f.data_type())) {
+            return NotFused::because(format!(
+                "{} keeps states of type {}",
+                aggregate.name(),
+                odd.data_type()
+            ));
+        }
         match name {
             "count" => Ok(vec![self.count(&expr, &fields[0])?]),
             "sum" => Ok(vec![self.sum(&expr, &fields[0])?]),
@@ -127,24 +135,31 @@ impl<'a> Measures<'a> {
         Ok(self.push(measure, field))
     }
 
-    /// The columns whose NULL makes `expr` NULL, without needing its values where it is a plain column.
+    /// The columns whose NULL makes `expr` NULL, without needing its values where it is a plain
+    /// column. A cast that can fail is not passed over: it has to fail for the values it fails for.
     fn null_columns(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Vec<usize>, NotFused> {
-        let inner = expr.downcast_ref::<CastExpr>().map_or(expr, |c| c.expr());
+        let inner = match expr.downcast_ref::<CastExpr>() {
+            Some(cast) => {
+                let from = cast.expr().data_type(&self.lowered.universe)?;
+                if never_fails(&from, cast.cast_type()) {
+                    cast.expr()
+                } else {
+                    expr
+                }
+            }
+            None => expr,
+        };
         if let Some(column) = inner.downcast_ref::<Column>()
             && self.lowered.owner(column.index()).is_none()
         {
-            let fact = fact_column(self.lowered, column.index());
-            return match fact {
-                Ok(fact) => Ok(fact
-                    .coded
-                    .nullable()
-                    .then_some(column.index())
-                    .into_iter()
-                    .collect()),
-                Err(_) if !self.lowered.universe.field(column.index()).is_nullable() => {
-                    Ok(Vec::new())
+            // What loading has seen of the rows, whatever the planner is told.
+            let placed = &self.lowered.fact.columns()[self.lowered.fact_columns[column.index()]];
+            return match (placed.coded(), placed.nullable()) {
+                (_, false) => Ok(Vec::new()),
+                (Some(_), true) => Ok(vec![column.index()]),
+                (None, true) => {
+                    NotFused::because(format!("column {} is not kept as codes", placed.name()))
                 }
-                Err(error) => Err(error),
             };
         }
         Ok(self.typed(inner)?.nulls)
@@ -160,6 +175,13 @@ impl<'a> Measures<'a> {
         let typed = self.typed(inner)?;
         if float && !typed.data_type.is_integer() {
             return NotFused::because(format!("{expr} is summed as a float"));
+        }
+        if !float && scale(&typed.data_type)? != scale(field.data_type())? {
+            return NotFused::because(format!(
+                "{expr} of type {} is summed as {}",
+                typed.data_type,
+                field.data_type()
+            ));
         }
         let rows = self.lowered.fact.rows() as u64;
         let total = self.interval(&typed.expr)?.times_rows(rows);
@@ -185,6 +207,13 @@ impl<'a> Measures<'a> {
         field: &FieldRef,
     ) -> Result<State, NotFused> {
         let typed = self.typed(expr)?;
+        if typed.data_type != *field.data_type() {
+            return NotFused::because(format!(
+                "{expr} of type {} is kept as {}",
+                typed.data_type,
+                field.data_type()
+            ));
+        }
         self.interval(&typed.expr)?;
         let measure = Measure {
             kind,
@@ -285,7 +314,9 @@ impl<'a> Measures<'a> {
         let expr = match binary.op() {
             Operator::Plus => rescaled(left.expr, a, result)? + rescaled(right.expr, b, result)?,
             Operator::Minus => rescaled(left.expr, a, result)? - rescaled(right.expr, b, result)?,
-            Operator::Multiply if a + b == result => left.expr * right.expr,
+            Operator::Multiply if i16::from(a) + i16::from(b) == i16::from(result) => {
+                left.expr * right.expr
+            }
             op => return NotFused::because(format!("operator {op} is not done on codes")),
         };
         self.checked(expr, data_type, nulls)
@@ -429,6 +460,44 @@ impl<'a> Measures<'a> {
             data_type: data_type.clone(),
             nulls,
         })
+    }
+}
+
+/// Types of partial states that integers can be turned into.
+fn is_state_type(data_type: &DataType) -> bool {
+    data_type.is_integer()
+        || matches!(
+            data_type,
+            DataType::Decimal128(..)
+                | DataType::Float64
+                | DataType::Boolean
+                | DataType::Date32
+                | DataType::Date64
+                | DataType::Time32(_)
+                | DataType::Timestamp(..)
+        )
+}
+
+/// Whether no value of `from` makes a cast to `to` fail or NULL.
+fn never_fails(from: &DataType, to: &DataType) -> bool {
+    if from == to {
+        return true;
+    }
+    match from {
+        _ if from.is_integer() && to.is_integer() => wider(from, to),
+        _ if from.is_integer() => matches!(to, DataType::Float64),
+        DataType::Decimal128(..) => matches!(to, DataType::Float64),
+        _ => false,
+    }
+}
+
+/// Whether all integers of `from` are integers of `to`.
+fn wider(from: &DataType, to: &DataType) -> bool {
+    let bits = |t: &DataType| t.primitive_width().unwrap_or(0);
+    match (from.is_signed_integer(), to.is_signed_integer()) {
+        (true, false) => false,
+        (false, true) => bits(from) < bits(to),
+        _ => bits(from) <= bits(to),
     }
 }
 

@@ -11,10 +11,12 @@
 //! operator would, and DataFusion's accumulators make values of them (`finish`), so that averages, types and names stay DataFusion's; an aggregation
 //! without groups keeps its final step. `lower` writes every expression over one list of columns,
 //! `compile` turns them into tests, lookups and integer arithmetic on codes. What does not fit keeps DataFusion's
-//! operators; [`notes`] says why. What shows only while running (a key that is there twice, a sum whose parts could overflow) falls back then.
+//! operators; [`notes`] says why. What shows only while running (a key that is there twice, accumulators that the memory limit
+//! has no room for) falls back then; a panic is one error of the statement.
 
 mod compile;
 mod dimension;
+mod distinct;
 mod exec;
 mod filters;
 mod finish;
@@ -24,6 +26,7 @@ mod morsels;
 mod output;
 mod rule;
 mod run;
+mod work;
 
 pub use exec::StarExec;
 pub use morsels::{MorselTimes, PassOptions};
@@ -37,6 +40,13 @@ pub struct NotFused(pub String);
 impl NotFused {
     fn because<T>(reason: impl Into<String>) -> Result<T, NotFused> {
         Err(NotFused(reason.into()))
+    }
+
+    /// A mistake of ours: what the panic said.
+    fn broke_down(said: &str) -> NotFused {
+        NotFused(format!(
+            "the star join broke down ({said}), please report this"
+        ))
     }
 }
 

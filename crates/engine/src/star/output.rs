@@ -13,13 +13,14 @@ use arrow::datatypes::{DataType, SchemaRef};
 use std::sync::Arc;
 use tierloom_star::Groups;
 
-/// The batch of `groups`, with columns as `schema` says: group columns, then states.
+/// The batch of `groups`, with columns as `schema` says: group columns, then states. Also how many
+/// rows of the fact table are in them.
 pub(super) fn batch(
     lowered: &Lowered,
     compiled: &Compiled,
     groups: Groups,
     schema: &SchemaRef,
-) -> Result<RecordBatch, NotFused> {
+) -> Result<(RecordBatch, u64), NotFused> {
     let found = groups.finish();
     let ordinals = |part: usize| compiled.plan.ordinals(&found.keys, part);
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
@@ -44,11 +45,8 @@ pub(super) fn batch(
         }
     }
     let options = RecordBatchOptions::new().with_row_count(Some(found.keys.len()));
-    Ok(RecordBatch::try_new_with_options(
-        Arc::clone(schema),
-        columns,
-        &options,
-    )?)
+    let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
+    Ok((batch, found.rows.iter().sum()))
 }
 
 /// The values behind codes of a column whose codes are too many to be listed.
@@ -87,8 +85,14 @@ fn state_array(values: Vec<Option<i128>>, data_type: &DataType) -> Result<ArrayR
             let integers: ArrayRef = Arc::new(integers);
             match other {
                 DataType::Int64 => integers,
-                DataType::Date32 => cast(&cast(&integers, &DataType::Int32)?, other)?,
-                other => cast(&integers, other)?,
+                DataType::Date32 | DataType::Time32(_) => {
+                    cast(&cast(&integers, &DataType::Int32)?, other)?
+                }
+                other if other.is_integer() => cast(&integers, other)?,
+                DataType::Boolean | DataType::Date64 | DataType::Timestamp(..) => {
+                    cast(&integers, other)?
+                }
+                other => return NotFused::because(format!("states of type {other}")),
             }
         }
     })

@@ -5,6 +5,7 @@ use super::compile::{Aggregation, compile};
 use super::exec::StarExec;
 use super::finish::Finish;
 use super::lower::lower;
+use crate::breakdown::caught;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -30,7 +31,8 @@ impl PhysicalOptimizerRule for StarJoinRule {
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         // An operator above that wants something of its inputs which a star join does not give it refuses them: the query keeps DataFusion's plan then.
-        Ok(rewritten(Arc::clone(&plan)).unwrap_or(plan))
+        let fused = caught(|| rewritten(Arc::clone(&plan)));
+        Ok(fused.ok().and_then(Result::ok).unwrap_or(plan))
     }
 
     fn name(&self) -> &str {
@@ -180,6 +182,10 @@ fn in_two_steps(
 
 /// A star join that gives the states of `partial`.
 fn fuse(partial: &AggregateExec) -> std::result::Result<StarExec, NotFused> {
+    caught(|| try_fuse(partial)).unwrap_or_else(|said| Err(NotFused::broke_down(&said)))
+}
+
+fn try_fuse(partial: &AggregateExec) -> std::result::Result<StarExec, NotFused> {
     if partial.filter_expr().iter().any(Option::is_some) {
         return NotFused::because("an aggregate has a filter of its own");
     }

@@ -7,21 +7,21 @@ use super::finish::Finish;
 use super::lower::Lowered;
 use super::morsels::{Cursor, MorselTimes, PassOptions};
 use super::output;
+use super::work::{Done, Seen, Stop, hold, told, work};
+use crate::breakdown::{broke_down, caught, said};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::common::utils::memory::get_record_batch_memory_size;
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_plan::collect;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion_common_runtime::JoinSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tierloom_kernels::codes::{CODE_PADDING, CodeWidth, Codes};
-use tierloom_star::{FilterStats, Groups, MORSEL_ROWS, Worker};
-
-/// Morsels between two chances for other tasks of the same thread, and for cancellation.
-const MORSELS_PER_YIELD: usize = 8;
+use tierloom_star::{Groups, MORSEL_ROWS, StarPlan};
 
 /// What one execution did, for the phases that the tier model prices.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -56,99 +56,161 @@ pub(super) struct Run {
     pub pass: PassOptions,
 }
 
-/// The groups of all workers: one by one if they are few, else by as many threads as there are workers, each for a part of the keys.
-async fn merge(workers: Vec<Groups>) -> Result<Vec<Groups>> {
-    let parts = workers.len();
-    if parts == 1 || !workers.iter().any(Groups::is_large) {
-        let mut workers = workers.into_iter();
-        let Some(mut whole) = workers.next() else {
-            return Ok(Vec::new());
-        };
-        workers.for_each(|groups| whole.merge(groups));
-        return Ok(vec![whole]);
-    }
-    let workers = Arc::new(workers);
-    let mut tasks = JoinSet::new();
-    for part in 0..parts {
-        let workers = Arc::clone(&workers);
-        tasks.spawn(async move { Groups::merged_part(&workers, part, parts) });
-    }
-    let mut merged = Vec::with_capacity(parts);
-    while let Some(part) = tasks.join_next().await {
-        merged.push(part.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?);
-    }
-    Ok(merged)
-}
-
-/// What a worker hands back.
-struct Done {
-    groups: Groups,
-    seen: Seen,
-}
-
-/// What a worker saw of the filters.
-struct Seen {
-    stats: Vec<FilterStats>,
-    order: Vec<usize>,
-    cpu: Duration,
-}
-
 impl Run {
     /// The states or the values, or why this has to be done otherwise.
+    ///
+    /// # Errors
+    /// Those of the dimensions' plans, and mistakes of ours.
     pub async fn fused(&self) -> Result<std::result::Result<Vec<RecordBatch>, NotFused>> {
+        match self.batches().await {
+            Ok(batches) => Ok(Ok(batches)),
+            Err(Stop::NotFused(why)) => Ok(Err(why)),
+            Err(Stop::Failed(error)) => Err(error),
+        }
+    }
+
+    async fn batches(&self) -> Result<Vec<RecordBatch>, Stop> {
+        let pool = self.context.memory_pool();
+        let memory = MemoryConsumer::new("StarExec").register(pool);
         let started = Instant::now();
-        let dimensions = self.lowered.dimensions.iter().map(|dimension| async {
-            let batches = collect(Arc::clone(&dimension.plan), Arc::clone(&self.context)).await?;
-            Ok::<RecordBatch, DataFusionError>(concat_batches(&dimension.plan.schema(), &batches)?)
-        });
-        let rows = futures::future::try_join_all(dimensions).await?;
-        MetricBuilder::new(&self.metrics)
-            .subset_time("dimensions_time", 0)
-            .add_duration(started.elapsed());
+        let rows = self.dimensions(&memory).await?;
+        self.time("dimensions_time", started);
         let started = Instant::now();
-        let compiled = match self.compile(rows) {
-            Ok(compiled) => Arc::new(compiled),
-            Err(why) => return Ok(Err(why)),
-        };
-        MetricBuilder::new(&self.metrics)
-            .subset_time("lookups_time", 0)
-            .add_duration(started.elapsed());
+        let mut compiled = caught(|| self.compile(rows))
+            .unwrap_or_else(|what| Err(NotFused::broke_down(&what)))?;
+        hold(&memory, compiled.size_bytes())?;
+        self.choose_accumulators(&mut compiled.plan, &memory)?;
+        let compiled = Arc::new(compiled);
+        self.time("lookups_time", started);
         let cursor = Cursor::new(self.lowered.fact.rows(), self.pass.timed);
-        let done = self.workers(&compiled, &cursor).await?;
-        let workers = done.len();
-        let mut done = done.into_iter();
-        let Some(Done {
-            groups: first,
-            mut seen,
-        }) = done.next()
-        else {
-            return internal_err!("a star join without workers");
-        };
-        let mut groups = vec![first];
+        let done = self.workers(&compiled, &cursor, &memory).await?;
+        let (workers, mut groups, mut sum) = (done.len(), Vec::new(), None::<Seen>);
+        let mut held = Vec::new();
         for part in done {
             groups.push(part.groups);
-            seen.cpu += part.seen.cpu;
-            for (sum, stats) in seen.stats.iter_mut().zip(part.seen.stats) {
-                sum.rows_in += stats.rows_in;
-                sum.rows_out += stats.rows_out;
+            held.push(part.held);
+            match &mut sum {
+                None => sum = Some(part.seen),
+                Some(sum) => sum.add(part.seen),
             }
         }
-        let merged = merge(groups).await?;
+        let Some(seen) = sum else {
+            return Err(Stop::Failed(broken("it had no workers")));
+        };
+        let merged = self.merge(groups, &memory).await?;
+        drop(held);
         let group_bytes = merged.iter().map(|g| g.size_bytes() as u64).sum();
         let times = cursor.times(workers);
+        let batches = told(self.lowered.fact.name(), || {
+            self.finished(&compiled, merged, &seen)
+        })?;
         self.observe(&compiled, &seen, group_bytes, times);
+        Ok(batches)
+    }
+
+    fn time(&self, name: &'static str, started: Instant) {
+        MetricBuilder::new(&self.metrics)
+            .subset_time(name, 0)
+            .add_duration(started.elapsed());
+    }
+
+    /// The rows of each dimension in one batch.
+    async fn dimensions(&self, memory: &MemoryReservation) -> Result<Vec<RecordBatch>, Stop> {
+        let dimensions = self.lowered.dimensions.iter().map(|dimension| async {
+            let batches = collect(Arc::clone(&dimension.plan), Arc::clone(&self.context)).await?;
+            let schema = dimension.plan.schema();
+            // Dictionaries of several batches may not fit the keys of one.
+            let rows = caught(|| concat_batches(&schema, &batches))
+                .map_err(|what| NotFused::broke_down(&what))?
+                .map_err(NotFused::from)?;
+            hold(memory, get_record_batch_memory_size(&rows))?;
+            Ok::<RecordBatch, Stop>(rows)
+        });
+        futures::future::try_join_all(dimensions).await
+    }
+
+    /// Accumulators are arrays where those pay and the memory pool has room for them.
+    fn choose_accumulators(
+        &self,
+        plan: &mut StarPlan,
+        memory: &MemoryReservation,
+    ) -> Result<(), Stop> {
+        plan.workers = self.threads();
+        if let Some(bytes) = plan.dense_bytes()? {
+            let all = usize::try_from(bytes)
+                .ok()
+                .and_then(|bytes| bytes.checked_mul(plan.workers));
+            let room = all.is_some_and(|bytes| memory.try_grow(bytes).is_ok());
+            plan.hashed = !room;
+        }
+        Ok(())
+    }
+
+    /// The groups of all workers: one by one if they are few, else by as many threads as there are
+    /// workers, each for a part of the keys.
+    async fn merge(
+        &self,
+        workers: Vec<Groups>,
+        memory: &MemoryReservation,
+    ) -> Result<Vec<Groups>, Stop> {
+        let fact = self.lowered.fact.name();
+        let parts = workers.len();
+        if parts == 1 || !workers.iter().any(Groups::is_large) {
+            let mut workers = workers.into_iter();
+            let Some(mut whole) = workers.next() else {
+                return Ok(Vec::new());
+            };
+            told(fact, || {
+                Ok(workers.try_for_each(|groups| whole.merge(groups))?)
+            })?;
+            return Ok(vec![whole]);
+        }
+        // Groups of all workers are there while they become those of all rows.
+        hold(memory, workers.iter().map(Groups::size_bytes).sum())?;
+        let workers = Arc::new(workers);
+        let mut tasks = JoinSet::new();
+        for part in 0..parts {
+            let (workers, fact) = (Arc::clone(&workers), fact.to_owned());
+            tasks.spawn(
+                async move { told(&fact, || Ok(Groups::merged_part(&workers, part, parts)?)) },
+            );
+        }
+        let mut merged = Vec::with_capacity(parts);
+        while let Some(part) = tasks.join_next().await {
+            merged.push(part.map_err(|e| joined(fact, e))??);
+        }
+        Ok(merged)
+    }
+
+    /// Batches of the groups. Every row of the fact table has been looked at once, and every row
+    /// that passed is in one group.
+    fn finished(
+        &self,
+        compiled: &Compiled,
+        merged: Vec<Groups>,
+        seen: &Seen,
+    ) -> Result<Vec<RecordBatch>, Stop> {
         let rows = self.context.session_config().batch_size();
-        let mut batches = Vec::new();
+        let (mut batches, mut in_groups) = (Vec::new(), 0);
         for groups in merged {
-            match output::batch(&self.lowered, &compiled, groups, &self.states) {
-                Err(why) => return Ok(Err(why)),
-                Ok(states) => match &self.finish {
-                    Some(finish) => batches.extend(finish.batches(&states, rows)?),
-                    None => batches.push(states),
-                },
+            let (states, grouped) = output::batch(&self.lowered, compiled, groups, &self.states)?;
+            in_groups += grouped;
+            match &self.finish {
+                Some(finish) => batches.extend(finish.batches(&states, rows)?),
+                None => batches.push(states),
             }
         }
-        Ok(Ok(batches))
+        let (all, counted) = (self.lowered.fact.rows() as u64, seen.counted);
+        if counted.rows_in != all || in_groups != counted.rows_out {
+            return Err(Stop::Failed(broken(&format!(
+                "of {all} rows of {} it has looked at {}, {} of them passed, and {in_groups} are \
+                 in groups",
+                self.lowered.fact.name(),
+                counted.rows_in,
+                counted.rows_out
+            ))));
+        }
+        Ok(batches)
     }
 
     fn compile(&self, rows: Vec<RecordBatch>) -> std::result::Result<Compiled, NotFused> {
@@ -169,23 +231,38 @@ impl Run {
         compile(&self.lowered, &self.aggregation, &self.states, &loaded)
     }
 
-    async fn workers(&self, compiled: &Arc<Compiled>, cursor: &Arc<Cursor>) -> Result<Vec<Done>> {
-        let rows = self.lowered.fact.rows();
+    fn threads(&self) -> usize {
         let threads = self.context.session_config().target_partitions();
         let threads = threads.min(self.pass.workers.unwrap_or(threads));
-        let threads = threads.min(rows.div_ceil(MORSEL_ROWS)).max(1);
+        let morsels = self.lowered.fact.rows().div_ceil(MORSEL_ROWS);
+        threads.min(morsels).max(1)
+    }
+
+    async fn workers(
+        &self,
+        compiled: &Arc<Compiled>,
+        cursor: &Arc<Cursor>,
+        memory: &MemoryReservation,
+    ) -> Result<Vec<Done>, Stop> {
         let mut tasks = JoinSet::new();
-        for _ in 0..threads {
+        for _ in 0..compiled.plan.workers {
             tasks.spawn(work(
                 self.lowered.clone(),
                 Arc::clone(compiled),
                 Arc::clone(cursor),
+                memory.new_empty(),
             ));
         }
-        let mut done = Vec::with_capacity(threads);
+        let mut done = Vec::with_capacity(compiled.plan.workers);
         while let Some(finished) = tasks.join_next().await {
-            let finished = finished.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?;
-            done.push(finished?);
+            match finished.map_err(|e| joined(self.lowered.fact.name(), e)) {
+                Ok(Ok(part)) => done.push(part),
+                Ok(Err(stop)) | Err(stop) => {
+                    // What the others hold is free before DataFusion's operators begin.
+                    tasks.shutdown().await;
+                    return Err(stop);
+                }
+            }
         }
         Ok(done)
     }
@@ -223,7 +300,7 @@ impl Run {
         let observed = StarObserved {
             rows,
             cpu: seen.cpu,
-            passed: filters.last().map_or(rows, |(_, _, out, _)| *out),
+            passed: seen.counted.rows_out,
             filters,
             late_columns: late,
             group_bytes,
@@ -234,117 +311,17 @@ impl Run {
     }
 }
 
-/// Draws morsels until there are none.
-async fn work(lowered: Lowered, compiled: Arc<Compiled>, cursor: Arc<Cursor>) -> Result<Done> {
-    let fact = Arc::clone(&lowered.fact);
-    let rows = fact.rows();
-    let columns: Vec<Codes<'_>> = lowered
-        .fact_columns
-        .iter()
-        .map(|&i| {
-            fact.columns()[i]
-                .coded()
-                .map_or(nothing(rows), |c| c.codes())
-        })
-        .collect();
-    let mut staging = Staging::new(&lowered, &compiled);
-    let widths: Vec<CodeWidth> = columns.iter().map(Codes::width).collect();
-    let plan = Arc::new(compiled.plan.clone());
-    let mut worker =
-        Worker::new(plan, &widths).map_err(|e| DataFusionError::External(Box::new(e)))?;
-    let mut cpu = Duration::ZERO;
-    loop {
-        let started = Instant::now();
-        let mut finished = false;
-        for _ in 0..MORSELS_PER_YIELD {
-            let Some(morsel) = cursor.next() else {
-                finished = true;
-                break;
-            };
-            let began = cursor.is_timed().then(Instant::now);
-            let start = morsel.start;
-            if staging.is_empty() {
-                worker.morsel(&columns, morsel);
-            } else {
-                let staged = staging.copy(&columns, morsel.clone())?;
-                worker.morsel(&staged, 0..morsel.len());
-            }
-            if let Some(began) = began {
-                cursor.note(start, began.elapsed());
-            }
-        }
-        cpu += started.elapsed();
-        if finished {
-            break;
-        }
-        tokio::task::yield_now().await;
-    }
-    let seen = Seen {
-        stats: worker.filter_stats().to_vec(),
-        order: worker.order().to_vec(),
-        cpu,
-    };
-    let groups = worker.into_groups();
-    Ok(Done { groups, seen })
+/// A task that did not end by itself.
+fn joined(fact: &str, error: tokio::task::JoinError) -> Stop {
+    Stop::Failed(match error.try_into_panic() {
+        Ok(panic) => broke_down(&format!("StarExec over {fact}"), said(panic.as_ref())),
+        Err(error) => DataFusionError::ExecutionJoin(Box::new(error)),
+    })
 }
 
-/// A column that no plan reads.
-fn nothing(rows: usize) -> Codes<'static> {
-    static PADDING: [u8; CODE_PADDING] = [0; CODE_PADDING];
-    Codes::new(&PADDING, CodeWidth::Zero, rows)
-        .unwrap_or_else(|e| unreachable!("no bytes are needed: {e}"))
-}
-
-/// Copies of the morsel's codes in DRAM, for columns that are read through a working buffer.
-struct Staging {
-    buffers: Vec<Option<Vec<u8>>>,
-}
-
-impl Staging {
-    fn new(lowered: &Lowered, compiled: &Compiled) -> Self {
-        let plan = &compiled.plan;
-        let used = |column: usize| {
-            plan.filters.iter().any(|f| f.column == column)
-                || plan.groups.iter().any(|g| g.column == column)
-                || plan
-                    .measures
-                    .iter()
-                    .any(|m| m.expr.columns().contains(&column))
-        };
-        let staged = |(at, index): (usize, &usize)| {
-            (used(at) && lowered.fact.is_staged(*index)).then(Vec::new)
-        };
-        let buffers: Vec<_> = lowered
-            .fact_columns
-            .iter()
-            .enumerate()
-            .map(staged)
-            .collect();
-        Staging { buffers }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.buffers.iter().all(Option::is_none)
-    }
-
-    fn copy<'a>(
-        &'a mut self,
-        columns: &[Codes<'a>],
-        rows: std::ops::Range<usize>,
-    ) -> Result<Vec<Codes<'a>>> {
-        self.buffers
-            .iter_mut()
-            .zip(columns)
-            .map(|(buffer, codes)| {
-                let part = codes.slice(rows.clone());
-                let Some(buffer) = buffer else {
-                    return Ok(part);
-                };
-                buffer.clear();
-                buffer.extend_from_slice(&part.bytes()[..part.width().size_bytes(part.rows())]);
-                Codes::new(buffer, part.width(), part.rows())
-                    .map_err(|e| DataFusionError::External(Box::new(e)))
-            })
-            .collect()
-    }
+/// A mistake of ours that a check has found.
+fn broken(what: &str) -> DataFusionError {
+    DataFusionError::Execution(format!(
+        "StarExec broke down: {what}; please report this statement"
+    ))
 }

@@ -1,6 +1,8 @@
 //! Data and engines for the integration tests.
 #![allow(dead_code, reason = "each test program uses its own part")]
 
+pub mod both;
+
 use std::sync::Arc;
 use tierloom_engine::load::{ColumnPlacer, Encoding, load_ssb};
 use tierloom_engine::{Engine, EngineOptions, PlacedTable};

@@ -1,0 +1,179 @@
+//! Which rows have equal values: the groups that DataFusion's own aggregation would make.
+//!
+//! Keys of a dictionary are no values: a word may stand in it twice, as where batches with
+//! dictionaries of their own became one, or not be used at all. 0.0 and -0.0 are one value, NaNs
+//! of different bits are several.
+
+use super::NotFused;
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use arrow::compute::{cast, take};
+use arrow::datatypes::DataType;
+use arrow::row::{RowConverter, SortField};
+use datafusion::common::utils::normalize_float_zero;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The distinct rows of some columns, numbered in order of appearance.
+pub(super) struct Distinct {
+    /// How many there are.
+    pub count: usize,
+    /// The number of each row.
+    pub ordinals: Vec<u32>,
+    /// The values of each number, column by column.
+    pub values: Vec<ArrayRef>,
+}
+
+/// The distinct rows of `columns`, which are of one length.
+///
+/// # Errors
+/// Columns of types that cannot be compared row by row, or of more rows than can be numbered.
+pub(super) fn distinct(columns: &[ArrayRef]) -> Result<Distinct, NotFused> {
+    let rows = columns.first().map_or(0, |c| c.len());
+    if u32::try_from(rows).is_err() {
+        return NotFused::because("there are more rows to group than can be numbered");
+    }
+    let columns: Vec<ArrayRef> = columns.iter().map(normalize_float_zero).collect();
+    let compared = columns
+        .iter()
+        .map(comparable)
+        .collect::<Result<Vec<_>, _>>()?;
+    let (ordinals, first_rows) = match &compared[..] {
+        [Comparable::Numbers(numbers, words)] => by_number(numbers, *words),
+        _ => by_row(compared.into_iter().map(Comparable::into_array).collect())?,
+    };
+    let first_rows = UInt32Array::from(first_rows);
+    let values = columns
+        .iter()
+        .map(|c| take(c.as_ref(), &first_rows, None))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Distinct {
+        count: first_rows.len(),
+        ordinals,
+        values,
+    })
+}
+
+/// A column as something whose equality is that of its values.
+enum Comparable {
+    /// A number of each row, below the second.
+    Numbers(Vec<u32>, usize),
+    Plain(ArrayRef),
+}
+
+impl Comparable {
+    fn into_array(self) -> ArrayRef {
+        match self {
+            Comparable::Numbers(numbers, _) => Arc::new(UInt32Array::from(numbers)),
+            Comparable::Plain(array) => array,
+        }
+    }
+}
+
+/// The words of a dictionary are compared instead of the rows where that is less work.
+fn comparable(column: &ArrayRef) -> Result<Comparable, NotFused> {
+    let Some(dictionary) = column.as_any_dictionary_opt() else {
+        return Ok(Comparable::Plain(Arc::clone(column)));
+    };
+    let words = dictionary.values();
+    let few = !words.is_empty() && words.len() <= column.len();
+    if !few || dictionary.keys().null_count() > 0 || words.logical_null_count() > 0 {
+        return Ok(Comparable::Plain(unpacked(column)?));
+    }
+    let (numbers, first_words) = by_row(vec![unpacked(words)?])?;
+    let keys = dictionary.normalized_keys();
+    let of_rows = keys.into_iter().map(|key| numbers[key]).collect();
+    Ok(Comparable::Numbers(of_rows, first_words.len()))
+}
+
+/// `column` without the dictionaries around its values.
+fn unpacked(column: &ArrayRef) -> Result<ArrayRef, NotFused> {
+    let mut column = Arc::clone(column);
+    while let DataType::Dictionary(_, value) = column.data_type() {
+        column = cast(&column, value)?;
+    }
+    Ok(column)
+}
+
+/// Distinct rows of `columns`: the ordinal of each row, and the first row of each ordinal.
+fn by_row(columns: Vec<ArrayRef>) -> Result<(Vec<u32>, Vec<u32>), NotFused> {
+    let rows = columns.first().map_or(0, |c| c.len());
+    let fields = columns
+        .iter()
+        .map(|c| SortField::new(c.data_type().clone()))
+        .collect();
+    let converted = RowConverter::new(fields)?.convert_columns(&columns)?;
+    let mut known: HashMap<&[u8], u32> = HashMap::new();
+    let (mut ordinals, mut first_rows) = (Vec::with_capacity(rows), Vec::new());
+    for (index, row) in converted.iter().enumerate() {
+        let next = first_rows.len() as u32;
+        let ordinal = *known.entry(row.data()).or_insert(next);
+        if ordinal == next {
+            first_rows.push(index as u32);
+        }
+        ordinals.push(ordinal);
+    }
+    Ok((ordinals, first_rows))
+}
+
+/// The same for rows that have numbers below `count` already, not all of which need be there.
+fn by_number(numbers: &[u32], count: usize) -> (Vec<u32>, Vec<u32>) {
+    let mut known = vec![u32::MAX; count];
+    let (mut ordinals, mut first_rows) = (Vec::with_capacity(numbers.len()), Vec::new());
+    for (index, number) in numbers.iter().enumerate() {
+        let known = &mut known[*number as usize];
+        if *known == u32::MAX {
+            *known = first_rows.len() as u32;
+            first_rows.push(index as u32);
+        }
+        ordinals.push(*known);
+    }
+    (ordinals, first_rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{
+        DictionaryArray, Float32Array, Float64Array, Int8Array, Int32Array, StringArray,
+    };
+
+    fn dictionary(keys: &[Option<i8>], words: &[Option<&str>]) -> ArrayRef {
+        let keys = Int8Array::from(keys.to_vec());
+        let words = StringArray::from(words.to_vec());
+        Arc::new(DictionaryArray::try_new(keys, Arc::new(words)).unwrap())
+    }
+
+    fn ordinals(columns: &[ArrayRef]) -> Vec<u32> {
+        let found = distinct(columns).unwrap();
+        assert!(found.values.iter().all(|v| v.len() == found.count));
+        found.ordinals
+    }
+
+    #[test]
+    fn dictionaries_are_compared_by_their_words() {
+        let (x, y) = (Some("x"), Some("y"));
+        // Twice the same word, an unused one, and NULL by key and by word.
+        let twice = dictionary(&[Some(0), Some(2), Some(1), Some(3)], &[x, y, x, x]);
+        assert_eq!(ordinals(&[Arc::clone(&twice)]), [0, 0, 1, 0]);
+        let many = dictionary(&[Some(4), Some(0)], &[x, y, x, y, x]);
+        assert_eq!(ordinals(&[many]), [0, 0]);
+        let nulls = dictionary(&[None, Some(1), Some(0), Some(1)], &[x, None, y]);
+        assert_eq!(ordinals(&[Arc::clone(&nulls)]), [0, 0, 1, 0]);
+        assert_eq!(ordinals(&[twice, nulls]), [0, 0, 1, 0]);
+        assert_eq!(ordinals(&[dictionary(&[], &[])]), [0u32; 0]);
+        assert_eq!(ordinals(&[dictionary(&[None, None], &[])]), [0, 0]);
+    }
+
+    #[test]
+    fn zeros_of_both_signs_are_one_value_and_written_without_a_sign() {
+        let nan = f64::from_bits(f64::NAN.to_bits() | 1);
+        let values: ArrayRef = Arc::new(Float64Array::from(vec![-0.0, 0.0, 1.0, f64::NAN, nan]));
+        let found = distinct(&[values]).unwrap();
+        assert_eq!(found.ordinals, [0, 0, 1, 2, 3]);
+        let first = found.values[0].as_any().downcast_ref::<Float64Array>();
+        assert_eq!(first.unwrap().value(0).to_bits(), 0);
+        let narrow: ArrayRef = Arc::new(Float32Array::from(vec![0.0, -0.0]));
+        let whole: ArrayRef = Arc::new(Int32Array::from(vec![7, 7]));
+        assert_eq!(ordinals(&[whole, narrow]), [0, 0]);
+    }
+}

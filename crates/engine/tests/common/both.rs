@@ -1,0 +1,154 @@
+//! The same tables in a session of ours and in plain DataFusion, and their answers side by side.
+
+use super::two_nodes;
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{Field, Schema};
+use arrow::util::pretty::pretty_format_batches;
+use datafusion::datasource::MemTable;
+use datafusion::physical_plan::displayable;
+use std::sync::Arc;
+use tierloom_engine::load::{ColumnPlacer, Encoding, LoadOptions, load_batches};
+use tierloom_engine::{Engine, EngineOptions, PlacedTable};
+use tierloom_memory::{PageSize, Placement};
+use tierloom_topology::NodeId;
+use tierloom_workloads::Silent;
+
+/// One batch of named columns; all may be NULL.
+pub fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    let fields: Vec<Field> = columns
+        .iter()
+        .map(|(name, array)| Field::new(*name, array.data_type().clone(), true))
+        .collect();
+    let arrays = columns.into_iter().map(|(_, array)| array).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
+}
+
+/// `batches` as a placed table.
+pub fn placed(name: &str, batches: &[RecordBatch], encoding: Encoding) -> Arc<PlacedTable> {
+    let (backend, topology) = two_nodes();
+    let mut placer =
+        ColumnPlacer::new(backend, &topology, PageSize::Base, 2).with_encoding(encoding);
+    let table = load_batches(
+        name,
+        batches[0].schema(),
+        batches.iter().cloned().map(Ok),
+        &mut placer,
+        &|_| Placement::bind(NodeId(0)),
+        &Silent,
+        &LoadOptions::default(),
+    );
+    Arc::new(table.unwrap())
+}
+
+fn mem_table(engine: &Engine, name: &str, batches: &[RecordBatch]) {
+    let table = MemTable::try_new(batches[0].schema(), vec![batches.to_vec()]).unwrap();
+    let context = engine.context();
+    context.register_table(name, Arc::new(table)).unwrap();
+}
+
+/// What a statement gave: its rows in order of their text, or its error; and its plan after it ran.
+pub struct Ran {
+    pub rows: Result<Vec<String>, String>,
+    pub plan: String,
+    pub notes: Vec<String>,
+}
+
+/// Two sessions that know the same tables.
+pub struct Both {
+    pub ours: Engine,
+    pub plain: Engine,
+}
+
+impl Both {
+    /// Without tables, each with two workers.
+    pub fn new() -> Self {
+        Both {
+            ours: Engine::new(EngineOptions::tuned(2)).unwrap(),
+            plain: Engine::new(EngineOptions::plain(2)).unwrap(),
+        }
+    }
+
+    /// Adds a table: placed in our session, as it is in the other one.
+    pub fn table(self, name: &str, batches: &[RecordBatch]) -> Self {
+        let placed = placed(name, batches, Encoding::Auto);
+        self.ours.register(&placed).unwrap();
+        mem_table(&self.plain, name, batches);
+        self
+    }
+
+    /// Adds a table as it is in both, with whatever layout its arrays have.
+    pub fn unplaced(self, name: &str, batches: &[RecordBatch]) -> Self {
+        mem_table(&self.ours, name, batches);
+        mem_table(&self.plain, name, batches);
+        self
+    }
+
+    /// What `sql` gives in our session; it is the same in plain DataFusion, errors included, though
+    /// not their words.
+    pub fn same(&self, sql: &str) -> Ran {
+        let (ours, plain) = (run(&self.ours, sql), run(&self.plain, sql));
+        match (&ours.rows, &plain.rows) {
+            (Err(_), Err(_)) => {}
+            (ours_rows, plain_rows) => {
+                assert_eq!(ours_rows, plain_rows, "{sql}\n{}", ours.plan);
+            }
+        }
+        ours
+    }
+
+    /// As [`Both::same`], by a star join that did not fall back.
+    pub fn same_fused(&self, sql: &str) -> Ran {
+        let ran = self.same(sql);
+        let fused = ran.plan.contains("StarExec") && !ran.plan.contains("fell back");
+        assert!(fused, "{sql}\n{:?}\n{}", ran.notes, ran.plan);
+        ran
+    }
+
+    /// As [`Both::same`], without a star join because of `reason`, found before or while it ran.
+    pub fn same_unfused(&self, sql: &str, reason: &str) -> Ran {
+        let ran = self.same(sql);
+        let said = ran
+            .notes
+            .iter()
+            .chain([&ran.plan])
+            .any(|n| n.contains(reason));
+        assert!(said, "{sql}\n{:?}\n{}", ran.notes, ran.plan);
+        let fused = ran.plan.contains("StarExec") && !ran.plan.contains("fell back");
+        assert!(!fused, "{sql}\n{}", ran.plan);
+        ran
+    }
+}
+
+/// Plans and runs `sql`.
+pub fn run(engine: &Engine, sql: &str) -> Ran {
+    let planned = match engine.plan("query", sql) {
+        Ok(planned) => planned,
+        Err(error) => {
+            return Ran {
+                rows: Err(error.to_string()),
+                plan: String::new(),
+                notes: Vec::new(),
+            };
+        }
+    };
+    let notes = planned.notes();
+    match engine.execute("query", &planned, &|| false) {
+        Ok(done) => {
+            let text = pretty_format_batches(&done.batches).unwrap().to_string();
+            // The first line that is no border has the names.
+            let lines = text.lines().filter(|line| line.starts_with('|'));
+            let mut rows: Vec<String> = lines.skip(1).map(str::to_owned).collect();
+            rows.sort();
+            Ran {
+                rows: Ok(rows),
+                plan: displayable(done.plan.as_ref()).indent(false).to_string(),
+                notes,
+            }
+        }
+        Err(error) => Ran {
+            rows: Err(error.to_string()),
+            plan: planned.display(),
+            notes,
+        },
+    }
+}
