@@ -4,10 +4,11 @@
 mod common;
 
 use common::runs::{SMALL, from_json};
-use common::tierloom_anywhere;
+use common::{Ended, end_of, tierloom_anywhere};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 const EVERYTHING: &str = "join=0,aggregation=0,sort=0,repartition=0,temp=0,result=0,other=0";
 
@@ -106,4 +107,57 @@ fn places_that_cannot_be_meant_are_bad_input() {
             ended.stderr
         );
     }
+}
+
+/// The binary in `folder` with at most so many KiB of addresses.
+fn with_addresses(kib: u64, folder: &Path, args: &[&str]) -> Ended {
+    let script = format!("ulimit -v {kib}; exec \"$0\" \"$@\"");
+    let child = Command::new("sh")
+        .args(["-c", &script, env!("CARGO_BIN_EXE_tierloom")])
+        .args(args)
+        .current_dir(folder)
+        .env_remove("RUST_BACKTRACE")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    end_of(child.expect("a shell starts"))
+}
+
+#[test]
+fn a_sort_whose_class_has_used_up_its_addresses_is_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = "max(rn), max(lo_quantity), max(lo_discount), max(lo_revenue), max(lo_supplycost), \
+               max(lo_orderkey), max(lo_custkey), max(lo_partkey), max(lo_suppkey), max(lo_tax)";
+    let sql = format!(
+        "select {all} from (select *, row_number() over (order by lo_revenue, lo_orderkey) rn from lineorder)"
+    );
+    let args = [
+        "sql",
+        "--generate",
+        "ssb:0.2",
+        "--format",
+        "csv",
+        "-c",
+        &sql,
+    ];
+    let limited = with_addresses(12_000_000, folder.path(), &args).with_code(0);
+    assert_eq!(limited.stdout, tierloom_anywhere(&args).with_code(0).stdout);
+}
+
+#[test]
+fn thousands_of_columns_of_one_row_need_little_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = |of: fn(usize) -> String| (0..20_000).map(of).collect::<Vec<_>>().join(",");
+    let text = format!(
+        "{}\n{}\n",
+        line(|n| format!("c{n}")),
+        line(|n| n.to_string())
+    );
+    fs::write(folder.path().join("wide.csv"), text).unwrap();
+    let sql = "select c0, c19999 from t";
+    let args = ["sql", "-t", "t=wide.csv", "--format", "csv", "-c", sql];
+    // A mebibyte a column would be five times as much.
+    let ended = with_addresses(4_000_000, folder.path(), &args).with_code(0);
+    assert_eq!(ended.stdout, "c0,c19999\n0,19999\n");
 }

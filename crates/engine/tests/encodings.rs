@@ -9,10 +9,13 @@ use arrow::array::{
 };
 use arrow::compute::{concat, kernels::cmp};
 use arrow::datatypes::{Field, Int32Type, Schema, UInt8Type};
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
 use datafusion::common::ScalarValue;
 use datafusion::common::stats::Precision;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tierloom_engine::load::{ColumnPlacer, Encoding, LoadOptions, load_batches, load_partitions};
 use tierloom_engine::{EngineError, PlacedColumn, PlacedTable};
 use tierloom_memory::{PageSize, Placement};
@@ -510,7 +513,89 @@ fn loading_ends_with_the_first_error_of_source_schema_or_memory() {
     let options = LoadOptions {
         check_memory: Some(&full),
     };
-    assert_eq!(load(first(), &options), "table t would need true bytes");
+    assert_eq!(
+        load(first(), &options),
+        "table t would need true bytes (the largest column, c, takes 0.0 MiB)"
+    );
+}
+
+/// What loading says that it holds after its last batch, and the error that it makes of a refusal
+/// then.
+fn held(batches: Vec<RecordBatch>) -> (u64, String) {
+    let (backend, topology) = common::two_nodes();
+    let mut placer = ColumnPlacer::new(backend, &topology, PageSize::Base, 2);
+    let (last, most) = (batches.len(), AtomicU64::new(0));
+    let asked = AtomicUsize::new(0);
+    let check = |bytes: u64| {
+        most.store(bytes, Ordering::Relaxed);
+        match asked.fetch_add(1, Ordering::Relaxed) + 1 == last {
+            true => Err(EngineError::Table {
+                table: "t".into(),
+                problem: "does not fit".into(),
+            }),
+            false => Ok(()),
+        }
+    };
+    let options = LoadOptions {
+        check_memory: Some(&check),
+    };
+    let schema = batches[0].schema();
+    let error = load_batches(
+        "t",
+        schema,
+        batches.into_iter().map(Ok),
+        &mut placer,
+        &|_| Placement::bind(NodeId(0)),
+        &Silent,
+        &options,
+    );
+    (most.into_inner(), error.unwrap_err().to_string())
+}
+
+fn batch_of(columns: Vec<ArrayRef>) -> RecordBatch {
+    let fields: Vec<Field> = (columns.iter().enumerate())
+        .map(|(index, c)| Field::new(format!("c{index}"), c.data_type().clone(), true))
+        .collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+}
+
+#[test]
+fn columns_of_a_file_that_share_one_buffer_count_it_once() {
+    let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
+    let written = batch_of(vec![column; 300]);
+    let mut file = Vec::new();
+    let mut writer = StreamWriter::try_new(&mut file, &written.schema()).unwrap();
+    writer.write(&written).unwrap();
+    writer.write(&written).unwrap();
+    writer.finish().unwrap();
+    let reader = StreamReader::try_new(file.as_slice(), None).unwrap();
+    let (bytes, error) = held(reader.map(Result::unwrap).collect());
+    let rows: u64 = 2 * 300 * 1000 * 8;
+    assert!(bytes >= rows && bytes < rows * 11 / 10, "{bytes}");
+    // Every column has the same rows; one of them is named, with its own bytes alone.
+    assert!(
+        error.starts_with("table t does not fit (the largest column, c"),
+        "{error}"
+    );
+    assert!(error.ends_with(", takes 0.0 MiB)"), "{error}");
+}
+
+#[test]
+fn views_of_one_buffer_count_their_strings_once() {
+    let long = "a string that does not lie in its view";
+    let strings: ArrayRef = Arc::new(StringViewArray::from(vec![long; 100_000]));
+    let whole = strings.get_buffer_memory_size() as u64;
+    let few = (0..100).map(|part| batch_of(vec![strings.slice(part * 1000, 1000)]));
+    let (bytes, error) = held(few.collect());
+    assert!(
+        bytes <= whole && bytes >= 100_000 * 16,
+        "{bytes} of {whole}"
+    );
+    let mib = 100_000.0 * (16.0 + long.len() as f64) / f64::from(1 << 20);
+    assert!(
+        error.contains(&format!("c0, takes {mib:.1} MiB")),
+        "{error}"
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! taken offline (`TIERLOOM_LAB=skip` leaves it out).
 
 use std::fs;
+use std::process::Command;
 
 use tierloom_lab::{GuestKind, GuestOptions, GuestStep, run_tests_in_guest};
 use tierloom_memory::router::{
@@ -76,6 +77,8 @@ fn pages_account_a_full_node_and_a_lost_node() {
     router::configure(&options()).unwrap();
     pages_and_account();
     a_full_node();
+    a_node_that_threads_fill();
+    a_control_group_that_threads_fill();
     a_lost_node();
 }
 
@@ -112,6 +115,81 @@ fn a_full_node() {
     // Most of it did fit on node 1.
     let share = share_on_node_1(&router::audit_now(), Class::JoinBuild);
     assert!(share > 0.9 && share < 1.0, "{share}");
+}
+
+/// What threads get of blocks of `bytes` until one is refused, all at once; every block is written.
+fn by_threads(bytes: usize) -> Vec<Vec<u8>> {
+    let one = move || {
+        let _scope = router::enter(ClassScope {
+            class: Class::JoinBuild,
+            operator: OperatorId::NONE,
+        });
+        let mut blocks = Vec::new();
+        loop {
+            let mut block = Vec::new();
+            if block.try_reserve_exact(bytes).is_err() {
+                return blocks;
+            }
+            block.resize(bytes, 1);
+            blocks.push(block);
+        }
+    };
+    std::thread::scope(|threads| {
+        let running: Vec<_> = (0..4).map(|_| threads.spawn(one)).collect();
+        let taken = running.into_iter().map(|thread| thread.join().unwrap());
+        taken.flatten().collect()
+    })
+}
+
+/// Threads that take memory at the same time until there is none: the kernel never has to kill.
+fn a_node_that_threads_fill() {
+    let places = vec![place("far", Placement::bind(NodeId(1)))];
+    let all = options();
+    let only_far = RouterOptions {
+        places: vec![(Class::JoinBuild, places)],
+        ..all.clone()
+    };
+    router::configure(&only_far).unwrap();
+    let blocks = by_threads(3 * MIB);
+    let audit = router::audit_now();
+    assert_eq!(share_on_node_1(&audit, Class::JoinBuild), 1.0, "{audit:?}");
+    assert!(blocks.len() > 20, "{}", blocks.len());
+    let last = router::events().pop().unwrap();
+    assert_eq!((last.why.as_str(), last.to), ("node full", None));
+    drop(blocks);
+    router::configure(&all).unwrap();
+}
+
+/// Where control groups are.
+const GROUPS: &str = "/sys/fs/cgroup";
+
+fn a_control_group_that_threads_fill() {
+    let script = format!(
+        "mount -t cgroup2 none {GROUPS}; echo +memory >{GROUPS}/cgroup.subtree_control; \
+         mkdir {GROUPS}/tight; echo {} >{GROUPS}/tight/cgroup.procs",
+        std::process::id()
+    );
+    let status = Command::new("sh").args(["-ec", &script]).status().unwrap();
+    assert!(status.success(), "{script}");
+    let read = |file: &str| fs::read_to_string(format!("{GROUPS}/tight/{file}")).unwrap();
+    let used: usize = read("memory.current").trim().parse().unwrap();
+    let limit = used + 64 * MIB;
+    fs::write(format!("{GROUPS}/tight/memory.max"), limit.to_string()).unwrap();
+    router::refresh();
+    let blocks = by_threads(2 * MIB);
+    assert!(blocks.len() > 10, "{}", blocks.len());
+    let last = router::events().pop().unwrap();
+    assert_eq!(last.why, "memory limit of the control group reached");
+    let killed = read("memory.events");
+    assert!(killed.contains("oom_kill 0"), "{killed}");
+    drop(blocks);
+    fs::write(format!("{GROUPS}/tight/memory.max"), "max").unwrap();
+    fs::write(
+        format!("{GROUPS}/cgroup.procs"),
+        std::process::id().to_string(),
+    )
+    .unwrap();
+    router::refresh();
 }
 
 fn a_lost_node() {

@@ -10,6 +10,7 @@
 //! keeps the weights of a placement over all columns together.
 
 use super::encode::{self, Prepared};
+use super::held::Held;
 use super::place::ColumnPlacer;
 use crate::EngineError;
 use crate::column::PlacedColumn;
@@ -19,7 +20,8 @@ use arrow::datatypes::{FieldRef, SchemaRef};
 use tierloom_memory::Placement;
 use tierloom_workloads::{Progress, WorkloadError};
 
-/// Is told the bytes of all batches held so far, and ends the loading by an error.
+/// Is told the bytes of all batches held so far, each allocation counted once, and ends the loading
+/// by an error.
 pub type MemoryCheck<'a> = &'a (dyn Fn(u64) -> Result<(), EngineError> + Sync);
 
 /// How tables are loaded.
@@ -97,16 +99,18 @@ where
 /// The batches of a table, by column.
 struct Collected<'a> {
     table: &'a str,
+    schema: &'a SchemaRef,
     columns: Vec<Vec<ArrayRef>>,
-    bytes: u64,
+    held: Held,
 }
 
 impl<'a> Collected<'a> {
-    fn new(table: &'a str, schema: &SchemaRef) -> Self {
+    fn new(table: &'a str, schema: &'a SchemaRef) -> Self {
         Collected {
             table,
+            schema,
             columns: vec![Vec::new(); schema.fields().len()],
-            bytes: 0,
+            held: Held::default(),
         }
     }
 
@@ -127,10 +131,27 @@ impl<'a> Collected<'a> {
             }
         }
         if let Some(check) = options.check_memory {
-            self.bytes += batch.get_array_memory_size() as u64;
-            check(self.bytes)?;
+            self.held.add(batch);
+            check(self.held.bytes()).map_err(|error| self.with_largest(error))?;
         }
         Ok(())
+    }
+
+    /// What does not fit is told with the column that takes most.
+    fn with_largest(&self, error: EngineError) -> EngineError {
+        match (error, self.held.largest()) {
+            (EngineError::Table { table, problem }, Some((index, bytes))) if bytes > 0 => {
+                let column = self.schema.field(index).name();
+                let mib = bytes as f64 / f64::from(1u32 << 20);
+                EngineError::Table {
+                    table,
+                    problem: format!(
+                        "{problem} (the largest column, {column}, takes {mib:.1} MiB)"
+                    ),
+                }
+            }
+            (error, _) => error,
+        }
     }
 
     fn place(

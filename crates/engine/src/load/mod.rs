@@ -2,6 +2,7 @@
 
 mod batches;
 mod encode;
+mod held;
 mod lineorder;
 mod place;
 mod ssb;

@@ -6,6 +6,15 @@ use crate::EngineError;
 use tierloom_memory::PageSize;
 use tierloom_topology::NodeId;
 
+/// What a column takes however few rows it has: pages of its region, its facts, and what the reader
+/// and the plans know of it.
+const COLUMN_BYTES: u64 = 16 << 10;
+
+/// Bytes that so many columns take without any row.
+pub(super) fn least_bytes(columns: usize) -> u64 {
+    columns as u64 * COLUMN_BYTES
+}
+
 impl SqlSession {
     /// Refuses a table of about `bytes` that the nodes of its placement have no room for.
     pub(super) fn check_memory(&self, table: &str, bytes: u64) -> Result<(), SqlError> {

@@ -1,6 +1,7 @@
 //! Rows into tables: from files, and from queries.
 
 use super::error::SqlError;
+use super::free_memory::least_bytes;
 use super::run::{Unit, Watch};
 use super::session::{Loaded, SqlSession};
 use super::source::{CsvOptions, Source};
@@ -39,7 +40,8 @@ impl SqlSession {
         source: &Source,
         watch: &dyn Watch,
     ) -> Result<Loaded, SqlError> {
-        self.check_memory(name, source.array_bytes())?;
+        let columns_bytes = least_bytes(source.schema().fields().len());
+        self.check_memory(name, source.array_bytes() + columns_bytes)?;
         watch.begin(&format!("loading {name}"), source.file_bytes(), Unit::Bytes);
         let advance = |bytes| watch.advance(bytes);
         let batches = source.batches(&advance);

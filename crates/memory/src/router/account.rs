@@ -3,11 +3,14 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::OperatorId;
+use super::holds::ensure;
 
 /// Operators that can be told apart at a time, number 0 (nobody) included.
 const OPERATORS: usize = 8192;
 /// Places of a class, the system's included.
 pub(super) const PLACES: usize = super::options::MAX_PLACES + 1;
+/// What blocks count for whose place means other nodes by now.
+pub(super) const EARLIER: usize = PLACES;
 
 /// A count of bytes with its highest value.
 #[derive(Debug)]
@@ -24,21 +27,36 @@ impl Level {
         }
     }
 
-    pub(super) fn add(&self, bytes: u64) -> u64 {
-        let now = self.current.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    pub(super) fn add(&self, bytes: u64) {
+        let now = self.current.fetch_add(bytes, Ordering::Relaxed);
+        let now = at_least_none(now.wrapping_add(bytes));
         // Most additions are below the peak: the shared line is only written when it rises.
         if now > self.peak.load(Ordering::Relaxed) {
             self.peak.fetch_max(now, Ordering::Relaxed);
         }
-        now
     }
 
+    /// Takes off what was added, or will be in a moment by another thread.
     pub(super) fn sub(&self, bytes: u64) {
         self.current.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    /// Takes off what was added before.
+    pub(super) fn sub_added(&self, bytes: u64) {
+        let before = self.current.fetch_sub(bytes, Ordering::Relaxed);
+        ensure(
+            before >= bytes,
+            "more bytes were given back than were taken",
+        );
+    }
+
+    /// Counts from zero; answers what was counted.
+    pub(super) fn take(&self) -> u64 {
+        self.current.swap(0, Ordering::Relaxed)
+    }
+
     pub(super) fn current(&self) -> u64 {
-        self.current.load(Ordering::Relaxed)
+        at_least_none(self.current.load(Ordering::Relaxed))
     }
 
     pub(super) fn peak(&self) -> u64 {
@@ -51,13 +69,18 @@ impl Level {
     }
 }
 
+/// A count that is below zero for the moment between two halves of a change is none.
+fn at_least_none(bytes: u64) -> u64 {
+    if bytes > i64::MAX as u64 { 0 } else { bytes }
+}
+
 /// What one operator has and had.
 #[derive(Debug)]
 pub(super) struct OperatorAccount {
     taken: AtomicBool,
     /// All places together.
     pub(super) level: Level,
-    pub(super) by_place: [Level; PLACES],
+    pub(super) by_place: [Level; PLACES + 1],
     pub(super) allocations: AtomicU64,
     pub(super) fallbacks: AtomicU64,
     /// All places were full; see [`super::Overflow::Signal`].
@@ -69,7 +92,7 @@ impl OperatorAccount {
         Self {
             taken: AtomicBool::new(false),
             level: Level::zero(),
-            by_place: [const { Level::zero() }; PLACES],
+            by_place: [const { Level::zero() }; PLACES + 1],
             allocations: AtomicU64::new(0),
             fallbacks: AtomicU64::new(0),
             over: AtomicBool::new(false),

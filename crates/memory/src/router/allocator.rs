@@ -2,9 +2,8 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 
-use super::route::Router;
+use super::route::{Answer, Router};
 use super::scope::current;
-use super::slot::Block;
 
 /// Allocations of so many bytes are routed.
 pub const THRESHOLD_BYTES: usize = 64 << 10;
@@ -42,36 +41,31 @@ impl<A> TierAllocator<A> {
 
 impl<A: GlobalAlloc> TierAllocator<A> {
     /// A block of the router for the scope the thread is in.
-    fn routed(&self, layout: Layout) -> Routed {
-        if !self.router.is_enabled() {
-            return Routed::NotOurs;
-        }
+    fn routed(&self, layout: Layout) -> Answer {
         let Some(scope) = current() else {
-            return Routed::NotOurs;
+            super::scope::answer();
+            return Answer::Inner;
         };
-        if layout.align() > super::slot::LARGE_GRANULE {
-            return Routed::NotOurs;
+        if !self.router.is_enabled() {
+            return Answer::Inner;
         }
-        match self.router.allocate(scope, layout.size(), layout.align()) {
-            Some(block) => Routed::Block(block),
-            None => Routed::Failed,
-        }
+        self.router.allocate(scope, layout.size(), layout.align())
     }
 
     #[inline(never)]
     fn alloc_large(&self, layout: Layout) -> *mut u8 {
         match self.routed(layout) {
-            Routed::Block(block) => pointer(block.address),
-            Routed::Failed => std::ptr::null_mut(),
+            Answer::Block(block) => pointer(block.address),
+            Answer::Refused => std::ptr::null_mut(),
             // SAFETY: the layout is that of our caller.
-            Routed::NotOurs => unsafe { self.inner.alloc(layout) },
+            Answer::Inner => unsafe { self.inner.alloc(layout) },
         }
     }
 
     #[inline(never)]
     fn alloc_zeroed_large(&self, layout: Layout) -> *mut u8 {
         match self.routed(layout) {
-            Routed::Block(block) => {
+            Answer::Block(block) => {
                 let start = pointer(block.address);
                 if !block.zeroed {
                     // SAFETY: the block was handed out just now and has at least so many bytes.
@@ -79,9 +73,9 @@ impl<A: GlobalAlloc> TierAllocator<A> {
                 }
                 start
             }
-            Routed::Failed => std::ptr::null_mut(),
+            Answer::Refused => std::ptr::null_mut(),
             // SAFETY: the layout is that of our caller.
-            Routed::NotOurs => unsafe { self.inner.alloc_zeroed(layout) },
+            Answer::Inner => unsafe { self.inner.alloc_zeroed(layout) },
         }
     }
 
@@ -106,7 +100,7 @@ impl<A: GlobalAlloc> TierAllocator<A> {
         if !self.router.contains(start.addr()) {
             // A block that outgrows the threshold inside a scope becomes the router's; one that is large already keeps its home.
             if layout.size() < THRESHOLD_BYTES
-                && let Routed::Block(block) = self.routed(new_layout)
+                && let Answer::Block(block) = self.routed(new_layout)
             {
                 // SAFETY: the caller's block is given up for the new one.
                 return unsafe { self.moved(start, layout, pointer(block.address), new_size) };
@@ -130,12 +124,21 @@ impl<A: GlobalAlloc> TierAllocator<A> {
         unsafe { self.moved(start, layout, to, new_size) }
     }
 
-    /// A larger block of the same class and operator, whoever asks.
+    /// A larger block of the same class and operator, whoever asks; of the allocator inside if the
+    /// router has no addresses for one.
     fn elsewhere(&self, start: *mut u8, layout: Layout) -> *mut u8 {
-        let scope = self.router.scope_of(start.addr());
-        let block =
-            scope.and_then(|scope| self.router.allocate(scope, layout.size(), layout.align()));
-        block.map_or(std::ptr::null_mut(), |block| pointer(block.address))
+        let answer = self
+            .router
+            .scope_of(start.addr())
+            .map_or(Answer::Inner, |scope| {
+                self.router.allocate(scope, layout.size(), layout.align())
+            });
+        match answer {
+            Answer::Block(block) => pointer(block.address),
+            Answer::Refused => std::ptr::null_mut(),
+            // SAFETY: the layout is that of our caller with the new size, which is not 0.
+            Answer::Inner => unsafe { self.inner.alloc(layout) },
+        }
     }
 
     /// Copies a block to its new home and frees the old one.
@@ -150,15 +153,6 @@ impl<A: GlobalAlloc> TierAllocator<A> {
         }
         to
     }
-}
-
-/// What came of asking the router.
-enum Routed {
-    Block(Block),
-    /// The router is not concerned.
-    NotOurs,
-    /// All places are full.
-    Failed,
 }
 
 fn pointer(address: usize) -> *mut u8 {

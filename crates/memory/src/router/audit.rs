@@ -98,15 +98,26 @@ impl PeakWatch {
         self.raw.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, on: bool) {
+    pub(super) fn start(&self, on: bool) {
         *self.raw() = Raw::EMPTY;
         self.audited.store(0, Ordering::Relaxed);
         self.on.store(on, Ordering::Relaxed);
     }
 
+    /// Bytes in use at the highest peak so far.
+    #[cfg(test)]
+    pub(super) fn peak_bytes(&self) -> u64 {
+        self.raw().accounted
+    }
+
+    /// Whether peaks are looked for.
+    pub(super) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
     /// Looks at all blocks if more memory is in use than at the last audit.
     pub(super) fn before_free(&self, router: &Router) {
-        if !self.on.load(Ordering::Relaxed) {
+        if !self.is_on() {
             return;
         }
         let total = router.total.current();
@@ -132,8 +143,8 @@ fn look(router: &Router, raw: &mut Raw) {
     for class in Class::ALL {
         for place in 0..PLACES {
             let slot = router.slot(class, place);
-            raw.accounted += slot.level.current();
-            raw.held += slot.held.current();
+            raw.accounted += slot.level.current() + slot.earlier.current();
+            raw.held += slot.held.current() + slot.earlier_held.current();
         }
     }
     let stride = PAGE_BYTES * (1 + (raw.accounted / FULL_BYTES) as usize);
@@ -163,7 +174,7 @@ fn look(router: &Router, raw: &mut Raw) {
 fn still(router: &Router) -> [Locked<'_>; SLOTS] {
     for _ in 0..STILL_TRIES {
         let slots = router.lock_all();
-        if router.ledger.is_still() {
+        if router.stretches.is_still() {
             return slots;
         }
         drop(slots);

@@ -5,9 +5,14 @@
 //!             [ used  ][free][ used        ][free](never used)
 //!   tags      H . T    H T   H . . T        H
 //! ```
-//! Each extent has its length and state at its first (`H`) and last (`T`) granule, so that both neighbours of an extent that becomes free
-//! are found at once. Free extents are in one of two sets of lists by length: *cached* ones keep their pages, *released* ones have given
-//! them back to the kernel. Neighbours of one kind are joined. All of it is plain data in a slice: nothing here allocates.
+//! Each extent has its length and state at its first (`H`) and last (`T`) granule, so that both
+//! neighbours of an extent that becomes free are found at once. Free extents are in sets of lists
+//! by length: *cached* ones keep their pages, *released* ones have given them back to the kernel.
+//! Neighbours of one kind are joined. All of it is plain data in a slice: nothing here allocates.
+//! Pages that the kernel would not take back (somebody locked them) are *locked* while they can be
+//! reused at their place, and *stale* once the place means other nodes.
+
+use super::holds::ensure;
 
 /// A list position that is none.
 const NIL: u32 = u32::MAX;
@@ -28,6 +33,8 @@ enum State {
     Released = 3,
     /// Taken off the lists while its pages go back to the kernel.
     Leaving = 4,
+    Locked = 5,
+    Stale = 6,
 }
 
 /// What is known of a free extent's pages.
@@ -37,15 +44,38 @@ pub(super) enum Free {
     Cached,
     /// They are gone: the next touch gives zeroes.
     Released,
+    /// They are there, with old contents, because the kernel would not take them.
+    Locked,
+    /// The same, and they are not where the place's pages are by now: never handed out.
+    Stale,
 }
 
 impl Free {
+    const COUNT: usize = 4;
+
     fn state(self) -> State {
         match self {
             Free::Cached => State::Cached,
             Free::Released => State::Released,
+            Free::Locked => State::Locked,
+            Free::Stale => State::Stale,
         }
     }
+
+    fn of(state: u32) -> Option<Free> {
+        [Free::Cached, Free::Released, Free::Locked, Free::Stale]
+            .into_iter()
+            .find(|free| free.state() as u32 == state)
+    }
+}
+
+/// Who has a used extent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Holder {
+    /// The operator.
+    pub(super) owner: u32,
+    /// The configuration that its pages came under.
+    pub(super) config: u32,
 }
 
 /// Book-keeping of one granule. All zeroes is a valid value: no extent begins or ends here.
@@ -57,6 +87,7 @@ pub(super) struct Tag {
     state: u32,
     /// Next extent of the list; of a used extent its owner.
     next: u32,
+    /// Extent before it in the list; of a used extent its configuration.
     prev: u32,
 }
 
@@ -104,8 +135,7 @@ pub(super) struct Extents {
     tags: &'static mut [Tag],
     /// Granules from here on were never used, or are released and forgotten.
     top: u32,
-    cached: Lists,
-    released: Lists,
+    lists: [Lists; Free::COUNT],
 }
 
 impl Extents {
@@ -114,8 +144,7 @@ impl Extents {
         Self {
             tags: &mut [],
             top: 0,
-            cached: Lists::EMPTY,
-            released: Lists::EMPTY,
+            lists: [Lists::EMPTY; Free::COUNT],
         }
     }
 
@@ -128,10 +157,7 @@ impl Extents {
     }
 
     fn lists(&mut self, free: Free) -> &mut Lists {
-        match free {
-            Free::Cached => &mut self.cached,
-            Free::Released => &mut self.released,
-        }
+        &mut self.lists[free as usize]
     }
 
     fn mark(&mut self, extent: Extent, state: State) {
@@ -143,6 +169,12 @@ impl Extents {
         };
         self.tags[extent.end() as usize - 1] = tag;
         self.tags[extent.start as usize] = tag;
+    }
+
+    fn mark_used(&mut self, extent: Extent, holder: Holder) {
+        self.mark(extent, State::Used);
+        let first = &mut self.tags[extent.start as usize];
+        (first.next, first.prev) = (holder.owner, holder.config);
     }
 
     fn link(&mut self, extent: Extent, free: Free) {
@@ -157,7 +189,16 @@ impl Extents {
     }
 
     fn unlink(&mut self, extent: Extent, free: Free) {
-        let Tag { next, prev, .. } = self.tags[extent.start as usize];
+        let Tag {
+            len,
+            state,
+            next,
+            prev,
+        } = self.tags[extent.start as usize];
+        ensure(
+            state == free.state() as u32 && len == extent.len,
+            "a free extent is not what its list says",
+        );
         if next != NIL {
             self.tags[next as usize].prev = prev;
         }
@@ -200,15 +241,15 @@ impl Extents {
         })
     }
 
-    /// Takes `len` granules that are free in that way, for `owner`.
-    pub(super) fn take(&mut self, len: u32, free: Free, owner: u32) -> Option<Extent> {
+    /// Takes `len` granules that are free in that way, for `holder`.
+    pub(super) fn take(&mut self, len: u32, free: Free, holder: Holder) -> Option<Extent> {
         let found = self.find(len, free)?;
         self.unlink(found, free);
-        Some(self.cut(found, len, free, owner))
+        Some(self.cut(found, len, free, holder))
     }
 
     /// Uses the first `len` granules of an unlinked extent; the rest becomes free again.
-    fn cut(&mut self, found: Extent, len: u32, free: Free, owner: u32) -> Extent {
+    fn cut(&mut self, found: Extent, len: u32, free: Free, holder: Holder) -> Extent {
         let used = Extent {
             start: found.start,
             len,
@@ -220,13 +261,12 @@ impl Extents {
             };
             self.link(rest, free);
         }
-        self.mark(used, State::Used);
-        self.tags[used.start as usize].next = owner;
+        self.mark_used(used, holder);
         used
     }
 
     /// Takes `len` granules that were never used; `None` at the end of the range.
-    pub(super) fn take_new(&mut self, len: u32, owner: u32) -> Option<Extent> {
+    pub(super) fn take_new(&mut self, len: u32, holder: Holder) -> Option<Extent> {
         let end = self
             .top
             .checked_add(len)
@@ -236,25 +276,33 @@ impl Extents {
             len,
         };
         self.top = end;
-        self.mark(used, State::Used);
-        self.tags[used.start as usize].next = owner;
+        self.mark_used(used, holder);
         Some(used)
     }
 
-    /// The used extent that begins at `start`, with its owner.
-    pub(super) fn used(&self, start: u32) -> Option<(Extent, u32)> {
+    /// The used extent that begins at `start`, and who has it.
+    pub(super) fn used(&self, start: u32) -> Option<(Extent, Holder)> {
         let tag = self.tags.get(start as usize)?;
         (tag.state == State::Used as u32 && start < self.top).then_some((
             Extent {
                 start,
                 len: tag.len,
             },
-            tag.next,
+            Holder {
+                owner: tag.next,
+                config: tag.prev,
+            },
         ))
     }
 
     /// Makes an extent free, joined with its free neighbours of the same kind.
     pub(super) fn give(&mut self, extent: Extent, free: Free) {
+        let now = self.tags[extent.start as usize];
+        ensure(
+            now.len == extent.len
+                && (now.state == State::Used as u32 || now.state == State::Leaving as u32),
+            "an extent became free that was not in use",
+        );
         let state = free.state() as u32;
         let mut whole = extent;
         if let Some(before) = extent
@@ -291,46 +339,47 @@ impl Extents {
         }
     }
 
-    /// Makes a used extent longer in place. Says of which kind the added granules were; `None` if what follows is not free or too short.
+    /// How the `more` granules behind a used extent are free; `None` if they are not.
+    pub(super) fn behind(&self, extent: Extent, more: u32) -> Option<Free> {
+        if extent.end() == self.top {
+            let end = self.top.checked_add(more)?;
+            return (end as usize <= self.tags.len()).then_some(Free::Released);
+        }
+        let after = self.tags[extent.end() as usize];
+        let free = Free::of(after.state).filter(|free| *free != Free::Stale)?;
+        (after.len >= more).then_some(free)
+    }
+
+    /// Makes a used extent longer in place, if what is behind it allows ([`Extents::behind`]); says
+    /// of which kind the added granules were.
     pub(super) fn grow(&mut self, extent: Extent, len: u32) -> Option<Free> {
-        let owner = self.tags[extent.start as usize].next;
         let more = len.checked_sub(extent.len).filter(|more| *more > 0)?;
-        let kind = if extent.end() == self.top {
-            self.take_new(more, owner)?;
-            Free::Released
+        let free = self.behind(extent, more)?;
+        let (_, holder) = self.used(extent.start)?;
+        if extent.end() == self.top {
+            self.take_new(more, holder)?;
         } else {
-            let after = self.tags[extent.end() as usize];
-            let kind = match after.state {
-                state if state == State::Cached as u32 => Free::Cached,
-                state if state == State::Released as u32 => Free::Released,
-                _ => return None,
-            };
-            if after.len < more {
-                return None;
-            }
             let after = Extent {
                 start: extent.end(),
-                len: after.len,
+                len: self.tags[extent.end() as usize].len,
             };
-            self.unlink(after, kind);
-            self.cut(after, more, kind, owner);
-            kind
-        };
+            self.unlink(after, free);
+            self.cut(after, more, free, holder);
+        }
         let whole = Extent {
             start: extent.start,
             len,
         };
-        self.mark(whole, State::Used);
-        self.tags[whole.start as usize].next = owner;
-        Some(kind)
+        self.mark_used(whole, holder);
+        Some(free)
     }
 
-    /// Splits the end off a used extent that keeps `len` granules. The end is used, too.
+    /// Splits the end off a used extent that keeps `len` granules. The end is leaving.
     pub(super) fn split(&mut self, extent: Extent, len: u32) -> Option<Extent> {
         if len == 0 || len >= extent.len {
             return None;
         }
-        let owner = self.tags[extent.start as usize].next;
+        let (_, holder) = self.used(extent.start)?;
         let kept = Extent {
             start: extent.start,
             len,
@@ -340,8 +389,7 @@ impl Extents {
             len: extent.len - len,
         };
         self.mark(end, State::Leaving);
-        self.mark(kept, State::Used);
-        self.tags[kept.start as usize].next = owner;
+        self.mark_used(kept, holder);
         Some(end)
     }
 
@@ -350,21 +398,22 @@ impl Extents {
         self.mark(extent, State::Leaving);
     }
 
-    /// Takes the longest cached extent (about) off its list; [`Extents::give`] follows when its pages are gone.
-    pub(super) fn evict(&mut self) -> Option<Extent> {
-        let list = 127_u32.checked_sub(self.cached.filled.leading_zeros())?;
-        let start = self.cached.heads[list as usize];
+    /// Takes the longest extent (about) that is free in that way off its list; [`Extents::give`]
+    /// follows when its pages are gone, or not.
+    pub(super) fn evict(&mut self, free: Free) -> Option<Extent> {
+        let list = 127_u32.checked_sub(self.lists(free).filled.leading_zeros())?;
+        let start = self.lists(free).heads[list as usize];
         let extent = Extent {
             start,
             len: self.tags[start as usize].len,
         };
-        self.unlink(extent, Free::Cached);
+        self.unlink(extent, free);
         self.mark(extent, State::Leaving);
         Some(extent)
     }
 
     /// Shows each used extent.
-    pub(super) fn each_used(&self, mut see: impl FnMut(Extent, u32)) {
+    pub(super) fn each_used(&self, mut see: impl FnMut(Extent, Holder)) {
         let mut start = 0;
         while start < self.top {
             let tag = self.tags[start as usize];
@@ -374,7 +423,10 @@ impl Extents {
                         start,
                         len: tag.len,
                     },
-                    tag.next,
+                    Holder {
+                        owner: tag.next,
+                        config: tag.prev,
+                    },
                 );
             }
             start += tag.len.max(1);
@@ -390,6 +442,11 @@ mod tests {
 
     use super::*;
 
+    const NINE: Holder = Holder {
+        owner: 9,
+        config: 4,
+    };
+
     fn extents(granules: usize) -> Extents {
         Extents::over(Box::leak(vec![Tag::default(); granules].into_boxed_slice()))
     }
@@ -404,14 +461,14 @@ mod tests {
     #[test]
     fn a_range_that_is_given_back_whole_is_empty_again() {
         let mut range = extents(16);
-        let all: Vec<Extent> = (0..4).map(|_| range.take_new(4, 1).unwrap()).collect();
-        assert_eq!(range.take_new(1, 1), None);
+        let all: Vec<Extent> = (0..4).map(|_| range.take_new(4, NINE).unwrap()).collect();
+        assert_eq!(range.take_new(1, NINE), None);
         for index in [1, 3, 0, 2] {
             range.leave(all[index]);
             range.give(all[index], Free::Released);
         }
         assert_eq!(range.top, 0);
-        assert_eq!(range.released.filled, 0);
+        assert_eq!(range.lists(Free::Released).filled, 0);
     }
 
     /// What to do with a range: take so many granules, or do something with the n-th extent in use.
@@ -451,9 +508,9 @@ mod tests {
             for step in steps {
                 match step {
                     Step::Take(len) => {
-                        let taken = range.take(len, Free::Cached, 9)
-                            .or_else(|| range.take(len, Free::Released, 9))
-                            .or_else(|| range.take_new(len, 9));
+                        let taken = range.take(len, Free::Cached, NINE)
+                            .or_else(|| range.take(len, Free::Released, NINE))
+                            .or_else(|| range.take_new(len, NINE));
                         if let Some(extent) = taken {
                             prop_assert_eq!(extent.len, len);
                             used.insert(extent.start, len);
@@ -472,20 +529,20 @@ mod tests {
                         used.insert(extent.start, extent.len - end.len);
                         range.give(end, Free::Released);
                     },
-                    Step::Evict => if let Some(extent) = range.evict() {
+                    Step::Evict => if let Some(extent) = range.evict(Free::Cached) {
                         range.give(extent, Free::Released);
                     },
                 }
                 let mut seen = BTreeMap::new();
-                range.each_used(|extent, owner| { seen.insert(extent.start, (extent.len, owner)); });
-                let expected: BTreeMap<u32, (u32, u32)> = used.iter().map(|(start, len)| (*start, (*len, 9))).collect();
+                range.each_used(|extent, holder| { seen.insert(extent.start, (extent.len, holder)); });
+                let expected: BTreeMap<u32, (u32, Holder)> = used.iter().map(|(start, len)| (*start, (*len, NINE))).collect();
                 prop_assert_eq!(&seen, &expected);
                 let mut end = 0;
                 for (start, len) in &used {
                     prop_assert!(*start >= end);
                     end = start + len;
                     let extent = Extent { start: *start, len: *len };
-                    prop_assert_eq!(range.used(*start), Some((extent, 9)));
+                    prop_assert_eq!(range.used(*start), Some((extent, NINE)));
                 }
             }
         }

@@ -67,6 +67,11 @@ pub(super) struct Kernel {
     pub(super) populate: fn(usize, usize, u8) -> Result<(), i32>,
     /// Makes the pages of a range present under the range's own policy; answers the errno.
     pub(super) touch: fn(usize, usize) -> Result<(), i32>,
+    /// Takes the pages of a range that nobody uses back: the next touch finds zeroes. Answers the
+    /// errno; the pages are as they were then.
+    pub(super) release: fn(usize, usize) -> Result<(), i32>,
+    /// Makes reserved addresses readable and writable; answers the errno.
+    pub(super) open: fn(usize, usize) -> Result<(), i32>,
 }
 
 /// Linux.
@@ -76,6 +81,8 @@ pub(super) const LINUX: Kernel = Kernel {
     group_free_bytes: super::group::free_bytes,
     populate,
     touch,
+    release,
+    open,
 };
 
 fn bind(address: usize, len: usize, nodes: &Nodes) -> Result<(), i32> {
@@ -172,16 +179,66 @@ fn field(text: &[u8], label: &[u8]) -> Option<u64> {
     kib?.checked_mul(1024)
 }
 
-/// Gives the pages of a range of the router back; the next touch finds zeroes.
+/// Advice for pages that somebody locked (Linux 5.18): they go, too, and the range stays locked.
+const MADV_DONTNEED_LOCKED: i32 = 24;
+
+fn release(address: usize, len: usize) -> Result<(), i32> {
+    // SAFETY: only slots call this, for extents of theirs that were freed or never used: nobody
+    // uses the range.
+    match unsafe { advise(address, len, libc::MADV_DONTNEED) } {
+        // SAFETY: as above.
+        Err(libc::EINVAL) => unsafe { advise(address, len, MADV_DONTNEED_LOCKED) },
+        other => other,
+    }
+}
+
+fn open(address: usize, len: usize) -> Result<(), i32> {
+    let start = std::ptr::with_exposed_provenance_mut(address);
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: only slots call this, for addresses of the reservation that nobody has used: no
+    // access that was allowed is taken away.
+    match unsafe { libc::mprotect(start, len, protection) } {
+        0 => Ok(()),
+        _ => Err(last_errno()),
+    }
+}
+
+/// Reserves addresses that have no pages and stay reserved to the program's end. Nothing may be
+/// read or written there before [`Kernel::open`].
 ///
 /// # Errors
-/// The errno.
-///
-/// # Safety
-/// Nobody uses the range.
-pub(super) unsafe fn release(address: usize, len: usize) -> Result<(), i32> {
-    // SAFETY: the caller's promise.
-    unsafe { advise(address, len, libc::MADV_DONTNEED) }
+/// The errno of `mmap`.
+pub(super) fn reserve(len: usize) -> Result<usize, i32> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: without MAP_FIXED a new mapping touches nothing that exists.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(last_errno());
+    }
+    // A program that locks all its future memory (`mlockall`) would have every page of it at once.
+    // SAFETY: the range was mapped just now; unlocking changes no byte. It fails only where nothing
+    // is locked.
+    unsafe { libc::munlock(start, len) };
+    Ok(start.expose_provenance())
+}
+
+/// Addresses that the process may still reserve by its own limit (`ulimit -v`); `None` without one.
+pub(super) fn addresses_left() -> Option<u64> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is valid for writes.
+    let answer = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    if answer != 0 || limit.rlim_cur == libc::RLIM_INFINITY {
+        return None;
+    }
+    let (whole, _) = process_pages().ok()?;
+    Some(
+        limit
+            .rlim_cur
+            .saturating_sub(whole * base_page_bytes() as u64),
+    )
 }
 
 /// Asks for huge pages in a range of the router, or for none. Kernels without them refuse, which changes nothing.
@@ -261,14 +318,19 @@ pub(super) fn resident_bytes(base: usize, len: usize) -> Result<u64, i32> {
 /// # Errors
 /// The errno.
 pub(super) fn process_bytes() -> Result<u64, i32> {
+    process_pages().map(|(_, resident)| resident * base_page_bytes() as u64)
+}
+
+/// Pages of this process: its addresses, and what is resident.
+fn process_pages() -> Result<(u64, u64), i32> {
     let mut text = [0; 256];
     let read = read_start(b"/proc/self/statm\0", &mut text)?;
     let text = std::str::from_utf8(&text[..read]).map_err(|_| libc::EIO)?;
-    // The whole size, then what is resident, in pages.
-    let resident = text.split(' ').nth(1).and_then(|word| word.parse().ok());
-    resident
-        .map(|pages: u64| pages * base_page_bytes() as u64)
-        .ok_or(libc::EIO)
+    let mut words = text.split(' ').map(|word| word.parse().ok());
+    match (words.next().flatten(), words.next().flatten()) {
+        (Some(whole), Some(resident)) => Ok((whole, resident)),
+        _ => Err(libc::EIO),
+    }
 }
 
 /// Reads `7f0000000000 bind:1 anon=3 dirty=3 N1=3 kernelpagesize_kB=4` byte by byte.

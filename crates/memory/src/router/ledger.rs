@@ -1,150 +1,148 @@
 //! What nodes can still give, so that a bound range never asks a full node: the kernel answers that with its out-of-memory killer.
-
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+//!
+//! ```text
+//!   kernel's answer ─ bytes on their way ─► left ── draw ──► on their way ── pages come ──► kernel's
+//! ```
+//! Bytes that were drawn and have no pages yet are still free in the kernel's account. They are
+//! taken off every answer, and answer and draw are one step under one lock: two threads never get
+//! the same bytes. Pages that go back are not credited; the kernel is asked again.
 
 use super::events::Why;
-use super::kernel::{Kernel, MAX_NODES, Nodes};
+use super::holds::ensure;
+use super::kernel::{Kernel, MAX_NODES};
+use super::shares::Shares;
+use super::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Bytes that may still be taken from each node before the kernel is asked again.
+/// An answer of the kernel is given out up to so many bytes before it is asked again: others take
+/// memory, too.
+const TRUSTED_BYTES: u64 = 1 << 30;
+
+/// One node, or the control group.
+#[derive(Debug, Clone, Copy)]
+struct Account {
+    /// What is left of the last answer.
+    left: u64,
+    /// Drawn, its pages not present yet.
+    coming: u64,
+}
+
+impl Account {
+    const EMPTY: Account = Account { left: 0, coming: 0 };
+
+    /// Takes `bytes` off what is left, or off a new answer; whether that is enough.
+    fn draw(&mut self, bytes: u64, ask: impl FnOnce() -> Result<u64, i32>) -> Result<bool, i32> {
+        if self.left < bytes {
+            let free = ask()?.saturating_sub(self.coming);
+            self.left = free.min(TRUSTED_BYTES.max(bytes));
+            if free < bytes {
+                return Ok(false);
+            }
+        }
+        self.left -= bytes;
+        self.coming += bytes;
+        Ok(true)
+    }
+
+    /// Pages have come, or never will.
+    fn settle(&mut self, bytes: u64) {
+        ensure(
+            self.coming >= bytes,
+            "more pages came than were drawn from a node",
+        );
+        self.coming -= bytes;
+    }
+}
+
+#[derive(Debug)]
+struct Accounts {
+    nodes: [Account; MAX_NODES],
+    /// The same by the limit of the control group.
+    group: Account,
+}
+
+/// Bytes that may still be taken from each node and by the control group.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    left: [AtomicI64; MAX_NODES],
-    /// The same by the limit of the control group.
-    group_left: AtomicI64,
-    /// Stretches in which pages come or go that are counted already, or still; and those that are over.
-    begun: AtomicU64,
-    ended: AtomicU64,
+    accounts: Mutex<Accounts>,
 }
 
-/// While it lives, pages and counts may differ.
+/// Bytes that were drawn. It is kept until their pages are present, or given up.
 #[derive(Debug)]
-pub(super) struct Moving<'a> {
+#[must_use = "bytes are on their way until this is dropped"]
+pub(super) struct Draw<'a> {
     ledger: &'a Ledger,
+    shares: Shares,
 }
 
-impl Drop for Moving<'_> {
+impl Drop for Draw<'_> {
     fn drop(&mut self) {
-        self.ledger.ended.fetch_add(1, Ordering::SeqCst);
+        let mut accounts = self.ledger.accounts();
+        for (node, bytes) in self.shares.parts() {
+            accounts.nodes[usize::from(*node)].settle(*bytes);
+        }
+        accounts.group.settle(self.shares.total());
     }
 }
 
 impl Ledger {
     pub(super) const fn new() -> Self {
         Self {
-            left: [const { AtomicI64::new(0) }; MAX_NODES],
-            group_left: AtomicI64::new(0),
-            begun: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
+            accounts: Mutex::new(Accounts {
+                nodes: [Account::EMPTY; MAX_NODES],
+                group: Account::EMPTY,
+            }),
         }
     }
 
-    /// Begins a stretch in which pages come or go.
-    pub(super) fn moving(&self) -> Moving<'_> {
-        self.begun.fetch_add(1, Ordering::SeqCst);
-        Moving { ledger: self }
+    fn accounts(&self) -> MutexGuard<'_, Accounts> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether no pages come or go.
-    pub(super) fn is_still(&self) -> bool {
-        // In this order: a stretch that ends between the two makes them differ.
-        let ended = self.ended.load(Ordering::SeqCst);
-        ended == self.begun.load(Ordering::SeqCst)
-    }
-
-    /// Takes `bytes` off the nodes in the ratio of their weights, and off the control group. The kernel's choice is not accounted.
+    /// Takes bytes off nodes, and off the control group; `None` where the kernel chooses, which is
+    /// not accounted.
     ///
     /// # Errors
     /// [`Why::NodeFull`], [`Why::GroupFull`], or [`Why::Refused`] for a node that is gone; nothing is taken then.
-    pub(super) fn draw(&self, kernel: &Kernel, nodes: &Nodes, bytes: u64) -> Result<(), Why> {
-        if nodes.parts().is_empty() {
-            return Ok(());
+    pub(super) fn draw(&self, kernel: &Kernel, shares: Shares) -> Result<Option<Draw<'_>>, Why> {
+        if shares.parts().is_empty() {
+            return Ok(None);
         }
-        self.draw_group(kernel, bytes)?;
-        let drawn = self.draw_nodes(kernel, nodes, bytes);
-        if drawn.is_err() {
-            self.group_left.fetch_add(signed(bytes), Ordering::Relaxed);
-        }
-        drawn
-    }
-
-    fn draw_group(&self, kernel: &Kernel, bytes: u64) -> Result<(), Why> {
-        let bytes = signed(bytes);
-        if take(&self.group_left, bytes) {
-            return Ok(());
-        }
-        let free = (kernel.group_free_bytes)().map_or(i64::MAX / 2, signed);
-        self.group_left
-            .store((free - bytes).max(0), Ordering::Relaxed);
-        if free < bytes {
+        let mut accounts = self.accounts();
+        let total = shares.total();
+        let group = || Ok((kernel.group_free_bytes)().unwrap_or(u64::MAX));
+        if !accounts.group.draw(total, group).map_err(Why::Refused)? {
             return Err(Why::GroupFull);
         }
-        Ok(())
-    }
-
-    fn draw_nodes(&self, kernel: &Kernel, nodes: &Nodes, bytes: u64) -> Result<(), Why> {
-        for (index, (node, part)) in parts(nodes, bytes).enumerate() {
-            if let Err(why) = self.draw_one(kernel, node, part) {
-                for (node, part) in parts(nodes, bytes).take(index) {
-                    self.left[usize::from(node)].fetch_add(part, Ordering::Relaxed);
-                }
-                return Err(why);
+        for (index, (node, bytes)) in shares.parts().iter().enumerate() {
+            let drawn =
+                accounts.nodes[usize::from(*node)].draw(*bytes, || (kernel.free_bytes)(*node));
+            let why = match drawn {
+                Ok(true) => continue,
+                Ok(false) => Why::NodeFull,
+                Err(errno) => Why::Refused(errno),
+            };
+            for (node, bytes) in &shares.parts()[..index] {
+                accounts.nodes[usize::from(*node)].settle(*bytes);
             }
+            accounts.group.settle(total);
+            return Err(why);
         }
-        Ok(())
+        Ok(Some(Draw {
+            ledger: self,
+            shares,
+        }))
     }
 
-    fn draw_one(&self, kernel: &Kernel, node: u8, bytes: i64) -> Result<(), Why> {
-        let left = &self.left[usize::from(node)];
-        if take(left, bytes) {
-            return Ok(());
-        }
-        let free = (kernel.free_bytes)(node).map_err(Why::Refused)?;
-        let free = signed(free);
-        left.store((free - bytes).max(0), Ordering::Relaxed);
-        if free < bytes {
-            return Err(Why::NodeFull);
-        }
-        Ok(())
-    }
-
-    /// Pages that went back to the kernel can be taken again.
-    pub(super) fn give_back(&self, nodes: &Nodes, bytes: u64) {
-        for (node, part) in parts(nodes, bytes) {
-            self.left[usize::from(node)].fetch_add(part, Ordering::Relaxed);
-        }
-        if !nodes.parts().is_empty() {
-            self.group_left.fetch_add(signed(bytes), Ordering::Relaxed);
-        }
-    }
-
-    /// The kernel is asked again before the next page is taken.
+    /// The kernel is asked again before the next page is taken. What is on its way stays counted.
     pub(super) fn forget(&self) {
-        self.group_left.store(0, Ordering::Relaxed);
-        self.left
-            .iter()
-            .for_each(|left| left.store(0, Ordering::Relaxed));
+        let mut accounts = self.accounts();
+        accounts.group.left = 0;
+        accounts.nodes.iter_mut().for_each(|node| node.left = 0);
     }
-}
 
-/// Takes `bytes` off what is left, if that is enough.
-fn take(left: &AtomicI64, bytes: i64) -> bool {
-    let less = |now: i64| (now >= bytes).then_some(now - bytes);
-    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
-        .is_ok()
-}
-
-fn signed(bytes: u64) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
-}
-
-fn parts(nodes: &Nodes, bytes: u64) -> impl Iterator<Item = (u8, i64)> {
-    let round: u64 = nodes.parts().iter().map(|(_, w)| u64::from(*w)).sum();
-    let share = move |weight: u32| {
-        let part = u128::from(bytes) * u128::from(weight) / u128::from(round.max(1));
-        i64::try_from(part).unwrap_or(i64::MAX)
-    };
-    nodes
-        .parts()
-        .iter()
-        .map(move |(node, weight)| (*node, share(*weight)))
+    /// Bytes on their way from a node.
+    #[cfg(test)]
+    pub(super) fn coming(&self, node: u8) -> u64 {
+        self.accounts().nodes[usize::from(node)].coming
+    }
 }

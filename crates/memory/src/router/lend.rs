@@ -5,7 +5,7 @@ use std::fmt;
 use tierloom_topology::NodeId;
 
 use super::events::Why;
-use super::route::Router;
+use super::route::{Passed, Router};
 use super::{Class, ClassScope, OperatorId, ROUTER};
 use crate::backend::{AnonymousNuma, MemoryBackend, NodeCapacity, PageState, Placing};
 use crate::placement::Run;
@@ -143,8 +143,10 @@ impl Router {
         let size = Self::size_aligned(size, page_bytes);
         match self.at_a_place(scope, size) {
             Ok(block) => Ok(block),
-            Err(None) => self.from(scope, super::route::SYSTEM, size),
-            Err(Some(why)) => {
+            Err(Passed { first: None, .. }) => self.from(scope, super::route::SYSTEM, size),
+            Err(Passed {
+                first: Some(why), ..
+            }) => {
                 self.events.record(scope.class, size as u64, 0, None, why);
                 Err(why)
             }
@@ -218,7 +220,9 @@ mod tests {
             operator: OperatorId::NONE,
         };
         // What an operator leaves behind for reuse.
-        let block = router.allocate(scope, MIB, 64).unwrap();
+        let block = router
+            .from(scope, super::super::route::SYSTEM, MIB)
+            .unwrap();
         // SAFETY: the block was handed out just now and has so many bytes.
         unsafe { std::ptr::with_exposed_provenance_mut::<u8>(block.address).write_bytes(7, MIB) };
         router.free(block.address);

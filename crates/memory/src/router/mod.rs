@@ -21,17 +21,29 @@ mod allocator;
 mod audit;
 mod events;
 mod extents;
+#[cfg(test)]
+mod fake;
 mod group;
+#[cfg(test)]
+mod histories;
+mod holds;
 mod kernel;
 mod ledger;
 mod lend;
 mod options;
+#[cfg(test)]
+mod orders;
 mod present;
+#[cfg(test)]
+mod pressure;
 mod reserve;
 mod route;
 mod scope;
+mod shares;
 mod slot;
 mod spec;
+mod stretches;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod usage;
@@ -41,8 +53,8 @@ pub use audit::{ClassAudit, PeakAudit, audit_now, next_peak, peak_audit, watch_p
 pub use events::Why;
 pub use lend::ClassBackend;
 pub use options::{
-    DEFAULT_CACHE_BYTES, MAX_PLACES, Overflow, PlaceOptions, RouterError, RouterOptions,
-    SYSTEM_PLACE,
+    DEFAULT_CACHE_BYTES, EARLIER_PLACE, INNER_PLACE, MAX_PLACES, Overflow, PlaceOptions,
+    RouterError, RouterOptions, SYSTEM_PLACE,
 };
 pub use scope::{Class, ClassScope, OperatorId, ScopeGuard, current, enter, leave, switch};
 pub use spec::PlaceSpec;
@@ -60,14 +72,12 @@ static OPERATORS: account::Operators = account::Operators::new();
 /// # Errors
 /// [`RouterError`]: a placement that cannot be routed, no address space, or a program whose allocator is no [`TierAllocator`].
 pub fn configure(options: &RouterOptions) -> Result<(), RouterError> {
+    if !is_installed() {
+        return Err(RouterError::NotInstalled);
+    }
     ROUTER.configure(options)?;
     ROUTER.set_enabled(true);
-    if is_installed() {
-        Ok(())
-    } else {
-        ROUTER.set_enabled(false);
-        Err(RouterError::NotInstalled)
-    }
+    Ok(())
 }
 
 /// Turns routing on or off. Off, every allocation goes to the allocator inside; blocks in use can still be freed. Off until [`configure`]
@@ -81,14 +91,21 @@ pub fn is_enabled() -> bool {
     ROUTER.is_enabled()
 }
 
-/// Whether the program's allocator is a [`TierAllocator`], found out by allocating.
+/// Whether the program's allocator is a [`TierAllocator`]: one that is asked for a large block
+/// tells. The block is never the router's, so that nothing can be refused.
 fn is_installed() -> bool {
-    let _scope = enter(ClassScope {
-        class: Class::Other,
-        operator: OperatorId::NONE,
-    });
-    let probe: Vec<u8> = std::hint::black_box(Vec::with_capacity(THRESHOLD_BYTES));
-    ROUTER.contains(probe.as_ptr().addr())
+    let Ok(layout) = std::alloc::Layout::from_size_align(THRESHOLD_BYTES, 8) else {
+        return false;
+    };
+    scope::seen(|| {
+        // SAFETY: the layout is not empty; a block that there is is freed at once, with its layout.
+        unsafe {
+            let block = std::hint::black_box(std::alloc::alloc(layout));
+            if !block.is_null() {
+                std::alloc::dealloc(block, layout);
+            }
+        }
+    })
 }
 
 /// Asks the kernel anew what it allows and what nodes can give. Call it where the machine may have changed, as before each query: a node

@@ -13,6 +13,12 @@ pub const DEFAULT_CACHE_BYTES: u64 = 256 * MIB as u64;
 /// Name of the place behind the named ones: the kernel's choice of node.
 pub const SYSTEM_PLACE: &str = "system";
 
+/// Name of what blocks count for that were allocated before their place was given other nodes.
+pub const EARLIER_PLACE: &str = "earlier places";
+/// Name of the allocator inside, in events: it serves what the router has no addresses left for.
+/// Nothing is counted there.
+pub const INNER_PLACE: &str = "allocator";
+
 /// One place of a class.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlaceOptions {

@@ -1,14 +1,13 @@
 //! Pages of fresh blocks.
 
 use super::kernel::{Kernel, Nodes};
-use super::slot::Block;
 
 /// Makes the pages of a fresh block present, so that a kernel that refuses them does so while there is another place to go to, and what is
 /// counted is what is resident. The kernel's own choice is left to the first touch.
 pub(super) fn make_present(
     kernel: &Kernel,
     nodes: &Nodes,
-    block: Block,
+    (address, len): (usize, usize),
     granule: usize,
     phase: u64,
 ) -> Result<(), i32> {
@@ -16,22 +15,22 @@ pub(super) fn make_present(
         return Ok(());
     }
     if nodes.by_policy() {
-        return (kernel.touch)(block.address, block.bytes as usize);
+        return (kernel.touch)(address, len);
     }
-    spread(kernel, nodes, block, granule, phase)
+    spread(kernel, nodes, (address, len), granule, phase)
 }
 
 /// Makes the pages of a block present by weight, granule by granule, beginning at `phase` in the round.
 fn spread(
     kernel: &Kernel,
     nodes: &Nodes,
-    block: Block,
+    (address, len): (usize, usize),
     granule: usize,
     phase: u64,
 ) -> Result<(), i32> {
     let round: u64 = nodes.parts().iter().map(|(_, w)| u64::from(*w)).sum();
-    let end = block.address + block.bytes as usize;
-    let mut address = block.address;
+    let end = address + len;
+    let mut address = address;
     let mut within = phase % round.max(1);
     while address < end {
         let mut first = 0;

@@ -2,15 +2,18 @@
 
 use super::account::PLACES;
 use super::extents::Tag;
+use super::kernel::{self, LINUX};
 use super::options::RouterError;
 use super::scope::Class;
 use super::slot::{LARGE_GRANULE, Slot};
-use crate::{Mapping, PageSize};
 
 /// Slots of all classes.
 pub(super) const SLOTS: usize = Class::COUNT * PLACES;
-/// Addresses per slot that are tried, largest first: 512 GiB down to 8 GiB.
-const SLOT_SHIFTS: [u32; 4] = [39, 37, 35, 33];
+/// Addresses per slot that are tried, largest first: 512 GiB down to 128 MiB.
+const SLOT_SHIFTS: std::ops::RangeInclusive<u32> = 27..=39;
+/// Of the addresses that the process's own limit leaves the router takes one part in so many;
+/// tables and stacks need some, too.
+const PART_OF_LIMIT: u64 = 2;
 
 /// Where the slots lie.
 #[derive(Debug, Clone, Copy)]
@@ -23,10 +26,6 @@ impl Span {
     pub(super) fn len(self) -> usize {
         SLOTS << self.slot_shift
     }
-
-    pub(super) fn slot(self, index: usize) -> (usize, usize) {
-        (self.base + (index << self.slot_shift), 1 << self.slot_shift)
-    }
 }
 
 /// Reserves addresses for all slots; the program keeps them to its end.
@@ -34,9 +33,11 @@ pub(super) fn reserve(
     slots: &[Slot; SLOTS],
     largest_shift: Option<u32>,
 ) -> Result<Span, RouterError> {
+    let left = kernel::addresses_left().map_or(u64::MAX, |left| left / PART_OF_LIMIT);
+    let largest = largest_shift.unwrap_or(u32::MAX);
     let mut errno = libc::ENOMEM;
-    for shift in SLOT_SHIFTS.into_iter().chain(largest_shift) {
-        if largest_shift.is_some_and(|largest| shift > largest) {
+    for shift in SLOT_SHIFTS.rev().filter(|shift| *shift <= largest) {
+        if (SLOTS as u64) << shift > left {
             continue;
         }
         match reserve_with(slots, shift) {
@@ -51,18 +52,24 @@ fn reserve_with(slots: &[Slot; SLOTS], slot_shift: u32) -> Result<Span, i32> {
     let len = 1_usize << slot_shift;
     let (small, large) = Slot::tags(len);
     let per_slot = small + large;
-    let memory = Mapping::anonymous(SLOTS * len + LARGE_GRANULE, PageSize::Base)?;
     let tags_bytes = (SLOTS * per_slot * size_of::<Tag>()).next_multiple_of(1 << 16);
-    let tags = Mapping::anonymous(tags_bytes, PageSize::Base)?;
-    let base = memory.address().next_multiple_of(LARGE_GRANULE);
-    let all = Box::leak(Box::new((memory, tags)));
-    let tags: &'static mut [u8] = all.1.as_mut_slice();
-    // SAFETY: a tag is four integers: any bytes are a valid one, and the alignment is checked by the split.
-    let (_, mut tags, _) = unsafe { tags.align_to_mut::<Tag>() };
+    // In one piece, so that all of it can be had or none.
+    let slots_bytes = SLOTS * len + LARGE_GRANULE;
+    let all = kernel::reserve(tags_bytes + slots_bytes)?;
+    (LINUX.open)(all, tags_bytes)?;
+    let base = (all + tags_bytes).next_multiple_of(LARGE_GRANULE);
+    let tags = std::ptr::with_exposed_provenance_mut::<Tag>(all);
+    // SAFETY: the range was reserved and opened just now for so many tags, is page-aligned, is
+    // never given back, and nobody else knows of it. A tag is four integers: the zeroes that the
+    // kernel gives are a valid one.
+    let mut tags = unsafe { std::slice::from_raw_parts_mut(tags, SLOTS * per_slot) };
     for (index, slot) in slots.iter().enumerate() {
         let of_slot;
         (of_slot, tags) = tags.split_at_mut(per_slot);
         slot.found(base + index * len, len, of_slot.split_at_mut(small));
+        for (address, len, huge) in Slot::parts(base + index * len, len) {
+            kernel::advise_huge(address, len, huge);
+        }
     }
     Ok(Span { base, slot_shift })
 }

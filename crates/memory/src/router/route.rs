@@ -3,18 +3,43 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::account::{Operators, PLACES};
+use super::account::{EARLIER, Operators, PLACES};
 use super::events::{Events, Why};
+use super::holds::broken;
 use super::kernel::{Kernel, Nodes};
 use super::ledger::Ledger;
 use super::options::{MAX_PLACES, Overflow, RouterError, RouterOptions, nodes_of};
 use super::reserve::{self, SLOTS, Span};
 use super::scope::{Class, ClassScope, OperatorId};
-use super::slot::{Block, Change, LARGE_FROM, LARGE_GRANULE, Locked, Resized, SMALL_GRANULE, Slot};
+use super::slot::{
+    Block, Change, Config, LARGE_FROM, LARGE_GRANULE, Locked, Machine, Resized, SMALL_GRANULE, Slot,
+};
+use super::stretches::Stretches;
 use super::{account::Level, audit::PeakWatch};
 
 /// The place of a class that is nobody's choice but the kernel's.
 pub(super) const SYSTEM: usize = MAX_PLACES;
+/// In events, the allocator inside.
+pub(super) const INNER: usize = PLACES;
+
+/// What the router says to an allocation.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Block(Block),
+    /// The allocator inside serves it.
+    Inner,
+    /// It fails, as [`Overflow::Refuse`] wants it.
+    Refused,
+}
+
+/// Why no named place could give a block.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Passed {
+    /// The reason of the first place; `None` if there are no named places.
+    pub(super) first: Option<Why>,
+    /// Some place may have memory, but no addresses for it.
+    addresses: bool,
+}
 
 /// Slots, accounts and configuration. All of it lives in statics: nothing is allocated on the way of an allocation.
 #[derive(Debug)]
@@ -29,7 +54,8 @@ pub(super) struct Router {
     /// Places that each class has been given.
     counts: [AtomicU8; Class::COUNT],
     overflow: AtomicU8,
-    pub(super) ledger: Ledger,
+    ledger: Ledger,
+    pub(super) stretches: Stretches,
     pub(super) operators: &'static Operators,
     pub(super) events: Events,
     /// Bytes in use over all slots.
@@ -53,6 +79,7 @@ impl Router {
             counts: [const { AtomicU8::new(0) }; Class::COUNT],
             overflow: AtomicU8::new(0),
             ledger: Ledger::new(),
+            stretches: Stretches::new(),
             operators,
             events: Events::new(),
             total: Level::zero(),
@@ -109,53 +136,75 @@ impl Router {
             self.len.store(span.len(), Ordering::Relaxed);
             self.base.store(span.base, Ordering::Release);
         }
-        let cache = options
+        let cache_limit_bytes = options
             .cache_bytes
             .unwrap_or(super::options::DEFAULT_CACHE_BYTES);
+        self.ask_anew(places.iter().any(|of_class| !of_class.is_empty()));
         for (class, places) in Class::ALL.into_iter().zip(&places) {
             let nobody = (Nodes::ANY, u64::MAX);
             for place in 0..PLACES {
-                let (nodes, limit) = places.get(place).copied().unwrap_or(nobody);
-                self.slot(class, place)
-                    .configure(nodes, limit, cache, &self.ledger);
+                let (nodes, limit_bytes) = places.get(place).copied().unwrap_or(nobody);
+                let config = Config {
+                    nodes,
+                    limit_bytes,
+                    cache_limit_bytes,
+                };
+                self.configure_slot(class, place, config);
             }
             self.counts[class.index()].store(places.len() as u8, Ordering::Relaxed);
         }
         self.overflow
             .store(options.overflow as u8, Ordering::Relaxed);
         *kept = names;
-        drop(kept);
-        self.bind_places(|_| PLACES);
         Ok(())
+    }
+
+    fn configure_slot(&self, class: Class, place: usize, config: Config) {
+        let moved = |owner, bytes| {
+            let account = self.operators.of(OperatorId(owner));
+            account.by_place[place].sub(bytes);
+            account.by_place[EARLIER].add(bytes);
+        };
+        self.slot(class, place)
+            .configure(self.machine(), config, moved);
+    }
+
+    /// What the kernel said of nodes and of the control group is not relied on any more.
+    fn ask_anew(&self, any_places: bool) {
+        if any_places {
+            super::group::find();
+        }
+        self.ledger.forget();
     }
 
     /// Sets the policies of all named places again and forgets what nodes had.
     pub(super) fn refresh(&self) {
-        self.bind_places(|class| self.places(class));
-    }
-
-    /// Sets the policies of so many places of each class.
-    fn bind_places(&self, count: impl Fn(Class) -> usize) {
-        let Some(span) = self.span() else { return };
-        if Class::ALL.into_iter().any(|class| self.places(class) > 0) {
-            super::group::find();
+        if self.span().is_none() {
+            return;
         }
-        self.ledger.forget();
+        self.ask_anew(Class::ALL.into_iter().any(|class| self.places(class) > 0));
         for class in Class::ALL {
-            for place in 0..count(class) {
-                let (base, len) = span.slot(index(class, place));
+            for place in 0..self.places(class) {
                 let slot = self.slot(class, place);
-                slot.bind(&self.kernel, base, len);
+                slot.bind(self.machine());
                 if slot.refused().is_some() {
                     // What was kept for reuse is elsewhere by now, or will never be reused.
-                    slot.trim(&self.ledger);
+                    slot.trim(self.machine());
                 }
             }
         }
     }
 
+    fn machine(&self) -> Machine<'_> {
+        Machine {
+            kernel: &self.kernel,
+            ledger: &self.ledger,
+            stretches: &self.stretches,
+        }
+    }
+
     pub(super) fn trim(&self) {
-        self.slots.iter().for_each(|slot| slot.trim(&self.ledger));
+        self.slots.iter().for_each(|slot| slot.trim(self.machine()));
     }
 
     pub(super) fn slot(&self, class: Class, place: usize) -> &Slot {
@@ -180,15 +229,15 @@ impl Router {
         }
     }
 
-    /// A block for `scope`; `None` if nothing can or may give it.
-    pub(super) fn allocate(&self, scope: ClassScope, size: usize, align: usize) -> Option<Block> {
+    /// A block for `scope`.
+    pub(super) fn allocate(&self, scope: ClassScope, size: usize, align: usize) -> Answer {
         if align > LARGE_GRANULE {
-            return None;
+            return Answer::Inner;
         }
         let size = Self::size_aligned(size, align);
         match self.at_a_place(scope, size) {
-            Ok(block) => Some(block),
-            Err(why) => self.beyond(scope, size, why),
+            Ok(block) => Answer::Block(block),
+            Err(passed) => self.beyond(scope, size, passed),
         }
     }
 
@@ -201,53 +250,78 @@ impl Router {
         }
     }
 
-    /// A block at the first place of the class that can give it; why the first one could not, if there is one.
-    pub(super) fn at_a_place(&self, scope: ClassScope, size: usize) -> Result<Block, Option<Why>> {
-        let mut first_why = None;
+    /// A block at the first place of the class that can give it.
+    pub(super) fn at_a_place(&self, scope: ClassScope, size: usize) -> Result<Block, Passed> {
+        let mut passed = Passed {
+            first: None,
+            addresses: false,
+        };
         for place in 0..self.places(scope.class) {
             match self.from(scope, place, size) {
                 Ok(block) => {
-                    if let Some(why) = first_why {
+                    if let Some(why) = passed.first {
                         self.note_fallback(scope, block.bytes, place, why);
                     }
                     return Ok(block);
                 }
-                Err(why) => first_why = first_why.or(Some(why)),
+                Err(why) => {
+                    passed.first = passed.first.or(Some(why));
+                    passed.addresses |= why == Why::Addresses;
+                }
             }
         }
-        Err(first_why)
+        Err(passed)
     }
 
     /// All places of the class are full, or it has none.
-    fn beyond(&self, scope: ClassScope, size: usize, why: Option<Why>) -> Option<Block> {
-        let Some(why) = why else {
-            return self.from(scope, SYSTEM, size).ok();
+    fn beyond(&self, scope: ClassScope, size: usize, passed: Passed) -> Answer {
+        let Some(why) = passed.first else {
+            return match self.from(scope, SYSTEM, size) {
+                Ok(block) => Answer::Block(block),
+                Err(why) => self.inside(scope, size, SYSTEM, why),
+            };
         };
-        let overflow = self.overflow();
+        // Where addresses are all that is missing there is memory: that is nobody's fault.
+        let full = !passed.addresses;
         let account = self.operators.of(scope.operator);
-        if overflow == Overflow::Signal {
-            account.over.store(true, Ordering::Relaxed);
+        match self.overflow() {
+            Overflow::Signal if full => account.over.store(true, Ordering::Relaxed),
+            Overflow::Refuse if full => {
+                let bytes = size as u64;
+                self.events.record(scope.class, bytes, 0, None, why);
+                account.fallbacks.fetch_add(1, Ordering::Relaxed);
+                return Answer::Refused;
+            }
+            _ => {}
         }
-        if overflow == Overflow::Refuse {
-            let bytes = size as u64;
-            self.events.record(scope.class, bytes, 0, None, why);
-            account.fallbacks.fetch_add(1, Ordering::Relaxed);
-            return None;
+        match self.from(scope, SYSTEM, size) {
+            Ok(block) => {
+                self.note_fallback(scope, block.bytes, SYSTEM, why);
+                Answer::Block(block)
+            }
+            Err(_) => self.inside(scope, size, 0, why),
         }
-        let block = self.from(scope, SYSTEM, size).ok()?;
-        self.note_fallback(scope, block.bytes, SYSTEM, why);
-        Some(block)
+    }
+
+    /// Leaves an allocation to the allocator inside, on record.
+    fn inside(&self, scope: ClassScope, size: usize, from: usize, why: Why) -> Answer {
+        let account = self.operators.of(scope.operator);
+        account.fallbacks.fetch_add(1, Ordering::Relaxed);
+        let to = Some(INNER as u8);
+        let bytes = size as u64;
+        self.events.record(scope.class, bytes, from as u8, to, why);
+        Answer::Inner
     }
 
     /// A block at one place.
     pub(super) fn from(&self, scope: ClassScope, place: usize, size: usize) -> Result<Block, Why> {
         let slot = self.slot(scope.class, place);
         let owner = scope.operator.0;
-        let mut answer = slot.allocate(&self.kernel, &self.ledger, size, owner);
+        let mut answer = slot.allocate(self.machine(), size, owner);
         if matches!(answer, Err(Why::NodeFull | Why::GroupFull)) {
             // Memory that other classes keep for reuse may be all that is missing.
             self.trim();
-            answer = slot.allocate(&self.kernel, &self.ledger, size, owner);
+            answer = slot.allocate(self.machine(), size, owner);
         }
         let block = answer?;
         let account = self.operators.of(scope.operator);
@@ -275,11 +349,12 @@ impl Router {
         self.total.add(bytes);
     }
 
-    fn uncount(&self, operator: OperatorId, place: usize, bytes: u64) {
-        let account = self.operators.of(operator);
-        account.level.sub(bytes);
-        account.by_place[place].sub(bytes);
-        self.total.sub(bytes);
+    fn uncount(&self, place: usize, change: Change) {
+        let account = self.operators.of(OperatorId(change.owner));
+        account.level.sub_added(change.bytes);
+        let place = if change.earlier { EARLIER } else { place };
+        account.by_place[place].sub(change.bytes);
+        self.total.sub_added(change.bytes);
     }
 
     /// Class and place that an address of the router belongs to.
@@ -301,13 +376,11 @@ impl Router {
 
     fn take_back(&self, address: usize, keep: bool) {
         let Some((class, place)) = self.home(address) else {
-            return;
+            broken("a block was freed that is of no class");
         };
         self.watch.before_free(self);
         let slot = self.slot(class, place);
-        if let Some(Change { owner, bytes }) = slot.free(&self.ledger, address, keep) {
-            self.uncount(OperatorId(owner), place, bytes);
-        }
+        self.uncount(place, slot.free(self.machine(), address, keep));
     }
 
     /// Makes a block longer or shorter in place; `false` if it has to move.
@@ -316,14 +389,21 @@ impl Router {
             return false;
         };
         let slot = self.slot(class, place);
-        match slot.resize(&self.kernel, &self.ledger, address, size) {
+        if self.watch.is_on()
+            && slot
+                .owner(address)
+                .is_some_and(|now| now.bytes > size as u64)
+        {
+            self.watch.before_free(self);
+        }
+        match slot.resize(self.machine(), address, size) {
             Resized::Same => true,
-            Resized::Grown(Change { owner, bytes }) => {
-                self.count(OperatorId(owner), place, bytes);
+            Resized::Grown(change) => {
+                self.count(OperatorId(change.owner), place, change.bytes);
                 true
             }
-            Resized::Shrunk(Change { owner, bytes }) => {
-                self.uncount(OperatorId(owner), place, bytes);
+            Resized::Shrunk(change) => {
+                self.uncount(place, change);
                 true
             }
             Resized::No => false,

@@ -114,12 +114,19 @@ impl ClassScope {
     }
 
     fn from_word(word: u32) -> Option<Self> {
-        let index = (word & ((1 << CLASS_BITS) - 1)).checked_sub(1)?;
+        let index = (word & CLASS_MASK).checked_sub(1)?;
         let class = *Class::ALL.get(index as usize)?;
         let operator = OperatorId(word >> CLASS_BITS);
         Some(ClassScope { class, operator })
     }
 }
+
+/// Words that are no scope: a question whether a [`super::TierAllocator`] is asked for memory, and
+/// its answer.
+const QUESTION: u32 = CLASS_MASK;
+const ANSWER: u32 = CLASS_MASK - 1;
+const CLASS_MASK: u32 = (1 << CLASS_BITS) - 1;
+const _: () = assert!(Class::COUNT < ANSWER as usize);
 
 thread_local! {
     // Initialised at compile time and without a destructor: reading it never allocates and works to the thread's very end.
@@ -159,6 +166,26 @@ pub fn switch(scope: ClassScope) {
 /// The scope that this thread is in.
 pub fn current() -> Option<ClassScope> {
     ClassScope::from_word(CURRENT.get())
+}
+
+/// Whether a [`super::TierAllocator`] was asked for large memory by this thread while `work` was
+/// done. Nothing of it is routed.
+pub(super) fn seen(work: impl FnOnce()) -> bool {
+    let guard = ScopeGuard {
+        before: CURRENT.replace(QUESTION),
+        _not_send: PhantomData,
+    };
+    work();
+    let answered = CURRENT.get() == ANSWER;
+    drop(guard);
+    answered
+}
+
+/// Answers [`seen`].
+pub(super) fn answer() {
+    if CURRENT.get() == QUESTION {
+        CURRENT.set(ANSWER);
+    }
 }
 
 impl Drop for ScopeGuard {

@@ -17,9 +17,18 @@ const KIB: usize = 1 << 10;
 
 /// A router with a range of its own that stays for the rest of the process.
 pub(super) fn router_of(kernel: Kernel, options: &RouterOptions) -> &'static Router {
+    router_of_shift(kernel, options, 30)
+}
+
+/// The same with at most `1 << shift` addresses for each place of a class.
+pub(super) fn router_of_shift(
+    kernel: Kernel,
+    options: &RouterOptions,
+    shift: u32,
+) -> &'static Router {
     let operators: &'static Operators = Box::leak(Box::new(Operators::new()));
     let mut router = Box::new(Router::new(kernel, operators));
-    router.largest_shift = Some(30);
+    router.largest_shift = Some(shift);
     let router = Box::leak(router);
     router.configure(options).unwrap();
     router.set_enabled(true);
@@ -45,7 +54,7 @@ pub(super) fn options(
     }
 }
 
-fn scope(class: Class) -> ClassScope {
+pub(super) fn scope(class: Class) -> ClassScope {
     ClassScope {
         class,
         operator: OperatorId(3),
@@ -53,14 +62,14 @@ fn scope(class: Class) -> ClassScope {
 }
 
 /// A block of the allocator, freed with it.
-struct Owned {
+pub(super) struct Owned {
     allocator: TierAllocator<System>,
     start: *mut u8,
     layout: Layout,
 }
 
 impl Owned {
-    fn new(router: &'static Router, size: usize) -> Option<Self> {
+    pub(super) fn new(router: &'static Router, size: usize) -> Option<Self> {
         let allocator = TierAllocator::with_router(System, router);
         let layout = Layout::from_size_align(size, 64).unwrap();
         // SAFETY: the layout is not empty.
@@ -72,19 +81,19 @@ impl Owned {
         })
     }
 
-    fn resize(&mut self, size: usize) {
+    pub(super) fn resize(&mut self, size: usize) {
         // SAFETY: the block is of this allocator and layout; the new size is not 0.
         self.start = unsafe { self.allocator.realloc(self.start, self.layout, size) };
         assert!(!self.start.is_null());
         self.layout = Layout::from_size_align(size, 64).unwrap();
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: the block has so many bytes and is nobody else's; tests write them before they read them.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.layout.size()) }
     }
 
-    fn address(&self) -> usize {
+    pub(super) fn address(&self) -> usize {
         self.start.addr()
     }
 }
@@ -97,7 +106,7 @@ impl Drop for Owned {
 }
 
 /// What is accounted in all slots.
-fn in_use(router: &Router) -> u64 {
+pub(super) fn in_use(router: &Router) -> u64 {
     let of_places: u64 = router.place_usage().iter().map(|p| p.current_bytes).sum();
     assert_eq!(of_places, router.total.current());
     assert_eq!(
@@ -108,7 +117,7 @@ fn in_use(router: &Router) -> u64 {
 }
 
 /// First bytes, last bytes and some between, all the same.
-fn stamp(block: &mut Owned, value: u8) {
+pub(super) fn stamp(block: &mut Owned, value: u8) {
     let step = block.bytes().len() / 7 + 1;
     block
         .bytes()
@@ -321,6 +330,7 @@ fn a_node_that_is_refused_gone_or_full_is_passed_over() {
         group_free_bytes: || None,
         populate: |_, _, _| Ok(()),
         touch: |_, _| Ok(()),
+        ..LINUX
     };
     for (node, why) in [
         (1, Why::Refused(libc::EINVAL)),
@@ -352,6 +362,7 @@ fn a_kernel_that_gives_no_pages_is_a_reason_for_the_next_place() {
         group_free_bytes: || None,
         populate: |_, _, _| Ok(()),
         touch: |_, _| Err(libc::ENOMEM),
+        ..LINUX
     };
     let places = vec![
         place("bound", Placement::bind(NodeId(0)), u64::MAX),
@@ -382,6 +393,7 @@ fn a_node_is_never_asked_for_more_than_it_has_free() {
         group_free_bytes: || None,
         populate: |_, _, _| Ok(()),
         touch: |_, _| Ok(()),
+        ..LINUX
     };
     let places = vec![place("one", Placement::bind(NodeId(0)), u64::MAX)];
     let options = options(vec![(Class::JoinBuild, places)], Overflow::Refuse);
@@ -402,6 +414,7 @@ fn a_control_group_near_its_limit_is_full_wherever_the_pages_come_from() {
         group_free_bytes: || Some(10 * MIB as u64),
         populate: |_, _, _| Ok(()),
         touch: |_, _| Ok(()),
+        ..LINUX
     };
     let places = vec![
         place("one", Placement::bind(NodeId(0)), u64::MAX),
@@ -490,6 +503,7 @@ fn weights_go_on_from_one_block_to_the_next() {
             Ok(())
         },
         touch: |_, _| Err(libc::EIO),
+        ..LINUX
     };
     let weights = Placement::weighted(vec![(NodeId(1), 3), (NodeId(2), 1)]).unwrap();
     let places = vec![place("3:1", weights, u64::MAX)];

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::account::PLACES;
 use super::events::Why;
-use super::options::SYSTEM_PLACE;
-use super::route::{Router, SYSTEM};
+use super::options::{EARLIER_PLACE, INNER_PLACE, SYSTEM_PLACE};
+use super::route::{INNER, Router, SYSTEM};
 use super::{Class, OperatorId, ROUTER};
 
 /// One class at one place.
@@ -15,7 +15,8 @@ use super::{Class, OperatorId, ROUTER};
 pub struct PlaceUsage {
     /// The class.
     pub class: Class,
-    /// The place, as it was named; [`SYSTEM_PLACE`] beyond the named ones.
+    /// The place, as it was named; [`SYSTEM_PLACE`] beyond the named ones, [`EARLIER_PLACE`] for
+    /// blocks whose places were given other nodes.
     pub place: String,
     /// Most bytes that the class may have there; `None` for no limit.
     pub limit_bytes: Option<u64>,
@@ -63,7 +64,7 @@ pub struct Event {
     pub bytes: u64,
     /// The place that could not give them.
     pub from: String,
-    /// The place that did; `None` if none did.
+    /// The place that did; `None` if none did, [`INNER_PLACE`] if the allocator inside did.
     pub to: Option<String>,
     /// Why.
     pub why: String,
@@ -92,6 +93,9 @@ pub fn events() -> Vec<Event> {
 
 impl Router {
     pub(super) fn place_name(&self, class: Class, place: usize) -> String {
+        if place == INNER {
+            return INNER_PLACE.to_owned();
+        }
         let names = self.names();
         let found = names.get(class.index()).and_then(|of| of.get(place));
         found.map_or_else(|| SYSTEM_PLACE.to_owned(), Clone::clone)
@@ -120,8 +124,27 @@ impl Router {
                     refused: slot.refused().map(|errno| Why::Refused(errno).to_string()),
                 });
             }
+            all.extend(self.earlier_usage(class));
         }
         all
+    }
+
+    /// What is left of blocks whose places were given other nodes meanwhile.
+    fn earlier_usage(&self, class: Class) -> Option<PlaceUsage> {
+        let slots = || (0..PLACES).map(|place| self.slot(class, place));
+        let usage = PlaceUsage {
+            class,
+            place: EARLIER_PLACE.to_owned(),
+            limit_bytes: None,
+            current_bytes: slots().map(|slot| slot.earlier.current()).sum(),
+            peak_bytes: slots().map(|slot| slot.earlier.peak()).sum(),
+            held_bytes: slots().map(|slot| slot.earlier_held.current()).sum(),
+            held_peak_bytes: slots().map(|slot| slot.earlier_held.peak()).sum(),
+            allocations: 0,
+            fallbacks: 0,
+            refused: None,
+        };
+        (usage.held_bytes > 0).then_some(usage)
     }
 
     pub(super) fn operator_usage(&self, operator: OperatorId) -> OperatorUsage {
@@ -129,7 +152,10 @@ impl Router {
         OperatorUsage {
             current_bytes: account.level.current(),
             peak_bytes: account.level.peak(),
-            peak_by_place: account.by_place.iter().map(|level| level.peak()).collect(),
+            peak_by_place: account.by_place[..PLACES]
+                .iter()
+                .map(|level| level.peak())
+                .collect(),
             allocations: account.allocations.load(Ordering::Relaxed),
             fallbacks: account.fallbacks.load(Ordering::Relaxed),
         }
@@ -159,6 +185,8 @@ impl Router {
                 let slot = self.slot(class, place);
                 slot.level.reset_peak();
                 slot.held.reset_peak();
+                slot.earlier.reset_peak();
+                slot.earlier_held.reset_peak();
             }
         }
         self.total.reset_peak();

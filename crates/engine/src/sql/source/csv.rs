@@ -5,10 +5,15 @@ use crate::sql::error::SqlError;
 use arrow::csv::ReaderBuilder;
 use arrow::csv::reader::Format;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Fields of a batch, as long as it has as many rows as arrays are worth making for.
+const MOST_FIELDS: usize = 4 << 20;
+const FEWEST_ROWS: usize = 1024;
 
 fn format(path: &Path, options: CsvOptions) -> Format {
     let tabs = path
@@ -51,9 +56,9 @@ pub(super) fn inspect(path: &Path, options: CsvOptions) -> Result<Part, SqlError
 }
 
 fn repeated(schema: &Schema) -> Option<&String> {
-    let names: Vec<&String> = schema.fields().iter().map(|f| f.name()).collect();
-    let at = (1..names.len()).find(|&i| names[..i].contains(&names[i]))?;
-    Some(names[at])
+    let mut seen = HashSet::new();
+    let mut names = schema.fields().iter().map(|f| f.name());
+    names.find(|name| !seen.insert(*name))
 }
 
 /// Of two types that were inferred for one column, the one that holds both.
@@ -82,15 +87,28 @@ pub(super) fn read(
     options: CsvOptions,
 ) -> Result<Batches, SqlError> {
     let file = File::open(path).map_err(|e| unreadable(path, &e))?;
+    let file_bytes = file.metadata().map_err(|e| unreadable(path, &e))?.len();
     let reader = ReaderBuilder::new(Arc::clone(schema))
         .with_format(format(path, options))
-        .with_batch_size(BATCH_ROWS)
+        .with_batch_size(batch_rows(schema.fields().len(), file_bytes))
         .build(file)
         .map_err(|e| broken(path, Kind::Csv, e))?;
     let (path, schema) = (path.to_owned(), Arc::clone(schema));
     Ok(Box::new(reader.map(move |batch| {
         batch.map_err(|e| broken(&path, Kind::Csv, explain(&e.to_string(), &schema, options)))
     })))
+}
+
+/// Rows of a batch. The reader takes 16 bytes for every field of a batch before it has read one, a
+/// mebibyte a column at the usual number of rows: no more than there can be in the file, each field
+/// being a byte at least, and fewer the more columns there are.
+fn batch_rows(columns: usize, file_bytes: u64) -> usize {
+    let columns = columns.max(1);
+    let in_file = usize::try_from(file_bytes).unwrap_or(usize::MAX) / columns + 1;
+    (MOST_FIELDS / columns)
+        .max(FEWEST_ROWS)
+        .min(BATCH_ROWS)
+        .min(in_file)
 }
 
 /// The reader's message with the column's name and what can be done.
@@ -139,6 +157,16 @@ fn value_problem(message: &str) -> Option<ValueProblem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_batch_has_no_more_fields_than_the_file_can_have_or_memory_should() {
+        assert_eq!(batch_rows(17, 1 << 40), BATCH_ROWS);
+        assert_eq!(batch_rows(0, 10), 11);
+        // One row of many columns.
+        assert_eq!(batch_rows(20_000, 150_000), 8);
+        assert_eq!(batch_rows(1000, 1 << 40), (4 << 20) / 1000);
+        assert_eq!(batch_rows(20_000, 1 << 40), FEWEST_ROWS);
+    }
 
     #[test]
     fn a_bad_value_is_told_with_line_and_the_columns_name() {
