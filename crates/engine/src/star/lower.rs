@@ -54,6 +54,11 @@ impl Lowered {
         self.dimensions.iter().rposition(|d| d.offset <= column)
     }
 
+    /// Whether a fact column holds NULLs: the schema calls every column nullable.
+    pub fn may_be_null(&self, column: usize) -> bool {
+        self.fact.columns()[self.fact_columns[column]].nullable()
+    }
+
     /// Rewrites an expression over the plan's output to the universe.
     pub fn over_universe(
         &self,

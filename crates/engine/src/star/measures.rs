@@ -141,9 +141,7 @@ impl<'a> Measures<'a> {
                     .then_some(column.index())
                     .into_iter()
                     .collect()),
-                Err(_) if !self.lowered.universe.field(column.index()).is_nullable() => {
-                    Ok(Vec::new())
-                }
+                Err(_) if !self.lowered.may_be_null(column.index()) => Ok(Vec::new()),
                 Err(error) => Err(error),
             };
         }
