@@ -72,7 +72,7 @@ pub use clock::{Clock, ClockRecord, SkewedClock, SystemClock};
 pub use coordinator::{Coordinator, CoordinatorOptions, HostAddress};
 pub use error::AgentError;
 pub use runner::{HostRunner, Ready, RunnerError};
-pub use server::{AgentOptions, DEFAULT_LEASE, Log, TlsIdentity, serve};
+pub use server::{AgentOptions, DEFAULT_LEASE, Log, TlsIdentity, check_listen, serve};
 pub use ssh::{LISTENING, SshAgent, SshLaunch, stop_at_end_of};
 pub use stop::Stop;
 pub use token::{TOKEN_VARIABLE, Token, TokenError, TokenOrigin, default_token_file};

@@ -9,6 +9,7 @@ mod output;
 mod stop;
 mod works;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 use tierloom_memory::router::TierAllocator;
@@ -46,7 +47,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => match negative_value(&error) {
+            Some(problem) => return failure::Failure::input(problem).report(),
+            None => error.exit(),
+        },
+    };
     stop::install();
     let done = match cli.command {
         Command::Topology(args) => commands::topology::run(&args),
@@ -69,4 +76,30 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// What to say about a value that begins with a minus and was taken for an option.
+fn negative_value(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(taken)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    if !taken[1..].starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return None;
+    }
+    let typed: Vec<String> = std::env::args().collect();
+    let at = typed
+        .iter()
+        .position(|arg| arg.starts_with(taken.as_str()))?;
+    let (before, value) = (&typed[at - 1], &typed[at]);
+    Some(if before.starts_with("--") {
+        format!(
+            "{before} {value}: a value that begins with - is taken for an option; write \
+             {before}={value}"
+        )
+    } else {
+        format!("{value}: no option is named so, and no value is expected here")
+    })
 }

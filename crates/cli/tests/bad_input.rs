@@ -384,3 +384,44 @@ fn files_to_take_along_are_checked_before_anything_is_downloaded() {
         &["--file nocolon", "host-path:guest-path"],
     );
 }
+
+#[test]
+fn values_that_begin_with_a_minus_are_told_how_to_be_written() {
+    all_refused(&[
+        (
+            &["sql", "--max-rows", "-1"],
+            &["--max-rows -1", "write --max-rows=-1"],
+        ),
+        (
+            &["sql", "--placement", "-5%"],
+            &["--placement -5%", "write --placement=-5%"],
+        ),
+        (&["machines", "-5"], &["-5", "no option"]),
+    ]);
+}
+
+#[test]
+fn an_agent_that_may_not_listen_makes_no_token() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().display().to_string();
+    for refused in [
+        &["bench", "--agent", "--listen", "0.0.0.0:0"][..],
+        &[
+            "bench",
+            "--agent",
+            "--tls-cert",
+            "none.pem",
+            "--tls-key",
+            "none.pem",
+        ][..],
+    ] {
+        let mut agent = common::command(home.path(), refused);
+        agent
+            .env("HOME", &path)
+            .env("XDG_CONFIG_HOME", &path)
+            .env_remove("TIERLOOM_TOKEN");
+        let ended = common::end_of(agent.spawn().unwrap()).with_code(2);
+        ended.one_error();
+        assert!(common::contents(home.path()).is_empty(), "a file was made");
+    }
+}

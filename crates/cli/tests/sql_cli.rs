@@ -545,6 +545,93 @@ fn an_interrupted_statement_ends_with_130_and_leaves_no_file() {
 }
 
 #[test]
+fn planning_that_takes_long_can_be_interrupted() {
+    let folder = people();
+    let lpad = "select 1 as begun; select length(lpad('x', 2147483647, 'y'))";
+    let mut child = command(folder.path(), &["sql", "--format", "csv", "-c", lpad])
+        .spawn()
+        .unwrap();
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut out, &mut line).unwrap();
+    assert_eq!(line, "begun\n");
+    std::thread::sleep(Duration::from_millis(300));
+    let kill = Command::new("sh")
+        .args(["-c", &format!("kill -TERM {}", child.id())])
+        .status();
+    assert!(kill.unwrap().success());
+    let status = wait(&mut child, Duration::from_secs(60)).expect("it ends");
+    assert_eq!(status.code(), Some(130));
+}
+
+#[test]
+fn deep_statements_and_panics_end_with_an_answer_or_one_error() {
+    let folder = people();
+    let ands = format!("select 1 as a where 1=1{}", " and 1=1".repeat(10_000));
+    let unions = format!("select 1 as a{}", " union all select 1".repeat(3_000));
+    let nots = format!("select {} true", "not ".repeat(200_000));
+    let panics = "select avg(arrow_cast(id * 100, 'Decimal128(10, -2)')) from people";
+    for statement in [ands.as_str(), &unions, &nots, panics] {
+        fs::write(folder.path().join("s.sql"), statement).unwrap();
+        let args = ["sql", "-f", "s.sql", "-t", "people=people.csv"];
+        let ended = tierloom(folder.path(), &args);
+        let shown: String = statement.chars().take(80).collect();
+        match ended.code {
+            Some(0) => {}
+            Some(1 | 2) => drop(ended.one_error()),
+            other => panic!("{shown}: {other:?}\n{}", ended.stderr),
+        }
+    }
+}
+
+#[test]
+fn json_says_what_is_no_number_and_never_repeats_a_key() {
+    let folder = people();
+    let query = "select cast('NaN' as double) a, cast('-inf' as double) b, 1.5 c";
+    assert_eq!(
+        rows(folder.path(), "jsonl", query),
+        "{\"a\":\"NaN\",\"b\":\"-Infinity\",\"c\":1.5}\n"
+    );
+    let args = ["--table", "people=people.csv", "--format", "json"];
+    let twice = "select a.id, b.id from people a join people b on a.id = b.id";
+    let ended = sql(folder.path(), &args, twice).with_code(2);
+    assert!(ended.one_error().contains("named id"), "{}", ended.stderr);
+    assert_eq!(ended.stdout, "");
+}
+
+#[test]
+fn words_for_missing_values_in_csv_files_are_null_where_they_are_said_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(
+        folder.path().join("m.csv"),
+        "k,v\n1,NA\n2,5\n3,-\n4,\n5,7\n",
+    )
+    .unwrap();
+    let told = sql(folder.path(), &["-t", "m=m.csv"], "select sum(v) from m").with_code(2);
+    for part in ["column v", "text", "CAST(v AS DOUBLE)", "--csv-null"] {
+        assert!(told.one_error().contains(part), "{}", told.stderr);
+    }
+    let sum = "select sum(v), count(*) - count(v) from m";
+    let args = [
+        "-t",
+        "m=m.csv",
+        "--csv-null",
+        "NA",
+        "--csv-null",
+        "-",
+        "--format",
+        "csv",
+    ];
+    let ended = sql(folder.path(), &args, sum).with_code(0);
+    assert!(ended.stdout.ends_with("\n12,3\n"), "{}", ended.stdout);
+    fs::write(folder.path().join("n.csv"), "v\nNA\n12\n").unwrap();
+    let external = "create external table n stored as csv location 'n.csv' \
+                    options ('format.null_value' 'NA'); select sum(v) as s from n";
+    let ended = sql(folder.path(), &["--format", "csv"], external).with_code(0);
+    assert_eq!(ended.stdout, "s\n12\n");
+}
+
+#[test]
 fn explain_says_which_aggregations_are_fused_and_why_others_are_not() {
     let folder = people();
     let explained = |query: &str| {

@@ -70,7 +70,8 @@ pub enum EngineError {
     },
     /// An operator or function panicked; its query is over, the session is not.
     #[error(
-        "running {context}: an operator panicked: {message}; other queries can go on, but please report this one"
+        "{context}: the engine broke down over this statement ({message}); others can go on, but \
+         please report this one"
     )]
     Panicked {
         /// The statement.

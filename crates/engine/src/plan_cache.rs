@@ -1,15 +1,19 @@
 //! Plans of statements that were seen before.
 //!
 //! Planning a star query takes longer than running it on a small table. A plan is found again by the exact text of its statement, and only
-//! while every table that it reads is still the one it was made for: placed tables and tables of batches, which do not change. Statements whose plan holds the time or chance of planning
-//! (`now()`, `random()`) are planned each time.
+//! while every name in that text, of a table or of a view, still means what it did, and no setting
+//! has changed. What it reads are placed tables and tables of batches, which do not change.
+//! Statements whose plan holds the time or chance of planning (`now()`, `random()`) are planned
+//! each time.
 
+use crate::planning::Planned;
 use crate::table::PlacedTableProvider;
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::datasource::MemTable;
-use datafusion::logical_expr::Expr;
+use datafusion::datasource::{MemTable, source_as_provider};
+use datafusion::logical_expr::{Expr, TableScan};
 use datafusion::logical_expr::{LogicalPlan, Volatility};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
@@ -19,9 +23,59 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// Plans kept; the whole cache is emptied when there are more.
 const MOST_PLANS: usize = 1024;
 
+/// What the text of a statement meant when it was planned.
+#[derive(Clone)]
+pub(crate) struct Sources {
+    /// Tables and views by the names in the text. Held weakly: a plan that is kept does not keep a
+    /// dropped table.
+    names: Vec<(TableReference, Weak<dyn TableProvider>)>,
+    /// The settings. A change makes new ones, since these are held here.
+    settings: Arc<ConfigOptions>,
+}
+
+impl Sources {
+    /// What `names` mean now; `None` if the plan of `logical` would be another one the next time.
+    pub async fn of(
+        context: &SessionContext,
+        logical: &LogicalPlan,
+        names: Vec<TableReference>,
+    ) -> Option<Self> {
+        if !is_stable(logical) {
+            return None;
+        }
+        let mut known = Vec::with_capacity(names.len());
+        for name in names {
+            let meant = context.table_provider(name.clone()).await.ok()?;
+            known.push((name, Arc::downgrade(&meant)));
+        }
+        Some(Sources {
+            names: known,
+            settings: settings(context),
+        })
+    }
+
+    /// Whether all of it is as it was.
+    async fn hold(&self, context: &SessionContext) -> bool {
+        if !Arc::ptr_eq(&self.settings, &settings(context)) {
+            return false;
+        }
+        for (name, meant) in &self.names {
+            let now = context.table_provider(name.clone()).await;
+            if !now.is_ok_and(|now| Weak::ptr_eq(&Arc::downgrade(&now), meant)) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+fn settings(context: &SessionContext) -> Arc<ConfigOptions> {
+    Arc::clone(context.state_ref().read().config_options())
+}
+
 struct Kept {
     plan: Arc<dyn ExecutionPlan>,
-    tables: Vec<(TableReference, Weak<dyn TableProvider>)>,
+    sources: Sources,
 }
 
 /// Plans by the text of their statements.
@@ -31,56 +85,31 @@ pub(crate) struct PlanCache {
 }
 
 impl PlanCache {
-    /// The plan of `sql`, if it is known and its tables are still the same.
+    /// The plan of `sql`, if it is known and means the same as then.
     pub async fn find(
         &self,
         context: &SessionContext,
         sql: &str,
     ) -> Option<Arc<dyn ExecutionPlan>> {
-        let (plan, tables) = {
+        let (plan, sources) = {
             let plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
             let kept = plans.get(sql)?;
-            (Arc::clone(&kept.plan), kept.tables.clone())
+            (Arc::clone(&kept.plan), kept.sources.clone())
         };
-        for (name, table) in tables {
-            let now = context.table_provider(name).await.ok()?;
-            if !Weak::ptr_eq(&Arc::downgrade(&now), &table) {
-                return None;
-            }
-        }
-        Some(plan)
+        sources.hold(context).await.then_some(plan)
     }
 
     /// Remembers the plan of a query, unless it would be another one the next time.
-    pub async fn keep(
-        &self,
-        context: &SessionContext,
-        sql: &str,
-        logical: &LogicalPlan,
-        plan: &Arc<dyn ExecutionPlan>,
-    ) {
-        let Some(names) = tables_of(logical) else {
+    pub fn keep(&self, sql: &str, planned: &Planned) {
+        let Some(sources) = planned.sources.clone() else {
             return;
         };
-        let mut tables = Vec::with_capacity(names.len());
-        for name in names {
-            let Ok(table) = context.table_provider(name.clone()).await else {
-                return;
-            };
-            // System tables and files are read while planning: their plans hold what was there then.
-            let lasting = table.downcast_ref::<PlacedTableProvider>().is_some()
-                || table.downcast_ref::<MemTable>().is_some();
-            if !lasting {
-                return;
-            }
-            tables.push((name, Arc::downgrade(&table)));
-        }
+        let plan = Arc::clone(&planned.plan);
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         if plans.len() >= MOST_PLANS {
             plans.clear();
         }
-        let plan = Arc::clone(plan);
-        plans.insert(sql.to_owned(), Kept { plan, tables });
+        plans.insert(sql.to_owned(), Kept { plan, sources });
     }
 
     /// Forgets all plans.
@@ -92,13 +121,13 @@ impl PlanCache {
     }
 }
 
-/// The tables that a query reads; `None` for a statement that is no query, or one that has to be planned anew each time.
-fn tables_of(plan: &LogicalPlan) -> Option<Vec<TableReference>> {
-    let mut tables = Vec::new();
+/// Whether a plan is a query that would be planned in the same way again, as long as its tables are
+/// the same.
+fn is_stable(plan: &LogicalPlan) -> bool {
     let mut stable = true;
     let visited = plan.apply_with_subqueries(|node| {
         match node {
-            LogicalPlan::TableScan(scan) => tables.push(scan.table_name.clone()),
+            LogicalPlan::TableScan(scan) => stable &= is_lasting(scan),
             LogicalPlan::Ddl(_)
             | LogicalPlan::Dml(_)
             | LogicalPlan::Copy(_)
@@ -117,12 +146,21 @@ fn tables_of(plan: &LogicalPlan) -> Option<Vec<TableReference>> {
             TreeNodeRecursion::Stop
         })
     });
-    (visited.is_ok() && stable).then_some(tables)
+    visited.is_ok() && stable
+}
+
+/// System tables and files are read while planning: their plans hold what was there then.
+fn is_lasting(scan: &TableScan) -> bool {
+    source_as_provider(&scan.source).is_ok_and(|table| {
+        table.downcast_ref::<PlacedTableProvider>().is_some()
+            || table.downcast_ref::<MemTable>().is_some()
+    })
 }
 
 fn is_unstable(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarFunction(call) => call.func.signature().volatility != Volatility::Immutable,
+        Expr::ScalarVariable(..) | Expr::Placeholder(_) => true,
         _ => false,
     }
 }
@@ -168,6 +206,30 @@ mod tests {
         assert_eq!(sum(&engine), 5);
         engine.context().deregister_table("t").unwrap();
         assert!(engine.plan("query", "select sum(a) from t").is_err());
+    }
+
+    #[test]
+    fn a_plan_is_not_found_when_a_view_in_its_text_or_a_setting_is_another_one() {
+        let engine = Engine::new(EngineOptions::plain(1)).unwrap();
+        engine
+            .context()
+            .register_table("t", table(vec![1, 2]))
+            .unwrap();
+        let told = |sql: &str| {
+            let done = engine.handle().block_on(engine.context().sql(sql));
+            done.unwrap();
+        };
+        let plan = || engine.plan("query", "select sum(a) from v").unwrap();
+        told("create view v as select a from t");
+        assert!(Arc::ptr_eq(plan().plan(), plan().plan()));
+        let before = plan();
+        told("create or replace view v as select a from t where a = 2");
+        assert!(!Arc::ptr_eq(plan().plan(), before.plan()));
+        let before = plan();
+        told("set datafusion.execution.time_zone = '+02:00'");
+        assert!(!Arc::ptr_eq(plan().plan(), before.plan()));
+        told("drop view v");
+        assert!(engine.plan("query", "select sum(a) from v").is_err());
     }
 
     #[test]

@@ -3,10 +3,12 @@
 use crate::EngineError;
 use crate::as_now::AsNow;
 use crate::bigjoin::{BigAggregateRule, BigJoinRule};
+use crate::null_rules::{NullableSubqueries, PlainAntiJoins};
 use crate::plan_cache::PlanCache;
+use crate::planning;
 use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
+use crate::stack;
 use crate::star::{self, StarJoinRule};
-
 use crate::star_order::StarJoinOrder;
 use crate::table::{PlacedTable, PlacedTableProvider};
 use arrow::array::RecordBatch;
@@ -20,6 +22,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Runtime};
+
+/// What the threads that plan and run queries are called.
+pub const WORKER_NAME: &str = "tierloom-worker";
 
 /// How the engine runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,7 +124,8 @@ impl Engine {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(options.threads)
             .enable_time()
-            .thread_name("tierloom-worker")
+            .thread_name(WORKER_NAME)
+            .thread_stack_size(stack::worker_bytes())
             .build()
             .map_err(|source| EngineError::Runtime {
                 threads: options.threads,
@@ -195,27 +201,63 @@ impl Engine {
             .map_err(failed())
     }
 
-    /// Plans one statement, or finds the plan of the same text over the same tables: [`PlannedQuery::planning`] is the time that this took.
+    /// Plans one query, or finds the plan of the same text over the same tables:
+    /// [`PlannedQuery::planning`] is the time that this took.
     ///
     /// # Errors
-    /// DataFusion's, for a statement that does not parse or names what does not exist.
+    /// DataFusion's, for a statement that does not parse, is no query or names what does not exist;
+    /// [`EngineError::Panicked`].
     pub fn plan(&self, name: &str, sql: &str) -> Result<PlannedQuery, EngineError> {
+        // A level takes two characters at least.
+        self.plan_until(name, sql, sql.len() / 2, &|| false)
+    }
+
+    /// The same for a text that nests at most `levels` deep, until `stop` says so.
+    ///
+    /// # Errors
+    /// Those of [`Engine::plan`], or [`EngineError::Interrupted`].
+    pub(crate) fn plan_until(
+        &self,
+        name: &str,
+        sql: &str,
+        levels: usize,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<PlannedQuery, EngineError> {
         let start = Instant::now();
-        let plan = self.handle.block_on(async {
-            if let Some(plan) = self.plans.find(&self.context, sql).await {
-                return Ok(plan);
-            }
-            let frame = self.context.sql(sql).await?;
-            let logical = frame.logical_plan().clone();
-            let plan = frame.create_physical_plan().await?;
-            self.plans.keep(&self.context, sql, &logical, &plan).await;
-            Ok(plan)
-        });
-        let plan = plan.map_err(EngineError::datafusion(format!("planning {name}")))?;
+        let found = self.handle.block_on(self.plans.find(&self.context, sql));
+        if let Some(plan) = found {
+            let planning = start.elapsed();
+            return Ok(PlannedQuery { plan, planning });
+        }
+        let (context, text) = (self.context.clone(), sql.to_owned());
+        let planned = self.aside(name, levels, stop, async move {
+            planning::query(&context, &text).await
+        })?;
+        let planned = planned.map_err(EngineError::datafusion(format!("planning {name}")))?;
+        self.plans.keep(sql, &planned);
         Ok(PlannedQuery {
-            plan,
+            plan: planned.plan,
             planning: start.elapsed(),
         })
+    }
+
+    /// Does `work`, which plans for `name`, on a thread of the runtime; see [`planning::aside`].
+    ///
+    /// # Errors
+    /// [`EngineError::Interrupted`], [`EngineError::Panicked`].
+    pub(crate) fn aside<T, F>(
+        &self,
+        name: &str,
+        levels: usize,
+        stop: &(dyn Fn() -> bool + Sync),
+        work: F,
+    ) -> Result<T, EngineError>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let name = format!("planning {name}");
+        planning::aside(&self.handle, &name, levels, stop, work)
     }
 
     /// Forgets plans of earlier statements: a setting that planning looks at has changed.
@@ -277,7 +319,7 @@ impl Engine {
         let time = start.elapsed();
         let batches = outcome
             .ok_or(EngineError::Interrupted)?
-            .map_err(|panic| EngineError::panicked(name, panic.as_ref()))?
+            .map_err(|panic| EngineError::panicked(&format!("running {name}"), panic.as_ref()))?
             .map_err(failed())?;
         Ok(Execution {
             batches,
@@ -293,6 +335,8 @@ impl Drop for Engine {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
+        // Plans of deep statements are deep.
+        stack::with(stack::most_levels(), || self.plans.clear());
     }
 }
 
@@ -307,7 +351,8 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
         .with_target_partitions(options.threads)
         .with_batch_size(options.batch_rows)
         .with_information_schema(false);
-    let with_rules = |mut builder: SessionStateBuilder| {
+    let with_rules = |builder: SessionStateBuilder| {
+        let mut builder = builder.with_analyzer_rule(Arc::new(NullableSubqueries));
         // Last, so that every other rule sees the operators themselves.
         if routed {
             builder = builder.with_physical_optimizer_rule(Arc::new(RouteOperators));
@@ -318,7 +363,8 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
         return with_rules(
             SessionStateBuilder::new()
                 .with_config(config)
-                .with_default_features(),
+                .with_default_features()
+                .with_optimizer_rules(rules(false)),
         );
     }
     let optimizer = &mut config.options_mut().optimizer;
@@ -336,7 +382,7 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
     let mut builder = SessionStateBuilder::new()
         .with_config(config)
         .with_default_features()
-        .with_optimizer_rules(rules());
+        .with_optimizer_rules(rules(true));
     if options.fused {
         builder = builder.with_physical_optimizer_rule(Arc::new(StarJoinRule));
     }
@@ -349,13 +395,17 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
     with_rules(builder)
 }
 
-/// DataFusion's logical rules with [`StarJoinOrder`] after the filters have been pushed down to the tables.
-fn rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+/// DataFusion's logical rules with [`PlainAntiJoins`] after those that make joins of subqueries
+/// and, `tuned`, [`StarJoinOrder`] after the filters have been pushed down to the tables.
+fn rules(tuned: bool) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
-    let after = rules
-        .iter()
-        .position(|r| r.name() == "push_down_filter")
-        .map_or(rules.len(), |i| i + 1);
-    rules.insert(after, Arc::new(StarJoinOrder));
+    let mut after = |name: &str, rule: Arc<dyn OptimizerRule + Send + Sync>| {
+        let at = rules.iter().position(|r| r.name() == name);
+        rules.insert(at.map_or(rules.len(), |i| i + 1), rule);
+    };
+    after("decorrelate_predicate_subquery", Arc::new(PlainAntiJoins));
+    if tuned {
+        after("push_down_filter", Arc::new(StarJoinOrder));
+    }
     rules
 }

@@ -11,6 +11,7 @@ use datafusion::common::stats::Precision;
 use datafusion::common::{Result, Statistics};
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -39,7 +40,7 @@ impl PlacedTable {
     /// A table of `columns`.
     ///
     /// # Errors
-    /// If there is no column or their lengths differ.
+    /// If there is no column, two have one name, or their lengths differ.
     pub fn new(name: &str, columns: Vec<PlacedColumn>) -> Result<Self, EngineError> {
         let rows = columns
             .first()
@@ -59,9 +60,19 @@ impl PlacedTable {
                 ),
             });
         }
+        let mut names = HashSet::new();
+        if let Some(twice) = columns.iter().find(|c| !names.insert(c.name())) {
+            return Err(EngineError::Table {
+                table: name.into(),
+                problem: format!("has two columns named {}", twice.name()),
+            });
+        }
+        // Nullable whatever the values are: the planner takes a scalar subquery over a column that
+        // is declared otherwise as never NULL, also where it finds no row. Operators of ours ask
+        // the column itself (`PlacedColumn::nullable`).
         let fields: Vec<Field> = columns
             .iter()
-            .map(|c| Field::new(c.name(), c.data_type().clone(), c.nullable()))
+            .map(|c| Field::new(c.name(), c.data_type().clone(), true))
             .collect();
         let facts = columns.iter().map(PlacedColumn::facts);
         let statistics = RwLock::new(Arc::new(statistics(rows, &columns, facts)));

@@ -90,6 +90,21 @@ impl AgentOptions {
     }
 }
 
+/// Refuses to listen on `address` in plain text where others might listen in. A front end asks
+/// before it makes a token.
+///
+/// # Errors
+/// [`AgentError::Plain`].
+pub fn check_listen(address: SocketAddr, tls: bool, allow_plain: bool) -> Result<(), AgentError> {
+    if tls || address.ip().is_loopback() || allow_plain {
+        return Ok(());
+    }
+    Err(AgentError::Plain {
+        address: address.to_string(),
+        fix: "give --tls-cert and --tls-key",
+    })
+}
+
 /// Serves coordinators, one at a time, until `stop`. `on_ready` gets the address with the port that was taken. Blocks; must not be called
 /// from within an async runtime.
 ///
@@ -102,12 +117,11 @@ pub fn serve(
     on_ready: impl FnOnce(SocketAddr),
     stop: Stop,
 ) -> Result<(), AgentError> {
-    if options.tls.is_none() && !options.listen.ip().is_loopback() && !options.allow_plain_remote {
-        return Err(AgentError::Plain {
-            address: options.listen.to_string(),
-            fix: "give --tls-cert and --tls-key",
-        });
-    }
+    check_listen(
+        options.listen,
+        options.tls.is_some(),
+        options.allow_plain_remote,
+    )?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("agent-net")

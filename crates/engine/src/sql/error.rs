@@ -84,6 +84,7 @@ impl SqlError {
         match error {
             EngineError::Interrupted => SqlError::Interrupted,
             EngineError::DataFusion { source, .. } => SqlError::planning(source),
+            EngineError::Panicked { .. } => SqlError::failed(error),
             other => SqlError::input(other),
         }
     }

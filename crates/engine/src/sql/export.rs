@@ -1,6 +1,7 @@
 //! Rows out: CSV, JSON, Arrow IPC and Parquet, to a stream or to a file that appears whole or not at all.
 
 use super::error::SqlError;
+use super::forms::{self, FloatsWithNames};
 use arrow::array::RecordBatch;
 use arrow::csv::{Writer as CsvWriter, WriterBuilder as CsvBuilder};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
@@ -21,7 +22,8 @@ use std::sync::Arc;
 pub enum Format {
     /// Comma-separated values with a line of names; NULL is an empty field, and so is an empty string.
     Csv,
-    /// One array of objects; NULL is `null`.
+    /// One array of objects; NULL is `null`, NaN and infinities are the strings "NaN", "Infinity",
+    /// "-Infinity".
     Json,
     /// One object a line.
     JsonLines,
@@ -124,6 +126,8 @@ enum Writer<W: Write + Send> {
 /// Writes batches of one schema.
 pub struct BatchWriter<W: Write + Send> {
     writer: Writer<W>,
+    /// The types that rows are written with.
+    schema: SchemaRef,
     header_due: Option<SchemaRef>,
 }
 
@@ -134,6 +138,7 @@ impl<W: Write + Send> BatchWriter<W> {
     /// A column that the format has no form for, or the writer's own.
     pub fn new(to: W, schema: &SchemaRef, options: WriteOptions) -> Result<Self, SqlError> {
         check(schema, options.format)?;
+        let schema = &forms::written(schema, options);
         let mut header_due = None;
         let writer = match options.format {
             Format::Csv => {
@@ -159,7 +164,11 @@ impl<W: Write + Send> BatchWriter<W> {
                 Writer::Parquet(Box::new(writer.map_err(SqlError::failed)?))
             }
         };
-        Ok(BatchWriter { writer, header_due })
+        Ok(BatchWriter {
+            writer,
+            schema: Arc::clone(schema),
+            header_due,
+        })
     }
 
     /// Writes a batch.
@@ -168,6 +177,7 @@ impl<W: Write + Send> BatchWriter<W> {
     /// Those of the stream below.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
         self.header_due = None;
+        let batch = &forms::recast(batch, &self.schema).map_err(failed)?;
         match &mut self.writer {
             Writer::Csv(w) => w.write(batch).map_err(failed),
             Writer::Json(w) => w.write(batch).map_err(failed),
@@ -200,7 +210,9 @@ impl<W: Write + Send> BatchWriter<W> {
 
 fn json() -> WriterBuilder {
     // A field that is left out could as well be misspelt.
-    WriterBuilder::new().with_explicit_nulls(true)
+    WriterBuilder::new()
+        .with_explicit_nulls(true)
+        .with_encoder_factory(Arc::new(FloatsWithNames))
 }
 
 fn failed(error: ArrowError) -> SqlError {
@@ -214,7 +226,8 @@ fn failed(error: ArrowError) -> SqlError {
 fn check(schema: &Schema, format: Format) -> Result<(), SqlError> {
     let instead = match format {
         Format::Csv => "write json, arrow or parquet instead, or take its parts as columns",
-        _ => return Ok(()),
+        Format::Json | Format::JsonLines => return forms::check_keys(schema.fields()),
+        Format::Arrow | Format::Parquet => return Ok(()),
     };
     match schema.fields().iter().find(|f| is_nested(f.data_type())) {
         Some(field) => Err(SqlError::input(format!(
@@ -233,8 +246,14 @@ fn is_nested(data_type: &DataType) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Decimal128Array, Int32Array, StringArray};
-    use arrow::datatypes::Field;
+    use arrow::array::{
+        ArrayRef, AsArray, Date64Array, Decimal128Array, DictionaryArray, Float64Array, Int32Array,
+        StringArray, Time32SecondArray, TimestampSecondArray,
+    };
+    use arrow::datatypes::{Field, Int32Type};
+    use arrow::ipc::reader::FileReader;
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use std::io::Cursor;
 
     fn batch() -> RecordBatch {
         let money = Decimal128Array::from(vec![Some(-125), None, Some(1)]);
@@ -300,6 +319,82 @@ mod tests {
             "{refused}"
         );
         assert!(begin(Format::Json).is_ok());
+    }
+
+    fn of_one(format: Format, name: &str, batches: &[ArrayRef]) -> Vec<u8> {
+        let batches: Vec<RecordBatch> = batches
+            .iter()
+            .map(|a| RecordBatch::try_from_iter([(name, Arc::clone(a))]).unwrap())
+            .collect();
+        let options = WriteOptions::new(format, true);
+        let mut writer = BatchWriter::new(Vec::new(), &batches[0].schema(), options).unwrap();
+        for batch in &batches {
+            writer.write(batch).unwrap();
+        }
+        writer.finish().unwrap()
+    }
+
+    #[test]
+    fn json_has_a_value_for_every_float_and_valid_numbers_for_every_decimal() {
+        let floats = [1.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0];
+        let floats: ArrayRef = Arc::new(Float64Array::from(floats.to_vec()));
+        let text = String::from_utf8(of_one(Format::JsonLines, "x", &[floats])).unwrap();
+        assert_eq!(
+            text,
+            "{\"x\":1.5}\n{\"x\":\"NaN\"}\n{\"x\":\"Infinity\"}\n{\"x\":\"-Infinity\"}\n{\"x\":-0.0}\n"
+        );
+        let hundreds = Decimal128Array::from(vec![0, 7, -12]);
+        let hundreds: ArrayRef = Arc::new(hundreds.with_precision_and_scale(38, -2).unwrap());
+        let text = String::from_utf8(of_one(Format::JsonLines, "d", &[hundreds])).unwrap();
+        assert_eq!(text, "{\"d\":0}\n{\"d\":700}\n{\"d\":-1200}\n");
+    }
+
+    #[test]
+    fn json_objects_never_have_a_key_twice() {
+        let field = |name: &str| Field::new(name, DataType::Int32, true);
+        let schema: SchemaRef = Arc::new(Schema::new(vec![field("a"), field("b"), field("a")]));
+        for format in [Format::Json, Format::JsonLines] {
+            let begun = BatchWriter::new(Vec::new(), &schema, WriteOptions::new(format, true));
+            let refused = begun.err().unwrap().to_string();
+            assert!(refused.contains("named a"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn an_arrow_file_takes_batches_with_dictionaries_of_their_own() {
+        let words =
+            |all: [&str; 2]| -> ArrayRef { Arc::new(DictionaryArray::<Int32Type>::from_iter(all)) };
+        let written = of_one(Format::Arrow, "w", &[words(["a", "b"]), words(["c", "a"])]);
+        let reader = FileReader::try_new(Cursor::new(written), None).unwrap();
+        let read: Vec<String> = reader
+            .flat_map(|batch| {
+                let batch = batch.unwrap();
+                let words = batch.column(0).as_string::<i32>().iter();
+                words.map(|w| w.unwrap().to_owned()).collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(read, ["a", "b", "c", "a"]);
+    }
+
+    #[test]
+    fn parquet_has_types_of_its_own_for_times_in_seconds_and_dates_in_milliseconds() {
+        let columns: [(&str, ArrayRef); 3] = [
+            (
+                "t",
+                Arc::new(TimestampSecondArray::from(vec![Some(7), None])),
+            ),
+            ("h", Arc::new(Time32SecondArray::from(vec![3600, 1]))),
+            (
+                "d",
+                Arc::new(Date64Array::from(vec![86_400_000, -86_400_000])),
+            ),
+        ];
+        for (name, array) in columns {
+            let bytes = of_one(Format::Parquet, name, &[array]);
+            let metadata = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+            let schema = metadata.metadata().file_metadata().schema_descr_ptr();
+            assert!(schema.column(0).logical_type_ref().is_some(), "{name}");
+        }
     }
 
     #[test]

@@ -122,6 +122,7 @@ impl SqlSession {
         };
         self.tables.insert(name.to_owned(), table);
         self.show_tables();
+        self.bind_views(name);
         self.drive_tables()?;
         Ok(loaded)
     }

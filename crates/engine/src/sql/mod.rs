@@ -10,12 +10,15 @@
 //! Errors of statements carry the line and column of the script ([`Place`]).
 
 mod adaptive;
+mod checks;
 mod error;
 mod export;
+mod forms;
 mod free_memory;
 mod generate;
 mod load;
 mod memory;
+mod nesting;
 mod placement;
 mod placement_plan;
 mod run;
@@ -27,6 +30,7 @@ mod statement;
 mod system;
 mod tables;
 mod temp;
+mod views;
 mod whole_file;
 
 pub use error::{Place, SqlError};

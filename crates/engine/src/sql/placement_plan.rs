@@ -39,10 +39,14 @@ struct Line {
 /// The columns that `query` reads, where they should lie and where their pages are.
 ///
 /// With a machine profile set also what every pipeline and structure wants there, modelled.
-pub(super) fn explain(session: &SqlSession, query: &str) -> Result<RecordBatch, SqlError> {
+pub(super) fn explain(
+    session: &SqlSession,
+    query: &str,
+    watch: &dyn Watch,
+) -> Result<RecordBatch, SqlError> {
     if let Some(name) = &session.settings.machine {
         let machine = profiles::load(name).map_err(SqlError::input)?;
-        session.physical(query)?;
+        session.physical(query, watch)?;
         let policy = Policy::Adaptive(None);
         return Ok(explain_placement(
             &session.engine,
@@ -51,7 +55,7 @@ pub(super) fn explain(session: &SqlSession, query: &str) -> Result<RecordBatch, 
             &policy,
         )?);
     }
-    batch(&columns(session, query)?)
+    batch(&columns(session, query, watch)?)
 }
 
 /// The same for an execution of `query`: with the bytes that it read, and the memory of its operators where that is routed.
@@ -60,7 +64,7 @@ pub(super) fn explain_analyze(
     query: &str,
     watch: &dyn Watch,
 ) -> Result<RecordBatch, SqlError> {
-    let plan = session.physical(query)?;
+    let plan = session.physical(query, watch)?;
     let before = session.reads.clone();
     let ran = session.stream(&plan, &mut Forgotten, watch, &mut Timing::default())?;
     let execution = Execution {
@@ -72,7 +76,7 @@ pub(super) fn explain_analyze(
     let mut lines = placement_of_execution(&execution)
         .map(|batch| operators(&batch))
         .unwrap_or_default();
-    let mut columns = columns(session, query)?;
+    let mut columns = columns(session, query, watch)?;
     for line in &mut columns {
         let of = |reads: &BTreeMap<String, u64>| reads.get(&line.name).copied().unwrap_or(0);
         line.read_bytes = Some(of(&session.reads) - of(&before));
@@ -109,8 +113,8 @@ fn operators(batch: &RecordBatch) -> Vec<Line> {
 }
 
 /// The columns that the optimised logical plan scans: which operators read them does not matter for that.
-fn columns(session: &SqlSession, query: &str) -> Result<Vec<Line>, SqlError> {
-    let plan = session.optimised(query)?;
+fn columns(session: &SqlSession, query: &str, watch: &dyn Watch) -> Result<Vec<Line>, SqlError> {
+    let plan = session.optimised(query, watch)?;
     let mut scans: BTreeSet<(String, usize)> = BTreeSet::new();
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node

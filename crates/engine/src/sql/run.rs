@@ -1,7 +1,9 @@
 //! Running a plan to its end: rows to a sink, batch by batch, and the wish to stop obeyed.
 
+use super::checks;
 use super::error::SqlError;
 use super::session::SqlSession;
+use crate::EngineError;
 use crate::capture::{HostCosts, capture};
 use crate::session::Execution;
 use arrow::array::RecordBatch;
@@ -156,6 +158,7 @@ impl SqlSession {
                     batch = stream.next() => batch,
                 }
             })? {
+                checks::digits(&batch)?;
                 rows += batch.num_rows() as u64;
                 let delivering = Instant::now();
                 let flow = sink.rows(&batch)?;
@@ -164,6 +167,7 @@ impl SqlSession {
                     return Ok((rows, flow));
                 }
             }
+            checks::joins(&plan)?;
             let delivering = Instant::now();
             sink.end()?;
             timing.delivering += delivering.elapsed();
@@ -227,9 +231,10 @@ impl Running {
         match self.task.take() {
             Some(task) => match task.await {
                 Ok(()) => Ok(None),
-                Err(error) => Err(SqlError::failed(format!(
-                    "an operator broke down ({error}); other statements are not affected"
-                ))),
+                Err(error) => Err(match error.try_into_panic() {
+                    Ok(panic) => EngineError::panicked("the statement", panic.as_ref()).into(),
+                    Err(error) => SqlError::failed(format!("the statement was lost: {error}")),
+                }),
             },
             None => Ok(None),
         }

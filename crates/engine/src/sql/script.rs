@@ -1,6 +1,7 @@
 //! Scripts taken apart: statements with their places, and whether what was typed so far is whole.
 
 use super::error::{Place, SqlError};
+use super::nesting::levels;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
@@ -13,6 +14,8 @@ pub struct Piece {
     pub place: Place,
     /// Its tokens with their places in the script; white space and comments are left out.
     pub(crate) tokens: Vec<TokenWithSpan>,
+    /// Levels that it nests at most.
+    pub(crate) levels: usize,
     offsets: Vec<usize>,
 }
 
@@ -83,6 +86,7 @@ pub fn split(text: &str) -> Result<Vec<Piece>, SqlError> {
             text: text[start..start + len].to_owned(),
             place: place(first.span.start),
             offsets,
+            levels: levels(part),
             tokens: part.to_vec(),
         });
     }

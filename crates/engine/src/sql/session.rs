@@ -7,9 +7,13 @@ use super::run::{Flow, Outcome, Sink, Timing, Watch};
 use super::script::Piece;
 use super::settings::Settings;
 use super::statement::{Copy, Statement, recognise};
+use super::views::Views;
 use super::whole_file::WholeFile;
-use super::{WriteOptions, placement_plan, system};
+use super::{WriteOptions, checks, placement_plan, system};
+use crate::EngineError;
+use crate::planning;
 use crate::session::{Engine, EngineOptions};
+use crate::stack;
 use crate::star;
 use crate::table::PlacedTable;
 use arrow::array::RecordBatch;
@@ -18,8 +22,9 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast::Statement as Ast;
+use datafusion::sql::sqlparser::ast::{SetExpr, Statement as Ast};
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -78,6 +83,12 @@ pub struct SqlSession {
     pub(super) reads: BTreeMap<String, u64>,
     /// `SET datafusion...` statements, which a new engine is told again.
     pub(super) told: Vec<String>,
+    /// Texts of prepared statements by name.
+    pub(super) prepared: BTreeMap<String, String>,
+    /// Views by name.
+    pub(super) views: Views,
+    /// Levels that the statement that runs nests at most, with its views.
+    pub(super) levels: usize,
     /// What system tables show; shared with their providers.
     pub(super) shown: Arc<Mutex<BTreeMap<String, Arc<PlacedTable>>>>,
     /// Who places data before each query, if placement adapts.
@@ -109,6 +120,9 @@ impl SqlSession {
             page_size: options.page_size,
             reads: BTreeMap::new(),
             told: Vec::new(),
+            prepared: BTreeMap::new(),
+            views: Views::new(),
+            levels: 0,
             shown: Arc::default(),
             drive: Drive::default(),
             statement: String::new(),
@@ -136,7 +150,8 @@ impl SqlSession {
     /// Bad input, with the place in the script.
     pub fn check(&self, piece: &Piece) -> Result<(), SqlError> {
         if recognise(piece)? == Statement::DataFusion {
-            self.parse(piece)?;
+            check_levels(piece, piece.levels)?;
+            stack::with(piece.levels, || self.parse(piece).map(drop))?;
         }
         Ok(())
     }
@@ -145,12 +160,17 @@ impl SqlSession {
     pub fn gives_rows(&self, piece: &Piece) -> bool {
         match recognise(piece) {
             Ok(Statement::ExplainPlacement { .. } | Statement::Show { .. }) => true,
-            Ok(Statement::DataFusion) => self.parse(piece).is_ok_and(|p| is_query(&p)),
+            Ok(Statement::DataFusion) => {
+                check_levels(piece, piece.levels).is_ok()
+                    && stack::with(piece.levels, || {
+                        self.parse(piece).is_ok_and(|p| is_query(&p))
+                    })
+            }
             _ => false,
         }
     }
 
-    fn parse(&self, piece: &Piece) -> Result<Parsed, SqlError> {
+    pub(super) fn parse(&self, piece: &Piece) -> Result<Parsed, SqlError> {
         let state = self.engine.context().state();
         let dialect = state.config_options().sql_parser.dialect;
         state
@@ -164,15 +184,25 @@ impl SqlSession {
     /// Runs one statement.
     ///
     /// # Errors
-    /// Bad input, a failure, or [`SqlError::Interrupted`]. Nothing half-done is left.
+    /// Bad input, a failure (also a panic in DataFusion), or [`SqlError::Interrupted`]. Nothing
+    /// half-done is left.
     pub fn run(
         &mut self,
         piece: &Piece,
         sink: &mut dyn Sink,
         watch: &dyn Watch,
     ) -> Result<Outcome, SqlError> {
-        self.statement(piece, sink, watch)
-            .map_err(|e| at(e, piece.place))
+        self.levels = self.levels_of(piece);
+        check_levels(piece, self.levels)?;
+        let done = stack::with(self.levels, || {
+            let statement = AssertUnwindSafe(|| self.statement(piece, sink, watch));
+            // What a panic leaves behind is what an error at that place would.
+            std::panic::catch_unwind(statement).unwrap_or_else(|panic| {
+                let panicked = EngineError::panicked("the statement", panic.as_ref());
+                Err(SqlError::from(panicked))
+            })
+        });
+        done.map_err(|e| at(e, piece.place))
     }
 
     fn statement(
@@ -207,7 +237,7 @@ impl SqlSession {
                 let batch = if analyze {
                     placement_plan::explain_analyze(self, &query, watch)?
                 } else {
-                    placement_plan::explain(self, &query)?
+                    placement_plan::explain(self, &query, watch)?
                 };
                 give(&batch, sink, start)
             }
@@ -223,16 +253,16 @@ impl SqlSession {
         let start = Instant::now();
         let parsed = self.parse(piece)?;
         if is_query(&parsed) {
-            let plan = self.physical(&piece.in_place(0, piece.tokens.len()))?;
+            let plan = self.physical(&piece.in_place(0, piece.tokens.len()), watch)?;
             let mut outcome = self.give_rows(&plan, start, sink, watch)?;
             if explains(&parsed) {
-                outcome.message = self.notes(parsed);
+                outcome.message = self.notes(parsed, watch);
             }
             return Ok(outcome);
         }
         let logical = self.logical(parsed)?;
         match logical {
-            LogicalPlan::Ddl(ddl) => self.define(ddl, start, watch),
+            LogicalPlan::Ddl(ddl) => self.define(ddl, piece, start, watch),
             LogicalPlan::Dml(_) => Err(SqlError::input_at(
                 piece.place,
                 "tables are filled once, when they are made; use CREATE OR REPLACE TABLE name AS SELECT ... to make one with other rows",
@@ -243,15 +273,13 @@ impl SqlSession {
     }
 
     /// Of a statement that explains another: what became of that one's aggregations.
-    fn notes(&self, parsed: Parsed) -> Option<String> {
+    fn notes(&self, parsed: Parsed, watch: &dyn Watch) -> Option<String> {
         let logical = match self.logical(parsed).ok()? {
             LogicalPlan::Explain(explain) => explain.plan,
             LogicalPlan::Analyze(analyze) => analyze.input,
             _ => return None,
         };
-        let state = self.engine.context().state();
-        let plan = state.create_physical_plan(&logical);
-        let plan = self.engine.handle().block_on(plan).ok()?;
+        let plan = self.plan_of(Arc::unwrap_or_clone(logical), watch).ok()?;
         let notes: Vec<String> = star::notes(&plan)
             .into_iter()
             .map(|note| format!("star join: {note}"))
@@ -269,12 +297,12 @@ impl SqlSession {
         watch: &dyn Watch,
     ) -> Result<Outcome, SqlError> {
         use datafusion::logical_expr::Statement as S;
-        let keep = matches!(
-            &logical,
-            LogicalPlan::Statement(
-                S::SetVariable(_) | S::ResetVariable(_) | S::Prepare(_) | S::Deallocate(_)
-            )
-        );
+        let kept = match &logical {
+            LogicalPlan::Statement(S::SetVariable(_) | S::ResetVariable(_)) => Kept::Setting,
+            LogicalPlan::Statement(S::Prepare(p)) => Kept::Prepared(p.name.clone()),
+            LogicalPlan::Statement(S::Deallocate(d)) => Kept::Deallocated(d.name.clone()),
+            _ => Kept::Nothing,
+        };
         let runs = !matches!(&logical, LogicalPlan::Statement(s) if !matches!(s, S::Execute(_)));
         if matches!(
             &logical,
@@ -285,21 +313,37 @@ impl SqlSession {
                 "there are no transactions: every statement takes effect whole or not at all",
             ));
         }
+        if let LogicalPlan::Statement(S::SetVariable(set)) = &logical {
+            checks::setting(&set.variable)?;
+        }
         let context = self.engine.context().clone();
         // A setting may change what planning does.
         self.engine.forget_plans();
-        let plan = self.engine.handle().block_on(async {
-            let frame = context.execute_logical_plan(logical).await?;
-            frame.create_physical_plan().await
-        });
-        let plan = plan.map_err(|e| SqlError::planning(&e))?;
-        if keep {
-            self.told.push(piece.text.clone());
-        }
+        let frame = self
+            .engine
+            .handle()
+            .block_on(context.execute_logical_plan(logical))
+            .map_err(|e| SqlError::planning(&e))?;
+        let plan = self.plan_of(frame.logical_plan().clone(), watch)?;
+        self.remember(&kept, piece);
         if runs {
             return self.give_rows(&plan, start, sink, watch);
         }
         Ok(said("done".into(), start))
+    }
+
+    /// Keeps what a new engine has to be told again.
+    fn remember(&mut self, kept: &Kept, piece: &Piece) {
+        match kept {
+            Kept::Setting => self.told.push(piece.text.clone()),
+            Kept::Prepared(name) => {
+                self.prepared.insert(name.clone(), piece.text.clone());
+            }
+            Kept::Deallocated(name) => {
+                self.prepared.remove(name);
+            }
+            Kept::Nothing => {}
+        }
     }
 
     fn give_rows(
@@ -321,25 +365,53 @@ impl SqlSession {
         })
     }
 
-    /// Plans a query.
-    pub(super) fn physical(&self, sql: &str) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
+    /// Plans a query, or finds its plan.
+    pub(super) fn physical(
+        &self,
+        sql: &str,
+        watch: &dyn Watch,
+    ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
         let planned = self
             .engine
-            .plan("the statement", sql)
-            .map_err(|e| self.with_tables(SqlError::engine_planning(&e)))?;
+            .plan_until("the statement", sql, self.levels, &|| watch.stopped())
+            .map_err(|e| self.explained(SqlError::engine_planning(&e)))?;
         // The plan may have run before: its operators get fresh states.
         reset_plan_states(Arc::clone(planned.plan())).map_err(|e| SqlError::planning(&e))
     }
 
-    /// The optimised logical plan of a query.
-    pub(super) fn optimised(&self, sql: &str) -> Result<LogicalPlan, SqlError> {
+    /// The physical plan of a logical one.
+    pub(super) fn plan_of(
+        &self,
+        logical: LogicalPlan,
+        watch: &dyn Watch,
+    ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
         let state = self.engine.context().state();
-        let dialect = state.config_options().sql_parser.dialect;
-        let parsed = state
-            .sql_to_statement(sql, &dialect)
-            .map_err(|e| SqlError::planning(&e))?;
-        let logical = self.logical(parsed)?;
-        state.optimize(&logical).map_err(|e| SqlError::planning(&e))
+        self.aside(
+            watch,
+            async move { planning::physical(&state, &logical).await },
+        )
+    }
+
+    /// The optimised logical plan of a query.
+    pub(super) fn optimised(&self, sql: &str, watch: &dyn Watch) -> Result<LogicalPlan, SqlError> {
+        let state = self.engine.context().state();
+        let sql = sql.to_owned();
+        self.aside(watch, async move {
+            let dialect = state.config_options().sql_parser.dialect;
+            let parsed = state.sql_to_statement(&sql, &dialect)?;
+            state.optimize(&state.statement_to_plan(parsed).await?)
+        })
+    }
+
+    /// Plans on a thread of the engine, until `watch` says so.
+    fn aside<T: Send + 'static>(
+        &self,
+        watch: &dyn Watch,
+        work: impl Future<Output = datafusion::common::Result<T>> + Send + 'static,
+    ) -> Result<T, SqlError> {
+        self.engine
+            .aside("the statement", self.levels, &|| watch.stopped(), work)?
+            .map_err(|e| self.explained(SqlError::planning(&e)))
     }
 
     pub(super) fn logical(&self, parsed: Parsed) -> Result<LogicalPlan, SqlError> {
@@ -347,7 +419,19 @@ impl SqlSession {
         self.engine
             .handle()
             .block_on(state.statement_to_plan(parsed))
-            .map_err(|e| self.with_tables(SqlError::planning(&e)))
+            .map_err(|e| self.explained(SqlError::planning(&e)))
+    }
+
+    /// An error of planning with what helps who typed the statement.
+    fn explained(&self, error: SqlError) -> SqlError {
+        let type_of = |column: &str| {
+            let mut tables = self.tables.values();
+            tables.find_map(|table| {
+                let field = table.schema().field_with_name(column).ok()?;
+                Some(field.data_type().clone())
+            })
+        };
+        self.with_tables(checks::explained(error, &self.statement, &type_of))
     }
 
     /// Adds the names there are to an error about a name that is not there.
@@ -373,7 +457,7 @@ impl SqlSession {
 
     fn copy(&mut self, copy: &Copy, watch: &dyn Watch) -> Result<Outcome, SqlError> {
         let start = Instant::now();
-        let plan = self.physical(&copy.query).map_err(|error| {
+        let plan = self.physical(&copy.query, watch).map_err(|error| {
             match (error, copy.table_place) {
                 // The query around a table's name is ours: only the name has a place.
                 (SqlError::Input { message, .. }, Some(place)) => {
@@ -451,6 +535,14 @@ impl SqlSession {
     }
 }
 
+/// What a statement of DataFusion's own leaves behind.
+enum Kept {
+    Setting,
+    Prepared(String),
+    Deallocated(String),
+    Nothing,
+}
+
 /// `EXPLAIN` of another statement.
 fn explains(parsed: &Parsed) -> bool {
     match parsed {
@@ -460,22 +552,46 @@ fn explains(parsed: &Parsed) -> bool {
     }
 }
 
+/// Refuses a statement for which no stack can be had.
+fn check_levels(piece: &Piece, levels: usize) -> Result<(), SqlError> {
+    let most = stack::most_levels();
+    if levels <= most {
+        return Ok(());
+    }
+    Err(SqlError::input_at(
+        piece.place,
+        format!(
+            "the statement nests up to {levels} levels deep, and at most {most} are taken; a list \
+             (IN, VALUES) or a table can have more elements than a chain of operators"
+        ),
+    ))
+}
+
 /// Queries, and what answers like one.
 fn is_query(parsed: &Parsed) -> bool {
     match parsed {
         Parsed::Explain(_) => true,
-        Parsed::Statement(ast) => matches!(
-            ast.as_ref(),
-            Ast::Query(_)
-                | Ast::Explain { .. }
-                | Ast::ExplainTable { .. }
-                | Ast::ShowTables { .. }
-                | Ast::ShowColumns { .. }
-                | Ast::ShowVariable { .. }
-                | Ast::ShowFunctions { .. }
-        ),
+        Parsed::Statement(ast) => match ast.as_ref() {
+            // SELECT ... INTO makes a table.
+            Ast::Query(query) => {
+                !matches!(query.body.as_ref(), SetExpr::Select(s) if s.into.is_some())
+            }
+            other => answers(other),
+        },
         _ => false,
     }
+}
+
+fn answers(ast: &Ast) -> bool {
+    matches!(
+        ast,
+        Ast::Explain { .. }
+            | Ast::ExplainTable { .. }
+            | Ast::ShowTables { .. }
+            | Ast::ShowColumns { .. }
+            | Ast::ShowVariable { .. }
+            | Ast::ShowFunctions { .. }
+    )
 }
 
 /// `error` at `place`, if it has none of its own.

@@ -258,6 +258,10 @@ impl SqlSession {
             for statement in &self.told {
                 context.sql(statement).await.map_err(running)?;
             }
+            for statement in self.prepared.values() {
+                // What it names may be gone: then it is gone too, as it was before.
+                let _ = context.sql(statement).await;
+            }
             Ok(())
         })
     }

@@ -2,6 +2,7 @@
 
 use super::error::SqlError;
 use super::run::{Kept, Outcome, Timing, Unit, Watch};
+use super::script::Piece;
 use super::session::{SqlSession, said};
 use super::source::{CsvOptions, Source};
 use super::temp::Home;
@@ -9,6 +10,7 @@ use datafusion::common::TableReference;
 use datafusion::logical_expr::{
     CreateExternalTable, CreateMemoryTable, DdlStatement, DropTable, LogicalPlan,
 };
+use std::collections::HashSet;
 use std::path::Path;
 use std::time::Instant;
 
@@ -17,6 +19,7 @@ impl SqlSession {
     pub(super) fn define(
         &mut self,
         ddl: DdlStatement,
+        piece: &Piece,
         start: Instant,
         watch: &dyn Watch,
     ) -> Result<Outcome, SqlError> {
@@ -24,15 +27,8 @@ impl SqlSession {
             DdlStatement::CreateMemoryTable(table) => self.create(&table, start, watch),
             DdlStatement::CreateExternalTable(table) => self.create_external(&table, start, watch),
             DdlStatement::DropTable(table) => self.drop_table(&table, start),
-            DdlStatement::CreateView(view) => {
-                self.check_view(&view.name, view.or_replace)?;
-                let message = format!("view {}", view.name);
-                self.leave_to_datafusion(DdlStatement::CreateView(view), message, start)
-            }
-            DdlStatement::DropView(view) => {
-                let message = format!("dropped view {}", view.name);
-                self.leave_to_datafusion(DdlStatement::DropView(view), message, start)
-            }
+            DdlStatement::CreateView(view) => self.create_view(view, piece, start),
+            DdlStatement::DropView(view) => self.drop_view(view, start),
             other => Err(SqlError::input(format!(
                 "{} is not part of this shell; it has tables and views in one schema",
                 other.name()
@@ -57,17 +53,19 @@ impl SqlSession {
                 "keys and defaults have no use in tables that are filled once; leave them out",
             ));
         }
+        if table.temporary {
+            return Err(SqlError::input(
+                "every table lasts as long as this session; leave out TEMPORARY",
+            ));
+        }
+        check_either(table.or_replace, table.if_not_exists)?;
         if table.if_not_exists && self.tables.contains_key(name) {
             return Ok(said(format!("table {name} exists already"), start));
         }
         self.check_new_name(name, table.or_replace)?;
-        let context = self.engine.context().clone();
-        let input = table.input.as_ref().clone();
-        let plan = self.engine.handle().block_on(async {
-            let frame = context.execute_logical_plan(input).await?;
-            frame.create_physical_plan().await
-        });
-        let plan = plan.map_err(|e| SqlError::planning(&e))?;
+        let names = table.input.schema().fields().iter().map(|f| f.name());
+        check_names(names)?;
+        let plan = self.plan_of(table.input.as_ref().clone(), watch)?;
         let mut timing = Timing {
             planning: start.elapsed(),
             ..Timing::default()
@@ -105,6 +103,7 @@ impl SqlSession {
             (!table.table_partition_cols.is_empty(), "PARTITIONED BY"),
             (!table.order_exprs.is_empty(), "WITH ORDER"),
             (table.unbounded, "UNBOUNDED"),
+            (table.temporary, "TEMPORARY"),
             (table.locations.len() != 1, "several locations"),
         ];
         if let Some((_, what)) = refused.iter().find(|(given, _)| *given) {
@@ -112,6 +111,7 @@ impl SqlSession {
                 "{what} is not taken here: CREATE EXTERNAL TABLE name STORED AS csv|parquet|arrow LOCATION 'file or folder' loads the rows into memory, with the columns that the files have"
             )));
         }
+        check_either(table.or_replace, table.if_not_exists)?;
         if table.if_not_exists && self.tables.contains_key(name) {
             return Ok(said(format!("table {name} exists already"), start));
         }
@@ -147,33 +147,8 @@ impl SqlSession {
             };
         }
         self.forget(name)?;
+        self.bind_views(name);
         Ok(said(format!("dropped table {name}"), start))
-    }
-
-    fn check_view(&self, name: &TableReference, replace: bool) -> Result<(), SqlError> {
-        let name = plain_name(name)?;
-        let found = self.tables().into_iter().find(|t| t.name == name);
-        match found {
-            Some(info) if info.kind != "view" || !replace => Err(SqlError::input(format!(
-                "there is a {} {name} already; choose another name",
-                info.kind
-            ))),
-            _ => Ok(()),
-        }
-    }
-
-    fn leave_to_datafusion(
-        &mut self,
-        ddl: DdlStatement,
-        message: String,
-        start: Instant,
-    ) -> Result<Outcome, SqlError> {
-        let context = self.engine.context().clone();
-        self.engine
-            .handle()
-            .block_on(context.execute_logical_plan(LogicalPlan::Ddl(ddl)))
-            .map_err(|e| SqlError::planning(&e))?;
-        Ok(said(message, start))
     }
 
     /// `ANALYZE table`: counts again what the planner is told.
@@ -193,7 +168,29 @@ impl SqlSession {
     }
 }
 
-fn plain_name(name: &TableReference) -> Result<&str, SqlError> {
+/// Refuses two wishes that exclude each other.
+fn check_either(replace: bool, if_not_exists: bool) -> Result<(), SqlError> {
+    if replace && if_not_exists {
+        return Err(SqlError::input(
+            "OR REPLACE and IF NOT EXISTS exclude each other; say one of them",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses columns of a table that have one name.
+pub(super) fn check_names<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), SqlError> {
+    let mut seen = HashSet::new();
+    let mut names = names;
+    match names.find(|name| !seen.insert(*name)) {
+        Some(twice) => Err(SqlError::input(format!(
+            "two columns are named {twice}; the columns of a table have different names (AS)"
+        ))),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn plain_name(name: &TableReference) -> Result<&str, SqlError> {
     match name {
         TableReference::Bare { table } => Ok(table),
         TableReference::Partial { schema, table } if schema.as_ref() == "public" => Ok(table),
@@ -222,6 +219,7 @@ fn csv_options(table: &CreateExternalTable) -> Result<CsvOptions, SqlError> {
     for (name, value) in &table.options {
         match (name.trim_start_matches("format."), value.as_bytes()) {
             ("delimiter", [byte]) => csv.delimiter = Some(*byte),
+            ("null_value", _) => csv.nulls.push(value.clone()),
             ("has_header", b"true") => csv.header = true,
             ("has_header", b"false") => csv.header = false,
             ("schema_infer_max_rec", _) => {
@@ -231,7 +229,8 @@ fn csv_options(table: &CreateExternalTable) -> Result<CsvOptions, SqlError> {
             }
             _ => {
                 return Err(SqlError::input(format!(
-                    "option {name} = {value:?} is not known; there are format.delimiter, format.has_header, format.schema_infer_max_rec"
+                    "option {name} = {value:?} is not known; there are format.delimiter, \
+                     format.has_header, format.null_value, format.schema_infer_max_rec"
                 )));
             }
         }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 use tierloom_agent::{
     AgentOptions, HostRunner, Log, Ready, RunnerError, Stop, TlsIdentity, Token, TokenOrigin,
-    serve as serve_agent, stop_at_end_of,
+    check_listen, serve as serve_agent, stop_at_end_of,
 };
 use tierloom_bench::plan::RunPlan;
 use tierloom_bench::run::{self, BenchError, Control, Host, Part};
@@ -45,6 +45,10 @@ impl Request {
 /// A token, certificate or address that cannot be used.
 pub fn serve(args: &Args) -> Result<(), Failure> {
     let stop = Stop::new();
+    // Whatever can be wrong is found before a token is made.
+    let tls = tls(args)?;
+    check_listen(args.agent.listen, tls.is_some(), args.agent.allow_plain)
+        .map_err(Failure::input)?;
     let token = token(args, &stop)?;
     let mut host = Host::look().map_err(Failure::runtime)?;
     host.overwrite = args.overwrite;
@@ -57,12 +61,7 @@ pub fn serve(args: &Args) -> Result<(), Failure> {
     options.name = name.unwrap_or_else(|| "agent".into());
     options.allow_plain_remote = args.agent.allow_plain;
     options.log = Log::new(|line| eprintln!("{line}"));
-    if let (Some(cert), Some(key)) = (&args.agent.tls_cert, &args.agent.tls_key) {
-        options.tls = Some(TlsIdentity {
-            cert_pem: read(cert)?,
-            key_pem: read(key)?,
-        });
-    }
+    options.tls = tls;
     stop::pass_on(stop.clone());
     let ready = |address| {
         // A launcher reads this line; a closed pipe is its own affair.
@@ -72,6 +71,16 @@ pub fn serve(args: &Args) -> Result<(), Failure> {
         host: Arc::new(host),
     });
     serve_agent(options, runner, ready, stop).map_err(super::hosts::failure)
+}
+
+fn tls(args: &Args) -> Result<Option<TlsIdentity>, Failure> {
+    let (Some(cert), Some(key)) = (&args.agent.tls_cert, &args.agent.tls_key) else {
+        return Ok(None);
+    };
+    Ok(Some(TlsIdentity {
+        cert_pem: read(cert)?,
+        key_pem: read(key)?,
+    }))
 }
 
 fn token(args: &Args, stop: &Stop) -> Result<Token, Failure> {

@@ -39,7 +39,12 @@ pub struct Args {
     /// Rows of each CSV file that types are inferred from; 0 for all
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub csv_infer_rows: usize,
-    /// How rows are printed: table, csv, json (one array), jsonl or arrow (IPC stream)
+    /// A text that stands for a missing value in CSV files, as in --csv-null NA; repeat for more.
+    /// An empty field always does
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub csv_null: Vec<String>,
+    /// How rows are printed: table, csv, json (one array; NaN and infinities as strings), jsonl or
+    /// arrow (IPC stream)
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub format: String,
     /// Write the rows to FILE, whole or not at all (arrow: in the file format)

@@ -26,11 +26,24 @@ use crate::failure::Failure;
 #[cfg(feature = "sql")]
 pub fn run(args: &Args) -> Result<(), Failure> {
     let plan = plan::SqlPlan::resolve(args)?;
+    quiet_workers();
     let session = open::session(&plan)?;
     match &plan.statements {
         plan::Statements::Shell => shell::run(&plan, session),
         plan::Statements::Script { text, name } => script::run(&plan, session, text, name),
     }
+}
+
+/// A panic in a worker of the engine is told once, as the error of its statement.
+#[cfg(feature = "sql")]
+fn quiet_workers() {
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let thread = std::thread::current();
+        if thread.name() != Some(tierloom_engine::WORKER_NAME) {
+            told(panic);
+        }
+    }));
 }
 
 /// Runs the command.

@@ -30,7 +30,7 @@ pub fn session(plan: &SqlPlan) -> Result<SqlSession, Failure> {
         match table {
             TableSource::Files { name, path } => {
                 let loaded = session
-                    .load_files(name, path, plan.csv, &watch)
+                    .load_files(name, path, plan.csv.clone(), &watch)
                     .map_err(|e| failure(e, Some(&format!("--table {name}"))))?;
                 tell(&loaded);
             }

@@ -211,6 +211,7 @@ fn csv(args: &Args) -> Result<CsvOptions, Failure> {
         delimiter,
         header: !args.csv_no_header,
         infer_rows: args.csv_infer_rows,
+        nulls: args.csv_null.clone(),
     })
 }
 

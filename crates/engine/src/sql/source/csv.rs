@@ -5,6 +5,7 @@ use crate::sql::error::SqlError;
 use arrow::csv::ReaderBuilder;
 use arrow::csv::reader::Format;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use regex::Regex;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::BufReader;
@@ -15,17 +16,31 @@ use std::sync::Arc;
 const MOST_FIELDS: usize = 4 << 20;
 const FEWEST_ROWS: usize = 1024;
 
-fn format(path: &Path, options: CsvOptions) -> Format {
+fn format(path: &Path, options: &CsvOptions) -> Format {
     let tabs = path
         .extension()
         .is_some_and(|e| e.eq_ignore_ascii_case("tsv"));
     let delimiter = options.delimiter.unwrap_or(if tabs { b'\t' } else { b',' });
-    Format::default()
+    let format = Format::default()
         .with_header(options.header)
-        .with_delimiter(delimiter)
+        .with_delimiter(delimiter);
+    match null_texts(&options.nulls) {
+        Some(texts) => format.with_null_regex(texts),
+        None => format,
+    }
 }
 
-pub(super) fn inspect(path: &Path, options: CsvOptions) -> Result<Part, SqlError> {
+/// Matches the fields that are NULL; `None` for empty ones alone, which the reader knows.
+fn null_texts(nulls: &[String]) -> Option<Regex> {
+    if nulls.is_empty() {
+        return None;
+    }
+    let texts: Vec<String> = nulls.iter().map(|text| regex::escape(text)).collect();
+    // Escaped texts make an expression whatever they are, and one that is too large is not typed.
+    Regex::new(&format!("^(?:|{})$", texts.join("|"))).ok()
+}
+
+pub(super) fn inspect(path: &Path, options: &CsvOptions) -> Result<Part, SqlError> {
     let file = File::open(path).map_err(|e| unreadable(path, &e))?;
     let file_bytes = file.metadata().map_err(|e| unreadable(path, &e))?.len();
     let rows = (options.infer_rows > 0).then_some(options.infer_rows);
@@ -84,7 +99,7 @@ pub(super) fn settled(field: &Field) -> Field {
 pub(super) fn read(
     path: &Path,
     schema: &SchemaRef,
-    options: CsvOptions,
+    options: &CsvOptions,
 ) -> Result<Batches, SqlError> {
     let file = File::open(path).map_err(|e| unreadable(path, &e))?;
     let file_bytes = file.metadata().map_err(|e| unreadable(path, &e))?.len();
@@ -94,8 +109,12 @@ pub(super) fn read(
         .build(file)
         .map_err(|e| broken(path, Kind::Csv, e))?;
     let (path, schema) = (path.to_owned(), Arc::clone(schema));
+    let options = options.clone();
     Ok(Box::new(reader.map(move |batch| {
-        batch.map_err(|e| broken(&path, Kind::Csv, explain(&e.to_string(), &schema, options)))
+        batch.map_err(|e| {
+            let problem = explain(&e.to_string(), &schema, &options);
+            broken(&path, Kind::Csv, problem)
+        })
     })))
 }
 
@@ -112,15 +131,16 @@ fn batch_rows(columns: usize, file_bytes: u64) -> usize {
 }
 
 /// The reader's message with the column's name and what can be done.
-fn explain(message: &str, schema: &Schema, options: CsvOptions) -> String {
+fn explain(message: &str, schema: &Schema, options: &CsvOptions) -> String {
     let Some(problem) = value_problem(message) else {
         return message.to_owned();
     };
     let column = schema.fields().get(problem.column);
     let advice = if options.infer_rows > 0 {
         format!(
-            "; the type comes from the first {} rows: correct the value, or infer from all rows (--csv-infer-rows 0)",
-            options.infer_rows
+            "; the type comes from the first {} rows: correct the value, infer from all rows \
+             (--csv-infer-rows 0), or, if it stands for a missing value, say so (--csv-null {:?})",
+            options.infer_rows, problem.value
         )
     } else {
         String::new()
@@ -177,7 +197,7 @@ mod tests {
         let told = explain(
             "Parser error: Error while parsing value 'x y' as type 'Float64' for column 1 at line 7. Row data: '[1,x y]'",
             &schema,
-            CsvOptions::default(),
+            &CsvOptions::default(),
         );
         assert!(
             told.starts_with("line 8: \"x y\" in column b is no Float64"),
@@ -185,9 +205,20 @@ mod tests {
         );
         assert!(told.contains("--csv-infer-rows 0"), "{told}");
         assert_eq!(
-            explain("something else", &schema, CsvOptions::default()),
+            explain("something else", &schema, &CsvOptions::default()),
             "something else"
         );
+    }
+
+    #[test]
+    fn words_for_missing_values_are_null_whole_and_nothing_else_is() {
+        let texts = null_texts(&["NA".into(), "-".into(), "n.a".into()]).unwrap();
+        for null in ["", "NA", "-", "n.a"] {
+            assert!(texts.is_match(null), "{null}");
+        }
+        for value in ["NAN", "XNA", "-1", "nxa", " "] {
+            assert!(!texts.is_match(value), "{value}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Arrow IPC, in files and as streams.
 
-use super::{Batches, Kind, Part, broken, unreadable};
+use super::{Batches, Kind, Part, broken, fitted, unreadable};
 use crate::sql::error::SqlError;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -68,7 +68,6 @@ pub(super) fn read(path: &Path, schema: &SchemaRef) -> Result<Batches, SqlError>
     let (path, schema) = (path.to_owned(), Arc::clone(schema));
     Ok(Box::new(reader.map(move |batch| {
         let batch = batch.map_err(|e| broken(&path, Kind::Ipc, e))?;
-        RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec())
-            .map_err(|e| broken(&path, Kind::Ipc, e))
+        fitted(&batch, &schema).map_err(|e| broken(&path, Kind::Ipc, e))
     })))
 }

@@ -6,21 +6,25 @@
 //! What is wrong with a file is told with its name, and with the line where the format has lines.
 
 mod csv;
+mod int96;
 mod ipc;
 mod parquet;
 mod schema;
 
 use super::error::SqlError;
-use ::arrow::array::RecordBatch;
-use ::arrow::datatypes::SchemaRef;
+use ::arrow::array::{RecordBatch, RecordBatchOptions};
+use ::arrow::compute::cast;
+use ::arrow::datatypes::{DataType, SchemaRef};
+use ::arrow::error::ArrowError;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Rows of a batch as they are read.
 const BATCH_ROWS: usize = 64 * 1024;
 
 /// How CSV is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CsvOptions {
     /// Between fields; `None`: a comma, or a tab in files that end in `.tsv`.
     pub delimiter: Option<u8>,
@@ -28,6 +32,8 @@ pub struct CsvOptions {
     pub header: bool,
     /// Rows of each file that types are inferred from; 0 is all.
     pub infer_rows: usize,
+    /// Texts of fields that are NULL, beside the empty one.
+    pub nulls: Vec<String>,
 }
 
 impl Default for CsvOptions {
@@ -36,6 +42,7 @@ impl Default for CsvOptions {
             delimiter: None,
             header: true,
             infer_rows: 10_000,
+            nulls: Vec::new(),
         }
     }
 }
@@ -137,7 +144,7 @@ impl Source {
                 )));
             }
             parts.push(match kind {
-                Kind::Csv => csv::inspect(file, csv)?,
+                Kind::Csv => csv::inspect(file, &csv)?,
                 Kind::Parquet => parquet::inspect(file)?,
                 Kind::Ipc => ipc::inspect(file)?,
             });
@@ -220,7 +227,7 @@ impl Source {
 
     fn open_file(&self, file: &Path) -> Result<Batches, SqlError> {
         match self.kind {
-            Kind::Csv => csv::read(file, &self.schema, self.csv),
+            Kind::Csv => csv::read(file, &self.schema, &self.csv),
             Kind::Parquet => parquet::read(file, &self.schema),
             Kind::Ipc => ipc::read(file, &self.schema),
         }
@@ -233,6 +240,21 @@ impl Source {
             None => 0,
         }
     }
+}
+
+/// The columns of `batch` as `schema` has them: a column of no type at all became one of text.
+fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| match column.data_type() {
+        DataType::Null => cast(column, field.data_type()),
+        _ => Ok(Arc::clone(column)),
+    });
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(
+        Arc::clone(schema),
+        columns.collect::<Result<_, _>>()?,
+        &options,
+    )
 }
 
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch, SqlError>>>;

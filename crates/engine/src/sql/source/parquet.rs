@@ -1,8 +1,7 @@
 //! Parquet files.
 
-use super::{BATCH_ROWS, Batches, Kind, Part, broken, unreadable};
+use super::{BATCH_ROWS, Batches, Kind, Part, broken, fitted, int96, unreadable};
 use crate::sql::error::SqlError;
-use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::fs::File;
@@ -59,10 +58,13 @@ pub(super) fn read(path: &Path, schema: &SchemaRef) -> Result<Batches, SqlError>
         .with_batch_size(BATCH_ROWS)
         .build()
         .map_err(|e| broken(path, Kind::Parquet, e))?;
+    let mut instants = int96::Instants::of(path)?;
     let (path, schema) = (path.to_owned(), Arc::clone(schema));
     Ok(Box::new(reader.map(move |batch| {
         let batch = batch.map_err(|e| broken(&path, Kind::Parquet, e))?;
-        RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec())
-            .map_err(|e| broken(&path, Kind::Parquet, e))
+        if let Some(instants) = &mut instants {
+            instants.check_next(&path)?;
+        }
+        fitted(&batch, &schema).map_err(|e| broken(&path, Kind::Parquet, e))
     })))
 }

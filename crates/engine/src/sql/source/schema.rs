@@ -2,6 +2,7 @@
 
 use super::{Kind, Part, csv};
 use crate::sql::error::SqlError;
+use crate::sql::tables::check_names;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,5 +52,7 @@ pub(super) fn common(files: &[PathBuf], parts: &[Part], kind: Kind) -> Result<Sc
         }
     }
     let fields: Vec<Field> = fields.iter().map(csv::settled).collect();
+    check_names(fields.iter().map(Field::name))
+        .map_err(|e| SqlError::input(format!("{}: {e}", files[0].display())))?;
     Ok(Arc::new(Schema::new(fields)))
 }

@@ -1,6 +1,12 @@
-//! Sessions of statements: what a stopped or failed one leaves behind, and that settings reach tables and plans.
+//! Sessions of statements: what a stopped or failed one leaves behind, and that settings reach
+//! tables and plans.
 
+#[path = "../common/mod.rs"]
 mod common;
+
+mod answers;
+mod limits;
+mod views;
 
 use arrow::array::AsArray;
 use arrow::datatypes::{Int64Type, UInt64Type};
@@ -30,7 +36,7 @@ impl Number for Kept {
 }
 
 /// A session on an invented machine with DRAM on node 0 and CXL on node 1.
-fn session() -> SqlSession {
+pub fn session() -> SqlSession {
     let (backend, topology) = common::two_nodes();
     SqlSession::new(SqlOptions {
         engine: EngineOptions::tuned(2),
@@ -42,7 +48,7 @@ fn session() -> SqlSession {
     .unwrap()
 }
 
-fn run_watched(
+pub fn run_watched(
     session: &mut SqlSession,
     text: &str,
     rows: &mut Kept,
@@ -58,17 +64,35 @@ fn run_watched(
     last
 }
 
-fn run(session: &mut SqlSession, text: &str) -> Result<Kept, SqlError> {
+pub fn run(session: &mut SqlSession, text: &str) -> Result<Kept, SqlError> {
     let mut rows = Kept::default();
     run_watched(session, text, &mut rows, &Silent::default()).map(|_| rows)
 }
 
-fn number(session: &mut SqlSession, text: &str) -> i64 {
+pub fn number(session: &mut SqlSession, text: &str) -> i64 {
     run(session, text).unwrap().number()
 }
 
+/// The message of a statement that is refused or fails.
+#[track_caller]
+pub fn error(session: &mut SqlSession, text: &str) -> String {
+    match run(session, text) {
+        Ok(rows) => panic!("{text}: {:?}", rows.batches),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The rows of a statement as comma-separated text without names.
+#[track_caller]
+pub fn text(session: &mut SqlSession, statement: &str) -> String {
+    let rows = run(session, statement).unwrap_or_else(|e| panic!("{statement}: {e}"));
+    let text = tierloom_engine::answer::to_text(&rows.batches).unwrap();
+    let lines: Vec<&str> = text.lines().skip(1).collect();
+    lines.join("\n")
+}
+
 /// Stops when its flag is set by another thread.
-struct StopSoon(AtomicBool);
+pub struct StopSoon(pub AtomicBool);
 
 impl Watch for StopSoon {
     fn stop(&self) -> &AtomicBool {
@@ -181,7 +205,8 @@ fn placements_set_for_all_for_a_table_and_for_a_column_move_pages() {
     .unwrap();
     let on = |session: &mut SqlSession, node: u32| {
         let text = format!(
-            "select count(distinct column_name) from tier_columns where node = {node} and node_bytes > 0"
+            "select count(distinct column_name) from tier_columns where node = {node} and \
+             node_bytes > 0"
         );
         number(session, &text)
     };

@@ -1,0 +1,238 @@
+//! What DataFusion is told about NULLs, and what it must not conclude.
+//!
+//! Placed tables call every column nullable: DataFusion 55 takes the value of a scalar subquery as
+//! never NULL where its column is declared so, and such a subquery is NULL when it finds no row.
+//! Two rules go with that:
+//!
+//! * [`NullableSubqueries`] marks scalar subqueries over expressions that are never NULL (`(SELECT
+//!   1 FROM t WHERE ...)`), which declarations of tables cannot help.
+//! * [`PlainAntiJoins`] takes the NULL-aware form off `NOT IN` where the tables themselves know
+//!   that their columns hold no NULL: only the plain form runs in parallel.
+
+use crate::table::{PlacedTable, PlacedTableProvider};
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, JoinType, Result};
+use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::optimizer::analyzer::AnalyzerRule;
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use std::sync::{Arc, LazyLock};
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(crate) struct NullableSubqueries;
+
+impl AnalyzerRule for NullableSubqueries {
+    fn name(&self) -> &str {
+        "tierloom_nullable_subqueries"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        if !is_due(&plan)? {
+            return Ok(plan);
+        }
+        let marked = plan.transform_up_with_subqueries(|node| {
+            let names = NamePreserver::new(&node);
+            let node = node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                Ok(expr.transform_up(mark)?.update_data(|e| name.restore(e)))
+            })?;
+            // Columns above a marked one may be NULL too.
+            node.map_data(LogicalPlan::recompute_schema)
+        })?;
+        Ok(marked.data)
+    }
+}
+
+/// Whether a scalar subquery of the plan is to be marked.
+fn is_due(plan: &LogicalPlan) -> Result<bool> {
+    let mut due = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            due = due || expr.exists(|e| Ok(is_mistaken(e)))?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(if due {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
+    })?;
+    Ok(due)
+}
+
+/// A scalar subquery that is taken for never NULL and may find no row.
+fn is_mistaken(expr: &Expr) -> bool {
+    let Expr::ScalarSubquery(query) = expr else {
+        return false;
+    };
+    !query.subquery.schema().field(0).is_nullable() && !gives_one_row(&query.subquery)
+}
+
+/// Puts [`MayBeNull`] around a scalar subquery that needs it.
+fn mark(expr: Expr) -> Result<Transformed<Expr>> {
+    static MARK: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(MayBeNull::new())));
+    Ok(if is_mistaken(&expr) {
+        Transformed::yes(MARK.call(vec![expr]))
+    } else {
+        Transformed::no(expr)
+    })
+}
+
+/// Whether a plan gives a row whatever its tables hold.
+fn gives_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
+        LogicalPlan::Projection(projection) => gives_one_row(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => gives_one_row(&alias.input),
+        LogicalPlan::Sort(sort) => sort.fetch.is_none() && gives_one_row(&sort.input),
+        _ => false,
+    }
+}
+
+/// A function that gives its argument, whose type says that it may be NULL.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct MayBeNull {
+    signature: Signature,
+}
+
+impl MayBeNull {
+    fn new() -> Self {
+        MayBeNull {
+            signature: Signature::any(1, Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for MayBeNull {
+    fn name(&self) -> &str {
+        "may_be_null"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        Ok(arguments[0].clone())
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        let field: &Field = &arguments.arg_fields[0];
+        Ok(Arc::new(field.clone().with_nullable(true)))
+    }
+
+    fn invoke_with_args(&self, mut arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(arguments.args.swap_remove(0))
+    }
+}
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(crate) struct PlainAntiJoins;
+
+impl OptimizerRule for PlainAntiJoins {
+    fn name(&self) -> &str {
+        "tierloom_plain_anti_joins"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::TopDown)
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        match plan {
+            LogicalPlan::Join(mut join)
+                if join.null_aware && join.join_type == JoinType::LeftAnti =>
+            {
+                let filter = join.filter.iter().flat_map(Expr::column_refs);
+                let keys = join.on.iter().flat_map(|(l, r)| [l, r]);
+                let keys = keys.flat_map(Expr::column_refs);
+                let known = filter.chain(keys).all(|column| {
+                    [&join.left, &join.right]
+                        .iter()
+                        .any(|side| has_no_nulls(side, column))
+                });
+                join.null_aware = !known;
+                let join = LogicalPlan::Join(join);
+                Ok(if known {
+                    Transformed::yes(join)
+                } else {
+                    Transformed::no(join)
+                })
+            }
+            other => Ok(Transformed::no(other)),
+        }
+    }
+}
+
+/// Whether `column` of the plan's output is a column of a placed table that holds no NULL; no
+/// operator in between adds one.
+fn has_no_nulls(plan: &LogicalPlan, column: &Column) -> bool {
+    let Ok(index) = plan.schema().index_of_column(column) else {
+        return false;
+    };
+    match plan {
+        LogicalPlan::TableScan(scan) => {
+            let field = plan.schema().field(index);
+            let held = placed_table(plan).map(|table| {
+                let columns = table.columns().iter();
+                columns
+                    .filter(|c| c.name() == field.name())
+                    .all(|c| !c.nullable())
+            });
+            held.unwrap_or_else(|| !scan.projected_schema.field(index).is_nullable())
+        }
+        LogicalPlan::Projection(projection) => match projection.expr[index].clone().unalias() {
+            Expr::Column(inner) => has_no_nulls(&projection.input, &inner),
+            Expr::Literal(value, _) => !value.is_null(),
+            _ => false,
+        },
+        LogicalPlan::SubqueryAlias(alias) => {
+            let inner = Column::from(alias.input.schema().qualified_field(index));
+            has_no_nulls(&alias.input, &inner)
+        }
+        LogicalPlan::Filter(filter) => has_no_nulls(&filter.input, column),
+        LogicalPlan::Sort(sort) => has_no_nulls(&sort.input, column),
+        LogicalPlan::Limit(limit) => has_no_nulls(&limit.input, column),
+        LogicalPlan::Distinct(_) => plan
+            .inputs()
+            .first()
+            .is_some_and(|input| has_no_nulls(input, column)),
+        LogicalPlan::Aggregate(aggregate) => match aggregate.group_expr.get(index) {
+            Some(Expr::Column(inner)) => has_no_nulls(&aggregate.input, inner),
+            _ => false,
+        },
+        LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
+            has_no_nulls(&join.left, column) || has_no_nulls(&join.right, column)
+        }
+        LogicalPlan::Join(join)
+            if matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti) =>
+        {
+            has_no_nulls(&join.left, column)
+        }
+        _ => false,
+    }
+}
+
+/// The placed table that a scan reads.
+fn placed_table(scan: &LogicalPlan) -> Option<Arc<PlacedTable>> {
+    let LogicalPlan::TableScan(scan) = scan else {
+        return None;
+    };
+    let provider = source_as_provider(&scan.source).ok()?;
+    let placed = provider.downcast_ref::<PlacedTableProvider>()?;
+    Some(Arc::clone(placed.table()))
+}

@@ -1,0 +1,236 @@
+//! Answers that depend on what the planner is told, and statements that make tables otherwise than
+//! by files.
+
+use super::{error, number, run, session, text};
+use arrow::array::{ArrayRef, Int32Array, Int64Array, ListArray, NullArray, RecordBatch};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use arrow::ipc::writer::FileWriter;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tierloom_engine::sql::{CsvOptions, Silent, SqlSession};
+
+/// A folder of one test, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let name = format!("tierloom-answers-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    /// The columns as an Arrow file whose schema says that they are never NULL.
+    fn arrow(&self, columns: Vec<(&str, ArrayRef)>) -> PathBuf {
+        let field = |(name, array): &(&str, ArrayRef)| {
+            let null = *array.data_type() == DataType::Null;
+            Field::new(*name, array.data_type().clone(), null)
+        };
+        let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
+        let arrays = columns.into_iter().map(|(_, array)| array).collect();
+        let batch = RecordBatch::try_new(Arc::clone(&schema), arrays).unwrap();
+        let path = self.0.join("t.arrow");
+        let mut writer = FileWriter::try_new(fs::File::create(&path).unwrap(), &schema).unwrap();
+        writer.write(&batch).unwrap();
+        writer.finish().unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn load(session: &mut SqlSession, name: &str, path: &std::path::Path) {
+    session
+        .load_files(name, path, CsvOptions::default(), &Silent::default())
+        .unwrap();
+}
+
+/// Tables of one row from CSV, from an Arrow file that says NOT NULL and from a query.
+fn one_row_tables(session: &mut SqlSession, folder: &Folder) {
+    let csv = folder.0.join("n.csv");
+    fs::write(&csv, "v\n1\n").unwrap();
+    load(session, "c", &csv);
+    load(
+        session,
+        "a",
+        &folder.arrow(vec![("v", Arc::new(Int64Array::from(vec![1])))]),
+    );
+    run(session, "create table m as select 1 as v").unwrap();
+}
+
+#[test]
+fn a_scalar_subquery_that_finds_no_row_is_null_whatever_its_column_is_declared() {
+    let folder = Folder::new("subquery");
+    let mut session = session();
+    one_row_tables(&mut session, &folder);
+    for n in ["c", "a", "m"] {
+        for value in ["v", "1", "v is null", "v + 1", "count(*)", "coalesce(v, 0)"] {
+            let none = format!("(select {value} from {n} where v > 5 group by v)");
+            let told = |session: &mut SqlSession, sql: String| text(session, &sql);
+            let of = |sql: &str| sql.replace("NONE", &none).replace("TABLE", n);
+            for (sql, answer) in [
+                ("select NONE is null", "true"),
+                ("select NONE is not null", "false"),
+                ("select count(*) from TABLE where NONE is null", "1"),
+                (
+                    "select count(*) from TABLE t where (NONE is null) is true",
+                    "1",
+                ),
+                (
+                    "select case when NONE is null then 'no' else 'yes' end",
+                    "no",
+                ),
+            ] {
+                assert_eq!(told(&mut session, of(sql)), answer, "{}", of(sql));
+            }
+        }
+        for value in ["v", "7"] {
+            let sql = format!("select coalesce((select {value} from {n} where v > 5), 7)");
+            assert_eq!(text(&mut session, &sql), "7", "{sql}");
+            let sql = format!(
+                "select (select {value} from {n} b where b.v = a.v + 5) is null from {n} a"
+            );
+            assert_eq!(text(&mut session, &sql), "true", "{sql}");
+        }
+    }
+}
+
+#[test]
+fn an_outer_join_by_sorting_gives_null_for_rows_without_a_partner() {
+    let mut session = session();
+    run(
+        &mut session,
+        "create table l as select value as k from range(5);
+         create table r as select value as k, 2 * value as w from range(3);
+         set datafusion.optimizer.prefer_hash_join = false",
+    )
+    .unwrap();
+    let sql = "select l.k, r.w from l left join r on l.k = r.k and l.k + r.w > 1 order by 1";
+    assert_eq!(text(&mut session, sql), "0,\n1,2\n2,4\n3,\n4,");
+}
+
+#[test]
+fn not_in_over_columns_without_nulls_runs_as_a_plain_join_and_with_nulls_it_is_unknown() {
+    let mut session = session();
+    run(
+        &mut session,
+        "create table l as select value as k from range(10);
+         create table r as select value * 2 as k from range(3);
+         create table s as select nullif(value, 1) as k from range(3)",
+    )
+    .unwrap();
+    let explain = |session: &mut SqlSession, other: &str| {
+        text(
+            session,
+            &format!("explain select count(*) from l where k not in (select k from {other})"),
+        )
+    };
+    let count = |session: &mut SqlSession, other: &str| {
+        number(
+            session,
+            &format!("select count(*) from l where k not in (select k from {other})"),
+        )
+    };
+    assert!(!explain(&mut session, "r").contains("null_aware"));
+    assert_eq!(count(&mut session, "r"), 7);
+    assert!(explain(&mut session, "s").contains("null_aware"));
+    assert_eq!(count(&mut session, "s"), 0);
+}
+
+#[test]
+fn select_into_makes_a_placed_table_that_can_be_dropped() {
+    let mut session = session();
+    run(&mut session, "select value as a into u from range(4)").unwrap();
+    assert_eq!(number(&mut session, "select sum(a) from u"), 6);
+    let listed = "select count(*) from tier_columns where table_name = 'u'";
+    assert_eq!(number(&mut session, listed), 1);
+    run(&mut session, "drop table u").unwrap();
+    assert!(error(&mut session, "select * from u").contains("no table u"));
+}
+
+#[test]
+fn what_is_no_query_cannot_hide_where_a_query_is_expected() {
+    let mut session = session();
+    run(&mut session, "create table t as select 1 as a").unwrap();
+    let to = std::env::temp_dir().join("tierloom-never-written.csv");
+    for wrong in [
+        format!("copy (drop table t) to '{}'", to.display()),
+        format!("copy (create view v as select 1) to '{}'", to.display()),
+        "explain placement drop table t".into(),
+        "explain analyze placement select 1 as a into u".into(),
+    ] {
+        error(&mut session, &wrong);
+        assert!(!to.exists(), "{wrong}");
+    }
+    let names: Vec<String> = session.tables().into_iter().map(|t| t.name).collect();
+    assert!(names.contains(&"t".to_owned()), "{names:?}");
+    assert!(!names.iter().any(|n| n == "u" || n == "v"), "{names:?}");
+}
+
+#[test]
+fn tables_that_cannot_be_as_they_are_asked_for_are_refused() {
+    let mut session = session();
+    run(&mut session, "create table t as select 1 as a").unwrap();
+    for (wrong, says) in [
+        (
+            "create table u as select 1 as x, 2 as x",
+            "two columns are named x",
+        ),
+        (
+            "create table u as select * from t x, t y",
+            "two columns are named a",
+        ),
+        ("select 1 as x, 2 as x into u", "two columns are named x"),
+        (
+            "create or replace table if not exists t as select 2 as a",
+            "exclude each other",
+        ),
+        ("create temporary table u as select 1 as a", "TEMPORARY"),
+        ("create temporary view u as select 1 as a", "TEMPORARY"),
+        (
+            "set datafusion.execution.parquet.coerce_int96 = 'us'",
+            "no effect",
+        ),
+    ] {
+        let told = error(&mut session, wrong).to_lowercase();
+        assert!(told.contains(&says.to_lowercase()), "{wrong}: {told}");
+    }
+    assert_eq!(number(&mut session, "select a from t"), 1);
+    assert!(error(&mut session, "select * from u").contains("no table u"));
+}
+
+#[test]
+fn a_list_is_never_cast_to_the_values_of_its_neighbour() {
+    let folder = Folder::new("lists");
+    let mut session = session();
+    let lists = (0..20_000).map(|i| Some(vec![Some(i), Some(-i)]));
+    let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(lists);
+    let ids: ArrayRef = Arc::new(Int32Array::from_iter_values(0..20_000));
+    let path = folder.arrow(vec![("id", ids), ("l", Arc::new(lists))]);
+    load(&mut session, "t", &path);
+    let told = error(
+        &mut session,
+        "select id, arrow_cast(l, 'FixedSizeList(2, Int64)') from t",
+    );
+    assert!(told.contains("cast of a list"), "{told}");
+    assert_eq!(
+        number(&mut session, "select count(*) from t where l is not null"),
+        20_000
+    );
+}
+
+#[test]
+fn a_file_with_a_column_of_no_type_is_loaded() {
+    let folder = Folder::new("null-type");
+    let mut session = session();
+    let ids: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+    let path = folder.arrow(vec![("id", ids), ("none", Arc::new(NullArray::new(2)))]);
+    load(&mut session, "t", &path);
+    let sql = "select count(*) from t where none is null and id > 0";
+    assert_eq!(number(&mut session, sql), 2);
+}

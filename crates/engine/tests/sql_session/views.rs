@@ -1,0 +1,84 @@
+//! What a text means now: views, prepared statements and plans that are kept follow what they name.
+
+use super::{error, number, run, session, text};
+
+const SUM: &str = "select sum(a) from v";
+
+#[test]
+fn the_same_text_reads_the_view_of_now() {
+    let mut session = session();
+    run(
+        &mut session,
+        "create table t as select value as a from range(4); create view v as select a from t",
+    )
+    .unwrap();
+    assert_eq!(number(&mut session, SUM), 6);
+    assert_eq!(number(&mut session, SUM), 6);
+    run(
+        &mut session,
+        "create or replace view v as select a * 10 as a from t",
+    )
+    .unwrap();
+    assert_eq!(number(&mut session, SUM), 60);
+    run(
+        &mut session,
+        "drop view v; create view v as select a from t where a = 3",
+    )
+    .unwrap();
+    assert_eq!(number(&mut session, SUM), 3);
+    run(&mut session, "drop view v").unwrap();
+    assert!(error(&mut session, SUM).contains("no table v"));
+}
+
+#[test]
+fn views_of_views_follow_their_tables_and_say_when_they_cannot() {
+    let mut session = session();
+    run(
+        &mut session,
+        "create table t as select value as a from range(4);
+         create view w as select a + 1 as a from t;
+         create view v as select a from w where a > 1;
+         prepare p as select sum(a) from v",
+    )
+    .unwrap();
+    assert_eq!(number(&mut session, SUM), 9);
+    assert_eq!(number(&mut session, "execute p"), 9);
+    run(&mut session, "create or replace table t as select 100 as a").unwrap();
+    assert_eq!(number(&mut session, SUM), 101);
+    assert_eq!(number(&mut session, "execute p"), 101);
+    run(&mut session, "create or replace view w as select a from t").unwrap();
+    assert_eq!(number(&mut session, SUM), 100);
+    run(&mut session, "drop table t").unwrap();
+    let told = error(&mut session, SUM);
+    assert!(told.contains("cannot be read any more"), "{told}");
+    run(&mut session, "create table t as select 8 as a, 'x' as b").unwrap();
+    assert_eq!(number(&mut session, SUM), 8);
+    assert_eq!(number(&mut session, "execute p"), 8);
+    run(&mut session, "create or replace table t as select 8 as b").unwrap();
+    assert!(error(&mut session, SUM).contains("view"));
+    run(&mut session, "drop view w; drop view v").unwrap();
+}
+
+#[test]
+fn a_view_cannot_read_itself_and_other_engines_keep_views() {
+    let mut session = session();
+    run(
+        &mut session,
+        "create table t as select 1 as a; create view v as select a from t;
+         create view w as select a from v",
+    )
+    .unwrap();
+    for wrong in [
+        "create or replace view v as select a from w",
+        "create or replace view v as select a from v",
+    ] {
+        assert!(
+            error(&mut session, wrong).contains("read itself"),
+            "{wrong}"
+        );
+    }
+    run(&mut session, "set tierloom.threads = 1").unwrap();
+    assert_eq!(number(&mut session, "select a from w"), 1);
+    run(&mut session, "create or replace table t as select 2 as a").unwrap();
+    assert_eq!(text(&mut session, "select a from w"), "2");
+}
