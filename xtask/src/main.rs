@@ -9,6 +9,7 @@ mod fuzz;
 mod needs;
 mod notes;
 mod smoke;
+mod sqlfuzz;
 
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
@@ -19,7 +20,7 @@ use xshell::Shell;
 type Step = (&'static str, &'static str, fn(&Shell) -> Result<()>);
 
 /// What needs no SQL engine comes first: a mistake shows before the long steps begin.
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     (
         "needs",
         "look for the programs that the tests use",
@@ -56,6 +57,11 @@ const STEPS: [Step; 9] = [
         "fuzz",
         "a minute of random workload files through the parser",
         fuzz::fuzz,
+    ),
+    (
+        "sqlfuzz",
+        "two minutes of random SQL against plain DataFusion and DuckDB",
+        sqlfuzz::sqlfuzz,
     ),
 ];
 

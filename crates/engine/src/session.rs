@@ -2,7 +2,7 @@
 
 use crate::EngineError;
 use crate::as_now::AsNow;
-use crate::bigjoin::{BigAggregateRule, BigJoinRule};
+use crate::bigjoin::{BigAggregateOptions, BigAggregateRule, BigJoinOptions, BigJoinRule};
 use crate::null_rules::{NullableSubqueries, PlainAntiJoins};
 use crate::plan_cache::PlanCache;
 use crate::planning;
@@ -39,6 +39,10 @@ pub struct EngineOptions {
     pub fused: bool,
     /// Joins and group-bys whose tables leave the cache run on tables made for memory latency.
     pub big_tables: bool,
+    /// Which joins count as such; lower thresholds are for tests.
+    pub big_joins: BigJoinOptions,
+    /// Which group-bys count as such.
+    pub big_aggregates: BigAggregateOptions,
     /// Where operator memory goes; `None`: it is neither routed nor counted. The router is the process's: the engine made last decides.
     pub routing: Option<RoutingOptions>,
 }
@@ -53,6 +57,8 @@ impl EngineOptions {
             tuned: true,
             fused: true,
             big_tables: true,
+            big_joins: BigJoinOptions::default(),
+            big_aggregates: BigAggregateOptions::default(),
             routing: Some(RoutingOptions::default()),
         }
     }
@@ -65,6 +71,8 @@ impl EngineOptions {
             tuned: false,
             fused: false,
             big_tables: false,
+            big_joins: BigJoinOptions::default(),
+            big_aggregates: BigAggregateOptions::default(),
             routing: None,
         }
     }
@@ -388,8 +396,10 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
     }
     if options.big_tables {
         builder = builder
-            .with_physical_optimizer_rule(Arc::new(BigJoinRule::default()))
-            .with_physical_optimizer_rule(Arc::new(BigAggregateRule::default()));
+            .with_physical_optimizer_rule(Arc::new(BigJoinRule::new(options.big_joins.clone())))
+            .with_physical_optimizer_rule(Arc::new(BigAggregateRule::new(
+                options.big_aggregates.clone(),
+            )));
     }
     // Operators are wrapped last, the fused ones too.
     with_rules(builder)

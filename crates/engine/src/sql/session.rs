@@ -12,7 +12,7 @@ use super::whole_file::WholeFile;
 use super::{WriteOptions, checks, placement_plan, system};
 use crate::EngineError;
 use crate::planning;
-use crate::session::{Engine, EngineOptions};
+use crate::session::{Engine, EngineOptions, PlannedQuery};
 use crate::stack;
 use crate::star;
 use crate::table::PlacedTable;
@@ -377,6 +377,16 @@ impl SqlSession {
             .map_err(|e| self.explained(SqlError::engine_planning(&e)))?;
         // The plan may have run before: its operators get fresh states.
         reset_plan_states(Arc::clone(planned.plan())).map_err(|e| SqlError::planning(&e))
+    }
+
+    /// The plan of a query, which is kept: running the same text next finds it.
+    ///
+    /// # Errors
+    /// Bad input.
+    pub fn plan(&self, query: &Piece) -> Result<PlannedQuery, SqlError> {
+        self.engine
+            .plan("the statement", &query.in_place(0, query.tokens.len()))
+            .map_err(|e| self.with_tables(SqlError::engine_planning(&e)))
     }
 
     /// The physical plan of a logical one.

@@ -1,0 +1,130 @@
+//! Which operators the plans of random queries hold, and what is asked for more often therefore.
+
+use crate::engines::Seen;
+use crate::generate::Shape;
+use std::collections::BTreeMap;
+
+/// Operators that at least this share of the plans should hold.
+const WANTED: [(&str, f64); 7] = [
+    ("star join", 0.2),
+    ("star join, snowflake", 0.04),
+    ("star join, fact filter", 0.06),
+    ("star join, groups", 0.15),
+    ("big join", 0.2),
+    ("big group-by", 0.15),
+    ("filter on codes", 0.3),
+];
+
+/// Counts of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Coverage {
+    /// Plans looked at.
+    pub plans: u64,
+    /// Plans that hold each operator.
+    pub operators: BTreeMap<&'static str, u64>,
+    /// By shape: plans, and plans that hold each operator.
+    shapes: BTreeMap<Shape, (u64, BTreeMap<&'static str, u64>)>,
+    /// Why aggregations were not fused.
+    notes: BTreeMap<String, u64>,
+    /// Other things that were counted.
+    pub events: BTreeMap<&'static str, u64>,
+    /// What was refused by all, or by DuckDB alone, in their words.
+    pub refusals: BTreeMap<String, u64>,
+}
+
+impl Coverage {
+    /// Counts what the plan of a query of `shape` holds.
+    pub fn plan(&mut self, shape: Shape, seen: Seen) {
+        self.plans += 1;
+        let of_shape = self.shapes.entry(shape).or_default();
+        of_shape.0 += 1;
+        for operator in seen.operators {
+            *self.operators.entry(operator).or_default() += 1;
+            *of_shape.1.entry(operator).or_default() += 1;
+        }
+        for note in seen
+            .notes
+            .into_iter()
+            .filter(|n| n.starts_with("not fused"))
+        {
+            *self.notes.entry(without_names(&note)).or_default() += 1;
+        }
+    }
+
+    /// Counts something.
+    pub fn event(&mut self, what: &'static str) {
+        *self.events.entry(what).or_default() += 1;
+    }
+
+    /// Counts a refusal.
+    pub fn refusal(&mut self, who: &str, told: &str) {
+        let told = without_names(told.lines().next().unwrap_or_default());
+        *self.refusals.entry(format!("{who}: {told}")).or_default() += 1;
+    }
+
+    /// How often each shape is to be asked for: more often if it gives what is rare.
+    pub fn weights(&self) -> Vec<f64> {
+        let lack = |operator: &str, wanted: f64| {
+            let found = self.operators.get(operator).copied().unwrap_or(0) as f64;
+            (wanted - found / self.plans.max(1) as f64).max(0.0) / wanted
+        };
+        let weight = |shape: &Shape| {
+            let Some((plans, found)) = self.shapes.get(shape) else {
+                return 1.0;
+            };
+            let share = |operator: &str| {
+                found.get(operator).copied().unwrap_or(0) as f64 / (*plans).max(1) as f64
+            };
+            let gain: f64 = WANTED
+                .iter()
+                .map(|(o, wanted)| lack(o, *wanted) * share(o))
+                .sum();
+            0.5 + 3.0 * gain
+        };
+        Shape::ALL.iter().map(weight).collect()
+    }
+
+    /// The counts as text.
+    pub fn report(&self) -> String {
+        let mut lines = vec![format!("plans looked at: {}", self.plans)];
+        let percent = |count: u64| 100.0 * count as f64 / self.plans.max(1) as f64;
+        for (operator, count) in &self.operators {
+            lines.push(format!(
+                "  {operator:<28} {count:>8} {:>5.1}%",
+                percent(*count)
+            ));
+        }
+        lines.push("statements:".into());
+        lines.extend(
+            self.events
+                .iter()
+                .map(|(what, count)| format!("  {what:<28} {count:>8}")),
+        );
+        lines.push("aggregations that were not fused, most often because:".into());
+        lines.extend(most(&self.notes, 12));
+        lines.push("refused, most often:".into());
+        lines.extend(most(&self.refusals, 14));
+        lines.join("\n")
+    }
+}
+
+fn most(counts: &BTreeMap<String, u64>, how_many: usize) -> Vec<String> {
+    let mut counts: Vec<_> = counts.iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    counts.truncate(how_many);
+    counts
+        .into_iter()
+        .map(|(text, count)| format!("  {count:>6}  {text}"))
+        .collect()
+}
+
+/// A message without what is particular to one statement, so that equal ones are counted together.
+fn without_names(text: &str) -> String {
+    let words = text.split(' ').map(|word| {
+        let particular = word.contains(|c: char| c.is_ascii_digit() || "'\"(@[`".contains(c));
+        if particular { "…" } else { word }
+    });
+    let mut words: Vec<&str> = words.collect();
+    words.dedup();
+    words.join(" ").chars().take(110).collect()
+}

@@ -1,0 +1,263 @@
+//! Random schemas and data: stars, snowflakes, chains and loose tables.
+
+mod columns;
+pub mod files;
+
+use crate::rng::Rng;
+use crate::table::{FileKind, Table};
+use crate::value::Value;
+use arrow::datatypes::DataType;
+pub use columns::Known;
+use columns::{Pool, column, data_type, key_type, keys, references};
+
+/// What an expression over a type can be asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Whole numbers.
+    Int,
+    /// Floats.
+    Float,
+    /// Decimals.
+    Decimal,
+    /// Booleans.
+    Bool,
+    /// Text.
+    Text,
+    /// Bytes.
+    Bytes,
+    /// Days.
+    Date,
+    /// Points in time.
+    Stamp,
+    /// Times of day.
+    Time,
+    /// Type Null.
+    Null,
+}
+
+impl Kind {
+    /// The kind of a type.
+    pub fn of(data_type: &DataType) -> Kind {
+        match data_type {
+            DataType::Boolean => Kind::Bool,
+            DataType::Float16 | DataType::Float32 | DataType::Float64 => Kind::Float,
+            DataType::Decimal32(..)
+            | DataType::Decimal64(..)
+            | DataType::Decimal128(..)
+            | DataType::Decimal256(..) => Kind::Decimal,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Kind::Text,
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Kind::Bytes,
+            DataType::Date32 | DataType::Date64 => Kind::Date,
+            DataType::Timestamp(..) => Kind::Stamp,
+            DataType::Time32(_) | DataType::Time64(_) => Kind::Time,
+            DataType::Null => Kind::Null,
+            DataType::Dictionary(_, words) => Kind::of(words),
+            _ => Kind::Int,
+        }
+    }
+}
+
+/// A table and what is known of it.
+#[derive(Debug, Clone)]
+pub struct KnownTable {
+    /// Its name.
+    pub name: String,
+    /// About how many rows it has.
+    pub rows: usize,
+    /// Its columns.
+    pub columns: Vec<Known>,
+}
+
+/// Two columns that are meant to be joined.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Table and column that refer.
+    pub from: (String, String),
+    /// Table and column referred to.
+    pub to: (String, String),
+}
+
+/// All tables and links of a case.
+#[derive(Debug, Clone, Default)]
+pub struct World {
+    /// Tables and views.
+    pub tables: Vec<KnownTable>,
+    /// Links between them.
+    pub links: Vec<Link>,
+}
+
+impl World {
+    /// The table `name`.
+    pub fn table(&self, name: &str) -> Option<&KnownTable> {
+        self.tables.iter().find(|t| t.name == name)
+    }
+}
+
+/// A random world and its tables.
+pub fn world(rng: &mut Rng) -> (World, Vec<Table>) {
+    let mut made = Made::default();
+    let dimensions = 1 + rng.weighted(&[3.0, 4.0, 3.0, 1.0]);
+    let mut links = Vec::new();
+    for index in 1..=dimensions {
+        let name = format!("d{index}");
+        let sub = rng.chance(35).then(|| {
+            let sub = format!("s{index}");
+            let beyond = rng.chance(25).then(|| {
+                let name = format!("u{index}");
+                (made.dimension(rng, &name, None), name)
+            });
+            (made.dimension(rng, &sub, beyond), sub)
+        });
+        let pool = made.dimension(rng, &name, sub);
+        links.push((pool, name));
+    }
+    made.fact(rng, "f", &links);
+    if rng.chance(30) {
+        made.fact(rng, "g", &links[..1]);
+    }
+    if rng.chance(40) {
+        made.loose(rng, "r");
+    }
+    (made.world, made.tables)
+}
+
+#[derive(Default)]
+struct Made {
+    world: World,
+    tables: Vec<Table>,
+}
+
+impl Made {
+    /// A dimension that may refer to another; answers its keys.
+    fn dimension(&mut self, rng: &mut Rng, name: &str, of: Option<(Pool, String)>) -> Pool {
+        let rows = match rng.weighted(&[0.05, 0.05, 0.5, 0.35, 0.05]) {
+            0 => 0,
+            1 => 1,
+            2 => rng.range(2, 12) as usize,
+            3 => rng.range(12, 80) as usize,
+            _ => rng.range(80, 400) as usize,
+        };
+        let kind = file_kind(rng);
+        let key = key_type(rng, kind);
+        let pool = keys(rng, key, rows);
+        let mut columns = vec![pool.column(rng, "k")];
+        if let Some((target, table)) = of {
+            let refers = format!("{table}_k");
+            columns.push(references(rng, &refers, kind, &target, rows));
+            self.link(name, &refers, &table);
+        }
+        for index in 0..rng.range(1, 4) {
+            let data_type = data_type(rng, kind);
+            columns.push(column(rng, &format!("a{index}"), data_type, kind, rows));
+        }
+        self.add(rng, name, kind, rows, columns);
+        pool
+    }
+
+    fn fact(&mut self, rng: &mut Rng, name: &str, dimensions: &[(Pool, String)]) {
+        let rows = rows(rng);
+        let kind = file_kind(rng);
+        let mut columns = vec![columns::numbered(rng, "id", kind, rows)];
+        for (pool, table) in dimensions {
+            let refers = format!("{table}_k");
+            columns.push(references(rng, &refers, kind, pool, rows));
+            self.link(name, &refers, table);
+        }
+        for index in 0..rng.range(1, 5) {
+            columns.push(columns::measure(rng, &format!("m{index}"), kind, rows));
+        }
+        for index in 0..rng.range(0, 3) {
+            let data_type = data_type(rng, kind);
+            columns.push(column(rng, &format!("a{index}"), data_type, kind, rows));
+        }
+        self.add(rng, name, kind, rows, columns);
+    }
+
+    fn loose(&mut self, rng: &mut Rng, name: &str) {
+        let rows = rows(rng).min(300);
+        let kind = file_kind(rng);
+        let columns = (0..rng.range(1, 8))
+            .map(|index| {
+                let data_type = data_type(rng, kind);
+                column(rng, &format!("c{index}"), data_type, kind, rows)
+            })
+            .collect();
+        self.add(rng, name, kind, rows, columns);
+    }
+
+    fn link(&mut self, from: &str, column: &str, to: &str) {
+        self.world.links.push(Link {
+            from: (from.into(), column.into()),
+            to: (to.into(), "k".into()),
+        });
+    }
+
+    fn add(
+        &mut self,
+        rng: &mut Rng,
+        name: &str,
+        kind: FileKind,
+        rows: usize,
+        columns: Vec<(crate::table::Column, Known)>,
+    ) {
+        let (columns, known) = columns.into_iter().unzip();
+        let files = cut(rng, rows);
+        let name = name.to_owned();
+        self.world.tables.push(KnownTable {
+            name: name.clone(),
+            rows,
+            columns: known,
+        });
+        self.tables.push(Table {
+            name,
+            kind,
+            columns,
+            files,
+        });
+    }
+}
+
+fn rows(rng: &mut Rng) -> usize {
+    match rng.weighted(&[0.05, 0.04, 0.2, 0.4, 0.3, 0.01]) {
+        0 => 0,
+        1 => 1,
+        2 => rng.range(2, 30) as usize,
+        3 => rng.range(30, 400) as usize,
+        4 => rng.range(400, 2_000) as usize,
+        _ => rng.range(2_000, 40_000) as usize,
+    }
+}
+
+fn file_kind(rng: &mut Rng) -> FileKind {
+    FileKind::ALL[rng.weighted(&[0.5, 0.15, 0.2, 0.15])]
+}
+
+/// Cuts `rows` into files of batches, some of them empty.
+fn cut(rng: &mut Rng, rows: usize) -> Vec<Vec<usize>> {
+    let files = 1 + rng.weighted(&[0.7, 0.2, 0.1]);
+    let mut left = rows;
+    let mut all = Vec::new();
+    for file in 0..files {
+        let last_file = file + 1 == files;
+        let batches = 1 + rng.weighted(&[0.5, 0.25, 0.15, 0.1]);
+        let mut sizes = Vec::new();
+        for batch in 0..batches {
+            let last = last_file && batch + 1 == batches;
+            let size = if last { left } else { rng.below(left + 1) };
+            left -= size;
+            sizes.push(size);
+        }
+        all.push(sizes);
+    }
+    all
+}
+
+/// Some values of a column, for constants.
+pub(crate) fn sample(rng: &mut Rng, values: &[Value]) -> Vec<Value> {
+    let some = values.iter().filter(|v| **v != Value::Null);
+    let some: Vec<&Value> = some.take(200).collect();
+    if some.is_empty() {
+        return Vec::new();
+    }
+    (0..5).map(|_| (*rng.pick(&some)).clone()).collect()
+}

@@ -1,0 +1,55 @@
+//! The three engines that answer.
+
+mod duckdb;
+mod plain;
+mod tierloom;
+
+pub use duckdb::Duck;
+pub use plain::{Plain, TOO_LONG};
+pub use tierloom::{Seen, Stop, Tierloom};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use serde::{Deserialize, Serialize};
+
+/// How the engines of a case run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Options {
+    /// Tierloom's worker threads.
+    pub threads: usize,
+    /// Tierloom's rows of a batch.
+    pub batch_rows: usize,
+    /// Build rows from which on a join counts as big; none: as measured.
+    pub big_join_rows: Option<usize>,
+    /// Whether joins with dense keys count as big too.
+    pub dense_keys: bool,
+    /// Groups from which on a group-by counts as big; none: as measured.
+    pub big_groups: Option<usize>,
+    /// Whether star joins may be fused.
+    pub fused: bool,
+    /// Whether operator memory is routed.
+    pub routed: bool,
+    /// Where columns lie at first.
+    pub placement: String,
+    /// Partitions of plain DataFusion.
+    pub plain_partitions: usize,
+}
+
+/// Rows of an answer.
+#[derive(Debug, Clone)]
+pub struct Rows {
+    /// Its columns.
+    pub schema: SchemaRef,
+    /// Its rows.
+    pub batches: Vec<RecordBatch>,
+}
+
+impl Rows {
+    /// How many.
+    pub fn count(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+}
+
+/// What an engine says to a statement: rows, if it has some, or its error.
+pub type Answer = Result<Option<Rows>, String>;

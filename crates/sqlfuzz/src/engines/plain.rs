@@ -1,0 +1,121 @@
+//! DataFusion as it is, on the same arrays.
+
+use super::{Answer, Rows};
+use crate::FuzzError;
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::datasource::MemTable;
+use datafusion::error::DataFusionError;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// A session of DataFusion.
+pub struct Plain {
+    context: SessionContext,
+    runtime: Arc<Runtime>,
+}
+
+impl Plain {
+    /// A session without tables, whose work runs in `runtime`.
+    pub fn new(runtime: &Arc<Runtime>, partitions: usize) -> Plain {
+        let config = SessionConfig::new().with_target_partitions(partitions);
+        Plain {
+            context: SessionContext::new_with_config(config),
+            runtime: Arc::clone(runtime),
+        }
+    }
+
+    /// Threads for sessions.
+    ///
+    /// # Errors
+    /// Threads that cannot be started.
+    pub fn runtime() -> Result<Arc<Runtime>, FuzzError> {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_stack_size(8 << 20)
+            .thread_name("plain-datafusion")
+            .enable_time()
+            .build()
+            .map(Arc::new)
+            .map_err(FuzzError::io("threads of DataFusion"))
+    }
+
+    /// Makes `partitions` known as the table `name`; all columns may be NULL.
+    ///
+    /// # Errors
+    /// Batches of another schema.
+    pub fn register(
+        &self,
+        name: &str,
+        schema: &SchemaRef,
+        partitions: Vec<Vec<RecordBatch>>,
+    ) -> Result<(), FuzzError> {
+        let fields = schema
+            .fields()
+            .iter()
+            .map(|f| Field::clone(f).with_nullable(true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<Field>>()));
+        let mut same = Vec::new();
+        for partition in partitions {
+            let batches = partition.into_iter().map(|b| {
+                let rows =
+                    arrow::array::RecordBatchOptions::new().with_row_count(Some(b.num_rows()));
+                RecordBatch::try_new_with_options(Arc::clone(&schema), b.columns().to_vec(), &rows)
+            });
+            same.push(batches.collect::<Result<Vec<_>, _>>()?);
+        }
+        let setup = |e: DataFusionError| FuzzError::Setup(e.to_string());
+        let table = MemTable::try_new(schema, same).map_err(setup)?;
+        let _ = self.context.deregister_table(name);
+        self.context
+            .register_table(name, Arc::new(table))
+            .map(drop)
+            .map_err(setup)
+    }
+
+    /// Runs a query.
+    pub fn query(&self, sql: &str, limit: Duration) -> Answer {
+        let context = self.context.clone();
+        let text = sql.to_owned();
+        // A panic in an operator of DataFusion's ends the task, not the fuzzer.
+        let task = self.runtime.spawn(async move {
+            let frame = context.sql(&text).await?;
+            let plan = frame.create_physical_plan().await?;
+            let schema = plan.schema();
+            let batches = datafusion::physical_plan::collect(plan, context.task_ctx()).await?;
+            Ok::<_, DataFusionError>(Rows { schema, batches })
+        });
+        let done = self
+            .runtime
+            .block_on(async { tokio::time::timeout(limit, task).await });
+        match done {
+            Err(_) => Err(TOO_LONG.into()),
+            Ok(Err(panic)) => Err(format!("panicked: {panic}")),
+            Ok(Ok(Err(error))) => Err(error.strip_backtrace()),
+            Ok(Ok(Ok(rows))) => Ok(Some(rows)),
+        }
+    }
+
+    /// Runs a statement that defines something.
+    pub fn define(&self, sql: &str, limit: Duration) -> Answer {
+        let context = self.context.clone();
+        let text = sql.to_owned();
+        let task = self
+            .runtime
+            .spawn(async move { context.sql(&text).await?.collect().await.map(drop) });
+        let done = self
+            .runtime
+            .block_on(async { tokio::time::timeout(limit, task).await });
+        match done {
+            Err(_) => Err(TOO_LONG.into()),
+            Ok(Err(panic)) => Err(format!("panicked: {panic}")),
+            Ok(Ok(Err(error))) => Err(error.strip_backtrace()),
+            Ok(Ok(Ok(()))) => Ok(None),
+        }
+    }
+}
+
+/// What a statement that was given up is told to have said.
+pub const TOO_LONG: &str = "took too long";

@@ -1,0 +1,171 @@
+//! Tierloom's session, on an invented machine with DRAM and CXL memory.
+
+use super::{Answer, Options, Rows};
+use crate::FuzzError;
+use arrow::datatypes::SchemaRef;
+use datafusion::physical_plan::ExecutionPlan;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use tierloom_engine::bigjoin::{BigAggregateOptions, BigJoinOptions};
+use tierloom_engine::routing::RoutingOptions;
+use tierloom_engine::sql::{CsvOptions, Kept, SqlOptions, SqlSession, Watch, split};
+use tierloom_engine::star::StarExec;
+use tierloom_engine::{EngineOptions, PlacedScanExec};
+use tierloom_memory::{FakeBackend, FakeNode, PageSize, fake_topology};
+
+/// Bytes of each invented node.
+const NODE_BYTES: u64 = 8 << 30;
+
+/// A session.
+pub struct Tierloom {
+    session: SqlSession,
+}
+
+/// Operators of ours that a plan holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Their names, each once.
+    pub operators: Vec<&'static str>,
+    /// Why aggregations were not fused.
+    pub notes: Vec<String>,
+}
+
+/// Stops when told to.
+#[derive(Debug, Default)]
+pub struct Stop(AtomicBool);
+
+impl Watch for Stop {
+    fn stop(&self) -> &AtomicBool {
+        &self.0
+    }
+}
+
+impl Tierloom {
+    /// A session without tables.
+    ///
+    /// # Errors
+    /// A session that cannot be made.
+    pub fn new(options: &Options) -> Result<Self, FuzzError> {
+        let setup = |e: &dyn std::fmt::Display| FuzzError::Setup(format!("session: {e}"));
+        let node = |node, cpus| FakeNode {
+            node,
+            cpus,
+            memory_bytes: NODE_BYTES,
+        };
+        let topology = fake_topology(&[node(0, 2), node(1, 0)]).map_err(|e| setup(&e))?;
+        let mut engine = EngineOptions::tuned(options.threads);
+        engine.batch_rows = options.batch_rows;
+        engine.fused = options.fused;
+        if let Some(rows) = options.big_join_rows {
+            engine.big_joins = BigJoinOptions {
+                min_build_rows: rows,
+                dense_keys: options.dense_keys,
+            };
+        }
+        if let Some(min_groups) = options.big_groups {
+            engine.big_aggregates = BigAggregateOptions { min_groups };
+        }
+        engine.routing = options.routed.then(RoutingOptions::default);
+        let session = SqlSession::new(SqlOptions {
+            engine,
+            topology,
+            page_size: PageSize::Base,
+            placement: options.placement.parse().map_err(|e| setup(&e))?,
+            backend: Arc::new(FakeBackend::with_nodes(&[(0, NODE_BYTES), (1, NODE_BYTES)])),
+        });
+        Ok(Tierloom {
+            session: session.map_err(|e| setup(&e))?,
+        })
+    }
+
+    /// Loads a file or folder as the table `name`; answers the types that its columns have now.
+    ///
+    /// # Errors
+    /// What the session says.
+    pub fn load(&mut self, name: &str, path: &Path) -> Result<SchemaRef, String> {
+        let csv = CsvOptions {
+            infer_rows: 0,
+            ..CsvOptions::default()
+        };
+        self.session
+            .load_files(name, path, csv, &Stop::default())
+            .and_then(|_| self.session.schema_of(name))
+            .map_err(|e| e.to_string())
+    }
+
+    /// The columns of a table or view.
+    pub fn schema_of(&self, name: &str) -> Option<SchemaRef> {
+        self.session.schema_of(name).ok()
+    }
+
+    /// Runs one statement.
+    pub fn run(&mut self, sql: &str, stop: &Stop) -> Answer {
+        let mut rows = Kept::default();
+        for piece in split(sql).map_err(|e| e.to_string())? {
+            self.session
+                .run(&piece, &mut rows, stop)
+                .map_err(|e| e.to_string())?;
+        }
+        Ok(rows.schema.map(|schema| Rows {
+            schema,
+            batches: rows.batches,
+        }))
+    }
+
+    /// What the plan of a query holds; planned here, it is found again by its text.
+    pub fn seen(&self, sql: &str) -> Seen {
+        let mut seen = Seen::default();
+        let Ok(pieces) = split(sql) else { return seen };
+        let Some(Ok(planned)) = pieces.first().map(|p| self.session.plan(p)) else {
+            return seen;
+        };
+        look(planned.plan(), &mut seen.operators);
+        seen.notes = planned.notes();
+        seen.operators.sort_unstable();
+        seen.operators.dedup();
+        seen
+    }
+}
+
+impl Stop {
+    /// Tells the statement to stop.
+    pub fn now(&self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+fn look(plan: &Arc<dyn ExecutionPlan>, found: &mut Vec<&'static str>) {
+    if let Some(star) = plan.downcast_ref::<StarExec>() {
+        found.push("star join");
+        let summary = star.summary();
+        if summary.contains(" with ") {
+            found.push("star join, snowflake");
+        }
+        if !summary.contains("filters=[]") {
+            found.push("star join, fact filter");
+        }
+        if summary.contains("dimensions=[]") {
+            found.push("star join, no dimension");
+        }
+        if !summary.contains("groups=[]") {
+            found.push("star join, groups");
+        }
+    }
+    match plan.name() {
+        "BigJoinExec" => found.push("big join"),
+        "BigAggregateExec" => found.push("big group-by"),
+        "HashJoinExec" => found.push("(DataFusion's hash join)"),
+        "AggregateExec" => found.push("(DataFusion's group-by)"),
+        _ => {}
+    }
+    if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
+        found.push("placed scan");
+        if !scan.filter_columns().is_empty() {
+            found.push("filter on codes");
+        }
+    }
+    plan.children()
+        .into_iter()
+        .for_each(|child| look(child, found));
+}

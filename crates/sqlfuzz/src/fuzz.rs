@@ -1,0 +1,422 @@
+//! The loop: a case after the other, each with tables of its own and some dozens of statements.
+
+use crate::FuzzError;
+use crate::ast::{Body, Expr, Query, Relation, Select, Source, Statement};
+use crate::case::Case;
+use crate::coverage::Coverage;
+use crate::data::{self, Kind, Known, KnownTable, World};
+use crate::engines::{Duck, Options, Plain};
+use crate::generate::{Generator, Shape};
+use crate::judge::{Arena, Failure, Outcome, Step};
+use crate::rng::Rng;
+use crate::shrink::{Draft, Shrinker};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// Statements of a case.
+const STATEMENTS: usize = 40;
+
+/// A failing case is made smaller for so long at most.
+const SHRINKING: Duration = Duration::from_secs(90);
+
+/// Goes from case to case.
+pub struct Fuzzer {
+    seed: u64,
+    runtime: Arc<Runtime>,
+    duck: Option<Duck>,
+    folder: PathBuf,
+    /// What was seen so far.
+    pub coverage: Coverage,
+}
+
+/// A failure that was made small and written down.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The case's file.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub told: String,
+}
+
+impl Fuzzer {
+    /// A fuzzer that writes failing cases below `folder`.
+    ///
+    /// # Errors
+    /// Threads that cannot be started, a folder that cannot be made.
+    pub fn new(seed: u64, duck: Option<Duck>, folder: &Path) -> Result<Self, FuzzError> {
+        std::fs::create_dir_all(folder).map_err(FuzzError::io(folder.display().to_string()))?;
+        Ok(Fuzzer {
+            seed,
+            runtime: Plain::runtime()?,
+            duck,
+            folder: folder.to_owned(),
+            coverage: Coverage::default(),
+        })
+    }
+
+    /// Runs case number `number` until something is wrong, or `stop` says so.
+    ///
+    /// # Errors
+    /// Engines that cannot be set up.
+    pub fn case(
+        &mut self,
+        number: u64,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Option<Found>, FuzzError> {
+        let mut rng = Rng::new(mixed(self.seed, number));
+        let (world, tables) = data::world(&mut rng);
+        let options = options(&mut rng);
+        let mut draft = Draft {
+            options,
+            tables,
+            statements: Vec::new(),
+        };
+        let failure = {
+            let duck = self.duck.as_mut();
+            let arena = match Arena::open(&draft.options, &draft.tables, &self.runtime, duck) {
+                Ok(arena) => arena,
+                Err(error) => {
+                    let failure = Failure::of_load(error)?;
+                    return self.written(number, draft, failure).map(Some);
+                }
+            };
+            let mut story = Story {
+                rng,
+                world,
+                arena,
+                coverage: &mut self.coverage,
+                asked: Vec::new(),
+                views: 0,
+                stale: false,
+            };
+            let mut failure = None;
+            while draft.statements.len() < STATEMENTS && failure.is_none() && !stop() {
+                let (statement, outcome) = story.next();
+                draft.statements.push(statement);
+                failure = outcome.failure;
+            }
+            failure
+        };
+        match failure {
+            Some(failure) => self.written(number, draft, failure).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn written(&mut self, number: u64, draft: Draft, failure: Failure) -> Result<Found, FuzzError> {
+        eprintln!(
+            "case {number} of seed {}: {}; making it smaller",
+            self.seed, failure.told
+        );
+        let duck = self.duck.as_mut();
+        let mut shrinker = Shrinker::new(draft, failure, &self.runtime, duck, SHRINKING);
+        let (draft, failure) = shrinker.run();
+        let tried = shrinker.tried;
+        let steps: Vec<Step> = draft.statements.iter().map(Step::of).collect();
+        let expected = match (&failure.right, steps.last()) {
+            (Some(rows), Some(step)) => Some(Case::rows(rows, step)?),
+            _ => None,
+        };
+        let case = Case {
+            about: format!("{:?}: {}", failure.kind, failure.told),
+            plain_wrong: failure.kind == crate::judge::Kind::Duck,
+            options: draft.options,
+            tables: draft.tables,
+            steps,
+            expected,
+        };
+        let path = self
+            .folder
+            .join(format!("seed{}-case{number}.json", self.seed));
+        case.write(&path)?;
+        eprintln!("tried {tried} smaller cases");
+        let statement = case.steps.last().map(|s| s.sql.clone()).unwrap_or_default();
+        Ok(Found {
+            path,
+            told: format!("{}\n    {statement}", case.about),
+        })
+    }
+}
+
+/// The seed of case `number`.
+fn mixed(seed: u64, number: u64) -> u64 {
+    let mut x = seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x ^ (x >> 27)
+}
+
+fn options(rng: &mut Rng) -> Options {
+    let lowered = rng.chance(65);
+    let placements = [
+        "dram",
+        "cxl",
+        "dram:3,cxl:2",
+        "dram:1,cxl:1",
+        "tier",
+        "columns:2",
+        "0",
+    ];
+    Options {
+        threads: rng.range(1, 4) as usize,
+        batch_rows: *rng.pick(&[1, 7, 64, 512, 2_048, 16_384, 16_384, 16_384]),
+        big_join_rows: lowered.then(|| rng.below(4)),
+        dense_keys: rng.chance(85),
+        big_groups: (lowered || rng.chance(30)).then(|| rng.below(3)),
+        fused: rng.chance(80),
+        routed: rng.chance(60),
+        placement: (*rng.pick(&placements)).into(),
+        plain_partitions: rng.range(1, 3) as usize,
+    }
+}
+
+/// A case as it unfolds.
+struct Story<'a, 'b> {
+    rng: Rng,
+    world: World,
+    arena: Arena<'a>,
+    coverage: &'b mut Coverage,
+    /// Queries that were asked.
+    asked: Vec<Statement>,
+    views: usize,
+    /// Whether a table was replaced that a view may have been made over.
+    stale: bool,
+}
+
+impl Story<'_, '_> {
+    fn next(&mut self) -> (Statement, Outcome) {
+        match self.rng.weighted(&[0.83, 0.05, 0.025, 0.015, 0.03, 0.05]) {
+            1 => self.create_table(),
+            2 => self.create_view(),
+            3 => self.drop_one(),
+            4 => self.set(),
+            5 if !self.asked.is_empty() => {
+                let again = self.rng.pick(&self.asked).clone();
+                self.coverage.event("queries asked again");
+                let again = self.without_duck_over_views(again);
+                let outcome = self.run(&again);
+                (again, outcome)
+            }
+            _ => self.query(),
+        }
+    }
+
+    fn query(&mut self) -> (Statement, Outcome) {
+        let shape = Shape::ALL[self.rng.weighted(&self.coverage.weights())];
+        let (statement, _) = Generator::new(&mut self.rng, &self.world).query(shape);
+        let statement = self.without_duck_over_views(statement);
+        // Half of the plans are looked at before they run, which puts them into the plan cache.
+        if self.rng.chance(50) {
+            let seen = self.arena.seen(&Step::of(&statement).sql);
+            self.coverage.plan(shape, seen);
+        }
+        let outcome = self.run(&statement);
+        if self.asked.len() < 12 {
+            self.asked.push(statement.clone());
+        }
+        (statement, outcome)
+    }
+
+    /// Views keep the tables that they were made over here, and find new ones in DuckDB.
+    fn without_duck_over_views(&self, statement: Statement) -> Statement {
+        match statement {
+            Statement::Query { query, duck } => {
+                let over_view = self.stale && format!("{query:?}").contains("\"v");
+                Statement::Query {
+                    query,
+                    duck: duck && !over_view,
+                }
+            }
+            other => other,
+        }
+    }
+
+    fn run(&mut self, statement: &Statement) -> Outcome {
+        let outcome = self.arena.step(&Step::of(statement));
+        let what = match statement {
+            Statement::Query { .. } => "queries",
+            Statement::CreateTable { .. } => "tables made of queries",
+            Statement::CreateView { .. } => "views",
+            Statement::Drop { .. } => "tables and views dropped",
+            Statement::Own(_) => "settings",
+        };
+        self.coverage.event(what);
+        if let Some(told) = &outcome.refused {
+            self.coverage.event("refused by both");
+            self.coverage.refusal("both", told);
+        }
+        if let Some(told) = &outcome.duck_refused {
+            self.coverage.event("refused by DuckDB alone");
+            self.coverage.refusal("DuckDB", told);
+        }
+        if outcome.duck_agreed {
+            self.coverage.event("DuckDB agrees");
+        }
+        if let Some(told) = &outcome.plain_alone {
+            self.coverage.event("plain DataFusion alone is wrong");
+            self.coverage.refusal("plain DataFusion alone", told);
+        }
+        outcome
+    }
+
+    fn create_table(&mut self) -> (Statement, Outcome) {
+        let replaced = self.rng.chance(50);
+        let tables: Vec<KnownTable> = self
+            .world
+            .tables
+            .iter()
+            .filter(|t| !t.name.starts_with('v'))
+            .cloned()
+            .collect();
+        let (name, query, known, rows) = if replaced && !tables.is_empty() {
+            let table = self.rng.pick(&tables).clone();
+            let (query, known) = Generator::new(&mut self.rng, &self.world).replacement(&table);
+            (table.name.clone(), query, known, table.rows)
+        } else {
+            let shape = *self.rng.pick(&Shape::ALL);
+            let (made, known) = Generator::new(&mut self.rng, &self.world).query(shape);
+            let Statement::Query { query, .. } = made else {
+                return self.query();
+            };
+            let name = format!("made{}", self.rng.below(3));
+            (name, query, known, 200)
+        };
+        let statement = Statement::CreateTable {
+            name: name.clone(),
+            query,
+        };
+        let outcome = self.run(&statement);
+        if outcome.failure.is_none() && outcome.refused.is_none() {
+            self.stale |= self.views > 0;
+            self.know(name, known, rows);
+        }
+        (statement, outcome)
+    }
+
+    fn create_view(&mut self) -> (Statement, Outcome) {
+        let shape = *self.rng.pick(&Shape::ALL);
+        let (made, known) = Generator::new(&mut self.rng, &self.world).query(shape);
+        let Statement::Query { query, .. } = made else {
+            return self.query();
+        };
+        let name = format!("v{}", self.rng.below(2));
+        if format!("{query:?}").contains(&format!("{name:?}")) {
+            return self.query();
+        }
+        let statement = Statement::CreateView {
+            name: name.clone(),
+            query,
+        };
+        let outcome = self.run(&statement);
+        if outcome.failure.is_none() && outcome.refused.is_none() {
+            self.views += 1;
+            self.stale |= self.views > 1;
+            self.know(name, known, 200);
+        }
+        (statement, outcome)
+    }
+
+    fn drop_one(&mut self) -> (Statement, Outcome) {
+        let own = |t: &&KnownTable| t.name.starts_with("made") || t.name.starts_with('v');
+        let names: Vec<String> = self
+            .world
+            .tables
+            .iter()
+            .filter(own)
+            .map(|t| t.name.clone())
+            .collect();
+        if names.is_empty() {
+            return self.query();
+        }
+        let name = self.rng.pick(&names).clone();
+        let view = name.starts_with('v');
+        let statement = Statement::Drop {
+            name: name.clone(),
+            view,
+        };
+        let outcome = self.run(&statement);
+        self.stale = true;
+        self.world.tables.retain(|t| t.name != name);
+        (statement, outcome)
+    }
+
+    fn set(&mut self) -> (Statement, Outcome) {
+        let column = self.world.tables.iter().find(|t| t.name == "f");
+        let column = column.map_or("id".into(), |t| self.rng.pick(&t.columns).name.clone());
+        let settings = [
+            "placement = 'cxl'".to_owned(),
+            "placement = 'dram:1,cxl:2'".into(),
+            "placement = 'tier'".into(),
+            "placement = 'columns:1'".into(),
+            "placement.f = '0'".into(),
+            format!("placement.f.{column} = 'cxl'"),
+            "threads = 1".into(),
+            "threads = 3".into(),
+            "batch_rows = 100".into(),
+            "batch_rows = 16384".into(),
+            "routing = on".into(),
+            "memory.join = 'cxl'".into(),
+            "memory.aggregation = 'cxl:1MiB,dram'".into(),
+            "memory.sort = 'dram'".into(),
+        ];
+        let setting = self.rng.pick(&settings).clone();
+        let statement = Statement::Own(format!("SET tierloom.{setting}"));
+        let mut outcome = self.run(&statement);
+        // Some are refused at some times, with a reason: of routing that is off, and the like.
+        if let Some(failure) = outcome
+            .failure
+            .take_if(|f| f.told.starts_with("Tierloom: "))
+        {
+            self.coverage.event("settings refused");
+            self.coverage.refusal("Tierloom", &failure.told);
+        }
+        (statement, outcome)
+    }
+
+    /// A table or view with the types that it really has.
+    fn know(&mut self, name: String, mut known: Vec<Known>, rows: usize) {
+        let Some(schema) = self.arena.schema_of(&name) else {
+            return;
+        };
+        for (column, field) in known.iter_mut().zip(schema.fields()) {
+            column.data_type = field.data_type().clone();
+            column.kind = Kind::of(field.data_type());
+            column.name.clone_from(field.name());
+        }
+        self.world.tables.retain(|t| t.name != name);
+        self.world.tables.push(KnownTable {
+            name,
+            rows,
+            columns: known,
+        });
+    }
+}
+
+impl Generator<'_> {
+    /// Other rows for a table, with the same columns.
+    fn replacement(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
+        let (relation, known) = self.relation(table);
+        if let crate::ast::What::Query(query) = relation.what
+            && !matches!(query.body, Body::Set { .. } if table.rows > 20_000)
+        {
+            return (*query, known);
+        }
+        let alias = "old".to_owned();
+        let columns = table.columns.iter();
+        let items = columns.map(|c| crate::ast::Item {
+            expr: Expr::column(&alias, &c.name),
+            name: c.name.clone(),
+            inexact: !c.exact,
+        });
+        let select = Select {
+            items: items.collect(),
+            from: vec![Source {
+                relation: Relation::table(&table.name, &alias),
+                joins: Vec::new(),
+            }],
+            ..Select::default()
+        };
+        (Query::of(select), table.columns.clone())
+    }
+}

@@ -1,0 +1,194 @@
+//! Relations: tables, and queries in their place.
+
+use super::{Generator, Scope, Typed, scope};
+use crate::ast::{Body, Expr, Item, Order, Query, Relation, Select, Source};
+use crate::data::{Kind, Known, KnownTable};
+
+impl Generator<'_> {
+    /// One relation, as a source and a scope.
+    pub(crate) fn source(&mut self) -> (Source, Scope) {
+        let table = self.any_table();
+        let (relation, columns) = self.relation(table);
+        let scope = scope(&relation.alias, &columns);
+        (
+            Source {
+                relation,
+                joins: Vec::new(),
+            },
+            scope,
+        )
+    }
+
+    /// `table`, or a query over it that keeps the names of its columns.
+    pub(crate) fn relation(&mut self, table: &KnownTable) -> (Relation, Vec<Known>) {
+        let alias = self.alias();
+        if self.rng.chance(72) {
+            return (Relation::table(&table.name, &alias), table.columns.clone());
+        }
+        let (query, known) = self.derived(table);
+        (Relation::query(query, &alias), known)
+    }
+
+    /// A query over `table` whose columns have the names of the table's.
+    fn derived(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
+        match self.rng.below(8) {
+            0 | 1 => self.parts_united(table),
+            2 => self.once(table),
+            3 => self.one_by_key(table),
+            4 => self.limited(table),
+            5 => self.computed(table),
+            _ => self.part(table),
+        }
+    }
+
+    /// `SELECT a, b, ... FROM table`.
+    fn all_of(&mut self, table: &KnownTable) -> (Select, Vec<Known>, Scope) {
+        let alias = self.alias();
+        let scope = scope(&alias, &table.columns);
+        let items = table.columns.iter().map(|c| Item {
+            expr: Expr::column(&alias, &c.name),
+            name: c.name.clone(),
+            inexact: !c.exact,
+        });
+        let select = Select {
+            items: items.collect(),
+            from: vec![Source {
+                relation: Relation::table(&table.name, &alias),
+                joins: Vec::new(),
+            }],
+            ..Select::default()
+        };
+        (select, table.columns.clone(), scope)
+    }
+
+    fn part(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
+        let (mut select, known, scope) = self.all_of(table);
+        let condition = self.condition(&scope, 1);
+        select.filters.push(condition.expr);
+        (Query::of(select), known)
+    }
+
+    /// Parts of a table one after the other, also twice the same.
+    fn parts_united(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
+        let (left, mut known) = self.part(table);
+        let (right, _) = if self.rng.chance(70) {
+            self.part(table)
+        } else {
+            self.computed(table)
+        };
+        known.iter_mut().for_each(|k| k.unique = false);
+        let operation = if self.rng.chance(80) {
+            "UNION ALL"
+        } else {
+            "UNION"
+        };
+        let body = Body::Set {
+            operation: operation.into(),
+            left: Box::new(left),
+            right: Box::new(right),
+        };
+        (
+            Query {
+                with: vec![],
+                body,
+                order: vec![],
+                limit: None,
+            },
+            known,
+        )
+    }
+
+    fn once(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
+        let (mut select, known, _) = self.all_of(table);
+        select.distinct = true;
+        (Query::of(select), known)
+    }
+
+    /// One row for each value of the first column, which is the key of dimensions.
+    fn one_by_key(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
+        let (mut select, known, _) = self.all_of(table);
+        if known
+            .iter()
+            .any(|k| matches!(k.kind, Kind::Null | Kind::Bytes) || !k.exact)
+        {
+            return self.part(table);
+        }
+        self.duck &= known[1..].iter().all(|k| k.common);
+        select.groups = vec![select.items[0].expr.clone()];
+        for item in &mut select.items[1..] {
+            let form = if self.rng.chance(50) {
+                "min({})"
+            } else {
+                "max({})"
+            };
+            item.expr = Expr::apply(form, vec![item.expr.clone()]);
+        }
+        (Query::of(select), known)
+    }
+
+    /// The first rows of a total order.
+    fn limited(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
+        let (query, known) = self.part(table);
+        let unordered = known
+            .iter()
+            .any(|k| matches!(k.kind, Kind::Null | Kind::Bytes));
+        if unordered || known.iter().any(|k| !k.exact) {
+            return (query, known);
+        }
+        self.duck &= known.iter().all(|k| k.common);
+        let order = (1..=known.len()).map(|number| Order {
+            by: Expr::Text(number.to_string()),
+            descending: number % 2 == 0,
+            nulls_first: false,
+        });
+        let limit = Some((self.rng.below(60), 0));
+        (
+            Query {
+                order: order.collect(),
+                limit,
+                ..query
+            },
+            known,
+        )
+    }
+
+    /// All columns but the first, which may be a key, as values made of them.
+    fn computed(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
+        let (mut select, mut known, _) = self.all_of(table);
+        for (item, column) in select.items.iter_mut().zip(&mut known).skip(1) {
+            if column.name.ends_with("_k") || self.rng.chance(50) {
+                continue;
+            }
+            let own = Typed {
+                expr: item.expr.clone(),
+                known: column.clone(),
+            };
+            let value = match column.kind {
+                Kind::Int | Kind::Decimal | Kind::Float => {
+                    let constant = self.constant(column);
+                    self.duck &= column.tame;
+                    let kind = column.kind;
+                    self.made("({} + {})", vec![own, constant], kind)
+                }
+                Kind::Text => self.made("upper({})", vec![own], Kind::Text),
+                Kind::Bool => self.made("(NOT {})", vec![own], Kind::Bool),
+                _ => continue,
+            };
+            let made = Known {
+                name: column.name.clone(),
+                unique: false,
+                ..value.known
+            };
+            (item.expr, *column) = (value.expr, made);
+        }
+        (Query::of(select), known)
+    }
+
+    /// Adds up to a few conditions on `scope`.
+    pub(crate) fn filters(&mut self, select: &mut Select, scope: &Scope, depth: usize) {
+        for _ in 0..self.rng.weighted(&[0.35, 0.35, 0.2, 0.1]) {
+            let condition = self.condition(scope, depth);
+            select.filters.push(condition.expr);
+        }
+    }
+}

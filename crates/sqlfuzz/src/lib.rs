@@ -1,0 +1,26 @@
+//! Random SQL on random data: Tierloom's session against plain DataFusion and DuckDB.
+//!
+//! ```text
+//!   seed ── data ──► tables (types, layouts, batches, files) ──┬─► session: placed columns ──┐
+//!        └─ generate ──► statements (a tree of our own)            ├─► plain DataFusion ─────────┼─► compare
+//!                                                              └─► DuckDB (Python worker) ───┘      │
+//!   weights ◄── coverage: which operators the plans hold              case file ◄── shrink ◄── differs
+//! ```
+
+pub mod ast;
+pub mod case;
+pub mod compare;
+pub mod coverage;
+pub mod data;
+pub mod engines;
+mod error;
+pub mod fuzz;
+pub mod generate;
+pub mod judge;
+pub mod panics;
+pub mod rng;
+pub mod shrink;
+pub mod table;
+pub mod value;
+
+pub use error::FuzzError;

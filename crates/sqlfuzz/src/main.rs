@@ -1,0 +1,142 @@
+//! `tierloom-sqlfuzz`: random SQL on random data, Tierloom against plain DataFusion and DuckDB.
+//!
+//! Exit codes: 0 nothing found, 1 something found, 2 bad input.
+
+use clap::Parser;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use tierloom_memory::router::TierAllocator;
+use tierloom_sqlfuzz::case::Case;
+use tierloom_sqlfuzz::engines::Duck;
+use tierloom_sqlfuzz::fuzz::Fuzzer;
+use tierloom_sqlfuzz::{FuzzError, panics};
+
+/// As in `tierloom` itself: operator memory is routed below mimalloc.
+#[global_allocator]
+static ALLOCATOR: TierAllocator<mimalloc::MiMalloc> = TierAllocator::new(mimalloc::MiMalloc);
+
+/// Memory may grow by so much after the first cases.
+const MOST_GROWTH_MIB: u64 = 768;
+
+/// Cases until memory is taken to have its usual size.
+const WARM_CASES: u64 = 30;
+
+/// Asks Tierloom, plain DataFusion and DuckDB random questions about random data.
+#[derive(Parser)]
+#[command(version, max_term_width = 100)]
+struct Args {
+    /// Stop after so many seconds.
+    #[arg(long, conflicts_with = "hours")]
+    seconds: Option<u64>,
+    /// Stop after so many hours.
+    #[arg(long)]
+    hours: Option<f64>,
+    /// Choices begin with this number; else with one that is drawn and printed.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Stop after so many cases, of some 40 statements each.
+    #[arg(long)]
+    cases: Option<u64>,
+    /// Begin with this case.
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// Run one case file instead.
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+    /// Go on after a failure, up to so many.
+    #[arg(long, default_value_t = 1)]
+    failures: usize,
+    /// Interpreter with the module duckdb; "none" to go without DuckDB.
+    #[arg(long, default_value = "target/sqlfuzz-venv/bin/python")]
+    python: PathBuf,
+    /// Where failing cases are written.
+    #[arg(long, default_value = "target/sqlfuzz")]
+    out: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    panics::watch();
+    let done = match &args.replay {
+        Some(file) => replay(file),
+        None => fuzz(&args),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn replay(file: &Path) -> Result<bool, FuzzError> {
+    let failure = Case::read(file)?.replay()?;
+    match &failure {
+        None => println!("{}: as expected", file.display()),
+        Some(failure) => println!("{}: {:?}: {}", file.display(), failure.kind, failure.told),
+    }
+    Ok(failure.is_none())
+}
+
+fn fuzz(args: &Args) -> Result<bool, FuzzError> {
+    let folder = tempfile::tempdir().map_err(FuzzError::io("temporary folder"))?;
+    let duck = match args.python.as_os_str().to_str() {
+        Some("none") => None,
+        _ => Some(Duck::start(&args.python, folder.path())?),
+    };
+    let seed = args.seed.unwrap_or_else(|| tierloom_sqlfuzz::rng::drawn());
+    println!("seed {seed}");
+    let start = Instant::now();
+    let seconds = args.seconds.or(args.hours.map(|h| (h * 3_600.0) as u64));
+    let seconds = seconds.or(args.cases.is_none().then_some(60));
+    let until = seconds.map(|s| start + Duration::from_secs(s));
+    let stop = || until.is_some_and(|until| Instant::now() > until);
+    let mut fuzzer = Fuzzer::new(seed, duck, &args.out)?;
+    let mut found = Vec::new();
+    let (mut warm, mut most) = (None, 0);
+    let mut number = args.first;
+    while !stop()
+        && found.len() < args.failures
+        && args.cases.is_none_or(|n| number < args.first + n)
+    {
+        if let Some(failure) = fuzzer.case(number, &stop)? {
+            println!("FAILED {}\n    {}", failure.path.display(), failure.told);
+            found.push(failure);
+        }
+        number += 1;
+        if number - args.first >= WARM_CASES {
+            let now = resident_mib();
+            most = most.max(now);
+            warm.get_or_insert(now);
+        }
+    }
+    let time = start.elapsed().as_secs_f64();
+    let queries = fuzzer.coverage.events.get("queries").copied().unwrap_or(0);
+    println!("{}", fuzzer.coverage.report());
+    let cases = number - args.first;
+    println!(
+        "{cases} cases, {queries} queries in {time:.0} s: {:.0} a second",
+        queries as f64 / time
+    );
+    let mut fine = found.is_empty();
+    if let Some(warm) = warm {
+        println!("memory: {warm} MiB after {WARM_CASES} cases, {most} MiB at most");
+        if most > warm + MOST_GROWTH_MIB {
+            println!("FAILED: memory grew by more than {MOST_GROWTH_MIB} MiB");
+            fine = false;
+        }
+    }
+    println!("seed {seed}: {} failures", found.len());
+    Ok(fine)
+}
+
+/// Memory of this process that is resident, in MiB; 0 where that cannot be read.
+fn resident_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.unwrap_or(0) / 1024
+}

@@ -1,0 +1,39 @@
+//! Panics: noted instead of printed, so that those inside of an engine are seen.
+
+use std::panic::PanicHookInfo;
+use std::sync::{Mutex, Once, PoisonError};
+
+static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static ONCE: Once = Once::new();
+
+/// Notes panics from now on.
+pub fn watch() {
+    ONCE.call_once(|| std::panic::set_hook(Box::new(note)));
+}
+
+fn note(info: &PanicHookInfo<'_>) {
+    let place = info
+        .location()
+        .map(|l| format!("{}:{}", l.file(), l.line()));
+    let text = info.payload();
+    let said = text
+        .downcast_ref::<&str>()
+        .map(|s| (*s).to_owned())
+        .or_else(|| text.downcast_ref::<String>().cloned())
+        .unwrap_or_default();
+    let told = format!("{}: {said}", place.unwrap_or_default());
+    if std::thread::current().name() == Some("main") {
+        eprintln!("the fuzzer panicked at {told}");
+    }
+    SEEN.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(told);
+}
+
+/// Those since the last call whose place is in this repository.
+pub fn ours() -> Vec<String> {
+    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.drain(..)
+        .filter(|p| p.starts_with("crates/"))
+        .collect()
+}

@@ -1,0 +1,236 @@
+//! Tables of a case: columns of values, how they are cut into batches and files, and their arrays.
+
+use crate::FuzzError;
+use crate::value::{Value, array};
+use arrow::array::{ArrayRef, Int32Array, RecordBatch, make_array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use std::sync::Arc;
+
+/// How the dictionaries of a column are laid out, batch by batch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Every word is there twice; odd rows have the second one.
+    pub doubled: bool,
+    /// There are words that no row has.
+    pub unused: bool,
+    /// NULLs are a word that is NULL instead of a key that is NULL.
+    pub null_word: bool,
+    /// Words are in the order of the rows from the last to the first.
+    pub backwards: bool,
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub data_type: DataType,
+    /// A value a row.
+    pub values: Vec<Value>,
+    /// For dictionaries.
+    pub layout: Layout,
+}
+
+/// What kind of file a table is loaded from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// Arrow IPC file.
+    Arrow,
+    /// Arrow IPC stream.
+    Stream,
+    /// Parquet.
+    Parquet,
+    /// CSV.
+    Csv,
+}
+
+impl FileKind {
+    /// All of them.
+    pub const ALL: [FileKind; 4] = [
+        FileKind::Arrow,
+        FileKind::Stream,
+        FileKind::Parquet,
+        FileKind::Csv,
+    ];
+
+    /// Its name in case files and of files.
+    pub fn name(self) -> &'static str {
+        match self {
+            FileKind::Arrow => "arrow",
+            FileKind::Stream => "arrows",
+            FileKind::Parquet => "parquet",
+            FileKind::Csv => "csv",
+        }
+    }
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// What it is loaded from.
+    pub kind: FileKind,
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// Rows of each batch, by file: at least one file.
+    pub files: Vec<Vec<usize>>,
+}
+
+impl Table {
+    /// Its rows.
+    pub fn rows(&self) -> usize {
+        self.files.iter().flatten().sum()
+    }
+
+    /// Its schema; all columns may be NULL.
+    pub fn schema(&self) -> SchemaRef {
+        let fields = self
+            .columns
+            .iter()
+            .map(|c| Field::new(&c.name, c.data_type.clone(), true));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+
+    /// Its batches, by file.
+    ///
+    /// # Errors
+    /// A value that its type cannot hold.
+    pub fn batches(&self) -> Result<Vec<Vec<RecordBatch>>, FuzzError> {
+        let mut start = 0;
+        let schema = self.schema();
+        let mut files = Vec::new();
+        for file in &self.files {
+            let mut batches = Vec::new();
+            for rows in file {
+                let range = start..start + rows;
+                start = range.end;
+                let arrays = self
+                    .columns
+                    .iter()
+                    .map(|c| c.array(&c.values[range.clone()]));
+                let arrays = arrays.collect::<Result<Vec<_>, _>>()?;
+                let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(*rows));
+                batches.push(RecordBatch::try_new_with_options(
+                    Arc::clone(&schema),
+                    arrays,
+                    &options,
+                )?);
+            }
+            files.push(batches);
+        }
+        Ok(files)
+    }
+
+    /// The table with the rows that `keep` says; batches and files stay, with fewer rows.
+    pub fn with_rows(&self, keep: &[bool]) -> Table {
+        let mut start = 0;
+        let mut files = self.files.clone();
+        for rows in files.iter_mut().flatten() {
+            let kept = keep[start..start + *rows].iter().filter(|k| **k).count();
+            start += *rows;
+            *rows = kept;
+        }
+        let columns = self.columns.iter().map(|c| Column {
+            values: c
+                .values
+                .iter()
+                .zip(keep)
+                .filter(|(_, keep)| **keep)
+                .map(|(value, _)| value.clone())
+                .collect(),
+            ..c.clone()
+        });
+        Table {
+            columns: columns.collect(),
+            files,
+            ..self.clone()
+        }
+    }
+}
+
+impl Column {
+    fn array(&self, values: &[Value]) -> Result<ArrayRef, FuzzError> {
+        match &self.data_type {
+            DataType::Dictionary(key, words) => dictionary(key, words, values, self.layout),
+            plain => array(plain, values),
+        }
+    }
+}
+
+/// A dictionary array with the layout asked for, as far as its keys reach.
+fn dictionary(
+    key: &DataType,
+    word_type: &DataType,
+    values: &[Value],
+    layout: Layout,
+) -> Result<ArrayRef, FuzzError> {
+    let mut distinct: Vec<&Value> = Vec::new();
+    let order: Box<dyn Iterator<Item = &Value>> = match layout.backwards {
+        true => Box::new(values.iter().rev()),
+        false => Box::new(values.iter()),
+    };
+    for value in order {
+        // Floats that are not equal to themselves are never found again, which doubles them.
+        if *value != Value::Null && !distinct.contains(&value) {
+            distinct.push(value);
+        }
+    }
+    let capacity = match key {
+        DataType::Int8 => 127,
+        DataType::UInt8 => 255,
+        _ => usize::MAX,
+    };
+    let count = distinct.len();
+    let mut words: Vec<Value> = distinct.iter().map(|v| (*v).clone()).collect();
+    let doubled = layout.doubled && 2 * count + 2 < capacity;
+    if doubled {
+        words.extend(words.clone());
+    }
+    let null_at = words.len();
+    let null_word = layout.null_word && words.len() + 1 < capacity;
+    if null_word {
+        words.push(Value::Null);
+    }
+    if layout.unused && words.len() + 1 < capacity {
+        let word = words.iter().find(|w| **w != Value::Null).cloned();
+        words.push(match word {
+            Some(Value::Text(text)) => Value::Text(format!("{text}~")),
+            Some(Value::Int(number)) => Value::Int(number / 2),
+            Some(other) => other,
+            None => Value::Null,
+        });
+    }
+    let keys = values.iter().enumerate().map(|(row, value)| {
+        if *value == Value::Null {
+            return null_word.then_some(null_at as i32);
+        }
+        let place = distinct
+            .iter()
+            .position(|d| *d == value || same(d, value))?;
+        let second = doubled && row % 2 == 1;
+        Some((if second { place + count } else { place }) as i32)
+    });
+    let keys: Int32Array = keys.collect();
+    let keys = cast(&keys, key)?;
+    let words = array(word_type, &words)?;
+    let data = keys
+        .to_data()
+        .into_builder()
+        .data_type(DataType::Dictionary(
+            Box::new(key.clone()),
+            Box::new(word_type.clone()),
+        ))
+        .add_child_data(words.to_data())
+        .build()?;
+    Ok(make_array(data))
+}
+
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),
+        _ => a == b,
+    }
+}

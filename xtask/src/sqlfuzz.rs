@@ -1,0 +1,33 @@
+//! Random SQL against plain DataFusion and DuckDB.
+
+use anyhow::{Context, Result};
+use xshell::{Shell, cmd};
+
+/// Where DuckDB is installed, and what: docs/sql-fuzzing.md.
+const VENV: &str = "target/sqlfuzz-venv";
+const PACKAGES: [&str; 2] = ["duckdb==2.0.0", "pyarrow==26.0.1"];
+
+/// Installs DuckDB into an environment of its own if it is not there, and asks for two minutes.
+pub fn sqlfuzz(shell: &Shell) -> Result<()> {
+    let python = format!("{VENV}/bin/python");
+    let wanted = "import duckdb, pyarrow; print(duckdb.__version__, pyarrow.__version__)";
+    let there = cmd!(shell, "{python} -c {wanted}")
+        .quiet()
+        .ignore_stderr()
+        .read();
+    if there.ok().as_deref() != Some("2.0.0 26.0.1") {
+        cmd!(shell, "python3 -m venv {VENV}")
+            .run()
+            .context("install the packages: apt-get install python3 python3-venv python3-pip")?;
+        cmd!(shell, "{python} -m pip install --quiet")
+            .args(PACKAGES)
+            .run()
+            .context("DuckDB cannot be installed from PyPI")?;
+    }
+    cmd!(
+        shell,
+        "cargo run --quiet --package tierloom-sqlfuzz -- --seconds 120"
+    )
+    .run()?;
+    Ok(())
+}
