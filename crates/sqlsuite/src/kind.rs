@@ -1,0 +1,152 @@
+//! What a statement is, as far as running it on placed tables goes.
+
+use datafusion::sql::parser::{CreateExternalTable, Statement};
+use datafusion::sql::sqlparser::ast::{
+    FromTable, ObjectName, Statement as Ast, TableFactor, TableObject, TableWithJoins,
+};
+
+/// What a statement is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Gives rows and changes nothing.
+    Query,
+    /// Shows a plan.
+    Explain,
+    /// Makes or fills this table of the schema `public`.
+    Fills(String),
+    /// Makes this table from files.
+    External {
+        /// The table.
+        name: String,
+        /// Where its files are.
+        locations: Vec<String>,
+    },
+    /// Makes this view.
+    View(String),
+    /// Writes a file.
+    Copy,
+    /// Changes something that both sessions must know: settings, what is dropped.
+    Both,
+    /// For the session alone: prepared statements, transactions.
+    Alone,
+    /// The parser does not take it.
+    Unreadable,
+}
+
+impl Kind {
+    pub(crate) fn of(statement: &Statement) -> Kind {
+        match statement {
+            Statement::Explain(_) => Kind::Explain,
+            Statement::CopyTo(_) => Kind::Copy,
+            Statement::Reset(_) => Kind::Both,
+            // Reading it to its end may never come to one.
+            Statement::CreateExternalTable(table) if table.unbounded => Kind::Both,
+            Statement::CreateExternalTable(table) => external(table),
+            Statement::Statement(ast) => of_ast(ast),
+        }
+    }
+
+    /// The table that the statement makes or fills.
+    pub(crate) fn table(&self) -> Option<&str> {
+        match self {
+            Kind::Fills(name) | Kind::External { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Whether the plain session runs it too.
+    pub(crate) fn mirrored(&self) -> bool {
+        matches!(
+            self,
+            Kind::Fills(_) | Kind::External { .. } | Kind::View(_) | Kind::Both
+        )
+    }
+
+    /// A file or folder that the statement needs and that is not there. What the test file itself
+    /// writes may come later.
+    pub(crate) fn lacks(&self) -> Option<&str> {
+        let Kind::External { locations, .. } = self else {
+            return None;
+        };
+        let there = |location: &str| {
+            let path = location.strip_prefix("file://").unwrap_or(location);
+            path.contains("/scratch/") || std::path::Path::new(path).exists()
+        };
+        locations.iter().map(String::as_str).find(|l| !there(l))
+    }
+}
+
+fn external(table: &CreateExternalTable) -> Kind {
+    plain_name(&table.name).map_or(Kind::Both, |name| Kind::External {
+        name,
+        locations: table.locations.clone(),
+    })
+}
+
+fn of_ast(ast: &Ast) -> Kind {
+    match ast {
+        Ast::Query(_)
+        | Ast::ShowTables { .. }
+        | Ast::ShowColumns { .. }
+        | Ast::ShowVariable { .. }
+        | Ast::ShowFunctions { .. }
+        | Ast::ExplainTable { .. } => Kind::Query,
+        Ast::Explain { .. } => Kind::Explain,
+        Ast::CreateTable(table) => fills(&table.name),
+        Ast::CreateView(view) => plain_name(&view.name).map_or(Kind::Both, Kind::View),
+        Ast::Insert(insert) => match &insert.table {
+            TableObject::TableName(name) => fills(name),
+            _ => Kind::Both,
+        },
+        Ast::Update(update) => of_table(&update.table),
+        Ast::Delete(delete) => match &delete.from {
+            FromTable::WithFromKeyword(tables) | FromTable::WithoutKeyword(tables) => {
+                tables.first().map_or(Kind::Both, of_table)
+            }
+        },
+        Ast::Truncate(truncate) => match truncate.table_names.as_slice() {
+            [one] => fills(&one.name),
+            _ => Kind::Both,
+        },
+        Ast::Merge(merge) => of_factor(&merge.table),
+        Ast::Prepare { .. }
+        | Ast::Execute { .. }
+        | Ast::Deallocate { .. }
+        | Ast::StartTransaction { .. }
+        | Ast::Commit { .. }
+        | Ast::Rollback { .. } => Kind::Alone,
+        _ => Kind::Both,
+    }
+}
+
+fn of_table(table: &TableWithJoins) -> Kind {
+    of_factor(&table.relation)
+}
+
+fn of_factor(factor: &TableFactor) -> Kind {
+    match factor {
+        TableFactor::Table { name, .. } => fills(name),
+        _ => Kind::Both,
+    }
+}
+
+fn fills(name: &ObjectName) -> Kind {
+    plain_name(name).map_or(Kind::Both, Kind::Fills)
+}
+
+/// The name of a table of the one schema there is.
+fn plain_name(name: &ObjectName) -> Option<String> {
+    let parts = name.0.iter().map(|part| {
+        let ident = part.as_ident()?;
+        Some(match ident.quote_style {
+            Some(_) => ident.value.clone(),
+            None => ident.value.to_lowercase(),
+        })
+    });
+    let parts: Vec<String> = parts.collect::<Option<_>>()?;
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    match parts.as_slice() {
+        [table] | ["public", table] | ["datafusion", "public", table] => Some((*table).to_owned()),
+        _ => None,
+    }
+}

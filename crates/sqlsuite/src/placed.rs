@@ -1,0 +1,269 @@
+//! The session under test, as a database that the runner of test files can drive.
+
+use crate::SuiteError;
+use crate::kind::Kind;
+use crate::plain::{Answer, PARTITIONS, Plain};
+use crate::reason::Reason;
+use crate::render::Column;
+use arrow::datatypes::Schema;
+use sqllogictest::{DB, DBOutput};
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tierloom_engine::EngineOptions;
+use tierloom_engine::sql::{CsvOptions, Kept, Silent, SqlError, SqlOptions, SqlSession, split};
+use tierloom_memory::{FakeBackend, FakeNode, PageSize, fake_topology};
+
+/// The name that the conditions of records know the session by.
+pub(crate) const ENGINE: &str = "Datafusion";
+
+/// Memory of each of the two invented nodes.
+const NODE_BYTES: u64 = 4 << 30;
+
+/// What happened to the statement that ran last.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Note {
+    pub(crate) kind: Option<Kind>,
+    /// The plain session ran it, and the table that it left was placed.
+    pub(crate) set_up: bool,
+    /// It reads a placed table.
+    pub(crate) placed: bool,
+    /// What broke down inside of the session.
+    pub(crate) panics: Vec<String>,
+    /// Whether the plain session ran it, if it was asked.
+    pub(crate) plain_ran: Option<bool>,
+    /// Files that it needs are not there.
+    pub(crate) no_data: bool,
+}
+
+/// A session whose tables are placed, and the plain one beside it.
+pub(crate) struct Pair {
+    session: SqlSession,
+    pub(crate) plain: Plain,
+    folder: PathBuf,
+    /// Views that read placed tables.
+    views: BTreeSet<String>,
+    /// Placed copies of tables whose files later statements may write.
+    externals: BTreeSet<String>,
+    /// Tables and views that are not there since the statement that makes them was skipped.
+    pub(crate) lost: BTreeMap<String, Reason>,
+    files: usize,
+    pub(crate) note: Note,
+}
+
+/// The pair of sessions of one test file.
+#[derive(Clone)]
+pub(crate) struct Placed(Arc<Mutex<Pair>>);
+
+/// What a statement failed with.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Told(pub(crate) String);
+
+impl Placed {
+    /// Sessions without tables that keep what they need in `folder`.
+    pub(crate) fn new(folder: PathBuf) -> Result<Self, SuiteError> {
+        let node = |node, cpus| FakeNode {
+            node,
+            cpus,
+            memory_bytes: NODE_BYTES,
+        };
+        let topology = fake_topology(&[node(0, 2), node(1, 0)]);
+        let topology = topology.map_err(|e| SuiteError::Suite(e.to_string()))?;
+        let session = SqlSession::new(SqlOptions {
+            // Memory limits of the files are made for batches of this size.
+            engine: EngineOptions {
+                batch_rows: 8 * 1024,
+                ..EngineOptions::tuned(PARTITIONS)
+            },
+            topology,
+            page_size: PageSize::Base,
+            placement: "3:2".parse().map_err(|_| SuiteError::Suite("3:2".into()))?,
+            backend: Arc::new(FakeBackend::with_nodes(&[(0, NODE_BYTES), (1, NODE_BYTES)])),
+        });
+        Ok(Placed(Arc::new(Mutex::new(Pair {
+            session: session.map_err(|e| SuiteError::Suite(e.to_string()))?,
+            plain: Plain::new()?,
+            folder,
+            views: BTreeSet::new(),
+            externals: BTreeSet::new(),
+            lost: BTreeMap::new(),
+            files: 0,
+            note: Note::default(),
+        }))))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Pair> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl DB for Placed {
+    type Error = Told;
+    type ColumnType = Column;
+
+    fn run(&mut self, sql: &str) -> Result<DBOutput<Column>, Told> {
+        let answer = self.lock().run(sql).map_err(Told)?;
+        let (types, rows) = (answer.kinds(), answer.rows().map_err(Told)?);
+        if rows.is_empty() && types.is_empty() {
+            return Ok(DBOutput::StatementComplete(0));
+        }
+        Ok(DBOutput::Rows { types, rows })
+    }
+
+    fn engine_name(&self) -> &'static str {
+        ENGINE
+    }
+}
+
+impl Pair {
+    fn run(&mut self, sql: &str) -> Result<Answer, String> {
+        let (kind, names) = self.plain.read(sql);
+        let placed = names.iter().any(|name| self.is_placed(name));
+        self.note = Note {
+            placed,
+            kind: Some(kind.clone()),
+            ..Note::default()
+        };
+        panics::take();
+        let asked = catch_unwind(AssertUnwindSafe(|| self.ask_session(sql)));
+        let ours = asked.unwrap_or_else(|_| Err("the session panicked".to_owned()));
+        self.note.panics = panics::take();
+        let answer = match ours {
+            Ok(answer) if kind.mirrored() => {
+                self.note.plain_ran = Some(self.plain.run(sql).is_ok());
+                Ok(answer)
+            }
+            Ok(answer) => Ok(answer),
+            Err(told) if kind.lacks().is_some() => {
+                self.note.no_data = true;
+                Err(told)
+            }
+            Err(told) if kind == Kind::Alone || kind == Kind::Explain => Err(told),
+            Err(told) => self.without_session(sql, &kind, told),
+        };
+        panics::take();
+        let answer = answer?;
+        match &kind {
+            Kind::View(name) if placed => {
+                self.views.insert(name.clone());
+            }
+            Kind::Fills(_) | Kind::Copy => self.place_externals()?,
+            _ => {}
+        }
+        Ok(answer)
+    }
+
+    /// What becomes of a statement that the session refuses: the plain one may fill the table.
+    fn without_session(&mut self, sql: &str, kind: &Kind, told: String) -> Result<Answer, String> {
+        let theirs = self.plain.run(sql);
+        self.note.plain_ran = Some(theirs.is_ok());
+        let Ok(theirs) = theirs else {
+            return Err(told);
+        };
+        match kind {
+            Kind::Copy => {}
+            Kind::Fills(name) => self.place(name)?,
+            Kind::External { name, .. } => {
+                self.place(name)?;
+                self.externals.insert(name.clone());
+            }
+            _ => return Err(told),
+        }
+        self.note.set_up = true;
+        Ok(theirs)
+    }
+
+    /// Files may have been written that tables are made from.
+    fn place_externals(&mut self) -> Result<(), String> {
+        let there: BTreeSet<String> = self.session.tables().into_iter().map(|t| t.name).collect();
+        self.externals.retain(|name| there.contains(name));
+        for name in self.externals.clone() {
+            self.place(&name)?;
+        }
+        Ok(())
+    }
+
+    fn is_placed(&self, name: &str) -> bool {
+        let tables = self.session.tables();
+        let found = tables.iter().find(|table| table.name == name);
+        found.is_some_and(|table| match table.kind {
+            "view" => self.views.contains(name),
+            kind => kind == "table",
+        })
+    }
+
+    fn ask_session(&mut self, sql: &str) -> Result<Answer, String> {
+        let mut kept = Kept::default();
+        let mut message = None;
+        let mut run = || -> Result<(), SqlError> {
+            for piece in split(sql)? {
+                let outcome = self.session.run(&piece, &mut kept, &Silent::default())?;
+                message = outcome.message;
+            }
+            Ok(())
+        };
+        run().map_err(|e| e.to_string())?;
+        if kept.schema.is_none()
+            && let Some(rows) = message.as_deref().and_then(rows_written)
+        {
+            return Ok(rows);
+        }
+        Ok(Answer {
+            schema: kept.schema.unwrap_or_else(|| Schema::empty().into()),
+            batches: kept.batches,
+        })
+    }
+
+    /// Places the rows that a table has in the plain session now.
+    fn place(&mut self, name: &str) -> Result<(), String> {
+        self.files += 1;
+        let file = self.folder.join(format!("placed-{}.arrows", self.files));
+        let written = self.plain.write_table(name, &file);
+        written.map_err(|e| e.strip_backtrace())?;
+        let known = self.session.tables().into_iter().any(|t| t.name == name);
+        if known {
+            self.ask_session(&format!("DROP TABLE \"{name}\""))?;
+        }
+        let options = CsvOptions::default();
+        let loaded = self
+            .session
+            .load_files(name, &file, options, &Silent::default());
+        let removed = std::fs::remove_file(&file);
+        loaded.map_err(|e| format!("cannot be placed: {e}"))?;
+        removed.map_err(|e| e.to_string())
+    }
+}
+
+/// The count that DataFusion gives for `COPY`; the session says it in words.
+fn rows_written(message: &str) -> Option<Answer> {
+    use arrow::array::{RecordBatch, UInt64Array};
+    let rows = message.strip_prefix("wrote ")?.split_once(" rows to ")?.0;
+    let rows = UInt64Array::from(vec![rows.parse::<u64>().ok()?]);
+    let batch = RecordBatch::try_from_iter([("count", Arc::new(rows) as _)]).ok()?;
+    Some(Answer {
+        schema: batch.schema(),
+        batches: vec![batch],
+    })
+}
+
+/// Panics of any thread of this process, by a hook that the first look at them sets.
+mod panics {
+    use std::sync::{Mutex, Once, PoisonError};
+
+    static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    static HOOK: Once = Once::new();
+
+    /// The panics since the last look.
+    pub(super) fn take() -> Vec<String> {
+        HOOK.call_once(|| {
+            std::panic::set_hook(Box::new(|info| {
+                eprintln!("{info}");
+                let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.push(info.to_string());
+            }));
+        });
+        std::mem::take(&mut SEEN.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

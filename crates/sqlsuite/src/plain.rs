@@ -1,0 +1,118 @@
+//! A plain DataFusion beside the session: it fills tables, and answers where answers differ.
+
+use crate::kind::Kind;
+use crate::render::{column_kinds, text_rows};
+use crate::{Column, SuiteError};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::TableReference;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_plan::{collect, collect_partitioned};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use std::path::Path;
+use tokio::runtime::Runtime;
+
+/// Partitions of every plan, as DataFusion's own runner has them.
+pub(crate) const PARTITIONS: usize = 4;
+
+/// Columns and rows of an answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) schema: SchemaRef,
+    pub(crate) batches: Vec<RecordBatch>,
+}
+
+impl Answer {
+    pub(crate) fn kinds(&self) -> Vec<Column> {
+        column_kinds(&self.schema)
+    }
+
+    /// The rows as text.
+    pub(crate) fn rows(&self) -> std::result::Result<Vec<Vec<String>>, String> {
+        for batch in &self.batches {
+            if !self.schema.contains(&batch.schema()) {
+                return Err(format!(
+                    "rows of {:?} do not fit the columns announced, {:?}",
+                    batch.schema(),
+                    self.schema
+                ));
+            }
+        }
+        text_rows(&self.batches).map_err(|e| e.to_string())
+    }
+}
+
+pub(crate) struct Plain {
+    runtime: Runtime,
+    context: SessionContext,
+}
+
+impl Plain {
+    pub(crate) fn new() -> std::result::Result<Self, SuiteError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_time()
+            .thread_name("plain-worker")
+            .build()
+            .map_err(SuiteError::file("threads"))?;
+        let config = SessionConfig::new().with_target_partitions(PARTITIONS);
+        Ok(Plain {
+            runtime,
+            context: SessionContext::new_with_config(config.with_information_schema(true)),
+        })
+    }
+
+    /// What a statement is, and which tables it reads.
+    pub(crate) fn read(&self, sql: &str) -> (Kind, Vec<String>) {
+        let state = self.context.state();
+        let dialect = state.config_options().sql_parser.dialect;
+        let Ok(statement) = state.sql_to_statement(sql, &dialect) else {
+            return (Kind::Unreadable, Vec::new());
+        };
+        let tables = state.resolve_table_references(&statement);
+        let tables = tables.unwrap_or_default().into_iter();
+        let names = tables.map(|table| table.table().to_owned()).collect();
+        (Kind::of(&statement), names)
+    }
+
+    /// Runs a statement to its end.
+    pub(crate) fn run(&self, sql: &str) -> Result<Answer> {
+        let (context, sql) = (self.context.clone(), sql.to_owned());
+        self.finish(async move {
+            let frame = context.sql(&sql).await?;
+            let task = frame.task_ctx();
+            let plan = frame.create_physical_plan().await?;
+            let schema = plan.schema();
+            let batches = collect(plan, task.into()).await?;
+            Ok(Answer { schema, batches })
+        })
+    }
+
+    /// The rows of a table in the order of its partitions, written as an Arrow stream.
+    pub(crate) fn write_table(&self, name: &str, file: &Path) -> Result<()> {
+        let (context, name) = (self.context.clone(), TableReference::bare(name));
+        let answer = self.finish(async move {
+            let frame = context.table(name).await?;
+            let task = frame.task_ctx();
+            let plan = frame.create_physical_plan().await?;
+            let schema = plan.schema();
+            let batches = collect_partitioned(plan, task.into()).await?.concat();
+            Ok(Answer { schema, batches })
+        })?;
+        let file = std::fs::File::create(file)?;
+        let mut writer = arrow::ipc::writer::StreamWriter::try_new(file, &answer.schema)?;
+        for batch in &answer.batches {
+            writer.write(batch)?;
+        }
+        Ok(writer.finish()?)
+    }
+
+    /// A panic of DataFusion is an error of the statement here.
+    fn finish<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let done = self.runtime.block_on(self.runtime.spawn(work));
+        done.unwrap_or_else(|e| Err(DataFusionError::External(Box::new(e))))
+    }
+}

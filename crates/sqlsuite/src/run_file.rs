@@ -1,0 +1,361 @@
+//! One test file: its records run, judged and counted.
+
+use crate::compare::{same_rows, trimmed};
+use crate::kind::Kind;
+use crate::placed::{ENGINE, Note, Placed};
+use crate::reason::Reason;
+use crate::{Column, Suite, SuiteError, tpch};
+use serde::{Deserialize, Serialize};
+use sqllogictest::{
+    Condition, Location, MakeConnection, QueryExpect, Record, RecordOutput, Runner,
+    StatementExpect, TestErrorKind, parse_file, strict_column_validator,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// An answer that is not the expected one, or a failure that nothing excuses.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Difference {
+    /// File and line of the record ("window.slt:12").
+    pub place: String,
+    /// What differs.
+    pub what: String,
+    /// What plain DataFusion says, in the same state: "as expected", "as the session", "neither".
+    pub plain: String,
+}
+
+/// What became of the records of one file.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct FileReport {
+    /// Records that are for DataFusion: statements and queries.
+    pub records: u64,
+    /// Queries answered as expected, twice.
+    pub equal: u64,
+    /// Of `equal`, on placed tables.
+    pub placed: u64,
+    /// Statements that ran and have no rows to compare.
+    pub without_rows: u64,
+    /// Statements run by the plain session, whose table was placed.
+    pub set_up: u64,
+    /// Errors that were expected, in the expected words.
+    pub errors: u64,
+    /// Records not compared, by reason.
+    pub skipped: BTreeMap<Reason, u64>,
+    /// Answers that differ.
+    pub different: Vec<Difference>,
+    /// Places and messages of what was skipped, for who works on it.
+    pub told: Vec<(String, Reason, String)>,
+    /// The most memory that the process of this file held, bytes.
+    pub peak_bytes: u64,
+    /// Time it took, seconds.
+    pub seconds: f64,
+}
+
+/// The records of the file `name` that are statements or queries for DataFusion.
+///
+/// # Errors
+/// A file that cannot be parsed.
+pub fn count_records(suite: &Suite, name: &str) -> Result<u64, SuiteError> {
+    let records = read(suite, name)?;
+    Ok(records.iter().filter(|record| is_counted(record)).count() as u64)
+}
+
+fn read(suite: &Suite, name: &str) -> Result<Vec<Record<Column>>, SuiteError> {
+    parse_file(suite.files().join(name)).map_err(|e| SuiteError::Suite(e.to_string()))
+}
+
+fn is_counted(record: &Record<Column>) -> bool {
+    match record {
+        Record::Statement { conditions, .. } | Record::Query { conditions, .. } => {
+            conditions.iter().all(|condition| match condition {
+                Condition::OnlyIf { label } => label == ENGINE,
+                Condition::SkipIf { label } => label != ENGINE,
+            })
+        }
+        _ => false,
+    }
+}
+
+/// Runs the file `name` in the folder `folder`, which becomes the process's working directory.
+///
+/// # Errors
+/// Sessions or folders that cannot be made, a file that cannot be parsed.
+pub fn run_file(suite: &Suite, name: &str, folder: &Path) -> Result<FileReport, SuiteError> {
+    prepare(suite, name, folder)?;
+    let sessions = Placed::new(folder.to_owned())?;
+    let make = sessions.clone();
+    let mut runner = Runner::new(move || {
+        let sessions = make.clone();
+        async move { Ok(sessions) }
+    });
+    runner.with_column_validator(strict_column_validator);
+    runner.with_normalizer(trimmed);
+    runner.with_validator(same_rows);
+    let mut report = FileReport::default();
+    for record in read(suite, name)? {
+        if matches!(record, Record::Halt { .. }) {
+            break;
+        }
+        if is_counted(&record) {
+            report.records += 1;
+            let judged = judge(&mut runner, record.clone(), &sessions);
+            report.count(&record, judged);
+        } else if let Err(error) = runner.run(record) {
+            return Err(SuiteError::Suite(error.to_string()));
+        }
+    }
+    Ok(report)
+}
+
+/// The folders that statements of the file name, relative to where they run.
+fn prepare(suite: &Suite, name: &str, folder: &Path) -> Result<(), SuiteError> {
+    let stem = Path::new(name).file_stem().unwrap_or_default();
+    let scratch = folder.join("test_files/scratch").join(stem);
+    std::fs::create_dir_all(&scratch).map_err(SuiteError::file(scratch.display()))?;
+    let data = suite.root.join("data");
+    std::os::unix::fs::symlink(&data, folder.join("data"))
+        .map_err(SuiteError::file(data.display()))?;
+    if name.starts_with("tpch/") {
+        let tables = folder.join("test_files/tpch/data");
+        tpch::write_tables(&tables).map_err(SuiteError::file(tables.display()))?;
+    }
+    std::env::set_current_dir(folder).map_err(SuiteError::file(folder.display()))
+}
+
+/// What became of one record.
+enum Judged {
+    Equal { placed: bool },
+    WithoutRows,
+    SetUp,
+    Error,
+    Skipped(Reason, String),
+    Different { what: String, plain: String },
+}
+
+fn judge<M: MakeConnection<Conn = Placed>>(
+    runner: &mut Runner<Placed, M>,
+    record: Record<Column>,
+    sessions: &Placed,
+) -> Judged {
+    let result = runner.run(record.clone());
+    let note = sessions.lock().note.clone();
+    let judged = match result {
+        Ok(_) if note.set_up => Judged::SetUp,
+        Ok(_) if expects_error(&record) => Judged::Error,
+        Ok(RecordOutput::Query { .. }) => Judged::Equal {
+            placed: note.placed,
+        },
+        Ok(_) => Judged::WithoutRows,
+        Err(error) => judge_error(&error.kind(), &record, &note, sessions),
+    };
+    let judged = match judged {
+        Judged::Equal { .. } if note.kind == Some(Kind::Query) => again(runner, record, judged),
+        other => other,
+    };
+    remember(&judged, note.kind.as_ref(), sessions);
+    let panics = [note.panics, sessions.lock().note.panics.clone()].concat();
+    match panics.first() {
+        Some(panic) => different(format!("panic: {panic}")),
+        None => judged,
+    }
+}
+
+/// Later statements need what this one would have made.
+fn remember(judged: &Judged, kind: Option<&Kind>, sessions: &Placed) {
+    let name = match kind {
+        Some(Kind::View(name)) => name,
+        Some(kind) => match kind.table() {
+            Some(name) => name,
+            None => return,
+        },
+        None => return,
+    };
+    let mut pair = sessions.lock();
+    match judged {
+        Judged::Skipped(reason, _) => pair.lost.insert(name.to_owned(), *reason),
+        _ => pair.lost.remove(name),
+    };
+}
+
+/// The plan that was kept for the text gives the same answer.
+fn again<M: MakeConnection<Conn = Placed>>(
+    runner: &mut Runner<Placed, M>,
+    record: Record<Column>,
+    first: Judged,
+) -> Judged {
+    match runner.run(record) {
+        Ok(_) => first,
+        Err(error) => different(format!("the second time: {}", error.kind())),
+    }
+}
+
+fn different(what: String) -> Judged {
+    let plain = "not asked".to_owned();
+    Judged::Different { what, plain }
+}
+
+fn judge_error(
+    error: &TestErrorKind,
+    record: &Record<Column>,
+    note: &Note,
+    sessions: &Placed,
+) -> Judged {
+    let explained = matches!(note.kind, Some(Kind::Explain));
+    match error {
+        TestErrorKind::ErrorMismatch { err, .. } => {
+            match expected_words(record, &err.to_string()) {
+                true => Judged::Error,
+                false => Judged::Skipped(Reason::Words, error.to_string()),
+            }
+        }
+        TestErrorKind::Fail { err, .. } => {
+            let told = err.to_string();
+            let reason = match note.no_data {
+                true => Some(Reason::NoData),
+                false => Reason::of(&told, note.plain_ran, &sessions.lock().lost),
+            };
+            match (reason, note.plain_ran) {
+                (Some(reason), _) => Judged::Skipped(reason, told),
+                (None, Some(true)) => Judged::Different {
+                    what: format!("failed: {told}"),
+                    plain: "runs".to_owned(),
+                },
+                (None, _) => different(format!("failed: {told}")),
+            }
+        }
+        _ if explained => Judged::Skipped(Reason::Explain, String::new()),
+        other => Judged::Different {
+            what: other.to_string(),
+            plain: ask_plain(record, sessions),
+        },
+    }
+}
+
+fn expects_error(record: &Record<Column>) -> bool {
+    matches!(
+        record,
+        Record::Statement {
+            expected: StatementExpect::Error(_),
+            ..
+        } | Record::Query {
+            expected: QueryExpect::Error(_),
+            ..
+        }
+    )
+}
+
+/// What stands before a message where DataFusion's own runner shows it; the session leaves it out.
+const KINDS: [&str; 10] = [
+    "",
+    "Error during planning: ",
+    "Execution error: ",
+    "Schema error: ",
+    "SQL error: ParserError(\"",
+    "Arrow error: ",
+    "This feature is not implemented: ",
+    "Invalid or Unsupported Configuration: ",
+    "Optimizer rule 'simplify_expressions' failed\ncaused by\nArrow error: ",
+    "type_coercion\ncaused by\nError during planning: ",
+];
+
+/// Whether an error is the expected one but for the names of kinds before it.
+fn expected_words(record: &Record<Column>, told: &str) -> bool {
+    let expected = match record {
+        Record::Statement {
+            expected: StatementExpect::Error(expected),
+            ..
+        }
+        | Record::Query {
+            expected: QueryExpect::Error(expected),
+            ..
+        } => expected,
+        _ => return false,
+    };
+    let ends = ["", ".", "\")"];
+    // The session names the tables that there are.
+    let absent = told.strip_prefix("there is no table ");
+    let absent = absent.and_then(|rest| rest.split_once(';'));
+    let told = match absent {
+        Some((table, _)) => format!("table 'datafusion.public.{table}' not found"),
+        None => told.to_owned(),
+    };
+    let told = told.as_str();
+    let mut forms = KINDS.iter().flat_map(|kind| {
+        let form = move |end| format!("DataFusion error: {kind}{told}{end}");
+        ends.iter().map(form)
+    });
+    forms.any(|form| expected.is_match(&form, None))
+}
+
+/// What plain DataFusion answers to a query that the session answers differently.
+fn ask_plain(record: &Record<Column>, sessions: &Placed) -> String {
+    let Record::Query {
+        sql,
+        expected: QueryExpect::Results {
+            results, sort_mode, ..
+        },
+        ..
+    } = record
+    else {
+        return "not asked".to_owned();
+    };
+    let rows = sessions.lock().plain.run(sql);
+    let rows = rows.map_err(|e| e.strip_backtrace());
+    match rows.and_then(|answer| answer.rows()) {
+        Ok(mut rows) => {
+            if sort_mode.is_some() {
+                rows.sort_unstable();
+            }
+            let same = same_rows(trimmed, &rows, results);
+            let words = if same {
+                "as expected"
+            } else {
+                "not as expected"
+            };
+            words.to_owned()
+        }
+        Err(told) => format!("fails: {told}"),
+    }
+}
+
+impl FileReport {
+    fn count(&mut self, record: &Record<Column>, judged: Judged) {
+        match judged {
+            Judged::Equal { placed } => {
+                self.equal += 1;
+                self.placed += u64::from(placed);
+            }
+            Judged::WithoutRows => self.without_rows += 1,
+            Judged::SetUp => self.set_up += 1,
+            Judged::Error => self.errors += 1,
+            Judged::Skipped(reason, told) => {
+                *self.skipped.entry(reason).or_default() += 1;
+                self.told.push((place(record), reason, told));
+            }
+            Judged::Different { what, plain } => self.different.push(Difference {
+                place: place(record),
+                what,
+                plain,
+            }),
+        }
+    }
+
+    /// Records that were not compared.
+    pub fn not_compared(&self) -> u64 {
+        self.skipped.values().sum()
+    }
+}
+
+fn place(record: &Record<Column>) -> String {
+    let of = |loc: &Location| {
+        let file = loc.file();
+        let name = file
+            .split_once("test_files/")
+            .map_or(file, |(_, name)| name);
+        format!("{name}:{}", loc.line())
+    };
+    match record {
+        Record::Statement { loc, .. } | Record::Query { loc, .. } => of(loc),
+        _ => String::new(),
+    }
+}
