@@ -2,6 +2,7 @@
 
 use crate::error::CalibrateError;
 use crate::figures::{FigureFile, check_unique};
+use crate::fit::Calibration;
 use crate::library::{Constants, constants_from_yaml};
 
 macro_rules! figures {
@@ -14,6 +15,17 @@ macro_rules! figures {
 }
 
 figures!("epfl25", "nus24", "hpi25", "bench25", "sap26");
+
+macro_rules! calibrations {
+    ($($name:literal),+ $(,)?) => {
+        const CALIBRATIONS: &[(&str, &str)] = &[$((
+            concat!("calibration/", $name, ".yaml"),
+            include_str!(concat!("../../../calibration/", $name, ".yaml")),
+        )),+];
+    };
+}
+
+calibrations!("epfl25", "nus24", "hpi25", "bench25");
 
 /// Name of the built-in constants, as in the repository.
 pub const CONSTANTS_FILE: &str = "figures/constants.yaml";
@@ -39,6 +51,17 @@ pub fn figures() -> Result<Vec<FigureFile>, CalibrateError> {
     let files: Vec<FigureFile> = files.collect::<Result<_, _>>()?;
     check_unique(&files)?;
     Ok(files)
+}
+
+/// The calibrations that the built-in profiles are from.
+///
+/// # Errors
+/// [`CalibrateError`] if a file is broken, which a test excludes.
+pub fn calibrations() -> Result<Vec<Calibration>, CalibrateError> {
+    let read = CALIBRATIONS
+        .iter()
+        .map(|(name, text)| Calibration::from_yaml(text, name));
+    read.collect()
 }
 
 /// All built-in constants.

@@ -99,6 +99,20 @@ pub enum CalibrateError {
         /// What to write into the file.
         hint: String,
     },
+    /// A figure whose role is not true.
+    #[error("{file}:{line}: figure {id:?} {problem}; {hint}")]
+    Role {
+        /// File of the figure.
+        file: String,
+        /// Its line.
+        line: u64,
+        /// Its name.
+        id: String,
+        /// What its role says and what is.
+        problem: String,
+        /// What to write instead.
+        hint: String,
+    },
     /// A fit that cannot begin.
     #[error("{file}: cannot fit: {problem}; {hint}")]
     Fit {

@@ -8,8 +8,8 @@
 //!   calibration/*.yaml ── Calibration ──────┴── fit ──── parameters with intervals ── profiles and constants as new texts
 //! ```
 //!
-//! A figure is either a *calibration* figure, which a fit may see, or a *check* figure, which none may. The formats are described in
-//! `docs/figures.md`.
+//! A figure has a [`Role`]: only a *check* says how good the model's numbers are; the others were fitted, chosen by hand with the figure in
+//! view, or follow from fitted ones. Roles are checked: [`check_fitted`], [`Arithmetic`]. The formats are described in `docs/figures.md`.
 
 pub mod builtin;
 mod check;
@@ -19,11 +19,12 @@ mod fit;
 mod library;
 mod price;
 mod rewrite;
+mod roles;
 mod yaml;
 
 pub use check::{
-    Cells, Explanation, MISS, Summary, TermEffect, cells, compare, explain, is_miss, markdown,
-    nearest_id, number, summaries, validate,
+    Cells, Explanation, FEW_CHECKS, MISS, TermEffect, cells, compare, explain, few_checks, heading,
+    headline, is_miss, markdown, nearest_id, number, percent, summaries, validate, wrong_signs,
 };
 pub use error::CalibrateError;
 pub use figures::{
@@ -36,3 +37,4 @@ pub use fit::{
 pub use library::{CONSTANTS_SCHEMA, Constants, Library, constants_from_yaml};
 pub use price::{price, rate_at_share, solution};
 pub use rewrite::{rewrite_constants, rewrite_profile};
+pub use roles::{Arithmetic, check_fitted};

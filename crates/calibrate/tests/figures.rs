@@ -7,7 +7,7 @@ use tierloom_calibrate::{
 };
 use tierloom_model::{Options, SourceKind, Value};
 
-const HEAD: &str = "schema: tierloom-figures/1\npaper: P\ncitation: \"c\"\n";
+const HEAD: &str = "schema: tierloom-figures/2\npaper: P\ncitation: \"c\"\n";
 const DEFAULTS: &str =
     "defaults: { role: check, machine: nus24, what: w, work: { read: {} }, placement: dram }\n";
 
@@ -93,8 +93,28 @@ fn errors_name_file_line_field_and_the_nearest_key() {
             "threads, share",
         ),
         (
-            "{ id: a, quantity: gbps, over: threads, points: { 1: 1 }, calibrate_at: [2] }",
+            "{ id: a, quantity: gbps, over: threads, points: { 1: 1 }, fitted_at: [2] }",
             "the curve has no point 2",
+        ),
+        (
+            "{ id: a, quantity: gbps, over: threads, points: { 1: 1 }, fitted_at: [1], implied_at: [1] }",
+            "`figures[0].implied_at`: point 1 has a role already",
+        ),
+        (
+            "{ id: a, quantity: gbps, published: 1, implied_at: [1] }",
+            "a curve has no axis",
+        ),
+        (
+            "{ id: a, quantity: gbps, published: 1, role: chosen }",
+            "a chosen figure gives no reason",
+        ),
+        (
+            "{ id: a, quantity: gbps, over: threads, points: { 1: 1 }, chosen_at: [1] }",
+            "a chosen figure gives no reason",
+        ),
+        (
+            "{ id: a, quantity: gbps, published: 1, role: calibration }",
+            "`figures[0].role`: unknown word \"calibration\"; expected one of check, fitted",
         ),
         (
             "{ id: a, quantity: gbps, over: share, points: { 101: 1 } }",
@@ -117,10 +137,10 @@ fn errors_name_file_line_field_and_the_nearest_key() {
         assert!(said.contains(says), "{figure}\n{said}\nlacks {says}");
         assert!(said.starts_with("f.yaml:"), "{said}");
     }
-    let said = FigureFile::from_yaml("schema: tierloom-figures/2\n", "f.yaml")
+    let said = FigureFile::from_yaml("schema: tierloom-figures/1\n", "f.yaml")
         .unwrap_err()
         .to_string();
-    assert!(said.contains("\"tierloom-figures/1\""), "{said}");
+    assert!(said.contains("expected \"tierloom-figures/2\""), "{said}");
 }
 
 #[test]
@@ -135,7 +155,7 @@ fn names_are_unique_and_both_places_are_told() {
 
 #[test]
 fn curves_become_points_with_roles_of_their_own() {
-    let curve = file("  - { id: c, quantity: gbps, over: threads, points: { 1: 2.5, 8: 20 }, calibrate_at: [8] }\n").unwrap();
+    let curve = file("  - { id: c, quantity: gbps, over: threads, points: { 1: 2.5, 8: 20, 16: 30, 32: 30 }, fitted_at: [8], implied_at: [16], chosen_at: [32], because: why }\n").unwrap();
     let shown: Vec<(&str, Role, Option<u32>, Option<f64>)> = curve
         .figures
         .iter()
@@ -145,9 +165,13 @@ fn curves_become_points_with_roles_of_their_own() {
         shown,
         [
             ("c@1", Role::Check, Some(1), Some(2.5)),
-            ("c@8", Role::Calibration, Some(8), Some(20.0))
+            ("c@8", Role::Fitted, Some(8), Some(20.0)),
+            ("c@16", Role::Implied, Some(16), Some(30.0)),
+            ("c@32", Role::Chosen, Some(32), Some(30.0))
         ]
     );
+    let reasons: Vec<Option<&str>> = curve.figures.iter().map(|f| f.because.as_deref()).collect();
+    assert_eq!(reasons, [None, None, None, Some("why")]);
     assert!(curve.figures.iter().all(|f| f.series == "c"));
     let shares = file("  - { id: s, work: { probe: {} }, moves: table, quantity: mops, over: share, points: { 0: 1, 40: 1, 100: 1 } }\n").unwrap();
     let on_cxl: Vec<f64> = shares
@@ -280,14 +304,14 @@ fn misses_signs_and_remarks_are_shown() {
     let library = library();
     let files = [file(concat!(
         "  - { id: sign, placement: cxl, quantity: gain_percent, published: 20, versus: { placement: dram }, remark: \"why it misses\" }\n",
-        "  - { id: fine, quantity: gbps, relation: { above: 1 }, role: calibration }\n",
+        "  - { id: fine, quantity: gbps, relation: { above: 1 }, role: fitted }\n",
     ))
     .unwrap()];
     let records = validate(&files, &library, &Options::default(), |_| true).unwrap();
-    assert_eq!(records[0].id, "fine", "calibration figures come first");
+    assert_eq!(records[0].id, "sign", "checks come first");
     assert_eq!(
         (records[0].agrees, records[1].agrees),
-        (Some(true), Some(false))
+        (Some(false), Some(true))
     );
     let text = markdown(&records, &files);
     assert!(
@@ -295,6 +319,54 @@ fn misses_signs_and_remarks_are_shown() {
         "{text}"
     );
     assert!(text.contains("| **all** | check | 1 |"), "{text}");
+}
+
+#[test]
+fn only_checks_count_in_the_headline() {
+    let text = |role: &str, because: &str| {
+        let files = [file(&format!(
+            "  - {{ id: good, quantity: gbps, relation: {{ above: 1 }} }}\n  - {{ id: bad, quantity: gbps, published: 900, relation: {{ above: 899 }}, role: {role}{because} }}\n"
+        ))
+        .unwrap()];
+        let records = validate(&files, &library(), &Options::default(), |_| true).unwrap();
+        markdown(&records, &files)
+    };
+    let checked = text("check", "");
+    assert!(
+        checked.contains("2 of 2 figures are checks") && checked.contains("1 of 2 signs"),
+        "{checked}"
+    );
+    assert!(
+        checked.contains("Checks with a wrong sign or relation: bad."),
+        "{checked}"
+    );
+    let chosen = text("chosen", ", because: \"its value\"");
+    assert!(
+        chosen.contains("1 of 2 figures are checks: none of them has a value; 1 of 1 signs"),
+        "{chosen}"
+    );
+    assert!(!chosen.contains("a wrong sign or relation"), "{chosen}");
+    assert!(
+        chosen.contains("What was chosen:\n\n* bad: its value"),
+        "{chosen}"
+    );
+    assert!(
+        chosen.contains("fewer than 10 checks") && chosen.contains("P (1)"),
+        "{chosen}"
+    );
+}
+
+#[test]
+fn what_the_best_weights_add_is_counted_in_bandwidths_of_the_second_tier() {
+    let added = priced("{ id: a, quantity: best_added_share, published: 40 }");
+    let gain = priced("{ id: a, quantity: best_gain_percent, published: 40 }");
+    let gbps = |tier: &str| {
+        priced(&format!(
+            "{{ id: a, placement: {tier}, quantity: gbps, published: 1 }}"
+        ))
+    };
+    let expected = gain * gbps("dram") / gbps("cxl");
+    assert!((added - expected).abs() < 1e-6, "{added} {expected}");
 }
 
 #[test]

@@ -7,10 +7,10 @@ use tierloom_calibrate::{
 use tierloom_model::{Machine, Options, SourceKind, Value, profiles};
 
 /// Reads and dependent loads on both tiers; `published` is put in by [`published`].
-const FIGURES: &str = r#"schema: tierloom-figures/1
+const FIGURES: &str = r#"schema: tierloom-figures/2
 paper: MADE
 citation: "made by the model"
-defaults: { role: calibration, machine: m, noise_percent: 3, what: "w" }
+defaults: { role: fitted, machine: m, noise_percent: 3, what: "w" }
 figures:
   - { id: dram-1, work: { read: { simd: true } }, placement: dram, quantity: gbps, over: threads, points: { 1: 1, 2: 1, 16: 1, 24: 1, 32: 1 } }
   - { id: cxl-1, work: { read: { simd: true } }, placement: cxl, quantity: gbps, over: threads, points: { 1: 1, 2: 1, 16: 1, 24: 1, 32: 1 } }
@@ -109,7 +109,7 @@ fn exact_figures_give_the_parameters_back_and_improve_what_the_fit_has_not_seen(
         price(check, &fit.library, &Options::default()).unwrap() / check.published.unwrap();
     assert!((unseen - 1.0).abs() < 0.01, "{unseen}");
     assert!(
-        fit.after.iter().all(|f| f.role == "calibration"),
+        fit.after.iter().all(|f| f.role == "fitted"),
         "check figures stay out of the fit"
     );
 }
@@ -132,7 +132,7 @@ fn a_parameter_that_no_figure_depends_on_stays_at_its_start_and_is_marked_assume
     assert!(
         value
             .source
-            .contains("no calibration figure of MADE depends on it"),
+            .contains("no fitted figure of MADE depends on it"),
         "{}",
         value.source
     );
@@ -260,13 +260,10 @@ fn what_is_missing_is_named_before_anything_is_fitted() {
     );
     assert!(said.contains("needs machine \"m\""), "{said}");
     let calibration = Calibration::from_yaml(CALIBRATION, "calibration/made.yaml").unwrap();
-    let none = FigureFile::from_yaml(
-        &FIGURES.replace("role: calibration", "role: check"),
-        "f.yaml",
-    )
-    .unwrap();
+    let none =
+        FigureFile::from_yaml(&FIGURES.replace("role: fitted", "role: check"), "f.yaml").unwrap();
     let said = fit(&calibration, &[none], &library(machine()))
         .unwrap_err()
         .to_string();
-    assert!(said.contains("no figure of role calibration"), "{said}");
+    assert!(said.contains("no figure of role fitted"), "{said}");
 }

@@ -8,10 +8,10 @@ use std::fs;
 use std::path::Path;
 use tierloom_model::{Machine, SourceKind};
 
-const FIGURES: &str = r#"schema: tierloom-figures/1
+const FIGURES: &str = r#"schema: tierloom-figures/2
 paper: MADE
 citation: "somebody, something, 2020"
-defaults: { machine: nus24, role: calibration, work: { read: {} }, quantity: gbps, tool: tool, what: "a read" }
+defaults: { machine: nus24, role: fitted, work: { read: {} }, quantity: gbps, tool: tool, what: "a read" }
 figures:
   - { id: dram, placement: dram, published: 33 }
   - { id: cxl, placement: cxl, published: 18, tool: [] }
@@ -187,6 +187,22 @@ fn wrong_files_are_refused_and_nothing_is_written() {
         path,
         &["calibrate", "calibration/made.yaml"],
         &["machines/nus24.yaml", "one line"],
+    );
+}
+
+#[test]
+fn a_fitted_figure_that_the_calibration_cannot_move_is_refused() {
+    let folder = folder();
+    let idle = "  - { id: idle, work: { chase: { footprint_bytes: 1e5 } }, threads: 1, placement: dram, tier: dram, quantity: tier_latency_ns, tool: [], published: 96 }\n";
+    fs::write(
+        folder.path().join("figures/made.yaml"),
+        format!("{FIGURES}{idle}"),
+    )
+    .unwrap();
+    refused(
+        folder.path(),
+        &["calibrate", "calibration/made.yaml"],
+        &["made.yaml:9: figure \"idle\" has role fitted", "chosen"],
     );
 }
 

@@ -7,12 +7,12 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-const FIGURES: &str = r#"schema: tierloom-figures/1
+const FIGURES: &str = r#"schema: tierloom-figures/2
 paper: MADE
 citation: "somebody, something, 2020"
 defaults: { machine: nus24, work: { read: {} }, placement: dram, quantity: gbps }
 figures:
-  - { id: right, what: "a read", role: calibration, relation: { above: 1 } }
+  - { id: right, what: "a read", role: fitted, relation: { above: 1 } }
   - { id: far-off, what: "a read", role: check, published: 900, remark: "made to miss" }
   - { id: write, what: "a write", role: check, work: { write: {} }, published: 12, placement: cxl }
   - { id: loses, what: "cxl instead of dram", role: check, placement: cxl, versus: { placement: dram }, quantity: gain_percent, published: 40 }
@@ -30,17 +30,28 @@ fn json(folder: &Path, args: &[&str]) -> Value {
 }
 
 #[test]
-fn every_built_in_figure_is_priced_and_calibration_stays_apart_from_check() {
+fn every_built_in_figure_is_priced_and_roles_stay_apart() {
     let record = json(folder().path(), &[]);
     assert_eq!(record["provenance"], "modelled");
     let figures = record["figures"].as_array().unwrap();
-    assert!(figures.len() >= 100, "{}", figures.len());
-    let roles: Vec<&str> = figures
+    assert!(figures.len() >= 1300, "{}", figures.len());
+    let mut roles: Vec<&str> = figures
         .iter()
         .map(|f| f["role"].as_str().unwrap())
         .collect();
-    let checks = roles.iter().position(|r| *r == "check").unwrap();
-    assert!(roles[checks..].iter().all(|r| *r == "check"));
+    roles.dedup();
+    assert_eq!(roles, ["check", "fitted", "chosen", "implied"]);
+    let of_all: Vec<&Value> = record["summaries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|s| s["paper"].is_null())
+        .collect();
+    let count = |role: &str| figures.iter().filter(|f| f["role"] == role).count();
+    assert_eq!(of_all.len(), roles.len());
+    for summary in of_all {
+        assert_eq!(summary["figures"], count(summary["role"].as_str().unwrap()));
+    }
     assert!(
         figures
             .iter()
@@ -63,7 +74,9 @@ fn misses_are_marked_with_their_remark_and_only_strict_makes_them_a_failure() {
         shown.stdout
     );
     assert!(
-        shown.stdout.contains("wrong signs and relations: loses"),
+        shown
+            .stdout
+            .contains("Checks with a wrong sign or relation: loses."),
         "{}",
         shown.stdout
     );
@@ -75,7 +88,7 @@ fn misses_are_marked_with_their_remark_and_only_strict_makes_them_a_failure() {
     assert!(
         strict
             .one_error()
-            .contains("check figures have a wrong sign or relation: loses"),
+            .contains("1 checks have a wrong sign or relation: loses"),
         "{}",
         strict.stderr
     );
@@ -90,7 +103,7 @@ fn misses_are_marked_with_their_remark_and_only_strict_makes_them_a_failure() {
             "--figures",
             "f.yaml",
             "--role",
-            "calibration",
+            "fitted",
             "--strict",
         ],
     );
@@ -215,17 +228,64 @@ fn only_what_is_between_the_marks_of_a_document_changes() {
 
 #[test]
 fn the_documented_comparison_is_that_of_the_built_in_figures_and_machines() {
-    let document = repository().join("docs/validation.md");
-    let checked_in = fs::read_to_string(&document).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let copy = folder.path().join("validation.md");
-    fs::write(&copy, &checked_in).unwrap();
-    tierloom(folder.path(), &["validate", "--markdown", "validation.md"]).with_code(0);
-    let made = fs::read_to_string(&copy).unwrap();
+    let marks = [
+        ("docs/validation.md", "<!-- validate -->"),
+        ("README.md", "<!-- validate headline -->"),
+    ];
+    for (document, mark) in marks {
+        let checked_in = fs::read_to_string(repository().join(document)).unwrap();
+        assert!(checked_in.contains(mark), "{document} has no {mark}");
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("copy.md");
+        fs::write(&copy, &checked_in).unwrap();
+        tierloom(folder.path(), &["validate", "--markdown", "copy.md"]).with_code(0);
+        let made = fs::read_to_string(&copy).unwrap();
+        assert!(
+            made == checked_in,
+            "{document} is out of date: run `tierloom validate --markdown {document}`"
+        );
+    }
+}
+
+#[test]
+fn only_a_wrong_check_fails_the_strict_comparison() {
+    let folder = folder();
+    let chosen = FIGURES
+        .replace("role: check", "role: chosen, because: \"its value\"")
+        .replace("role: fitted", "role: check");
+    fs::write(folder.path().join("c.yaml"), chosen).unwrap();
+    let args = ["validate", "--figures", "c.yaml", "--strict"];
+    let passed = tierloom(folder.path(), &args).with_code(0);
+    assert!(passed.stdout.contains("far-off"), "{}", passed.stdout);
     assert!(
-        made == checked_in,
-        "docs/validation.md is out of date: run `tierloom validate --markdown docs/validation.md`"
+        passed.stdout.contains("1 of 4 figures are checks"),
+        "{}",
+        passed.stdout
     );
+}
+
+#[test]
+fn an_explanation_says_what_an_implied_figure_follows_from() {
+    let of = |id: &str| {
+        tierloom_anywhere(&["validate", "--explain", id])
+            .with_code(0)
+            .stdout
+    };
+    let ratio = of("bench25-nt-over-store");
+    assert!(
+        ratio.contains("role implied")
+            && ratio.contains("follows from the fitted bench25-store and bench25-nt"),
+        "{ratio}"
+    );
+    let gain = of("nus24-gain-3to2");
+    assert!(
+        gain.contains("follows from the form of the model"),
+        "{gain}"
+    );
+    let check = of("epfl25-ssb-9to1-snc2-pf-on");
+    assert!(!check.contains("follows from"), "{check}");
+    let chosen = of("sap26-oltp");
+    assert!(chosen.contains("chosen: the 2000 ns"), "{chosen}");
 }
 
 #[test]

@@ -56,10 +56,11 @@ fn best_weights_of_a_partitioning_depend_on_its_fanout() {
     assert!(high > low + 0.01, "{shares:?}");
 }
 
-/// Lebedev et al. (ADMS 2025): the best weights of reads and writes differ in all but one of six settings.
+/// Lebedev et al. (ADMS 2025): the best weights of reads and writes differ in all but one of six settings. The model has them differ in all
+/// six: one setting is missed (docs/validation.md). Weights differ if the shares do by more than half a point.
 #[test]
-fn best_weights_of_reads_and_writes_differ() {
-    let differ = ["full", "snc2", "snc4"]
+fn best_weights_of_reads_and_writes_differ_in_the_five_published_settings_and_one_more() {
+    let differ: Vec<String> = ["full", "snc2", "snc4"]
         .iter()
         .flat_map(|mode| ["on", "off"].map(|pf| format!("epfl25-{mode}-pf-{pf}")))
         .filter(|name| {
@@ -67,8 +68,9 @@ fn best_weights_of_reads_and_writes_differ() {
             let write = share_of_cxl(name, &Work::Write(Stream::default()));
             (read - write).abs() > 0.005
         })
-        .count();
-    assert!(differ >= 4, "{differ} of 6");
+        .collect();
+    let (published, missed) = (5, 1);
+    assert_eq!(differ.len(), published + missed, "{differ:?}");
 }
 
 /// Weisgut et al. (PVLDB 2025): bandwidth grows with devices.

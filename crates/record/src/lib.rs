@@ -54,7 +54,7 @@ pub use spread::{Spread, geometric_mean};
 pub use summary::{IntensityRow, MeanRecord, MemoryUse, SummaryRecord, TimeBreakdown};
 pub use throughput::{StreamRecord, ThroughputRecord};
 pub use tune::{TierWeight, TunePoint, TuneRecord};
-pub use validation::{FigureRecord, ValidationRecord};
+pub use validation::{FigureRecord, FigureSummary, ValidationRecord};
 pub use write::{RecordWriter, atomic_write};
 
 use serde::{Deserialize, Serialize};

@@ -16,8 +16,34 @@ pub struct ValidationRecord {
     pub tool_version: String,
     /// Terms of the model that were switched off.
     pub terms_off: Vec<String>,
-    /// The figures, calibration figures first.
+    /// The figures, those that are checks first.
     pub figures: Vec<FigureRecord>,
+    /// The same figures added up, apart by role; older records have none.
+    #[serde(default)]
+    pub summaries: Vec<FigureSummary>,
+}
+
+/// Figures of one role, of all publications or of one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FigureSummary {
+    /// Key of the publication; `None` for all together.
+    pub paper: Option<String>,
+    /// Their role, as in [`FigureRecord::role`].
+    pub role: String,
+    /// Figures.
+    pub figures: usize,
+    /// Figures with an error.
+    pub with_error: usize,
+    /// Median of the sizes of the errors, 0 to 1; `None` without any.
+    pub median: Option<f64>,
+    /// The smallest size that nine of ten errors do not exceed.
+    pub p90: Option<f64>,
+    /// The largest.
+    pub max: Option<f64>,
+    /// Figures with a sign or a relation.
+    pub judged: usize,
+    /// Names of those that do not agree.
+    pub wrong: Vec<String>,
 }
 
 /// One published figure and what the model says.
@@ -37,8 +63,12 @@ pub struct FigureRecord {
     /// What varies in the series ("threads", "skip"); empty if it stands alone.
     #[serde(default)]
     pub x_name: String,
-    /// "calibration" (the fit saw it) or "check" (it did not).
+    /// "check" (nothing was chosen with it in view), "fitted" (a fit used it), "chosen" (a number or a definition was chosen by hand with it
+    /// in view) or "implied" (arithmetic on fitted ones). Older records say "calibration" where a fit may have seen it.
     pub role: String,
+    /// What was chosen with it in view; `None` for other roles.
+    #[serde(default)]
+    pub because: Option<String>,
     /// The machine profile.
     pub machine: String,
     /// Unit of the numbers ("GB/s", "%", "ns", "x").

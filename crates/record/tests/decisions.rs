@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use tierloom_record::{
-    CostConfig, CostPoint, CostRecord, CostSensitivity, FigureRecord, Provenance, Record,
-    RecordError, RecordFile, RecordSet, RecordWriter, SCHEMA, TierWeight, TunePoint, TuneRecord,
-    ValidationRecord, tune_csv, validation_csv,
+    CostConfig, CostPoint, CostRecord, CostSensitivity, FigureRecord, FigureSummary, Provenance,
+    Record, RecordError, RecordFile, RecordSet, RecordWriter, SCHEMA, TierWeight, TunePoint,
+    TuneRecord, ValidationRecord, tune_csv, validation_csv,
 };
 
 fn figure(id: &str) -> FigureRecord {
@@ -16,6 +16,7 @@ fn figure(id: &str) -> FigureRecord {
         x: Some(8.0),
         x_name: "threads".into(),
         role: "check".into(),
+        because: None,
         machine: "m".into(),
         unit: "GB/s".into(),
         published: Some(100.0),
@@ -43,6 +44,17 @@ fn validation() -> ValidationRecord {
         tool_version: "0.1.0".into(),
         terms_off: vec!["tlb".into(), "llc".into()],
         figures: vec![figure("a"), relation],
+        summaries: vec![FigureSummary {
+            paper: None,
+            role: "check".into(),
+            figures: 2,
+            with_error: 1,
+            median: Some(0.04),
+            p90: Some(0.04),
+            max: Some(0.04),
+            judged: 1,
+            wrong: vec!["b".into()],
+        }],
     }
 }
 

@@ -82,10 +82,10 @@ fn links_lead_somewhere_ids_are_unique_and_nothing_comes_from_outside() {
 }
 
 #[test]
-fn calibration_and_check_figures_are_added_up_apart() {
+fn only_checks_speak_for_the_model_and_other_roles_are_added_up_apart() {
     let figures = vec![
-        figure("a", "P", "calibration", 10.0, 0.01),
-        figure("b", "P", "calibration", 10.0, -0.03),
+        figure("a", "P", "fitted", 10.0, 0.01),
+        figure("b", "P", "fitted", 10.0, -0.03),
         figure("c", "P", "check", 10.0, 0.20),
         figure("d", "Q", "check", 10.0, -0.06),
         figure("e", "Q", "check", 10.0, 0.02),
@@ -101,6 +101,28 @@ fn calibration_and_check_figures_are_added_up_apart() {
     // Per role and paper (three rows) and per role (two).
     let rows = summary.split("<tbody>").nth(1).expect("a table");
     assert_eq!(rows.matches("<tr").count(), 5, "{rows}");
+    assert!(!summary.contains("Implied figures"), "{summary}");
+}
+
+#[test]
+fn what_was_chosen_with_a_figure_in_view_is_told_and_no_check() {
+    let chosen = FigureRecord {
+        because: Some("lines per node were set from it".into()),
+        agrees: Some(true),
+        ..figure("a", "P", "chosen", 10.0, 0.01)
+    };
+    let page = readable(&of(vec![chosen]));
+    assert!(section(&page, "v0-figures").contains("lines per node were set from it"));
+    let summary = section(&page, "v0-summary");
+    assert!(summary.contains("Chosen figures"), "{summary}");
+    assert!(!summary.contains("of checks agree"), "{summary}");
+}
+
+#[test]
+fn records_of_older_versions_keep_their_figures() {
+    let page = readable(&of(vec![figure("a", "P", "calibration", 10.0, 0.01)]));
+    assert!(section(&page, "v0-summary").contains("half of 1 figure are within 1.0%"));
+    assert!(section(&page, "v0-figures").contains("Calibration figures"));
 }
 
 #[test]
@@ -108,7 +130,7 @@ fn a_wrong_sign_stands_in_the_summary_with_what_the_model_lacks() {
     let page = readable(&decisions_sample());
     let summary = section(&page, "v0-summary");
     assert!(
-        summary.contains("2 of 3 signs and relations agree"),
+        summary.contains("1 of 2 signs and relations of checks agree"),
         "{summary}"
     );
     assert!(
@@ -316,7 +338,7 @@ proptest! {
             x: *x,
             modelled: *modelled,
             unit: unit.clone(),
-            ..figure(&format!("f{i}"), "P", if i % 2 == 0 { "check" } else { "calibration" }, *published, 0.0)
+            ..figure(&format!("f{i}"), "P", if i % 2 == 0 { "check" } else { "fitted" }, *published, 0.0)
         });
         let mut curve = tune("scan", Provenance::Modelled, (1, 1));
         curve.points = rates.iter().map(|(share, rate)| TunePoint {

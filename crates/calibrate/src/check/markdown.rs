@@ -1,17 +1,20 @@
 //! Tables for documents.
 
-use super::summary::quantile;
-use super::{is_miss, summaries};
-use crate::figures::FigureFile;
+use super::is_miss;
+use super::summary::{FEW_CHECKS, few_checks, median, summaries};
+use crate::figures::{FigureFile, Role};
 use std::fmt::Write;
-use tierloom_record::FigureRecord;
+use tierloom_record::{FigureRecord, FigureSummary};
 
-/// The comparison as Markdown: the summary, then a table per publication and role, misses marked, remarks below.
+/// The comparison as Markdown: the summary, then a table per publication and role, misses marked, reasons and remarks below.
 pub fn markdown(records: &[FigureRecord], files: &[FigureFile]) -> String {
-    let mut text = String::from("### Summary\n\n");
-    text += "| publication | role | figures | median error | 90% below | largest | signs and relations |\n|---|---|---|---|---|---|---|\n";
+    let mut text = format!(
+        "### Summary\n\n{}\n{}",
+        headline(records),
+        wrong_signs(records)
+    );
+    text += "\n| publication | role | figures | median error | 90% below | largest | signs and relations |\n|---|---|---|---|---|---|---|\n";
     for s in summaries(records) {
-        let share = |e: Option<f64>| e.map_or_else(|| "-".into(), |e| format!("{:.1}%", e * 100.0));
         let right = s.judged - s.wrong.len();
         let paper = s.paper.as_deref().unwrap_or("**all**");
         let _ = writeln!(
@@ -19,29 +22,100 @@ pub fn markdown(records: &[FigureRecord], files: &[FigureFile]) -> String {
             "| {paper} | {} | {} | {} | {} | {} | {right} of {} agree |",
             s.role,
             s.figures,
-            share(s.median),
-            share(s.p90),
-            share(s.max),
+            percent(s.median),
+            percent(s.p90),
+            percent(s.max),
             s.judged,
         );
     }
     for file in files {
-        for role in ["calibration", "check"] {
+        for role in Role::ALL {
             let of: Vec<&FigureRecord> = records
                 .iter()
-                .filter(|r| r.paper == file.paper && r.role == role)
+                .filter(|r| r.paper == file.paper && r.role == role.name())
                 .collect();
             if !of.is_empty() {
                 let _ = write!(
                     text,
-                    "\n### {}: {role} figures\n\n{}\n\n",
-                    file.paper, file.citation
+                    "\n### {}: {}\n\n{}\n\n",
+                    file.paper,
+                    heading(role),
+                    file.citation
                 );
                 text += &table(&of);
             }
         }
     }
     text
+}
+
+/// What a role is called above a table.
+pub fn heading(role: Role) -> &'static str {
+    match role {
+        Role::Check => "checks",
+        Role::Fitted => "figures that a fit used",
+        Role::Chosen => "figures that something was chosen by hand for",
+        Role::Implied => "figures that follow from fitted ones",
+    }
+}
+
+/// What the checks say, in sentences: how far off, how many signs agree, and which publications have hardly a check.
+pub fn headline(records: &[FigureRecord]) -> String {
+    let summaries = summaries(records);
+    let mut text = match checks(&summaries) {
+        None => "None of these figures is a check.\n".to_owned(),
+        Some(s) => {
+            let off = match s.median {
+                Some(_) => format!(
+                    "half of those with a value are off by at most {}, nine of ten by at most {}, the worst by {}",
+                    percent(s.median),
+                    percent(s.p90),
+                    percent(s.max)
+                ),
+                None => "none of them has a value".into(),
+            };
+            let right = s.judged - s.wrong.len();
+            format!(
+                "{} of {} figures are checks: {off}; {right} of {} signs and relations agree.\n",
+                s.figures,
+                records.len(),
+                s.judged
+            )
+        }
+    };
+    let few = few_checks(records);
+    if !few.is_empty() {
+        let each: Vec<String> = few.iter().map(|(p, n)| format!("{p} ({n})")).collect();
+        let _ = writeln!(
+            text,
+            "Publications with fewer than {FEW_CHECKS} checks, which say little about the model: {}.",
+            each.join(", ")
+        );
+    }
+    text
+}
+
+/// A line with the checks whose sign or relation is wrong; nothing if there is none.
+pub fn wrong_signs(records: &[FigureRecord]) -> String {
+    let summaries = summaries(records);
+    match checks(&summaries).filter(|s| !s.wrong.is_empty()) {
+        None => String::new(),
+        Some(s) => format!(
+            "Checks with a wrong sign or relation: {}.\n",
+            s.wrong.join(", ")
+        ),
+    }
+}
+
+fn checks(summaries: &[FigureSummary]) -> Option<&FigureSummary> {
+    summaries
+        .iter()
+        .find(|s| s.paper.is_none() && s.role == Role::Check.name())
+}
+
+/// A share of 1 as per cent, "-" for none.
+pub fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".into(), |e| format!("{:.1}%", e * 100.0))
 }
 
 /// A row per figure; the points of a curve share one.
@@ -66,23 +140,35 @@ fn table(of: &[&FigureRecord]) -> String {
             text += &curve(r, &points);
         }
     }
-    text + &misses(of)
+    text + &chosen(of) + &misses(of)
 }
 
 /// Why the model misses, where that is known: figures and curves with one reason in one line.
 fn misses(of: &[&FigureRecord]) -> String {
+    let missed: Vec<&FigureRecord> = of.iter().copied().filter(|r| is_miss(r)).collect();
+    reasons("Where it misses", &missed, |r| r.remark.as_deref())
+}
+
+/// What was chosen by hand with figures in view.
+fn chosen(of: &[&FigureRecord]) -> String {
+    reasons("What was chosen", of, |r| r.because.as_deref())
+}
+
+/// Figures and curves by their reason, under a title; nothing if there is none.
+fn reasons<'a>(
+    title: &str,
+    of: &[&'a FigureRecord],
+    why: impl Fn(&'a FigureRecord) -> Option<&'a str>,
+) -> String {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for missed in of.iter().filter(|r| is_miss(r)) {
-        let Some(reason) = missed.remark.as_deref() else {
-            continue;
-        };
-        let name = if missed.series.is_empty() {
-            &missed.id
-        } else {
-            &missed.series
+    for record in of {
+        let Some(reason) = why(record) else { continue };
+        let name = match record.series.as_str() {
+            "" => record.id.as_str(),
+            series => series,
         };
         match reasons.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, names)) if names.contains(&name.as_str()) => {}
+            Some((_, names)) if names.contains(&name) => {}
             Some((_, names)) => names.push(name),
             None => reasons.push((reason, vec![name])),
         }
@@ -92,7 +178,7 @@ fn misses(of: &[&FigureRecord]) -> String {
     }
     let line = |(reason, names): &(&str, Vec<&str>)| format!("* {}: {reason}\n", names.join(", "));
     let lines: Vec<String> = reasons.iter().map(line).collect();
-    format!("\nWhere it misses:\n\n{}", lines.concat())
+    format!("\n{title}:\n\n{}", lines.concat())
 }
 
 fn row(r: &FigureRecord) -> String {
@@ -125,7 +211,7 @@ fn curve(first: &FigureRecord, points: &[&FigureRecord]) -> String {
     let mut errors: Vec<f64> = points.iter().filter_map(|p| p.error).collect();
     errors.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
     let sizes: Vec<f64> = errors.iter().map(|e| e.abs()).collect();
-    let error = match (quantile(&sizes, 0.5), errors.last()) {
+    let error = match (median(&sizes), errors.last()) {
         (Some(median), Some(largest)) => format!(
             "median {:.1}%, largest {:+.1}%",
             median * 100.0,

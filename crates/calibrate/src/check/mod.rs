@@ -3,8 +3,8 @@
 mod markdown;
 mod summary;
 
-pub use markdown::{Cells, cells, markdown, number};
-pub use summary::{Summary, summaries};
+pub use markdown::{Cells, cells, heading, headline, markdown, number, percent, wrong_signs};
+pub use summary::{FEW_CHECKS, few_checks, summaries};
 
 use crate::error::CalibrateError;
 use crate::figures::{FigureFile, FigurePoint, Quantity, Role};
@@ -55,6 +55,7 @@ pub fn compare(
             .as_ref()
             .map_or_else(String::new, |(axis, _)| axis.clone()),
         role: figure.role.to_string(),
+        because: figure.because.clone(),
         machine: figure.setting.machine.clone(),
         unit: quantity.unit().into(),
         published: figure.published,
@@ -66,7 +67,7 @@ pub fn compare(
     })
 }
 
-/// Compares every figure that `wanted` names, calibration figures first, else in the order of the files.
+/// Compares every figure that `wanted` names, in the order of [`Role::ALL`], else in that of the files.
 ///
 /// # Errors
 /// Those of [`price`]; nothing is left out quietly.
@@ -79,8 +80,9 @@ pub fn validate(
     let figures = || files.iter().flat_map(|f| &f.figures).filter(|f| wanted(f));
     library.check(figures())?;
     let of = |role: Role| figures().filter(move |f| f.role == role);
-    of(Role::Calibration)
-        .chain(of(Role::Check))
+    Role::ALL
+        .into_iter()
+        .flat_map(of)
         .map(|figure| compare(figure, library, options))
         .collect()
 }

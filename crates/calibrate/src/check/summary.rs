@@ -1,45 +1,21 @@
 //! How far the model is off, in few numbers.
 
-use tierloom_record::FigureRecord;
+use crate::figures::Role;
+use tierloom_record::{FigureRecord, FigureSummary};
 
-/// Figures of one role, of all publications or of one.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Summary {
-    /// Key of the publication; `None` for all together.
-    pub paper: Option<String>,
-    /// "calibration" or "check".
-    pub role: String,
-    /// Figures.
-    pub figures: usize,
-    /// Figures with an error.
-    pub with_error: usize,
-    /// Median of the absolute errors, 0 to 1; `None` without any.
-    pub median: Option<f64>,
-    /// Their 90th percentile.
-    pub p90: Option<f64>,
-    /// The largest.
-    pub max: Option<f64>,
-    /// Figures with a relation or a sign.
-    pub judged: usize,
-    /// Names of those that do not agree.
-    pub wrong: Vec<String>,
-}
+/// A publication with fewer checks than this says little about the model.
+pub const FEW_CHECKS: usize = 10;
 
-/// Summaries by role over all publications, then by publication and role; those without figures are left out.
-pub fn summaries(records: &[FigureRecord]) -> Vec<Summary> {
-    let mut papers: Vec<Option<&str>> = vec![None];
-    for record in records {
-        if !papers.contains(&Some(&record.paper)) {
-            papers.push(Some(&record.paper));
-        }
-    }
-    papers[1..].sort_unstable();
+/// Summaries by role over all publications, then by publication and role, roles in the order of
+/// [`Role::ALL`]; those without figures are left out.
+pub fn summaries(records: &[FigureRecord]) -> Vec<FigureSummary> {
     let mut made = Vec::new();
-    for paper in papers {
-        for role in ["calibration", "check"] {
+    let papers = papers(records);
+    for paper in std::iter::once(None).chain(papers.into_iter().map(Some)) {
+        for role in Role::ALL {
             let of: Vec<&FigureRecord> = records
                 .iter()
-                .filter(|r| r.role == role && paper.is_none_or(|p| r.paper == p))
+                .filter(|r| r.role == role.name() && paper.is_none_or(|p| r.paper == p))
                 .collect();
             if !of.is_empty() {
                 made.push(summary(paper, role, &of));
@@ -49,28 +25,50 @@ pub fn summaries(records: &[FigureRecord]) -> Vec<Summary> {
     made
 }
 
-fn summary(paper: Option<&str>, role: &str, of: &[&FigureRecord]) -> Summary {
+/// Publications with fewer than [`FEW_CHECKS`] checks, and how many they have.
+pub fn few_checks(records: &[FigureRecord]) -> Vec<(&str, usize)> {
+    let checks = |paper: &str| {
+        let of = records.iter().filter(|r| r.paper == paper);
+        of.filter(|r| r.role == Role::Check.name()).count()
+    };
+    let counted = papers(records).into_iter().map(|p| (p, checks(p)));
+    counted.filter(|(_, n)| *n < FEW_CHECKS).collect()
+}
+
+fn papers(records: &[FigureRecord]) -> Vec<&str> {
+    let mut papers: Vec<&str> = records.iter().map(|r| r.paper.as_str()).collect();
+    papers.sort_unstable();
+    papers.dedup();
+    papers
+}
+
+fn summary(paper: Option<&str>, role: Role, of: &[&FigureRecord]) -> FigureSummary {
     let mut errors: Vec<f64> = of.iter().filter_map(|r| r.error).map(f64::abs).collect();
     errors.sort_by(f64::total_cmp);
     let wrong = of.iter().filter(|r| r.agrees == Some(false));
-    Summary {
+    FigureSummary {
         paper: paper.map(str::to_owned),
-        role: role.to_owned(),
+        role: role.to_string(),
         figures: of.len(),
         with_error: errors.len(),
-        median: quantile(&errors, 0.5),
-        p90: quantile(&errors, 0.9),
+        median: median(&errors),
+        p90: p90(&errors),
         max: errors.last().copied(),
         judged: of.iter().filter(|r| r.agrees.is_some()).count(),
         wrong: wrong.map(|r| r.id.clone()).collect(),
     }
 }
 
-/// Quantile of sorted numbers, linear between neighbours; `None` of none.
-pub(crate) fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
-    let at = q * sorted.len().checked_sub(1)? as f64;
-    let (low, high) = (at.floor() as usize, at.ceil() as usize);
-    Some(sorted[low] + (sorted[high] - sorted[low]) * at.fract())
+/// The middle of sorted numbers; `None` of none.
+pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
+    let n = sorted.len();
+    Some(0.5 * (sorted.get(n.checked_sub(1)? / 2)? + sorted.get(n / 2)?))
+}
+
+/// The smallest of sorted numbers that at least nine tenths of them do not exceed.
+fn p90(sorted: &[f64]) -> Option<f64> {
+    let at = (sorted.len() * 9).div_ceil(10).checked_sub(1)?;
+    sorted.get(at).copied()
 }
 
 #[cfg(test)]
@@ -78,10 +76,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_lie_between_the_numbers_and_none_have_none() {
-        assert_eq!(quantile(&[], 0.5), None);
-        assert_eq!(quantile(&[3.0], 0.9), Some(3.0));
-        assert_eq!(quantile(&[1.0, 2.0, 3.0, 5.0], 0.5), Some(2.5));
-        assert_eq!(quantile(&[0.0, 10.0], 0.9), Some(9.0));
+    fn median_and_ninetieth_percentile_are_those_of_reports() {
+        assert_eq!((median(&[]), p90(&[])), (None, None));
+        assert_eq!((median(&[3.0]), p90(&[3.0])), (Some(3.0), Some(3.0)));
+        assert_eq!(median(&[1.0, 2.0, 3.0, 5.0]), Some(2.5));
+        let ten: Vec<f64> = (1..=10).map(f64::from).collect();
+        assert_eq!((median(&ten), p90(&ten)), (Some(5.5), Some(9.0)));
     }
 }

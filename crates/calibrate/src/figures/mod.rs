@@ -4,16 +4,18 @@ mod curve;
 pub(crate) mod parse;
 mod placement;
 mod quantity;
+mod role;
 
 pub use parse::check_unique;
-pub use quantity::{Quantity, Relation, Role};
+pub use quantity::{Quantity, Relation};
+pub use role::Role;
 
 use std::fmt;
 use tierloom_model::reference::work::Work;
 use tierloom_model::{Background, Placement};
 
-/// The only version of the format.
-pub const FIGURES_SCHEMA: &str = "tierloom-figures/1";
+/// The only version of the format. Version 1 knew two roles, which said too little (docs/figures.md).
+pub const FIGURES_SCHEMA: &str = "tierloom-figures/2";
 
 /// How exact a figure is taken to be if its file does not say, per cent.
 pub const NOISE_PERCENT: f64 = 3.0;
@@ -44,8 +46,10 @@ pub struct FigurePoint {
     pub paper: String,
     /// What it is, for people.
     pub what: String,
-    /// Whether a fit may see it.
+    /// How it was used before it was compared.
     pub role: Role,
+    /// What was chosen by hand with it in view; always there for [`Role::Chosen`].
+    pub because: Option<String>,
     /// What is compared.
     pub quantity: Quantity,
     /// The published value in the unit of the quantity.

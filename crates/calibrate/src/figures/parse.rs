@@ -23,8 +23,14 @@ const SETTING: [&str; 10] = [
     "tool",
     "compute",
 ];
+/// Keys of a curve that give single points a role of their own.
+const ROLES_AT: [(&str, Role); 3] = [
+    ("fitted_at", Role::Fitted),
+    ("chosen_at", Role::Chosen),
+    ("implied_at", Role::Implied),
+];
 /// Further keys of a figure.
-const FIGURE: [&str; 14] = [
+const FIGURE: [&str; 17] = [
     "id",
     "series",
     "what",
@@ -35,7 +41,10 @@ const FIGURE: [&str; 14] = [
     "relation",
     "over",
     "points",
-    "calibrate_at",
+    "fitted_at",
+    "chosen_at",
+    "implied_at",
+    "because",
     "noise_percent",
     "source",
     "remark",
@@ -127,7 +136,8 @@ fn points(figure: &Node, line: u64) -> Result<Vec<FigurePoint>, Trouble> {
     let all: Vec<&str> = SETTING.iter().chain(&FIGURE).copied().collect();
     let fields = Fields::of(figure, &all)?;
     let Some(axis) = fields.get("over") else {
-        if let Some(node) = fields.get("points").or(fields.get("calibrate_at")) {
+        let at = ROLES_AT.iter().find_map(|(key, _)| fields.get(key));
+        if let Some(node) = fields.get("points").or(at) {
             return Err(Trouble::new(
                 node.line,
                 "a curve has no axis",
@@ -153,32 +163,49 @@ fn points(figure: &Node, line: u64) -> Result<Vec<FigurePoint>, Trouble> {
             "no `published` beside `points`",
         ));
     }
-    let calibrate_at: Vec<f64> = fields.typed("calibrate_at")?.unwrap_or_default();
+    let roles = roles_at(&fields, entries)?;
     let mut made = Vec::new();
     for (key, value) in entries {
         let x: f64 = typed(key).map_err(|e| e.under("points"))?;
-        let put_in = curve::at(figure, axis, key)?.with("published", value.clone());
+        let mut put_in = curve::at(figure, axis, key)?.with("published", value.clone());
+        if let Some((_, role)) = roles.iter().find(|(at, _)| *at == x) {
+            put_in = put_in.with("role", role.clone());
+        }
         let mut point = point(&put_in, line, Some((axis, x)))?;
         point.line = key.line;
-        if calibrate_at.contains(&x) {
-            point.role = Role::Calibration;
-        }
         made.push(point);
     }
-    let missing = calibrate_at.iter().find(|x| {
-        !made
-            .iter()
-            .any(|p| p.x.as_ref().is_some_and(|(_, at)| at == *x))
-    });
-    match (missing, fields.get("calibrate_at")) {
-        (Some(x), Some(node)) => Err(Trouble::new(
-            node.line,
-            format!("the curve has no point {x}"),
-            "values of x in `points`",
-        )
-        .under("calibrate_at")),
-        _ => Ok(made),
+    Ok(made)
+}
+
+/// Points of a curve with a role of their own, each once.
+fn roles_at(fields: &Fields<'_>, points: &[(Node, Node)]) -> Result<Vec<(f64, Node)>, Trouble> {
+    let mut roles: Vec<(f64, Node)> = Vec::new();
+    for (key, role) in ROLES_AT {
+        let (Some(node), Some(listed)) = (fields.get(key), fields.typed::<Vec<f64>>(key)?) else {
+            continue;
+        };
+        let wrong = |problem: String, what: &str| Trouble::new(node.line, problem, what).under(key);
+        for x in listed {
+            if !points.iter().any(|(at, _)| typed::<f64>(at) == Ok(x)) {
+                let problem = format!("the curve has no point {x}");
+                return Err(wrong(problem, "values of x in `points`"));
+            }
+            if roles.iter().any(|(at, _)| *at == x) {
+                let problem = format!("point {x} has a role already");
+                return Err(wrong(problem, "each point in one of the lists"));
+            }
+            let value = Value::Text(role.name().into());
+            roles.push((
+                x,
+                Node {
+                    line: node.line,
+                    value,
+                },
+            ));
+        }
     }
+    Ok(roles)
 }
 
 fn point(figure: &Node, line: u64, x: Option<(&Node, f64)>) -> Result<FigurePoint, Trouble> {
@@ -235,6 +262,12 @@ fn point(figure: &Node, line: u64, x: Option<(&Node, f64)>) -> Result<FigurePoin
         let what = format!("a number above {least}");
         return Err(Trouble::new(node.line, format!("is {value}"), what).under("published"));
     }
+    let role: Role = fields.needed("role", "check, fitted, chosen or implied")?;
+    let because: Option<String> = fields.typed("because")?;
+    if role == Role::Chosen && because.is_none() {
+        let what = "`because`: what was chosen by hand with this figure in view";
+        return Err(Trouble::new(line, "a chosen figure gives no reason", what));
+    }
     let alone = if x.is_some() {
         name.clone()
     } else {
@@ -249,7 +282,8 @@ fn point(figure: &Node, line: u64, x: Option<(&Node, f64)>) -> Result<FigurePoin
         x: x.map(|(axis, x)| (axis.as_text().unwrap_or_default().to_owned(), x)),
         paper: String::new(),
         what: fields.needed("what", "a line that says what was measured")?,
-        role: fields.needed("role", "calibration or check")?,
+        role,
+        because: because.filter(|_| role == Role::Chosen),
         quantity,
         published,
         relation,

@@ -3,25 +3,6 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Whether a fit may see a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Profiles are fitted to it.
-    Calibration,
-    /// Kept from every fit.
-    Check,
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Role::Calibration => "calibration",
-            Role::Check => "check",
-        })
-    }
-}
-
 /// What a figure states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -48,6 +29,8 @@ pub enum Quantity {
     BestShare,
     /// Gain of that share over none, or over what it is compared with, per cent.
     BestGainPercent,
+    /// What that share adds to the rate of the first tier alone, over the rate of the second tier alone, per cent.
+    BestAddedShare,
 }
 
 impl Quantity {
@@ -61,6 +44,7 @@ impl Quantity {
             Quantity::Utilisation => "of peak",
             Quantity::GainPercent | Quantity::BestGainPercent => "%",
             Quantity::BestShare => "% on second tier",
+            Quantity::BestAddedShare => "% of second tier",
         }
     }
 
@@ -79,7 +63,7 @@ impl Quantity {
     pub fn scaled(self, value: f64) -> Option<f64> {
         let scaled = match self {
             Quantity::GainPercent | Quantity::BestGainPercent => (1.0 + value / 100.0).ln(),
-            Quantity::BestShare => value / 100.0,
+            Quantity::BestShare | Quantity::BestAddedShare => value / 100.0,
             _ => value.ln(),
         };
         scaled.is_finite().then_some(scaled)
@@ -91,7 +75,7 @@ impl Quantity {
             Quantity::GainPercent | Quantity::BestGainPercent => {
                 (1.0 + modelled / 100.0) / (1.0 + published / 100.0) - 1.0
             }
-            Quantity::BestShare => (modelled - published) / 100.0,
+            Quantity::BestShare | Quantity::BestAddedShare => (modelled - published) / 100.0,
             _ => modelled / published - 1.0,
         };
         error.is_finite().then_some(error)

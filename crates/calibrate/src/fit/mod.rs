@@ -8,4 +8,5 @@ mod result;
 mod uncertainty;
 
 pub use parameters::{CALIBRATION_SCHEMA, Calibration, Parameter, Set, Target};
+pub(crate) use problem::residual;
 pub use result::{Fit, FittedParameter, Knowledge, fit};

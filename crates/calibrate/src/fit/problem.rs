@@ -186,7 +186,7 @@ fn touched(parameter: &Parameter, figures: &[&FigurePoint]) -> Vec<usize> {
 
 /// Difference of the modelled value from the published one in units of the noise; for relations the distance to the interval, with half
 /// a noise to spare so that a fit does not end on its very edge.
-fn residual(figure: &FigurePoint, modelled: f64) -> f64 {
+pub(crate) fn residual(figure: &FigurePoint, modelled: f64) -> f64 {
     let quantity = figure.quantity;
     let noise = (1.0 + figure.noise_percent / 100.0).ln();
     let Some(m) = quantity.scaled(modelled) else {

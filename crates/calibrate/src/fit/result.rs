@@ -65,7 +65,7 @@ pub struct Fit {
     pub papers: Vec<String>,
     /// The parameters in the order of the file.
     pub parameters: Vec<FittedParameter>,
-    /// The calibration figures with the numbers of the profiles before.
+    /// The figures with the numbers of the profiles before.
     pub before: Vec<FigureRecord>,
     /// The same figures after.
     pub after: Vec<FigureRecord>,
@@ -77,26 +77,26 @@ pub struct Fit {
     pub library: Library,
 }
 
-/// Fits the parameters to the calibration figures of `files`; check figures are not looked at.
+/// Fits the parameters to the figures of role fitted in `files`; no others are looked at.
 ///
 /// Minimised is the sum over figures of `(ln(modelled / published) / noise)^2` (linear beyond three noises; relations count by their distance)
 /// and over parameters with an expectation of `(ln(parameter / start) / prior)^2`, within the bounds. The same input gives the same answer,
 /// whatever numbers the profiles hold for the parameters.
 ///
 /// # Errors
-/// [`CalibrateError`]: no calibration figure, a machine, number or constant that is not there, a figure that cannot be priced at the start.
+/// [`CalibrateError`]: no figure of role fitted, a machine, number or constant that is not there, a figure that cannot be priced at the start.
 pub fn fit(
     calibration: &Calibration,
     files: &[FigureFile],
     library: &Library,
 ) -> Result<Fit, CalibrateError> {
     let all = files.iter().flat_map(|f| &f.figures);
-    let figures: Vec<&FigurePoint> = all.filter(|f| f.role == Role::Calibration).collect();
+    let figures: Vec<&FigurePoint> = all.filter(|f| f.role == Role::Fitted).collect();
     if figures.is_empty() {
         return Err(CalibrateError::Fit {
             file: calibration.file.clone(),
-            problem: "its figures files hold no figure of role calibration".into(),
-            hint: "give some figures `role: calibration`".into(),
+            problem: "its figures files hold no figure of role fitted".into(),
+            hint: "give some figures `role: fitted`".into(),
         });
     }
     let mut papers: Vec<String> = Vec::new();
@@ -269,7 +269,7 @@ fn values(
             let number = set.value(found.fitted);
             let value = if found.knowledge == Knowledge::Undetermined {
                 let source = format!(
-                    "{}; no calibration figure of {papers} depends on it ({name})",
+                    "{}; no fitted figure of {papers} depends on it ({name})",
                     parameter.why
                 );
                 Value::new(number, SourceKind::Assumed, source)

@@ -84,7 +84,7 @@ pub fn solution(
     }
     if matches!(
         figure.quantity,
-        Quantity::BestShare | Quantity::BestGainPercent
+        Quantity::BestShare | Quantity::BestGainPercent | Quantity::BestAddedShare
     ) {
         let (best, _) = pricer.best_share(&setting, Search::Steps)?;
         setting.placement = pricer.shared(&setting, best)?;
@@ -148,6 +148,11 @@ impl<'a> Pricer<'a> {
                     None => self.rate_with_share(setting, 0.0)?,
                 };
                 (best / other - 1.0) * 100.0
+            }
+            Quantity::BestAddedShare => {
+                let (_, best) = self.best_share(setting, search)?;
+                let first = self.rate_with_share(setting, 0.0)?;
+                (best - first) / self.rate_with_share(setting, 1.0)? * 100.0
             }
         })
     }

@@ -1,6 +1,6 @@
 //! Published against modelled: one point per figure, and curves over what varies in a series.
 
-use super::CALIBRATION;
+use super::errors::CHECK;
 use crate::chart::{Caption, Plot, PlotAxis, PlotPoint, PlotSeries, Style, plot};
 use crate::section::missing;
 use crate::{ReportError, words};
@@ -14,8 +14,8 @@ const LOG_BEYOND: f64 = 30.0;
 /// The unit of gains, which are compared as speed-ups. Other units that begin with it are shares, compared by difference.
 const GAIN: &str = "%";
 
-/// Colours and markers: calibration figures, check figures, the model.
-const CALIBRATION_SERIES: usize = 1;
+/// Colours and markers: figures that are no checks, checks, the model.
+const OTHER_SERIES: usize = 1;
 const CHECK_SERIES: usize = 2;
 const MODEL_SERIES: usize = 3;
 
@@ -65,7 +65,7 @@ pub(super) fn scatter(record: &ValidationRecord, id: &str) -> Result<Markup, Rep
         section id=(format!("{id}-scatter")) {
             h2 { "Published and modelled" }
             @if charts.is_empty() { (missing("No figure has a published value.")) } @else {
-                p.note { "One point per figure: to the right what was published, upwards what is modelled. On the line both are the same; the outer lines are 10% off. Squares: the fit saw the figure. Triangles: it did not." }
+                p.note { "One point per figure: to the right what was published, upwards what is modelled. On the line both are the same; the outer lines are 10% off. Triangles: checks. Squares: figures that were fitted, chosen for or implied." }
                 div.grid { @for chart in &charts { (chart) } }
             }
         }
@@ -75,10 +75,8 @@ pub(super) fn scatter(record: &ValidationRecord, id: &str) -> Result<Markup, Rep
 fn one_unit(figures: &[&FigureRecord], unit: &str, id: &str) -> Result<Markup, ReportError> {
     // Per cent may be 0 or negative.
     let log = !unit.starts_with(GAIN);
-    let pairs = |role: bool| {
-        let of_role = figures
-            .iter()
-            .filter(move |f| (f.role == CALIBRATION) == role);
+    let pairs = |check: bool| {
+        let of_role = figures.iter().filter(move |f| (f.role == CHECK) == check);
         let pairs = of_role.filter_map(|f| Some(point(f.published?, f.modelled)));
         pairs.filter(|p| !log || (p.x > 0.0 && p.y > 0.0)).collect()
     };
@@ -89,8 +87,8 @@ fn one_unit(figures: &[&FigureRecord], unit: &str, id: &str) -> Result<Markup, R
         points,
     };
     let mut series = vec![
-        named("calibration", CALIBRATION_SERIES, pairs(true)),
-        named("check", CHECK_SERIES, pairs(false)),
+        named("no check", OTHER_SERIES, pairs(false)),
+        named("check", CHECK_SERIES, pairs(true)),
     ];
     series.retain(|s| !s.points.is_empty());
     let shown: usize = series.iter().map(|s| s.points.len()).sum();
@@ -172,7 +170,7 @@ pub(super) fn curves(record: &ValidationRecord, id: &str) -> Result<Markup, Repo
         section id=(format!("{id}-curves")) {
             h2 { "Curves" }
             @if parts.is_empty() { (missing("No two figures belong to one curve.")) } @else {
-                p.note { "Marks: published. Dashed line: modelled. Squares: the fit saw the figure. Triangles: it did not." }
+                p.note { "Marks: published. Dashed line: modelled. Triangles: checks. Squares: figures that were fitted, chosen for or implied." }
             }
             @for (paper, charts) in &parts {
                 h3 { (paper) }
@@ -195,8 +193,8 @@ fn one_series(figures: &[&FigureRecord], name: &str, id: &str) -> Result<Markup,
         .map(|(place, f)| (f.x.filter(|_| placed).unwrap_or((place + 1) as f64), *f))
         .collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let published = |role: bool| {
-        let of_role = all.iter().filter(|(_, f)| (f.role == CALIBRATION) == role);
+    let published = |check: bool| {
+        let of_role = all.iter().filter(|(_, f)| (f.role == CHECK) == check);
         of_role
             .filter_map(|(x, f)| Some(point(*x, f.published?)))
             .collect()
@@ -210,12 +208,12 @@ fn one_series(figures: &[&FigureRecord], name: &str, id: &str) -> Result<Markup,
     let modelled = all.iter().map(|(x, f)| point(*x, f.modelled)).collect();
     let mut series = vec![
         of(
-            "published, fit",
-            CALIBRATION_SERIES,
+            "published, no check",
+            OTHER_SERIES,
             Style::Points,
-            published(true),
+            published(false),
         ),
-        of("published", CHECK_SERIES, Style::Points, published(false)),
+        of("published", CHECK_SERIES, Style::Points, published(true)),
         of("modelled", MODEL_SERIES, Style::Dashed, modelled),
     ];
     series.retain(|s| !s.points.is_empty());

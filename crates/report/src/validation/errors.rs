@@ -1,12 +1,23 @@
 //! How far figures are off, taken together.
 
-use super::CALIBRATION;
 use tierloom_record::FigureRecord;
 
-/// Roles of figures and what they are called, in reading order.
-pub(super) const GROUPS: [(&str, &str); 2] = [
-    (CALIBRATION, "Calibration figures (the fit saw them)"),
-    ("check", "Check figures (the fit did not see them)"),
+/// The role of figures that say how good the model is.
+pub(super) const CHECK: &str = "check";
+
+/// Roles of figures and what they are called, in reading order; the last one is of older records.
+pub(super) const GROUPS: [(&str, &str); 5] = [
+    (CHECK, "Checks (nothing was chosen with them in view)"),
+    ("fitted", "Fitted figures (a fit used them)"),
+    (
+        "chosen",
+        "Chosen figures (a number or a definition was chosen by hand with them in view)",
+    ),
+    ("implied", "Implied figures (they follow from fitted ones)"),
+    (
+        "calibration",
+        "Calibration figures (a fit may have seen them)",
+    ),
 ];
 
 /// Errors of some figures.

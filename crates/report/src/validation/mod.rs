@@ -8,7 +8,7 @@ mod table;
 
 use crate::section::tag;
 use crate::{ReportError, words};
-use errors::{Errors, GROUPS};
+use errors::{CHECK, Errors, GROUPS};
 use maud::{Markup, html};
 use tierloom_record::{FigureRecord, Provenance, ValidationRecord};
 
@@ -18,9 +18,6 @@ const SECTIONS: [(&str, &str); 4] = [
     ("curves", "Curves"),
     ("figures", "Figures"),
 ];
-
-/// The role of figures that the fit saw.
-const CALIBRATION: &str = "calibration";
 
 /// All comparisons with publications as one article; `alone` if the document holds nothing else.
 pub(crate) fn article(records: &[ValidationRecord], alone: bool) -> Result<Markup, ReportError> {
@@ -72,7 +69,7 @@ fn summary(record: &ValidationRecord, id: &str) -> Markup {
         .iter()
         .filter(|f| f.agrees == Some(false))
         .collect();
-    let all = Errors::of(&record.figures);
+    let checks = Errors::of(record.figures.iter().filter(|f| f.role == CHECK));
     html! {
         section id=(format!("{id}-summary")) {
             h2 { "Summary" }
@@ -82,8 +79,8 @@ fn summary(record: &ValidationRecord, id: &str) -> Markup {
             }
             ul.findings {
                 @for (role, name) in GROUPS { (finding(record, role, name)) }
-                @if all.relations > 0 {
-                    li { (all.relations - all.broken) " of " (all.relations) " signs and relations agree with the publications." }
+                @if checks.relations > 0 {
+                    li { (checks.relations - checks.broken) " of " (checks.relations) " signs and relations of checks agree with the publications." }
                 }
             }
             @if !wrong.is_empty() {
@@ -94,7 +91,7 @@ fn summary(record: &ValidationRecord, id: &str) -> Markup {
             }
             (by_paper(record))
             p.note {
-                "Published figures are other people's measurements. All others here are " (tag(Provenance::Modelled)) ": computed by the tier model from a machine profile. "
+                "Only checks say how good the model is. Published figures are other people's measurements. All others here are " (tag(Provenance::Modelled)) ": computed by the tier model from a machine profile. "
                 "Error: modelled over published, minus 1; gains in per cent are compared as speed-ups (+72% is 1.72). The 90th percentile is the smallest error that nine of ten figures do not exceed."
             }
         }
@@ -108,7 +105,7 @@ fn finding(record: &ValidationRecord, role: &str, name: &str) -> Markup {
             li {
                 (name) ": half of " (words::figures(errors.absolute.len())) " are within " (errors::percent(e.median)) " of what was published, nine of ten within " (errors::percent(e.p90)) "; the worst is off by " (errors::percent(e.max)) "."
             }
-        } @else {
+        } @else if errors.figures > 0 {
             li { (name) ": no figure with a value." }
         }
     }

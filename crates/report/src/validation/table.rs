@@ -77,7 +77,10 @@ fn row(record: &ValidationRecord, figure: &FigureRecord) -> Markup {
                     None => "",
                 }
             }
-            td.remarks { (figure.remark.as_deref().unwrap_or_default()) }
+            td.remarks {
+                (figure.remark.as_deref().unwrap_or_default())
+                @if let Some(because) = &figure.because { span.sub { "Chosen with it in view: " (because) } }
+            }
         }
     }
 }

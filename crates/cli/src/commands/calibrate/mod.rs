@@ -9,12 +9,12 @@ use crate::failure::Failure;
 use crate::output;
 use files::Files;
 use std::path::{Path, PathBuf};
-use tierloom_calibrate::{Calibration, FigureFile, Fit, fit};
+use tierloom_calibrate::{Calibration, FigureFile, Fit, check_fitted, fit};
 use tierloom_record::atomic_write;
 
 /// Fit machine profiles to published figures or to measured runs
 ///
-/// With calibration files: only figures of role `calibration` enter. Profiles and constants are changed in place (or written into the folder
+/// With calibration files: only figures of role `fitted` enter, and each has to depend on a parameter. Profiles and constants are changed in place (or written into the folder
 /// -o), nothing in them but the fitted numbers. Running it again changes nothing.
 ///
 /// With --machine and --records: the numbers of that profile are fitted to runs of `tierloom bench` and a new profile is written to -o.
@@ -134,6 +134,7 @@ fn fitted(path: &Path, files: &mut Files) -> Result<Fit, Failure> {
     let constants = beside.join(&calibration.constants);
     let library = files.library(&machines, &constants, &figures)?;
     let fit = fit(&calibration, &figures, &library).map_err(Failure::input)?;
+    check_fitted(&calibration, &figures, &fit.library).map_err(Failure::input)?;
     files.put(&fit, &machines, &constants)?;
     Ok(fit)
 }

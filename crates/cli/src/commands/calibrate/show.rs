@@ -8,7 +8,7 @@ use tierloom_record::FigureRecord;
 /// Parameters, residuals, errors before and after, warnings.
 pub fn text(fit: &Fit) -> String {
     let mut text = format!(
-        "{}: {} parameters, {} calibration figures of {}; everything here is modelled\n\n{}\n\n{}\n\n",
+        "{}: {} parameters, {} fitted figures of {}; everything here is modelled\n\n{}\n\n{}\n\n",
         fit.calibration,
         fit.parameters.len(),
         fit.after.len(),

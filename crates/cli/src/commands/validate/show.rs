@@ -5,12 +5,10 @@ use crate::failure::Failure;
 use comfy_table::{Table, presets};
 use std::path::Path;
 use tierloom_calibrate::{
-    Explanation, FigurePoint, Library, Summary, cells, is_miss, number, summaries,
+    Explanation, FigurePoint, Library, Role, cells, heading, headline, is_miss, number, percent,
+    summaries, wrong_signs,
 };
-use tierloom_record::FigureRecord;
-
-const BEGIN: &str = "<!-- validate -->";
-const END: &str = "<!-- /validate -->";
+use tierloom_record::{FigureRecord, FigureSummary};
 
 /// A table per publication and role, then the summary; `whole` are the same figures by the whole model.
 pub fn tables(
@@ -26,20 +24,21 @@ pub fn tables(
         }
     }
     for paper in papers {
-        for role in ["calibration", "check"] {
+        for role in Role::ALL {
             let of = |r: &FigureRecord| {
-                r.paper == paper && r.role == role && (!only_misses || is_miss(r))
+                r.paper == paper && r.role == role.name() && (!only_misses || is_miss(r))
             };
             let rows: Vec<usize> = (0..records.len()).filter(|i| of(&records[*i])).collect();
             if !rows.is_empty() {
                 text += &format!(
-                    "{paper}, {role} figures, published against modelled\n{}\n\n",
+                    "{paper}, {}, published against modelled\n{}\n\n",
+                    heading(role),
                     table(records, whole, &rows)
                 );
             }
         }
     }
-    text + &summary(&summaries(records))
+    text + &summary(&summaries(records)) + &headline(records) + &wrong_signs(records)
 }
 
 fn table(records: &[FigureRecord], whole: Option<&[FigureRecord]>, rows: &[usize]) -> Table {
@@ -81,7 +80,7 @@ fn table(records: &[FigureRecord], whole: Option<&[FigureRecord]>, rows: &[usize
     table
 }
 
-fn summary(summaries: &[Summary]) -> String {
+fn summary(summaries: &[FigureSummary]) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_header([
@@ -93,37 +92,31 @@ fn summary(summaries: &[Summary]) -> String {
         "largest",
         "signs and relations",
     ]);
-    let share = |e: Option<f64>| e.map_or_else(|| "-".into(), |e| format!("{:.1}%", e * 100.0));
     for s in summaries {
         table.add_row([
             s.paper.clone().unwrap_or_else(|| "all".into()),
             s.role.clone(),
             s.figures.to_string(),
-            share(s.median),
-            share(s.p90),
-            share(s.max),
+            percent(s.median),
+            percent(s.p90),
+            percent(s.max),
             format!("{} of {} agree", s.judged - s.wrong.len(), s.judged),
         ]);
     }
-    let wrong: Vec<&str> = summaries
-        .iter()
-        .filter(|s| s.paper.is_none())
-        .flat_map(|s| s.wrong.iter().map(String::as_str))
-        .collect();
-    let wrong = if wrong.is_empty() {
-        "none".into()
-    } else {
-        wrong.join(", ")
-    };
-    format!("{table}\nwrong signs and relations: {wrong}\n")
+    format!("{table}\n")
 }
 
-/// How the model comes to a figure's value.
-pub fn explanation(figure: &FigurePoint, explained: &Explanation, library: &Library) -> String {
+/// How the model comes to a figure's value; `from` are the fitted figures that it follows from.
+pub fn explanation(
+    figure: &FigurePoint,
+    explained: &Explanation,
+    from: Option<&[&str]>,
+    library: &Library,
+) -> String {
     let record = &explained.record;
     let c = cells(record);
     let mut text = format!(
-        "{} ({}, {} figure)\n{}\nmachine {}, modelled\npublished {}, modelled {}, error {}, agrees {}\n",
+        "{} ({}, role {})\n{}\nmachine {}, modelled\npublished {}, modelled {}, error {}, agrees {}\n",
         record.id,
         record.paper,
         record.role,
@@ -135,12 +128,18 @@ pub fn explanation(figure: &FigurePoint, explained: &Explanation, library: &Libr
         c.agrees
     );
     for (label, line) in [
+        ("chosen", record.because.as_ref()),
         ("source", Some(&figure.source)),
         ("remark", record.remark.as_ref()),
     ] {
         if let Some(line) = line.filter(|l| !l.is_empty()) {
             text += &format!("{label}: {line}\n");
         }
+    }
+    match from {
+        Some([]) => text += "follows from the form of the model, whatever the numbers are\n",
+        Some(fitted) => text += &format!("follows from the fitted {}\n", fitted.join(" and ")),
+        None => {}
     }
     for name in figure.constants() {
         if let Some(value) = library.constants.get(name) {
@@ -216,24 +215,48 @@ fn phases(explained: &Explanation) -> Table {
     table
 }
 
-/// The tables between the marks of an existing document, or alone.
-pub fn into_document(path: &Path, tables: &str) -> Result<String, Failure> {
+/// What is written into a document: the tables, and the sentences that sum them up.
+pub struct Parts<'a> {
+    /// Between `<!-- validate -->` and its end, or alone.
+    pub tables: &'a str,
+    /// Between `<!-- validate headline -->` and its end.
+    pub headline: &'a str,
+}
+
+/// The parts between the marks of an existing document, or the tables alone.
+pub fn into_document(path: &Path, parts: &Parts<'_>) -> Result<String, Failure> {
     if !path.exists() {
-        return Ok(tables.to_owned());
+        return Ok(parts.tables.to_owned());
     }
     let old = load::read(path)?;
-    let line_at = |mark: &str| old.lines().position(|l| l.trim() == mark);
-    match (line_at(BEGIN), line_at(END)) {
-        (Some(begin), Some(end)) if begin < end => {
-            let lines: Vec<&str> = old.lines().collect();
-            let head = lines[..=begin].join("\n");
-            let tail = lines[end..].join("\n");
-            Ok(format!("{head}\n\n{}\n\n{tail}\n", tables.trim()))
+    let mut new = old.clone();
+    let mut marked = false;
+    for (name, part) in [
+        ("validate", parts.tables),
+        ("validate headline", parts.headline),
+    ] {
+        if let Some(changed) = between(&new, name, part)
+            .map_err(|problem| Failure::input(format!("{}: {problem}", path.display())))?
+        {
+            (new, marked) = (changed, true);
         }
-        (None, None) => Ok(tables.to_owned()),
-        _ => Err(Failure::input(format!(
-            "{}: it needs both lines, {BEGIN} and then {END}, or neither",
-            path.display()
-        ))),
+    }
+    Ok(if marked { new } else { parts.tables.to_owned() })
+}
+
+/// `text` with `part` between the marks of this name; `None` if it has no such marks.
+fn between(text: &str, name: &str, part: &str) -> Result<Option<String>, String> {
+    let (begin, end) = (format!("<!-- {name} -->"), format!("<!-- /{name} -->"));
+    let lines: Vec<&str> = text.lines().collect();
+    let line_at = |mark: &str| lines.iter().position(|l| l.trim() == mark);
+    match (line_at(&begin), line_at(&end)) {
+        (Some(first), Some(last)) if first < last => {
+            let (head, tail) = (lines[..=first].join("\n"), lines[last..].join("\n"));
+            Ok(Some(format!("{head}\n\n{}\n\n{tail}\n", part.trim())))
+        }
+        (None, None) => Ok(None),
+        _ => Err(format!(
+            "it needs both lines, {begin} and then {end}, or neither"
+        )),
     }
 }
