@@ -17,8 +17,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tierloom_engine::load::{ColumnPlacer, Encoding, LoadOptions, load_batches, load_partitions};
-use tierloom_engine::{EngineError, PlacedColumn, PlacedTable};
-use tierloom_memory::{PageSize, Placement};
+use tierloom_engine::{CodedColumn, ColumnFacts, Domain, EngineError, PlacedColumn, PlacedTable};
+use tierloom_memory::{PageSize, Placement, Region, RegionOptions};
 use tierloom_topology::NodeId;
 use tierloom_workloads::Silent;
 
@@ -631,4 +631,34 @@ fn ssb_at_scale_factor_10_takes_at_most_60_percent_of_plain_arrow() {
     };
     let plain = 15 * 4 + text("lo_orderpriority") + text("lo_shipmode");
     assert!(coded * 100 <= plain * 60, "{coded} of {plain} bytes a row");
+}
+
+#[test]
+fn codes_without_a_value_and_values_out_of_order_are_refused() {
+    let (backend, topology) = common::two_nodes();
+    let made = |values: ArrayRef, codes: [u8; 3]| {
+        let placement = Placement::bind(NodeId(0));
+        let options = RegionOptions {
+            page_size: PageSize::Base,
+            ..RegionOptions::new("c", 4096, placement)
+        };
+        let mut region = Region::create(Arc::clone(&backend), &topology, options).unwrap();
+        region.as_mut_slice()[..3].copy_from_slice(&codes);
+        let (data_type, domain) = (values.data_type().clone(), Domain::Values(values));
+        CodedColumn::new("c", data_type, Arc::new(region), 3, false, domain)
+    };
+    let ints = |values: [i32; 3]| -> ArrayRef { Arc::new(Int32Array::from(values.to_vec())) };
+    for values in [[3, 1, 2], [1, 1, 2]] {
+        let refused = made(ints(values), [0, 1, 2]).unwrap_err().to_string();
+        assert!(refused.contains("do not ascend"), "{refused}");
+    }
+    let keys = Int8Array::from(vec![0, 1, 2]);
+    let words: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "b"]));
+    let twice = DictionaryArray::try_new(keys, words).unwrap();
+    assert!(made(Arc::new(twice), [0, 1, 2]).is_err());
+    let whole = made(ints([1, 2, 3]), [0, 1, 2]).unwrap();
+    assert!(ColumnFacts::of_codes(&whole).is_ok());
+    let beyond = made(ints([1, 2, 3]), [0, 3, 2]).unwrap();
+    let refused = ColumnFacts::of_codes(&beyond).unwrap_err().to_string();
+    assert!(refused.contains("has the code 3"), "{refused}");
 }
