@@ -5,20 +5,22 @@ use xshell::{Shell, cmd};
 
 /// Installs what is missing where that needs no question (root on Debian), or names the packages.
 pub fn needs(shell: &Shell) -> Result<()> {
+    // What finds out whether it is there, and the package that has it.
     let missing: Vec<&str> = [
-        ("cc", "gcc"),
-        ("c++", "g++"),
-        ("python3", "python3"),
-        ("chromium", "chromium"),
-        ("ip", "iproute2"),
-        ("openssl", "openssl"),
-        ("apt-get", "apt"),
-        ("dpkg", "dpkg"),
+        ("command -v cc", "gcc"),
+        ("command -v c++", "g++"),
+        ("command -v python3", "python3"),
+        ("python3 -c 'import ensurepip, venv'", "python3-venv"),
+        ("command -v chromium", "chromium"),
+        ("command -v ip", "iproute2"),
+        ("command -v openssl", "openssl"),
+        ("command -v apt-get", "apt"),
+        ("command -v dpkg", "dpkg"),
     ]
     .into_iter()
-    .filter(|(program, _)| {
+    .filter(|(look, _)| {
         cmd!(shell, "sh -c")
-            .arg(format!("command -v {program}"))
+            .arg(look)
             .quiet()
             .ignore_stdout()
             .ignore_stderr()
