@@ -50,7 +50,19 @@ impl Belief {
     pub fn new(machine: &Machine, doubt: f64) -> Result<Self, ModelError> {
         machine.check()?;
         let figures = machine.figures();
-        let uncertain: Vec<&Figure> = figures.iter().filter(|f| is_uncertain(f)).collect();
+        // Workers stay on their own socket, so the other one's memory is never asked.
+        let first = machine.tiers.first().map_or("", |t| t.name.as_str());
+        let mut asked = machine
+            .tiers
+            .iter()
+            .map(|t| t.name == first || t.name != "remote");
+        let never: Vec<String> = (0..machine.tiers.len())
+            .filter(|_| !asked.next().unwrap_or(true))
+            .map(|index| format!("tiers[{index}]."))
+            .collect();
+        let is_asked = |f: &&Figure| !never.iter().any(|tier| f.path.starts_with(tier));
+        let uncertain = figures.iter().filter(|f| is_uncertain(f)).filter(is_asked);
+        let uncertain: Vec<&Figure> = uncertain.collect();
         let numbers: Vec<Number> = uncertain.iter().map(|f| Number::of(f)).collect();
         let count = numbers.len();
         let mut covariance = vec![0.0; count * count];
@@ -124,11 +136,24 @@ impl Belief {
     ) -> Result<Around, ModelError> {
         let placement = layout.placement(&self.first);
         let options = self.options.clone();
-        self.look_around(&|machine| {
+        let unused = self.unused(layout);
+        self.look_around(&unused, &|machine| {
             Ok(solve(machine, phase, &placement, workers, &options)?
                 .time_ns
                 .ln())
         })
+    }
+
+    /// Beginnings of the paths of numbers that no time under a layout hangs on: those of tiers that it has nothing on.
+    fn unused(&self, layout: &Layout) -> Vec<String> {
+        let tiers = self.machine.tiers.iter().enumerate();
+        let unused = tiers.filter(|(_, tier)| {
+            let share = layout.columns.share(&tier.name) + layout.operators.share(&tier.name);
+            tier.name != self.first && share <= 0.0
+        });
+        unused
+            .map(|(index, _)| format!("tiers[{index}]."))
+            .collect()
     }
 
     /// What the second layout is believed to gain over the first; both looked at around the machine as it is believed now.
@@ -169,7 +194,8 @@ impl Belief {
                 .time_ns
                 .ln())
         };
-        let around = self.look_around(&answer)?;
+        let unused = self.unused(layout);
+        let around = self.look_around(&unused, &answer)?;
         let slope: Vec<f64> = (0..around.sides.len())
             .map(|i| (around.sides[i][0] - around.sides[i][1]) / (2.0 * self.step(i)))
             .collect();
@@ -245,11 +271,16 @@ impl Belief {
     /// An answer on the machine, and with each factor by itself raised and lowered by most of its doubt.
     fn look_around(
         &mut self,
+        unused: &[String],
         answer: &dyn Fn(&Machine) -> Result<f64, ModelError>,
     ) -> Result<Around, ModelError> {
         let here = answer(&self.machine)?;
         let mut sides = vec![[here; 2]; self.numbers.len()];
         for (i, sides) in sides.iter_mut().enumerate() {
+            let path = &self.numbers[i].path;
+            if unused.iter().any(|tier| path.starts_with(tier)) {
+                continue;
+            }
             let at = self.value(i, self.mean[i]);
             let step = self.step(i);
             for (side, step) in sides.iter_mut().zip([step, -step]) {

@@ -1,6 +1,9 @@
 //! The controller: plans a run, learns from it.
 
+use super::chance::Chance;
 use super::deciding::because;
+use super::distrust::{Distrust, Seen};
+use super::evidence::{Run, Spreads};
 use super::numbers::Around;
 use super::state::State;
 use super::{Action, Belief, Layout, Measured, PhaseDecision, PhaseKey, Settings};
@@ -17,11 +20,14 @@ use tierloom_model::{Machine, Phase};
 ///               └──────────────────────────────────────────────────────────────────────────┘
 /// ```
 ///
-/// Every phase starts on the first tier. Where the model, corrected by all that was measured, sees a gain, a small part of the phase runs under the
-/// wanted placement: so small that a loss stays below [`Settings::trial_cost`] even where the model is wrong by the certainty asked for. Only
-/// when measurements leave no doubt is the phase moved as a whole, in bounded steps and within the migration budget. A step that
-/// loses is taken back and not repeated. A phase that has nothing to gain for [`Settings::settle_runs`] runs, or has
-/// changed [`Settings::max_changes`] times, is left alone, so placements cannot oscillate.
+/// Every phase starts on the first tier. Where the model, corrected by all that was measured, sees a
+/// gain, a small part of the phase runs under the wanted placement: so small that a loss stays below
+/// [`Settings::trial_cost`] even where the model is wrong by the certainty asked for, and the tier
+/// worse than any measurement excludes. Only what trials have shown by themselves moves a phase as a
+/// whole, with the chance that the times themselves show to be in them. What does not keep its gain
+/// goes back to the first tier after its first run. A phase that has nothing to gain for
+/// [`Settings::settle_runs`] runs, or has changed [`Settings::max_changes`] times, is left alone, so
+/// placements cannot oscillate.
 #[derive(Debug, Clone)]
 pub struct Controller {
     pub(super) settings: Settings,
@@ -30,12 +36,19 @@ pub struct Controller {
     pub(super) home: Layout,
     pub(super) states: BTreeMap<PhaseKey, State>,
     planned: BTreeMap<String, Planned>,
+    /// Chance in the times of whole phases, and in those of trials.
+    whole_chance: Chance,
+    trial_chance: Chance,
+    pub(super) distrust: Distrust,
     pub(super) random: SplitMix,
     /// Times of the phase that is being decided, around the machine as it is believed.
     pub(super) looked: Vec<(Layout, Around)>,
     /// What the model does not explain of that phase's times, once asked for.
     pub(super) misfit: Option<f64>,
 }
+
+/// Standard deviations by which a time may be off by chance when it tells how bad a tier can be.
+const CHANCE: f64 = 3.0;
 
 /// A run that was planned and not yet measured.
 #[derive(Debug, Clone)]
@@ -62,6 +75,9 @@ impl Controller {
             home: Layout::on(belief.first())?,
             profile: belief.clone(),
             belief,
+            whole_chance: Chance::new(settings.noise),
+            trial_chance: Chance::new(settings.trial_noise),
+            distrust: Distrust::new(machine),
             settings,
             states: BTreeMap::new(),
             planned: BTreeMap::new(),
@@ -133,10 +149,12 @@ impl Controller {
         Ok(decisions)
     }
 
-    /// Learns from the run that was planned last for `query`; one time per phase, `None` for a phase that was not timed.
+    /// Learns from the run that was planned last for `query`; one time per phase, `None` for a
+    /// phase that was not timed.
     ///
     /// # Errors
-    /// [`AdaptError::NotPlanned`] without a plan; [`AdaptError::Measured`] for another number of phases or an impossible time.
+    /// [`AdaptError::NotPlanned`] without a plan; [`AdaptError::Measured`] for another number of
+    /// phases or an impossible time.
     pub fn learn(&mut self, query: &str, measured: &[Option<Measured>]) -> Result<(), AdaptError> {
         let Some(planned) = self.planned.get(query) else {
             return Err(AdaptError::NotPlanned {
@@ -158,34 +176,96 @@ impl Controller {
         Ok(())
     }
 
+    /// Standard deviations of measured times as they are known now.
+    pub(super) fn spreads(&self) -> Spreads {
+        Spreads {
+            whole: self.whole_chance.spread(),
+            trial: self.trial_chance.spread(),
+        }
+    }
+
     fn learn_phase(
         &mut self,
         phase: &Phase,
         decision: &PhaseDecision,
         measured: &Measured,
     ) -> Result<(), AdaptError> {
-        let (workers, noise) = (self.settings.workers, self.settings.noise);
+        let workers = self.settings.workers;
         let whole_ns = measured.time_ns / decision.rest();
         let reference = self.profile.time_ns(phase, &self.home, workers)?;
+        let trials = decision.trials.iter().zip(&measured.trials_ns);
+        let run = Run {
+            layout: decision.layout.clone(),
+            whole: (whole_ns / reference).ln(),
+            trials: trials
+                .map(|(trial, ns)| (trial.layout.clone(), (ns / trial.share / reference).ln()))
+                .collect(),
+        };
+        self.note_chance(&decision.key, &run);
+        let spreads = self.spreads();
+        self.narrow(phase, &run, spreads)?;
         let settled = self
             .states
             .get(&decision.key)
             .is_some_and(|s| s.is_settled(&self.settings));
         if !settled && decision.expected_ns >= self.settings.min_phase_ns {
             self.belief
-                .learn(phase, &decision.layout, workers, whole_ns, noise)?;
+                .learn(phase, &decision.layout, workers, whole_ns, spreads.whole)?;
         }
-        for (trial, trial_ns) in decision.trials.iter().zip(&measured.trials_ns) {
-            let alone_ns = trial_ns / trial.share;
-            let noise = self.settings.trial_noise;
+        for (layout, ratio, parts) in run.each_tried() {
+            let alone_ns = ratio.exp() * reference;
+            let spread = spreads.trial / (parts as f64).sqrt();
             self.belief
-                .learn(phase, &trial.layout, workers, alone_ns, noise)?;
-            let ratio = (alone_ns / reference).ln();
+                .learn(phase, layout, workers, alone_ns, spread)?;
             self.state(&decision.key)
-                .note_trial(trial.layout.clone(), ratio, noise);
+                .note_trial(layout.clone(), ratio, spread);
         }
-        self.state(&decision.key)
-            .note((whole_ns / reference).ln(), noise);
+        let state = self.state(&decision.key);
+        state.note(run.whole, spreads.whole);
+        state.evidence.note(run);
+        Ok(())
+    }
+
+    /// What was measured twice tells how much chance is in the times.
+    fn note_chance(&mut self, key: &PhaseKey, run: &Run) {
+        let state = self.states.get(key);
+        if let Some(before) = state.and_then(|s| s.evidence.last_under(&run.layout)) {
+            self.whole_chance.note(before.whole, run.whole);
+        }
+        for (index, (layout, time)) in run.trials.iter().enumerate() {
+            if let Some((_, other)) = run.trials[..index].iter().find(|(l, _)| l == layout) {
+                self.trial_chance.note(*other, *time);
+            }
+        }
+    }
+
+    /// Tiers that trials have loaded are better known.
+    fn narrow(&mut self, phase: &Phase, run: &Run, spreads: Spreads) -> Result<(), AdaptError> {
+        let doubt = CHANCE * spreads.whole.hypot(spreads.trial);
+        let worst = |layout: &Layout| {
+            let times = run
+                .trials
+                .iter()
+                .filter(|(l, _)| l == layout)
+                .map(|(_, t)| *t);
+            times.fold(f64::NEG_INFINITY, f64::max)
+        };
+        let furthest = run
+            .trials
+            .iter()
+            .map(|(layout, _)| layout)
+            .max_by(|a, b| a.distance(&run.layout).total_cmp(&b.distance(&run.layout)));
+        if let Some(to) = furthest {
+            let seen = Seen {
+                phase,
+                from: &run.layout,
+                to,
+                at_most: (worst(to) - run.whole + doubt).exp(),
+            };
+            let machine = self.belief.machine();
+            self.distrust
+                .narrow(machine, self.settings.workers, &seen)?;
+        }
         Ok(())
     }
 

@@ -1,31 +1,37 @@
 //! What a phase does next: stay, try, move, or go back.
 
 use super::controller::{Budget, Controller};
+use super::evidence::Shown;
 use super::{Action, Gain, Layout, PhaseDecision, PhaseKey};
 use crate::AdaptError;
 use tierloom_model::search::{Moved, Problem, Weights, best};
 use tierloom_model::{ModelError, Options, Phase, StructureClass};
 
-/// Most that a placement may lose with the certainty asked for, as a share, before a phase is moved as a whole.
-pub(super) const TOLERATED_LOSS: f64 = 0.004;
+/// Most that a placement may lose against the first tier, with [`CERTAINTY`], as a share, when a
+/// phase is moved as a whole.
+const TOLERATED_LOSS: f64 = 0.005;
+
+/// Standard deviations of what was measured that a loss beyond that must be away: a chance of one
+/// in thirty thousand.
+pub(super) const CERTAINTY: f64 = 4.0;
+
+/// Standard deviations that a gain must be away from none.
+const LIKELY: f64 = 2.0;
+
+/// Runs that must have shown a gain, and those where so much more was shown before that one is
+/// enough.
+const LEAST_RUNS: usize = 2;
+const ONE_RUN_ABOVE: f64 = 0.03;
+
+/// Runs with trials after which a phase is left as it is when they have shown nothing.
+pub(super) const MOST_ATTEMPTS: u32 = 8;
 
 /// Standard deviations above the expected gain up to which a trial is worth its cost.
-const HOPE: f64 = 1.5;
+pub(super) const HOPE: f64 = 1.5;
 
-/// Parts of the way to other operator memory, the largest that is safe is taken.
-const PARTS: [f64; 6] = [0.75, 0.5, 0.25, 0.12, 0.06, 0.03];
-
-/// Least gain of such a part.
-const LEAST_OF_PART: f64 = 0.004;
-
-/// Changes that are not spent on parts of a way.
-pub(super) const KEPT_FOR_LAST: u32 = 2;
-
-/// Standard deviations of a trial up to which chance explains that the model and a measured time differ.
+/// Standard deviations of a trial up to which chance explains that the model and a measured time
+/// differ.
 const EXPLAINED: f64 = 4.0;
-
-/// Moving the memory of operators too must gain so much over moving columns alone.
-const OPERATORS_GAIN: f64 = 0.005;
 
 impl Controller {
     pub(super) fn decide(
@@ -38,11 +44,11 @@ impl Controller {
         self.looked.clear();
         self.misfit = None;
         let settings = self.settings.clone();
+        let spreads = self.spreads();
         let state = self.state(&kept.key);
         let may_change = state.changes < settings.max_changes;
-        if let Some(back) = state.better_seen().filter(|_| may_change) {
-            state.give_up_for(back.clone());
-            return self.back(kept, phase, back);
+        if may_change && let Some(to) = state.go_back(spreads) {
+            return self.back(kept, to, phase);
         }
         if state.is_settled(&settings) {
             return Ok(because(kept, "settled"));
@@ -50,16 +56,34 @@ impl Controller {
         if state.runs_since_change < settings.cool_down_runs {
             return Ok(because(kept, "cools down after a change"));
         }
-        let current = kept.layout.clone();
-        let wanted = self.wanted(phase)?;
-        let Some((gain, wanted)) = self.better(&kept, phase, &wanted)? else {
-            let why = if wanted == current {
+        if let Some((shown, to)) = self.shown(&kept) {
+            let kept = PhaseDecision {
+                wanted: to,
+                gain: shown.mean,
+                doubt: shown.doubt,
+                ..kept
+            };
+            return self.step_and_try(kept, shown, phase, budget);
+        }
+        if let Some((hoped, to)) = self.operators(&kept, phase)? {
+            let kept = PhaseDecision {
+                wanted: to,
+                gain: hoped.mean,
+                doubt: hoped.doubt,
+                ..kept
+            };
+            return self.step_and_try(kept, hoped, phase, budget);
+        }
+        let wanted = self.wanted(phase, &kept.layout)?;
+        if wanted == kept.layout || self.is_refused(&kept.key, &wanted) {
+            let why = if wanted == kept.layout {
                 "the model wants nothing else"
             } else {
                 "what the model wants was slower when it was tried"
             };
             return self.explore(kept, phase, budget, why);
-        };
+        }
+        let gain = self.gain(&kept.key, phase, &kept.layout, &wanted)?;
         let kept = PhaseDecision {
             wanted,
             gain: gain.mean,
@@ -70,138 +94,79 @@ impl Controller {
             let why = "less to gain than is worth a change";
             return self.explore(kept, phase, budget, why);
         }
-        if self.is_shown(&kept, phase)? {
-            return self.step(kept, phase, budget);
-        }
-        match self.careful(&kept, phase)? {
-            Some(nearer) => self.step_and_try(kept, nearer, phase, budget),
-            None => self.attempt(kept, phase, budget),
-        }
+        self.attempt(kept, phase, budget)
     }
 
-    /// What is wanted or, if that gains more, the fastest that was measured; `None` if neither is another placement that was not refused.
-    fn better(
-        &mut self,
-        kept: &PhaseDecision,
-        phase: &Phase,
-        wanted: &Layout,
-    ) -> Result<Option<(Gain, Layout)>, AdaptError> {
-        let fastest = self.state(&kept.key).fastest().cloned();
-        let mut better: Option<(Gain, Layout)> = None;
-        for layout in [Some(wanted.clone()), fastest].into_iter().flatten() {
-            if layout == kept.layout || self.is_refused(&kept.key, &layout) {
+    /// The placement that measurements show to gain most, if they leave no doubt that it does not
+    /// lose against the first tier.
+    fn shown(&self, kept: &PhaseDecision) -> Option<(Shown, Layout)> {
+        let (state, spreads) = (self.states.get(&kept.key)?, self.spreads());
+        let mut best: Option<(f64, Shown, Layout)> = None;
+        for to in state.evidence.tried(&kept.layout) {
+            if to == kept.layout || state.is_refused(&to) {
                 continue;
             }
-            let gain = self.gain(&kept.key, phase, &kept.layout, &layout)?;
-            if better
-                .as_ref()
-                .is_none_or(|(best, _)| gain.mean > best.mean)
-            {
-                better = Some((gain, layout));
+            let evidence = &state.evidence;
+            let Some(shown) = evidence.shown(&kept.layout, &to, spreads, CERTAINTY) else {
+                continue;
+            };
+            let certain = state.proven + shown.least(CERTAINTY) > -TOLERATED_LOSS;
+            let likely = shown.mean >= self.settings.min_gain && shown.least(LIKELY) > 0.0;
+            let runs = match state.proven > ONE_RUN_ABOVE {
+                true => 1,
+                false => LEAST_RUNS,
+            };
+            if !(certain && likely && shown.runs >= runs) {
+                continue;
+            }
+            let alone = evidence.alone(&kept.layout, &to, spreads);
+            let score = alone.map_or(0.0, |alone| alone.least(1.0));
+            if best.as_ref().is_none_or(|(most, ..)| score > *most) {
+                best = Some((score, shown, to));
             }
         }
-        Ok(better)
+        best.map(|(_, shown, to)| (shown, to))
     }
 
-    /// Moves the phase a part of the way and, if the wanted columns were not tried, lets them be tried in the same run.
-    fn step_and_try(
-        &mut self,
-        kept: PhaseDecision,
-        nearer: PhaseDecision,
-        phase: &Phase,
-        budget: &mut Budget,
-    ) -> Result<PhaseDecision, AdaptError> {
-        let moved = self.step(nearer, phase, budget)?;
-        let tried = self
-            .state(&kept.key)
-            .were_columns_tried(&kept.wanted.columns);
-        if tried || moved.action != Action::Move {
-            return Ok(moved);
-        }
-        let further = PhaseDecision {
-            wanted: kept.wanted,
-            ..moved.clone()
-        };
-        let mut both = self.attempt(further, phase, budget)?;
-        both.moved_bytes += moved.moved_bytes;
-        both.reason = format!("{}; {}", moved.reason, both.reason);
-        Ok(both)
+    /// The best columns by the corrected machine, with the memory of operators where it is.
+    fn wanted(&self, phase: &Phase, current: &Layout) -> Result<Layout, AdaptError> {
+        let columns = self.best_of(phase, current, &[StructureClass::Column])?;
+        Ok(Layout {
+            columns: columns.unwrap_or_else(|| self.home.columns.clone()),
+            operators: current.operators.clone(),
+        })
     }
 
-    /// The largest part of the way to what is wanted that cannot lose. Memory of operators cannot be tried by a part of a phase, so a small part
-    /// of it is moved in the whole phase instead.
-    fn careful(
-        &mut self,
-        kept: &PhaseDecision,
+    /// The best weights of the structures of some classes, all others as they lie; `None` if the
+    /// phase has none of them.
+    pub(super) fn best_of(
+        &self,
         phase: &Phase,
-    ) -> Result<Option<PhaseDecision>, AdaptError> {
-        let changes = self.state(&kept.key).changes;
-        let left = self.settings.max_changes.saturating_sub(changes);
-        if kept.gain < self.settings.min_gain || left <= KEPT_FOR_LAST {
+        current: &Layout,
+        classes: &[StructureClass],
+    ) -> Result<Option<Weights>, ModelError> {
+        let mut classes = classes.to_vec();
+        classes.retain(|class| phase.accesses.iter().any(|a| a.class == *class));
+        if classes.is_empty() {
             return Ok(None);
         }
-        let home = self.home.clone();
-        for part in PARTS {
-            let mut there = self.part_way(&kept.layout, &kept.wanted, part)?;
-            if !self.state(&kept.key).were_columns_tried(&there.columns) {
-                there.columns = kept.layout.columns.clone();
-            }
-            if there == kept.layout || self.is_refused(&kept.key, &there) {
-                continue;
-            }
-            let over_home = self.gain(&kept.key, phase, &home, &there)?;
-            let gain = self.gain(&kept.key, phase, &kept.layout, &there)?;
-            let worst = over_home.mean - self.settings.certainty * over_home.doubt;
-            let least = if there.operators == kept.layout.operators {
-                self.settings.min_gain
-            } else {
-                LEAST_OF_PART
-            };
-            let likely = gain.mean >= gain.doubt.max(least);
-            if worst > -TOLERATED_LOSS && likely {
-                return Ok(Some(PhaseDecision {
-                    wanted: there,
-                    gain: gain.mean,
-                    doubt: gain.doubt,
-                    ..kept.clone()
-                }));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The best placement by the corrected machine.
-    fn wanted(&self, phase: &Phase) -> Result<Layout, AdaptError> {
         let options = Options::default();
         let phases = std::slice::from_ref(phase);
-        let workers = self.settings.workers;
-        let problem = Problem::new(self.belief.machine(), phases, workers, &options);
-        let has_columns = phase
-            .accesses
-            .iter()
-            .any(|a| a.class == StructureClass::Column);
-        if !has_columns {
-            return Ok(self.home.clone());
-        }
-        let columns = Problem {
-            moved: Moved::Classes(vec![StructureClass::Column]),
-            ..problem.clone()
+        let problem = Problem {
+            moved: Moved::Classes(classes),
+            base: current.placement(self.belief.first()),
+            ..Problem::new(
+                self.belief.machine(),
+                phases,
+                self.settings.workers,
+                &options,
+            )
         };
-        let (columns, all) = (best(&columns)?.weights, best(&problem)?.weights);
-        let alone = Layout {
-            columns,
-            operators: self.home.operators.clone(),
-        };
-        let together = Layout {
-            columns: all.clone(),
-            operators: all,
-        };
-        let time = |layout: &Layout| self.belief.time_ns(phase, layout, workers);
-        let better = time(&together)? < time(&alone)? * (1.0 - OPERATORS_GAIN);
-        Ok(if better { together } else { alone })
+        Ok(Some(best(&problem)?.weights))
     }
 
-    /// The gain by the corrected model and by what was measured of this phase itself, each by its weight.
+    /// The gain by the corrected model and by what was measured of this phase itself, each by its
+    /// weight.
     pub(super) fn gain(
         &mut self,
         key: &PhaseKey,
@@ -229,8 +194,9 @@ impl Controller {
         })
     }
 
-    /// By how much placements of this phase were measured slower than the corrected model explains beyond noise, as the logarithm of a factor. A machine that
-    /// no numbers make the model fit would else be believed to be known exactly, and what was tried of it be outvoted.
+    /// By how much placements of this phase were measured slower than the corrected model explains
+    /// beyond noise, as the logarithm of a factor. A machine that no numbers make the model fit
+    /// would else be believed to be known exactly, and what was tried of it be outvoted.
     fn misfit(&mut self, key: &PhaseKey, phase: &Phase) -> Result<f64, AdaptError> {
         if let Some(known) = self.misfit {
             return Ok(known);
@@ -257,30 +223,39 @@ impl Controller {
         Ok(worst)
     }
 
-    /// Whether measurements leave no doubt that the wanted placement does not lose against the first tier, and make it likely that it gains
-    /// over the present one.
-    fn is_shown(&mut self, kept: &PhaseDecision, phase: &Phase) -> Result<bool, AdaptError> {
-        let home = self.home.clone();
-        let over_home = if kept.wanted == home {
-            Gain {
-                mean: 0.0,
-                doubt: 0.0,
-            }
-        } else {
-            self.gain(&kept.key, phase, &home, &kept.wanted)?
+    /// Moves the phase, and lets a part of it lie on the first tier still, so that the gain is seen
+    /// within one run, and others try what lies around.
+    fn step_and_try(
+        &mut self,
+        kept: PhaseDecision,
+        shown: Shown,
+        phase: &Phase,
+        budget: &mut Budget,
+    ) -> Result<PhaseDecision, AdaptError> {
+        let moved = self.step(kept, shown, phase, budget)?;
+        if moved.action != Action::Move {
+            return Ok(moved);
+        }
+        let further = PhaseDecision {
+            wanted: self.wanted(phase, &moved.layout)?,
+            ..moved.clone()
         };
-        let certain = over_home.mean - self.settings.certainty * over_home.doubt > -TOLERATED_LOSS;
-        let likely = kept.gain >= self.settings.min_gain && kept.gain >= kept.doubt;
-        let only_operators = kept.wanted.columns == kept.layout.columns;
-        let state = self.state(&kept.key);
-        let tried = only_operators || state.were_columns_tried(&kept.wanted.columns);
-        Ok(certain && likely && tried)
+        let tried = self.attempt(further, phase, budget)?;
+        if tried.trials.is_empty() {
+            return Ok(moved);
+        }
+        Ok(PhaseDecision {
+            moved_bytes: moved.moved_bytes + tried.moved_bytes,
+            reason: format!("{}; {}", moved.reason, tried.reason),
+            ..tried
+        })
     }
 
     /// Moves the phase towards what is wanted, as far as a step and the budget go.
-    pub(super) fn step(
+    fn step(
         &mut self,
         kept: PhaseDecision,
+        shown: Shown,
         phase: &Phase,
         budget: &mut Budget,
     ) -> Result<PhaseDecision, AdaptError> {
@@ -306,7 +281,12 @@ impl Controller {
         let moved_bytes = from.moved_bytes(&to, phase);
         budget.migration_bytes = budget.migration_bytes.saturating_sub(moved_bytes);
         let expected_ns = self.belief.time_ns(phase, &to, self.settings.workers)?;
-        self.state(&kept.key).change(to.clone());
+        let state = self.state(&kept.key);
+        // Of a part of the way no more is claimed than that part of the gain.
+        let part = part.min(1.0);
+        let proven = state.proven + part * shown.least(CERTAINTY).min(shown.mean);
+        let promised = state.promised + part * shown.mean;
+        state.change(to.clone(), proven, promised);
         let reason = format!(
             "{to} is {:.1}% faster than {from}, known to {:.1}%",
             100.0 * (kept.gain.exp() - 1.0),
@@ -322,7 +302,12 @@ impl Controller {
         })
     }
 
-    fn part_way(&self, from: &Layout, to: &Layout, part: f64) -> Result<Layout, ModelError> {
+    pub(super) fn part_way(
+        &self,
+        from: &Layout,
+        to: &Layout,
+        part: f64,
+    ) -> Result<Layout, ModelError> {
         let tiers = &self.belief.machine().tiers;
         let between = |from: &Weights, to: &Weights| {
             Weights::new(tiers.iter().map(|t| {
@@ -346,10 +331,10 @@ impl Controller {
     fn back(
         &mut self,
         kept: PhaseDecision,
-        phase: &Phase,
         to: Layout,
+        phase: &Phase,
     ) -> Result<PhaseDecision, AdaptError> {
-        let reason = format!("{} was measured slower than {to}", kept.layout);
+        let reason = format!("{} did not keep what trials had shown", kept.layout);
         Ok(PhaseDecision {
             action: Action::Return,
             moved_bytes: kept.layout.moved_bytes(&to, phase),

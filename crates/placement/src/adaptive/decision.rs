@@ -48,9 +48,10 @@ impl fmt::Display for PhaseKey {
 pub enum Action {
     /// It stays.
     Keep,
-    /// It changes to what the model wants and trials have shown.
+    /// It changes to what trials have shown to gain.
     Move,
-    /// It goes back to the best that was measured, because what was changed to is slower.
+    /// It goes back to the first tier, or to the placement before, because what was changed to does
+    /// not keep what was shown of it.
     Return,
 }
 

@@ -97,6 +97,18 @@ pub(super) fn moved_share(from: &Weights, to: &Weights) -> f64 {
     tiers.iter().map(apart).sum::<f64>() / 2.0
 }
 
+/// Whether a layout lies on the way from one to another: of no tier has it more or less than both.
+pub(super) fn lies_between(layout: &Layout, from: &Layout, to: &Layout) -> bool {
+    let between = |at: &Weights, from: &Weights, to: &Weights| {
+        let tiers = at.iter().chain(from.iter()).chain(to.iter());
+        tiers
+            .map(|(tier, _)| (at.share(tier), from.share(tier), to.share(tier)))
+            .all(|(at, a, b)| at >= a.min(b) - 1e-9 && at <= a.max(b) + 1e-9)
+    };
+    between(&layout.columns, &from.columns, &to.columns)
+        && between(&layout.operators, &from.operators, &to.operators)
+}
+
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.columns == self.operators {

@@ -1,13 +1,17 @@
 //! Placement that adapts by itself: the model wants, measurements decide.
 
 mod belief;
+mod chance;
 mod controller;
 mod deciding;
 mod decision;
+mod distrust;
+mod evidence;
 mod layout;
 mod levers;
 mod log;
 mod numbers;
+mod operators;
 mod settings;
 mod state;
 mod trying;

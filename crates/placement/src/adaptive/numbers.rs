@@ -74,7 +74,6 @@ pub(super) fn is_uncertain(figure: &Figure) -> bool {
         figure.path.rsplit('.').next(),
         Some("capacity_bytes" | "devices" | "smt" | "page_bytes" | "cores" | "entries")
     );
-    // Workers stay on their own socket, so its memory is never asked.
     figure.value > 0.0 && !counted
 }
 

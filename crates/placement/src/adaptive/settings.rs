@@ -34,13 +34,14 @@ pub struct Settings {
     pub migration_gbps: f64,
     /// Runs over which a migration has to pay.
     pub expected_runs: f64,
-    /// Standard deviation of the measured time of a phase, as a share.
+    /// Standard deviation of the measured time of a phase, as a share, until enough was measured to
+    /// tell it from the times.
     pub noise: f64,
     /// The same of a trial, which is shorter.
     pub trial_noise: f64,
     /// Least standard deviation of each number of the machine profile, as a share.
     pub profile_doubt: f64,
-    /// Standard deviations that a gain must be away from a loss before a phase is moved as a whole.
+    /// Standard deviations by which a trial may be slower than expected where its cost is limited.
     pub certainty: f64,
 }
 
@@ -52,8 +53,8 @@ impl Settings {
             min_gain: 0.01,
             min_phase_ns: 1e6,
             min_phase_share: 0.01,
-            trial_cost: 0.004,
-            max_trial_share: 0.1,
+            trial_cost: 0.006,
+            max_trial_share: 0.04,
             min_trial_share: 0.01,
             max_step: 0.5,
             cool_down_runs: 1,

@@ -1,31 +1,52 @@
 //! What parts of a phase try, and what else might gain.
 
 use super::controller::{Budget, Controller};
-use super::deciding::{KEPT_FOR_LAST, TOLERATED_LOSS};
+use super::deciding::{HOPE, MOST_ATTEMPTS};
 use super::{Layout, PhaseDecision, Trial};
 use crate::AdaptError;
 use tierloom_model::search::Weights;
-use tierloom_model::{ModelError, Options, Phase, solve};
+use tierloom_model::{Machine, ModelError, Options, Phase, solve};
 
 /// Machines that are asked what else might gain.
 const DRAWN: usize = 8;
 
-/// Shares of the columns that are moved from one tier to another to see whether a drawn machine gains by it.
+/// Shares of the columns that are moved from one tier to another to see whether a drawn machine
+/// gains by it.
 const AROUND: [f64; 6] = [0.02, 0.04, 0.07, 0.11, 0.16, 0.3];
 
-/// Layouts of them that are looked at closer, the most promising ones.
-const MOST_ASKED: usize = 4;
-
-/// What is tried beside the wanted placement, as factors on its share off the first tier: far away while nothing near it was tried, close by after.
+/// What is tried beside the wanted placement, as factors on its share off the first tier: far away
+/// while nothing near it was tried, close by after.
 const FAR: [f64; 4] = [0.6, 1.6, 0.8, 1.25];
 const CLOSE: [f64; 4] = [0.88, 1.14, 0.75, 1.3];
 
-/// Runs in which the neighbours of a placement are tried although the model wants nothing else: it may be wrong about where a tier is full.
+/// And nearer, where all of these could lose too much.
+const NEARER: [f64; 5] = [0.5, 0.35, 0.2, 0.1, 0.05];
+
+/// Layouts tried before that are tried again, and parts that try at once.
+const AGAIN: usize = 3;
+const MOST_TRIALS: usize = 6;
+
+/// A machine as bad as nothing excludes may cost so many times what trials may cost otherwise.
+const UNLIKELY: f64 = 1.25;
+
+/// What a layout that was never tried may lose, however sure the model is: so many times the share
+/// of the pages that lie elsewhere, up to so much; and at least so many times that share.
+const UNTRIED: (f64, f64, f64) = (2.0, 0.29, 1.2);
+
+/// Parts that try at once what was never tried.
+const MOST_UNTRIED: usize = 2;
+
+/// No part is taken to risk less.
+const LEAST_RISK: f64 = 0.02;
+
+/// Runs in which the neighbours of a placement are tried although the model wants nothing else: it
+/// may be wrong about where a tier is full.
 const POLISHED: u32 = 2;
 
 impl Controller {
-    /// Looks whether a machine that may be the true one gains by other columns, and lets a part of the phase try it: what is believed of a
-    /// tier that nothing has loaded yet would else never be put right.
+    /// Looks whether a machine that may be the true one gains by other columns, and lets a part of
+    /// the phase try it: what is believed of a tier that nothing has loaded yet would else never be
+    /// put right.
     pub(super) fn explore(
         &mut self,
         kept: PhaseDecision,
@@ -64,30 +85,20 @@ impl Controller {
             }
         }
         hoped.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let left = self
-            .settings
-            .max_changes
-            .saturating_sub(self.state(&kept.key).changes);
-        for (_, layout) in hoped.into_iter().take(MOST_ASKED) {
+        if let Some((_, layout)) = hoped.into_iter().next() {
             let gain = self.gain(&kept.key, phase, &kept.layout, &layout)?;
             let asked = PhaseDecision {
                 gain: gain.mean,
                 doubt: gain.doubt,
                 wanted: layout,
-                ..kept.clone()
+                ..kept
             };
-            if asked.wanted.operators == kept.layout.operators {
-                return self.attempt(asked, phase, budget);
-            }
-            let worst = gain.mean - self.settings.certainty * gain.doubt;
-            if worst > -TOLERATED_LOSS && left > KEPT_FOR_LAST {
-                return self.step(asked, phase, budget);
-            }
+            return self.attempt(asked, phase, budget);
         }
         Ok(self.quiet(kept, why))
     }
 
-    /// Layouts with a part of the columns, or of the memory of operators, moved from one tier to another.
+    /// Layouts with a part of the columns moved from one tier to another.
     fn around(&self, layout: &Layout) -> Result<Vec<Layout>, ModelError> {
         let tiers: Vec<&str> = self.tiers();
         let mut found = Vec::new();
@@ -107,10 +118,6 @@ impl Controller {
                     let operators = layout.operators.clone();
                     found.push(Layout { columns, operators });
                 }
-                if let Some(operators) = moved(&layout.operators)? {
-                    let columns = layout.columns.clone();
-                    found.push(Layout { columns, operators });
-                }
             }
         }
         Ok(found)
@@ -124,33 +131,20 @@ impl Controller {
             .collect()
     }
 
-    /// Lets parts of the phase try what is wanted and what lies to both sides of it, as large as their risks allow.
+    /// Lets parts of the phase try what was best when it was tried, what is wanted and what lies to
+    /// both sides of it, as large as their risks allow. The first is tried by two parts: how far
+    /// apart they are tells how much chance is in such times.
     pub(super) fn attempt(
         &mut self,
         kept: PhaseDecision,
         phase: &Phase,
         budget: &mut Budget,
     ) -> Result<PhaseDecision, AdaptError> {
-        let columns_only = |columns: Weights| Layout {
-            columns,
-            operators: kept.layout.operators.clone(),
-        };
-        let first = self.belief.first().to_owned();
-        let wanted = columns_only(kept.wanted.columns.clone());
-        let near = self
-            .states
-            .get(&kept.key)
-            .is_some_and(|s| s.was_tried(&wanted));
-        let beside = if near { CLOSE } else { FAR };
-        let mut candidates = vec![wanted.clone()];
-        for factor in beside {
-            let layout = columns_only(scaled(&wanted.columns, &first, factor)?);
-            if !candidates.contains(&layout) {
-                candidates.push(layout);
-            }
+        if self.state(&kept.key).attempts >= MOST_ATTEMPTS {
+            return Ok(self.quiet(kept, "trials have not shown a gain"));
         }
-        candidates.retain(|c| *c != kept.layout && !self.is_refused(&kept.key, c));
-        let (trials, too_risky) = self.trials(&kept, phase, candidates)?;
+        let candidates = self.candidates(&kept)?;
+        let trials = self.trials(&kept, phase, candidates)?;
         let (mut moved_bytes, mut within) = (0, Vec::new());
         for trial in trials {
             let bytes = kept.layout.moved_bytes(&trial.layout, phase) as f64 * trial.share;
@@ -161,15 +155,15 @@ impl Controller {
             }
         }
         let trials = within;
-        if trials.is_empty() && too_risky {
+        if trials.is_empty() {
             return Ok(self.quiet(kept, "a trial could lose too much"));
         }
-        if trials.is_empty() {
-            return Ok(self.quiet(kept, "nothing is left that a part of the phase could try"));
-        }
-        self.state(&kept.key).quiet_runs = 0;
+        let state = self.state(&kept.key);
+        state.quiet_runs = 0;
+        state.attempts += 1;
         let reason = format!(
-            "{wanted} may gain {:.1}% (known to {:.1}%): {:.1}% of the phase try {}",
+            "{} may gain {:.1}% (known to {:.1}%): {:.1}% of the phase try {}",
+            kept.wanted,
             100.0 * (kept.gain.exp() - 1.0),
             100.0 * kept.doubt,
             100.0 * trials.iter().map(|t| t.share).sum::<f64>(),
@@ -187,36 +181,161 @@ impl Controller {
         })
     }
 
-    /// How much of the phase may try each layout: all that they could lose together stays below the cost of trials. The first ones come first, each
-    /// with the smallest part that can be timed; what is left of the cost makes all parts larger. Also whether one was too risky.
+    /// What may be tried, the most interesting first.
+    fn candidates(&self, kept: &PhaseDecision) -> Result<Vec<Layout>, AdaptError> {
+        let columns_only = |columns: Weights| Layout {
+            columns,
+            operators: kept.layout.operators.clone(),
+        };
+        let first = self.belief.first();
+        let wanted = columns_only(kept.wanted.columns.clone());
+        let spreads = self.spreads();
+        let state = self.states.get(&kept.key);
+        let mut candidates: Vec<Layout> = Vec::new();
+        let mut near = false;
+        if state.is_some_and(|s| s.wants_control()) {
+            candidates.push(columns_only(self.home.columns.clone()));
+        }
+        if let Some(state) = state {
+            near = state.was_tried(&wanted);
+            // What was tried and may gain is tried on: only the same layout again adds to what is
+            // known of it.
+            let tried = state.evidence.tried(&kept.layout).into_iter();
+            let mut tried: Vec<(f64, Layout)> = tried
+                .filter_map(|layout| {
+                    let shown = state.evidence.alone(&kept.layout, &layout, spreads)?;
+                    let hope = shown.mean + HOPE * shown.doubt;
+                    let control = layout.columns == self.home.columns;
+                    (hope > self.settings.min_gain && !control).then(|| (shown.least(0.5), layout))
+                })
+                .collect();
+            tried.sort_by(|a, b| b.0.total_cmp(&a.0));
+            candidates.extend(tried.into_iter().take(AGAIN).map(|(_, layout)| layout));
+        }
+        candidates.dedup();
+        let mut more = vec![wanted.clone()];
+        for factor in if near { CLOSE } else { FAR } {
+            more.push(columns_only(scaled(&wanted.columns, first, factor)?));
+        }
+        // In case all of that is too risky.
+        for factor in NEARER {
+            more.push(columns_only(scaled(&wanted.columns, first, factor)?));
+        }
+        for layout in more {
+            if !candidates.contains(&layout) {
+                candidates.push(layout);
+            }
+        }
+        candidates.retain(|c| *c != kept.layout && !self.is_refused(&kept.key, c));
+        Ok(candidates)
+    }
+
+    /// How much of the phase may try each layout: all that they could lose together stays below the
+    /// cost of trials. The first ones come first, each with the smallest part that can be timed;
+    /// what is left of the cost makes all parts larger.
     fn trials(
         &mut self,
         kept: &PhaseDecision,
         phase: &Phase,
         layouts: Vec<Layout>,
-    ) -> Result<(Vec<Trial>, bool), AdaptError> {
+    ) -> Result<Vec<Trial>, AdaptError> {
         let settings = self.settings.clone();
-        let (least, most) = (settings.min_trial_share, settings.max_trial_share);
-        let (mut cost, mut too_risky) = (settings.trial_cost, false);
-        let mut chosen = Vec::new();
+        let least = settings.min_trial_share;
+        let mut cost = settings.trial_cost;
+        let mut chosen: Vec<(Layout, Risk)> = Vec::new();
         for layout in layouts {
-            let gain = self.gain(&kept.key, phase, &kept.layout, &layout)?;
-            let worst = gain.mean - settings.certainty * gain.doubt;
-            let risk = ((-worst).exp() - 1.0).max(1e-9);
-            if least * risk <= cost {
-                cost -= least * risk;
-                chosen.push((layout, risk));
+            if chosen.len() >= MOST_TRIALS || least * LEAST_RISK > cost {
+                break;
+            }
+            let risk = self.risk(kept, phase, &layout, cost / least)?;
+            let controls = chosen.iter().all(|(l, _)| l.columns == self.home.columns);
+            let parts = if controls && layout.columns != self.home.columns {
+                2
             } else {
-                too_risky = true;
+                1
+            };
+            for _ in 0..parts {
+                let untried = chosen.iter().filter(|(_, risk)| !risk.measured).count();
+                let is_one_too_many = !risk.measured && untried >= MOST_UNTRIED;
+                if least * risk.loss <= cost && chosen.len() < MOST_TRIALS && !is_one_too_many {
+                    cost -= least * risk.loss;
+                    chosen.push((layout.clone(), risk));
+                }
             }
         }
         let more = cost / chosen.len().max(1) as f64;
-        let trial = |(layout, risk): (Layout, f64)| Trial {
+        let trial = |(layout, risk): (Layout, Risk)| Trial {
             layout,
-            share: (least + more / risk).min(most),
+            // What was never tried gets no more than can be timed.
+            share: match risk.measured {
+                true => (least + more / risk.loss).min(settings.max_trial_share),
+                false => least,
+            },
         };
-        Ok((chosen.into_iter().map(trial).collect(), too_risky))
+        Ok(chosen.into_iter().map(trial).collect())
     }
+
+    /// What a part under a layout may lose at worst: by what was measured of it, or else by what is
+    /// believed and how sure of it, at least by [`UNTRIED`], and on a machine whose other tiers are
+    /// as bad as nothing excludes. What is more than `limit` anyway is not looked at any closer.
+    fn risk(
+        &mut self,
+        kept: &PhaseDecision,
+        phase: &Phase,
+        layout: &Layout,
+        limit: f64,
+    ) -> Result<Risk, AdaptError> {
+        let certainty = self.settings.certainty;
+        let state = self.states.get(&kept.key);
+        let measured = state.and_then(|s| s.evidence.alone(&kept.layout, layout, self.spreads()));
+        if let Some(shown) = measured {
+            let loss = (-shown.least(certainty)).exp() - 1.0;
+            let loss = loss.max(LEAST_RISK);
+            return Ok(Risk {
+                loss,
+                measured: true,
+            });
+        }
+        let far = kept.layout.distance(layout);
+        let untried = (UNTRIED.0 * far).min(UNTRIED.1).max(UNTRIED.2 * far);
+        let worst = self.distrust.worst(self.belief.machine());
+        let distrusted = self.loss_on(&worst, phase, &kept.layout, layout)?;
+        let mut loss = untried.max(distrusted / UNLIKELY).max(LEAST_RISK);
+        if loss <= limit {
+            let gain = self.gain(&kept.key, phase, &kept.layout, layout)?;
+            loss = loss.max((certainty * gain.doubt - gain.mean).exp() - 1.0);
+        }
+        Ok(Risk {
+            loss,
+            measured: false,
+        })
+    }
+
+    /// How much longer a phase takes under one layout than under another on a bad machine, as a share
+    /// of what it is believed to take under that other one.
+    pub(super) fn loss_on(
+        &self,
+        worst: &Machine,
+        phase: &Phase,
+        from: &Layout,
+        to: &Layout,
+    ) -> Result<f64, ModelError> {
+        let workers = self.settings.workers;
+        let time = |layout: &Layout| -> Result<f64, ModelError> {
+            let placement = layout.placement(self.belief.first());
+            Ok(solve(worst, phase, &placement, workers, &Options::default())?.time_ns)
+        };
+        let believed = self.belief.time_ns(phase, from, workers)?;
+        Ok((time(to)? - time(from)?) / believed)
+    }
+}
+
+/// What a part of a phase may lose, as a share of the part's time.
+#[derive(Debug, Clone, Copy)]
+struct Risk {
+    loss: f64,
+    /// It was measured before.
+    measured: bool,
 }
 
 /// The weights with `factor` times as much off the first tier, in whole per cent.

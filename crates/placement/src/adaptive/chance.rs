@@ -1,0 +1,94 @@
+//! How much chance is in measured times, told from the times themselves.
+
+/// Differences that what was expected counts as: so many are needed before measured ones weigh as
+/// much.
+const EXPECTED_COUNTS: f64 = 6.0;
+
+/// Differences remembered.
+const REMEMBERED: usize = 200;
+
+/// Median of the absolute value of a normal number over its standard deviation, inverted.
+const OF_MEDIAN: f64 = 1.4826;
+
+/// Least part of the expected spread that is believed, however alike a few times are.
+const LEAST: f64 = 0.5;
+
+/// Standard deviation of single measurements as a share, from pairs that measured the same thing.
+/// The median absolute difference tells it, so that a few times that are far off (another program
+/// ran, a page fault storm) do not hide how alike the others are.
+#[derive(Debug, Clone)]
+pub(super) struct Chance {
+    expected: f64,
+    differences: Vec<f64>,
+    next: usize,
+}
+
+impl Chance {
+    pub fn new(expected: f64) -> Self {
+        Chance {
+            expected,
+            differences: Vec::new(),
+            next: 0,
+        }
+    }
+
+    /// Two measurements of the same thing, as logarithms.
+    pub fn note(&mut self, one: f64, other: f64) {
+        let difference = (one - other).abs() / std::f64::consts::SQRT_2;
+        if self.differences.len() < REMEMBERED {
+            self.differences.push(difference);
+        } else {
+            self.differences[self.next] = difference;
+            self.next = (self.next + 1) % REMEMBERED;
+        }
+    }
+
+    /// Standard deviation of one measurement.
+    pub fn spread(&self) -> f64 {
+        let count = self.differences.len() as f64;
+        let own = OF_MEDIAN * median(&mut self.differences.clone()).unwrap_or(0.0);
+        let squares = EXPECTED_COUNTS * self.expected.powi(2) + count * own * own;
+        let spread = (squares / (EXPECTED_COUNTS + count)).sqrt();
+        spread.max(LEAST * self.expected)
+    }
+}
+
+/// The middle of some numbers, the mean of the two in the middle of an even count; `None` of none.
+pub(super) fn median(numbers: &mut [f64]) -> Option<f64> {
+    numbers.sort_by(f64::total_cmp);
+    let middle = numbers.len() / 2;
+    match numbers.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(numbers[middle]),
+        _ => Some(0.5 * (numbers[middle - 1] + numbers[middle])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tierloom_model::search::SplitMix;
+
+    #[test]
+    fn noise_is_told_from_the_times_and_a_few_outliers_do_not_hide_it() {
+        let mut random = SplitMix::new(7);
+        for (true_spread, outliers) in [(0.002, 0.0), (0.01, 0.05), (0.05, 0.05)] {
+            let mut chance = Chance::new(0.01);
+            assert_eq!(chance.spread(), 0.01);
+            for _ in 0..150 {
+                let mut time = || {
+                    let slow = if random.uniform() < outliers {
+                        0.3
+                    } else {
+                        0.0
+                    };
+                    slow + true_spread * random.normal()
+                };
+                let (one, other) = (time(), time());
+                chance.note(one, other);
+            }
+            let told = chance.spread() / true_spread.max(0.005);
+            assert!((0.75..1.4).contains(&told), "{true_spread}: {told}");
+        }
+    }
+}

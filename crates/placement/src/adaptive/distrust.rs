@@ -1,0 +1,193 @@
+//! How much worse than believed a tier may be that has not been loaded yet.
+//!
+//! What is believed of a tier is doubted by what its profile says of its own doubt. A profile may
+//! also be of another machine altogether: another device, fewer lanes, a switch on the way. Until a
+//! tier was measured under load it is therefore taken to be worse by a factor, and that factor
+//! falls as times exclude it, bandwidth and latency apart: a few pages on a tier tell its latency
+//! and nothing of its peak.
+
+use super::Layout;
+use tierloom_model::{Machine, ModelError, Options, Phase, solve};
+
+/// By how much bandwidth and latency of a tier are taken to be worse than in its profile at first.
+const BANDWIDTH_AT_FIRST: f64 = 6.0;
+const LATENCY_AT_FIRST: f64 = 4.0;
+
+/// What is excluded of the factor by the times of one phase's run: no single slow or fast run
+/// decides.
+const AT_ONCE: f64 = 0.6;
+
+/// No tier is ever taken to be better known than so.
+const AT_LEAST: f64 = 2.0;
+
+/// Of every tier but the first.
+#[derive(Debug, Clone)]
+pub(super) struct Distrust {
+    tiers: Vec<Factors>,
+}
+
+#[derive(Debug, Clone)]
+struct Factors {
+    tier: String,
+    bandwidth: f64,
+    latency: f64,
+}
+
+/// A time that was measured under a layout, against that of the whole phase under its own.
+pub(super) struct Seen<'a> {
+    pub phase: &'a Phase,
+    pub from: &'a Layout,
+    pub to: &'a Layout,
+    /// Most that it was slower, as a factor, with what chance may have hidden.
+    pub at_most: f64,
+}
+
+impl Distrust {
+    pub fn new(machine: &Machine) -> Self {
+        let others = machine.tiers.iter().skip(1);
+        Distrust {
+            tiers: others
+                .map(|t| Factors {
+                    tier: t.name.clone(),
+                    bandwidth: BANDWIDTH_AT_FIRST,
+                    latency: LATENCY_AT_FIRST,
+                })
+                .collect(),
+        }
+    }
+
+    /// The machine with all tiers but the first as bad as nothing measured excludes.
+    pub fn worst(&self, machine: &Machine) -> Machine {
+        let mut worst = machine.clone();
+        for factors in &self.tiers {
+            let Factors {
+                tier,
+                bandwidth,
+                latency,
+            } = factors;
+            slow_down(&mut worst, tier, *bandwidth, *latency);
+        }
+        worst
+    }
+
+    /// The same for writes and lines at random places. Trials measure streams that are read, and what
+    /// they exclude says nothing of those.
+    pub fn worst_unmeasured(&self, machine: &Machine) -> Machine {
+        let mut worst = machine.clone();
+        for Factors { tier, .. } in &self.tiers {
+            slow_down(&mut worst, tier, BANDWIDTH_AT_FIRST, LATENCY_AT_FIRST);
+        }
+        worst
+    }
+
+    /// Lowers the factors that would have made the phase slower than it was.
+    ///
+    /// # Errors
+    /// Those of [`solve()`].
+    pub fn narrow(
+        &mut self,
+        machine: &Machine,
+        workers: u32,
+        seen: &Seen<'_>,
+    ) -> Result<(), ModelError> {
+        let first = machine.tiers.first().map_or("", |t| t.name.as_str());
+        let time = |machine: &Machine, layout: &Layout| -> Result<f64, ModelError> {
+            let placement = layout.placement(first);
+            Ok(solve(
+                machine,
+                seen.phase,
+                &placement,
+                workers,
+                &Options::default(),
+            )?
+            .time_ns)
+        };
+        let before = time(machine, seen.from)?;
+        for factors in &mut self.tiers {
+            if seen.to.columns.share(&factors.tier) <= 0.0 {
+                continue;
+            }
+            for (factor, is_bandwidth) in [
+                (&mut factors.bandwidth, true),
+                (&mut factors.latency, false),
+            ] {
+                let lower = (*factor * AT_ONCE).max(AT_LEAST);
+                if *factor <= AT_LEAST {
+                    continue;
+                }
+                let mut slower = machine.clone();
+                let (bandwidth, latency) = if is_bandwidth {
+                    (lower, 1.0)
+                } else {
+                    (1.0, lower)
+                };
+                slow_down(&mut slower, &factors.tier, bandwidth, latency);
+                // Already with the lower factor it would have been slower, so no factor above it
+                // can be.
+                if time(&slower, seen.to)? / before > seen.at_most {
+                    *factor = lower;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn slow_down(machine: &mut Machine, tier: &str, bandwidth: f64, latency: f64) {
+    for tier in machine.tiers.iter_mut().filter(|t| t.name == tier) {
+        tier.read_gbps.value /= bandwidth;
+        tier.write_gbps.value /= bandwidth;
+        if let Some(peak) = &mut tier.nt_write_gbps {
+            peak.value /= bandwidth;
+        }
+        tier.idle_latency_ns.value *= latency;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tierloom_model::{Access, PhaseKind, profiles};
+
+    #[test]
+    fn a_few_pages_tell_the_latency_and_many_the_bandwidth() {
+        let machine = profiles::load("nus24").unwrap();
+        let phase = Phase::new("scan", PhaseKind::Scan, 1e9)
+            .compute_ns(2.0)
+            .access(Access::sequential_read("t.c", 8.0, 8_000_000_000).vectorised());
+        let home = Layout::on("dram").unwrap();
+        let with = |cxl: u32| Layout {
+            columns: format!("dram {}, cxl {cxl}", 100 - cxl).parse().unwrap(),
+            ..home.clone()
+        };
+        let mut distrust = Distrust::new(&machine);
+        let time = |machine: &Machine, layout: &Layout, workers: u32| {
+            let placement = layout.placement("dram");
+            let options = Options::default();
+            solve(machine, &phase, &placement, workers, &options)
+                .unwrap()
+                .time_ns
+        };
+        let see = |distrust: &mut Distrust, cxl: u32, workers: u32| {
+            let to = with(cxl);
+            let at_most = 1.02 * time(&machine, &to, workers) / time(&machine, &home, workers);
+            let seen = Seen {
+                phase: &phase,
+                from: &home,
+                to: &to,
+                at_most,
+            };
+            for _ in 0..6 {
+                distrust.narrow(&machine, workers, &seen).unwrap();
+            }
+        };
+        see(&mut distrust, 8, 4);
+        let few = distrust.tiers[0].clone();
+        assert!(few.latency < LATENCY_AT_FIRST, "{few:?}");
+        assert!(few.bandwidth > few.latency, "{few:?}");
+        see(&mut distrust, 80, 32);
+        let many = distrust.tiers[0].clone();
+        assert!(many.bandwidth < few.bandwidth, "{many:?}");
+        assert!(distrust.worst(&machine).check().is_ok());
+    }
+}

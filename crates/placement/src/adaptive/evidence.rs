@@ -1,0 +1,311 @@
+//! What the times of a phase show by themselves, whatever the model says.
+//!
+//! A run measures the phase under its placement and, in parts, under others. The two are compared
+//! within the run, so that what makes a whole run slower or faster cancels. Only layouts that were
+//! tried exactly can be shown. What lies further out than a layout, on the same way, may add to
+//! what is shown of it: while more of the pages go to another tier, a phase gets faster up to a
+//! place and slower from there on, so where a layout further out gains, one on the way to it does
+//! not lose.
+
+use super::Layout;
+use super::chance::median;
+use super::layout::lies_between;
+
+/// Runs remembered.
+const REMEMBERED: usize = 40;
+
+/// Standard deviations by which a time may be slower than the least of its like before it counts as
+/// if it were just that slower.
+const OUTLIER: f64 = 2.5;
+
+/// Variance of the median of some normal numbers over that of their mean.
+const OF_MEDIAN: f64 = 1.57;
+
+/// Variance of the larger of two normal numbers.
+const OF_LARGER: f64 = 0.68;
+
+/// A run of a phase: logarithms of times over the same reference.
+#[derive(Debug, Clone)]
+pub(super) struct Run {
+    /// Where the phase lay.
+    pub layout: Layout,
+    /// What it took.
+    pub whole: f64,
+    /// What parts of it would have taken as wholes elsewhere.
+    pub trials: Vec<(Layout, f64)>,
+}
+
+impl Run {
+    /// Layouts that were tried, each once, with the mean of their times and how many parts tried
+    /// them.
+    pub fn each_tried(&self) -> Vec<(&Layout, f64, usize)> {
+        let mut each: Vec<(&Layout, f64, usize)> = Vec::new();
+        for (layout, time) in &self.trials {
+            match each.iter_mut().find(|(l, ..)| *l == layout) {
+                Some((_, mean, count)) => {
+                    *count += 1;
+                    *mean += (time - *mean) / *count as f64;
+                }
+                None => each.push((layout, *time, 1)),
+            }
+        }
+        each
+    }
+}
+
+/// Standard deviations of single measurements.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spreads {
+    pub whole: f64,
+    pub trial: f64,
+}
+
+/// A gain that was measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Shown {
+    /// ln(time before / time after).
+    pub mean: f64,
+    /// Standard deviation of it.
+    pub doubt: f64,
+    /// Runs that it was measured in.
+    pub runs: usize,
+}
+
+impl Shown {
+    /// What it is at least, with so many standard deviations.
+    pub fn least(&self, certainty: f64) -> f64 {
+        self.mean - certainty * self.doubt
+    }
+}
+
+/// Runs of one phase.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Evidence {
+    runs: Vec<Run>,
+}
+
+impl Evidence {
+    pub fn note(&mut self, run: Run) {
+        self.runs.push(run);
+        if self.runs.len() > REMEMBERED {
+            self.runs.remove(0);
+        }
+    }
+
+    /// Trials are to show anew what they have shown: it did not hold.
+    pub fn forget_trials(&mut self) {
+        self.runs.iter_mut().for_each(|run| run.trials.clear());
+    }
+
+    /// The run before that lay as this one.
+    pub fn last_under(&self, layout: &Layout) -> Option<&Run> {
+        self.runs.iter().rev().find(|r| r.layout == *layout)
+    }
+
+    /// Layouts tried in parts while the phase lay as it does, each once, in the order in which they
+    /// were first tried.
+    pub fn tried(&self, from: &Layout) -> Vec<Layout> {
+        let mut tried: Vec<Layout> = Vec::new();
+        for (layout, _) in self
+            .runs
+            .iter()
+            .filter(|r| r.layout == *from)
+            .flat_map(|r| &r.trials)
+        {
+            if !tried.contains(layout) {
+                tried.push(layout.clone());
+            }
+        }
+        tried
+    }
+
+    /// What `to` by itself was measured to gain over `from`.
+    pub fn alone(&self, from: &Layout, to: &Layout, spreads: Spreads) -> Option<Shown> {
+        self.pooled(from, to, std::slice::from_ref(to), spreads)
+    }
+
+    /// The same with what was tried further out, as much of it as shows most.
+    pub fn shown(
+        &self,
+        from: &Layout,
+        to: &Layout,
+        spreads: Spreads,
+        certainty: f64,
+    ) -> Option<Shown> {
+        let mut best = self.alone(from, to, spreads)?;
+        let mut beyond = self.tried(from);
+        beyond.retain(|l| l != to && lies_between(to, from, l));
+        beyond.sort_by(|a, b| to.distance(a).total_cmp(&to.distance(b)));
+        let mut pool = vec![to.clone()];
+        for layout in beyond {
+            let reach = from.distance(to) / from.distance(&layout).max(1e-9);
+            pool.push(layout);
+            if let Some(shown) = self.pooled(from, to, &pool, spreads) {
+                // Half of the way to a gain is half of the gain at least.
+                let shown = Shown {
+                    mean: shown.mean * reach,
+                    doubt: shown.doubt * reach,
+                    ..shown
+                };
+                if shown.runs >= best.runs && shown.least(certainty) > best.least(certainty) {
+                    best = shown;
+                }
+            }
+        }
+        Some(best)
+    }
+
+    fn pooled(
+        &self,
+        from: &Layout,
+        to: &Layout,
+        pool: &[Layout],
+        spreads: Spreads,
+    ) -> Option<Shown> {
+        let with = |r: &&Run| r.layout == *from && r.trials.iter().any(|(l, _)| l == to);
+        let runs: Vec<&Run> = self.runs.iter().filter(with).collect();
+        let before = self
+            .runs
+            .iter()
+            .filter(|r| r.layout == *from)
+            .map(|r| r.whole);
+        let before = before.fold(f64::INFINITY, f64::min);
+        let mut gains: Vec<(f64, f64)> = Vec::new();
+        for run in &runs {
+            let pooled = run.trials.iter().filter(|(l, _)| pool.contains(l));
+            let mut times: Vec<f64> = pooled.map(|(_, time)| *time).collect();
+            let count = times.len() as f64;
+            let (time, of_trial) = match times.len() {
+                1 => (times[0], 1.0),
+                2 => (times[0].max(times[1]), OF_LARGER),
+                _ => (median(&mut times)?, OF_MEDIAN / count),
+            };
+            // A slow run must not look as if all else were fast.
+            let whole = run.whole.min(before + OUTLIER * spreads.whole);
+            let variance = spreads.whole.powi(2) + of_trial * spreads.trial.powi(2);
+            gains.push((whole - time, variance));
+        }
+        let least = gains.iter().map(|(g, _)| *g).fold(f64::INFINITY, f64::min);
+        let count = gains.len() as f64;
+        let variance = gains.iter().map(|(_, v)| v).sum::<f64>() / count;
+        let limit = least + OUTLIER * (2.0 * variance).sqrt();
+        let mean = gains.iter().map(|(g, _)| g.min(limit)).sum::<f64>() / count;
+        (!gains.is_empty()).then(|| Shown {
+            mean,
+            doubt: (variance / count).sqrt(),
+            runs: gains.len(),
+        })
+    }
+
+    /// What a phase under `at` gained over parts of it with the columns of `home`, run by run: the
+    /// median, with the number of runs.
+    pub fn over_control(&self, at: &Layout, home: &Layout) -> Option<(f64, usize)> {
+        let runs = self.runs.iter().filter(|r| r.layout == *at);
+        let control = runs.filter_map(|run| {
+            let at_home = run.trials.iter().find(|(l, _)| l.columns == home.columns)?;
+            Some(at_home.1 - run.whole)
+        });
+        let mut gains: Vec<f64> = control.collect();
+        let count = gains.len();
+        Some((median(&mut gains)?, count))
+    }
+
+    /// The median time of whole runs under a layout, with their number.
+    pub fn whole(&self, layout: &Layout) -> Option<(f64, usize)> {
+        let runs = self.runs.iter().filter(|r| r.layout == *layout);
+        let mut times: Vec<f64> = runs.map(|r| r.whole).collect();
+        let count = times.len();
+        Some((median(&mut times)?, count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tierloom_model::search::SplitMix;
+
+    const SPREADS: Spreads = Spreads {
+        whole: 0.01,
+        trial: 0.02,
+    };
+
+    fn with(cxl: u32) -> Layout {
+        Layout {
+            columns: format!("dram {}, cxl {cxl}", 100 - cxl).parse().unwrap(),
+            ..Layout::on("dram").unwrap()
+        }
+    }
+
+    fn evidence(runs: &[(f64, &[(u32, f64)])]) -> Evidence {
+        let mut evidence = Evidence::default();
+        for (whole, trials) in runs {
+            evidence.note(Run {
+                layout: with(0),
+                whole: *whole,
+                trials: trials
+                    .iter()
+                    .map(|(cxl, time)| (with(*cxl), *time))
+                    .collect(),
+            });
+        }
+        evidence
+    }
+
+    #[test]
+    fn one_run_that_was_slow_as_a_whole_shows_no_gain() {
+        let evidence = evidence(&[(0.0, &[(10, 0.0)]), (0.26, &[(10, 0.0)])]);
+        let shown = evidence.alone(&with(0), &with(10), SPREADS).unwrap();
+        assert_eq!(shown.runs, 2);
+        assert!(shown.mean < 0.02 && shown.least(4.0) < -0.02, "{shown:?}");
+        // What makes trials and the rest slow alike is no loss.
+        let both = self::evidence(&[(0.0, &[(10, -0.1)]), (0.02, &[(10, -0.08)])]);
+        let shown = both.alone(&with(0), &with(10), SPREADS).unwrap();
+        assert!((shown.mean - 0.1).abs() < 1e-9, "{shown:?}");
+    }
+
+    #[test]
+    fn only_what_was_tried_itself_is_shown_and_what_lies_beyond_supports_it() {
+        let trials: &[(u32, f64)] = &[(10, -0.05), (12, -0.05), (14, -0.05), (5, 0.2)];
+        let evidence = evidence(&[(0.0, trials), (0.0, trials)]);
+        assert_eq!(evidence.alone(&with(0), &with(11), SPREADS), None);
+        assert_eq!(evidence.shown(&with(0), &with(11), SPREADS, 4.0), None);
+        let alone = evidence.alone(&with(0), &with(10), SPREADS).unwrap();
+        let shown = evidence.shown(&with(0), &with(10), SPREADS, 4.0).unwrap();
+        assert!(shown.least(4.0) > alone.least(4.0), "{shown:?} {alone:?}");
+        assert!(
+            shown.mean <= alone.mean,
+            "less of the way, less of the gain"
+        );
+        let farthest = evidence.alone(&with(0), &with(14), SPREADS).unwrap();
+        let nothing_beyond = evidence.shown(&with(0), &with(14), SPREADS, 4.0);
+        assert_eq!(nothing_beyond, Some(farthest));
+    }
+
+    #[test]
+    fn a_loss_of_one_per_cent_is_hardly_ever_shown_as_a_gain_whatever_the_tails() {
+        let mut random = SplitMix::new(11);
+        let (mut looks, mut wrong) = (0, 0);
+        for _ in 0..20_000 {
+            let mut evidence = Evidence::default();
+            for runs in 1..=6 {
+                let mut slow = |spread: f64| {
+                    let outlier = if random.uniform() < 0.02 { 0.26 } else { 0.0 };
+                    outlier + spread * random.normal()
+                };
+                let whole = slow(0.01);
+                let trials = (0..2).map(|_| (with(10), 0.01 + slow(0.02))).collect();
+                evidence.note(Run {
+                    layout: with(0),
+                    whole,
+                    trials,
+                });
+                if runs > 1 {
+                    let shown = evidence.alone(&with(0), &with(10), SPREADS).unwrap();
+                    looks += 1;
+                    wrong += u32::from(shown.least(4.0) > -0.005 && shown.mean > 0.01);
+                }
+            }
+        }
+        assert!(wrong * 5000 < looks, "{wrong} of {looks}");
+    }
+}

@@ -1,0 +1,221 @@
+//! Machines that the controller's profile is wrong about: in its numbers, and in the shape of its
+//! curves.
+
+use super::shaped::{Curve, Shaped};
+use tierloom_model::search::SplitMix;
+use tierloom_model::{Machine, Options, Phase, Placement, profiles, solve};
+
+pub const PROFILES: [&str; 12] = [
+    "nus24",
+    "epfl25-full-pf-on",
+    "hpi25-1dev",
+    "epfl25-snc4-pf-on",
+    "hpi25-4dev",
+    "epfl25-snc2-pf-on",
+    "hpi25-2dev",
+    "epfl25-full-pf-off",
+    "hpi25-3dev",
+    "epfl25-snc2-pf-off",
+    "hpi25-far",
+    "epfl25-snc4-pf-off",
+];
+
+/// In what the true machine differs from the profile. In all kinds every number is off by up to 20%
+/// first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// In nothing else.
+    Numbers,
+    /// Knee, exponent and height of the latency curves are anything from flat to a wall.
+    Knees,
+    /// CXL has 20% to 60% of the bandwidth and 1.3 to 3 times the latency.
+    CxlWorse,
+    /// CXL has 1.5 to 3 times the bandwidth and 40% to 80% of the latency.
+    CxlBetter,
+    /// Writes, and lines at random places, are much slower than reads of streams.
+    Asymmetric,
+    /// CXL is like the memory of another socket: a little later, nearly as wide.
+    Remote,
+    /// Another model: latency grows in straight pieces.
+    Pieces,
+    /// Another model: the peak falls when more is asked for than there is.
+    Falling,
+    /// Another model: latency jumps at a utilisation.
+    Step,
+    /// Another model: latency as in an open queue, 1 / (1 - u).
+    OpenQueue,
+}
+
+pub const KINDS: [Kind; 10] = [
+    Kind::Numbers,
+    Kind::Knees,
+    Kind::CxlWorse,
+    Kind::CxlBetter,
+    Kind::Asymmetric,
+    Kind::Remote,
+    Kind::Pieces,
+    Kind::Falling,
+    Kind::Step,
+    Kind::OpenQueue,
+];
+
+/// What a machine really takes.
+#[derive(Debug, Clone)]
+pub enum Truth {
+    /// As the model says of these numbers.
+    Model(Machine),
+    /// As another model says.
+    Other(Shaped),
+}
+
+impl Truth {
+    pub fn new(kind: Kind, profile: &str, seed: u64) -> Self {
+        let mut machine = perturbed(&profiles::load(profile).unwrap(), seed);
+        let mut random = SplitMix::new(seed ^ 0x006d_6163_6869_6e65);
+        let r = &mut random;
+        match kind {
+            Kind::Numbers => {}
+            Kind::Knees => bend(&mut machine, r),
+            Kind::CxlWorse => cxl(&mut machine, between(r, 0.2, 0.6), between(r, 1.3, 3.0)),
+            Kind::CxlBetter => cxl(&mut machine, between(r, 1.5, 3.0), between(r, 0.4, 0.8)),
+            Kind::Asymmetric => slow_writes(&mut machine, r),
+            Kind::Remote => as_remote(&mut machine, r),
+            Kind::Pieces | Kind::Falling | Kind::Step | Kind::OpenQueue => {
+                return Truth::Other(Shaped::new(machine, curves(kind, r)));
+            }
+        }
+        machine.check().unwrap();
+        Truth::Model(machine)
+    }
+
+    /// Time of a phase, ns.
+    pub fn time(&self, phase: &Phase, placement: &Placement, workers: u32) -> f64 {
+        match self {
+            Truth::Model(machine) => {
+                solve(machine, phase, placement, workers, &Options::default())
+                    .unwrap()
+                    .time_ns
+            }
+            Truth::Other(shaped) => shaped.time_ns(phase, placement, workers),
+        }
+    }
+}
+
+/// A machine whose every number is off by up to 20%, each by itself; whole numbers stay whole and
+/// shares below 1.
+fn perturbed(machine: &Machine, seed: u64) -> Machine {
+    let mut random = SplitMix::new(seed.wrapping_mul(7919).wrapping_add(17));
+    let mut truth = machine.clone();
+    for figure in machine.figures() {
+        let x = figure.value * (0.8 + 0.4 * random.uniform());
+        let x = match figure.path.rsplit('.').next().unwrap() {
+            // Whoever runs the phases counts these.
+            "cores" | "smt" | "devices" | "entries" | "page_bytes" | "capacity_bytes" => {
+                figure.value
+            }
+            "ratio_at_peak" | "smt_yield" | "walkers" => x.max(1.0),
+            "knee" => x.min(0.99),
+            "overlap" | "duplex" | "random_share" => x.min(1.0),
+            _ if figure.path.starts_with("concurrency.") => x.max(1.0),
+            _ => x,
+        };
+        let value = machine.number(&figure.path).unwrap().with(x);
+        truth.set_number(&figure.path, value).unwrap();
+    }
+    truth.check().unwrap();
+    truth
+}
+
+pub fn between(random: &mut SplitMix, low: f64, high: f64) -> f64 {
+    low + (high - low) * random.uniform()
+}
+
+/// Changes the numbers of all tiers whose path ends so.
+fn change(machine: &mut Machine, tier: Option<&str>, end: &str, to: impl Fn(f64) -> f64) {
+    for figure in machine.figures() {
+        let of = figure.path.strip_prefix("tiers[").and_then(|rest| {
+            let (index, _) = rest.split_once(']')?;
+            Some(machine.tiers[index.parse::<usize>().ok()?].name.clone())
+        });
+        let Some(of) = of else { continue };
+        if figure.path.ends_with(end) && tier.is_none_or(|t| t == of) {
+            machine.put(&figure.path, to(figure.value));
+        }
+    }
+}
+
+fn bend(machine: &mut Machine, random: &mut SplitMix) {
+    for tier in ["dram", "cxl"] {
+        let (knee, exponent) = (between(random, 0.1, 0.95), between(random, 0.7, 6.0));
+        let ratio = between(random, 1.05, 5.0);
+        change(machine, Some(tier), "knee", |_| knee);
+        change(machine, Some(tier), "exponent", |_| exponent);
+        change(machine, Some(tier), "ratio_at_peak", |_| ratio);
+    }
+}
+
+fn cxl(machine: &mut Machine, bandwidth: f64, latency: f64) {
+    change(machine, Some("cxl"), "_gbps", |x| x * bandwidth);
+    change(machine, Some("cxl"), "idle_latency_ns", |x| x * latency);
+}
+
+fn slow_writes(machine: &mut Machine, random: &mut SplitMix) {
+    for tier in ["dram", "cxl"] {
+        let (writes, single) = (between(random, 0.2, 0.7), between(random, 0.3, 1.0));
+        let duplex = random.uniform().round();
+        change(machine, Some(tier), ".write_gbps", |x| x * writes);
+        change(machine, Some(tier), "random_share", |_| single);
+        change(machine, Some(tier), "duplex", |_| duplex);
+    }
+}
+
+fn as_remote(machine: &mut Machine, random: &mut SplitMix) {
+    let dram = machine.tier("dram").unwrap().clone();
+    let (latency, bandwidth) = (between(random, 1.3, 2.0), between(random, 0.3, 0.8));
+    let writes = bandwidth * between(random, 0.5, 1.0);
+    let to = |x: f64| move |_| x;
+    let cxl = Some("cxl");
+    change(
+        machine,
+        cxl,
+        "idle_latency_ns",
+        to(dram.idle_latency_ns.value * latency),
+    );
+    change(
+        machine,
+        cxl,
+        ".read_gbps",
+        to(dram.read_gbps.value * bandwidth),
+    );
+    change(
+        machine,
+        cxl,
+        ".write_gbps",
+        to(dram.write_gbps.value * writes),
+    );
+}
+
+fn curves(kind: Kind, random: &mut SplitMix) -> [Curve; 2] {
+    [(); 2].map(|()| match kind {
+        Kind::Pieces => {
+            let first = between(random, 0.2, 0.6);
+            let second = between(random, first, 0.95);
+            let height = between(random, 1.1, 1.6);
+            Curve::Pieces {
+                at: [first, second],
+                factor: [height, height * between(random, 1.2, 3.0)],
+            }
+        }
+        Kind::Falling => Curve::Falling {
+            by: between(random, 0.05, 0.4),
+            ratio: between(random, 1.2, 3.0),
+        },
+        Kind::Step => Curve::Step {
+            at: between(random, 0.5, 0.98),
+            factor: between(random, 1.1, 2.5),
+        },
+        _ => Curve::OpenQueue {
+            most: between(random, 1.5, 6.0),
+        },
+    })
+}
