@@ -36,16 +36,33 @@ pub(crate) async fn query(context: &SessionContext, sql: &str) -> Result<Planned
     let statement = state.sql_to_statement(sql, &dialect)?;
     let names = state.resolve_table_references(&statement)?;
     let logical = state.statement_to_plan(statement).await?;
-    if let LogicalPlan::Ddl(_)
-    | LogicalPlan::Dml(_)
-    | LogicalPlan::Copy(_)
-    | LogicalPlan::Statement(_) = &logical
-    {
-        return Err(plan_datafusion_err!("expected a query here"));
-    }
+    expect_query(&logical)?;
     let sources = Sources::of(context, &logical, names).await;
     let plan = physical(&state, &logical).await?;
     Ok(Planned { plan, sources })
+}
+
+/// The optimised logical plan of the query `sql`.
+///
+/// # Errors
+/// DataFusion's, and a statement that is no query.
+pub(crate) async fn optimised(state: &SessionState, sql: &str) -> Result<LogicalPlan> {
+    let dialect = state.config_options().sql_parser.dialect;
+    let statement = state.sql_to_statement(sql, &dialect)?;
+    let logical = state.statement_to_plan(statement).await?;
+    expect_query(&logical)?;
+    state.optimize(&logical)
+}
+
+/// Refuses a statement that makes, drops, fills or sets something.
+fn expect_query(logical: &LogicalPlan) -> Result<()> {
+    match logical {
+        LogicalPlan::Ddl(_)
+        | LogicalPlan::Dml(_)
+        | LogicalPlan::Copy(_)
+        | LogicalPlan::Statement(_) => Err(plan_datafusion_err!("expected a query here")),
+        _ => Ok(()),
+    }
 }
 
 /// The physical plan of a logical one.

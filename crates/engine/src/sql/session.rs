@@ -406,11 +406,10 @@ impl SqlSession {
     pub(super) fn optimised(&self, sql: &str, watch: &dyn Watch) -> Result<LogicalPlan, SqlError> {
         let state = self.engine.context().state();
         let sql = sql.to_owned();
-        self.aside(watch, async move {
-            let dialect = state.config_options().sql_parser.dialect;
-            let parsed = state.sql_to_statement(&sql, &dialect)?;
-            state.optimize(&state.statement_to_plan(parsed).await?)
-        })
+        self.aside(
+            watch,
+            async move { planning::optimised(&state, &sql).await },
+        )
     }
 
     /// Plans on a thread of the engine, until `watch` says so.
