@@ -12,7 +12,9 @@ pub(crate) enum Kind {
     Query,
     /// Shows a plan.
     Explain,
-    /// Makes or fills this table of the schema `public`.
+    /// Makes this table of the schema `public`.
+    Makes(String),
+    /// Changes the rows of this table.
     Fills(String),
     /// Makes this table from files.
     External {
@@ -23,8 +25,8 @@ pub(crate) enum Kind {
     },
     /// Makes this view.
     View(String),
-    /// Writes a file.
-    Copy,
+    /// Writes this file or folder.
+    Copy(String),
     /// Changes something that both sessions must know: settings, what is dropped.
     Both,
     /// For the session alone: prepared statements, transactions.
@@ -37,7 +39,7 @@ impl Kind {
     pub(crate) fn of(statement: &Statement) -> Kind {
         match statement {
             Statement::Explain(_) => Kind::Explain,
-            Statement::CopyTo(_) => Kind::Copy,
+            Statement::CopyTo(copy) => Kind::Copy(copy.target.clone()),
             Statement::Reset(_) => Kind::Both,
             // Reading it to its end may never come to one.
             Statement::CreateExternalTable(table) if table.unbounded => Kind::Both,
@@ -49,7 +51,7 @@ impl Kind {
     /// The table that the statement makes or fills.
     pub(crate) fn table(&self) -> Option<&str> {
         match self {
-            Kind::Fills(name) | Kind::External { name, .. } => Some(name),
+            Kind::Makes(name) | Kind::Fills(name) | Kind::External { name, .. } => Some(name),
             _ => None,
         }
     }
@@ -58,7 +60,7 @@ impl Kind {
     pub(crate) fn mirrored(&self) -> bool {
         matches!(
             self,
-            Kind::Fills(_) | Kind::External { .. } | Kind::View(_) | Kind::Both
+            Kind::Makes(_) | Kind::Fills(_) | Kind::External { .. } | Kind::View(_) | Kind::Both
         )
     }
 
@@ -85,14 +87,17 @@ fn external(table: &CreateExternalTable) -> Kind {
 
 fn of_ast(ast: &Ast) -> Kind {
     match ast {
-        Ast::Query(_)
-        | Ast::ShowTables { .. }
+        Ast::Query(query) => match query.body.as_select().and_then(|s| s.into.as_ref()) {
+            Some(into) => plain_name(&into.name).map_or(Kind::Both, Kind::Makes),
+            None => Kind::Query,
+        },
+        Ast::ShowTables { .. }
         | Ast::ShowColumns { .. }
         | Ast::ShowVariable { .. }
         | Ast::ShowFunctions { .. }
         | Ast::ExplainTable { .. } => Kind::Query,
         Ast::Explain { .. } => Kind::Explain,
-        Ast::CreateTable(table) => fills(&table.name),
+        Ast::CreateTable(table) => plain_name(&table.name).map_or(Kind::Both, Kind::Makes),
         Ast::CreateView(view) => plain_name(&view.name).map_or(Kind::Both, Kind::View),
         Ast::Insert(insert) => match &insert.table {
             TableObject::TableName(name) => fills(name),

@@ -14,11 +14,13 @@ mod compare;
 mod fetch;
 mod kind;
 mod list;
+mod lost;
 mod placed;
 mod plain;
 mod reason;
 mod render;
 mod run_file;
+mod stamp;
 mod tpch;
 
 pub use compare::{same_rows, trimmed};

@@ -2,9 +2,10 @@
 
 use crate::SuiteError;
 use crate::kind::Kind;
+use crate::lost::Lost;
 use crate::plain::{Answer, PARTITIONS, Plain};
-use crate::reason::Reason;
 use crate::render::Column;
+use crate::stamp::Stamp;
 use arrow::datatypes::Schema;
 use sqllogictest::{DB, DBOutput};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +28,10 @@ pub(crate) struct Note {
     pub(crate) kind: Option<Kind>,
     /// The plain session ran it, and the table that it left was placed.
     pub(crate) set_up: bool,
+    /// The tables that it names.
+    pub(crate) tables: Vec<String>,
+    /// The rows that the session answered.
+    pub(crate) rows: Option<Vec<Vec<String>>>,
     /// It reads a placed table.
     pub(crate) placed: bool,
     /// What broke down inside of the session.
@@ -45,9 +50,9 @@ pub(crate) struct Pair {
     /// Views that read placed tables.
     views: BTreeSet<String>,
     /// Placed copies of tables whose files later statements may write.
-    externals: BTreeSet<String>,
-    /// Tables and views that are not there since the statement that makes them was skipped.
-    pub(crate) lost: BTreeMap<String, Reason>,
+    externals: BTreeMap<String, (Vec<String>, Stamp)>,
+    /// What skipped statements would have made.
+    pub(crate) lost: Lost,
     files: usize,
     pub(crate) note: Note,
 }
@@ -87,8 +92,8 @@ impl Placed {
             plain: Plain::new()?,
             folder,
             views: BTreeSet::new(),
-            externals: BTreeSet::new(),
-            lost: BTreeMap::new(),
+            externals: BTreeMap::new(),
+            lost: Lost::default(),
             files: 0,
             note: Note::default(),
         }))))
@@ -104,8 +109,10 @@ impl DB for Placed {
     type ColumnType = Column;
 
     fn run(&mut self, sql: &str) -> Result<DBOutput<Column>, Told> {
-        let answer = self.lock().run(sql).map_err(Told)?;
+        let mut pair = self.lock();
+        let answer = pair.run(sql).map_err(Told)?;
         let (types, rows) = (answer.kinds(), answer.rows().map_err(Told)?);
+        pair.note.rows = Some(rows.clone());
         if rows.is_empty() && types.is_empty() {
             return Ok(DBOutput::StatementComplete(0));
         }
@@ -123,6 +130,7 @@ impl Pair {
         let placed = names.iter().any(|name| self.is_placed(name));
         self.note = Note {
             placed,
+            tables: names,
             kind: Some(kind.clone()),
             ..Note::default()
         };
@@ -149,7 +157,7 @@ impl Pair {
             Kind::View(name) if placed => {
                 self.views.insert(name.clone());
             }
-            Kind::Fills(_) | Kind::Copy => self.place_externals()?,
+            Kind::Makes(_) | Kind::Fills(_) | Kind::Copy(_) => self.place_externals()?,
             _ => {}
         }
         Ok(answer)
@@ -163,11 +171,12 @@ impl Pair {
             return Err(told);
         };
         match kind {
-            Kind::Copy => {}
-            Kind::Fills(name) => self.place(name)?,
-            Kind::External { name, .. } => {
+            Kind::Copy(_) => {}
+            Kind::Makes(name) | Kind::Fills(name) => self.place(name)?,
+            Kind::External { name, locations } => {
                 self.place(name)?;
-                self.externals.insert(name.clone());
+                let stamped = (locations.clone(), Stamp::of(locations));
+                self.externals.insert(name.clone(), stamped);
             }
             _ => return Err(told),
         }
@@ -178,11 +187,16 @@ impl Pair {
     /// Files may have been written that tables are made from.
     fn place_externals(&mut self) -> Result<(), String> {
         let there: BTreeSet<String> = self.session.tables().into_iter().map(|t| t.name).collect();
-        self.externals.retain(|name| there.contains(name));
-        for name in self.externals.clone() {
-            self.place(&name)?;
+        self.externals.retain(|name, _| there.contains(name));
+        let mut changed = Vec::new();
+        for (name, (locations, stamp)) in &mut self.externals {
+            let now = Stamp::of(locations);
+            if now != *stamp {
+                *stamp = now;
+                changed.push(name.clone());
+            }
         }
-        Ok(())
+        changed.iter().try_for_each(|name| self.place(name))
     }
 
     fn is_placed(&self, name: &str) -> bool {

@@ -56,10 +56,14 @@ impl Plain {
             .build()
             .map_err(SuiteError::file("threads"))?;
         let config = SessionConfig::new().with_target_partitions(PARTITIONS);
-        Ok(Plain {
+        let plain = Plain {
             runtime,
             context: SessionContext::new_with_config(config.with_information_schema(true)),
-        })
+        };
+        // The session writes files too: what a folder holds must be looked up each time.
+        let fresh = plain.run("SET datafusion.runtime.list_files_cache_limit = '0K'");
+        fresh.map_err(|e| SuiteError::Suite(e.strip_backtrace()))?;
+        Ok(plain)
     }
 
     /// What a statement is, and which tables it reads.

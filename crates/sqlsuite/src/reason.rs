@@ -1,7 +1,7 @@
 //! Why a record is not compared: classes of reasons, by the words of the error.
 
+use crate::lost::Lost;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// A class of reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -23,6 +23,8 @@ pub enum Reason {
     Keys,
     /// Schemas, catalogs, indexes, functions: statements that the session does not have.
     Statements,
+    /// Settings that are refused since they would have no effect.
+    Settings,
     /// The statement fails as the file expects, with other words.
     Words,
     /// Tables that DataFusion's own runner makes.
@@ -33,7 +35,7 @@ pub enum Reason {
 
 impl Reason {
     /// All classes, with what is told about them.
-    pub const ALL: [(Reason, &'static str); 11] = [
+    pub const ALL: [(Reason, &'static str); 12] = [
         (Reason::Explain, "text of EXPLAIN: plans differ"),
         (
             Reason::Nested,
@@ -48,6 +50,7 @@ impl Reason {
             Reason::Statements,
             "statements that the session does not have",
         ),
+        (Reason::Settings, "settings that would have no effect"),
         (Reason::Words, "errors expected and given, in other words"),
         (Reason::Absent, "tables that DataFusion's own runner makes"),
         (
@@ -67,6 +70,7 @@ impl Reason {
             Reason::Types => "types",
             Reason::Keys => "keys",
             Reason::Statements => "statements",
+            Reason::Settings => "settings",
             Reason::Absent => "absent",
             Reason::Words => "words",
             Reason::Plain => "plain",
@@ -75,17 +79,13 @@ impl Reason {
 
     /// The class of a statement that failed with `told`; `None` if nothing excuses it.
     ///
-    /// `lost` has the tables that earlier statements would have made, each with the reason why not.
-    pub(crate) fn of(
-        told: &str,
-        plain_ran: Option<bool>,
-        lost: &BTreeMap<String, Reason>,
-    ) -> Option<Reason> {
+    /// `lost` has what earlier statements would have made.
+    pub(crate) fn of(told: &str, plain_ran: Option<bool>, lost: &Lost) -> Option<Reason> {
         if let Some(function) = quoted_after(told, "Invalid function '") {
             return Some(of_function(function));
         }
         if let Some(table) = absent_table(told) {
-            return Some(lost.get(table).copied().unwrap_or(Reason::Absent));
+            return Some(lost.table(table).unwrap_or(Reason::Absent));
         }
         match PATTERNS.iter().find(|(part, _)| told.contains(part)) {
             Some((_, reason)) => Some(*reason),
@@ -99,9 +99,10 @@ impl Reason {
 fn absent_table(told: &str) -> Option<&str> {
     let ours = told.strip_prefix("there is no table ");
     let ours = ours.and_then(|rest| rest.split([';', ' ']).next());
+    let view = || told.strip_prefix("there is no view ");
     let theirs = || quoted_after(told, "View '");
     let qualified = || quoted_after(told, "table 'datafusion.public.");
-    ours.or_else(theirs).or_else(qualified)
+    ours.or_else(view).or_else(theirs).or_else(qualified)
 }
 
 fn quoted_after<'a>(told: &'a str, before: &str) -> Option<&'a str> {
@@ -140,7 +141,7 @@ const NESTED_NAMES: [&str; 6] = [
 ];
 
 /// Parts of messages and what they tell; the first that occurs counts.
-const PATTERNS: [(&str, Reason); 22] = [
+const PATTERNS: [(&str, Reason); 23] = [
     ("nested_expressions", Reason::Nested),
     ("GetFieldAccess not supported", Reason::Nested),
     ("MAP not supported by ExprPlanner", Reason::Nested),
@@ -167,6 +168,7 @@ const PATTERNS: [(&str, Reason); 22] = [
     ("table 'my_catalog.", Reason::Absent),
     ("tables are filled once", Reason::Statements),
     ("there are no transactions", Reason::Statements),
+    ("has no effect", Reason::Settings),
     ("has no columns", Reason::Types),
     ("cannot be placed", Reason::Types),
 ];
@@ -174,9 +176,12 @@ const PATTERNS: [(&str, Reason); 22] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kind::Kind;
 
     fn of(told: &str) -> Option<Reason> {
-        let lost = [("t".to_owned(), Reason::NoData)].into();
+        let mut lost = Lost::default();
+        let kind = Kind::Makes("t".to_owned());
+        lost.remember(&kind, &[], Some(Reason::NoData));
         Reason::of(told, Some(true), &lost)
     }
 
@@ -186,7 +191,7 @@ mod tests {
         assert_eq!(of("Invalid function 'md5'."), Some(Reason::Functions));
         assert_eq!(of("Arrow error: Divide by zero error"), None);
         assert_eq!(of("Internal error: no such column"), None);
-        let refused = Reason::of("odd", Some(false), &BTreeMap::new());
+        let refused = Reason::of("odd", Some(false), &Lost::default());
         assert_eq!(refused, Some(Reason::Plain));
     }
 

@@ -149,10 +149,14 @@ fn judge<M: MakeConnection<Conn = Placed>>(
         Err(error) => judge_error(&error.kind(), &record, &note, sessions),
     };
     let judged = match judged {
-        Judged::Equal { .. } if note.kind == Some(Kind::Query) => again(runner, record, judged),
+        Judged::Equal { .. } if note.kind == Some(Kind::Query) => {
+            again(runner, record.clone(), judged)
+        }
         other => other,
     };
-    remember(&judged, note.kind.as_ref(), sessions);
+    if !expects_error(&record) {
+        remember(&judged, &note, sessions);
+    }
     let panics = [note.panics, sessions.lock().note.panics.clone()].concat();
     match panics.first() {
         Some(panic) => different(format!("panic: {panic}")),
@@ -161,20 +165,14 @@ fn judge<M: MakeConnection<Conn = Placed>>(
 }
 
 /// Later statements need what this one would have made.
-fn remember(judged: &Judged, kind: Option<&Kind>, sessions: &Placed) {
-    let name = match kind {
-        Some(Kind::View(name)) => name,
-        Some(kind) => match kind.table() {
-            Some(name) => name,
-            None => return,
-        },
-        None => return,
+fn remember(judged: &Judged, note: &Note, sessions: &Placed) {
+    let skipped = match judged {
+        Judged::Skipped(reason, _) => Some(*reason),
+        _ => None,
     };
-    let mut pair = sessions.lock();
-    match judged {
-        Judged::Skipped(reason, _) => pair.lost.insert(name.to_owned(), *reason),
-        _ => pair.lost.remove(name),
-    };
+    if let Some(kind) = &note.kind {
+        sessions.lock().lost.remember(kind, &note.tables, skipped);
+    }
 }
 
 /// The plan that was kept for the text gives the same answer.
@@ -205,7 +203,10 @@ fn judge_error(
         TestErrorKind::ErrorMismatch { err, .. } => {
             match expected_words(record, &err.to_string()) {
                 true => Judged::Error,
-                false => Judged::Skipped(Reason::Words, error.to_string()),
+                false => {
+                    let reason = Reason::of(&err.to_string(), None, &sessions.lock().lost);
+                    Judged::Skipped(reason.unwrap_or(Reason::Words), error.to_string())
+                }
             }
         }
         TestErrorKind::Fail { err, .. } => {
@@ -224,10 +225,17 @@ fn judge_error(
             }
         }
         _ if explained => Judged::Skipped(Reason::Explain, String::new()),
-        other => Judged::Different {
-            what: other.to_string(),
-            plain: ask_plain(record, sessions),
-        },
+        other => {
+            let (plain, same) = ask_plain(record, note, sessions);
+            match sessions.lock().lost.any(&note.tables) {
+                // Plain DataFusion gives the same answer to what there is.
+                Some(reason) if same => Judged::Skipped(reason, other.to_string()),
+                _ => Judged::Different {
+                    what: other.to_string(),
+                    plain,
+                },
+            }
+        }
     }
 }
 
@@ -277,7 +285,8 @@ fn expected_words(record: &Record<Column>, told: &str) -> bool {
     let absent = absent.and_then(|rest| rest.split_once(';'));
     let told = match absent {
         Some((table, _)) => format!("table 'datafusion.public.{table}' not found"),
-        None => told.to_owned(),
+        // It has its messages in one line.
+        None => told.replace(" caused by ", "\ncaused by\n"),
     };
     let told = told.as_str();
     let mut forms = KINDS.iter().flat_map(|kind| {
@@ -287,35 +296,42 @@ fn expected_words(record: &Record<Column>, told: &str) -> bool {
     forms.any(|form| expected.is_match(&form, None))
 }
 
-/// What plain DataFusion answers to a query that the session answers differently.
-fn ask_plain(record: &Record<Column>, sessions: &Placed) -> String {
-    let Record::Query {
-        sql,
-        expected: QueryExpect::Results {
-            results, sort_mode, ..
-        },
-        ..
-    } = record
-    else {
-        return "not asked".to_owned();
+/// What plain DataFusion says to a query that has not the expected answer, and whether that is the
+/// session's answer.
+fn ask_plain(record: &Record<Column>, note: &Note, sessions: &Placed) -> (String, bool) {
+    let (sql, expected) = match record {
+        Record::Query {
+            sql,
+            expected: QueryExpect::Results {
+                results, sort_mode, ..
+            },
+            ..
+        } => (sql, Some((results, sort_mode))),
+        Record::Query { sql, .. } => (sql, None),
+        _ => return ("not asked".to_owned(), false),
     };
     let rows = sessions.lock().plain.run(sql);
     let rows = rows.map_err(|e| e.strip_backtrace());
-    match rows.and_then(|answer| answer.rows()) {
-        Ok(mut rows) => {
-            if sort_mode.is_some() {
-                rows.sort_unstable();
-            }
-            let same = same_rows(trimmed, &rows, results);
-            let words = if same {
-                "as expected"
-            } else {
-                "not as expected"
-            };
-            words.to_owned()
+    let mut rows = match rows.and_then(|answer| answer.rows()) {
+        Ok(rows) => rows,
+        Err(told) => return (format!("fails: {told}"), false),
+    };
+    let as_expected = expected.is_some_and(|(results, sort_mode)| {
+        if sort_mode.is_some() {
+            rows.sort_unstable();
         }
-        Err(told) => format!("fails: {told}"),
-    }
+        same_rows(trimmed, &rows, results)
+    });
+    let mut ours = note.rows.clone();
+    rows.sort_unstable();
+    ours.iter_mut().for_each(|rows| rows.sort_unstable());
+    let same = ours.is_some_and(|ours| ours == rows);
+    let told = match (as_expected, same) {
+        (true, _) => "as expected",
+        (false, true) => "as the session",
+        (false, false) => "neither",
+    };
+    (told.to_owned(), same)
 }
 
 impl FileReport {

@@ -19,7 +19,7 @@ use tierloom_sqlsuite::{
 static ALLOCATOR: TierAllocator<mimalloc::MiMalloc> = TierAllocator::new(mimalloc::MiMalloc);
 
 /// The longest that one file may take.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// The most memory that the process of one file may hold; two run at a time.
 const MEMORY_BYTES: u64 = 2 << 30;

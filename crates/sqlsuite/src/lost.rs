@@ -1,0 +1,120 @@
+//! What skipped statements would have made: tables and files that are not there, or lack rows.
+
+use crate::kind::Kind;
+use crate::reason::Reason;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Tables and files that are not as their test file has them, each with the reason why not.
+#[derive(Debug, Default)]
+pub(crate) struct Lost {
+    tables: BTreeMap<String, Reason>,
+    files: Vec<(String, Reason)>,
+}
+
+impl Lost {
+    /// Why `table` is not there or lacks rows.
+    pub(crate) fn table(&self, table: &str) -> Option<Reason> {
+        self.tables.get(table).copied()
+    }
+
+    /// Why one of `tables` is not there or lacks rows.
+    pub(crate) fn any(&self, tables: &[String]) -> Option<Reason> {
+        tables.iter().find_map(|table| self.table(table))
+    }
+
+    /// Takes note of a statement that names `tables` and was `skipped` or not: what it makes from
+    /// tables and files that lack rows lacks rows too.
+    pub(crate) fn remember(&mut self, kind: &Kind, tables: &[String], skipped: Option<Reason>) {
+        let target = kind.table();
+        let mut sources = tables.iter().filter(|table| Some(table.as_str()) != target);
+        let reason = skipped.or_else(|| sources.find_map(|table| self.table(table)));
+        match (kind, reason) {
+            (Kind::Copy(file), Some(reason)) => self.files.push((file.clone(), reason)),
+            (Kind::External { name, locations }, None) => {
+                let reason = self.near(locations);
+                self.set(name, reason);
+            }
+            (Kind::Makes(name) | Kind::View(name) | Kind::External { name, .. }, reason) => {
+                self.set(name, reason);
+            }
+            (Kind::Fills(name), Some(reason)) => self.set(name, Some(reason)),
+            _ => {}
+        }
+    }
+
+    fn set(&mut self, name: &str, reason: Option<Reason>) {
+        match reason {
+            Some(reason) => self.tables.insert(name.to_owned(), reason),
+            None => self.tables.remove(name),
+        };
+    }
+
+    /// Why files at one of these places, or around them, lack rows.
+    fn near(&self, locations: &[String]) -> Option<Reason> {
+        let path = |text: &str| {
+            let text = text.split('*').next().unwrap_or_default();
+            Path::new(text.trim_end_matches('/')).to_owned()
+        };
+        let near = |file: &str| {
+            let file = path(file);
+            let mut locations = locations.iter().map(|location| path(location));
+            locations.any(|location| file.starts_with(&location) || location.starts_with(&file))
+        };
+        let mut files = self.files.iter();
+        files
+            .find(|(file, _)| near(file))
+            .map(|(_, reason)| *reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fills(name: &str) -> Kind {
+        Kind::Fills(name.to_owned())
+    }
+
+    #[test]
+    fn a_table_lacks_rows_until_it_is_made_anew() {
+        let mut lost = Lost::default();
+        let makes = Kind::Makes("t".to_owned());
+        lost.remember(&fills("t"), &["t".to_owned()], Some(Reason::Nested));
+        lost.remember(&fills("t"), &["t".to_owned()], None);
+        assert_eq!(lost.table("t"), Some(Reason::Nested));
+        lost.remember(&fills("u"), &["t".to_owned()], None);
+        assert_eq!(
+            lost.any(&["v".to_owned(), "u".to_owned()]),
+            Some(Reason::Nested)
+        );
+        lost.remember(&makes, &[], None);
+        assert_eq!(lost.table("t"), None);
+        assert_eq!(lost.table("u"), Some(Reason::Nested));
+    }
+
+    #[test]
+    fn tables_of_files_that_were_not_written_lack_rows() {
+        let mut lost = Lost::default();
+        let copy = |to: &str| Kind::Copy(to.to_owned());
+        let from = |at: &str| Kind::External {
+            name: at.to_owned(),
+            locations: vec![at.to_owned()],
+        };
+        lost.remember(&copy("a/b/1.parquet"), &[], Some(Reason::Files));
+        for at in [
+            "a/b/",
+            "a/b/1.parquet",
+            "a/b/*.parquet",
+            "a/c/",
+            "a/b/2.parquet",
+        ] {
+            lost.remember(&from(at), &[], None);
+        }
+        assert_eq!(lost.table("a/b/"), Some(Reason::Files));
+        assert_eq!(lost.table("a/b/1.parquet"), Some(Reason::Files));
+        assert_eq!(lost.table("a/b/*.parquet"), Some(Reason::Files));
+        assert_eq!(lost.table("a/c/"), None);
+        assert_eq!(lost.table("a/b/2.parquet"), None);
+    }
+}
