@@ -207,7 +207,7 @@ fn shares_in_per_cent_are_compared_by_difference_on_linear_axes() {
 fn published_points_and_the_modelled_line_are_drawn_apart() {
     let page = readable(&decisions_sample());
     let curve = chart(&page, "v0-c0");
-    assert!(curve.contains("threads") && curve.contains("published, no check"));
+    assert!(curve.contains("threads") && curve.contains("no check"));
     // Squares: two of the fit and one in the key. Triangles: four and one.
     let polygons = |corners: usize| {
         let all = curve.split("<polygon").skip(1);

@@ -207,13 +207,8 @@ fn one_series(figures: &[&FigureRecord], name: &str, id: &str) -> Result<Markup,
     };
     let modelled = all.iter().map(|(x, f)| point(*x, f.modelled)).collect();
     let mut series = vec![
-        of(
-            "published, no check",
-            OTHER_SERIES,
-            Style::Points,
-            published(false),
-        ),
-        of("published", CHECK_SERIES, Style::Points, published(true)),
+        of("no check", OTHER_SERIES, Style::Points, published(false)),
+        of("check", CHECK_SERIES, Style::Points, published(true)),
         of("modelled", MODEL_SERIES, Style::Dashed, modelled),
     ];
     series.retain(|s| !s.points.is_empty());
