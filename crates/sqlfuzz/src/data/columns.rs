@@ -185,11 +185,7 @@ fn layout(rng: &mut Rng) -> Layout {
 
 /// Keys of a dimension of `rows` rows.
 pub fn keys(rng: &mut Rng, data_type: DataType, rows: usize) -> Pool {
-    let limit = match inner(&data_type) {
-        DataType::Int8 => 127,
-        DataType::UInt8 => 255,
-        _ => 1 << 20,
-    };
+    let limit = largest_key(&data_type);
     let dense = rng.chance(60) || rows > limit / 2;
     let step = if dense {
         1
@@ -222,6 +218,19 @@ pub fn keys(rng: &mut Rng, data_type: DataType, rows: usize) -> Pool {
         data_type,
         values,
         unique: unique && !with_null,
+    }
+}
+
+/// The largest number that a key of `data_type` is made of: more do not fit, or a dictionary has
+/// no room for so many words.
+fn largest_key(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Int8 => 127,
+        DataType::UInt8 => 255,
+        DataType::Int16 => 32_767,
+        DataType::UInt16 => 65_535,
+        DataType::Dictionary(keys, words) => largest_key(keys).min(largest_key(words)),
+        _ => 1 << 20,
     }
 }
 
