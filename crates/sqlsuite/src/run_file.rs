@@ -308,6 +308,7 @@ fn ask_plain(record: &Record<Column>, note: &Note, sessions: &Placed) -> (String
             ..
         } => (sql, Some((results, sort_mode))),
         Record::Query { sql, .. } => (sql, None),
+        Record::Statement { sql, .. } if note.kind == Some(Kind::Query) => (sql, None),
         _ => return ("not asked".to_owned(), false),
     };
     let rows = sessions.lock().plain.run(sql);
