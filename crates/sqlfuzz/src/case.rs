@@ -2,7 +2,7 @@
 
 use crate::FuzzError;
 use crate::compare::{cells, shown};
-use crate::engines::{Options, Plain, Rows};
+use crate::engines::{Host, Options, Rows};
 use crate::judge::{Arena, Does, Failure, Step};
 use crate::table::{Column, FileKind, Layout, Table};
 use crate::value::Value;
@@ -54,8 +54,7 @@ impl Case {
     /// # Errors
     /// Engines that cannot be set up.
     pub fn replay(&self) -> Result<Option<Failure>, FuzzError> {
-        let runtime = Plain::runtime()?;
-        let mut arena = Arena::open(&self.options, &self.tables, &runtime, None)?;
+        let mut arena = Arena::open(&self.options, &self.tables, &Host::new()?, None)?;
         for (index, step) in self.steps.iter().enumerate() {
             let last = index + 1 == self.steps.len();
             let failure = arena.step(step).failure;

@@ -8,9 +8,12 @@ pub use duckdb::Duck;
 pub use plain::{Plain, TOO_LONG};
 pub use tierloom::{Seen, Stop, Tierloom};
 
+use crate::FuzzError;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use tokio::runtime::Runtime;
 
 /// How the engines of a case run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +36,31 @@ pub struct Options {
     pub placement: String,
     /// Partitions of plain DataFusion.
     pub plain_partitions: usize,
+}
+
+/// Changes an answer of Tierloom's: a mistake on purpose, to see that it is found.
+pub type Spoil = fn(&str, Rows) -> Rows;
+
+/// What all cases of a run share.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// Threads of plain DataFusion.
+    pub runtime: Arc<Runtime>,
+    /// A mistake on purpose; none but in tests of the fuzzer itself.
+    pub spoil: Option<Spoil>,
+}
+
+impl Host {
+    /// Threads of their own, and no mistakes.
+    ///
+    /// # Errors
+    /// Threads that cannot be started.
+    pub fn new() -> Result<Host, FuzzError> {
+        Ok(Host {
+            runtime: Plain::runtime()?,
+            spoil: None,
+        })
+    }
 }
 
 /// Rows of an answer.

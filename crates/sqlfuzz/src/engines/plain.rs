@@ -75,6 +75,16 @@ impl Plain {
             .map_err(setup)
     }
 
+    /// Forgets the view or table `name`.
+    pub fn forget(&self, name: &str) {
+        let _ = self.context.deregister_table(name);
+    }
+
+    /// Whether it knows a table or view `name`.
+    pub fn knows(&self, name: &str) -> bool {
+        self.context.table_exist(name).unwrap_or(false)
+    }
+
     /// Runs a query.
     pub fn query(&self, sql: &str, limit: Duration) -> Answer {
         let context = self.context.clone();

@@ -1,6 +1,6 @@
 //! Tierloom's session, on an invented machine with DRAM and CXL memory.
 
-use super::{Answer, Options, Rows};
+use super::{Answer, Options, Rows, Spoil};
 use crate::FuzzError;
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_plan::ExecutionPlan;
@@ -20,6 +20,7 @@ const NODE_BYTES: u64 = 8 << 30;
 /// A session.
 pub struct Tierloom {
     session: SqlSession,
+    spoil: Option<Spoil>,
 }
 
 /// Operators of ours that a plan holds.
@@ -46,7 +47,7 @@ impl Tierloom {
     ///
     /// # Errors
     /// A session that cannot be made.
-    pub fn new(options: &Options) -> Result<Self, FuzzError> {
+    pub fn new(options: &Options, spoil: Option<Spoil>) -> Result<Self, FuzzError> {
         let setup = |e: &dyn std::fmt::Display| FuzzError::Setup(format!("session: {e}"));
         let node = |node, cpus| FakeNode {
             node,
@@ -76,6 +77,7 @@ impl Tierloom {
         });
         Ok(Tierloom {
             session: session.map_err(|e| setup(&e))?,
+            spoil,
         })
     }
 
@@ -107,10 +109,14 @@ impl Tierloom {
                 .run(&piece, &mut rows, stop)
                 .map_err(|e| e.to_string())?;
         }
-        Ok(rows.schema.map(|schema| Rows {
+        let rows = rows.schema.map(|schema| Rows {
             schema,
             batches: rows.batches,
-        }))
+        });
+        Ok(match self.spoil {
+            Some(spoil) => rows.map(|rows| spoil(sql, rows)),
+            None => rows,
+        })
     }
 
     /// What the plan of a query holds; planned here, it is found again by its text.
@@ -121,6 +127,12 @@ impl Tierloom {
             return seen;
         };
         look(planned.plan(), &mut seen.operators);
+        let again = pieces.first().map(|p| self.session.plan(p));
+        if let Some(Ok(again)) = again
+            && Arc::ptr_eq(again.plan(), planned.plan())
+        {
+            seen.operators.push("found in the plan cache");
+        }
         seen.notes = planned.notes();
         seen.operators.sort_unstable();
         seen.operators.dedup();

@@ -87,6 +87,7 @@ impl Generator<'_> {
             }
             5 => {
                 let argument = self.any_column(scope);
+                self.duck &= argument.known.common;
                 self.made("count(DISTINCT {})", vec![argument], Kind::Int)
                     .tamed()
             }
@@ -117,7 +118,7 @@ impl Generator<'_> {
         select.groups = groups.iter().map(|g| g.expr.clone()).collect();
         let alone = groups.len() == 1;
         for group in groups {
-            self.duck &= group.known.common || self.rng.chance(30);
+            self.duck &= group.known.common;
             if self.rng.chance(6) {
                 continue;
             }

@@ -138,7 +138,9 @@ impl Generator<'_> {
                     }
                 };
                 let form = *self.rng.pick(&["({} + {})", "({} - {})", "({} * {})"]);
-                let made = self.made(form, vec![one, other], kind);
+                let mut made = self.made(form, vec![one, other], kind);
+                // A product may be -0.0.
+                made.known.common &= kind != Kind::Float || !form.contains('*');
                 self.note_arithmetic(&made);
                 made
             }
@@ -151,6 +153,7 @@ impl Generator<'_> {
                 // Zeros of either sign are one to nullif here, but not there.
                 self.duck &= made.known.common;
                 made.known.tame = false;
+                made.known.common = false;
                 made
             }
             5 if kind == Kind::Int => {

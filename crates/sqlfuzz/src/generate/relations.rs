@@ -82,6 +82,7 @@ impl Generator<'_> {
         } else {
             "UNION"
         };
+        self.duck &= operation != "UNION" || known.iter().all(|k| k.common);
         let body = Body::Set {
             operation: operation.into(),
             left: Box::new(left),
@@ -101,6 +102,7 @@ impl Generator<'_> {
     fn once(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
         let (mut select, known, _) = self.all_of(table);
         select.distinct = true;
+        self.duck &= known.iter().all(|k| k.common);
         (Query::of(select), known)
     }
 

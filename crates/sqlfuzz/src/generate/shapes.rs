@@ -68,6 +68,7 @@ impl Generator<'_> {
         if select.distinct && known.iter().any(|k| !k.exact) {
             select.distinct = false;
         }
+        self.duck &= !select.distinct || known.iter().all(|k| k.common);
         (Query::of(select), known)
     }
 
@@ -256,6 +257,8 @@ impl Generator<'_> {
         ];
         let weights = [3.0, 3.0, 2.0, 2.0, 0.7, 0.7];
         let operation = operations[self.rng.weighted(&weights)];
+        // DataFusion does not count repetitions in these.
+        self.duck &= !matches!(operation, "INTERSECT ALL" | "EXCEPT ALL");
         let body = Body::Set {
             operation: operation.into(),
             left: Box::new(Query::of(left)),

@@ -4,12 +4,10 @@ mod variants;
 
 use crate::FuzzError;
 use crate::ast::Statement;
-use crate::engines::{Duck, Options};
+use crate::engines::{Duck, Host, Options};
 use crate::judge::{Arena, Failure, Kind, Step};
 use crate::table::{FileKind, Layout, Table};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::runtime::Runtime;
 
 /// A case whose statements are still trees.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,10 +27,10 @@ impl Draft {
     /// Engines that cannot be set up.
     pub fn judge(
         &self,
-        runtime: &Arc<Runtime>,
+        host: &Host,
         duck: Option<&mut Duck>,
     ) -> Result<Option<Failure>, FuzzError> {
-        let mut arena = match Arena::open(&self.options, &self.tables, runtime, duck) {
+        let mut arena = match Arena::open(&self.options, &self.tables, host, duck) {
             Ok(arena) => arena,
             Err(error) => return Failure::of_load(error).map(Some),
         };
@@ -49,7 +47,7 @@ impl Draft {
 pub struct Shrinker<'a> {
     best: Draft,
     failure: Failure,
-    runtime: &'a Arc<Runtime>,
+    host: &'a Host,
     duck: Option<&'a mut Duck>,
     until: Instant,
     /// Cases tried.
@@ -61,7 +59,7 @@ impl<'a> Shrinker<'a> {
     pub fn new(
         draft: Draft,
         failure: Failure,
-        runtime: &'a Arc<Runtime>,
+        host: &'a Host,
         duck: Option<&'a mut Duck>,
         time: Duration,
     ) -> Self {
@@ -69,7 +67,7 @@ impl<'a> Shrinker<'a> {
         Shrinker {
             best: draft,
             failure,
-            runtime,
+            host,
             duck,
             until,
             tried: 0,
@@ -101,7 +99,7 @@ impl<'a> Shrinker<'a> {
         self.tried += 1;
         let wants_duck = self.failure.kind == Kind::Duck;
         let duck = self.duck.as_deref_mut().filter(|_| wants_duck);
-        let Ok(Some(failure)) = draft.judge(self.runtime, duck) else {
+        let Ok(Some(failure)) = draft.judge(self.host, duck) else {
             return false;
         };
         if failure.kind != self.failure.kind || sort_of(&failure) != sort_of(&self.failure) {
