@@ -121,7 +121,15 @@ fn a_dictionary_inside_of_a_dictionary_is_no_obstacle() {
         .table("f", &[sales()])
         .unplaced("d", &[batch(vec![("id", ints(0..60)), ("cat", nested)])]);
     both.same("select cast(cat as varchar) c, count(*) from f join d on k = id group by c");
-    both.same("select cat, count(*) from f join d on k = id group by cat");
+    // Groups that plain DataFusion cannot give: Arrow makes no dictionary of dictionaries.
+    let sql = "select cat, count(*) from f join d on k = id group by cat";
+    let ran = common::both::run(&both.ours, sql);
+    let counted = (0..ROWS).filter(|i| i % 60 % 3 == 1).count() as i32;
+    let expected = [
+        format!("| p   | {:<8} |", ROWS - counted),
+        format!("| q   | {counted:<8} |"),
+    ];
+    assert_eq!(ran.rows.unwrap(), expected, "{}", ran.plan);
 }
 
 #[test]
@@ -277,8 +285,8 @@ fn a_cast_that_fails_fails_although_only_rows_are_counted() {
         assert!(both.same(sql).rows.is_err(), "{sql}");
     }
     for sql in [
-        "select n, count(cast(n as tinyint)) a, count(cast(n as bigint)) b, count(n + 1) c \
-         from f group by n",
+        "select n, count(cast(n as tinyint)) a, count(n + 1) b from f group by n",
+        "select n, count(cast(n as bigint)) a, count(n + 1) b from f group by n",
         "select n, count(cast(n as double)) a, avg(n) from f group by n",
         "select count(cast(v as smallint)) from f where n > 3",
     ] {

@@ -92,8 +92,9 @@ fn a_scalar_subquery_that_finds_no_row_is_null_whatever_its_column_is_declared()
         for value in ["v", "7"] {
             let sql = format!("select coalesce((select {value} from {n} where v > 5), 7)");
             assert_eq!(text(&mut session, &sql), "7", "{sql}");
+            // DataFusion takes a correlated scalar subquery with an aggregate only.
             let sql = format!(
-                "select (select {value} from {n} b where b.v = a.v + 5) is null from {n} a"
+                "select (select max({value}) from {n} b where b.v = a.v + 5) is null from {n} a"
             );
             assert_eq!(text(&mut session, &sql), "true", "{sql}");
         }
@@ -162,6 +163,8 @@ fn what_is_no_query_cannot_hide_where_a_query_is_expected() {
         format!("copy (drop table t) to '{}'", to.display()),
         format!("copy (create view v as select 1) to '{}'", to.display()),
         "explain placement drop table t".into(),
+        "explain placement create table u as select 1 as a".into(),
+        "explain placement set datafusion.execution.batch_size = 7".into(),
         "explain analyze placement select 1 as a into u".into(),
     ] {
         error(&mut session, &wrong);
@@ -179,13 +182,13 @@ fn tables_that_cannot_be_as_they_are_asked_for_are_refused() {
     for (wrong, says) in [
         (
             "create table u as select 1 as x, 2 as x",
-            "two columns are named x",
+            "unique expression names",
         ),
         (
             "create table u as select * from t x, t y",
             "two columns are named a",
         ),
-        ("select 1 as x, 2 as x into u", "two columns are named x"),
+        ("select 1 as x, 2 as x into u", "unique expression names"),
         (
             "create or replace table if not exists t as select 2 as a",
             "exclude each other",

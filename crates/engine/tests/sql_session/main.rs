@@ -48,6 +48,7 @@ pub fn session() -> SqlSession {
     .unwrap()
 }
 
+/// Runs the statements of `text` until one fails or is stopped; the outcome of the last.
 pub fn run_watched(
     session: &mut SqlSession,
     text: &str,
@@ -64,11 +65,13 @@ pub fn run_watched(
     last
 }
 
+/// The rows of the last statement of `text`.
 pub fn run(session: &mut SqlSession, text: &str) -> Result<Kept, SqlError> {
     let mut rows = Kept::default();
     run_watched(session, text, &mut rows, &Silent::default()).map(|_| rows)
 }
 
+/// The one whole number that a statement gives.
 pub fn number(session: &mut SqlSession, text: &str) -> i64 {
     run(session, text).unwrap().number()
 }
