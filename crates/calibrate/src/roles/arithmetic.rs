@@ -188,7 +188,7 @@ fn left(changes: &[f64], others: &[&Vec<f64>]) -> f64 {
         }
         _ => return f64::INFINITY,
     };
-    if multiples.iter().any(|m| !(m.abs() <= POWER)) {
+    if multiples.iter().any(|m| m.is_nan() || m.abs() > POWER) {
         return f64::INFINITY;
     }
     let rest: Vec<f64> = (0..changes.len())
