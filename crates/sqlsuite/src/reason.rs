@@ -105,7 +105,8 @@ fn absent_table(told: &str) -> Option<&str> {
     ours.or_else(view).or_else(theirs).or_else(qualified)
 }
 
-fn quoted_after<'a>(told: &'a str, before: &str) -> Option<&'a str> {
+/// What stands in quotes after `before`.
+pub(crate) fn quoted_after<'a>(told: &'a str, before: &str) -> Option<&'a str> {
     let rest = told.split_once(before)?.1;
     rest.split_once('\'').map(|(name, _)| name)
 }
