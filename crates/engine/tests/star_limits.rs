@@ -53,11 +53,16 @@ fn tables() -> Vec<Arc<PlacedTable>> {
         .to_vec()
 }
 
-/// A session with or without star joins whose memory pool has `bytes`.
-fn session(tables: &[Arc<PlacedTable>], fused: bool, bytes: usize) -> SessionContext {
+/// A session with or without star joins whose memory pool has `bytes` for `threads` partitions.
+fn session(
+    tables: &[Arc<PlacedTable>],
+    fused: bool,
+    bytes: usize,
+    threads: usize,
+) -> SessionContext {
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(bytes, 1.0);
     let mut state = SessionStateBuilder::new()
-        .with_config(SessionConfig::new().with_target_partitions(2))
+        .with_config(SessionConfig::new().with_target_partitions(threads))
         .with_runtime_env(runtime.build_arc().unwrap())
         .with_default_features();
     if fused {
@@ -97,26 +102,27 @@ async fn accumulators_and_tables_are_counted_and_what_has_no_room_is_left_to_dat
         "select id, sum(v), count(*) from f where v = 3 group by id",
     );
     let joined = "select wide % 100, sum(v) from f join d on k = key group by wide % 100";
-    // Arrays of both workers take 3.4 MB, the dimension's rows 600 KB.
+    // Arrays take 1.7 MB for each worker, the dimension's rows 600 KB. Where DataFusion's operators
+    // are to go on, there is one worker: with two of them, and little memory, repartitioning of
+    // DataFusion 55 can wait for ever (https://github.com/apache/datafusion/issues/24883).
     for (sql, bytes, limited) in [
         (by_id, ALL, false),
-        (by_id, 2 << 20, true),
+        (by_id, 1 << 20, true),
         (few, 2 << 20, false),
         (joined, ALL, false),
         (joined, 300 << 10, true),
     ] {
-        let (ours, plain) = (
-            session(&tables, true, bytes),
-            session(&tables, false, bytes),
-        );
-        let ((found, plan), (expected, _)) = (run(&ours, sql).await, run(&plain, sql).await);
+        let threads = if limited { 1 } else { 2 };
+        let ours = session(&tables, true, bytes, threads);
+        let plain = session(&tables, false, ALL, 2);
+        let (expected, _) = run(&plain, sql).await;
+        let (found, plan) = run(&ours, sql).await;
         assert!(plan.contains("StarExec"), "{sql}\n{plan}");
         let fell_back = plan.contains("fell back: memory is limited");
         assert_eq!(fell_back, limited, "{sql} with {bytes} bytes\n{plan}");
-        match (found, expected) {
-            (Err(error), _) if limited => assert!(error.contains("exhausted"), "{error}"),
-            (_, Err(_)) if limited => {}
-            (found, expected) => assert_eq!(found, expected, "{sql} with {bytes} bytes"),
+        match found {
+            Err(error) if limited => assert!(error.contains("exhausted"), "{error}"),
+            found => assert_eq!(found, expected, "{sql} with {bytes} bytes"),
         }
         let pool = &ours.runtime_env().memory_pool;
         assert!(matches!(pool.memory_limit(), MemoryLimit::Finite(_)));
