@@ -10,6 +10,7 @@ use crate::generate::{Generator, Shape};
 use crate::judge::{Arena, Failure, Outcome, Step};
 use crate::rng::Rng;
 use crate::shrink::{Draft, Shrinker};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -109,6 +110,7 @@ impl Fuzzer {
                 asked: Vec::new(),
                 views: 0,
                 stale: false,
+                unlike: BTreeSet::new(),
             };
             let mut failure = None;
             while draft.statements.len() < STATEMENTS && failure.is_none() && !stop() {
@@ -136,26 +138,16 @@ impl Fuzzer {
             }
             _ => SHRINKING,
         };
+        let path = self
+            .folder
+            .join(format!("seed{}-case{number}.json", self.seed));
+        // Whole, in case that it takes too long.
+        case_of(draft.clone(), &failure)?.write(&path)?;
         let duck = self.duck.as_mut();
         let mut shrinker = Shrinker::new(draft, failure, &self.host, duck, time);
         let (draft, failure) = shrinker.run();
         let tried = shrinker.tried;
-        let steps: Vec<Step> = draft.statements.iter().map(Step::of).collect();
-        let expected = match (&failure.right, steps.last()) {
-            (Some(rows), Some(step)) => Some(Case::rows(rows, step)?),
-            _ => None,
-        };
-        let case = Case {
-            about: format!("{:?}: {}", failure.kind, failure.told),
-            plain_wrong: failure.kind == crate::judge::Kind::Duck,
-            options: draft.options,
-            tables: draft.tables,
-            steps,
-            expected,
-        };
-        let path = self
-            .folder
-            .join(format!("seed{}-case{number}.json", self.seed));
+        let case = case_of(draft, &failure)?;
         case.write(&path)?;
         eprintln!("tried {tried} smaller cases");
         let statement = case.steps.last().map(|s| s.sql.clone()).unwrap_or_default();
@@ -165,6 +157,23 @@ impl Fuzzer {
             told: format!("{}\n    {statement}", case.about),
         })
     }
+}
+
+/// What is written down of a case that fails.
+fn case_of(draft: Draft, failure: &Failure) -> Result<Case, FuzzError> {
+    let steps: Vec<Step> = draft.statements.iter().map(Step::of).collect();
+    let expected = match (&failure.right, steps.last()) {
+        (Some(rows), Some(step)) => Some(Case::rows(rows, step)?),
+        _ => None,
+    };
+    Ok(Case {
+        about: format!("{:?}: {}", failure.kind, failure.told),
+        plain_wrong: failure.kind == crate::judge::Kind::Duck,
+        options: draft.options,
+        tables: draft.tables,
+        steps,
+        expected,
+    })
 }
 
 /// Tables that no engine of ours can take: they are counted and left out.
@@ -236,6 +245,8 @@ struct Story<'a, 'b> {
     views: usize,
     /// Whether a table was replaced that a view may have been made over.
     stale: bool,
+    /// Tables and views that may have other rows in DuckDB.
+    unlike: BTreeSet<String>,
 }
 
 impl Story<'_, '_> {
@@ -276,13 +287,27 @@ impl Story<'_, '_> {
     fn without_duck_over_views(&self, statement: Statement) -> Statement {
         match statement {
             Statement::Query { query, duck } => {
-                let over_view = self.stale && format!("{query:?}").contains("\"v");
-                Statement::Query {
-                    query,
-                    duck: duck && !over_view,
-                }
+                let duck = duck && self.same_in_duck(&query);
+                Statement::Query { query, duck }
             }
             other => other,
+        }
+    }
+
+    /// Whether what `query` reads has the same rows in DuckDB.
+    fn same_in_duck(&self, query: &Query) -> bool {
+        let read = format!("{query:?}");
+        let over_view = self.stale && read.contains("\"v");
+        let unlike = |name: &String| read.contains(&format!("Table({name:?})"));
+        !over_view && !self.unlike.iter().any(unlike)
+    }
+
+    /// Notes whether the table or view `name` has the same rows in DuckDB now.
+    fn note_unlike(&mut self, name: &str, same: bool) {
+        if same {
+            self.unlike.remove(name);
+        } else {
+            self.unlike.insert(name.to_owned());
         }
     }
 
@@ -334,19 +359,22 @@ impl Story<'_, '_> {
             .filter(|t| !t.name.starts_with('v'))
             .cloned()
             .collect();
-        let (name, query, known, rows) = if replaced && !tables.is_empty() {
+        let (name, query, known, rows, duck) = if replaced && !tables.is_empty() {
             let table = self.rng.pick(&tables).clone();
-            let (query, known) = Generator::new(&mut self.rng, &self.world).replacement(&table);
-            (table.name.clone(), query, known, table.rows)
+            let mut generator = Generator::new(&mut self.rng, &self.world);
+            let (query, known) = generator.replacement(&table);
+            let duck = generator.duck;
+            (table.name.clone(), query, known, table.rows, duck)
         } else {
             let shape = *self.rng.pick(&Shape::ALL);
             let (made, known) = Generator::new(&mut self.rng, &self.world).query(shape);
-            let Statement::Query { query, .. } = made else {
+            let Statement::Query { query, duck } = made else {
                 return self.query();
             };
             let name = format!("made{}", self.rng.below(3));
-            (name, query, known, 200)
+            (name, query, known, 200, duck)
         };
+        let same = duck && self.same_in_duck(&query);
         let statement = Statement::CreateTable {
             name: name.clone(),
             query,
@@ -354,6 +382,7 @@ impl Story<'_, '_> {
         let outcome = self.run(&statement);
         if outcome.failure.is_none() && outcome.refused.is_none() {
             self.stale |= self.views > 0;
+            self.note_unlike(&name, same);
             self.know(name, known, rows);
         }
         (statement, outcome)
@@ -362,9 +391,10 @@ impl Story<'_, '_> {
     fn create_view(&mut self) -> (Statement, Outcome) {
         let shape = *self.rng.pick(&Shape::ALL);
         let (made, known) = Generator::new(&mut self.rng, &self.world).query(shape);
-        let Statement::Query { query, .. } = made else {
+        let Statement::Query { query, duck } = made else {
             return self.query();
         };
+        let same = duck && self.same_in_duck(&query);
         let name = format!("v{}", self.rng.below(2));
         // Views read those before them, so that none reads itself.
         let read = format!("{query:?}");
@@ -379,6 +409,7 @@ impl Story<'_, '_> {
         if outcome.failure.is_none() && outcome.refused.is_none() {
             self.views += 1;
             self.stale |= self.views > 1;
+            self.note_unlike(&name, same);
             self.know(name, known, 200);
         }
         (statement, outcome)

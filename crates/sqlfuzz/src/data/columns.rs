@@ -83,8 +83,14 @@ const UNITS: [TimeUnit; 4] = [
     TimeUnit::Nanosecond,
 ];
 
-/// A type for a key of a table of `kind`.
-pub fn key_type(rng: &mut Rng, kind: FileKind) -> DataType {
+/// A type for a key of a table of `kind`; `plain` keys are whole numbers.
+pub fn key_type(rng: &mut Rng, kind: FileKind, plain: bool) -> DataType {
+    if plain {
+        return match kind {
+            FileKind::Csv => DataType::Int64,
+            _ => rng.pick(&INTS[1..4]).clone(),
+        };
+    }
     if kind == FileKind::Csv {
         return rng
             .pick(&[DataType::Int64, DataType::Int64, DataType::Utf8])
@@ -183,8 +189,8 @@ fn layout(rng: &mut Rng) -> Layout {
     }
 }
 
-/// Keys of a dimension of `rows` rows.
-pub fn keys(rng: &mut Rng, data_type: DataType, rows: usize) -> Pool {
+/// Keys of a dimension of `rows` rows; `plain` ones are unique and not NULL.
+pub fn keys(rng: &mut Rng, data_type: DataType, rows: usize, plain: bool) -> Pool {
     let limit = largest_key(&data_type);
     let dense = rng.chance(60) || rows > limit / 2;
     let step = if dense {
@@ -193,8 +199,8 @@ pub fn keys(rng: &mut Rng, data_type: DataType, rows: usize) -> Pool {
         rng.range(2, 1 + (limit / rows.max(1)).min(50_000) as i64)
     };
     let first = rng.pick(&[0, 1, 1, 3]);
-    let unique = rng.chance(72) && rows <= limit;
-    let with_null = rng.chance(15);
+    let unique = (rng.chance(72) || plain) && rows <= limit;
+    let with_null = rng.chance(15) && !plain;
     let distinct = if unique {
         rows.max(1)
     } else {
@@ -264,7 +270,7 @@ pub fn references(
     let (missing, null) = (rng.chance(50), rng.chance(30));
     let mut data_type = pool.data_type.clone();
     if Kind::of(&data_type) == Kind::Int {
-        let narrow = matches!(data_type, DataType::Dictionary(..)) || rng.chance(12);
+        let narrow = matches!(data_type, DataType::Dictionary(..)) || rng.chance(6);
         if narrow || kind == FileKind::Csv {
             data_type = DataType::Int64;
         }

@@ -95,7 +95,11 @@ impl World {
 
 /// A random world and its tables.
 pub fn world(rng: &mut Rng) -> (World, Vec<Table>) {
-    let mut made = Made::default();
+    let mut made = Made {
+        // Half of the worlds are what the fused star join is made for.
+        plain_keys: rng.chance(50),
+        ..Made::default()
+    };
     let dimensions = 1 + rng.weighted(&[3.0, 4.0, 3.0, 1.0]);
     let mut links = Vec::new();
     for index in 1..=dimensions {
@@ -125,6 +129,8 @@ pub fn world(rng: &mut Rng) -> (World, Vec<Table>) {
 struct Made {
     world: World,
     tables: Vec<Table>,
+    /// Whether keys are whole numbers and unique.
+    plain_keys: bool,
 }
 
 impl Made {
@@ -138,8 +144,8 @@ impl Made {
             _ => rng.range(80, 400) as usize,
         };
         let kind = file_kind(rng);
-        let key = key_type(rng, kind);
-        let pool = keys(rng, key, rows);
+        let key = key_type(rng, kind, self.plain_keys);
+        let pool = keys(rng, key, rows, self.plain_keys);
         let mut columns = vec![pool.column(rng, "k")];
         if let Some((target, table)) = of {
             let refers = format!("{table}_k");
