@@ -166,7 +166,9 @@ fn a_star_join_that_breaks_down_is_done_by_datafusions_operators() {
         ("select calm(v), count(*) from f group by 1", false),
         ("select count(*), sum(k) from f where calm(v) = 3", false),
     ] {
-        let both = Both::new().table("f", &[sales()]).table("d", &[d.clone()]);
+        let both = Both::new()
+            .table("f", &[sales()])
+            .table("d", std::slice::from_ref(&d));
         both.ours.context().register_udf(calm(1));
         both.plain.context().register_udf(calm(0));
         let ran = both.same(sql);

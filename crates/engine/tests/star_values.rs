@@ -172,7 +172,7 @@ fn zeros_of_both_signs_are_one_group_and_nans_what_they_are_for_datafusion() {
     ]);
     let both = Both::new()
         .table("f", &[sales()])
-        .table("d", &[dimension.clone()])
+        .table("d", std::slice::from_ref(&dimension))
         .unplaced("raw", &[dimension]);
     for table in ["d", "raw"] {
         for group in ["x", "y", "h", "x * 2", "-y", "cat, x", "x, y", "x, cat, h"] {
@@ -192,7 +192,7 @@ fn dimensions_and_facts_without_rows_give_no_groups() {
     let both = Both::new()
         .table("f", &[sales()])
         .table("none", &[sales().slice(0, 0)])
-        .table("a", &[a.clone()])
+        .table("a", std::slice::from_ref(&a))
         .table("b", &[b])
         .table("e", &[a.slice(0, 0)])
         .unplaced("raw", &[a.slice(0, 0)]);

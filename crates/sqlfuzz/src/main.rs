@@ -90,7 +90,7 @@ fn fuzz(args: &Args) -> Result<bool, FuzzError> {
         Some("none") => None,
         _ => Some(Duck::start(&args.python, folder.path())?),
     };
-    let seed = args.seed.unwrap_or_else(|| tierloom_sqlfuzz::rng::drawn());
+    let seed = args.seed.unwrap_or_else(tierloom_sqlfuzz::rng::drawn);
     println!("seed {seed}");
     let start = Instant::now();
     let seconds = args.seconds.or(args.hours.map(|h| (h * 3_600.0) as u64));

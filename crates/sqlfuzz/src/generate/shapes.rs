@@ -343,7 +343,7 @@ impl Generator<'_> {
             }
         }
         if numbers.is_empty() || choice < 4 {
-            let rank = if choice % 2 == 0 {
+            let rank = if choice.is_multiple_of(2) {
                 "rank()"
             } else {
                 "dense_rank()"

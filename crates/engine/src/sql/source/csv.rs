@@ -125,8 +125,7 @@ fn batch_rows(columns: usize, file_bytes: u64) -> usize {
     let columns = columns.max(1);
     let in_file = usize::try_from(file_bytes).unwrap_or(usize::MAX) / columns + 1;
     (MOST_FIELDS / columns)
-        .max(FEWEST_ROWS)
-        .min(BATCH_ROWS)
+        .clamp(FEWEST_ROWS, BATCH_ROWS)
         .min(in_file)
 }
 
