@@ -30,6 +30,7 @@ pub mod star;
 mod star_order;
 mod table;
 pub mod tpc;
+mod whole_order;
 
 /// The Arrow that tables and results are made of.
 pub use arrow;
@@ -41,3 +42,4 @@ pub use scan::PlacedScanExec;
 pub use session::{Engine, EngineOptions, Execution, PlannedQuery, WORKER_NAME};
 pub use star_order::StarJoinOrder;
 pub use table::{PlacedTable, PlacedTableProvider, Staging};
+pub use whole_order::WholeOrders;

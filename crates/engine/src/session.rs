@@ -11,6 +11,7 @@ use crate::stack;
 use crate::star::{self, StarJoinRule};
 use crate::star_order::StarJoinOrder;
 use crate::table::{PlacedTable, PlacedTableProvider};
+use crate::whole_order::WholeOrders;
 use arrow::array::RecordBatch;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::optimizer::{Optimizer, OptimizerRule};
@@ -408,7 +409,7 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
 /// DataFusion's logical rules with [`PlainAntiJoins`] after those that make joins of subqueries
 /// and, `tuned`, [`StarJoinOrder`] after the filters have been pushed down to the tables.
 fn rules(tuned: bool) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let mut rules = Optimizer::new().rules;
+    let mut rules = WholeOrders::among(Optimizer::new().rules);
     let mut after = |name: &str, rule: Arc<dyn OptimizerRule + Send + Sync>| {
         let at = rules.iter().position(|r| r.name() == name);
         rules.insert(at.map_or(rules.len(), |i| i + 1), rule);

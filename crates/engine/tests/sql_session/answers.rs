@@ -116,6 +116,31 @@ fn an_outer_join_by_sorting_gives_null_for_rows_without_a_partner() {
 }
 
 #[test]
+fn rows_are_sorted_by_all_that_is_asked_for_though_a_join_repeats_a_key() {
+    let mut session = session();
+    run(
+        &mut session,
+        "create table d as select value as k from range(2);
+         create table f as select (value * 7919) % 5000 as id, value % 2 as k from range(5000)",
+    )
+    .unwrap();
+    let sql = "select d.k, f.id from f join (select k from d group by k) d on f.k = d.k \
+               group by f.id, d.k order by 1 desc, 2";
+    let sorted: Vec<String> = (0..2)
+        .rev()
+        .flat_map(|k| {
+            let mut ids: Vec<i64> = (0..5000)
+                .filter(|value| value % 2 == k)
+                .map(|value| (value * 7919) % 5000)
+                .collect();
+            ids.sort_unstable();
+            ids.into_iter().map(move |id| format!("{k},{id}"))
+        })
+        .collect();
+    assert_eq!(text(&mut session, sql), sorted.join("\n"));
+}
+
+#[test]
 fn not_in_over_columns_without_nulls_runs_as_a_plain_join_and_with_nulls_it_is_unknown() {
     let mut session = session();
     run(

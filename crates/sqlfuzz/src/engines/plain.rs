@@ -6,9 +6,12 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::optimizer::Optimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use std::sync::Arc;
 use std::time::Duration;
+use tierloom_engine::WholeOrders;
 use tokio::runtime::Runtime;
 
 /// A session of DataFusion.
@@ -21,8 +24,14 @@ impl Plain {
     /// A session without tables, whose work runs in `runtime`.
     pub fn new(runtime: &Arc<Runtime>, partitions: usize) -> Plain {
         let config = SessionConfig::new().with_target_partitions(partitions);
+        // A sort that DataFusion shortens wrongly would differ by chance on either side.
+        let state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_default_features()
+            .with_optimizer_rules(WholeOrders::among(Optimizer::new().rules))
+            .build();
         Plain {
-            context: SessionContext::new_with_config(config),
+            context: SessionContext::new_with_state(state),
             runtime: Arc::clone(runtime),
         }
     }
