@@ -60,7 +60,7 @@ const STEPS: [Step; 10] = [
     ),
     (
         "sqlfuzz",
-        "two minutes of random SQL against plain DataFusion and DuckDB",
+        "a minute of random SQL against plain DataFusion and DuckDB",
         sqlfuzz::sqlfuzz,
     ),
 ];

@@ -7,7 +7,7 @@ use xshell::{Shell, cmd};
 const VENV: &str = "target/sqlfuzz-venv";
 const PACKAGES: [&str; 2] = ["duckdb==2.0.0", "pyarrow==26.0.1"];
 
-/// Installs DuckDB into an environment of its own if it is not there, and asks for two minutes.
+/// Installs DuckDB into an environment of its own if it is not there, and asks for a minute.
 pub fn sqlfuzz(shell: &Shell) -> Result<()> {
     let python = format!("{VENV}/bin/python");
     let wanted = "import duckdb, pyarrow; print(duckdb.__version__, pyarrow.__version__)";
@@ -30,5 +30,5 @@ pub fn sqlfuzz(shell: &Shell) -> Result<()> {
         "cargo test --workspace --no-run --quiet --test cases"
     )
     .run()?;
-    Ok(cmd!(shell, "target/debug/tierloom-sqlfuzz --seconds 120").run()?)
+    Ok(cmd!(shell, "target/debug/tierloom-sqlfuzz --seconds 60").run()?)
 }
