@@ -7,7 +7,7 @@ use common::{Ended, command, contents, end_of, refused, tierloom, wait};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -529,19 +529,24 @@ fn an_interrupted_statement_ends_with_130_and_leaves_no_file() {
     )
     .spawn()
     .unwrap();
-    // The first result says that the session runs.
+    stop_while_running(&mut child, "INT");
+    assert!(contents(folder.path()) == before, "a file was left");
+}
+
+/// Sends `signal` to a shell whose first result is `begun`, some time after that has come: it ends
+/// with the exit code of an interrupt.
+fn stop_while_running(child: &mut Child, signal: &str) {
     let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     std::io::BufRead::read_line(&mut out, &mut line).unwrap();
     assert_eq!(line, "begun\n");
-    std::thread::sleep(Duration::from_millis(200));
+    std::thread::sleep(Duration::from_millis(300));
     let kill = Command::new("sh")
-        .args(["-c", &format!("kill -INT {}", child.id())])
+        .args(["-c", &format!("kill -{signal} {}", child.id())])
         .status();
     assert!(kill.unwrap().success());
-    let status = wait(&mut child, Duration::from_secs(60)).expect("it ends");
+    let status = wait(child, Duration::from_secs(60)).expect("it ends");
     assert_eq!(status.code(), Some(130));
-    assert!(contents(folder.path()) == before, "a file was left");
 }
 
 #[test]
@@ -551,17 +556,7 @@ fn planning_that_takes_long_can_be_interrupted() {
     let mut child = command(folder.path(), &["sql", "--format", "csv", "-c", lpad])
         .spawn()
         .unwrap();
-    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    std::io::BufRead::read_line(&mut out, &mut line).unwrap();
-    assert_eq!(line, "begun\n");
-    std::thread::sleep(Duration::from_millis(300));
-    let kill = Command::new("sh")
-        .args(["-c", &format!("kill -TERM {}", child.id())])
-        .status();
-    assert!(kill.unwrap().success());
-    let status = wait(&mut child, Duration::from_secs(60)).expect("it ends");
-    assert_eq!(status.code(), Some(130));
+    stop_while_running(&mut child, "TERM");
 }
 
 #[test]
