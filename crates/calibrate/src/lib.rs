@@ -8,8 +8,10 @@
 //!   calibration/*.yaml ── Calibration ──────┴── fit ──── parameters with intervals ── profiles and constants as new texts
 //! ```
 //!
-//! A figure has a [`Role`]: only a *check* says how good the model's numbers are; the others were fitted, chosen by hand with the figure in
-//! view, or follow from fitted ones. Roles are checked: [`check_fitted`], [`Arithmetic`]. The formats are described in `docs/figures.md`.
+//! A figure has a [`Role`]: only a *check* says how good the model's numbers are; the others were
+//! fitted, chosen by hand with the figure in
+//! view, or follow from fitted ones. Roles are checked: [`check_fitted`], [`Arithmetic`]. The
+//! formats are described in `docs/figures.md`.
 
 pub mod builtin;
 mod check;

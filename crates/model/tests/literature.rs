@@ -56,8 +56,10 @@ fn best_weights_of_a_partitioning_depend_on_its_fanout() {
     assert!(high > low + 0.01, "{shares:?}");
 }
 
-/// Lebedev et al. (ADMS 2025): the best weights of reads and writes differ in all but one of six settings. The model has them differ in all
-/// six: one setting is missed (docs/validation.md). Weights differ if the shares do by more than half a point.
+/// Lebedev et al. (ADMS 2025): the best weights of reads and writes differ in all but one of six
+/// settings. The model has them differ in all
+/// six: one setting is missed (docs/validation.md). Weights differ if the shares do by more than
+/// half a point.
 #[test]
 fn best_weights_of_reads_and_writes_differ_in_the_five_published_settings_and_one_more() {
     let differ: Vec<String> = ["full", "snc2", "snc4"]

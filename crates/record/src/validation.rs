@@ -63,8 +63,10 @@ pub struct FigureRecord {
     /// What varies in the series ("threads", "skip"); empty if it stands alone.
     #[serde(default)]
     pub x_name: String,
-    /// "check" (nothing was chosen with it in view), "fitted" (a fit used it), "chosen" (a number or a definition was chosen by hand with it
-    /// in view) or "implied" (arithmetic on fitted ones). Older records say "calibration" where a fit may have seen it.
+    /// "check" (nothing was chosen with it in view), "fitted" (a fit used it), "chosen" (a number
+    /// or a definition was chosen by hand with it
+    /// in view) or "implied" (arithmetic on fitted ones). Older records say "calibration" where a
+    /// fit may have seen it.
     pub role: String,
     /// What was chosen with it in view; `None` for other roles.
     #[serde(default)]

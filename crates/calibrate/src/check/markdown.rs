@@ -6,7 +6,8 @@ use crate::figures::{FigureFile, Role};
 use std::fmt::Write;
 use tierloom_record::{FigureRecord, FigureSummary};
 
-/// The comparison as Markdown: the summary, then a table per publication and role, misses marked, reasons and remarks below.
+/// The comparison as Markdown: the summary, then a table per publication and role, misses marked,
+/// reasons and remarks below.
 pub fn markdown(records: &[FigureRecord], files: &[FigureFile]) -> String {
     let mut text = format!(
         "### Summary\n\n{}\n{}",
@@ -59,7 +60,8 @@ pub fn heading(role: Role) -> &'static str {
     }
 }
 
-/// What the checks say, in sentences: how far off, how many signs agree, and which publications have hardly a check.
+/// What the checks say, in sentences: how far off, how many signs agree, and which publications
+/// have hardly a check.
 pub fn headline(records: &[FigureRecord]) -> String {
     let summaries = summaries(records);
     let mut text = match checks(&summaries) {

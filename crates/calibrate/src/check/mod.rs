@@ -67,7 +67,8 @@ pub fn compare(
     })
 }
 
-/// Compares every figure that `wanted` names, in the order of [`Role::ALL`], else in that of the files.
+/// Compares every figure that `wanted` names, in the order of [`Role::ALL`], else in that of the
+/// files.
 ///
 /// # Errors
 /// Those of [`price`]; nothing is left out quietly.

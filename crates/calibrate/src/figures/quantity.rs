@@ -29,7 +29,8 @@ pub enum Quantity {
     BestShare,
     /// Gain of that share over none, or over what it is compared with, per cent.
     BestGainPercent,
-    /// What that share adds to the rate of the first tier alone, over the rate of the second tier alone, per cent.
+    /// What that share adds to the rate of the first tier alone, over the rate of the second tier
+    /// alone, per cent.
     BestAddedShare,
 }
 

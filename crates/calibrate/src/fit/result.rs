@@ -84,7 +84,8 @@ pub struct Fit {
 /// whatever numbers the profiles hold for the parameters.
 ///
 /// # Errors
-/// [`CalibrateError`]: no figure of role fitted, a machine, number or constant that is not there, a figure that cannot be priced at the start.
+/// [`CalibrateError`]: no figure of role fitted, a machine, number or constant that is not there, a
+/// figure that cannot be priced at the start.
 pub fn fit(
     calibration: &Calibration,
     files: &[FigureFile],

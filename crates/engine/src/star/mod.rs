@@ -11,7 +11,8 @@
 //! operator would, and DataFusion's accumulators make values of them (`finish`), so that averages, types and names stay DataFusion's; an aggregation
 //! without groups keeps its final step. `lower` writes every expression over one list of columns,
 //! `compile` turns them into tests, lookups and integer arithmetic on codes. What does not fit keeps DataFusion's
-//! operators; [`notes`] says why. What shows only while running (a key that is there twice, accumulators that the memory limit
+//! operators; [`notes`] says why. What shows only while running (a key that is there twice,
+//! accumulators that the memory limit
 //! has no room for) falls back then; a panic is one error of the statement.
 
 mod compile;

@@ -144,7 +144,8 @@ impl Belief {
         })
     }
 
-    /// Beginnings of the paths of numbers that no time under a layout hangs on: those of tiers that it has nothing on.
+    /// Beginnings of the paths of numbers that no time under a layout hangs on: those of tiers that
+    /// it has nothing on.
     fn unused(&self, layout: &Layout) -> Vec<String> {
         let tiers = self.machine.tiers.iter().enumerate();
         let unused = tiers.filter(|(_, tier)| {

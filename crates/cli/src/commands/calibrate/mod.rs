@@ -14,7 +14,8 @@ use tierloom_record::atomic_write;
 
 /// Fit machine profiles to published figures or to measured runs
 ///
-/// With calibration files: only figures of role `fitted` enter, and each has to depend on a parameter. Profiles and constants are changed in place (or written into the folder
+/// With calibration files: only figures of role `fitted` enter, and each has to depend on a
+/// parameter. Profiles and constants are changed in place (or written into the folder
 /// -o), nothing in them but the fitted numbers. Running it again changes nothing.
 ///
 /// With --machine and --records: the numbers of that profile are fitted to runs of `tierloom bench` and a new profile is written to -o.

@@ -18,8 +18,10 @@ const STRICT_MEDIAN: f64 = 0.10;
 
 /// Price every published experiment with the model and compare: published, modelled, error
 ///
-/// Figures are kept apart by role: checks, which nothing was chosen with in view; figures that a fit used; figures that something was chosen
-/// by hand for; figures that follow from fitted ones. Only checks say how good the model is. Exit code 0 even where the model misses: this
+/// Figures are kept apart by role: checks, which nothing was chosen with in view; figures that a
+/// fit used; figures that something was chosen
+/// by hand for; figures that follow from fitted ones. Only checks say how good the model is. Exit
+/// code 0 even where the model misses: this
 /// is a report (see --strict).
 #[derive(clap::Args)]
 pub struct Args {
@@ -47,7 +49,8 @@ pub struct Args {
     /// Show how the model comes to the value of this figure, and what each term does to it
     #[arg(long, value_name = "ID", conflicts_with_all = ["json", "markdown", "records", "report", "strict", "misses"])]
     explain: Option<String>,
-    /// Write the tables as Markdown; in a file with lines `<!-- validate -->` and `<!-- /validate -->` only what is between them changes,
+    /// Write the tables as Markdown; in a file with lines `<!-- validate -->` and `<!-- /validate
+    /// -->` only what is between them changes,
     /// and between `<!-- validate headline -->` and its end stand the sentences that sum them up
     #[arg(long, value_name = "FILE.md")]
     markdown: Option<PathBuf>,
@@ -60,7 +63,8 @@ pub struct Args {
     /// Write an HTML report
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Exit with 1 if a sign or relation of a check is wrong or the median error of the checks exceeds 10%
+    /// Exit with 1 if a sign or relation of a check is wrong or the median error of the checks
+    /// exceeds 10%
     #[arg(long)]
     strict: bool,
 }
