@@ -3,10 +3,13 @@
 use crate::EngineError;
 use crate::as_now::AsNow;
 use crate::bigjoin::{BigAggregateOptions, BigAggregateRule, BigJoinOptions, BigJoinRule};
+use crate::checked_sum::checked_sum;
+use crate::counted_sets::CountedSets;
 use crate::null_rules::{NullableSubqueries, PlainAntiJoins};
 use crate::plan_cache::PlanCache;
 use crate::planning;
 use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
+use crate::scan_statistics::ScanStatistics;
 use crate::stack;
 use crate::star::{self, StarJoinRule};
 use crate::star_order::StarJoinOrder;
@@ -361,7 +364,10 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
         .with_batch_size(options.batch_rows)
         .with_information_schema(false);
     let with_rules = |builder: SessionStateBuilder| {
-        let mut builder = builder.with_analyzer_rule(Arc::new(NullableSubqueries));
+        let mut builder = builder
+            .with_analyzer_rule(Arc::new(CountedSets))
+            .with_analyzer_rule(Arc::new(NullableSubqueries))
+            .with_physical_optimizer_rules(ScanStatistics::among_defaults());
         // Last, so that every other rule sees the operators themselves.
         if routed {
             builder = builder.with_physical_optimizer_rule(Arc::new(RouteOperators));
@@ -402,6 +408,9 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
                 options.big_aggregates.clone(),
             )));
     }
+    // Later functions replace earlier ones of the same name.
+    let functions = builder.aggregate_functions().get_or_insert_default();
+    functions.push(checked_sum());
     // Operators are wrapped last, the fused ones too.
     with_rules(builder)
 }

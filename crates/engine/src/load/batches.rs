@@ -15,8 +15,9 @@ use super::place::ColumnPlacer;
 use crate::EngineError;
 use crate::column::PlacedColumn;
 use crate::table::PlacedTable;
-use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::{FieldRef, SchemaRef};
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use tierloom_memory::Placement;
 use tierloom_workloads::{Progress, WorkloadError};
 
@@ -211,7 +212,8 @@ pub(super) fn place_columns(
                 ),
             });
         }
-        let prepared = encode::prepare(data_type, source.chunks, encoding)?;
+        let (data_type, chunks) = with_keys_for_all(data_type, source.chunks)?;
+        let prepared = encode::prepare(&data_type, chunks, encoding)?;
         Ok((source.table, source.field.name(), prepared))
     })?;
     let mut reserved = Vec::new();
@@ -222,6 +224,39 @@ pub(super) fn place_columns(
     in_parallel(reserved, |(column, prepared, region)| {
         prepared.place(column, region)
     })
+}
+
+/// Chunks of dictionaries with keys that can count the words of all chunks together: each chunk has
+/// its own words, and keys of one byte run out soon. Other columns stay as they are.
+fn with_keys_for_all(
+    data_type: &DataType,
+    chunks: Vec<ArrayRef>,
+) -> Result<(DataType, Vec<ArrayRef>), EngineError> {
+    let DataType::Dictionary(keys, words) = data_type else {
+        return Ok((data_type.clone(), chunks));
+    };
+    let most = match **keys {
+        DataType::Int8 => i8::MAX as usize + 1,
+        DataType::UInt8 => u8::MAX as usize + 1,
+        DataType::Int16 => i16::MAX as usize + 1,
+        DataType::UInt16 => u16::MAX as usize + 1,
+        _ => return Ok((data_type.clone(), chunks)),
+    };
+    let mut dictionaries: Vec<ArrayData> = Vec::new();
+    for chunk in chunks.iter().filter_map(|c| c.as_any_dictionary_opt()) {
+        let words = chunk.values().to_data();
+        // Batches of one file mostly share their words.
+        if !dictionaries.iter().any(|known| known.ptr_eq(&words)) {
+            dictionaries.push(words);
+        }
+    }
+    if dictionaries.iter().map(ArrayData::len).sum::<usize>() <= most {
+        return Ok((data_type.clone(), chunks));
+    }
+    let wide = DataType::Dictionary(Box::new(DataType::Int32), words.clone());
+    let chunks = chunks.iter().map(|chunk| cast(chunk, &wide));
+    let chunks = chunks.collect::<Result<_, _>>()?;
+    Ok((wide, chunks))
 }
 
 fn reserve(

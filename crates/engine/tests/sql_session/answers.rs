@@ -262,3 +262,118 @@ fn a_file_with_a_column_of_no_type_is_loaded() {
     let sql = "select count(*) from t where none is null and id > 0";
     assert_eq!(number(&mut session, sql), 2);
 }
+
+/// Statements whose sums leave their types, in every way that a sum is computed: over all rows, by
+/// groups, distinct, in windows, in partial and final steps.
+#[test]
+fn a_sum_that_leaves_its_type_is_an_error_and_never_wraps_around() {
+    let mut session = session();
+    let bigints = "(VALUES (1, 9223372036854775807), (1, 5), (2, 7)) AS t(g, x)";
+    let decimals = "(SELECT g, CAST(x AS DECIMAL(38, 0)) AS x FROM (VALUES \
+                    (1, '99999999999999999999999999999999999999'), \
+                    (1, '99999999999999999999999999999999999998'), (2, '7')) AS t(g, x)) AS t";
+    run(
+        &mut session,
+        &format!(
+            "CREATE TABLE b AS SELECT * FROM {bigints}; CREATE TABLE d AS SELECT * FROM {decimals}"
+        ),
+    )
+    .unwrap();
+    for table in ["b", "d"] {
+        for query in [
+            "SELECT sum(x) FROM t",
+            "SELECT g, sum(x) FROM t GROUP BY g",
+            "SELECT sum(DISTINCT x), count(DISTINCT g) FROM t",
+            "SELECT g, sum(DISTINCT x), count(DISTINCT x + 1) FROM t GROUP BY g",
+            "SELECT sum(x) OVER (PARTITION BY g) FROM t",
+            "SELECT sum(x) OVER (PARTITION BY g ORDER BY x ROWS BETWEEN 1 PRECEDING AND 1 \
+             FOLLOWING) FROM t",
+        ] {
+            // A third part takes 128 bits beyond their end, and with it back into 38 digits.
+            let query = query.replace(
+                "FROM t",
+                &format!(
+                    "FROM (SELECT * FROM {table} UNION ALL \
+                SELECT 1, x - 1 FROM {table} WHERE g = 1)"
+                ),
+            );
+            let message = error(&mut session, &query);
+            assert!(
+                message.contains("a sum leaves the range of its type"),
+                "{query}: {message}"
+            );
+        }
+        // What does not leave it is what it was.
+        let rows = text(
+            &mut session,
+            &format!("SELECT g, sum(x) FROM {table} WHERE g = 2 GROUP BY g"),
+        );
+        assert!(rows.contains('7'), "{rows}");
+        let wide = format!("SELECT sum(CAST(x AS DECIMAL(76, 0))) FROM {table} WHERE g = 1");
+        assert!(!text(&mut session, &wide).is_empty());
+    }
+    // A frame that fits is right after one that does not matter any more.
+    let frames = "SELECT sum(x) OVER (ORDER BY x ROWS BETWEEN CURRENT ROW AND CURRENT ROW) AS s \
+                  FROM b ORDER BY s DESC LIMIT 1";
+    assert!(text(&mut session, frames).contains("9223372036854775807"));
+}
+
+/// A filter that keeps about one row has no exact count of distinct values, and neither has a join.
+#[test]
+fn what_is_counted_above_filters_and_joins_is_counted_and_not_estimated() {
+    let mut session = session();
+    let tables = "CREATE TABLE t AS SELECT * FROM (VALUES (1, 7), (3, 9), (5, 11)) AS t(a, b); \
+                  CREATE TABLE e AS SELECT * FROM t WHERE a > 9";
+    run(&mut session, tables).unwrap();
+    for (query, right) in [
+        (
+            "SELECT count(DISTINCT a), count(DISTINCT b) FROM t WHERE a = 2 AND b = 9",
+            "0,0",
+        ),
+        (
+            "SELECT count(DISTINCT t.a), count(DISTINCT u.a) FROM t LEFT JOIN \
+             (SELECT * FROM t WHERE a = 3) AS u ON t.b = u.b + 100 WHERE t.a = 5",
+            "1,0",
+        ),
+        (
+            "SELECT count(DISTINCT t3.a), count(DISTINCT t2.a) FROM e AS t1 \
+             FULL JOIN t AS t2 ON t1.a = t2.a \
+             RIGHT JOIN t AS t3 ON t2.b = t3.b AND t1.a = t3.a AND t2.b > 7 WHERE t3.a = 3",
+            "1,0",
+        ),
+        ("SELECT count(*), min(a), max(b) FROM t", "3,1,11"),
+        (
+            "SELECT count(*), min(a), count(DISTINCT a) FROM \
+             (SELECT a FROM t GROUP BY a HAVING a = 4)",
+            "0,,0",
+        ),
+    ] {
+        assert_eq!(text(&mut session, query), right, "{query}");
+    }
+}
+
+#[test]
+fn set_operations_with_all_count_repetitions_and_those_without_do_not() {
+    let mut session = session();
+    let tables = "CREATE TABLE l AS SELECT * FROM (VALUES (1, 'a'), (1, 'a'), (1, 'a'), (2, NULL), \
+                  (2, NULL), (3, 'c')) AS t(a, b); \
+                  CREATE TABLE r AS SELECT * FROM (VALUES (1, 'a'), (1, 'a'), (2, NULL), (4, 'd')) \
+                  AS t(a, b)";
+    run(&mut session, tables).unwrap();
+    for (operation, right) in [
+        ("INTERSECT ALL", "1,a 1,a 2,"),
+        ("EXCEPT ALL", "1,a 2, 3,c"),
+        ("INTERSECT", "1,a 2,"),
+        ("EXCEPT", "3,c"),
+    ] {
+        let query = format!("(SELECT * FROM l) {operation} (SELECT * FROM r) ORDER BY a, b");
+        let rows = text(&mut session, &query).replace('\n', " ");
+        assert_eq!(rows, right, "{operation}");
+        let within = format!(
+            "SELECT count(*) FROM l WHERE a IN (SELECT a FROM ((SELECT a FROM l) {operation} \
+             (SELECT a FROM l)) AS s)"
+        );
+        let same = if operation.starts_with('I') { 6 } else { 0 };
+        assert_eq!(number(&mut session, &within), same, "{within}");
+    }
+}

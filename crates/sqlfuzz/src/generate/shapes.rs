@@ -257,8 +257,6 @@ impl Generator<'_> {
         ];
         let weights = [3.0, 3.0, 2.0, 2.0, 0.7, 0.7];
         let operation = operations[self.rng.weighted(&weights)];
-        // DataFusion does not count repetitions in these.
-        self.duck &= !matches!(operation, "INTERSECT ALL" | "EXCEPT ALL");
         let body = Body::Set {
             operation: operation.into(),
             left: Box::new(Query::of(left)),
