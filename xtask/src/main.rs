@@ -10,6 +10,7 @@ mod needs;
 mod notes;
 mod smoke;
 mod sqlfuzz;
+mod tidy;
 
 use anyhow::{Context, Result, bail};
 use std::fmt::Write;
@@ -20,13 +21,18 @@ use xshell::Shell;
 type Step = (&'static str, &'static str, fn(&Shell) -> Result<()>);
 
 /// What needs no SQL engine comes first: a mistake shows before the long steps begin.
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     (
         "needs",
         "look for the programs that the tests use",
         needs::needs,
     ),
     ("fmt", "check the format", checks::fmt),
+    (
+        "tidy",
+        "check the rules of this repository: widths, lengths, names, crates, links",
+        tidy::tidy,
+    ),
     ("lean", "build without the SQL engine", checks::lean),
     (
         "cross",

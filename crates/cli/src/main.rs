@@ -3,6 +3,8 @@
 //! Data goes to stdout, progress and messages to stderr. Exit codes: 0 done, 1 failed while running, 2 bad input, 130 interrupted.
 
 mod commands;
+#[cfg(test)]
+mod documented;
 mod failure;
 mod machine;
 mod output;

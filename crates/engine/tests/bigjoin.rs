@@ -1,7 +1,5 @@
 //! `BigJoinExec` and `BigAggregateExec` against DataFusion's own operators on the same plans.
 
-mod common;
-
 use arrow::array::{ArrayRef, Date32Array, Int32Array, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::datasource::MemTable;
@@ -14,11 +12,8 @@ use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use std::sync::Arc;
 use tierloom_engine::bigjoin::{
-    BigAggregateOptions, BigAggregateRule, BigJoinOptions, BigJoinRule, StructurePlacement,
-    StructurePlacer,
+    BigAggregateOptions, BigAggregateRule, BigJoinOptions, BigJoinRule,
 };
-use tierloom_memory::{PageSize, Placement};
-use tierloom_topology::NodeId;
 
 /// SplitMix64, so that rows are the same on every machine.
 struct Random(u64);
@@ -238,51 +233,6 @@ async fn where_memory_is_limited_the_aggregation_that_can_spill_runs() {
         .indent(false)
         .to_string();
     assert!(text.contains("left_to_datafusion=2"), "{text}");
-}
-
-#[tokio::test]
-async fn a_table_is_where_its_placement_wants_it_and_moves_before_the_probe() {
-    let (backend, topology) = common::two_nodes();
-    let placement = StructurePlacement {
-        placer: Arc::new(ThereAndBack),
-        backend,
-        topology,
-        page_size: PageSize::Base,
-    };
-    let context = session(true, true);
-    let frame = context
-        .sql("select count(*) as n from far_a, far_b where fa_k = fb_k")
-        .await
-        .unwrap();
-    let plan = frame.create_physical_plan().await.unwrap();
-    let config = SessionConfig::new().with_extension(Arc::new(placement));
-    let task = Arc::new(TaskContext::default().with_session_config(config));
-    collect(Arc::clone(&plan), task).await.unwrap();
-    let text = DisplayableExecutionPlan::with_metrics(plan.as_ref())
-        .indent(false)
-        .to_string();
-    assert!(text.contains("tables_migrated=1"), "{text}");
-    assert!(text.contains("tables_not_placed=0"), "{text}");
-}
-
-/// Builds on the slow node and probes on the fast one.
-struct ThereAndBack;
-
-impl StructurePlacer for ThereAndBack {
-    fn place(&self, class: &str, _size_bytes: usize) -> Option<Placement> {
-        (class == "hash table").then(|| Placement::bind(NodeId(1)))
-    }
-
-    fn before_probe(
-        &self,
-        _class: &str,
-        _size_bytes: usize,
-        line_reads: u64,
-        now: &Placement,
-    ) -> Option<Placement> {
-        assert_eq!(*now, Placement::bind(NodeId(1)));
-        (line_reads > 0).then(|| Placement::bind(NodeId(0)))
-    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 //! those columns in DRAM and the rest on CXL lose little. This asks the same of any queries and machine, by the model.
 
 use crate::mixes::{ColumnSize, Mix, column_reads};
-use crate::{AdaptError, ByHeat, ColumnUse, Decision, PlacementPolicy, tier_shares};
+use crate::{AdaptError, ByHeat, ColumnUse, Decision, tier_shares};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tierloom_memory::{PlacementSpec, Target};

@@ -10,16 +10,16 @@
 //! The same decisions drive a machine that has the tiers and the model of one that this process does not run on.
 
 pub mod adaptive;
+mod by_heat;
 mod capped;
 mod error;
 pub mod heat;
 pub mod mixes;
 mod policy;
-mod seam;
 mod shares;
 
+pub use by_heat::ByHeat;
 pub use capped::{Capped, CappedColumn, CappedQuery, capped};
 pub use error::{AdaptError, PolicyError};
 pub use policy::{ColumnLimit, ColumnUse, Decision, Policy, bytes_of};
-pub use seam::{ByHeat, PlacementPolicy};
 pub use shares::{model_placement, tier_shares};

@@ -8,7 +8,7 @@ use tierloom_model::search::{Moved, Problem, best};
 use tierloom_model::{
     Access, Machine, ModelError, Options, Phase, Placement, StructureClass, TierShares, solve,
 };
-use tierloom_placement::{AdaptError, ColumnUse, PlacementPolicy, Policy, tier_shares};
+use tierloom_placement::{AdaptError, ColumnUse, Policy, tier_shares};
 
 /// Least modelled gain for which columns are wanted elsewhere than in DRAM.
 const MIN_GAIN: f64 = 0.01;
@@ -141,7 +141,7 @@ fn by_policy(phase: &Phase, machine: &Machine, policy: &Policy) -> Result<Wanted
         })
         .collect();
     let mut placement = Placement::new(TierShares::all(first(machine)));
-    for decision in PlacementPolicy::decide(policy, &uses) {
+    for decision in policy.decide(&uses) {
         let shares = tier_shares(&decision.placement, machine)?;
         placement.by_structure.insert(decision.column, shares);
     }

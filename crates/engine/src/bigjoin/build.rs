@@ -2,7 +2,7 @@
 
 use super::NAME;
 use super::keys::{KeyColumns, Packing};
-use super::storage::{Storage, StructurePlacement};
+use super::storage::Storage;
 use crate::breakdown::guarded;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::concat;
@@ -18,8 +18,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use tierloom_kernels::hash::{Bucket, Builder, JoinTable, Layout, Links, NONE, SegmentFull};
 
-/// What tables are called towards placements and in messages.
-pub(crate) const CLASS: &str = "hash table";
 /// A dense array has at most this many slots per key: 32 bytes a key, as much as a hash table that is two thirds full.
 const DENSE_SLOTS_PER_KEY: u64 = 8;
 /// Up to this many slots (256 KiB) an array is dense whatever it holds.
@@ -38,7 +36,6 @@ pub(crate) struct BuildPlan {
     pub streams: usize,
     /// Whether to remember which rows were met.
     pub remember: bool,
-    pub placement: Option<Arc<StructurePlacement>>,
 }
 
 /// Metrics of a build, named as those of `HashJoinExec`.
@@ -51,8 +48,6 @@ pub(crate) struct BuildMetrics {
     pub rows: Count,
     pub memory: Gauge,
     pub dense: Count,
-    pub migrated: Count,
-    pub not_placed: Count,
 }
 
 enum Table {
@@ -194,20 +189,13 @@ impl Filling {
             + side.keys.as_ref().map_or(0, KeyColumns::size_bytes);
         side._reservation.try_grow(more_bytes)?;
         self.metrics.memory.add(more_bytes);
-        let lines = side.rows as u64;
-        let moved = side
-            .storage
-            .before_probe(CLASS, lines, self.plan.placement.as_deref())?;
-        self.metrics.migrated.add(usize::from(moved));
         Ok(side)
     }
 
     fn storage(&self, size_bytes: usize) -> Result<Storage> {
         self.reservation.try_grow(size_bytes)?;
         self.metrics.memory.add(size_bytes);
-        let (storage, refused) = Storage::new(CLASS, size_bytes, self.plan.placement.as_deref());
-        self.metrics.not_placed.add(usize::from(refused.is_some()));
-        Ok(storage)
+        Ok(Storage::zeroed(size_bytes))
     }
 
     fn dense(

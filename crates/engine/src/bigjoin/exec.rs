@@ -1,7 +1,6 @@
 //! The operator.
 
-use super::build::{BuildMetrics, BuildPlan, CLASS, collect};
-use super::storage::StructurePlacement;
+use super::build::{BuildMetrics, BuildPlan, collect};
 use super::stream::{Probe, ProbeMetrics, ProbePlan, SharedBuild};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{JoinSide, JoinType, Result, Statistics, internal_err};
@@ -99,9 +98,6 @@ impl BigJoinExec {
                 self.join.join_type(),
                 JoinType::LeftSemi | JoinType::LeftAnti
             ),
-            placement: context
-                .session_config()
-                .get_extension::<StructurePlacement>(),
         };
         let reservation = MemoryConsumer::new(name).register(context.memory_pool());
         let stream = self.join.left().execute(part, Arc::clone(context))?;
@@ -113,8 +109,6 @@ impl BigJoinExec {
             rows: counter("build_input_rows"),
             memory: MetricBuilder::new(&self.metrics).gauge("build_mem_used", part),
             dense: counter("array_map_created_count"),
-            migrated: counter("tables_migrated"),
-            not_placed: counter("tables_not_placed"),
         };
         Ok(async move {
             collect(plan, stream, reservation, metrics)
@@ -273,7 +267,7 @@ impl DisplayAs for BigJoinExec {
         }
         let text = Inner(&self.join, t).to_string();
         match text.strip_prefix("HashJoinExec") {
-            Some(rest) => write!(f, "BigJoinExec{rest}, {CLASS}: {}", self.why),
+            Some(rest) => write!(f, "BigJoinExec{rest}, hash table: {}", self.why),
             None => writeln!(f, "{}\n{}", text.trim_end(), self.why),
         }
     }

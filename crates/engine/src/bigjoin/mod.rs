@@ -12,16 +12,13 @@ mod aggregate;
 mod build;
 mod exec;
 mod keys;
-mod migrate;
 mod rule;
 mod storage;
 mod stream;
 
 pub use aggregate::{BigAggregateExec, BigAggregateOptions, BigAggregateRule};
 pub use exec::BigJoinExec;
-pub use migrate::{MigrationAdvice, ProbeWork, advise_migration};
 pub use rule::{BigJoinOptions, BigJoinRule};
-pub use storage::{StructurePlacement, StructurePlacer};
 
 /// What plans and errors call the operator.
 const NAME: &str = "BigJoinExec";

@@ -60,11 +60,6 @@ impl KernelInterleave {
         &self.nodes
     }
 
-    /// Whether the system's weights count.
-    pub fn is_weighted(&self) -> bool {
-        self.weighted
-    }
-
     /// What each node should get by the weights that `topology` tells, as fractions of 1, nodes ascending. A change of the weights
     /// shows in a topology that is read again.
     ///

@@ -93,14 +93,6 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Maps the first `size_bytes` of `file` shared. The file must be that long; it must not be truncated while mapped.
-    ///
-    /// # Errors
-    /// The errno of `mmap` or `madvise`.
-    pub fn shared_file(file: File, size_bytes: usize, page_size: PageSize) -> Result<Self, i32> {
-        Self::shared_file_at(file, 0, size_bytes, page_size)
-    }
-
     /// Maps `size_bytes` of `file` from `offset_bytes` on, shared. The file must be that long; it must not be truncated while mapped.
     ///
     /// # Errors

@@ -43,11 +43,6 @@ impl Best {
         self.rate / self.dram_rate
     }
 
-    /// Rate over that with the kernel's own weights.
-    pub fn gain_over_kernel(&self) -> f64 {
-        self.rate / self.kernel_rate
-    }
-
     /// Rate over that with equal weights.
     pub fn gain_over_equal(&self) -> f64 {
         self.rate / self.equal_rate

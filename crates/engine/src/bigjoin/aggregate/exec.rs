@@ -2,7 +2,6 @@
 
 use super::groups::Groups;
 use super::stream::{Aggregate, Aggregation, Plan, SkipWhen};
-use crate::bigjoin::storage::StructurePlacement;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
@@ -188,10 +187,7 @@ impl ExecutionPlan for BigAggregateExec {
             return self.aggregate.execute(partition, context);
         }
         let plan = self.plan(&context)?;
-        let placement = context
-            .session_config()
-            .get_extension::<StructurePlacement>();
-        let groups = Groups::new(plan.keys.len(), placement);
+        let groups = Groups::new(plan.keys.len());
         let reservation = MemoryConsumer::new(format!("GroupedHashAggregateStream[{partition}]"))
             .register(context.memory_pool());
         let skipped =

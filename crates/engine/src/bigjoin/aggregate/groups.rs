@@ -1,7 +1,7 @@
 //! From group keys to group numbers and back.
 
 use crate::bigjoin::keys::KeyColumns;
-use crate::bigjoin::storage::{Storage, StructurePlacement};
+use crate::bigjoin::storage::Storage;
 use arrow::array::{ArrayRef, PrimitiveArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
@@ -15,8 +15,6 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use tierloom_kernels::hash::{Bucket, GroupTable, Layout, NONE};
 
-/// What group tables are called towards placements and in messages.
-pub(super) const CLASS: &str = "group table";
 /// Groups that a table begins with: 256 KiB.
 const FIRST_GROUPS: usize = 12 << 10;
 
@@ -39,8 +37,8 @@ impl DerefMut for Buckets {
     }
 }
 
-fn empty(layout: Layout, placement: Option<&StructurePlacement>) -> GroupTable<Buckets> {
-    let (storage, _) = Storage::new(CLASS, layout.size_bytes(), placement);
+fn empty(layout: Layout) -> GroupTable<Buckets> {
+    let storage = Storage::zeroed(layout.size_bytes());
     let len = layout.buckets();
     GroupTable::new(layout, Buckets { storage, len })
 }
@@ -57,7 +55,6 @@ pub(super) struct Groups {
     odd: HashMap<OddKey, u32>,
     /// Numbers of the odd groups, ascending, with their keys.
     odd_groups: Vec<(u32, OddKey)>,
-    placement: Option<Arc<StructurePlacement>>,
     packed: Vec<u64>,
     rows: Vec<u32>,
     numbers: Vec<u32>,
@@ -65,14 +62,13 @@ pub(super) struct Groups {
 
 impl Groups {
     /// None yet, for keys of `columns` columns (one or two).
-    pub fn new(columns: usize, placement: Option<Arc<StructurePlacement>>) -> Self {
+    pub fn new(columns: usize) -> Self {
         Self {
-            table: empty(Layout::for_keys(FIRST_GROUPS), placement.as_deref()),
+            table: empty(Layout::for_keys(FIRST_GROUPS)),
             columns,
             packed_keys: Vec::new(),
             odd: HashMap::new(),
             odd_groups: Vec::new(),
-            placement,
             packed: Vec::new(),
             rows: Vec::new(),
             numbers: Vec::new(),
@@ -186,7 +182,7 @@ impl Groups {
         let mut keys = self.table.capacity() * 4;
         loop {
             let layout = Layout::for_keys(keys).with_seed(keys as u64);
-            let mut larger = empty(layout, self.placement.as_deref());
+            let mut larger = empty(layout);
             if larger.refill(&self.packed_keys, &skipped) {
                 self.table = larger;
                 return;
