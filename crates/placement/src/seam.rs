@@ -1,4 +1,4 @@
-//! Policies as the rest of the program sees them.
+//! The trait through which the rest of the program uses placement policies.
 
 use crate::heat::{Heat, MoveLimits, PlacedColumn, plan_moves};
 use crate::{ColumnUse, Decision, Policy};
@@ -6,30 +6,31 @@ use std::fmt;
 
 /// Decides where the columns of a workload go.
 ///
-/// A policy is asked before data is placed, and again whenever more is known of what is read; the same question gets the same answer. It moves nothing
-/// itself, knows no machine, and does not place the memory of operators.
+/// A policy is called before data is placed, and again when more is known about what the workload
+/// reads. It is deterministic: the same input gives the same answer. It moves no data, knows
+/// nothing about the machine, and does not place operator memory.
 ///
 /// ```text
 ///                          ┌ Policy::Uniform     one tier, one node, weights (interleaving)
 ///   PlacementPolicy <──────┼ Policy::Tier        slow tier, staged through a working buffer
 ///                          ├ Policy::TopColumns  most bytes read first
-///                          ├ Policy::Adaptive    starts in DRAM; `adaptive::Controller` goes on
-///                          └ ByHeat              hottest per GiB under a capacity, with what lies where now
+///                          ├ Policy::Adaptive starts in DRAM, then `adaptive::Controller` decides
+///                          └ ByHeat most bytes read per byte first, up to a DRAM capacity
 /// ```
 pub trait PlacementPolicy: fmt::Debug + Send + Sync {
-    /// As it is typed.
+    /// The policy as the user types it.
     fn name(&self) -> String;
 
-    /// What it does, in words.
+    /// One sentence for users about what the policy does.
     fn meaning(&self) -> String;
 
-    /// Whether it must know how much of each column is read.
+    /// Whether the policy needs the bytes read from each column.
     fn needs_heat(&self) -> bool;
 
     /// Whether placements change while the workload runs.
     fn adapts(&self) -> bool;
 
-    /// Where each column goes, in the order given.
+    /// One decision per column, in the order of `columns`.
     fn decide(&self, columns: &[ColumnUse]) -> Vec<Decision>;
 }
 
@@ -55,14 +56,16 @@ impl PlacementPolicy for Policy {
     }
 }
 
-/// The hottest columns, by bytes read per byte, up to a capacity; the rest on the slow tier. A column that does not fit as a whole is split.
+/// The columns with the most bytes read per byte in DRAM, up to a capacity; the rest on CXL.
+///
+/// A column that does not fit as a whole is split by pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ByHeat {
-    /// Bytes of columns that DRAM may hold.
+    /// DRAM capacity for columns, in bytes.
     pub dram_bytes: u64,
 }
 
-/// Pages in which a split is counted.
+/// Page size for splitting a column; whole pages only, since the kernel places nothing smaller.
 const PAGE_BYTES: u64 = 4096;
 
 impl PlacementPolicy for ByHeat {
@@ -95,9 +98,10 @@ impl PlacementPolicy for ByHeat {
     }
 }
 
-/// Pages of each column that the plan of moves leaves on the fast tier when all starts on the slow one.
+/// Pages of each column in DRAM after moving the hottest columns up, starting with all on CXL.
 fn fast_pages(columns: &[ColumnUse], dram_pages: u64) -> Vec<u64> {
     let mut heat = Heat::new(1.0);
+    // One read event per column at time 0: nothing decays, so heat is proportional to bytes read.
     for column in columns {
         heat.read(&column.column, column.read_bytes as f64, 0.0);
     }
@@ -113,6 +117,8 @@ fn fast_pages(columns: &[ColumnUse], dram_pages: u64) -> Vec<u64> {
     let limits = MoveLimits {
         tiers: ("dram".into(), "cxl".into()),
         fast_pages: dram_pages,
+        // No round limit and no hysteresis: this plans one complete placement, not one step of
+        // many.
         pages_per_round: u64::MAX,
         hotter: 1.0,
     };
