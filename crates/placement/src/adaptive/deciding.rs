@@ -1,4 +1,8 @@
-//! What a phase does next: stay, try, move, or go back.
+//! Next action of a phase: keep its placement, try others, move, or return.
+//!
+//! The order of the checks is the policy: a placement that failed is taken back even in a settled
+//! phase; measured gains come before what the model proposes; operator memory is considered only
+//! when no trial shows a further gain; exploration comes last.
 
 use super::controller::{Budget, Controller};
 use super::evidence::Shown;
@@ -7,30 +11,27 @@ use crate::AdaptError;
 use tierloom_model::search::{Moved, Problem, Weights, best};
 use tierloom_model::{ModelError, Options, Phase, StructureClass};
 
-/// Most that a placement may lose against the first tier, with [`CERTAINTY`], as a share, when a
-/// phase is moved as a whole.
+/// Largest loss against the first tier that a move may risk, as a share, at [`CERTAINTY`].
 const TOLERATED_LOSS: f64 = 0.005;
 
-/// Standard deviations of what was measured that a loss beyond that must be away: a chance of one
-/// in thirty thousand.
+/// Standard deviations by which the measurements must exclude a larger loss: a chance of one in
+/// thirty thousand under normal noise.
 pub(super) const CERTAINTY: f64 = 4.0;
 
-/// Standard deviations that a gain must be away from none.
+/// Standard deviations by which the gain must exceed 0.
 const LIKELY: f64 = 2.0;
 
-/// Runs that must have shown a gain, and those where so much more was shown before that one is
-/// enough.
+/// Runs that must show a gain; one is enough where the proven gain is above [`ONE_RUN_ABOVE`].
 const LEAST_RUNS: usize = 2;
 const ONE_RUN_ABOVE: f64 = 0.03;
 
-/// Runs with trials after which a phase is left as it is when they have shown nothing.
+/// Runs with trials but no move after which trials end.
 pub(super) const MOST_ATTEMPTS: u32 = 8;
 
-/// Standard deviations above the expected gain up to which a trial is worth its cost.
+/// Standard deviations of the upper confidence bound that decides whether a trial is worthwhile.
 pub(super) const HOPE: f64 = 1.5;
 
-/// Standard deviations of a trial up to which chance explains that the model and a measured time
-/// differ.
+/// Standard deviations of a trial within which a residual is attributed to noise.
 const EXPLAINED: f64 = 4.0;
 
 impl Controller {
@@ -40,7 +41,7 @@ impl Controller {
         phase: &Phase,
         budget: &mut Budget,
     ) -> Result<PhaseDecision, AdaptError> {
-        // What is known of another phase does not hold for this one.
+        // The caches hold times of another phase.
         self.looked.clear();
         self.misfit = None;
         let settings = self.settings.clone();
@@ -97,8 +98,8 @@ impl Controller {
         self.attempt(kept, phase, budget)
     }
 
-    /// The placement that measurements show to gain most, if they leave no doubt that it does not
-    /// lose against the first tier.
+    /// The placement with the best measured gain, if its lower confidence bound excludes a loss
+    /// against the first tier.
     fn shown(&self, kept: &PhaseDecision) -> Option<(Shown, Layout)> {
         let (state, spreads) = (self.states.get(&kept.key)?, self.spreads());
         let mut best: Option<(f64, Shown, Layout)> = None;
@@ -119,6 +120,8 @@ impl Controller {
             if !(certain && likely && shown.runs >= runs) {
                 continue;
             }
+            // Scored without the support of trials further out, which favours layouts close to the
+            // current one.
             let alone = evidence.alone(&kept.layout, &to, spreads);
             let score = alone.map_or(0.0, |alone| alone.least(1.0));
             if best.as_ref().is_none_or(|(most, ..)| score > *most) {
@@ -128,7 +131,7 @@ impl Controller {
         best.map(|(_, shown, to)| (shown, to))
     }
 
-    /// The best columns by the corrected machine, with the memory of operators where it is.
+    /// Best weights of the columns on the corrected machine, operator memory left where it is.
     fn wanted(&self, phase: &Phase, current: &Layout) -> Result<Layout, AdaptError> {
         let columns = self.best_of(phase, current, &[StructureClass::Column])?;
         Ok(Layout {
@@ -137,8 +140,8 @@ impl Controller {
         })
     }
 
-    /// The best weights of the structures of some classes, all others as they lie; `None` if the
-    /// phase has none of them.
+    /// Best weights for structures of these classes, all others fixed; `None` if the phase has
+    /// none.
     pub(super) fn best_of(
         &self,
         phase: &Phase,
@@ -165,8 +168,8 @@ impl Controller {
         Ok(Some(best(&problem)?.weights))
     }
 
-    /// The gain by the corrected model and by what was measured of this phase itself, each by its
-    /// weight.
+    /// Gain by the corrected model combined with the gain measured for this phase, by inverse
+    /// variance.
     pub(super) fn gain(
         &mut self,
         key: &PhaseKey,
@@ -194,9 +197,12 @@ impl Controller {
         })
     }
 
-    /// By how much placements of this phase were measured slower than the corrected model explains
-    /// beyond noise, as the logarithm of a factor. A machine that no numbers make the model fit
-    /// would else be believed to be known exactly, and what was tried of it be outvoted.
+    /// How much slower than modelled this phase was measured, beyond noise, as the logarithm of a
+    /// factor.
+    ///
+    /// It is added to the model's uncertainty. Where no values of the numbers make the model fit
+    /// the machine, the posterior would otherwise become narrow around a wrong estimate and
+    /// outweigh the trials.
     fn misfit(&mut self, key: &PhaseKey, phase: &Phase) -> Result<f64, AdaptError> {
         if let Some(known) = self.misfit {
             return Ok(known);
@@ -209,7 +215,7 @@ impl Controller {
                 let modelled = self.belief.time_ns(phase, layout, workers)? / reference;
                 Ok(measured - modelled.ln())
             };
-            // What is off under all placements alike does not decide between them.
+            // An offset common to all placements does not affect their comparison.
             let at_home = match state.measured_at_home() {
                 Some(measured) => off(&self.home, measured)?,
                 None => 0.0,
@@ -223,8 +229,9 @@ impl Controller {
         Ok(worst)
     }
 
-    /// Moves the phase, and lets a part of it lie on the first tier still, so that the gain is seen
-    /// within one run, and others try what lies around.
+    /// Moves the phase and plans trials for the same run.
+    ///
+    /// They include a control part on the first tier, which shows the gain within one run.
     fn step_and_try(
         &mut self,
         kept: PhaseDecision,
@@ -251,7 +258,7 @@ impl Controller {
         })
     }
 
-    /// Moves the phase towards what is wanted, as far as a step and the budget go.
+    /// Moves the phase towards the proposed placement, limited by step size and migration budget.
     fn step(
         &mut self,
         kept: PhaseDecision,
@@ -282,7 +289,7 @@ impl Controller {
         budget.migration_bytes = budget.migration_bytes.saturating_sub(moved_bytes);
         let expected_ns = self.belief.time_ns(phase, &to, self.settings.workers)?;
         let state = self.state(&kept.key);
-        // Of a part of the way no more is claimed than that part of the gain.
+        // Interpolation: part of the way counts as that part of the gain, not more.
         let part = part.min(1.0);
         let proven = state.proven + part * shown.least(CERTAINTY).min(shown.mean);
         let promised = state.promised + part * shown.mean;
@@ -346,7 +353,7 @@ impl Controller {
         })
     }
 
-    /// Nothing happens, and if that goes on the phase is settled.
+    /// Keeps the placement and counts a run without action; enough of them settle the phase.
     pub(super) fn quiet(&mut self, kept: PhaseDecision, why: &str) -> PhaseDecision {
         self.state(&kept.key).quiet_runs += 1;
         because(kept, why)
