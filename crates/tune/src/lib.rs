@@ -1,15 +1,18 @@
-//! Weights for memory tiers: found by the model, found by measuring real tiers, and set in the kernel with a way back.
+//! Weights for memory tiers: computed by the model or measured, and set in the kernel reversibly.
 //!
 //! ```text
 //!   profile + work ── modelled::tune ──┐
 //!                                      ├──> TuneRecord ──> report
 //!   tiers of this machine ── measure ──┘        │
-//!                                               └── apply: node weights ─> kernel (old state saved first)   restore: back
-//!                                                        └───────────────> file for an engine
+//!                                               ├── apply: node weights ──> kernel (old state
+//!                                               saved first)
+//!                                               │ restore: old state back
+//!                                               └── engine: weights file for an engine
 //! ```
 //!
-//! The search itself is pure and lies in [`tierloom_model::search`]; this crate gives it real tiers to ask and does something with the
-//! answer. Nothing here changes the machine but [`apply::apply`], [`apply::restore`] and [`prefetch`].
+//! The search algorithm itself is pure and belongs to [`tierloom_model::search`]; this crate
+//! supplies measurements of real tiers and applies the result. Only [`apply::apply`],
+//! [`apply::restore`] and [`prefetch`] change the machine.
 //!
 //! ```
 //! use tierloom_tune::{modelled, work};
