@@ -20,10 +20,21 @@
 //!
 //! let (machine, tiers) = (profiles::load("nus24")?, ["dram".to_owned(), "cxl".to_owned()]);
 //! let probe = work::named("probe").expect("a phase of the list");
-//! let question = modelled::Question { machine: &machine, name: "probe", work: &probe, workers: 32, tiers: &tiers, moved: Moved::All };
-//! let stamp = modelled::Stamp { made_at: "2026-01-01T00:00:00Z".into(), tool_version: "0".into() };
+//! let question = modelled::Question {
+//!     machine: &machine,
+//!     name: "probe",
+//!     work: &probe,
+//!     workers: 32,
+//!     tiers: &tiers,
+//!     moved: Moved::All,
+//! };
+//! let stamp = modelled::Stamp {
+//!     made_at: "2026-01-01T00:00:00Z".into(),
+//!     tool_version: "0".into(),
+//! };
 //! let tuned = modelled::tune(&question, &stamp)?;
-//! println!("modelled: {} gives {:.2} of the rate on dram only", tuned.best.weights, tuned.best.gain_over_dram());
+//! let (weights, gain) = (&tuned.best.weights, tuned.best.gain_over_dram());
+//! println!("modelled: {weights} gives {gain:.2} of the rate on dram only");
 //! assert!(tuned.record.best_rate >= tuned.record.kernel_rate);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
