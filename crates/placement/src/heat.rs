@@ -4,8 +4,7 @@
 //! fast memory. Only columns are tracked, not single pages.
 //!
 //! ```text
-//!   reads of columns ── Heat::read ──> bytes per second per GiB, decaying ── plan_moves ──> moves:
-//!   column, from, to, pages
+//!   Heat::read ──> bytes per second per GiB, decaying ──> plan_moves ──> column, from, to, pages
 //! ```
 
 use serde::{Deserialize, Serialize};

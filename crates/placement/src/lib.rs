@@ -5,8 +5,8 @@
 //!
 //! ```text
 //!   columns (bytes, bytes read) ──► Policy ──► Decision per column (placement, staged?, reason)
-//!                                                    │                    │
-//!                                       memory: place, migrate    model: tier shares per structure
+//!                                                 │                    │
+//!                                    memory: place, migrate    model: tier shares per structure
 //! ```
 //!
 //! The same decisions apply to a real machine with these tiers and to the model of a machine that

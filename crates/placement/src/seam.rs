@@ -14,8 +14,8 @@ use std::fmt;
 ///                          ┌ Policy::Uniform     one tier, one node, weights (interleaving)
 ///   PlacementPolicy <──────┼ Policy::Tier        slow tier, staged through a working buffer
 ///                          ├ Policy::TopColumns  most bytes read first
-///                          ├ Policy::Adaptive starts in DRAM, then `adaptive::Controller` decides
-///                          └ ByHeat most bytes read per byte first, up to a DRAM capacity
+///                          ├ Policy::Adaptive    starts in DRAM, then `adaptive::Controller`
+///                          └ ByHeat              most bytes read per byte first, up to a capacity
 /// ```
 pub trait PlacementPolicy: fmt::Debug + Send + Sync {
     /// The policy as the user types it.

@@ -4,9 +4,8 @@
 //!   profile + work ── modelled::tune ──┐
 //!                                      ├──> TuneRecord ──> report
 //!   tiers of this machine ── measure ──┘        │
-//!                                               ├── apply: node weights ──> kernel (old state
-//!                                               saved first)
-//!                                               │ restore: old state back
+//!                                               ├── apply: node weights ──> kernel
+//!                                               │   (old state saved first, restore: back)
 //!                                               └── engine: weights file for an engine
 //! ```
 //!

@@ -1,8 +1,7 @@
 //! Sets the kernel's weights for weighted interleaving, and restores the old ones.
 //!
 //! ```text
-//!   weights per tier ── node_weights ──> weight per node ── plan (reads only) ──> writes to be
-//!   made
+//!   weights per tier ── node_weights ──> weight per node ── plan (reads only) ──> list of writes
 //!
 //!   apply:    lock ─ read ─ save old state, fsync ─ write ─ read back
 //!   restore:  read saved state ─ write ─ read back ─ delete saved state

@@ -2,10 +2,10 @@
 //! after another.
 //!
 //! ```text
-//!   topology ── Setup: tiers, CPUs, region ──> HostTiers ─┐ one run per weights: place, audit,
-//!   run, audit
-//!   profile (or rough_machine) ── search::measured ───────┘──> best measured point, TuneRecord,
-//!                                                               one BenchRecord per run
+//!   topology ── Setup: tiers, CPUs, region ──> HostTiers ─┐ per weights: place, audit, run, audit
+//!   profile (or rough_machine) ── search::measured ───────┘
+//!                                        └──> best measured point, TuneRecord,
+//!                                             one BenchRecord per run
 //! ```
 //!
 //! A kernel performs the memory accesses of a phase without its computation: random reads for a
