@@ -1,4 +1,4 @@
-//! CXL memory devices and DAX.
+//! Abilities: CXL memory devices and DAX.
 
 use super::Ability;
 use crate::Topology;

@@ -11,7 +11,7 @@ pub enum ApplyError {
         "this kernel has no weighted interleaving ({reason}); boot Linux 6.9 or newer, or give the weights to an engine alone (--no-kernel --config FILE.yaml)"
     )]
     Absent {
-        /// What was missing: a folder, or node files in it.
+        /// What was missing: a directory, or node files in it.
         reason: String,
     },
     /// A tier of the weights has no node on this machine.

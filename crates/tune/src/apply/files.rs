@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use tierloom_topology::SysRoot;
 
-/// The kernel's folder of weights, relative to the system root.
+/// The kernel's directory of weights, relative to the system root.
 pub const FOLDER: &str = "sys/kernel/mm/mempolicy/weighted_interleave";
 
 /// Files below a system root.
@@ -14,7 +14,7 @@ pub const FOLDER: &str = "sys/kernel/mm/mempolicy/weighted_interleave";
 /// Implemented by the running system and recorded trees ([`SysRoot`]), and by tests that inject
 /// failures.
 pub trait SystemFiles {
-    /// Names of the entries in a folder, in any order.
+    /// Names of the entries in a directory, in any order.
     ///
     /// # Errors
     /// The error of the operating system.

@@ -12,9 +12,9 @@ use super::{ApplyError, Settings, SystemFiles};
 
 /// The only supported version of the file.
 const SCHEMA: &str = "tierloom-saved-weights/1";
-/// File name in the state folder.
+/// File name in the state directory.
 const NAME: &str = "kernel-weights.json";
-/// State folder of root, relative to the system root.
+/// State directory of root, relative to the system root.
 const ROOTS_FOLDER: &str = "var/lib/tierloom";
 /// Random id that the kernel generates at each boot.
 const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
@@ -97,7 +97,7 @@ impl StateFile {
         )
     }
 
-    /// A state file with this name in the same folder.
+    /// A state file with this name in the same directory.
     pub fn beside(&self, name: &str) -> Self {
         StateFile(self.folder().join(name))
     }
@@ -167,7 +167,7 @@ impl StateFile {
         }
     }
 
-    /// Creates the folder and takes the lock, which is held until the returned file is dropped.
+    /// Creates the directory and takes the lock, which is held until the returned file is dropped.
     pub(crate) fn lock(&self) -> Result<File, ApplyError> {
         let path = self.0.with_extension("lock");
         let failed = |error| ApplyError::io("open the lock", path.clone(), error);

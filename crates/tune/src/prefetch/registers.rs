@@ -8,7 +8,7 @@ use tierloom_topology::SysRoot;
 
 use crate::apply::SystemFiles;
 
-/// Folder of the CPUs' device files, relative to the system root.
+/// Directory of the CPUs' device files, relative to the system root.
 pub(super) const FOLDER: &str = "dev/cpu";
 
 /// Model-specific registers of CPUs.

@@ -10,7 +10,7 @@ use crate::apply::{StateFile, boot_id};
 
 /// The only supported version of the saved state.
 const SCHEMA: &str = "tierloom-saved-prefetchers/1";
-/// File name in the state folder.
+/// File name in the state directory.
 const NAME: &str = "prefetchers.json";
 
 /// Register values before Tierloom changed them.
