@@ -1,16 +1,19 @@
-//! Hardware counters around a measurement: core events, memory controllers, CXL devices and resctrl monitors.
+//! Hardware counters for measurements: core events, memory controllers, CXL devices and resctrl
+//! monitors.
 //!
 //! ```text
-//!   SysRoot ──▶ plan (what would be opened: pure, works on recorded trees)
+//!   SysRoot ──▶ plan (counters to open: from files only, works on recorded trees)
 //!                 │
 //!          CounterSource ──▶ OpenCounters ──▶ Running ──▶ Vec<Reading>
 //!        ┌────────┴─────────┐   resume / pause / readings
 //!   PerfSource        ResctrlSource
 //!        │                  └── files below /sys/fs/resctrl
-//!   PerfOpener: LinuxOpener (perf_event_open), FakeOpener (scripted), RefusingOpener (recorded trees)
+//!   PerfOpener: LinuxOpener (perf_event_open), FakeOpener (scripted),
+//!               RefusingOpener (recorded trees)
 //! ```
 //!
-//! A counter that is not there is never a zero: its [`Reading`] has no value, and its note says why and what would help.
+//! An unavailable counter is never reported as 0: its [`Reading`] has no value, and its note has
+//! the reason and a remedy. The crate changes no setting of the machine.
 //!
 //! ```no_run
 //! use tierloom_counters::Counters;

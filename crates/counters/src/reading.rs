@@ -1,17 +1,19 @@
-//! What a counter says.
+//! Values of counters.
 
 use serde::{Deserialize, Serialize};
 
-/// One counter over one measurement.
+/// Value of one counter over one measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
-    /// "instructions", "dram/socket0/read", "cxl_pmu_mem0.0/write_bandwidth", "resctrl/mon_L3_00/mbm_total_bytes", ...
+    /// Name such as "instructions", "dram/socket0/read", "cxl_pmu_mem0.0/write_bandwidth" or
+    /// "resctrl/mon_L3_00/mbm_total_bytes".
     pub name: String,
-    /// Its value; `None` if it is not available.
+    /// Value in `unit`; `None` if the counter is not available.
     pub value: Option<f64>,
     /// "1" (events), "bytes" or "GB/s" (decimal).
     pub unit: String,
-    /// Why it is not available and what would help; or what was counted, and by how much it was extrapolated.
+    /// Reason and remedy if there is no value; otherwise what was counted and how far it was
+    /// extrapolated.
     pub note: Option<String>,
 }
 
@@ -42,9 +44,9 @@ impl Reading {
 /// Units of readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Occurrences.
+    /// Number of events.
     Events,
-    /// Bytes.
+    /// Bytes transferred or occupied.
     Bytes,
     /// Decimal gigabytes per second.
     Gbps,

@@ -83,7 +83,7 @@ fn mode(reader: &Reader<'_>, path: &str) -> Option<String> {
     })
 }
 
-/// Directorys such as `hugepages-2048kB` in `directory`, with their page sizes in bytes, smallest
+/// Directories such as `hugepages-2048kB` in `directory`, with their page sizes in bytes, smallest
 /// first.
 fn sizes(reader: &Reader<'_>, directory: &str) -> Vec<(u64, String)> {
     let size_bytes = |name: &str| {
