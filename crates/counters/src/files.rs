@@ -11,8 +11,9 @@ pub(crate) fn read(root: &SysRoot, path: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
-/// Names in a directory, shorter ones first, so that `imc_2` precedes `imc_10`; empty if it does
-/// not exist.
+/// Names in a directory, shorter ones first, so that `imc_2` precedes `imc_10`.
+///
+/// Empty if the directory does not exist.
 pub(crate) fn list(root: &SysRoot, path: &str) -> Vec<String> {
     let Ok(entries) = fs::read_dir(root.join(path)) else {
         return Vec::new();

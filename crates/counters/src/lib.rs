@@ -1,5 +1,4 @@
-//! Hardware counters for measurements: core events, memory controllers, CXL devices and resctrl
-//! monitors.
+//! Hardware counters for measurements: cores, memory controllers, CXL devices and resctrl.
 //!
 //! ```text
 //!   SysRoot ──▶ plan (counters to open: from files only, works on recorded trees)

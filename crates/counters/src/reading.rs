@@ -5,15 +5,13 @@ use serde::{Deserialize, Serialize};
 /// Value of one counter over one measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
-    /// Name such as "instructions", "dram/socket0/read", "cxl_pmu_mem0.0/write_bandwidth" or
-    /// "resctrl/mon_L3_00/mbm_total_bytes".
+    /// Name such as "instructions", "dram/socket0/read" or "resctrl/mon_L3_00/mbm_total_bytes".
     pub name: String,
     /// Value in `unit`; `None` if the counter is not available.
     pub value: Option<f64>,
     /// "1" (events), "bytes" or "GB/s" (decimal).
     pub unit: String,
-    /// Reason and remedy if there is no value; otherwise what was counted and how far it was
-    /// extrapolated.
+    /// Without a value: the reason and a remedy; otherwise what was counted, and any extrapolation.
     pub note: Option<String>,
 }
 

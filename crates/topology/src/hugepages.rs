@@ -19,8 +19,9 @@ pub struct HugePages {
     pub pools: Vec<HugePool>,
     /// `always`, `madvise` or `never`; `None` for kernels without transparent huge pages.
     pub thp_mode: Option<String>,
-    /// Effort of a page fault to get a huge page: `always`, `defer`, `defer+madvise`, `madvise` or
-    /// `never`.
+    /// Effort of a page fault to get a huge page.
+    ///
+    /// One of `always`, `defer`, `defer+madvise`, `madvise` and `never`.
     pub thp_defrag: Option<String>,
     /// Page sizes with their own mode (kernel 6.8 and later), smallest first.
     pub thp_sizes: Vec<ThpSize>,
@@ -83,8 +84,7 @@ fn mode(reader: &Reader<'_>, path: &str) -> Option<String> {
     })
 }
 
-/// Directories such as `hugepages-2048kB` in `directory`, with their page sizes in bytes, smallest
-/// first.
+/// Directories such as `hugepages-2048kB`, with their page sizes in bytes, smallest first.
 fn sizes(reader: &Reader<'_>, directory: &str) -> Vec<(u64, String)> {
     let size_bytes = |name: &str| {
         let kib: u64 = name

@@ -5,8 +5,9 @@ use serde::Serialize;
 use crate::root::Reader;
 use crate::{IdSet, SysRoot};
 
-/// Memory limits from 1 EiB up mean "no limit": cgroup version 1 has the largest page-aligned
-/// number there.
+/// Memory limits from 1 EiB up mean "no limit".
+///
+/// Cgroup version 1 has the largest page-aligned number there.
 const NO_LIMIT_BYTES: u64 = 1 << 60;
 
 /// Limits of the process that read the topology, or that recorded it.

@@ -13,8 +13,7 @@ use crate::{IdSet, TopologyError};
 /// Length of the quotation from a garbled file in an error, in characters.
 const QUOTED_CHARS: usize = 60;
 
-/// Directory that contains `sys` and `proc`: `/` on the running machine, any directory for a
-/// recorded tree.
+/// Directory that contains `sys` and `proc`: `/`, or the top of a recorded tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SysRoot(PathBuf);
 

@@ -47,8 +47,7 @@ pub struct EngineWeights {
     pub made_at: String,
     /// Version of the program that wrote the file.
     pub tool_version: String,
-    /// Nodes of the tiers on the machine that wrote the file; empty if that machine lacks the
-    /// tiers.
+    /// Nodes of the tiers where the file was written; empty if that machine lacks the tiers.
     pub tiers: Vec<TierNodes>,
     /// One entry per tuned phase.
     pub phases: Vec<PhaseWeights>,
@@ -133,8 +132,7 @@ impl EngineWeights {
         })
     }
 
-    /// Lines for a POSIX shell, to be sourced: weights of `chosen`, of each phase, and the YAML's
-    /// path.
+    /// Lines for a POSIX shell: weights of `chosen`, of each phase, and the YAML's path.
     pub fn shell(&self, chosen: Option<&str>, yaml: Option<&Path>) -> String {
         let mut text = format!(
             "# tierloom tune, {}: weights {} for machine {}\n",

@@ -118,8 +118,9 @@ fn problem<'a>(question: &Question<'a>, phases: &'a [Phase], options: &'a Option
     problem
 }
 
-/// Minimum and maximum rate at each point of `curve`, over the profile and [`BAND_MACHINES`] random
-/// machines.
+/// Minimum and maximum rate at each point of `curve`, over random machines.
+///
+/// They are the profile and [`BAND_MACHINES`] machines like it.
 ///
 /// Each number of a machine is drawn uniformly from its [`search::interval`], with a fixed seed, so
 /// that results are reproducible. The ends of the band have no probability attached.

@@ -61,8 +61,9 @@ fn miss_all(plan: &mut Plan, why: &str) {
     }
 }
 
-/// PMUs to use: `uncore_imc_*` if there are any, else the free-running ones (client processors),
-/// else `amd_umc_*`.
+/// PMUs to use, from the first group that exists.
+///
+/// In order: `uncore_imc_*`, its free-running variant of client processors, `amd_umc_*`.
 fn controllers(names: &[String]) -> Vec<&str> {
     let with = |prefix: &str| -> Vec<&str> {
         let is_numbered = |name: &&str| {

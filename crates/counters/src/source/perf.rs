@@ -138,8 +138,7 @@ impl OpenCounters for OpenPerf {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Sum {
     count: f64,
-    /// Longest time that a part was switched on, ns. All parts of a reading are switched on
-    /// together.
+    /// Longest time that a part was switched on, ns; all parts are switched on together.
     enabled_ns: f64,
     /// Smallest share of that time that a part was on the hardware.
     share: f64,

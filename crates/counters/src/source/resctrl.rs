@@ -115,8 +115,9 @@ impl OpenResctrl {
     }
 }
 
-/// Number in a monitor's file, which has a word ("Unavailable", "Error") if the hardware has no
-/// value.
+/// Number in a monitor's file.
+///
+/// Without a value the hardware has a word there ("Unavailable", "Error").
 fn number(root: &SysRoot, path: &str) -> Result<u64, String> {
     let text = files::read(root, path).map_err(|e| format!("/{path} cannot be read: {e}"))?;
     text.parse().map_err(|_| match text.as_str() {

@@ -19,8 +19,7 @@ use tierloom_model::{Figure, Machine, ModelError, Options, Phase, solve};
 /// Minimum step of a finite difference, in the logarithm of a factor.
 const STEP: f64 = 0.01;
 
-/// Limit of each factor in prior standard deviations: weakly observable numbers would drift
-/// otherwise.
+/// Limit of each factor, in prior standard deviations; weakly observable numbers would drift.
 const FARTHEST: f64 = 2.5;
 
 /// Innovations beyond this number of standard deviations are clipped to it.
@@ -49,8 +48,7 @@ pub struct Belief {
 }
 
 impl Belief {
-    /// Starts from the profile; `doubt` is the minimum prior standard deviation of a factor, as a
-    /// share.
+    /// Starts from the profile; `doubt` is the minimum prior standard deviation, as a share.
     ///
     /// # Errors
     /// [`ModelError`] if the profile is not valid.
@@ -132,8 +130,9 @@ impl Belief {
         Ok(self.gain_between(&before, &after))
     }
 
-    /// Times under one layout at and around the posterior mean, as input of
-    /// [`Belief::gain_between`].
+    /// Times under one layout at and around the posterior mean.
+    ///
+    /// Two of them are the input of [`Belief::gain_between`].
     ///
     /// # Errors
     /// Same as [`solve()`].
@@ -153,8 +152,7 @@ impl Belief {
         })
     }
 
-    /// Path prefixes of numbers that cannot affect a time under a layout: tiers without pages in
-    /// it.
+    /// Path prefixes of numbers that cannot affect a time: those of tiers without pages.
     ///
     /// Skipping them saves two model evaluations per number.
     fn unused(&self, layout: &Layout) -> Vec<String> {
@@ -285,8 +283,7 @@ impl Belief {
         root
     }
 
-    /// Evaluates `answer` at the posterior mean, and with each factor alone moved up and down by a
-    /// step.
+    /// Evaluates `answer` at the posterior mean, and with each factor alone moved up and down.
     fn look_around(
         &mut self,
         unused: &[String],

@@ -9,8 +9,9 @@ const REMEMBERED: usize = 200;
 /// Standard deviation of a normal distribution over its median absolute deviation.
 const OF_MEDIAN: f64 = 1.4826;
 
-/// Lower limit of the estimate as a share of the prior: a few lucky repeats must not make noise
-/// look negligible.
+/// Lower limit of the estimate, as a share of the prior.
+///
+/// A few lucky repeats must not make noise look negligible.
 const LEAST: f64 = 0.5;
 
 /// Estimator of the relative standard deviation of a single measurement, from repeated ones.

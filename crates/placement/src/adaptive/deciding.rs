@@ -14,8 +14,9 @@ use tierloom_model::{ModelError, Options, Phase, StructureClass};
 /// Largest loss against the first tier that a move may risk, as a share, at [`CERTAINTY`].
 const TOLERATED_LOSS: f64 = 0.005;
 
-/// Standard deviations by which the measurements must exclude a larger loss: a chance of one in
-/// thirty thousand under normal noise.
+/// Standard deviations by which the measurements must exclude a larger loss.
+///
+/// Under normal noise the chance to be wrong is one in thirty thousand.
 pub(super) const CERTAINTY: f64 = 4.0;
 
 /// Standard deviations by which the gain must exceed 0.
@@ -98,8 +99,9 @@ impl Controller {
         self.attempt(kept, phase, budget)
     }
 
-    /// The placement with the best measured gain, if its lower confidence bound excludes a loss
-    /// against the first tier.
+    /// The placement with the best measured gain.
+    ///
+    /// Only placements whose lower confidence bound excludes a loss against the first tier qualify.
     fn shown(&self, kept: &PhaseDecision) -> Option<(Shown, Layout)> {
         let (state, spreads) = (self.states.get(&kept.key)?, self.spreads());
         let mut best: Option<(f64, Shown, Layout)> = None;
@@ -140,8 +142,7 @@ impl Controller {
         })
     }
 
-    /// Best weights for structures of these classes, all others fixed; `None` if the phase has
-    /// none.
+    /// Best weights for structures of these classes, all others fixed; `None` if there are none.
     pub(super) fn best_of(
         &self,
         phase: &Phase,
@@ -168,8 +169,7 @@ impl Controller {
         Ok(Some(best(&problem)?.weights))
     }
 
-    /// Gain by the corrected model combined with the gain measured for this phase, by inverse
-    /// variance.
+    /// Modelled and measured gain of this phase, combined by inverse variance.
     pub(super) fn gain(
         &mut self,
         key: &PhaseKey,
@@ -197,8 +197,7 @@ impl Controller {
         })
     }
 
-    /// How much slower than modelled this phase was measured, beyond noise, as the logarithm of a
-    /// factor.
+    /// Log-scale excess of this phase's measured times over the model, beyond noise.
     ///
     /// It is added to the model's uncertainty. Where no values of the numbers make the model fit
     /// the machine, the posterior would otherwise become narrow around a wrong estimate and

@@ -52,8 +52,7 @@ pub enum Action {
     Keep,
     /// The phase moves to a placement for which trials have shown a gain.
     Move,
-    /// The phase returns to the first tier, or to its previous placement, because the gain was not
-    /// confirmed by whole runs.
+    /// The phase returns to the first tier or its previous placement: its gain was not confirmed.
     Return,
 }
 
@@ -79,8 +78,7 @@ pub struct PhaseDecision {
     pub action: Action,
     /// Placement of the run, trials excepted.
     pub layout: Layout,
-    /// Placement that the corrected model or the trials favour; equals `layout` if there is nothing
-    /// to gain.
+    /// Placement that the corrected model or the trials favour; `layout` if nothing can be gained.
     pub wanted: Layout,
     /// Expected gain of `wanted` over the placement before this decision, ln of the ratio of times.
     pub gain: f64,

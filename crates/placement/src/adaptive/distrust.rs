@@ -55,8 +55,7 @@ impl Distrust {
         }
     }
 
-    /// The worst machine that measurements have not ruled out: every tier but the first slowed down
-    /// by its factors.
+    /// The worst machine not ruled out: every tier but the first is slowed down by its factors.
     pub fn worst(&self, machine: &Machine) -> Machine {
         let mut worst = machine.clone();
         for factors in &self.tiers {

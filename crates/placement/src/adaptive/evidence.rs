@@ -14,8 +14,7 @@ use super::layout::lies_between;
 /// Number of runs kept per phase.
 const REMEMBERED: usize = 40;
 
-/// Outlier limit: a time is clipped to this number of standard deviations above the smallest
-/// comparable one.
+/// Standard deviations above the smallest comparable time at which a time is clipped.
 const OUTLIER: f64 = 2.5;
 
 /// Asymptotic variance of the median of normal samples over that of their mean (pi / 2).
@@ -122,8 +121,9 @@ impl Evidence {
         self.pooled(from, to, std::slice::from_ref(to), spreads)
     }
 
-    /// Measured gain of `to` over `from`, supported by trials further out where that raises the
-    /// lower confidence bound.
+    /// Measured gain of `to` over `from`, supported by trials further out.
+    ///
+    /// They are used only where they raise the lower confidence bound.
     pub fn shown(
         &self,
         from: &Layout,
@@ -199,8 +199,9 @@ impl Evidence {
         })
     }
 
-    /// Median gain of `at` over control parts under the columns of `home` in the same run, as ln of
-    /// the ratio of times, with the number of runs.
+    /// Median gain of `at` over control parts in the same run, and the number of runs.
+    ///
+    /// The gain is ln of the ratio of times; control parts have the columns of `home`.
     pub fn over_control(&self, at: &Layout, home: &Layout) -> Option<(f64, usize)> {
         let runs = self.runs.iter().filter(|r| r.layout == *at);
         let control = runs.filter_map(|run| {

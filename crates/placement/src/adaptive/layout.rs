@@ -73,8 +73,9 @@ impl Layout {
         })
     }
 
-    /// Share of pages placed differently in `other`, 0 to 1: the larger of columns and operator
-    /// memory.
+    /// Share of pages placed differently in `other`, 0 to 1.
+    ///
+    /// It is the larger one of columns and operator memory.
     pub fn distance(&self, other: &Layout) -> f64 {
         moved_share(&self.columns, &other.columns)
             .max(moved_share(&self.operators, &other.operators))

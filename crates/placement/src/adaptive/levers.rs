@@ -6,8 +6,7 @@ use tierloom_model::{Machine, ModelError, Options, Phase, Placement, solve};
 /// Relative loss of time accepted in exchange for fewer workers.
 pub const NEARLY: f64 = 0.01;
 
-/// The fewest workers whose modelled time is within [`NEARLY`] of the best; at least 1, at most
-/// `most`.
+/// The fewest workers, 1 to `most`, whose modelled time is within [`NEARLY`] of the best.
 ///
 /// Beyond that, more workers only wait for a saturated tier.
 ///
@@ -54,8 +53,9 @@ pub enum Prefetch {
 }
 
 impl Prefetching {
-    /// The faster setting for a phase, and its gain over prefetching (a ratio of times, at least
-    /// 1).
+    /// The faster setting for a phase, and its gain over prefetching.
+    ///
+    /// The gain is a ratio of times, at least 1.
     ///
     /// Prefetching is switched off only for a modelled gain of at least `min_gain`.
     ///

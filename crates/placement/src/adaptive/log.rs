@@ -1,5 +1,4 @@
-//! Decision log: the input and output of the controller, and a check that one follows from the
-//! other.
+//! Decision log: input and output of the controller, and a replay that checks them.
 //!
 //! A log is one JSON document per line. [`replay`] feeds the recorded input to a new controller and
 //! compares its decisions with the recorded ones. It compares actions, placements, the layouts of
@@ -13,8 +12,7 @@ use tierloom_model::{Machine, Phase};
 /// Name and version of the log format; the first line is an [`Entry::Start`].
 pub const SCHEMA: &str = "tierloom-decisions/1";
 
-/// Relative difference up to which numbers are equal: rounding when decimal digits are written and
-/// read.
+/// Relative difference up to which numbers are equal: the rounding of decimal digits.
 const SAME: f64 = 1e-6;
 
 /// One line of the log.

@@ -31,8 +31,7 @@ const CLASSES: [StructureClass; 3] = [
 ];
 
 impl Controller {
-    /// A placement of operator memory that the model proposes and that cannot lose more than
-    /// columns have gained.
+    /// A proposed placement of operator memory that cannot lose more than columns have gained.
     pub(super) fn operators(
         &mut self,
         kept: &PhaseDecision,

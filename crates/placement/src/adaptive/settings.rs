@@ -14,8 +14,7 @@ pub struct Settings {
     pub min_phase_ns: f64,
     /// Phases below this share of their query's expected time are left alone.
     pub min_phase_share: f64,
-    /// Upper limit for the expected worst-case loss of a phase's trials in a run, as a share of its
-    /// time.
+    /// Limit for the expected worst-case loss of a phase's trials in a run, as a share of its time.
     pub trial_cost: f64,
     /// Largest share of a phase's rows for one trial.
     pub max_trial_share: f64,
@@ -25,8 +24,7 @@ pub struct Settings {
     pub max_step: f64,
     /// Runs of a phase after a change before the next change.
     pub cool_down_runs: u32,
-    /// Changes of a phase after which its placement is final; the last one is reserved for a
-    /// return.
+    /// Changes of a phase after which its placement is final; the last is reserved for a return.
     pub max_changes: u32,
     /// Consecutive runs without a reason to change after which a phase is settled.
     pub settle_runs: u32,
@@ -40,8 +38,7 @@ pub struct Settings {
     ///
     /// Repeated measurements replace it over time.
     pub noise: f64,
-    /// Prior standard deviation of a trial's measured time, as a share; larger, as trials are
-    /// shorter.
+    /// Prior standard deviation of a trial's measured time, as a share; trials are noisier.
     pub trial_noise: f64,
     /// Minimum prior standard deviation of each number of the machine profile, as a share.
     pub profile_doubt: f64,

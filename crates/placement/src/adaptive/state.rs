@@ -25,8 +25,7 @@ pub(super) struct State {
     seen: Vec<Seen>,
     pub evidence: Evidence,
     refused: Vec<Layout>,
-    /// The previous placement with its `proven` and `promised`, for a return; `None` after a
-    /// return.
+    /// The previous placement with its `proven` and `promised`; `None` after a return.
     before: Option<(Layout, f64, f64)>,
     /// Placements taken back once, after a single run.
     doubted: Vec<Layout>,
@@ -46,8 +45,9 @@ pub(super) struct State {
 /// Number of placements kept; beyond it the oldest one that never ran as a whole is dropped.
 const REMEMBERED: usize = 40;
 
-/// Placements closer than this count as one: a share of all pages, plus a share of the pages off
-/// the first tier.
+/// Distance up to which placements count as one.
+///
+/// It is a share of all pages plus a share of the pages off the first tier.
 const NEAR: (f64, f64) = (0.01, 0.05);
 
 /// Share of the gain shown by trials that whole runs have to confirm.
@@ -87,8 +87,7 @@ impl State {
         self.quiet_runs >= settings.settle_runs || self.changes + 1 >= settings.max_changes
     }
 
-    /// Records a run of the phase under its present placement; `noise` is the standard deviation of
-    /// `ln_ratio`.
+    /// Records a run under the present placement; `noise` is the standard deviation of `ln_ratio`.
     pub fn note(&mut self, ln_ratio: f64, noise: f64) {
         self.runs_since_change = self.runs_since_change.saturating_add(1);
         let current = self.current.clone();

@@ -13,8 +13,9 @@ const DRAWN: usize = 8;
 /// Shares of the columns moved from one tier to another in layouts for exploration.
 const AROUND: [f64; 6] = [0.02, 0.04, 0.07, 0.11, 0.16, 0.3];
 
-/// Scale factors on the proposed share off the first tier: [`FAR`] until a layout near the proposal
-/// was tried, [`CLOSE`] afterwards.
+/// Scale factors on the proposed share off the first tier.
+///
+/// [`FAR`] applies until a layout near the proposal was tried, [`CLOSE`] afterwards.
 const FAR: [f64; 4] = [0.6, 1.6, 0.8, 1.25];
 const CLOSE: [f64; 4] = [0.88, 1.14, 0.75, 1.3];
 
@@ -25,8 +26,7 @@ const NEARER: [f64; 5] = [0.5, 0.35, 0.2, 0.1, 0.05];
 const AGAIN: usize = 3;
 const MOST_TRIALS: usize = 6;
 
-/// Factor by which the worst case by `Distrust` may exceed the normal limit of a trial's loss,
-/// since such a machine is unlikely.
+/// Factor by which the loss on the worst machine may exceed the limit; such a machine is unlikely.
 const UNLIKELY: f64 = 1.25;
 
 /// Assumed loss of an untried layout, however certain the model is: slope, limit, minimum slope.
@@ -42,8 +42,9 @@ const MOST_UNTRIED: usize = 2;
 /// Minimum loss assumed for any trial.
 const LEAST_RISK: f64 = 0.02;
 
-/// Runs that try neighbours of a placement although the model proposes no change, since the model
-/// may be wrong about where a tier saturates.
+/// Runs that try neighbours of a placement although the model proposes no change.
+///
+/// The model may be wrong about where a tier saturates.
 const POLISHED: u32 = 2;
 
 impl Controller {
@@ -135,8 +136,7 @@ impl Controller {
             .collect()
     }
 
-    /// Plans trials of the layouts that did best so far, of the proposed one, and of its
-    /// neighbours.
+    /// Plans trials of the best layouts so far, of the proposed one, and of its neighbours.
     ///
     /// The first of them gets two trials per run: their difference is a sample of the noise.
     pub(super) fn attempt(
@@ -234,8 +234,10 @@ impl Controller {
         Ok(candidates)
     }
 
-    /// Assigns a share of the phase to each layout, so that their worst-case losses add up to at
-    /// most [`Settings::trial_cost`](super::Settings::trial_cost).
+    /// Assigns a share of the phase to each layout, within the cost limit of trials.
+    ///
+    /// All worst-case losses together stay below
+    /// [`Settings::trial_cost`](super::Settings::trial_cost).
     ///
     /// In order, each layout gets the smallest share that can be timed. What is left of the cost
     /// enlarges the trials of layouts that were tried before.
@@ -345,8 +347,7 @@ struct Risk {
     measured: bool,
 }
 
-/// Multiplies the share off the first tier by `factor`, at most up to everything, in whole per
-/// cent.
+/// Multiplies the share off the first tier by `factor`, up to 1, in whole per cent.
 fn scaled(weights: &Weights, first: &str, factor: f64) -> Result<Weights, ModelError> {
     let off = (1.0 - weights.share(first)).max(0.0);
     let factor = if off > 0.0 {

@@ -32,8 +32,7 @@ pub enum Kind {
     CxlBetter,
     /// Writes and random accesses are much slower than sequential reads.
     Asymmetric,
-    /// CXL resembles the memory of another socket: somewhat higher latency, almost the same
-    /// bandwidth.
+    /// CXL resembles the memory of another socket: higher latency, almost the same bandwidth.
     Remote,
     /// Different model: piecewise linear latency.
     Pieces,

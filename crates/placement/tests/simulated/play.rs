@@ -29,11 +29,9 @@ const NEAR: f64 = 1.02;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Workload {
-    /// SSB as in the papers behind each profile: 4-byte values and 3 ns per tuple, or 8 bytes and 2
-    /// ns.
+    /// SSB as in the profile's paper: 4-byte values and 3 ns per tuple, or 8 bytes and 2 ns.
     Ssb,
-    /// TPC-H at scale factor 100, on an engine four times as fast as usual and thus more
-    /// memory-bound.
+    /// TPC-H at scale factor 100; the engine is four times as fast as usual, so memory limits it.
     Tpch,
 }
 
@@ -88,8 +86,8 @@ pub struct Tally {
     /// Queries judged after [`LEARNED`] runs, and those near the best static placement.
     pub queries: u64,
     pub near: u64,
-    /// Sums over the judged queries, as shares of the time with DRAM only: the gain of the best
-    /// placement, and the gain achieved.
+    /// Sums over the judged queries: possible and actual gain, as shares of the time with DRAM
+    /// only.
     pub to_gain: f64,
     pub gained: f64,
     /// Maximum number of changes of a phase, actions after the learning runs, and returns.
@@ -139,8 +137,10 @@ impl Tally {
         )
     }
 
-    /// The tally as a table row: machines, runs, slower ones, their rate, much slower ones, the
-    /// slowest, queries near the best, gain found.
+    /// The tally as a table row.
+    ///
+    /// Columns: machines, runs, slower ones, their rate, much slower ones, the slowest, queries
+    /// near the best, gain found.
     pub fn row(&self) -> String {
         format!(
             "{} | {} | {} | {:.1e} | {} | {:+.2}% | {:.1}% | {:.0}%",

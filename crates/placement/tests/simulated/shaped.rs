@@ -5,8 +5,7 @@ use tierloom_model::{Access, LINE_BYTES, Machine, Op, Pattern, Phase, Placement}
 /// Latency of a tier relative to idle, as a function of its utilisation.
 #[derive(Debug, Clone, Copy)]
 pub enum Curve {
-    /// 1 up to the first utilisation, then linear to each factor; the last one is reached at the
-    /// peak.
+    /// 1 up to the first utilisation, then linear to each factor, the last one at the peak.
     Pieces { at: [f64; 2], factor: [f64; 2] },
     /// Linear; each doubling of demand beyond the peak reduces the peak bandwidth by this share.
     Falling { by: f64, ratio: f64 },
@@ -57,8 +56,7 @@ pub struct Shaped {
 
 #[derive(Default)]
 struct Load {
-    /// Sum of lines over lines in flight, per tuple: the number of latencies that a tuple waits
-    /// for.
+    /// Number of latencies that a tuple waits for: lines over lines in flight.
     waits: f64,
     /// Time that the tier is busy per tuple, ns.
     busy_ns: f64,

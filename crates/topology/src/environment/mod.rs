@@ -77,8 +77,7 @@ pub struct Environment {
     pub hypervisor: Fact,
     /// Clock source of the kernel.
     pub clocksource: Fact,
-    /// Kernel parameters that affect CPUs and memory (`isolcpus=`, `nohz_full=`, `numa=`, ...), or
-    /// "none".
+    /// Kernel parameters that affect CPUs and memory (`isolcpus=`, `numa=`, ...), or "none".
     pub kernel_words: Fact,
 }
 

@@ -127,8 +127,8 @@ struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    /// Records all matches of `parts` below `directory`, which is relative to the root and has no
-    /// links in it.
+    /// Records all matches of `parts` below `directory`, which is relative to the root, without
+    /// links.
     fn walk(&mut self, directory: &Path, parts: &[&str]) -> Result<(), TopologyError> {
         let Some((part, rest)) = parts.split_first() else {
             return Ok(());

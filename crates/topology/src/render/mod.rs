@@ -9,8 +9,9 @@ use lines::Branch;
 
 pub use doctor::doctor_table;
 
-/// The topology as a tree: CPUs, tiers with their nodes, CXL devices, huge pages, kernel settings,
-/// limits and notes.
+/// The topology as a tree of text lines.
+///
+/// It has CPUs, tiers with their nodes, CXL devices, huge pages, kernel settings, limits and notes.
 ///
 /// The text depends only on `topology` and ends with a line feed.
 pub fn tree(topology: &Topology) -> String {

@@ -16,8 +16,7 @@ use crate::{IdSet, NodeId};
 /// HBM2e has two to three times the bandwidth of DDR5 in the same machine; another DDR generation
 /// or an additional channel stays below the limit.
 const HBM_BANDWIDTH_RATIO: f64 = 1.5;
-/// Ratio below which numbers from firmware count as equal, so that only clearly slower memory is no
-/// DRAM.
+/// Ratio below which numbers from firmware count as equal, as small differences are no evidence.
 const SLOWER_RATIO: f64 = 1.2;
 
 /// Groups the nodes with memory into tiers, from the point of view of the CPUs in `cpus_allowed`.

@@ -34,8 +34,7 @@ pub enum ApplyError {
         /// Path of the missing file.
         path: PathBuf,
     },
-    /// The weights leave a tier out, or use a single tier; the kernel cannot represent a weight of
-    /// 0.
+    /// The weights use a single tier, which the kernel cannot represent: it has no weight of 0.
     #[error(
         "the best is everything on {kept}: kernel weights are 1 to 255 and cannot leave out {left_out}; run the program without weighted interleaving (numactl --membind), choose another phase with --phase, or write the files for an engine alone (--no-kernel)"
     )]

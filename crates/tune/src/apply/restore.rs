@@ -22,8 +22,7 @@ pub enum Restored {
         plan: Plan,
         /// Nodes of the saved state that no longer exist.
         gone: Vec<u32>,
-        /// Nodes whose weight differs from the saved one after automatic weights were switched on
-        /// again.
+        /// Nodes whose weight changed when automatic weights were switched on again.
         ///
         /// This happens if firmware now reports other bandwidths. `old` is the saved weight.
         reweighed: Vec<NodeChange>,

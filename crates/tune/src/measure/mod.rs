@@ -1,5 +1,4 @@
-//! Best weights of real tiers, found by running access kernels on memory with one set of weights
-//! after another.
+//! Measured search: access kernels run on memory with one set of weights after another.
 //!
 //! ```text
 //!   topology ── Setup: tiers, CPUs, region ──> HostTiers ─┐ per weights: place, audit, run, audit

@@ -20,8 +20,7 @@ const REMOTE_GBPS: f64 = 60.0;
 /// Assumed number of entries of a second-level TLB.
 const TLB_ENTRIES: f64 = 2048.0;
 
-/// A profile from what the kernel and firmware report, completed with assumptions about server
-/// hardware.
+/// A profile from kernel and firmware, completed with assumptions about server hardware.
 ///
 /// Every number states its source. The profile is good enough to choose the first points of a
 /// search, which corrects it, but not to decide anything.

@@ -5,8 +5,7 @@ use crate::apply::SystemFiles;
 
 const CPUINFO: &str = "proc/cpuinfo";
 
-/// Models of Intel's family 6 with a known register: client and server cores, Nehalem to Granite
-/// Rapids.
+/// Models of Intel's family 6 with a known register: cores from Nehalem to Granite Rapids.
 ///
 /// Atom cores and Xeon Phi use other bits. Bits 0 to 3 follow Intel, "Disclosure of Hardware
 /// Prefetcher Control on Some Intel Processors" (2014), and the tables of model-specific registers

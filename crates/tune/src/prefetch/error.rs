@@ -10,8 +10,7 @@ use crate::apply::ApplyError;
 const LOCKDOWN: &str = "sys/kernel/security/lockdown";
 const ALLOW_WRITES: &str = "sys/module/msr/parameters/allow_writes";
 
-/// Why prefetchers were not switched or restored; each message names the file or value and the next
-/// step.
+/// Why prefetchers were not switched or restored; each message has the next step.
 #[derive(Debug, thiserror::Error)]
 pub enum PrefetchError {
     /// The processor's register is not known.
@@ -173,8 +172,9 @@ impl PrefetchError {
     }
 }
 
-/// Whether the kernel is locked down: the file has the active mode in brackets, as in `none
-/// [integrity] confidentiality`.
+/// Whether the kernel is locked down.
+///
+/// The file has the active mode in brackets, as in `none [integrity] confidentiality`.
 fn is_locked(lockdown: &str) -> bool {
     lockdown.contains('[') && !lockdown.contains("[none]")
 }

@@ -71,8 +71,7 @@ impl PrefetchGuard {
         })
     }
 
-    /// Time at which an earlier program saved a state that it did not restore; `None` if there is
-    /// none.
+    /// Time at which an earlier program saved a state and did not restore it, if one did.
     ///
     /// Restoring goes back to that state.
     pub fn found(&self) -> Option<&str> {
