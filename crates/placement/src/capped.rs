@@ -145,6 +145,7 @@ fn uses(mix: &Mix, columns: &[ColumnSize]) -> Vec<ColumnUse> {
     for (column, (size_bytes, _)) in &reads {
         sizes.insert(column, *size_bytes);
     }
+    // Sizes of the schema override those derived from phases.
     for column in columns {
         sizes.insert(&column.column, column.size_bytes);
     }

@@ -132,6 +132,7 @@ pub fn plan_moves(columns: &[PlacedColumn], limits: &MoveLimits) -> Vec<Move> {
         moves: Vec::new(),
     };
     planner.shrink();
+    // Hottest first, so that a limited round moves the pages with the highest benefit.
     let mut rising: Vec<usize> = (0..columns.len())
         .filter(|&i| columns[i].heat > 0.0)
         .collect();
@@ -187,6 +188,7 @@ impl Planner<'_> {
         while self.left > 0 && self.fast[up] < self.columns[up].pages {
             let missing = self.columns[up].pages - self.fast[up];
             let room = self.room();
+            // Free room first: displacing another column moves two pages for each one gained.
             if room > 0 {
                 let pages = missing.min(room).min(self.left);
                 self.fast[up] += pages;

@@ -188,6 +188,7 @@ fn memdev(reader: &Reader<'_>, name: String) -> Memdev {
         ram_size_bytes: reader.number(&format!("{directory}/ram/size")),
         pmem_size_bytes: reader.number(&format!("{directory}/pmem/size")),
         numa_node: node_number(reader, &format!("{directory}/numa_node")),
+        // The address is a component of the path to the device.
         pci_address: target
             .rsplit('/')
             .find(|part| is_pci_address(part))
@@ -213,6 +214,7 @@ fn is_pci_address(text: &str) -> bool {
 fn region(reader: &Reader<'_>, name: String, dax: &[DaxDevice], nodes: &[Node]) -> Region {
     let directory = format!("{CXL_DIR}/{name}");
     let number = |file: &str| reader.number(&format!("{directory}/{file}"));
+    // A region that is not configured yet has size 0.
     let size_bytes = number("size").filter(|size| *size > 0);
     let own: Vec<&DaxDevice> = dax
         .iter()
@@ -269,6 +271,7 @@ fn region_nodes(dax: &[&DaxDevice], range: Option<(u64, u64)>, nodes: &[Node]) -
     let owns = |node: &&Node| {
         let blocks = node.memory_blocks.as_ref()?;
         let block_size = blocks.block_size_bytes?;
+        // Inclusive; `size` is above 0 here, as `region` drops sizes of 0.
         let (first, last) = (
             start / block_size,
             start.saturating_add(size - 1) / block_size,

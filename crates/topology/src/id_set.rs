@@ -161,6 +161,7 @@ fn parse_id(word: &str) -> Result<u32, &'static str> {
     if word.is_empty() {
         return Err("lacks a number");
     }
+    // `u32::from_str` alone would accept a leading `+`.
     if !word.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err("is not a number or a range of numbers");
     }

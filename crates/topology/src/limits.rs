@@ -65,6 +65,7 @@ fn memory_limit(reader: &Reader<'_>) -> Option<(u64, String)> {
         })?;
         (limit < NO_LIMIT_BYTES).then_some((limit, path))
     });
+    // A limit applies to all descendants, so the smallest one is effective.
     limits.min()
 }
 

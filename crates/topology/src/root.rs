@@ -154,6 +154,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn note(&self, note: impl Into<String>) {
         let note = note.into();
         let mut notes = self.notes.borrow_mut();
+        // A file may be read several times, and many CPUs may share one problem.
         if !notes.contains(&note) {
             notes.push(note);
         }

@@ -141,6 +141,7 @@ impl EngineWeights {
             one_line(&self.machine)
         );
         let mut export = |name: &str, value: &str| {
+            // In POSIX shells a single quote has to be closed, escaped and reopened.
             let quoted = value.replace('\'', r"'\''");
             text += &format!("export {name}='{quoted}'\n");
         };

@@ -14,6 +14,8 @@ pub struct LinuxOpener;
 
 impl PerfOpener for LinuxOpener {
     fn open(&self, event: &PlannedEvent) -> io::Result<Box<dyn OpenCounter>> {
+        // The builder only takes its own event types, so the attributes of a placeholder are
+        // replaced.
         let mut builder = Builder::new(Software::DUMMY);
         let attributes = builder.attrs_mut();
         attributes.type_ = event.pmu_type;

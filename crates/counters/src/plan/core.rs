@@ -11,7 +11,7 @@ const PERF_TYPE_HW_CACHE: u32 = 3;
 /// The data TLB (3), operation read (0) and result miss (1), as `PERF_TYPE_HW_CACHE` encodes them.
 const DTLB_READ_MISS: u64 = 3 | 1 << 16;
 
-/// Events: name, type, configuration.
+/// Events: name, type, configuration (`PERF_COUNT_HW_*` or a cache event).
 const EVENTS: [(&str, u32, u64); 6] = [
     ("instructions", PERF_TYPE_HARDWARE, 1),
     ("cycles", PERF_TYPE_HARDWARE, 0),

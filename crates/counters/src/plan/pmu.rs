@@ -230,6 +230,7 @@ impl Field {
     /// Spreads the bits of a value over the field; `None` if the value does not fit.
     fn spread(&self, value: u64) -> Option<u64> {
         let width = u32::try_from(self.bits.len()).ok()?;
+        // A field of 64 bits accepts any value; shifting by 64 would overflow.
         if value.checked_shr(width).unwrap_or(0) != 0 {
             return None;
         }

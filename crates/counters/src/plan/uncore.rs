@@ -66,6 +66,7 @@ fn miss_all(plan: &mut Plan, why: &str) {
 /// In order: `uncore_imc_*`, its free-running variant of client processors, `amd_umc_*`.
 fn controllers(names: &[String]) -> Vec<&str> {
     let with = |prefix: &str| -> Vec<&str> {
+        // Not every PMU with this prefix: `uncore_imc_free_running_0` is a different kind.
         let is_numbered = |name: &&str| {
             name.strip_prefix(prefix).is_some_and(|rest| {
                 rest.is_empty() || rest.trim_start_matches('_').parse::<u32>().is_ok()
@@ -108,6 +109,7 @@ fn add(root: &SysRoot, name: &str, sums: &mut Sums) -> Result<(), AddError> {
                         note: None,
                     }
                 });
+                // Counts are added up before they are scaled, so all of them need the same scale.
                 if reading.per_count != per_count {
                     return Err(AddError::MixedScales(name.to_owned()));
                 }

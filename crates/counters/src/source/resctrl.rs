@@ -154,6 +154,8 @@ impl OpenCounters for OpenResctrl {
         let Some((since, before)) = self.running.take() else {
             return;
         };
+        // Time is taken before the files are read, as `resume` reads them before it starts the
+        // clock.
         self.elapsed += since.elapsed();
         let after = self.sample();
         let paths = self.source.counters.iter().map(|(_, path)| path);
@@ -163,6 +165,7 @@ impl OpenCounters for OpenResctrl {
             let window = difference(path, before, after);
             *total = match (total.clone(), window) {
                 (Ok(total), Ok(window)) => Ok(total + window),
+                // A window that is lost makes the total unknown for good.
                 (Err(why), _) | (_, Err(why)) => Err(why),
             };
         }
@@ -196,6 +199,7 @@ impl OpenCounters for OpenResctrl {
                 }
             }
         }
+        // A present value has no difference over time; it is read once, at the end.
         for (name, path) in &self.source.levels {
             all.push(match number(&self.source.root, path) {
                 Ok(bytes) => Reading::known(name, bytes as f64, Unit::Bytes)

@@ -74,6 +74,8 @@ impl Belief {
         let mut covariance = vec![0.0; count * count];
         for (i, figure) in uncertain.iter().enumerate() {
             let (low, high) = interval(figure);
+            // An interval that reaches 0 or has no width has no log-scale spread; the minimum
+            // applies.
             let spread = if low > 0.0 && high > low {
                 (high / low).ln() / (2.0 * ENDS)
             } else {
@@ -300,9 +302,11 @@ impl Belief {
             let step = self.step(i);
             for (side, step) in sides.iter_mut().zip([step, -step]) {
                 let there = self.value(i, self.mean[i] + step);
+                // A number at its limit cannot move further; the slope on that side is 0.
                 if there != at {
                     self.put(i, there);
                     let answered = answer(&self.machine);
+                    // Reset before an error is returned.
                     self.put(i, at);
                     *side = answered?;
                 }

@@ -73,6 +73,7 @@ impl Controller {
         let belief = Belief::new(machine, settings.profile_doubt)?;
         Ok(Controller {
             home: Layout::on(belief.first())?,
+            // Never corrected: its times are the reference that makes runs of a phase comparable.
             profile: belief.clone(),
             belief,
             whole_chance: Chance::new(settings.noise),
@@ -81,6 +82,7 @@ impl Controller {
             settings,
             states: BTreeMap::new(),
             planned: BTreeMap::new(),
+            // A fixed seed, since a replay of the log has to draw the same machines.
             random: SplitMix::new(1),
             looked: Vec::new(),
             misfit: None,
@@ -165,6 +167,7 @@ impl Controller {
                 query: query.into(),
             });
         };
+        // Checked before the plan is removed, so that the caller can report corrected times.
         check(query, &planned.phases, measured)?;
         let Some(planned) = self.planned.remove(query) else {
             return Err(AdaptError::NotPlanned {
@@ -195,6 +198,7 @@ impl Controller {
         measured: &Measured,
     ) -> Result<(), AdaptError> {
         let workers = self.settings.workers;
+        // Scaled to all tuples, to be comparable with runs without trials.
         let whole_ns = measured.time_ns / decision.rest();
         let reference = self.profile.time_ns(phase, &self.home, workers)?;
         let trials = decision.trials.iter().zip(&measured.trials_ns);
@@ -205,6 +209,8 @@ impl Controller {
                 .map(|(trial, ns)| (trial.layout.clone(), (ns / trial.share / reference).ln()))
                 .collect(),
         };
+        // Before the run becomes evidence, as it is compared with the previous run under its
+        // layout.
         self.note_chance(&decision.key, &run);
         let spreads = self.spreads();
         self.narrow(phase, &run, spreads)?;
@@ -216,6 +222,7 @@ impl Controller {
             self.belief
                 .learn(phase, &decision.layout, workers, whole_ns, spreads.whole)?;
         }
+        // Repeated trials of a layout count as one measurement with less noise.
         for (layout, ratio, parts) in run.each_tried() {
             let alone_ns = ratio.exp() * reference;
             let spread = spreads.trial / (parts as f64).sqrt();

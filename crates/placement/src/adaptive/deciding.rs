@@ -48,16 +48,20 @@ impl Controller {
         let settings = self.settings.clone();
         let spreads = self.spreads();
         let state = self.state(&kept.key);
+        // A return counts as a change too, so the limit also bounds how often placements are taken
+        // back.
         let may_change = state.changes < settings.max_changes;
         if may_change && let Some(to) = state.go_back(spreads) {
             return self.back(kept, to, phase);
         }
+        // Checked after the return: a settled phase can still be taken back.
         if state.is_settled(&settings) {
             return Ok(because(kept, "settled"));
         }
         if state.runs_since_change < settings.cool_down_runs {
             return Ok(because(kept, "cools down after a change"));
         }
+        // Measured gains come first: they do not depend on the model.
         if let Some((shown, to)) = self.shown(&kept) {
             let kept = PhaseDecision {
                 wanted: to,
@@ -92,6 +96,8 @@ impl Controller {
             doubt: gain.doubt,
             ..kept
         };
+        // An upper confidence bound: an uncertain proposal deserves a trial even if its expected
+        // gain is small.
         if gain.mean + HOPE * gain.doubt < settings.min_gain {
             let why = "less to gain than is worth a change";
             return self.explore(kept, phase, budget, why);
@@ -113,6 +119,8 @@ impl Controller {
             let Some(shown) = evidence.shown(&kept.layout, &to, spreads, CERTAINTY) else {
                 continue;
             };
+            // The loss is bounded against the first tier, so gains proven earlier may be put at
+            // risk again.
             let certain = state.proven + shown.least(CERTAINTY) > -TOLERATED_LOSS;
             let likely = shown.mean >= self.settings.min_gain && shown.least(LIKELY) > 0.0;
             let runs = match state.proven > ONE_RUN_ABOVE {
@@ -242,6 +250,8 @@ impl Controller {
         if moved.action != Action::Move {
             return Ok(moved);
         }
+        // The move may have stopped halfway or changed operator memory, so the best columns are
+        // computed again from where it ended.
         let further = PhaseDecision {
             wanted: self.wanted(phase, &moved.layout)?,
             ..moved.clone()
@@ -269,6 +279,7 @@ impl Controller {
         let (from, wanted) = (kept.layout.clone(), kept.wanted.clone());
         let bytes = from.moved_bytes(&wanted, phase);
         let saved_ns = kept.expected_ns * (1.0 - (-kept.gain).exp());
+        // Bytes over GB/s are nanoseconds.
         let cost_ns = bytes as f64 / settings.migration_gbps;
         if saved_ns * settings.expected_runs < cost_ns {
             return Ok(self.quiet(kept, "moving the pages costs more than it will save"));
@@ -315,6 +326,8 @@ impl Controller {
         part: f64,
     ) -> Result<Layout, ModelError> {
         let tiers = &self.belief.machine().tiers;
+        // Weights are integers, so shares are rounded to whole per cent; a tiny step may come out
+        // as none.
         let between = |from: &Weights, to: &Weights| {
             Weights::new(tiers.iter().map(|t| {
                 let (a, b) = (from.share(&t.name), to.share(&t.name));

@@ -117,6 +117,8 @@ impl Distrust {
                     continue;
                 }
                 let mut slower = machine.clone();
+                // One factor at a time: the measured time has to rule it out even if the other one
+                // is 1.
                 let (bandwidth, latency) = if is_bandwidth {
                     (lower, 1.0)
                 } else {

@@ -318,6 +318,7 @@ impl Replayed {
 }
 
 fn difference(logged: &PhaseDecision, again: &PhaseDecision) -> Option<String> {
+    // Layouts have to match exactly, numbers only up to rounding.
     let told = |d: &PhaseDecision| {
         let trials = d.trials.iter().map(|t| format!(", tries {}", t.layout));
         format!(

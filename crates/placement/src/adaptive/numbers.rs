@@ -23,6 +23,7 @@ pub struct Gain {
 impl Gain {
     /// Combines two independent estimates by inverse-variance weighting.
     pub fn with(&self, other: &Gain) -> Gain {
+        // A variance of 0 would get an infinite weight.
         let (own, others) = (
             self.doubt.powi(2).max(1e-12),
             other.doubt.powi(2).max(1e-12),

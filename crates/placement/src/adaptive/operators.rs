@@ -51,6 +51,8 @@ impl Controller {
             operators,
             ..kept.layout.clone()
         };
+        // Trials of columns are sequential reads; they prove nothing about random accesses to hash
+        // tables.
         let worst = self.distrust.worst_unmeasured(self.belief.machine());
         for part in PARTS {
             let there = self.part_way(&kept.layout, &wanted, part)?;

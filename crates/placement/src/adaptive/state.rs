@@ -257,6 +257,8 @@ impl State {
             return false;
         };
         let doubt = spreads.whole * (1.0 / runs as f64 + 1.0 / before as f64).sqrt();
+        // Both limits have to be violated: noise must not explain the shortfall, and a small one is
+        // tolerated.
         let is_less = |gain: f64, doubt: f64| {
             gain < (KEPT * self.promised).min(self.promised - SURPRISING * doubt)
         };

@@ -60,6 +60,7 @@ impl Controller {
         why: &str,
     ) -> Result<PhaseDecision, AdaptError> {
         let state = self.state(&kept.key);
+        // After a move, refine the placement locally before exploring others.
         if kept.layout != state.home && state.polished < POLISHED {
             state.polished += 1;
             let around = PhaseDecision {
@@ -76,6 +77,8 @@ impl Controller {
             if self.is_refused(&kept.key, &layout) {
                 continue;
             }
+            // The most optimistic sample decides, which directs trials to tiers that are still
+            // uncertain.
             let mut most = f64::NEG_INFINITY;
             for machine in &budget.drawn {
                 let time = |layout: &Layout| -> Result<f64, ModelError> {
@@ -151,6 +154,7 @@ impl Controller {
         let candidates = self.candidates(&kept)?;
         let trials = self.trials(&kept, phase, candidates)?;
         let (mut moved_bytes, mut within) = (0, Vec::new());
+        // Pages of trials are moved before the run as well, so they count against the budget.
         for trial in trials {
             let bytes = kept.layout.moved_bytes(&trial.layout, phase) as f64 * trial.share;
             if bytes as u64 <= budget.migration_bytes {
@@ -311,6 +315,8 @@ impl Controller {
         let worst = self.distrust.worst(self.belief.machine());
         let distrusted = self.loss_on(&worst, phase, &kept.layout, layout)?;
         let mut loss = untried.max(distrusted / UNLIKELY).max(LEAST_RISK);
+        // The confidence bound is expensive (two model evaluations per number and layout), so it is
+        // computed only if it can decide.
         if loss <= limit {
             let gain = self.gain(&kept.key, phase, &kept.layout, layout)?;
             loss = loss.max((certainty * gain.doubt - gain.mean).exp() - 1.0);
@@ -361,6 +367,7 @@ fn scaled(weights: &Weights, first: &str, factor: f64) -> Result<Weights, ModelE
         .map(|(tier, _)| (tier, percent(factor * weights.share(tier))))
         .collect();
     let moved: u32 = scaled.iter().map(|(_, w)| w).sum();
+    // Rounding may bring the others above 100.
     scaled.insert(0, (first, 100_u32.saturating_sub(moved)));
     Weights::new(scaled)
 }

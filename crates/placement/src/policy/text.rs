@@ -114,6 +114,7 @@ impl fmt::Display for Policy {
             Policy::Tier => write!(f, "tier"),
             Policy::TopColumns(ColumnLimit::Count(count)) => write!(f, "columns:{count}"),
             Policy::TopColumns(ColumnLimit::Share(share)) => {
+                // Rounded, because 0.07 * 100 is not exactly 7 in binary floating point.
                 write!(f, "columns:{}%", (share * 1e8).round() / 1e6)
             }
             Policy::Adaptive(None) => write!(f, "adaptive"),

@@ -67,6 +67,7 @@ pub(super) fn read(root: &SysRoot, online: &IdSet, processor: &Processor) -> Fac
                 cpus_of.entry(value).or_default().insert(cpu);
             }
             Err(error) => {
+                // The state of some CPUs only would look complete.
                 return Fact::unknown(refusal(root, cpu, &control, &error, processor.is_guest()));
             }
         }

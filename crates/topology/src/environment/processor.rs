@@ -108,6 +108,7 @@ pub(super) fn governor(reader: &Reader<'_>, online: &IdSet) -> Fact {
         .first()
         .and_then(|cpu| reader.text(&format!("{CPU_DIR}/cpu{cpu}/cpufreq/scaling_driver")));
     let driver = driver.map_or(String::new(), |driver| format!(" ({driver})"));
+    // Online CPUs without cpufreq must not appear to have the governor of the others.
     let everywhere = cpus_of.values().next().is_some_and(|cpus| cpus == online);
     match cpus_of.len() {
         0 => Fact::unknown(

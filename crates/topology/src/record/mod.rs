@@ -135,6 +135,7 @@ impl Recorder<'_> {
         };
         for name in self.names(directory, part) {
             let path = directory.join(name);
+            // A file that this machine lacks is not an error: the reader copes with missing files.
             let Ok(metadata) = fs::symlink_metadata(self.top.join(&path)) else {
                 continue;
             };
@@ -142,6 +143,8 @@ impl Recorder<'_> {
             // directory.
             if metadata.is_symlink() && path != Path::new("proc/self") {
                 self.link(&path)?;
+                // At the end of a pattern the link alone is enough: the reader only needs its
+                // target path.
                 if let Some(behind) = self.resolve(&path).filter(|_| !rest.is_empty()) {
                     self.walk(&behind, rest)?;
                 }

@@ -182,6 +182,7 @@ pub(super) fn cxl(topology: &Topology) -> Option<Branch> {
         child.extend(regions.map(|r| region(topology, r)));
         branch.push(child);
     }
+    // Regions without a known memory device would be missing otherwise.
     let orphans = cxl
         .regions
         .iter()
@@ -262,6 +263,7 @@ fn region(topology: &Topology, region: &Region) -> Branch {
         .iter()
         .filter(|device| device.region.as_ref() == Some(&region.name));
     branch.extend(own.map(dax));
+    // Otherwise the lines of the DAX devices have the node.
     if region.dax_devices.is_empty() {
         branch.extend(
             region

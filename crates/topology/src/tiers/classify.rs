@@ -110,6 +110,7 @@ impl<'a> View<'a> {
         let allowed = |node: &&Node| !node.cpus.intersection(cpus_allowed).is_empty();
         let initiators: Vec<&Node> = nodes.iter().filter(allowed).collect();
         let mut with_memory = initiators.iter().copied().filter(|node| node.has_memory);
+        // Preferably with numbers, which a comparison needs on both sides.
         let told = with_memory
             .clone()
             .find(|node| node.best_access().is_some());

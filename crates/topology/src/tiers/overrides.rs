@@ -19,6 +19,7 @@ pub(crate) fn override_tiers(
     with_memory: &IdSet,
 ) -> Result<Vec<NodeId>, TopologyError> {
     let named = parse(text)?;
+    // All checks precede the first change, so that an error leaves the tiers as they were.
     check(text, &named, existing, with_memory)?;
     let taken: IdSet = named.values().flat_map(IdSet::iter).collect();
     let before: IdSet = tiers

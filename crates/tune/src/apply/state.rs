@@ -76,6 +76,8 @@ impl StateFile {
         is_host: bool,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Self {
+        // Relative paths are invalid by the XDG Base Directory Specification, and would make the
+        // location depend on the working directory.
         let absolute = |name: &str| {
             let path = PathBuf::from(variable(name)?);
             path.is_absolute().then_some(path)
@@ -172,6 +174,8 @@ impl StateFile {
         let path = self.0.with_extension("lock");
         let failed = |error| ApplyError::io("open the lock", path.clone(), error);
         std::fs::create_dir_all(self.folder()).map_err(failed)?;
+        // The lock file is never deleted: otherwise two processes could lock different files of the
+        // same name.
         let file = File::options()
             .write(true)
             .create(true)
@@ -202,5 +206,6 @@ impl StateFile {
 fn is_root(files: &dyn SystemFiles) -> bool {
     let status = files.read("proc/self/status").unwrap_or_default();
     let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    // The fields are the real, effective, saved and file-system user id.
     uids.and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
 }

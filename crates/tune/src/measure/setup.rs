@@ -91,6 +91,7 @@ impl Setup {
         });
         let region_bytes = region_bytes(topology, &tiers, options.region_bytes)?;
         let pages = region_bytes / page_size.bytes() as u64;
+        // Several rounds per region keep shares accurate even if the last round is incomplete.
         let round = pages / ROUNDS / tiers.len() as u64;
         Ok(Setup {
             tiers,
@@ -121,6 +122,7 @@ fn tiers(topology: &Topology, asked: &[String]) -> Result<Vec<TierNodes>, Measur
         let nodes = topology.tier(kind).map(|tier| tier.nodes.clone());
         let nodes = nodes.into_iter().flatten().map(|node| node.0);
         nodes
+            // A cpuset may exclude some nodes of a tier.
             .filter(|node| allowed.contains(*node))
             .collect::<Vec<u32>>()
     };
@@ -174,6 +176,7 @@ fn cpus(
         .filter_map(|node| topology.node(NodeId(*node)))
         .flat_map(|node| node.cpus.intersection(allowed).iter().collect::<Vec<_>>())
         .collect();
+    // If the user chose a memory-only tier as the first one, no CPU is local to it.
     let usable = if near.is_empty() {
         allowed.clone()
     } else {
@@ -203,11 +206,13 @@ fn region_bytes(
             .filter_map(|node| topology.node(NodeId(*node)));
         nodes.map(|node| node.mem_free_bytes).sum()
     };
+    // The search may put a whole region on any tier, so the one with the least free memory counts.
     let fullest = tiers.iter().min_by_key(|tier| free(tier));
     let (name, least) = fullest.map_or(("", 0), |tier| (tier.tier.as_str(), free(tier)));
     let wanted = (llc_bytes(topology) * REGION_OVER_LLC).max(LEAST_REGION_BYTES);
     let bytes = asked.unwrap_or_else(|| wanted.min(least / FREE_SHARE));
     let bytes = bytes / GRANULE_BYTES * GRANULE_BYTES;
+    // Only an explicit size can exceed free memory; the default is a fraction of it.
     let too_much = asked.is_some_and(|asked| asked > least);
     if bytes < LEAST_USEFUL_BYTES || too_much {
         return Err(MeasureError::Region {

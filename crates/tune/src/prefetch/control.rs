@@ -89,6 +89,7 @@ pub fn control(files: &dyn SystemFiles) -> Result<Control, PrefetchError> {
         family.map_or("unknown".into(), |f| f.to_string()),
         model.map_or("unknown".into(), |m| m.to_string())
     );
+    // Unknown processors are rejected: the register may have another meaning there.
     match (vendor, family, model) {
         ("GenuineIntel", Some(6), Some(model)) if INTEL.contains(&model) => Ok(Control {
             processor,

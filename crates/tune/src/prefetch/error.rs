@@ -140,6 +140,7 @@ impl PrefetchError {
         let path = registers.full(&file(cpu));
         let lockdown = registers.read(LOCKDOWN).unwrap_or_default();
         let forbidden = registers.read(ALLOW_WRITES).is_ok_and(|text| text == "off");
+        // `ErrorKind` has no variant for EIO.
         match source.kind() {
             _ if source.raw_os_error() == Some(EIO) => Self::Faults {
                 cpu,

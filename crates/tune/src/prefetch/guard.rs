@@ -57,6 +57,7 @@ impl PrefetchGuard {
         now: &str,
     ) -> Result<Self, PrefetchError> {
         let control = control(&*registers)?;
+        // Fails where registers cannot be read, before a lock file is created.
         super::show(&*registers, &control)?;
         let lock = state.lock()?;
         let earlier = saved(&*registers, &state)?;

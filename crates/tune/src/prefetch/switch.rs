@@ -82,6 +82,7 @@ pub struct CpuState {
 pub fn show(registers: &dyn Registers, control: &Control) -> Result<Vec<CpuState>, PrefetchError> {
     let register = control.register;
     let names = registers.names(FOLDER).unwrap_or_default();
+    // The directory has other entries too, such as `microcode`.
     let mut cpus: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
     cpus.sort_unstable();
     if cpus.is_empty() {
@@ -149,6 +150,7 @@ pub(super) fn switch_locked(
             kept_since: earlier.map(|saved| saved.saved_at),
         });
     }
+    // The first saved state has the original values; later switches must not overwrite it.
     if earlier.is_none() {
         state.save(&SavedRegisters {
             schema: SCHEMA.into(),
@@ -221,6 +223,7 @@ pub fn restore(
     if peek(state)?.is_none() {
         return Ok(Restored::Nothing);
     }
+    // A dry run writes nothing, not even a lock file.
     let _lock = do_it.then(|| state.lock()).transpose()?;
     restore_locked(registers, state, do_it)
 }
@@ -247,11 +250,13 @@ pub(super) fn restore_locked(
     }
     let (mut changes, mut gone) = (Vec::new(), Vec::new());
     for (cpu, then) in &saved.values {
+        // CPUs can go offline between switching and restoring.
         if !there.iter().any(|name| *name == cpu.to_string()) {
             gone.push(*cpu);
             continue;
         }
         let now = read(registers, *cpu, saved.register)?;
+        // Other bits may have changed since, for reasons that are not known here.
         let back = (now & !saved.mask) | (then & saved.mask);
         if back != now {
             changes.push((*cpu, back));
