@@ -19,7 +19,7 @@
 //! use tierloom_topology::SysRoot;
 //!
 //! let counters = Counters::probe(&SysRoot::host());
-//! let running = counters.start(); // threads that this thread creates from now on are counted with it
+//! let running = counters.start(); // counts this thread and those that it creates from now on
 //! std::thread::spawn(|| (0..1_000_000_u64).sum::<u64>()).join().ok();
 //! for reading in running.stop() {
 //!     println!("{} {:?} {} {:?}", reading.name, reading.value, reading.unit, reading.note);

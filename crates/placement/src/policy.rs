@@ -80,8 +80,8 @@ pub enum Policy {
     TopColumns(ColumnLimit),
     /// All data in DRAM at first, then where the adaptive controller moves it.
     ///
-    /// The number limits the bytes of columns moved before a run of a query; `None` is no limit.
-    /// See [`crate::adaptive`].
+    /// The number limits the bytes of columns moved before a run of a query; `None` keeps the
+    /// default of [`Settings::new`](crate::adaptive::Settings::new).
     Adaptive(Option<u64>),
 }
 

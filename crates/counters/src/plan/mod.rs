@@ -1,10 +1,11 @@
 //! Plans of counters to open, derived from files only, so that they work on recorded trees.
 //!
-//! | source | PMUs | planned |
-//! |---|---|---|
-//! | [`core`] | the processor's own | instructions, cycles, cache references and misses, backend stalls, data TLB misses |
-//! | [`uncore`] | `uncore_imc_*` (Intel), `amd_umc_*` (AMD, Zen 4 and later) | bytes read and written per socket |
-//! | [`cxl`] | `cxl_pmu_mem*` | bytes read and written, requests, clock ticks per device |
+//! - [`core`]: events of the cores (instructions, cycles, cache references and misses, backend
+//!   stalls, data TLB misses) in the threads of a measurement
+//! - [`uncore`]: bytes read and written per socket, by the PMUs `uncore_imc_*` (Intel) and
+//!   `amd_umc_*` (AMD, Zen 4 and later)
+//! - [`cxl`]: bytes read and written, requests and clock ticks per device, by the PMUs
+//!   `cxl_pmu_mem*`
 
 pub mod core;
 pub mod cxl;

@@ -130,8 +130,8 @@ impl Controller {
             if !(certain && likely && shown.runs >= runs) {
                 continue;
             }
-            // Scored without the support of trials further out, which favours layouts close to the
-            // current one.
+            // Scored without the support of trials further out: that support would favour layouts
+            // close to the current one.
             let alone = evidence.alone(&kept.layout, &to, spreads);
             let score = alone.map_or(0.0, |alone| alone.least(1.0));
             if best.as_ref().is_none_or(|(most, ..)| score > *most) {
@@ -205,7 +205,7 @@ impl Controller {
         })
     }
 
-    /// Log-scale excess of this phase's measured times over the model, beyond noise.
+    /// Largest log-scale excess of a placement's measured time over the model, beyond noise.
     ///
     /// It is added to the model's uncertainty. Where no values of the numbers make the model fit
     /// the machine, the posterior would otherwise become narrow around a wrong estimate and
