@@ -30,7 +30,7 @@ impl Selection {
         core: true,
         machine: false,
     };
-    /// Machine-wide counters only.
+    /// Machine-wide counters only: memory controllers, CXL devices and resctrl.
     pub const MACHINE: Self = Self {
         core: false,
         machine: true,

@@ -39,10 +39,10 @@ impl Reading {
     }
 }
 
-/// Units of readings.
+/// Unit of the value of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Number of events.
+    /// A plain number of events.
     Events,
     /// Bytes transferred or occupied.
     Bytes,

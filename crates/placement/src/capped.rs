@@ -41,7 +41,7 @@ pub struct CappedColumn {
     pub dram_share: f64,
 }
 
-/// Result of [`capped()`].
+/// Modelled comparison that [`capped()`] returns.
 ///
 /// Operator memory is in DRAM under all three placements and does not count against the capacity.
 #[derive(Debug, Clone, PartialEq, Serialize)]

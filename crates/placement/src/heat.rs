@@ -90,7 +90,7 @@ pub struct PlacedColumn {
     pub heat: f64,
 }
 
-/// Limits of [`plan_moves`].
+/// Limits that [`plan_moves`] has to respect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MoveLimits {
     /// Names of the fast and the slow tier.
@@ -112,7 +112,7 @@ pub struct Move {
     pub from: String,
     /// Tier that the pages go to.
     pub to: String,
-    /// Number of pages.
+    /// Number of pages that move; above 0.
     pub pages: u64,
 }
 

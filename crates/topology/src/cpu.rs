@@ -14,7 +14,7 @@ const CPU_DIR: &str = "sys/devices/system/cpu";
 /// The online CPUs of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CpuInfo {
-    /// Online logical CPUs.
+    /// Logical CPUs that were online at the time of reading.
     pub online: IdSet,
     /// Hardware threads per core; 1 if SMT is off, the maximum if cores differ.
     pub threads_per_core: u32,
@@ -46,11 +46,11 @@ pub struct Cache {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheKind {
-    /// Data only.
+    /// Data but no instructions.
     Data,
-    /// Instructions only.
+    /// Instructions but no data.
     Instruction,
-    /// Data and instructions.
+    /// Both data and instructions.
     Unified,
 }
 

@@ -51,7 +51,7 @@ impl IdSet {
         self.0.contains(&id)
     }
 
-    /// Number of elements.
+    /// Number of ids in the set.
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -22,7 +22,7 @@ const AUTO_FILES: [&str; 2] = ["auto", "__auto_type"];
 pub enum WeightedInterleave {
     /// The kernel does not offer weighted interleave.
     Absent {
-        /// Explanation for users.
+        /// Explanation for users, with the kernel release if it is known.
         reason: String,
     },
     /// The kernel offers weighted interleave.

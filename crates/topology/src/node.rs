@@ -10,7 +10,7 @@ use crate::{CpuId, CpuInfo, IdSet, NodeId, TopologyError};
 pub(crate) const NODE_DIR: &str = "sys/devices/system/node";
 const MEMORY_DIR: &str = "sys/devices/system/memory";
 
-/// A NUMA node.
+/// A NUMA node with its CPUs, memory and distances.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Node {
     /// Number that Linux gives to the node.

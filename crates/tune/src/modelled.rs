@@ -12,7 +12,7 @@ const CURVE_STEPS: u32 = 20;
 /// Random machines that form the band around the curve.
 const BAND_MACHINES: usize = 24;
 
-/// Input of [`tune`].
+/// Machine, work and tiers for [`tune`].
 #[derive(Debug, Clone)]
 pub struct Question<'a> {
     /// Profile of the machine.
@@ -21,7 +21,7 @@ pub struct Question<'a> {
     pub name: &'a str,
     /// Work of the phase.
     pub work: &'a Work,
-    /// Number of workers.
+    /// Number of workers that execute the phase.
     pub workers: u32,
     /// Tiers to use, at least two; without interleaving everything is on the first.
     pub tiers: &'a [String],

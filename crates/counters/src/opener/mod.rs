@@ -16,7 +16,7 @@ use crate::plan::PlannedEvent;
 /// Count since opening, over the time in which the counter was switched on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
-    /// Number of occurrences.
+    /// Number of occurrences of the event.
     pub count: u64,
     /// Time switched on, ns; summed over all threads if threads are counted.
     pub enabled_ns: u64,

@@ -68,7 +68,7 @@ pub struct PlannedReading {
 /// All quantities of one source, and those that it cannot offer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
-    /// Quantities to open.
+    /// Quantities that can be opened; each becomes a reading.
     pub readings: Vec<PlannedReading>,
     /// Quantities that are not available, with the reason.
     pub missing: Vec<Missing>,

@@ -18,7 +18,7 @@ pub trait CounterSource: Send + Sync + Debug {
 
 /// Open counters of one source.
 pub trait OpenCounters: Send + Debug {
-    /// Starts counting.
+    /// Starts counting, or continues after a pause.
     fn resume(&mut self);
 
     /// Stops counting until resumed, and keeps the counts.

@@ -91,7 +91,7 @@ pub struct PhaseDecision {
     pub expected_ns: f64,
     /// Bytes of columns to be moved before the run, those for trials included.
     pub moved_bytes: u64,
-    /// Explanation for users.
+    /// Explanation for users; nothing depends on it.
     pub reason: String,
 }
 

@@ -80,7 +80,7 @@ pub struct RanPhase {
 
 /// Source of the log's timestamps, in seconds from any origin.
 pub trait Clock: Send {
-    /// Current time, s.
+    /// Seconds since the origin of this clock.
     fn now_s(&self) -> f64;
 }
 

@@ -22,9 +22,9 @@ use process::Process;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// Available without restriction.
+    /// Available without any restriction.
     Yes,
-    /// Not available.
+    /// Not available; [`Ability::cause`] has the reason.
     No,
     /// Available with a restriction.
     Limited,

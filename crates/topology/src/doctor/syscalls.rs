@@ -148,8 +148,8 @@ pub(super) fn perf_events(root: &SysRoot, probes: &dyn Probes, process: &Process
     let paranoid = root.text("proc/sys/kernel/perf_event_paranoid");
     let (cause, fix) = match errno {
         libc::EACCES | libc::EPERM => match paranoid.as_deref().map(str::parse::<i32>) {
-            // Levels above 1 exclude kernel events from unprivileged users, and 3 or more, a patch
-            // of some distributions, excludes them from perf altogether.
+            // Level 2 excludes kernel events from unprivileged users; level 3, a patch of some
+            // distributions, excludes all events.
             Some(Ok(level)) if level > 1 => (
                 format!("kernel.perf_event_paranoid is {level}"),
                 "sysctl kernel.perf_event_paranoid=1".to_owned(),

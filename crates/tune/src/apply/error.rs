@@ -99,9 +99,9 @@ pub enum ApplyError {
     NotTaken {
         /// Path of the file.
         path: PathBuf,
-        /// Value written.
+        /// Value that was written, as text.
         wanted: String,
-        /// Value read back.
+        /// Value that was read back, as text.
         found: String,
     },
     /// Automatic weights were on before, but cannot be switched on again.

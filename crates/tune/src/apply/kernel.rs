@@ -124,7 +124,7 @@ pub fn plan(
     Ok(Plan { old, nodes, switch })
 }
 
-/// Result of [`apply`].
+/// What [`apply`] has written and saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
     /// Writes that were made.

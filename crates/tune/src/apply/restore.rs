@@ -7,7 +7,7 @@ use super::kernel::{verify, write};
 use super::settings::read_switch;
 use super::{ApplyError, NodeChange, Plan, Saved, Settings, StateFile, Switch};
 
-/// Result of [`restore`].
+/// What [`restore`] has done, or would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Restored {
     /// There is no saved state: nothing was set, or it was restored already.
@@ -16,7 +16,7 @@ pub enum Restored {
     Rebooted(Saved),
     /// Writes made, or with `do_it: false` the writes that would be made.
     Back {
-        /// The saved state.
+        /// State that was saved before the first change.
         saved: Saved,
         /// Writes that lead back to it.
         plan: Plan,

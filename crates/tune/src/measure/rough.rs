@@ -129,8 +129,8 @@ fn rough_tier(topology: &Topology, tier: &crate::apply::TierNodes, cores: u32) -
         .flat_map(|node| node.distances.values())
         .max()
         .copied();
-    // Node distances are relative to 10 for local memory; CXL nodes without one get 25, which is
-    // assumed.
+    // Distances are relative to 10 for local memory. Memory other than DRAM is assumed to be at 20
+    // or more, and at 25 if its distance is unknown.
     let ratio = if kind == TierKind::Dram {
         1.0
     } else {

@@ -18,7 +18,7 @@ use crate::work::Unit;
 /// Ratio to the rate with the first tier only below which a gain is reported as not worth it.
 const SMALL_GAIN: f64 = 1.02;
 
-/// Input of [`search_phase`].
+/// Phase, tiers and limits of a [`search_phase`].
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
     /// The phase with its kernel.

@@ -110,7 +110,7 @@ impl Setup {
         self.tiers.iter().map(|tier| tier.tier.clone()).collect()
     }
 
-    /// Number of threads.
+    /// Number of worker threads, one per CPU of the setup.
     pub fn workers(&self) -> u32 {
         self.cpus.len() as u32
     }

@@ -44,7 +44,7 @@ pub enum PrefetchError {
         "cannot {action} {path}: {source}; the kernel is locked down ({lockdown}), as it is with Secure Boot: switch that off in the firmware's set-up"
     )]
     LockedDown {
-        /// "read" or "write".
+        /// Failed operation, "read" or "write".
         action: &'static str,
         /// Path of the CPU's device file.
         path: PathBuf,
@@ -70,7 +70,7 @@ pub enum PrefetchError {
         "cannot {action} {path}: {source}; run it as root, or with the capability CAP_SYS_RAWIO"
     )]
     NotAllowed {
-        /// "read" or "write".
+        /// Failed operation, "read" or "write".
         action: &'static str,
         /// Path of the CPU's device file.
         path: PathBuf,
@@ -80,7 +80,7 @@ pub enum PrefetchError {
     /// Any other failed file operation.
     #[error("cannot {action} {path}: {source}")]
     Io {
-        /// "read" or "write".
+        /// Failed operation, "read" or "write".
         action: &'static str,
         /// Path of the file.
         path: PathBuf,
@@ -96,9 +96,9 @@ pub enum PrefetchError {
         cpu: u32,
         /// Number of the register.
         register: u32,
-        /// Value written.
+        /// Value that was written.
         wanted: u64,
-        /// Value read back.
+        /// Value that was read back.
         found: u64,
     },
     /// A CPU could not be switched, and the CPUs switched before it could not be restored.
@@ -106,9 +106,9 @@ pub enum PrefetchError {
         "{cause}; putting the CPUs before it back failed too: {source}; what they held is saved in {saved}, `tierloom tune --restore --yes` puts it back"
     )]
     Halfway {
-        /// Error of switching.
+        /// The error that stopped the switching.
         cause: Box<PrefetchError>,
-        /// Error of restoring.
+        /// The error that stopped the restoring.
         source: Box<PrefetchError>,
         /// Path of the saved values.
         saved: PathBuf,

@@ -97,7 +97,7 @@ pub fn show(registers: &dyn Registers, control: &Control) -> Result<Vec<CpuState
     cpus.into_iter().map(read).collect()
 }
 
-/// Result of [`switch`].
+/// What [`switch`] has found and written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Switched {
     /// Register values before the call.
@@ -191,7 +191,7 @@ pub(super) fn switch_locked(
     })
 }
 
-/// Result of [`restore`].
+/// What [`restore`] has done, or would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Restored {
     /// There is no saved state.
@@ -200,7 +200,7 @@ pub enum Restored {
     Rebooted(SavedRegisters),
     /// Values written, or with `do_it: false` the values that would be written.
     Back {
-        /// The saved values.
+        /// Values that were saved before the first change.
         saved: SavedRegisters,
         /// CPUs whose register differed from the saved value.
         differed: Vec<u32>,
