@@ -49,6 +49,7 @@ impl Counters {
     ///
     /// On a recorded tree nothing can be opened, and the readings say so.
     pub fn probe(root: &SysRoot) -> Self {
+        // A recorded tree describes another machine; its events must not be opened on this one.
         match root.is_host() {
             true => Self::with_opener(root, Arc::new(LinuxOpener)),
             false => Self::with_opener(root, Arc::new(RefusingOpener)),

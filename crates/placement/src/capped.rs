@@ -187,6 +187,7 @@ fn dram_part(placement: &PlacementSpec) -> f64 {
             let own = parts.iter().filter(|(target, _)| *target == dram);
             own.map(|(_, share)| share).sum()
         }
+        // `ByHeat` makes no other placements, apart from all on CXL.
         _ => 0.0,
     }
 }

@@ -165,6 +165,7 @@ fn parse_id(word: &str) -> Result<u32, &'static str> {
     if !word.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err("is not a number or a range of numbers");
     }
+    // The limit also keeps a mistyped range from filling memory.
     match word.parse() {
         Ok(id) if id <= LARGEST_ID => Ok(id),
         _ => Err("is larger than any CPU or node number (65535)"),

@@ -219,6 +219,7 @@ fn access_classes(reader: &Reader<'_>, directory: &str) -> Vec<AccessClass> {
                     .filter(|number| *number > 0)
                     .map(|number| number as f64)
             };
+            // The kernel reports bandwidths in MB/s.
             let gbps = |name: &str| figure(name).map(|mb_per_s| mb_per_s / 1000.0);
             let nodes = reader.root.numbered(&initiators, "node").into_iter();
             AccessClass {

@@ -21,6 +21,7 @@ impl PhaseKey {
             .iter()
             .map(|a| format!("{}^{}", a.structure, class(a.footprint_bytes as f64)))
             .collect();
+        // The order of accesses must not matter.
         structures.sort();
         structures.dedup();
         let bytes: f64 = phase

@@ -100,6 +100,7 @@ pub(super) fn moved_share(from: &Weights, to: &Weights) -> f64 {
     tiers.sort_unstable();
     tiers.dedup();
     let apart = |tier: &&str| (from.share(tier) - to.share(tier)).abs();
+    // A page that moves changes the shares of two tiers.
     tiers.iter().map(apart).sum::<f64>() / 2.0
 }
 
@@ -109,6 +110,7 @@ pub(super) fn lies_between(layout: &Layout, from: &Layout, to: &Layout) -> bool 
         let tiers = at.iter().chain(from.iter()).chain(to.iter());
         tiers
             .map(|(tier, _)| (at.share(tier), from.share(tier), to.share(tier)))
+            // Shares are quotients of weights, so equal ones may differ by rounding.
             .all(|(at, a, b)| at >= a.min(b) - 1e-9 && at <= a.max(b) + 1e-9)
     };
     between(&layout.columns, &from.columns, &to.columns)

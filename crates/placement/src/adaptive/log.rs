@@ -304,6 +304,7 @@ impl Replayed {
                 what: format!("{} decisions logged, {} follow", logged.len(), again.len()),
             });
         }
+        // If the numbers differ, the common decisions are compared nevertheless.
         for (logged, again) in logged.iter().zip(again) {
             match difference(logged, again) {
                 None => self.decisions += 1,

@@ -114,6 +114,7 @@ pub(super) fn hot_plug(topology: &Topology, root: &SysRoot) -> Ability {
             "new memory, as of a CXL device, stays offline until somebody switches it on",
             FIX,
         ),
+        // `online` and `online_kernel` may put new memory into zone Normal.
         _ => Ability::limited(
             NAME,
             finding,

@@ -90,6 +90,7 @@ pub(super) fn msr(topology: &Topology, root: &SysRoot, process: &Process) -> Abi
     const NAME: &str = "MSR access (hardware prefetchers)";
     let cpu = topology.limits.cpus_allowed.first().unwrap_or(0);
     let path = format!("dev/cpu/{cpu}/msr");
+    // The driver checks permissions when the device is opened, so no register has to be accessed.
     match OpenOptions::new()
         .read(true)
         .write(true)

@@ -213,6 +213,7 @@ impl<'a> View<'a> {
             *reference.distances.get(&node.id)?,
             reference.local_distance(),
         );
+        // An equal distance is no evidence of either kind.
         (distance > local).then(|| {
             let words = format!(
                 "distance {distance} from node {} against {local} of its own memory",

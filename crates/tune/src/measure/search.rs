@@ -210,6 +210,7 @@ fn warnings(measured: &Measured, name: &str) -> Vec<String> {
             (gain - 1.0) * 100.0
         ));
     }
+    // A plain comparison of ranges: a few repetitions do not support a statistical test.
     if best.min < first.max && gain > 1.0 {
         said.push(format!(
             "the repetitions with the best weights and on {name} only overlap: the gain is within the spread"

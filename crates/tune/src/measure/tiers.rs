@@ -114,6 +114,7 @@ impl<'a> HostTiers<'a> {
             repeat: setup.repeat,
             warmup_s: WARMUP_S,
             until_stable: None,
+            // A fixed seed, so that all weights are measured with the same accesses.
             seed: 1,
         };
         Ok(plan.with_id())
