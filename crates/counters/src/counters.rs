@@ -1,4 +1,4 @@
-//! All counters of a machine together.
+//! All counters of a machine, opened and read together.
 
 use std::sync::Arc;
 
@@ -8,34 +8,36 @@ use crate::plan::{core, cxl, uncore};
 use crate::source::{CounterSource, OpenCounters, PerfSource, ResctrlSource};
 use crate::{LinuxOpener, PerfOpener, Reading, RefusingOpener};
 
-/// Which kinds of counters to open.
+/// Kinds of counters to open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Selection {
-    /// Events of the cores, for the calling thread and the threads created under it.
+    /// Core events, for the calling thread and the threads created from it.
     pub core: bool,
-    /// Memory controllers, CXL devices and resctrl: they count the whole machine.
+    /// Memory controllers, CXL devices and resctrl, which count the whole machine.
     pub machine: bool,
 }
 
 impl Selection {
-    /// Everything.
+    /// All kinds of counters.
     pub const ALL: Self = Self {
         core: true,
         machine: true,
     };
-    /// The cores only: for a second task of the same run, whose machine-wide counts would be those of the first.
+    /// Core events only.
+    ///
+    /// For a second task of the same run: its machine-wide counts would repeat those of the first.
     pub const CORE: Self = Self {
         core: true,
         machine: false,
     };
-    /// The whole machine only.
+    /// Machine-wide counters only: memory controllers, CXL devices and resctrl.
     pub const MACHINE: Self = Self {
         core: false,
         machine: true,
     };
 }
 
-/// What a machine can count, found out once.
+/// Counters that a machine offers; probed once, opened for each measurement.
 #[derive(Debug)]
 pub struct Counters {
     core: Box<dyn CounterSource>,
@@ -43,15 +45,18 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Finds out what the machine below `root` can count. On a recorded tree nothing can be opened, and the readings say so.
+    /// Determines which counters the machine below `root` offers.
+    ///
+    /// On a recorded tree nothing can be opened, and the readings say so.
     pub fn probe(root: &SysRoot) -> Self {
+        // A recorded tree describes another machine; its events must not be opened on this one.
         match root.is_host() {
             true => Self::with_opener(root, Arc::new(LinuxOpener)),
             false => Self::with_opener(root, Arc::new(RefusingOpener)),
         }
     }
 
-    /// Like [`Counters::probe`], with perf events opened by `opener`.
+    /// Like [`Counters::probe`], but with `opener` for perf events.
     pub fn with_opener(root: &SysRoot, opener: Arc<dyn PerfOpener>) -> Self {
         let perf = |plan| -> Box<dyn CounterSource> {
             Box::new(PerfSource::new(root, plan, Arc::clone(&opener)))
@@ -66,10 +71,11 @@ impl Counters {
         }
     }
 
-    /// Opens the selected counters, switched off: [`Running::resume`] starts them.
+    /// Opens the selected counters, switched off; [`Running::resume`] starts them.
     ///
-    /// Core events count the calling thread and the threads that it, and they, create after this call. Threads that exist already are not
-    /// counted, nor are those of a thread pool that is older.
+    /// Core events count the calling thread, and threads that it and its descendants create after
+    /// this call. Existing threads are not counted, which includes those of an existing thread
+    /// pool.
     pub fn open(&self, selection: Selection) -> Running {
         let core = selection.core.then_some(&self.core);
         let machine = self.machine.iter().filter(|_| selection.machine);
@@ -82,7 +88,7 @@ impl Counters {
         }
     }
 
-    /// Opens all counters and switches them on; see [`Counters::open`] for which threads are counted.
+    /// Opens all counters and starts them; [`Counters::open`] says which threads are counted.
     pub fn start(&self) -> Running {
         let mut running = self.open(Selection::ALL);
         running.resume();
@@ -90,28 +96,30 @@ impl Counters {
     }
 }
 
-/// Open counters. Dropped without [`Running::stop`], they are closed and nothing is told.
+/// Open counters; dropping them without [`Running::stop`] discards the counts.
 #[derive(Debug)]
 pub struct Running {
     sources: Vec<Box<dyn OpenCounters>>,
 }
 
 impl Running {
-    /// Counts from now on. Core events are switched on last, since they are the ones that count this call too.
+    /// Starts counting. Core events start last, because they count this call itself as well.
     pub fn resume(&mut self) {
         for source in self.sources.iter_mut().rev() {
             source.resume();
         }
     }
 
-    /// Counts no more until [`Running::resume`]; what was counted stays. For the untimed work between repetitions.
+    /// Stops counting until [`Running::resume`], and keeps the counts.
+    ///
+    /// For untimed work between repetitions.
     pub fn pause(&mut self) {
         for source in &mut self.sources {
             source.pause();
         }
     }
 
-    /// Stops and tells what was counted while switched on: one reading for everything that is wanted, available or not.
+    /// Stops counting and returns what was counted: one reading per quantity, available or not.
     pub fn stop(mut self) -> Vec<Reading> {
         self.pause();
         self.sources

@@ -1,17 +1,19 @@
-//! Reading small system files below a root.
+//! Reading of small system files below a root.
 
 use std::fs;
 use std::io;
 
 use tierloom_topology::SysRoot;
 
-/// Text of a file, trimmed.
+/// Trimmed text of a file.
 pub(crate) fn read(root: &SysRoot, path: &str) -> io::Result<String> {
     let bytes = fs::read(root.join(path))?;
     Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
-/// Names in a directory, shorter ones first and then by text, so that `imc_2` is before `imc_10`; empty where there is none.
+/// Names in a directory, shorter ones first, so that `imc_2` precedes `imc_10`.
+///
+/// Empty if the directory does not exist.
 pub(crate) fn list(root: &SysRoot, path: &str) -> Vec<String> {
     let Ok(entries) = fs::read_dir(root.join(path)) else {
         return Vec::new();
@@ -24,7 +26,7 @@ pub(crate) fn list(root: &SysRoot, path: &str) -> Vec<String> {
     names
 }
 
-/// Whether the processor says that a hypervisor is below.
+/// Whether the processor reports a hypervisor.
 pub(crate) fn is_guest(root: &SysRoot) -> bool {
     read(root, "proc/cpuinfo").is_ok_and(|text| {
         text.lines().any(|line| {

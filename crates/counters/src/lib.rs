@@ -1,23 +1,25 @@
-//! Hardware counters around a measurement: core events, memory controllers, CXL devices and resctrl monitors.
+//! Hardware counters for measurements: cores, memory controllers, CXL devices and resctrl.
 //!
 //! ```text
-//!   SysRoot ──▶ plan (what would be opened: pure, works on recorded trees)
+//!   SysRoot ──▶ plan (counters to open: from files only, works on recorded trees)
 //!                 │
 //!          CounterSource ──▶ OpenCounters ──▶ Running ──▶ Vec<Reading>
 //!        ┌────────┴─────────┐   resume / pause / readings
 //!   PerfSource        ResctrlSource
 //!        │                  └── files below /sys/fs/resctrl
-//!   PerfOpener: LinuxOpener (perf_event_open), FakeOpener (scripted), RefusingOpener (recorded trees)
+//!   PerfOpener: LinuxOpener (perf_event_open), FakeOpener (scripted),
+//!               RefusingOpener (recorded trees)
 //! ```
 //!
-//! A counter that is not there is never a zero: its [`Reading`] has no value, and its note says why and what would help.
+//! An unavailable counter is never reported as 0: its [`Reading`] has no value, and its note has
+//! the reason and a remedy. The crate changes no setting of the machine.
 //!
 //! ```no_run
 //! use tierloom_counters::Counters;
 //! use tierloom_topology::SysRoot;
 //!
 //! let counters = Counters::probe(&SysRoot::host());
-//! let running = counters.start(); // threads that this thread creates from now on are counted with it
+//! let running = counters.start(); // counts this thread and those that it creates from now on
 //! std::thread::spawn(|| (0..1_000_000_u64).sum::<u64>()).join().ok();
 //! for reading in running.stop() {
 //!     println!("{} {:?} {} {:?}", reading.name, reading.value, reading.unit, reading.note);

@@ -1,17 +1,17 @@
-//! What a counter says.
+//! Values of counters.
 
 use serde::{Deserialize, Serialize};
 
-/// One counter over one measurement.
+/// Value of one counter over one measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
-    /// "instructions", "dram/socket0/read", "cxl_pmu_mem0.0/write_bandwidth", "resctrl/mon_L3_00/mbm_total_bytes", ...
+    /// Name such as "instructions", "dram/socket0/read" or "resctrl/mon_L3_00/mbm_total_bytes".
     pub name: String,
-    /// Its value; `None` if it is not available.
+    /// Value in `unit`; `None` if the counter is not available.
     pub value: Option<f64>,
     /// "1" (events), "bytes" or "GB/s" (decimal).
     pub unit: String,
-    /// Why it is not available and what would help; or what was counted, and by how much it was extrapolated.
+    /// Without a value: the reason and a remedy; otherwise what was counted, and any extrapolation.
     pub note: Option<String>,
 }
 
@@ -39,12 +39,12 @@ impl Reading {
     }
 }
 
-/// Units of readings.
+/// Unit of the value of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Occurrences.
+    /// A plain number of events.
     Events,
-    /// Bytes.
+    /// Bytes transferred or occupied.
     Bytes,
     /// Decimal gigabytes per second.
     Gbps,

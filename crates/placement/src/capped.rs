@@ -1,7 +1,9 @@
-//! What a workload keeps of its throughput when DRAM holds a part of its tables only.
+//! Throughput of a workload when DRAM holds only a part of its tables.
 //!
-//! Weisgut et al., "CXL Memory Performance for In-Memory Data Processing" (PVLDB 18(9), 2025), found that few columns of TPC-H carry most accesses, so that
-//! those columns in DRAM and the rest on CXL lose little. This asks the same of any queries and machine, by the model.
+//! Weisgut et al., "CXL Memory Performance for In-Memory Data Processing" (PVLDB 18(9), 2025),
+//! found that a few columns of TPC-H receive most accesses, so that little is lost with those
+//! columns in DRAM and the rest on CXL. This module computes the same for any queries and machine
+//! with the model; nothing is executed.
 
 use crate::mixes::{ColumnSize, Mix, column_reads};
 use crate::{AdaptError, ByHeat, ColumnUse, Decision, tier_shares};
@@ -13,72 +15,77 @@ use tierloom_model::{
 };
 use tierloom_topology::TierKind;
 
-/// One query under the three placements; modelled times, ns.
+/// Modelled times of one query under the three placements, ns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CappedQuery {
-    /// Its name.
+    /// Name of the query.
     pub query: String,
-    /// All columns in DRAM.
+    /// With all columns in DRAM.
     pub dram_ns: f64,
-    /// All columns on CXL.
+    /// With all columns on CXL.
     pub cxl_ns: f64,
-    /// The hottest columns in DRAM, as many as it may hold.
+    /// With the hottest columns in DRAM, up to the capacity.
     pub heat_ns: f64,
 }
 
-/// A column and where it went.
+/// One column and its placement by heat.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CappedColumn {
-    /// "lineitem.l_shipdate".
+    /// Table and column, such as "lineitem.l_shipdate".
     pub column: String,
-    /// Its bytes.
+    /// Size of the column in bytes.
     pub size_bytes: u64,
-    /// How often each byte is read in one round of the queries.
+    /// Bytes read in one round of the queries over the column's size.
     pub reads: f64,
-    /// Share of it in DRAM, 0 to 1.
+    /// Share of the column in DRAM, 0 to 1.
     pub dram_share: f64,
 }
 
-/// The answer. Memory of operators is in DRAM under all three placements and not counted against the cap.
+/// Modelled comparison that [`capped()`] returns.
+///
+/// Operator memory is in DRAM under all three placements and does not count against the capacity.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Capped {
-    /// Bytes of all columns, those that nothing reads too.
+    /// Bytes of all columns, including those that no query reads.
     pub table_bytes: u64,
-    /// Bytes of columns that DRAM may hold.
+    /// DRAM capacity for columns, in bytes.
     pub dram_bytes: u64,
-    /// Workers of each query.
+    /// Worker threads of each query.
     pub workers: u32,
-    /// The queries in order.
+    /// The queries, in the order of the mix.
     pub queries: Vec<CappedQuery>,
     /// The columns, hottest first.
     pub columns: Vec<CappedColumn>,
 }
 
 impl Capped {
-    /// Time of one round of all queries, ns.
+    /// Time of one round of all queries, ns; `of` selects the placement.
     pub fn round_ns(&self, of: impl Fn(&CappedQuery) -> f64) -> f64 {
         self.queries.iter().map(of).sum()
     }
 
-    /// Throughput with columns chosen by heat over that with all in DRAM, 0 to 1 as a rule. Streams run one query after the other, each round the
-    /// same queries, so throughput is the number of queries over the time of a round.
+    /// Throughput with columns chosen by heat, relative to all columns in DRAM; usually 0 to 1.
+    ///
+    /// Streams run the same queries one after the other, so throughput is the number of queries
+    /// over the time of one round.
     pub fn kept(&self) -> f64 {
         self.round_ns(|q| q.dram_ns) / self.round_ns(|q| q.heat_ns)
     }
 
-    /// The same with all columns on CXL.
+    /// Throughput with all columns on CXL, relative to all columns in DRAM.
     pub fn kept_on_cxl(&self) -> f64 {
         self.round_ns(|q| q.dram_ns) / self.round_ns(|q| q.cxl_ns)
     }
 }
 
-/// Prices a round of `mix` with all columns in DRAM, on CXL, and with the hottest `dram_share` (0 to 1) of `columns` in DRAM.
+/// Models a round of `mix` with all columns in DRAM, on CXL, and placed by heat.
 ///
-/// `columns` are all columns of the tables with their sizes; columns that the mix reads and that are not among them count with the size that its
-/// phases tell.
+/// DRAM holds the share `dram_share` (0 to 1) of the bytes of `columns`, which lists all columns of
+/// the tables. Columns that the mix reads but `columns` lacks count with the size given by the
+/// mix's phases.
 ///
 /// # Errors
-/// [`AdaptError::Model`] if the machine has no tier `dram` or `cxl`, or a phase cannot be priced.
+/// [`AdaptError::Model`] if the machine has no tier `dram` or `cxl`, or the model rejects a phase.
 pub fn capped(
     machine: &Machine,
     mix: &Mix,
@@ -131,13 +138,14 @@ pub fn capped(
     })
 }
 
-/// All columns with what a round reads of them.
+/// All columns with the bytes that one round of the mix reads from them.
 fn uses(mix: &Mix, columns: &[ColumnSize]) -> Vec<ColumnUse> {
     let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
     let reads = column_reads(mix);
     for (column, (size_bytes, _)) in &reads {
         sizes.insert(column, *size_bytes);
     }
+    // Sizes of the schema override those derived from phases.
     for column in columns {
         sizes.insert(&column.column, column.size_bytes);
     }
@@ -179,6 +187,7 @@ fn dram_part(placement: &PlacementSpec) -> f64 {
             let own = parts.iter().filter(|(target, _)| *target == dram);
             own.map(|(_, share)| share).sum()
         }
+        // `ByHeat` makes no other placements, apart from all on CXL.
         _ => 0.0,
     }
 }

@@ -1,25 +1,26 @@
-//! Heat of columns, and what moves because of it.
+//! Heat of columns, and the migrations that it justifies.
+//!
+//! Heat decays exponentially, so that columns which a workload no longer reads lose their place in
+//! fast memory. Only columns are tracked, not single pages.
 //!
 //! ```text
-//!   reads of columns ── Heat::read ──> bytes per second per GiB, decaying ── plan_moves ──> moves: column, from, to, pages
+//!   Heat::read ──> bytes per second per GiB, decaying ──> plan_moves ──> column, from, to, pages
 //! ```
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Bytes of a GiB.
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// How often columns are read: bytes per second, of which every half-life counts half.
+/// Read rate of each column as an exponentially decaying average.
 ///
-/// The time is the caller's, in seconds from any start, so that tests and replays need no clock.
+/// The caller passes the time, in seconds from any origin, so that tests and replays need no clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Heat {
     half_life_s: f64,
     columns: BTreeMap<String, Decaying>,
 }
 
-/// A sum that decays.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Decaying {
     bytes: f64,
@@ -27,7 +28,7 @@ struct Decaying {
 }
 
 impl Heat {
-    /// No column was read. A half-life that is not above 0 is taken as one second.
+    /// Starts with no reads recorded; a half-life of 0 or less is replaced by one second.
     pub fn new(half_life_s: f64) -> Self {
         let half_life_s = if half_life_s > 0.0 { half_life_s } else { 1.0 };
         Heat {
@@ -36,7 +37,9 @@ impl Heat {
         }
     }
 
-    /// So many bytes of a column were read until `now_s`. Reads that come late count as of the last time known.
+    /// Records that `bytes` bytes of a column were read by time `now_s`.
+    ///
+    /// A time before the last one recorded counts as the last one recorded.
     pub fn read(&mut self, column: &str, bytes: f64, now_s: f64) {
         let half_life_s = self.half_life_s;
         let entry = self.columns.entry(column.to_owned()).or_insert(Decaying {
@@ -47,14 +50,18 @@ impl Heat {
         entry.at_s = entry.at_s.max(now_s);
     }
 
-    /// Bytes per second that are read of a column: what a steady rate would have left behind by now.
+    /// Estimated read rate of a column, in bytes per second.
+    ///
+    /// The decayed sum that a constant rate r leaves is r * half-life / ln 2; this inverts that.
     pub fn bytes_per_s(&self, column: &str, now_s: f64) -> f64 {
         let decayed = self.columns.get(column);
         let bytes = decayed.map_or(0.0, |d| d.bytes_at(now_s, self.half_life_s));
         bytes * std::f64::consts::LN_2 / self.half_life_s
     }
 
-    /// The same per GiB of the column: how much a GiB of a fast tier is worth to it. 0 for a column of no size.
+    /// Read rate per GiB of the column: the benefit of holding one GiB of it in fast memory.
+    ///
+    /// 0 for a column without bytes.
     pub fn of(&self, column: &str, size_bytes: u64, now_s: f64) -> f64 {
         match size_bytes {
             0 => 0.0,
@@ -70,51 +77,52 @@ impl Decaying {
     }
 }
 
-/// A column as the planner of moves sees it.
+/// A column with its current placement, as input of [`plan_moves`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlacedColumn {
-    /// "lineitem.l_shipdate".
+    /// Table and column, such as "lineitem.l_shipdate".
     pub column: String,
-    /// All its pages.
+    /// Total number of pages.
     pub pages: u64,
-    /// Those on the fast tier.
+    /// Number of pages on the fast tier.
     pub fast_pages: u64,
-    /// Bytes per second per GiB: see [`Heat::of`].
+    /// Bytes per second per GiB; see [`Heat::of`].
     pub heat: f64,
 }
 
-/// What the planner of moves keeps to.
+/// Limits that [`plan_moves`] has to respect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MoveLimits {
-    /// The fast and the slow tier.
+    /// Names of the fast and the slow tier.
     pub tiers: (String, String),
-    /// Pages of columns that the fast tier may hold.
+    /// Capacity of the fast tier for columns, in pages.
     pub fast_pages: u64,
-    /// Pages that may be moved in one round, up and down together.
+    /// Pages that may be moved in one round, promotions and demotions together.
     pub pages_per_round: u64,
-    /// A column takes the place of another only if it is so many times as hot; at least 1.
+    /// Factor by which a column must be hotter than the one that it displaces; at least 1.
     pub hotter: f64,
 }
 
-/// Pages of a column that go from one tier to another.
+/// Pages of one column that migrate from one tier to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
-    /// The column.
+    /// Table and column, as in [`PlacedColumn::column`].
     pub column: String,
-    /// The tier that they leave.
+    /// Tier that the pages leave.
     pub from: String,
-    /// The tier that they go to.
+    /// Tier that the pages go to.
     pub to: String,
-    /// How many.
+    /// Number of pages that move; above 0.
     pub pages: u64,
 }
 
-/// What moves in this round: hot columns up, cold ones down to make room.
+/// Plans one round of migrations: hot columns up, cold ones down to make room.
 ///
-/// After every prefix of the list the fast tier holds at most `limits.fast_pages` (or, where it holds more already, no more than before): what
-/// sinks comes before what rises in its place. A column that is not hot at all never rises, and none sinks without need. With heat that stays as it is
-/// the rounds come to an end: each swap puts a hotter column in the place of a colder one, by a factor, so that two of much the same heat do not
-/// take turns.
+/// Demotions precede the promotions that need their room, so after every prefix of the list the
+/// fast tier holds at most `limits.fast_pages`, or no more than before where it already held more.
+/// A column with heat 0 is never promoted, and none is demoted without need. While heat stays
+/// constant the rounds terminate: each swap replaces a column by one that is hotter by the factor
+/// `limits.hotter`, so that two columns of similar heat do not alternate.
 pub fn plan_moves(columns: &[PlacedColumn], limits: &MoveLimits) -> Vec<Move> {
     let mut planner = Planner {
         fast: columns.iter().map(|c| c.fast_pages.min(c.pages)).collect(),
@@ -124,6 +132,7 @@ pub fn plan_moves(columns: &[PlacedColumn], limits: &MoveLimits) -> Vec<Move> {
         moves: Vec::new(),
     };
     planner.shrink();
+    // Hottest first, so that a limited round moves the pages with the highest benefit.
     let mut rising: Vec<usize> = (0..columns.len())
         .filter(|&i| columns[i].heat > 0.0)
         .collect();
@@ -134,7 +143,7 @@ pub fn plan_moves(columns: &[PlacedColumn], limits: &MoveLimits) -> Vec<Move> {
     planner.moves
 }
 
-/// Colder first; of columns of one heat, the later name first, so that the order is always the same.
+/// Orders by heat, coldest first; ties by name, last name first, so that plans are deterministic.
 fn by_heat(columns: &[PlacedColumn], a: usize, b: usize) -> std::cmp::Ordering {
     let (one, other) = (&columns[a], &columns[b]);
     one.heat
@@ -145,9 +154,9 @@ fn by_heat(columns: &[PlacedColumn], a: usize, b: usize) -> std::cmp::Ordering {
 struct Planner<'a> {
     columns: &'a [PlacedColumn],
     limits: &'a MoveLimits,
-    /// Pages of each column on the fast tier.
+    /// Pages of each column on the fast tier, moves planned so far included.
     fast: Vec<u64>,
-    /// Pages that may still be moved.
+    /// Pages that this round may still move.
     left: u64,
     moves: Vec<Move>,
 }
@@ -158,13 +167,12 @@ impl Planner<'_> {
         self.limits.fast_pages.saturating_sub(held)
     }
 
-    /// The coldest column with pages on the fast tier.
     fn coldest(&self) -> Option<usize> {
         let on_fast = (0..self.columns.len()).filter(|&i| self.fast[i] > 0);
         on_fast.min_by(|&a, &b| by_heat(self.columns, a, b))
     }
 
-    /// Sinks the coldest while the fast tier holds more than it may.
+    /// Demotes the coldest columns while the fast tier is over capacity (it may have been lowered).
     fn shrink(&mut self) {
         while self.left > 0 {
             let held: u64 = self.fast.iter().sum();
@@ -180,6 +188,7 @@ impl Planner<'_> {
         while self.left > 0 && self.fast[up] < self.columns[up].pages {
             let missing = self.columns[up].pages - self.fast[up];
             let room = self.room();
+            // Free room first: displacing another column moves two pages for each one gained.
             if room > 0 {
                 let pages = missing.min(room).min(self.left);
                 self.fast[up] += pages;
@@ -188,7 +197,8 @@ impl Planner<'_> {
             }
             let hotter = self.limits.hotter.max(1.0);
             match self.coldest() {
-                // A swap moves two pages for one that rises.
+                // Displacing takes two page moves per page promoted, so it needs two of what is
+                // left.
                 Some(cold)
                     if cold != up
                         && self.columns[up].heat > hotter * self.columns[cold].heat

@@ -1,13 +1,16 @@
 //! Placement policies: which column goes to which tier, and why.
 //!
-//! A policy sees what each column weighs and how much of it the workload reads, and answers with a placement per column:
+//! A policy receives the size of each column and how many bytes of it the workload reads, and
+//! returns one placement per column:
 //!
 //! ```text
-//!   columns (bytes, bytes read)  ──►  Policy  ──►  Decision per column (placement, staged?, reason)
-//!                                                    │                    │
-//!                                       memory: place, migrate    model: tier shares per structure
+//!   columns (bytes, bytes read) ──► Policy ──► Decision per column (placement, staged?, reason)
+//!                                                 │                    │
+//!                                    memory: place, migrate    model: tier shares per structure
 //! ```
-//! The same decisions drive a machine that has the tiers and the model of one that this process does not run on.
+//!
+//! The same decisions apply to a real machine with these tiers and to the model of a machine that
+//! this process does not run on. The crate makes no system call and moves no page: callers do that.
 
 pub mod adaptive;
 mod by_heat;

@@ -1,4 +1,4 @@
-//! Policies and their decisions.
+//! Placement policies and the decisions that they make.
 
 mod text;
 
@@ -11,38 +11,38 @@ use tierloom_topology::TierKind;
 /// How much of the data [`Policy::TopColumns`] keeps in DRAM.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ColumnLimit {
-    /// So many columns.
+    /// This number of columns.
     Count(usize),
     /// As many columns, most read first, as fit into this share of all bytes (0 to 1).
     Share(f64),
 }
 
-/// A column as a policy sees it.
+/// A column with what a policy needs to know about it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ColumnUse {
-    /// "lineorder.lo_discount".
+    /// Table and column, such as "lineorder.lo_discount".
     pub column: String,
-    /// Its bytes.
+    /// Size of the column in bytes.
     pub size_bytes: u64,
-    /// Bytes that one round of the workload's queries reads from it.
+    /// Bytes read from the column in one round of the workload's queries.
     pub read_bytes: u64,
 }
 
-/// Where one column goes.
+/// Placement of one column, with the reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// The column.
+    /// Table and column, as in [`ColumnUse::column`].
     pub column: String,
-    /// Its placement.
+    /// Where the column's pages go.
     pub placement: PlacementSpec,
-    /// Copied through a DRAM working buffer by scans.
+    /// Whether scans copy the column through a working buffer in DRAM.
     pub staged: bool,
-    /// Why.
+    /// Explanation for users, such as the column's rank.
     pub reason: String,
 }
 
 impl Decision {
-    /// A column of which `fast` of all `pages` go to DRAM and the rest to CXL.
+    /// Places `fast` of the column's `pages` pages in DRAM and the rest on CXL.
     pub(crate) fn split(column: &ColumnUse, fast: u64, pages: u64) -> Self {
         let share = fast as f64 / pages.max(1) as f64;
         let placement = match fast {
@@ -68,19 +68,25 @@ impl Decision {
 /// How the columns of a workload are placed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Policy {
-    /// Every column alike: one tier, one node, or weights.
+    /// The same placement for every column: one tier, one node, or weights.
     Uniform(PlacementSpec),
-    /// Data starts on the slow tier and DRAM is a working buffer that scans copy through (Huang et al., "Bandwidth Expansion via CXL", ADMS 2024: TIER).
+    /// All data on the slow tier; scans copy it through a working buffer in DRAM.
+    ///
+    /// Huang et al., "Bandwidth Expansion via CXL", ADMS 2024, call this TIER.
     Tier,
-    /// The columns that are read most in DRAM, the rest on CXL (Weisgut et al., "CXL Memory Performance for In-Memory Data Processing", PVLDB 18(9), 2025).
+    /// The columns with the most bytes read in DRAM, the rest on CXL.
+    ///
+    /// Weisgut et al., "CXL Memory Performance for In-Memory Data Processing", PVLDB 18(9), 2025.
     TopColumns(ColumnLimit),
-    /// All in DRAM at first; then what the model wants and measurements show to gain: see [`crate::adaptive`]. With the most bytes of columns that may be
-    /// moved before a run of a query, if there is a limit.
+    /// All data in DRAM at first, then where the adaptive controller moves it.
+    ///
+    /// The number limits the bytes of columns moved before a run of a query; `None` keeps the
+    /// default of [`Settings::new`](crate::adaptive::Settings::new).
     Adaptive(Option<u64>),
 }
 
 impl Policy {
-    /// What it does, in words.
+    /// One sentence for users about what the policy does.
     pub fn meaning(&self) -> String {
         match self {
             Policy::Uniform(PlacementSpec::Bind(Target::Tier(tier))) => {
@@ -113,15 +119,16 @@ impl Policy {
         }
     }
 
-    /// Whether it must know how much of each column is read.
+    /// Whether the policy needs the bytes read from each column.
     pub fn needs_heat(&self) -> bool {
         matches!(self, Policy::TopColumns(_))
     }
 
-    /// Where each column goes, in the order given.
+    /// One decision per column, in the order of `columns`.
     ///
-    /// Columns rank by the bytes read from them; of columns read alike, the one of the earlier name comes first, so that
-    /// the answer does not depend on the order given. A column that is never read is never counted as hot.
+    /// Columns are ranked by bytes read, ties by name, so that the result does not depend on the
+    /// order of `columns`. A column that is never read is never put into DRAM by
+    /// [`Policy::TopColumns`].
     pub fn decide(&self, columns: &[ColumnUse]) -> Vec<Decision> {
         match self {
             Policy::Uniform(spec) => columns
@@ -190,6 +197,8 @@ fn top_columns(columns: &[ColumnUse], limit: ColumnLimit) -> Vec<Decision> {
     let hot: Vec<usize> = match limit {
         ColumnLimit::Count(count) => order.iter().copied().take(count).collect(),
         ColumnLimit::Share(share) => {
+            // First fit rather than a prefix: a large column that does not fit must not keep
+            // smaller, less read ones out of the room that is left.
             let mut left = (total as f64 * share) as u64;
             order
                 .iter()

@@ -5,12 +5,13 @@ use tierloom_memory::{PlacementSpec, Target};
 use tierloom_model::{Machine, Placement, TierShares};
 use tierloom_topology::TierKind;
 
-/// The share of each tier of `machine` under a page placement.
+/// Share of each tier of `machine` under a page placement.
 ///
-/// `default` is all DRAM: that is where the kernel puts pages that no policy covers.
+/// `default` becomes all DRAM, because that is where the kernel puts pages that no policy covers.
 ///
 /// # Errors
-/// [`PolicyError::NotOnMachine`] if the placement names nodes, or a tier that the machine does not have.
+/// [`PolicyError::NotOnMachine`] if the placement names a node, or a tier that the machine does not
+/// have, or if all its weights are 0.
 pub fn tier_shares(spec: &PlacementSpec, machine: &Machine) -> Result<TierShares, PolicyError> {
     let weights: Vec<(Target, f64)> = match spec {
         PlacementSpec::Default => vec![(Target::Tier(TierKind::Dram), 1.0)],
@@ -49,10 +50,12 @@ pub fn tier_shares(spec: &PlacementSpec, machine: &Machine) -> Result<TierShares
     TierShares::from_weights(&named).map_err(|e| missing(format!("no memory at all ({e})")))
 }
 
-/// A policy's decisions as the model takes them: columns as decided, everything else (operator memory) in DRAM.
+/// Decisions of a policy as a placement for the model.
+///
+/// Columns go where the policy puts them; everything else (operator memory) is in DRAM.
 ///
 /// # Errors
-/// Those of [`tier_shares`].
+/// Same as [`tier_shares`].
 pub fn model_placement(
     policy: &Policy,
     columns: &[ColumnUse],

@@ -8,21 +8,21 @@ use serde::Serialize;
 use crate::root::{Reader, parse_size};
 use crate::{CpuId, IdSet};
 
-/// Where the kernel describes CPUs.
+/// The kernel's directory of CPU descriptions.
 const CPU_DIR: &str = "sys/devices/system/cpu";
 
 /// The online CPUs of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CpuInfo {
-    /// Logical CPUs that are online.
+    /// Logical CPUs that were online at the time of reading.
     pub online: IdSet,
-    /// Hardware threads of one core; 1 where simultaneous multithreading is off. The largest of all cores where they differ.
+    /// Hardware threads per core; 1 if SMT is off, the maximum if cores differ.
     pub threads_per_core: u32,
-    /// Physical packages with an online CPU; 0 where the kernel does not tell.
+    /// Number of physical packages with an online CPU; 0 if the kernel reports none.
     pub sockets: u32,
-    /// Caches by level and kind, all instances of one size together.
+    /// Caches by level and kind; instances of the same size are one entry.
     pub caches: Vec<Cache>,
-    /// Physical package of each CPU, where the kernel tells. Not part of the JSON: nodes say it more briefly.
+    /// Physical package of each CPU that reports one. Not in the JSON, where nodes have it already.
     #[serde(skip)]
     pub(crate) socket_of: BTreeMap<CpuId, u32>,
 }
@@ -30,27 +30,27 @@ pub struct CpuInfo {
 /// Caches of one level, kind and size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cache {
-    /// 1 is closest to the core.
+    /// Cache level; 1 is closest to the core.
     pub level: u32,
-    /// What it holds.
+    /// Whether it caches data, instructions or both.
     pub kind: CacheKind,
-    /// Size of one instance.
+    /// Size of one instance in bytes.
     pub size_bytes: u64,
     /// CPUs that share the first instance.
     pub shared_cpus: IdSet,
-    /// Instances in the machine.
+    /// Number of instances in the machine.
     pub count: u32,
 }
 
-/// What a cache holds.
+/// Contents of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheKind {
-    /// Data only.
+    /// Data but no instructions.
     Data,
-    /// Instructions only.
+    /// Instructions but no data.
     Instruction,
-    /// Both.
+    /// Both data and instructions.
     Unified,
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for CacheKind {
 }
 
 impl CpuInfo {
-    /// Physical package of a CPU, where the kernel tells.
+    /// Physical package of a CPU; `None` if the kernel does not report it.
     pub fn socket_of(&self, cpu: CpuId) -> Option<u32> {
         self.socket_of.get(&cpu).copied()
     }
@@ -76,7 +76,7 @@ impl CpuInfo {
         let mut threads_per_core = 1;
         for cpu in online.iter() {
             let topology = format!("{CPU_DIR}/cpu{cpu}/topology");
-            // The kernel writes -1 where firmware does not tell the package.
+            // The kernel writes -1 where firmware does not report the package.
             if let Some(socket) = reader
                 .text(&format!("{topology}/physical_package_id"))
                 .and_then(|text| text.parse().ok())
@@ -107,7 +107,7 @@ fn count(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Online CPUs; the processors of `/proc/cpuinfo` where sysfs does not list them.
+/// Online CPUs, from `/proc/cpuinfo` if sysfs does not list them.
 fn online(reader: &Reader<'_>) -> IdSet {
     let path = format!("{CPU_DIR}/online");
     if let Some(online) = reader.ids(&path) {
@@ -126,6 +126,8 @@ fn online(reader: &Reader<'_>) -> IdSet {
 
 /// All caches of the online CPUs, each instance counted once.
 fn caches(reader: &Reader<'_>, online: &IdSet) -> Vec<Cache> {
+    // Every CPU lists the caches it uses, so a shared cache appears once per CPU; the set of
+    // sharing CPUs identifies it.
     let mut instances: BTreeMap<(u32, CacheKind, u64), BTreeSet<Vec<u32>>> = BTreeMap::new();
     for cpu in online.iter() {
         let directory = format!("{CPU_DIR}/cpu{cpu}/cache");
@@ -194,7 +196,7 @@ pub(crate) fn model(reader: &Reader<'_>) -> String {
             .find(|(key, _)| key.trim() == name)
             .map(|(_, value)| value.trim().to_owned())
     };
-    // Arm kernels give no name but an implementer and a part number.
+    // Arm kernels report an implementer and a part number instead of a name.
     let arm = || {
         Some(format!(
             "Arm implementer {} part {}",

@@ -1,12 +1,14 @@
-//! CXL memory as the kernel sees it: memory devices, regions made of them, DAX devices made of regions, and the nodes at the end.
+//! CXL memory as the kernel presents it: memory devices, regions, DAX devices and nodes.
 //!
 //! ```text
 //!   mem0 ──┐                                  ┌─ kmem ───────▶ node 2 (system-ram)
 //!          ├─▶ region0 ─▶ dax_region0 ─▶ dax0.0
 //!   mem1 ──┘   interleaved                    └─ device_dax ─▶ /dev/dax0.0 (devdax)
 //! ```
-//! A region names endpoint decoders (`decoder2.0`) as its targets; the decoder belongs to the port `endpoint2`, whose `uport` link leads to
-//! the memory device. Layout after the kernel's `Documentation/ABI/testing/sysfs-bus-cxl` and `sysfs-bus-dax`.
+//!
+//! The targets of a region are endpoint decoders such as `decoder2.0`. That decoder belongs to the
+//! port `endpoint2`, whose link `uport` points to the memory device. The layout follows the
+//! kernel's `Documentation/ABI/testing/sysfs-bus-cxl` and `sysfs-bus-dax`.
 
 use std::fmt;
 
@@ -19,94 +21,94 @@ use crate::root::{Reader, parse_number};
 const CXL_DIR: &str = "sys/bus/cxl/devices";
 const DAX_DIR: &str = "sys/bus/dax/devices";
 
-/// CXL devices and the DAX devices of the machine.
+/// CXL devices and DAX devices of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Cxl {
-    /// Whether the kernel has a CXL bus with a device on it.
+    /// Whether the kernel's CXL bus has any device.
     pub bus: bool,
-    /// Memory devices.
+    /// CXL memory devices, in the order of their numbers.
     pub memdevs: Vec<Memdev>,
-    /// Regions.
+    /// CXL regions, in the order of their numbers.
     pub regions: Vec<Region>,
-    /// DAX devices, also those that do not come from CXL.
+    /// All DAX devices, including those without CXL memory.
     pub dax_devices: Vec<DaxDevice>,
 }
 
 /// A CXL memory device (type 3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Memdev {
-    /// `mem0`. The number may change from boot to boot; the serial does not.
+    /// Name such as `mem0`; unlike the serial number it may change at each boot.
     pub name: String,
-    /// Serial number, as printed by the kernel.
+    /// Serial number as the kernel prints it.
     pub serial: Option<String>,
-    /// Volatile capacity.
+    /// Volatile capacity in bytes.
     pub ram_size_bytes: Option<u64>,
-    /// Persistent capacity.
+    /// Persistent capacity in bytes.
     pub pmem_size_bytes: Option<u64>,
-    /// Node that the device is attached to (not the node of its memory).
+    /// Node that the device is attached to, as opposed to the node of its memory.
     pub numa_node: Option<NodeId>,
-    /// PCI address, as in `0000:0d:00.0`.
+    /// PCI address such as `0000:0d:00.0`.
     pub pci_address: Option<String>,
-    /// Firmware version.
+    /// Firmware version; `None` if the device reports none.
     pub firmware: Option<String>,
 }
 
-/// A range of physical addresses that one or more memory devices serve.
+/// A range of physical addresses backed by one or more memory devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Region {
-    /// `region0`.
+    /// Name such as `region0`.
     pub name: String,
-    /// Size; `None` while it is not set up.
+    /// Size in bytes; `None` until the region is configured.
     pub size_bytes: Option<u64>,
-    /// `ram` or `pmem`.
+    /// Kind of memory: `ram` or `pmem`.
     pub mode: Option<String>,
-    /// Whether the decoders are programmed.
+    /// Whether the decoders are programmed; only then the memory is accessible.
     pub committed: Option<bool>,
-    /// How many targets it is interleaved over.
+    /// Number of targets that the region is interleaved over.
     pub interleave_ways: Option<u32>,
-    /// Bytes that go to one target before the next follows.
+    /// Bytes on one target before the next one follows.
     pub interleave_granularity_bytes: Option<u64>,
-    /// What serves it, in interleave order.
+    /// Decoders that back the region, in interleave order.
     pub targets: Vec<Target>,
-    /// Names of the DAX devices made of it.
+    /// Names of the DAX devices in the region.
     pub dax_devices: Vec<String>,
-    /// Nodes that its memory is on.
+    /// Nodes that manage the region's memory.
     pub nodes: Vec<NodeId>,
 }
 
 /// One interleave position of a region.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Target {
-    /// Endpoint decoder, `decoder2.0`.
+    /// Endpoint decoder, such as `decoder2.0`.
     pub decoder: String,
-    /// Memory device behind it, where the port tells.
+    /// Memory device of the decoder; `None` if the port has no link to it.
     pub memdev: Option<String>,
 }
 
-/// A DAX device: memory as a character device or as system RAM.
+/// A DAX device: memory used as a character device or as system RAM.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DaxDevice {
-    /// `dax0.0`.
+    /// Name such as `dax0.0`.
     pub name: String,
-    /// Size.
+    /// Size in bytes; `None` if the kernel does not report it.
     pub size_bytes: Option<u64>,
-    /// Node that the memory belongs to once it is system RAM.
+    /// Node that the memory belongs to in mode system-ram.
     pub target_node: Option<NodeId>,
-    /// What it is used as.
+    /// Present use, which its driver determines.
     pub mode: DaxMode,
-    /// CXL region it is made of; `None` for other memory (NVDIMM, HBM, soft-reserved ranges).
+    /// CXL region of the device; `None` for other memory (NVDIMM, HBM, soft-reserved ranges).
     pub region: Option<String>,
 }
 
-/// What a DAX device is used as: that is its driver.
+/// Use of a DAX device, as its driver determines it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DaxMode {
-    /// Driver `kmem`: memory of a node.
+    /// Driver `kmem`: the memory belongs to a node.
     SystemRam,
-    /// Driver `device_dax`: the character device `/dev/daxN.M`.
+    /// Driver `device_dax`: character device `/dev/daxN.M`.
     Devdax,
-    /// No driver, or one that is not known here: the memory cannot be used.
+    /// No driver or an unknown one: the memory is unused.
     Unbound,
 }
 
@@ -121,7 +123,7 @@ impl fmt::Display for DaxMode {
 }
 
 impl Region {
-    /// Names of the memory devices that serve it, each once.
+    /// Distinct names of the memory devices that back the region.
     pub fn memdevs(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for name in self
@@ -138,14 +140,14 @@ impl Region {
 }
 
 impl Cxl {
-    /// Regions whose memory is on a node.
+    /// Regions whose memory a node manages.
     pub fn regions_of_node(&self, node: NodeId) -> impl Iterator<Item = &Region> {
         self.regions
             .iter()
             .filter(move |region| region.nodes.contains(&node))
     }
 
-    /// Regions that a memory device serves.
+    /// Regions that a memory device backs.
     pub fn regions_of_memdev<'a>(&'a self, memdev: &'a str) -> impl Iterator<Item = &'a Region> {
         self.regions
             .iter()
@@ -172,7 +174,7 @@ impl Cxl {
     }
 }
 
-/// A node number as drivers print it, -1 for none.
+/// Node number as drivers print it, where -1 is none.
 fn node_number(reader: &Reader<'_>, path: &str) -> Option<NodeId> {
     let number = reader.parsed(path, "a node number or -1", |text| text.parse::<i32>().ok())?;
     u32::try_from(number).ok().map(NodeId)
@@ -186,6 +188,7 @@ fn memdev(reader: &Reader<'_>, name: String) -> Memdev {
         ram_size_bytes: reader.number(&format!("{directory}/ram/size")),
         pmem_size_bytes: reader.number(&format!("{directory}/pmem/size")),
         numa_node: node_number(reader, &format!("{directory}/numa_node")),
+        // The address is a component of the path to the device.
         pci_address: target
             .rsplit('/')
             .find(|part| is_pci_address(part))
@@ -197,7 +200,7 @@ fn memdev(reader: &Reader<'_>, name: String) -> Memdev {
     }
 }
 
-/// `0000:0d:00.0`: domain, bus, device, function.
+/// Whether the text is domain, bus, device and function in hexadecimal, such as `0000:0d:00.0`.
 fn is_pci_address(text: &str) -> bool {
     let mut parts = text.split([':', '.']);
     let mut hex = || {
@@ -211,6 +214,7 @@ fn is_pci_address(text: &str) -> bool {
 fn region(reader: &Reader<'_>, name: String, dax: &[DaxDevice], nodes: &[Node]) -> Region {
     let directory = format!("{CXL_DIR}/{name}");
     let number = |file: &str| reader.number(&format!("{directory}/{file}"));
+    // A region that is not configured yet has size 0.
     let size_bytes = number("size").filter(|size| *size > 0);
     let own: Vec<&DaxDevice> = dax
         .iter()
@@ -238,7 +242,7 @@ fn targets(reader: &Reader<'_>, directory: &str) -> Vec<Target> {
     positions
         .filter_map(|(_, file)| {
             let decoder = reader.text(&format!("{directory}/{file}"))?;
-            // A position that no decoder was given to is an empty line.
+            // An unassigned position is an empty line.
             let port = decoder.strip_prefix("decoder")?.split('.').next()?;
             let memdev = reader
                 .root
@@ -248,8 +252,11 @@ fn targets(reader: &Reader<'_>, directory: &str) -> Vec<Target> {
         .collect()
 }
 
-/// Nodes of a region: where its DAX devices are system RAM, or, for regions that firmware handed to the kernel as plain memory, the nodes
-/// that own memory blocks of its address range (`range` is address and size).
+/// Nodes of a region; `range` is its address and size.
+///
+/// These are the target nodes of DAX devices in mode system-ram. Firmware can also hand a region to
+/// the kernel as ordinary memory, without DAX devices; then they are the nodes with memory blocks
+/// in its address range.
 fn region_nodes(dax: &[&DaxDevice], range: Option<(u64, u64)>, nodes: &[Node]) -> Vec<NodeId> {
     if !dax.is_empty() {
         let ram = dax.iter().filter(|dax| dax.mode == DaxMode::SystemRam);
@@ -264,6 +271,7 @@ fn region_nodes(dax: &[&DaxDevice], range: Option<(u64, u64)>, nodes: &[Node]) -
     let owns = |node: &&Node| {
         let blocks = node.memory_blocks.as_ref()?;
         let block_size = blocks.block_size_bytes?;
+        // Inclusive; `size` is above 0 here, as `region` drops sizes of 0.
         let (first, last) = (
             start / block_size,
             start.saturating_add(size - 1) / block_size,
@@ -308,7 +316,9 @@ fn dax_devices(reader: &Reader<'_>) -> Vec<DaxDevice> {
         .collect()
 }
 
-/// The CXL region in the path of a DAX device: the directory above `dax_region`. NVDIMM regions have the same names but no such child.
+/// The CXL region in the path of a DAX device: the parent of `dax_region`.
+///
+/// Regions of NVDIMMs have the same kind of name, but no `dax_region`.
 fn region_of(path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('/').collect();
     let pair = parts

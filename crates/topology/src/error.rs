@@ -1,85 +1,85 @@
-//! What can go wrong while a machine is read, recorded or overridden.
+//! Errors of reading, recording and overriding a topology.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::IdSetError;
 
-/// An error of this crate.
+/// Why a topology could not be read, recorded or overridden.
 #[derive(Debug, thiserror::Error)]
 pub enum TopologyError {
-    /// The root has neither nodes nor a memory description.
+    /// The root has neither a list of nodes nor a `meminfo`.
     #[error(
         "{root} is no system tree: neither {root}/sys/devices/system/node/online nor {root}/proc/meminfo exists there; \
          give the directory that holds `sys` and `proc`, or mount them (mount -t sysfs none /sys; mount -t proc none /proc)",
         root = .root.display()
     )]
     NotASystemTree {
-        /// The root that was given.
+        /// The root as given.
         root: PathBuf,
     },
-    /// A file that cannot be done without could not be read.
+    /// A required file could not be read.
     #[error("cannot read {path}: {source}; {path} should hold {expected}", path = .path.display())]
     Unreadable {
-        /// The file.
+        /// Full path of the file.
         path: PathBuf,
-        /// What it should hold.
+        /// Description of valid contents.
         expected: &'static str,
-        /// Why it could not be read.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A file that cannot be done without holds something else than it should.
+    /// A required file has unexpected contents.
     #[error("{path} should hold {expected}, but it holds {found:?}; if this is a recorded tree, record it again", path = .path.display())]
     Garbled {
-        /// The file.
+        /// Full path of the file.
         path: PathBuf,
-        /// What it should hold.
+        /// Description of valid contents.
         expected: &'static str,
-        /// The beginning of what it holds.
+        /// Start of the actual contents.
         found: String,
     },
-    /// The tiers that the user named do not fit.
+    /// The tiers that the user specified are not valid.
     #[error("tiers {text:?}: {problem}; write them as in \"dram=0,1;cxl=2-5\"")]
     Tiers {
-        /// What was typed.
+        /// The specification as typed.
         text: String,
-        /// What is wrong with it.
+        /// Which rule it breaks.
         problem: String,
     },
-    /// The tiers that the user named hold a malformed list of nodes.
+    /// A tier that the user specified has a malformed list of nodes.
     #[error("tiers {text:?}: nodes of {tier}: {source}")]
     TierNodes {
-        /// What was typed.
+        /// The specification as typed.
         text: String,
-        /// The tier whose nodes are malformed.
+        /// Name of the tier.
         tier: String,
-        /// What is wrong with the list.
+        /// Parse error of the list.
         source: IdSetError,
     },
-    /// A recording could not be written.
+    /// A file or directory of a recording could not be written.
     #[error("cannot {action} {path} for the recording: {source}; check the free space and that the directory can be written", path = .path.display())]
     Write {
-        /// What was attempted, as a verb.
+        /// Failed operation, as a verb.
         action: &'static str,
-        /// On what.
+        /// Path that it failed on.
         path: PathBuf,
-        /// Why it failed.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The directory for a recording holds something already.
+    /// The target directory of a recording is not empty.
     #[error("{path} is not empty; a recording needs a directory of its own: name a new one or empty this one", path = .path.display())]
     NotEmpty {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
     },
-    /// A recording would be larger than allowed.
+    /// A recording would exceed its size limit.
     #[error("the recording in {into} would pass {max_bytes} bytes at {path}; allow more or record fewer devices", into = .into.display(), path = .path.display())]
     TooLarge {
-        /// The directory that was written to.
+        /// Target directory of the recording.
         into: PathBuf,
-        /// The file at which the limit was passed.
+        /// File that would have exceeded the limit.
         path: PathBuf,
-        /// The limit.
+        /// Size limit in bytes.
         max_bytes: u64,
     },
 }

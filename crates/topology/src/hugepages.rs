@@ -1,4 +1,4 @@
-//! Huge pages: the hugetlb pools and the transparent huge page modes.
+//! Huge pages: hugetlb pools and modes of transparent huge pages.
 
 use std::collections::BTreeMap;
 
@@ -8,54 +8,56 @@ use crate::NodeId;
 use crate::node::NODE_DIR;
 use crate::root::{Reader, bracketed};
 
-/// Where the kernel keeps the machine-wide pools.
+/// The kernel's directory of machine-wide hugetlb pools.
 const POOL_DIR: &str = "sys/kernel/mm/hugepages";
 const THP_DIR: &str = "sys/kernel/mm/transparent_hugepage";
 
-/// State of huge pages.
+/// Configuration and state of huge pages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct HugePages {
-    /// One pool for each size the kernel offers, smallest first.
+    /// One pool per page size of the kernel, smallest first.
     pub pools: Vec<HugePool>,
-    /// `always`, `madvise` or `never`; `None` for a kernel without transparent huge pages.
+    /// `always`, `madvise` or `never`; `None` for kernels without transparent huge pages.
     pub thp_mode: Option<String>,
-    /// How hard a page fault tries to get one: `always`, `defer`, `defer+madvise`, `madvise` or `never`.
+    /// Effort of a page fault to get a huge page.
+    ///
+    /// One of `always`, `defer`, `defer+madvise`, `madvise` and `never`.
     pub thp_defrag: Option<String>,
-    /// Sizes with a mode of their own (kernel 6.8 and later), smallest first.
+    /// Page sizes with their own mode (kernel 6.8 and later), smallest first.
     pub thp_sizes: Vec<ThpSize>,
 }
 
 /// The hugetlb pool of one page size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HugePool {
-    /// Size of one page.
+    /// Page size in bytes.
     pub size_bytes: u64,
-    /// Pages of the whole machine.
+    /// Pages in the whole machine.
     pub all: PoolCount,
-    /// Pages by node.
+    /// Pages of each node; nodes that report none are absent.
     pub per_node: BTreeMap<NodeId, PoolCount>,
 }
 
-/// Pages in a pool.
+/// Number of pages in a pool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct PoolCount {
-    /// Pages that the pool owns.
+    /// Pages in the pool, used or free.
     pub total: u64,
-    /// Of these, pages that nobody uses.
+    /// Pages in the pool that are not in use.
     pub free: u64,
 }
 
 /// Mode of one transparent huge page size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ThpSize {
-    /// Size of one page.
+    /// Page size in bytes.
     pub size_bytes: u64,
     /// `always`, `inherit` (from the global mode), `madvise` or `never`.
     pub mode: String,
 }
 
 impl HugePages {
-    /// The pool of one page size.
+    /// The pool of one page size, if the kernel offers that size.
     pub fn pool(&self, size_bytes: u64) -> Option<&HugePool> {
         self.pools.iter().find(|pool| pool.size_bytes == size_bytes)
     }
@@ -82,7 +84,7 @@ fn mode(reader: &Reader<'_>, path: &str) -> Option<String> {
     })
 }
 
-/// Directories named `hugepages-2048kB` below `directory`, with the size in bytes, smallest first.
+/// Directories such as `hugepages-2048kB`, with their page sizes in bytes, smallest first.
 fn sizes(reader: &Reader<'_>, directory: &str) -> Vec<(u64, String)> {
     let size_bytes = |name: &str| {
         let kib: u64 = name

@@ -1,4 +1,4 @@
-//! Sets of node or CPU numbers in the list syntax of the kernel and of numactl: `0-3,6`.
+//! Sets of node or CPU numbers in the list syntax of the kernel and of numactl, such as `0-3,6`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,12 +8,13 @@ use serde::{Serialize, Serializer};
 
 use crate::NodeId;
 
-/// Numbers above this are taken for a typing error: Linux supports at most 8192 CPUs and 1024 nodes in any configuration.
+/// Larger numbers are rejected as typing errors: Linux supports at most 8192 CPUs and 1024 nodes.
 const LARGEST_ID: u32 = 65_535;
 
 /// A sorted set of CPU or node numbers.
 ///
-/// Parses and prints `0-3,6`; the empty text is the empty set, as in the `cpulist` file of a node without CPUs.
+/// Its text form is `0-3,6`. The empty text is the empty set, as in the file `cpulist` of a node
+/// without CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct IdSet(BTreeSet<u32>);
 
@@ -21,51 +22,51 @@ pub struct IdSet(BTreeSet<u32>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{piece}` (piece {position} of the list) {problem}; a list looks like 0-3,6")]
 pub struct IdSetError {
-    /// The offending piece.
+    /// Text of the invalid piece.
     pub piece: String,
-    /// Which of the comma-separated pieces it is, from 1.
+    /// Position among the comma-separated pieces, from 1.
     pub position: usize,
-    /// What is wrong with it.
+    /// Which rule the piece breaks.
     pub problem: &'static str,
 }
 
 impl IdSet {
-    /// The empty set.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The numbers in ascending order.
+    /// All numbers in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.0.iter().copied()
     }
 
-    /// The numbers as nodes, in ascending order.
+    /// All numbers as nodes, in ascending order.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.iter().map(NodeId)
     }
 
-    /// Whether `id` is in the set.
+    /// Whether the set contains `id`.
     pub fn contains(&self, id: u32) -> bool {
         self.0.contains(&id)
     }
 
-    /// How many numbers the set holds.
+    /// Number of ids in the set.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether the set holds nothing.
+    /// Whether the set has no elements.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The smallest number.
+    /// The smallest number; `None` if the set is empty.
     pub fn first(&self) -> Option<u32> {
         self.0.first().copied()
     }
 
-    /// Adds `id`; true if it was not there.
+    /// Adds `id`; returns whether it was new.
     pub fn insert(&mut self, id: u32) -> bool {
         self.0.insert(id)
     }
@@ -160,9 +161,11 @@ fn parse_id(word: &str) -> Result<u32, &'static str> {
     if word.is_empty() {
         return Err("lacks a number");
     }
+    // `u32::from_str` alone would accept a leading `+`.
     if !word.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err("is not a number or a range of numbers");
     }
+    // The limit also keeps a mistyped range from filling memory.
     match word.parse() {
         Ok(id) if id <= LARGEST_ID => Ok(id),
         _ => Err("is larger than any CPU or node number (65535)"),
@@ -170,7 +173,7 @@ fn parse_id(word: &str) -> Result<u32, &'static str> {
 }
 
 impl Serialize for IdSet {
-    /// As text, `"0-3,6"`: that is how numactl and people write it.
+    /// Serialises as text such as `"0-3,6"`, the notation of numactl.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

@@ -1,4 +1,4 @@
-//! Numbers that the kernel gives to nodes and CPUs.
+//! Kernel numbers of nodes and CPUs, as distinct types.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Kernel settings that decide where pages go: weighted interleave and NUMA balancing.
+//! Kernel settings that affect page placement: weighted interleave and NUMA balancing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,24 +10,28 @@ use crate::root::Reader;
 
 const WEIGHTS_DIR: &str = "sys/kernel/mm/mempolicy/weighted_interleave";
 
-/// Names of the switch. Linux 6.18 shows `auto` under the second name: its source made `auto` a macro for the compiler keyword
-/// `__auto_type`, and the name of the file is made from the expanded word.
+/// File names of the automatic mode.
+///
+/// Linux 6.18 has it as `__auto_type`: its headers define `auto` as a macro for that compiler
+/// keyword, and the file name is made from the expanded macro.
 const AUTO_FILES: [&str; 2] = ["auto", "__auto_type"];
 
-/// The kernel's weighted interleave policy: one system-wide weight per node.
+/// Weighted interleave of the kernel: one system-wide weight per node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub enum WeightedInterleave {
-    /// The kernel does not offer it.
+    /// The kernel does not offer weighted interleave.
     Absent {
-        /// Why not.
+        /// Explanation for users, with the kernel release if it is known.
         reason: String,
     },
-    /// The kernel offers it.
+    /// The kernel offers weighted interleave.
     Present {
-        /// Pages per round on each node. A change affects new allocations only.
+        /// Pages per round on each node; changes affect new allocations only.
         weights: BTreeMap<NodeId, u32>,
-        /// Whether the kernel derives the weights from the bandwidths that firmware reports; `None` for kernels without that switch.
+        /// Whether the kernel derives the weights from the bandwidths that firmware reports.
+        ///
+        /// `None` for kernels without the automatic mode.
         auto: Option<bool>,
     },
 }
@@ -67,6 +71,7 @@ fn parse_bool(text: &str) -> Option<bool> {
 
 fn absence(kernel_release: &str) -> String {
     match version(kernel_release) {
+        // Weighted interleave and its weights in sysfs were added in Linux 6.9.
         Some(version) if version < (6, 9) => {
             format!("kernel {kernel_release} is older than 6.9, which brought it")
         }
@@ -83,13 +88,15 @@ pub(crate) fn version(release: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// The kernel's own page migration by access sampling, `kernel.numa_balancing`: bit 0 is balancing, bit 1 is memory tiering.
+/// Mode of the kernel's page migration by access sampling, `kernel.numa_balancing`.
+///
+/// Bit 0 is NUMA balancing, bit 1 is memory tiering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct NumaBalancing(pub u32);
 
 impl NumaBalancing {
-    /// Whether the kernel moves pages by itself.
+    /// Whether the kernel migrates pages on its own.
     pub fn is_on(self) -> bool {
         self.0 != 0
     }
@@ -112,7 +119,7 @@ impl fmt::Display for NumaBalancing {
     }
 }
 
-/// Release of the running kernel, from `osrelease` or from the first line of `/proc/version`.
+/// Release of the kernel, from `osrelease` or the first line of `/proc/version`.
 pub(crate) fn release(reader: &Reader<'_>) -> String {
     let from_version = || {
         let text = reader.text("proc/version")?;
@@ -127,7 +134,7 @@ pub(crate) fn release(reader: &Reader<'_>) -> String {
     })
 }
 
-/// Name of the host; a kernel without one prints `(none)`.
+/// Host name; a kernel without one prints `(none)`.
 pub(crate) fn hostname(reader: &Reader<'_>) -> Option<String> {
     let name = reader.text("proc/sys/kernel/hostname")?;
     (!name.is_empty() && name != "(none)").then_some(name)

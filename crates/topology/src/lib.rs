@@ -1,14 +1,17 @@
-//! What a machine has: NUMA nodes, memory tiers, CPU caches, huge pages, kernel weights, CXL devices and the limits of this process.
+//! Hardware and kernel configuration of a machine, as far as memory tiers depend on it.
 //!
-//! Everything is read from files below a [`SysRoot`], so a recorded tree (see [`record`]) stands in for the machine it came from:
+//! That is NUMA nodes, memory tiers, CPU caches, huge pages, interleave weights, CXL devices, and
+//! the limits of this process. All of it is read from files below a [`SysRoot`], so a recorded tree
+//! (see [`record`]) can replace the machine that it was recorded on:
 //!
 //! ```text
 //!   /sys /proc  ──▶ SysRoot ──▶ Topology::read ──▶ Topology ──▶ render::tree, JSON, placements
-//!   recorded tree ──┘  │                              │
-//!                      └── record::record             └──▶ doctor::examine ◀── Probes (system calls)
+//!   recorded tree ──┘  │                             │
+//!                      └── record::record            └──▶ doctor::examine ◀── Probes (syscalls)
 //! ```
 //!
-//! What could not be read is not zero: it is `None`, and [`Topology::notes`] says which file and why.
+//! A value that could not be read is `None`, never 0, and [`Topology::notes`] says which file is at
+//! fault and why. The crate changes nothing on the machine and measures nothing.
 //!
 //! ```no_run
 //! use tierloom_topology::{SysRoot, TierKind, Topology};

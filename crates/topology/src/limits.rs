@@ -1,23 +1,25 @@
-//! What this process may use of the machine: cpuset and cgroup limits.
+//! Limits of this process: affinity, cpuset and cgroup memory limits.
 
 use serde::Serialize;
 
 use crate::root::Reader;
 use crate::{IdSet, SysRoot};
 
-/// Version 1 of cgroups says "no limit" with the largest page-aligned number; anything from 1 EiB up means the same.
+/// Memory limits from 1 EiB up mean "no limit".
+///
+/// Cgroup version 1 has the largest page-aligned number there.
 const NO_LIMIT_BYTES: u64 = 1 << 60;
 
-/// Limits of the process that read the topology (of the recording shell, in a recorded tree).
+/// Limits of the process that read the topology, or that recorded it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Limits {
-    /// Online CPUs that it may run on.
+    /// Online CPUs that the process may run on.
     pub cpus_allowed: IdSet,
-    /// Existing nodes that it may allocate on.
+    /// Existing nodes that the process may allocate on.
     pub mems_allowed: IdSet,
-    /// Smallest memory limit of its cgroup and the cgroups above; `None` where there is no limit.
+    /// Smallest memory limit of the process's cgroup and its ancestors; `None` if there is none.
     pub memory_limit_bytes: Option<u64>,
-    /// Which files say so.
+    /// Files that the limits were read from.
     pub source: String,
 }
 
@@ -31,7 +33,7 @@ impl Limits {
                 .find_map(|line| line.strip_prefix(field))
                 .map(str::trim);
             let found: Option<IdSet> = value.and_then(|text| text.parse().ok());
-            // Kernels list CPUs and nodes that could be plugged in later as allowed.
+            // Kernels also list CPUs and nodes that could be hot-plugged later.
             let usable = found
                 .map(|ids| ids.intersection(all))
                 .filter(|ids| !ids.is_empty());
@@ -54,7 +56,7 @@ impl Limits {
     }
 }
 
-/// The smallest limit and the file that holds it.
+/// The smallest memory limit, with its file.
 fn memory_limit(reader: &Reader<'_>) -> Option<(u64, String)> {
     let limits = cgroup_files(reader.root).into_iter().filter_map(|path| {
         let limit = reader.parsed(&path, "a number of bytes or `max`", |text| match text {
@@ -63,10 +65,13 @@ fn memory_limit(reader: &Reader<'_>) -> Option<(u64, String)> {
         })?;
         (limit < NO_LIMIT_BYTES).then_some((limit, path))
     });
+    // A limit applies to all descendants, so the smallest one is effective.
     limits.min()
 }
 
-/// Files that may hold a memory limit of this process: its cgroup and all above it, version 1 and 2, mounted at the usual places.
+/// Files that may limit the memory of this process.
+///
+/// They belong to its cgroup and all ancestors, in version 1 and 2, at the usual mount points.
 pub(crate) fn cgroup_files(root: &SysRoot) -> Vec<String> {
     let membership = root.text("proc/self/cgroup").unwrap_or_default();
     let mut files = Vec::new();
@@ -91,7 +96,10 @@ pub(crate) fn cgroup_files(root: &SysRoot) -> Vec<String> {
     files
 }
 
-/// `file` in `mount/path` and in each directory above up to `mount`. Paths that leave the mount (other namespaces) stop at it.
+/// `file` in `mount/path` and in each ancestor up to `mount`.
+///
+/// In a cgroup namespace the path may contain `..`; such components are dropped, so the result
+/// never leaves the mount.
 fn upwards(mount: &str, path: &str, file: &str) -> Vec<String> {
     let components: Vec<&str> = path
         .split('/')

@@ -10,70 +10,74 @@ use crate::{CpuId, CpuInfo, IdSet, NodeId, TopologyError};
 pub(crate) const NODE_DIR: &str = "sys/devices/system/node";
 const MEMORY_DIR: &str = "sys/devices/system/memory";
 
-/// A NUMA node.
+/// A NUMA node with its CPUs, memory and distances.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Node {
-    /// Its number.
+    /// Number that Linux gives to the node.
     pub id: NodeId,
-    /// Online CPUs of the node; empty for a node of memory only.
+    /// Online CPUs of the node; empty for a memory-only node.
     pub cpus: IdSet,
-    /// Memory that the kernel manages on the node.
+    /// Memory that the kernel manages on the node, in bytes.
     pub mem_total_bytes: u64,
-    /// Of this, what was free at the time of reading.
+    /// Memory that was free at the time of reading, in bytes.
     pub mem_free_bytes: u64,
-    /// Relative distances from this node as firmware gives them (10 is local); empty where the kernel does not tell.
+    /// Relative distances from this node as firmware reports them (10 is local); empty if unknown.
     pub distances: BTreeMap<NodeId, u32>,
-    /// Latency and bandwidth as firmware gives them (ACPI HMAT or CDAT); empty where it does not.
+    /// Latency and bandwidth as firmware reports them (ACPI HMAT or CDAT); empty if it does not.
     pub access: Vec<AccessClass>,
-    /// Physical package of the node's CPUs.
+    /// Physical package of the node's CPUs; `None` without CPUs or if unknown.
     pub socket: Option<u32>,
-    /// Hot-pluggable blocks; `None` for kernels without memory hot-plug.
+    /// Hot-pluggable memory blocks; `None` if the kernel lists none.
     pub memory_blocks: Option<MemoryBlocks>,
-    /// Whether there is memory on it.
+    /// Whether the node has any memory.
     pub has_memory: bool,
 }
 
-/// What firmware says about the access from the best initiators to this node. Firmware figures, not measurements.
+/// Performance of accesses from the best initiators to this node.
+///
+/// The numbers come from firmware and are not measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AccessClass {
     /// 0: the best initiators of any kind; 1: the best among nodes with CPUs.
     pub class: u32,
-    /// Nodes with that access.
+    /// Nodes with this performance.
     pub initiators: Vec<NodeId>,
-    /// Idle read latency.
+    /// Idle read latency in nanoseconds.
     pub read_latency_ns: Option<f64>,
-    /// Idle write latency.
+    /// Idle write latency in nanoseconds.
     pub write_latency_ns: Option<f64>,
-    /// Read bandwidth, decimal GB/s.
+    /// Read bandwidth in decimal GB/s.
     pub read_bandwidth_gbps: Option<f64>,
-    /// Write bandwidth, decimal GB/s.
+    /// Write bandwidth in decimal GB/s.
     pub write_bandwidth_gbps: Option<f64>,
 }
 
 /// Memory blocks of a node, the units of memory hot-plug.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct MemoryBlocks {
-    /// Size of one block, where the kernel tells.
+    /// Size of one block in bytes; `None` if the kernel does not report it.
     pub block_size_bytes: Option<u64>,
-    /// Blocks in use.
+    /// Number of blocks in use.
     pub online: u32,
-    /// Blocks that are there but not in use.
+    /// Number of blocks that are present but not in use.
     pub offline: u32,
-    /// Online blocks by zone; `Movable` blocks can be taken offline again, `Normal` ones rarely, `mixed` ones lie across zones.
+    /// Number of online blocks by zone.
+    ///
+    /// `Movable` blocks can be taken offline again, `Normal` ones rarely; `mixed` ones span zones.
     pub zones: BTreeMap<String, u32>,
-    /// Numbers of the blocks: the physical address divided by the block size.
+    /// Numbers of the blocks: physical address divided by the block size.
     #[serde(skip)]
     pub(crate) numbers: IdSet,
 }
 
 impl Node {
-    /// The access class that says most about what CPUs see: 0 if it has figures, else 1.
+    /// The first access class with any number: class 0, or class 1 if class 0 has none.
     pub fn best_access(&self) -> Option<&AccessClass> {
         let mut told = self.access.iter().filter(|access| access.has_figures());
         told.next()
     }
 
-    /// Distance of a node to itself, 10 by convention.
+    /// Distance of the node to itself, 10 by convention.
     pub(crate) fn local_distance(&self) -> u32 {
         self.distances.get(&self.id).copied().unwrap_or(10)
     }
@@ -91,7 +95,7 @@ impl AccessClass {
     }
 }
 
-/// Reads all online nodes, or the one node of a kernel without NUMA.
+/// Reads all online nodes; without NUMA the whole machine is one node.
 pub(crate) fn read_all(reader: &Reader<'_>, cpus: &CpuInfo) -> Result<Vec<Node>, TopologyError> {
     let path = format!("{NODE_DIR}/online");
     if !reader.root.exists(&path) {
@@ -145,7 +149,9 @@ fn read_node(
     })
 }
 
-/// Physical package of the first of `own` whose package is known; a node never spans packages.
+/// Physical package of the first CPU whose package is known.
+///
+/// A node belongs to one package, unless firmware interleaves sockets or NUMA is off.
 fn socket(own: &IdSet, cpus: &CpuInfo) -> Option<u32> {
     own.iter().find_map(|cpu| cpus.socket_of(CpuId(cpu)))
 }
@@ -165,7 +171,7 @@ fn whole_machine(reader: &Reader<'_>, cpus: &CpuInfo) -> Result<Node, TopologyEr
     })
 }
 
-/// `MemTotal` and `MemFree` of a meminfo file whose lines begin with `prefix`, in bytes.
+/// `MemTotal` and `MemFree` in bytes, from a meminfo file whose lines start with `prefix`.
 fn memory(reader: &Reader<'_>, path: &str, prefix: &str) -> Result<(u64, u64), TopologyError> {
     const EXPECTED: &str = "lines such as `MemTotal: 1024 kB` and `MemFree: 512 kB`";
     let text = reader.required_text(path, EXPECTED)?;
@@ -187,7 +193,7 @@ fn memory(reader: &Reader<'_>, path: &str, prefix: &str) -> Result<(u64, u64), T
         .ok_or_else(|| reader.garbled(path, EXPECTED, &text))
 }
 
-/// Distances to the online nodes, which the kernel lists in their order.
+/// Distances to the online nodes; the file has one number per online node, in their order.
 fn distances(reader: &Reader<'_>, path: &str, online: &IdSet) -> BTreeMap<NodeId, u32> {
     let expected = format!("{} numbers, one for each online node", online.len());
     let parse = |text: &str| {
@@ -206,13 +212,14 @@ fn access_classes(reader: &Reader<'_>, directory: &str) -> Vec<AccessClass> {
     classes
         .map(|(class, name)| {
             let initiators = format!("{directory}/{name}/initiators");
-            // Firmware that does not know a figure leaves it out or gives 0.
+            // Firmware omits a number that it does not know, or reports it as 0.
             let figure = |name: &str| {
                 reader
                     .number(&format!("{initiators}/{name}"))
                     .filter(|number| *number > 0)
                     .map(|number| number as f64)
             };
+            // The kernel reports bandwidths in MB/s.
             let gbps = |name: &str| figure(name).map(|mb_per_s| mb_per_s / 1000.0);
             let nodes = reader.root.numbered(&initiators, "node").into_iter();
             AccessClass {
@@ -227,7 +234,7 @@ fn access_classes(reader: &Reader<'_>, directory: &str) -> Vec<AccessClass> {
         .collect()
 }
 
-/// The kernel prints the block size in hexadecimal without `0x`.
+/// Size of a memory block; the kernel prints it in hexadecimal without `0x`.
 fn block_size(reader: &Reader<'_>) -> Option<u64> {
     reader.parsed(
         &format!("{MEMORY_DIR}/block_size_bytes"),
@@ -255,10 +262,12 @@ fn memory_blocks(
             .text(&format!("{MEMORY_DIR}/{name}/state"))
             .as_deref()
         {
+            // A block that is going offline is in use until that succeeds.
             Some("online" | "going-offline") => {
                 blocks.online += 1;
                 let zones = reader.text(&format!("{MEMORY_DIR}/{name}/valid_zones"));
-                // A block in use is in the first zone named; a block across zones says `none`.
+                // An online block belongs to the first zone listed; a block that spans zones has
+                // `none`.
                 if let Some(zone) = zones
                     .as_deref()
                     .and_then(|zones| zones.split_whitespace().next())

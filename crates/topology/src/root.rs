@@ -1,4 +1,4 @@
-//! The directory that system files are read below, and reading with notes about what was missing.
+//! The root of system files, and a reader that takes notes of unusable ones.
 
 use std::cell::RefCell;
 use std::fs;
@@ -10,35 +10,35 @@ use serde::Serialize;
 
 use crate::{IdSet, TopologyError};
 
-/// How much of a garbled file an error quotes, in characters.
+/// Length of the quotation from a garbled file in an error, in characters.
 const QUOTED_CHARS: usize = 60;
 
-/// Where `sys` and `proc` are: `/` on the running machine, any directory for a recorded tree.
+/// Directory that contains `sys` and `proc`: `/`, or the top of a recorded tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SysRoot(PathBuf);
 
 impl SysRoot {
-    /// The running machine.
+    /// The root of the running machine.
     pub fn host() -> Self {
         Self(PathBuf::from("/"))
     }
 
-    /// A recorded tree.
+    /// The root of a recorded tree.
     pub fn at(path: impl AsRef<Path>) -> Self {
         Self(path.as_ref().to_path_buf())
     }
 
-    /// The directory itself.
+    /// Path of the root.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Whether this is the running machine and not a recorded tree.
+    /// Whether this is the running machine rather than a recorded tree.
     pub fn is_host(&self) -> bool {
         self.0 == Path::new("/")
     }
 
-    /// The full path of a file below the root; a leading `/` is ignored.
+    /// Full path of a file below the root; a leading `/` is ignored.
     pub fn join(&self, path: &str) -> PathBuf {
         self.0.join(path.trim_start_matches('/'))
     }
@@ -48,18 +48,18 @@ impl SysRoot {
         self.join(path).exists()
     }
 
-    /// The text of a file below the root, trimmed; `None` where it cannot be read for whatever reason.
+    /// Trimmed text of a file below the root; `None` if it cannot be read for any reason.
     pub(crate) fn text(&self, path: &str) -> Option<String> {
         self.read(path).ok()
     }
 
-    /// Reads a file as text; invalid UTF-8 is replaced, since some firmware strings are not UTF-8.
+    /// Trimmed text of a file; invalid UTF-8 is replaced, as some firmware strings are not UTF-8.
     pub(crate) fn read(&self, path: &str) -> io::Result<String> {
         let bytes = fs::read(self.join(path))?;
         Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
-    /// Names in a directory, sorted by their text and then by number (`node2` before `node10`); empty where there is none.
+    /// Sorted names in a directory, `node2` before `node10`; empty if the directory does not exist.
     pub(crate) fn list(&self, path: &str) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.join(path)) else {
             return Vec::new();
@@ -72,7 +72,7 @@ impl SysRoot {
         names
     }
 
-    /// Names in a directory that are `prefix` followed by a number, with that number.
+    /// Names in a directory that consist of `prefix` and a number, with that number.
     pub(crate) fn numbered(&self, path: &str, prefix: &str) -> Vec<(u32, String)> {
         let number = |name: &String| name.strip_prefix(prefix).and_then(|rest| rest.parse().ok());
         let mut found: Vec<(u32, String)> = self
@@ -84,26 +84,28 @@ impl SysRoot {
         found
     }
 
-    /// The last component of what a link points at (`driver -> ../../bus/dax/drivers/kmem` gives `kmem`); the target need not exist.
+    /// Last component of a link's target, which need not exist.
+    ///
+    /// For example, `driver -> ../../bus/dax/drivers/kmem` gives `kmem`.
     pub(crate) fn link_name(&self, path: &str) -> Option<String> {
         let target = fs::read_link(self.join(path)).ok()?;
         Some(target.file_name()?.to_str()?.to_owned())
     }
 
-    /// What a link holds, as text.
+    /// Full target of a link, as text.
     pub(crate) fn link_target(&self, path: &str) -> Option<String> {
         Some(fs::read_link(self.join(path)).ok()?.to_str()?.to_owned())
     }
 }
 
-/// Splits trailing digits off, so that names sort by number: `("decoder0.", 10)`.
+/// Splits off trailing digits, so that names sort by number: `("decoder0.", 10)`.
 fn natural_key(name: &str) -> (String, u64, String) {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let number = name[stem.len()..].parse().unwrap_or(0);
     (stem.to_owned(), number, name.to_owned())
 }
 
-/// A number as the kernel prints it, decimal or `0x` hexadecimal.
+/// Parses a number as the kernel prints it: decimal, or hexadecimal with `0x`.
 pub(crate) fn parse_number(text: &str) -> Option<u64> {
     let text = text.trim();
     match text.strip_prefix("0x") {
@@ -112,13 +114,13 @@ pub(crate) fn parse_number(text: &str) -> Option<u64> {
     }
 }
 
-/// The word in square brackets, as in `always [madvise] never`.
+/// The selected word in a list such as `always [madvise] never`.
 pub(crate) fn bracketed(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once('[')?;
     rest.split_once(']').map(|(word, _)| word)
 }
 
-/// A size such as `48K`, `2048K`, `2M`, as in the cache directories, in bytes.
+/// Parses a size as in the cache directories, such as `48K` or `2M`, into bytes.
 pub(crate) fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -133,9 +135,9 @@ pub(crate) fn parse_size(text: &str) -> Option<u64> {
     number.checked_mul(factor)
 }
 
-/// Reads below a root and keeps notes of what was there but could not be used.
+/// Reads files below a root and takes notes of those that exist but cannot be used.
 ///
-/// A missing file is no note here: whether it matters is for the caller to say. A file that exists but is unreadable or garbled is one.
+/// A missing file causes no note here; only the caller knows whether it matters.
 pub(crate) struct Reader<'a> {
     pub(crate) root: &'a SysRoot,
     notes: RefCell<Vec<String>>,
@@ -152,6 +154,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn note(&self, note: impl Into<String>) {
         let note = note.into();
         let mut notes = self.notes.borrow_mut();
+        // A file may be read several times, and many CPUs may share one problem.
         if !notes.contains(&note) {
             notes.push(note);
         }
@@ -161,7 +164,7 @@ impl<'a> Reader<'a> {
         self.notes.into_inner()
     }
 
-    /// A file that may be missing.
+    /// Text of a file that may be missing.
     pub(crate) fn text(&self, path: &str) -> Option<String> {
         match self.root.read(path) {
             Ok(text) => Some(text),
@@ -173,7 +176,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A file that may be missing, parsed by `parse`; garbage becomes a note that says what was expected.
+    /// Parsed contents of a file that may be missing; invalid contents cause a note.
     pub(crate) fn parsed<T>(
         &self,
         path: &str,
@@ -191,19 +194,19 @@ impl<'a> Reader<'a> {
         value
     }
 
-    /// A number that may be missing.
+    /// A number from a file that may be missing.
     pub(crate) fn number(&self, path: &str) -> Option<u64> {
         self.parsed(path, "a number", parse_number)
     }
 
-    /// A list of ids that may be missing.
+    /// A list of ids from a file that may be missing.
     pub(crate) fn ids(&self, path: &str) -> Option<IdSet> {
         self.parsed(path, "a list such as 0-3,6", |text| {
             IdSet::from_str(text).ok()
         })
     }
 
-    /// A file that must be there.
+    /// Text of a required file.
     pub(crate) fn required_text(
         &self,
         path: &str,
@@ -218,7 +221,7 @@ impl<'a> Reader<'a> {
             })
     }
 
-    /// A list of ids that must be there.
+    /// A list of ids from a required file.
     pub(crate) fn required_ids(&self, path: &str) -> Result<IdSet, TopologyError> {
         let expected = "a list such as 0-3,6";
         let text = self.required_text(path, expected)?;
@@ -234,7 +237,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Absent attributes: no file, a path through a file, or a device that answers that it has none.
+/// Whether an error means that an attribute is absent.
+///
+/// Besides missing files, drivers return these codes for attributes that a device does not have.
 fn is_absence(error: &io::Error) -> bool {
     matches!(
         error.kind(),

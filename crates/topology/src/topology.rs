@@ -1,4 +1,4 @@
-//! The whole machine.
+//! The topology of a whole machine.
 
 use serde::Serialize;
 
@@ -10,43 +10,45 @@ use crate::{
     TopologyError, WeightedInterleave, cpu, kernel, node,
 };
 
-/// What a machine has, read at one moment.
+/// Configuration of a machine, read at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Topology {
-    /// Where it was read.
+    /// Root that the files were read from.
     pub root: SysRoot,
-    /// Release of the kernel, as `uname -r` prints it; `unknown` where no file tells.
+    /// Kernel release as `uname -r` prints it; `unknown` if no file has it.
     pub kernel_release: String,
-    /// Name of the host, where a file tells.
+    /// Host name; `None` if no file has it.
     pub hostname: Option<String>,
-    /// Name of the processor; `unknown` where no file tells.
+    /// Name of the processor; `unknown` if no file has it.
     pub cpu_model: String,
-    /// Online NUMA nodes, ascending.
+    /// Online NUMA nodes in ascending order.
     pub nodes: Vec<Node>,
-    /// Tiers, in the order dram, hbm, cxl, remote; each has a node.
+    /// Tiers with at least one node, in the order dram, hbm, cxl, remote.
     pub tiers: Vec<Tier>,
-    /// CPUs and caches.
+    /// CPUs, sockets and caches.
     pub cpus: CpuInfo,
-    /// Huge pages.
+    /// Pools and modes of huge pages.
     pub huge_pages: HugePages,
-    /// The kernel's weighted interleave policy.
+    /// The kernel's interleave weights, or why it has none.
     pub weighted_interleave: WeightedInterleave,
-    /// The kernel's own page migration; `None` for kernels without it.
+    /// Mode of the kernel's page migration; `None` for kernels without it.
     pub numa_balancing: Option<NumaBalancing>,
     /// CXL and DAX devices.
     pub cxl: Cxl,
-    /// What this process may use.
+    /// CPUs, nodes and memory that this process may use.
     pub limits: Limits,
-    /// What could not be read, and why; what the user changed.
+    /// Values that could not be read, with the reason, and changes made by the user.
     pub notes: Vec<String>,
 }
 
 impl Topology {
-    /// Reads the machine below `root`.
+    /// Reads the topology from the files below `root`.
     ///
     /// # Errors
-    /// [`TopologyError::NotASystemTree`] if nothing of a machine is there; [`TopologyError::Unreadable`] or [`TopologyError::Garbled`] if a
-    /// node's list of CPUs or its memory cannot be read. Everything else that is missing becomes a note.
+    /// [`TopologyError::NotASystemTree`] if there is neither a list of nodes nor a `meminfo`;
+    /// [`TopologyError::Unreadable`] or [`TopologyError::Garbled`] if the list of nodes, a node's
+    /// list of CPUs or its memory size cannot be read. Anything else that is missing becomes a
+    /// note.
     pub fn read(root: &SysRoot) -> Result<Self, TopologyError> {
         let reader = Reader::new(root);
         let cpus = CpuInfo::read(&reader);
@@ -73,12 +75,12 @@ impl Topology {
         })
     }
 
-    /// The node with this number.
+    /// The node with this number, if it is online.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.iter().find(|node| node.id == id)
     }
 
-    /// The node that a CPU belongs to.
+    /// The node that a CPU belongs to; `None` if no online node has the CPU.
     pub fn node_of_cpu(&self, cpu: CpuId) -> Option<NodeId> {
         self.nodes
             .iter()
@@ -91,7 +93,7 @@ impl Topology {
         self.tiers.iter().find(|tier| tier.kind == kind)
     }
 
-    /// The tier that a node is in; `None` for nodes without memory.
+    /// Kind of the tier that a node is in; `None` for nodes without memory or left out by the user.
     pub fn tier_of(&self, id: NodeId) -> Option<TierKind> {
         self.tiers
             .iter()
@@ -99,7 +101,7 @@ impl Topology {
             .map(|tier| tier.kind)
     }
 
-    /// Nodes with memory, ascending.
+    /// Nodes with memory, in ascending order.
     pub fn memory_nodes(&self) -> Vec<NodeId> {
         self.nodes
             .iter()
@@ -108,14 +110,16 @@ impl Topology {
             .collect()
     }
 
-    /// Names tiers by hand, as in `dram=0,1;cxl=2-5` (spaces separate as well as `;`).
+    /// Replaces tiers by those that the user specifies, as in `dram=0,1;cxl=2-5`.
     ///
-    /// A tier that is named holds exactly the nodes given. Tiers not named keep the nodes that nobody took from them. Nodes that are in no
-    /// tier afterwards are mentioned in [`Topology::notes`].
+    /// Spaces can replace the semicolons. A specified tier consists of exactly the nodes given; all
+    /// other tiers keep their remaining nodes. Nodes that end up in no tier are mentioned in
+    /// [`Topology::notes`].
     ///
     /// # Errors
-    /// [`TopologyError::Tiers`] and [`TopologyError::TierNodes`]: an unknown tier or node, a node without memory, a node or a tier given
-    /// twice, a malformed list. The tiers stay as they were.
+    /// [`TopologyError::Tiers`] for an unknown tier or node, a node without memory, or a node or
+    /// tier given twice; [`TopologyError::TierNodes`] for a malformed list of nodes. The tiers are
+    /// then unchanged.
     pub fn override_tiers(&mut self, text: &str) -> Result<(), TopologyError> {
         let existing: IdSet = self.nodes.iter().map(|node| node.id).collect();
         let with_memory: IdSet = self.memory_nodes().into_iter().collect();

@@ -1,7 +1,8 @@
-//! Weights for an engine: a YAML file and lines for a shell.
+//! Weights for an engine, as a YAML file and as lines for a shell.
 //!
-//! The kernel has one set of weights for the whole system. An engine that places its structures itself can use others in every phase;
-//! this file tells it which. It is found by the variable [`FILE_VARIABLE`]:
+//! The kernel has one set of weights for the whole system. An engine that places its structures
+//! itself can use different weights in each phase; this file has them. Engines find it through the
+//! variable [`FILE_VARIABLE`]:
 //!
 //! ```text
 //!   schema: tierloom-weights/1
@@ -23,73 +24,75 @@ use tierloom_record::{Provenance, TierWeight};
 
 use crate::apply::TierNodes;
 
-/// The only version of the file.
+/// The only supported version of the file.
 pub const SCHEMA: &str = "tierloom-weights/1";
-/// Names the file to an engine.
+/// Environment variable with the path of the YAML file.
 pub const FILE_VARIABLE: &str = "TIERLOOM_WEIGHTS_FILE";
-/// Holds the weights of the chosen phase; with `_PHASE` added, those of each phase.
+/// Environment variable with the weights of the chosen phase.
+///
+/// With `_` and a phase's name appended, it has the weights of that phase.
 pub const WEIGHTS_VARIABLE: &str = "TIERLOOM_WEIGHTS";
 
-/// The weights of all tuned phases.
+/// Weights of all tuned phases.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineWeights {
-    /// [`SCHEMA`].
+    /// Always [`SCHEMA`]; other files are rejected.
     pub schema: String,
-    /// Modelled or measured.
+    /// Whether the weights were modelled or measured.
     pub provenance: Provenance,
-    /// The machine profile, or [`tierloom_record::HERE`].
+    /// Name of the machine profile, or [`tierloom_record::HERE`] if measured.
     pub machine: String,
-    /// When it was made, RFC 3339.
+    /// Time of tuning, RFC 3339.
     pub made_at: String,
-    /// Version of the program.
+    /// Version of the program that wrote the file.
     pub tool_version: String,
-    /// The tiers' nodes on the machine where it was made; empty if that machine lacks them.
+    /// Nodes of the tiers where the file was written; empty if that machine lacks the tiers.
     pub tiers: Vec<TierNodes>,
-    /// The phases.
+    /// One entry per tuned phase.
     pub phases: Vec<PhaseWeights>,
 }
 
-/// The weights of one phase.
+/// Weights of one phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhaseWeights {
-    /// Its name ("probe").
+    /// Name of the phase, such as "probe".
     pub phase: String,
-    /// What it mainly does.
+    /// Kind of the phase, as in the model.
     pub kind: PhaseKind,
-    /// Classes of the structures that have these weights; all else stays on the first tier.
+    /// Classes of structures that these weights apply to; all others stay on the first tier.
     pub classes: Vec<StructureClass>,
-    /// Workers that it was tuned for.
+    /// Number of workers that the phase was tuned for.
     pub workers: u32,
-    /// The weights, as `--placement` reads them ("dram:3,cxl:2").
+    /// Weights in the syntax of `--placement`, such as "dram:3,cxl:2".
     pub placement: String,
-    /// Rate with the weights over that on the first tier only.
+    /// Rate with these weights over the rate with the first tier only.
     pub gain_over_dram: f64,
 }
 
-/// Why a text is no such file.
+/// Why a weights file cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// It cannot be read or written as YAML.
+    /// The file cannot be serialised to YAML or parsed from it.
     #[error("{file}: {problem}; expected a file as `tierloom tune --apply --config` writes it")]
     Yaml {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What the parser said.
+        /// Message of the YAML library.
         problem: String,
     },
-    /// Another version.
+    /// The file has another schema.
     #[error("{file}: schema is {found:?}, expected {SCHEMA:?}")]
     Schema {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What stands there.
+        /// Schema in the file.
         found: String,
     },
 }
 
-/// Weights as `--placement` reads them.
+/// Weights in the syntax of `--placement`.
 pub fn placement(weights: &[TierWeight]) -> String {
     let parts: Vec<String> = weights
         .iter()
@@ -99,7 +102,7 @@ pub fn placement(weights: &[TierWeight]) -> String {
 }
 
 impl EngineWeights {
-    /// As YAML that [`EngineWeights::from_yaml`] reads back; `file` is used in errors.
+    /// Serialises to YAML that [`EngineWeights::from_yaml`] accepts; `file` is for error messages.
     ///
     /// # Errors
     /// [`EngineError::Yaml`] if a number is not finite.
@@ -110,10 +113,11 @@ impl EngineWeights {
         })
     }
 
-    /// Reads a file's text; `file` is used in errors.
+    /// Parses the text of a file; `file` is for error messages.
     ///
     /// # Errors
-    /// [`EngineError`].
+    /// [`EngineError::Yaml`] if the text does not parse, [`EngineError::Schema`] for another
+    /// schema.
     pub fn from_yaml(text: &str, file: &str) -> Result<Self, EngineError> {
         let found: Self = serde_saphyr::from_str(text).map_err(|error| EngineError::Yaml {
             file: file.to_owned(),
@@ -128,7 +132,7 @@ impl EngineWeights {
         })
     }
 
-    /// Lines for a POSIX shell: the weights of `chosen`, those of each phase, and where the YAML is.
+    /// Lines for a POSIX shell: weights of `chosen`, of each phase, and the YAML's path.
     pub fn shell(&self, chosen: Option<&str>, yaml: Option<&Path>) -> String {
         let mut text = format!(
             "# tierloom tune, {}: weights {} for machine {}\n",
@@ -137,6 +141,7 @@ impl EngineWeights {
             one_line(&self.machine)
         );
         let mut export = |name: &str, value: &str| {
+            // In POSIX shells a single quote has to be closed, escaped and reopened.
             let quoted = value.replace('\'', r"'\''");
             text += &format!("export {name}='{quoted}'\n");
         };
@@ -157,7 +162,7 @@ impl EngineWeights {
     }
 }
 
-/// The variable of a phase: letters, digits and underscores.
+/// Environment variable of a phase: uppercase letters, digits and underscores.
 fn variable(phase: &str) -> String {
     let letter = |c: char| {
         if c.is_ascii_alphanumeric() {
@@ -170,7 +175,7 @@ fn variable(phase: &str) -> String {
     format!("{WEIGHTS_VARIABLE}_{name}")
 }
 
-/// A comment ends with its line, so what is put there must be one.
+/// Replaces control characters, since a line break would end a shell comment and start a command.
 fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })

@@ -1,4 +1,4 @@
-//! The best weights of a phase by the model, as a record.
+//! Best weights of a phase by the model, as a record. Nothing is measured here.
 
 use tierloom_model::reference::work::Work;
 use tierloom_model::search::{self, Best, Moved, Problem, Range, SplitMix, Weights};
@@ -7,56 +7,57 @@ use tierloom_record::{Provenance, SCHEMA, TierWeight, TunePoint, TuneRecord};
 
 use crate::work::{self, Unit};
 
-/// Shares along the curve: a point for every twentieth.
+/// Resolution of the curve: one point per 5% of the share off the first tier.
 const CURVE_STEPS: u32 = 20;
-/// Machines that the band around the curve is made of.
+/// Random machines that form the band around the curve.
 const BAND_MACHINES: usize = 24;
 
-/// What weights are wanted for.
+/// Machine, work and tiers for [`tune`].
 #[derive(Debug, Clone)]
 pub struct Question<'a> {
-    /// The machine.
+    /// Profile of the machine.
     pub machine: &'a Machine,
-    /// The phase, by a name of its own.
+    /// Name of the phase in the record.
     pub name: &'a str,
-    /// What it does.
+    /// Work of the phase.
     pub work: &'a Work,
-    /// Workers.
+    /// Number of workers that execute the phase.
     pub workers: u32,
-    /// Tiers that may be used, at least two; without interleaving all lies on the first.
+    /// Tiers to use, at least two; without interleaving everything is on the first.
     pub tiers: &'a [String],
-    /// What moves.
+    /// Structures that get the weights; all others stay on the first tier.
     pub moved: Moved,
 }
 
-/// When and by what a record is made.
+/// Time and program version for a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp {
-    /// RFC 3339.
+    /// Time of the record, RFC 3339.
     pub made_at: String,
-    /// Version of the program.
+    /// Version of the program that made the record.
     pub tool_version: String,
 }
 
-/// The answer; every rate is modelled.
+/// Result of [`tune`]; every rate is modelled.
 #[derive(Debug, Clone)]
 pub struct Tuned {
-    /// What was found, in tuples per second.
+    /// Best weights, with rates in tuples per second.
     pub best: Best,
-    /// What of it stands over the profile's uncertainty.
+    /// Best weights and gains over the uncertainty of the profile.
     pub range: Range,
-    /// Kind of the phase (of the last one, if the work has several).
+    /// Kind of the phase; of the last one if the work has several.
     pub kind: PhaseKind,
-    /// Classes of the structures that moved.
+    /// Classes of the structures that get the weights.
     pub classes: Vec<StructureClass>,
-    /// The same for reports and files, in the unit of the work.
+    /// The result as a record, with rates in the unit of the work.
     pub record: TuneRecord,
 }
 
 /// Finds the best weights.
 ///
 /// # Errors
-/// [`ModelError`]: a tier that the machine lacks, a structure that the phase does not touch, a parameter of the work that cannot be.
+/// [`ModelError`] for a tier that the machine lacks, a structure that the phase does not access, or
+/// a parameter of the work that is not valid.
 pub fn tune(question: &Question<'_>, stamp: &Stamp) -> Result<Tuned, ModelError> {
     let phases = question.work.phases(question.workers)?;
     let options = Options::default();
@@ -107,7 +108,7 @@ pub fn tune(question: &Question<'_>, stamp: &Stamp) -> Result<Tuned, ModelError>
     })
 }
 
-/// The search's question: what does not move lies on the first tier.
+/// The search problem; what does not move is on the first tier.
 fn problem<'a>(question: &Question<'a>, phases: &'a [Phase], options: &'a Options) -> Problem<'a> {
     let mut problem = Problem::new(question.machine, phases, question.workers, options);
     let home = question.tiers.first().cloned().unwrap_or_default();
@@ -117,8 +118,12 @@ fn problem<'a>(question: &Question<'a>, phases: &'a [Phase], options: &'a Option
     problem
 }
 
-/// Smallest and largest rate at each point of `curve`, over the profile and [`BAND_MACHINES`] machines whose numbers all lie anywhere in their
-/// [`search::interval`] (seeded, so the same in every run). No probability belongs to the ends.
+/// Minimum and maximum rate at each point of `curve`, over random machines.
+///
+/// They are the profile and [`BAND_MACHINES`] machines like it.
+///
+/// Each number of a machine is drawn uniformly from its [`search::interval`], with a fixed seed, so
+/// that results are reproducible. The ends of the band have no probability attached.
 fn band(problem: &Problem<'_>, curve: &[(f64, f64)]) -> Result<Vec<(f64, f64)>, ModelError> {
     let mut band: Vec<(f64, f64)> = curve.iter().map(|(_, rate)| (*rate, *rate)).collect();
     let mut random = SplitMix::new(1);
@@ -130,7 +135,7 @@ fn band(problem: &Problem<'_>, curve: &[(f64, f64)]) -> Result<Vec<(f64, f64)>, 
             }
             let (low, high) = search::interval(&figure);
             let x = low + random.uniform() * (high - low);
-            // Between whole ends of a whole number only whole numbers may stand (TLB entries).
+            // A number whose interval has whole ends must itself be whole (TLB entries).
             let is_whole = [low, high, figure.value].iter().all(|x| x.fract() == 0.0);
             let x = if is_whole { x.round() } else { x };
             machine.set_number(
@@ -149,7 +154,7 @@ fn band(problem: &Problem<'_>, curve: &[(f64, f64)]) -> Result<Vec<(f64, f64)>, 
     Ok(band)
 }
 
-/// Numbers that are whole or that somebody counted.
+/// Whether a number is a count or a size that is known exactly.
 fn is_counted(path: &str) -> bool {
     matches!(
         path.rsplit('.').next(),
@@ -157,7 +162,7 @@ fn is_counted(path: &str) -> bool {
     )
 }
 
-/// Weights for records.
+/// Weights in the form of records.
 pub fn tier_weights(weights: &Weights) -> Vec<TierWeight> {
     let one = |(tier, weight): (&str, u32)| TierWeight {
         tier: tier.to_owned(),
@@ -166,12 +171,12 @@ pub fn tier_weights(weights: &Weights) -> Vec<TierWeight> {
     weights.iter().map(one).collect()
 }
 
-/// Kind of the phase that counts: the last one, after passes that prepare it.
+/// Kind of the main phase: the last one, as earlier ones prepare it.
 pub fn kind(phases: &[Phase]) -> PhaseKind {
     phases.last().map_or(PhaseKind::Other, |phase| phase.kind)
 }
 
-/// Classes of what moves, each once, in their order.
+/// Distinct classes of the structures that `moved` selects, in order.
 pub fn moved_classes(phases: &[Phase], moved: &Moved) -> Vec<StructureClass> {
     let moves = |access: &&tierloom_model::Access| match moved {
         Moved::All => true,
@@ -243,7 +248,7 @@ mod tests {
         let tuned = tuned("partition", 8, Moved::All);
         let work = work::named("partition").unwrap();
         let rows_per_s = tuned.record.best_rate * 1e9 / work.bytes_per_tuple().unwrap();
-        // Two passes over the same rows: the search counts tuples of both.
+        // Two passes over the same rows: the search counts the tuples of both.
         assert!((rows_per_s * 2.0 / tuned.best.rate - 1.0).abs() < 1e-9);
         assert_eq!(tuned.kind, PhaseKind::Partition);
     }

@@ -1,11 +1,11 @@
-//! Phases by name, in words and in their unit.
+//! Named phases, with descriptions and units for reports.
 
 use tierloom_model::reference::work::{
     Chase, Filter, Join, Partition, RandomAccess, Scan, Stream, Tree, Work,
 };
 use tierloom_model::search::Problem;
 
-/// The phases that are tuned if none are named.
+/// Phases that are tuned by default.
 pub const USUAL: [&str; 8] = [
     "scan",
     "write",
@@ -17,7 +17,7 @@ pub const USUAL: [&str; 8] = [
     "aggregate",
 ];
 
-/// Names that [`named`] knows.
+/// All names that [`named`] accepts.
 pub const KNOWN: [&str; 13] = [
     "scan",
     "read",
@@ -34,7 +34,9 @@ pub const KNOWN: [&str; 13] = [
     "chase",
 ];
 
-/// The phase of this name with the parameters that [`tierloom_model::reference::work`] gives it; `None` for a name that is not in [`KNOWN`].
+/// The phase with this name and the default parameters of [`tierloom_model::reference::work`].
+///
+/// `None` for a name that is not in [`KNOWN`].
 pub fn named(name: &str) -> Option<Work> {
     Some(match name {
         "scan" => Work::Scan(Scan::default()),
@@ -54,17 +56,17 @@ pub fn named(name: &str) -> Option<Work> {
     })
 }
 
-/// What rates are told in.
+/// Unit of a phase's rate in reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes that the program reads and writes, decimal.
+    /// GB/s (10^9 bytes) that the program reads and writes.
     GigabytesPerSecond,
-    /// Rows, accesses or operations.
+    /// Millions of rows, accesses or operations per second.
     MillionTuplesPerSecond,
 }
 
 impl Unit {
-    /// Bytes for work that goes through data in order, tuples for the rest.
+    /// Bytes for work that reads or writes data in order, tuples for all other work.
     pub fn of(work: &Work) -> Self {
         match work {
             Work::Read(_)
@@ -84,7 +86,7 @@ impl Unit {
         }
     }
 
-    /// As records tell it.
+    /// The unit as records spell it.
     pub fn name(self) -> &'static str {
         match self {
             Unit::GigabytesPerSecond => "GB/s",
@@ -92,13 +94,16 @@ impl Unit {
         }
     }
 
-    /// A rate of the search, tuples of all phases per second, in this unit. Work that goes through its tuples in several phases counts them once.
+    /// Converts a rate of the search to this unit.
+    ///
+    /// The search counts tuples of all phases; work that passes over its tuples in several phases
+    /// counts them once.
     pub fn shown(self, rate: f64, work: &Work, problem: &Problem<'_>) -> f64 {
         let tuples_per_s = rate * work.tuples() / problem.tuples();
         self.of_tuples(tuples_per_s, work)
     }
 
-    /// Tuples of the work per second in this unit.
+    /// Converts tuples of the work per second to this unit.
     pub fn of_tuples(self, tuples_per_s: f64, work: &Work) -> f64 {
         match (self, work.bytes_per_tuple()) {
             (Unit::GigabytesPerSecond, Some(bytes)) => tuples_per_s * bytes / 1e9,
@@ -107,7 +112,7 @@ impl Unit {
     }
 }
 
-/// What a phase does, in one sentence without full stop.
+/// One sentence without full stop about what a phase does.
 pub fn describe(work: &Work) -> String {
     let vector = |simd: bool| if simd { "vector" } else { "scalar" };
     let ahead = |prefetched: bool| if prefetched { ", prefetched" } else { "" };
@@ -175,7 +180,7 @@ pub fn describe(work: &Work) -> String {
     }
 }
 
-/// Bytes in decimal units, as bandwidths are.
+/// Bytes in decimal units, in line with bandwidths.
 fn size(bytes: f64) -> String {
     let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
     match units.iter().find(|(unit, _)| bytes >= *unit) {
@@ -192,7 +197,7 @@ fn count(tuples: f64) -> String {
     }
 }
 
-/// Up to three digits after the point, no zeros at the end.
+/// Up to three digits after the decimal point, without trailing zeros.
 fn three(x: f64) -> String {
     format!("{}", (x * 1e3).round() / 1e3)
 }

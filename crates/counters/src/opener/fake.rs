@@ -1,4 +1,4 @@
-//! Scripted counters, for tests on machines without any.
+//! Scripted counters, for tests on machines without hardware counters.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,18 +7,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{Count, OpenCounter, PerfOpener};
 use crate::plan::PlannedEvent;
 
-/// What happens to an event that a [`FakeOpener`] is asked for.
+/// Behaviour of an event in a [`FakeOpener`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CountStep {
-    /// It opens, and each time it is on adds this.
+    /// Opening succeeds, and each resume adds this count.
     Adds(Count),
-    /// It does not open: this errno.
+    /// Opening fails with this errno.
     Refused(i32),
-    /// It opens but cannot be read: this errno.
+    /// Opening succeeds, but reading fails with this errno.
     Unreadable(i32),
 }
 
-/// Answers by the label of the event, and keeps a log of what was done.
+/// Opener that looks up its behaviour by the label of the event, and logs all calls.
 #[derive(Debug, Clone, Default)]
 pub struct FakeOpener {
     script: BTreeMap<String, CountStep>,
@@ -27,7 +27,7 @@ pub struct FakeOpener {
 }
 
 impl FakeOpener {
-    /// Does `step` for every event that has no step of its own.
+    /// Uses `step` for every event without a step for its label.
     pub fn all(step: CountStep) -> Self {
         Self {
             other: Some(step),
@@ -35,14 +35,14 @@ impl FakeOpener {
         }
     }
 
-    /// Does `step` for events with this label.
+    /// Uses `step` for events with this label.
     #[must_use]
     pub fn with(mut self, label: &str, step: CountStep) -> Self {
         self.script.insert(label.to_owned(), step);
         self
     }
 
-    /// What was done, in order: "open LABEL (CPU N)", "resume LABEL", "pause LABEL", "close LABEL".
+    /// All calls in order: "open LABEL (CPU N)", "resume LABEL", "pause LABEL", "close LABEL".
     pub fn log(&self) -> Vec<String> {
         self.log
             .lock()
@@ -55,6 +55,7 @@ impl PerfOpener for FakeOpener {
     fn open(&self, event: &PlannedEvent) -> io::Result<Box<dyn OpenCounter>> {
         let step = self.script.get(&event.label).copied().or(self.other);
         note(&self.log, format!("open {event}"));
+        // An event without a step behaves as on a processor that lacks it (ENOENT).
         let no_such_event = CountStep::Refused(2);
         match step.unwrap_or(no_such_event) {
             CountStep::Refused(errno) => Err(io::Error::from_raw_os_error(errno)),

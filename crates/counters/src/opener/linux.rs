@@ -14,13 +14,16 @@ pub struct LinuxOpener;
 
 impl PerfOpener for LinuxOpener {
     fn open(&self, event: &PlannedEvent) -> io::Result<Box<dyn OpenCounter>> {
+        // The builder only takes its own event types, so the attributes of a placeholder are
+        // replaced.
         let mut builder = Builder::new(Software::DUMMY);
         let attributes = builder.attrs_mut();
         attributes.type_ = event.pmu_type;
         [attributes.config, attributes.config1, attributes.config2] = event.config;
         match event.scope {
             Scope::Threads => builder.observe_self().any_cpu().inherit(true),
-            // Device counters cannot tell user from kernel mode and refuse to be asked for one of them.
+            // Device counters cannot distinguish user from kernel mode; their drivers reject
+            // exclusions.
             Scope::Cpu(cpu) => builder
                 .any_pid()
                 .one_cpu(cpu as usize)
@@ -56,7 +59,7 @@ impl OpenCounter for LinuxCounter {
     }
 }
 
-/// Opens nothing: for recorded trees, whose counters are on another machine.
+/// Opener for recorded trees, whose counters belong to another machine: every call fails.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RefusingOpener;
 
@@ -73,7 +76,7 @@ mod tests {
     use super::*;
     use tierloom_testing::checked_nothing;
 
-    /// The kernel's software clock of threads: there even where no hardware counter is.
+    /// The kernel's software clock of threads, which exists without hardware counters.
     fn task_clock() -> PlannedEvent {
         PlannedEvent {
             label: "task clock".to_owned(),
@@ -100,7 +103,7 @@ mod tests {
         in_thread();
         counter.pause().unwrap();
         let counted = counter.read().unwrap();
-        // This thread only waited; all the time is the other one's.
+        // This thread only waited; all of the time is the other thread's.
         assert!(counted.count > 1_000_000, "{counted:?}");
         in_thread();
         assert_eq!(counter.read().unwrap(), counted, "it is switched off");

@@ -1,4 +1,4 @@
-//! The seam between planned events and the kernel.
+//! Opening of planned events, as a trait so that tests can substitute the kernel.
 
 mod fake;
 mod linux;
@@ -13,43 +13,43 @@ pub(crate) use refusal::refusal;
 
 use crate::plan::PlannedEvent;
 
-/// What an open counter has counted since it was opened, while it was switched on.
+/// Count since opening, over the time in which the counter was switched on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
-    /// Occurrences.
+    /// Number of occurrences of the event.
     pub count: u64,
-    /// Time it was switched on, ns; of a counter of threads, that of all threads added.
+    /// Time switched on, ns; summed over all threads if threads are counted.
     pub enabled_ns: u64,
-    /// Of this, the time it really was on the hardware, ns. Smaller where counters have to take turns.
+    /// Time on the hardware, ns; less than `enabled_ns` if counters were multiplexed.
     pub running_ns: u64,
 }
 
-/// Opens counters. See the crate for the implementations.
+/// Opens counters: [`LinuxOpener`], [`FakeOpener`] or [`RefusingOpener`].
 pub trait PerfOpener: Send + Sync + Debug {
     /// Opens a counter, switched off.
     ///
     /// # Errors
-    /// What the kernel answered.
+    /// The error of the operating system.
     fn open(&self, event: &PlannedEvent) -> io::Result<Box<dyn OpenCounter>>;
 }
 
-/// One open counter. Closed when dropped.
+/// One open counter; dropping it closes it.
 pub trait OpenCounter: Send + Debug {
-    /// Switches it on.
+    /// Switches the counter on.
     ///
     /// # Errors
-    /// What the kernel answered.
+    /// The error of the operating system.
     fn resume(&mut self) -> io::Result<()>;
 
-    /// Switches it off; the count stays.
+    /// Switches the counter off and keeps its count.
     ///
     /// # Errors
-    /// What the kernel answered.
+    /// The error of the operating system.
     fn pause(&mut self) -> io::Result<()>;
 
-    /// Reads it.
+    /// Reads the present count.
     ///
     /// # Errors
-    /// What the kernel answered.
+    /// The error of the operating system.
     fn read(&mut self) -> io::Result<Count>;
 }

@@ -1,4 +1,4 @@
-//! What it means that a counter could not be opened, and what would help.
+//! Reasons and remedies for counters that could not be opened.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tierloom_topology::SysRoot;
 use crate::files;
 use crate::plan::Scope;
 
-// Errnos of Linux on the architectures that Tierloom runs on; named here to spare a dependency.
+// Errnos of Linux on the supported architectures; defined here to avoid a dependency.
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
 const EACCES: i32 = 13;
@@ -20,7 +20,7 @@ const EOPNOTSUPP: i32 = 95;
 
 const PARANOID: &str = "proc/sys/kernel/perf_event_paranoid";
 
-/// Cause and fix of a counter that could not be opened.
+/// Cause and remedy for a counter that could not be opened.
 pub(crate) fn refusal(root: &SysRoot, scope: Scope, error: &io::Error) -> String {
     match (error.raw_os_error(), scope) {
         (Some(EPERM | EACCES), _) => permission(root, scope),
@@ -44,9 +44,10 @@ pub(crate) fn refusal(root: &SysRoot, scope: Scope, error: &io::Error) -> String
     }
 }
 
-/// Why permission is missing: the kernel's setting, or a filter that refuses although the setting allows.
+/// Why permission is missing: the kernel's setting, or a filter that applies regardless of it.
 fn permission(root: &SysRoot, scope: Scope) -> String {
-    // Threads of its own a process may count up to level 2 (without the kernel's part), devices up to 0.
+    // Without privileges, a process may count its own threads in user mode up to level 2, and
+    // devices only at level 0 or below.
     let (allowed, fix) = match scope {
         Scope::Threads => (2, 1),
         Scope::Cpu(_) => (0, 0),

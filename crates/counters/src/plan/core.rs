@@ -1,4 +1,4 @@
-//! Events of the cores, in the kernel's generalised numbering (`perf_event_open(2)`).
+//! Core events, in the generalised numbering of the kernel (`perf_event_open(2)`).
 
 use tierloom_topology::SysRoot;
 
@@ -8,10 +8,10 @@ use crate::files;
 const PERF_TYPE_HARDWARE: u32 = 0;
 const PERF_TYPE_HW_CACHE: u32 = 3;
 
-/// Cache number, operation (read) and result (miss), as `PERF_TYPE_HW_CACHE` packs them.
+/// The data TLB (3), operation read (0) and result miss (1), as `PERF_TYPE_HW_CACHE` encodes them.
 const DTLB_READ_MISS: u64 = 3 | 1 << 16;
 
-/// Events: name, type, configuration.
+/// Events: name, type, configuration (`PERF_COUNT_HW_*` or a cache event).
 const EVENTS: [(&str, u32, u64); 6] = [
     ("instructions", PERF_TYPE_HARDWARE, 1),
     ("cycles", PERF_TYPE_HARDWARE, 0),
@@ -21,7 +21,7 @@ const EVENTS: [(&str, u32, u64); 6] = [
     ("dtlb_load_misses", PERF_TYPE_HW_CACHE, DTLB_READ_MISS),
 ];
 
-/// Plans the events of the cores. Whether the processor has them shows only when they are opened.
+/// Plans the core events; only opening them shows whether the processor has them.
 pub fn plan(root: &SysRoot) -> Plan {
     let cpuinfo = files::read(root, "proc/cpuinfo").unwrap_or_default();
     let cache = cache_meaning(&cpuinfo);
@@ -46,7 +46,9 @@ pub fn plan(root: &SysRoot) -> Plan {
     }
 }
 
-/// Which cache the kernel means by "cache references" and "cache misses": it differs between vendors, so the readings must not be called LLC.
+/// The cache that the kernel's events "cache references" and "cache misses" refer to.
+///
+/// It differs between vendors, so the names of the readings must not say LLC.
 fn cache_meaning(cpuinfo: &str) -> &'static str {
     let vendor = cpuinfo
         .lines()

@@ -1,21 +1,23 @@
-//! CXL performance monitoring units: what a memory device itself counts.
+//! CXL performance monitoring units: events counted by the memory devices themselves.
 //!
-//! Event names are those of the kernel's `cxl_pmu` driver, after the CXL 3.0 specification, section 13.2. A device describes only the events
-//! that it can count. Data that it sends (`s2m_drs_memdata`) is what the host reads; requests with data that it gets (`m2s_rwd_memwr`) are
-//! what the host writes. Each message moves a line of 64 bytes; partial writes (`m2s_rwd_memwrptl`) do too on the link.
+//! Event names are those of the kernel's driver `cxl_pmu`, after the CXL 3.0 specification, section
+//! 13.2. A device lists only the events that it can count. Data that it sends (`s2m_drs_memdata`)
+//! is read by the host; requests with data that it receives (`m2s_rwd_memwr`) are writes of the
+//! host. Each message transfers a line of 64 bytes on the link, including partial writes
+//! (`m2s_rwd_memwrptl`).
 
 use tierloom_topology::SysRoot;
 
 use super::pmu::{self, Pmu, PmuError};
 use super::{LINE_BYTES, Plan, PlannedEvent, PlannedReading, Scope, Unit};
 
-/// Quantities in bytes: name and the events that are added up as far as the device has them; the first is indispensable.
+/// Quantities in bytes, each the sum of those events that the device has; the first is required.
 const BYTES: [(&str, &[&str]); 2] = [
     ("read", &["s2m_drs_memdata", "s2m_drs_memdatanxm"]),
     ("write", &["m2s_rwd_memwr", "m2s_rwd_memwrptl"]),
 ];
 
-/// Events told one by one where the device has them.
+/// Events that are reported individually if the device has them.
 const EVENTS: [&str; 7] = [
     "clock_ticks",
     "m2s_req_memrd",
@@ -39,6 +41,7 @@ pub fn plan(root: &SysRoot) -> Plan {
     }
     for name in cxl {
         if let Err(error) = add(root, name, &mut plan) {
+            // A PMU that fails halfway must not leave some of its readings in the plan.
             plan.readings
                 .retain(|reading| !reading.name.starts_with(&format!("{name}/")));
             for (direction, _) in BYTES {
@@ -68,7 +71,8 @@ fn absence(root: &SysRoot) -> String {
 
 fn add(root: &SysRoot, name: &str, plan: &mut Plan) -> Result<(), PmuError> {
     let pmu = Pmu::read(root, name)?;
-    // The driver reads the device through any CPU and names one; without the file the first CPU does.
+    // Any CPU can read the device; the driver names one. Kernels without that file accept the
+    // first.
     let cpu = pmu.cpus.first().unwrap_or(0);
     let planned = |event: &str| {
         Ok::<_, PmuError>(PlannedEvent {

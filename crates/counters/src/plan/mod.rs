@@ -1,10 +1,11 @@
-//! What would be opened on a machine: found from files alone, so that recorded trees can be planned for.
+//! Plans of counters to open, derived from files only, so that they work on recorded trees.
 //!
-//! | source | PMUs | planned |
-//! |---|---|---|
-//! | [`core`] | the processor's own | instructions, cycles, cache references and misses, backend stalls, data TLB misses |
-//! | [`uncore`] | `uncore_imc_*` (Intel), `amd_umc_*` (AMD, Zen 4 and later) | bytes read and written per socket |
-//! | [`cxl`] | `cxl_pmu_mem*` | bytes read and written, requests, clock ticks per device |
+//! - [`core`]: events of the cores (instructions, cycles, cache references and misses, backend
+//!   stalls, data TLB misses) in the threads of a measurement
+//! - [`uncore`]: bytes read and written per socket, by the PMUs `uncore_imc_*` (Intel) and
+//!   `amd_umc_*` (AMD, Zen 4 and later)
+//! - [`cxl`]: bytes read and written, requests and clock ticks per device, by the PMUs
+//!   `cxl_pmu_mem*`
 
 pub mod core;
 pub mod cxl;
@@ -15,28 +16,28 @@ use std::fmt;
 
 pub use crate::reading::Unit;
 
-/// Bytes of the line that one memory command moves, on DRAM channels and on CXL.mem alike.
+/// Bytes per memory command, both on DRAM channels and on CXL.mem.
 pub(crate) const LINE_BYTES: f64 = 64.0;
 
-/// Which threads or CPUs an event counts.
+/// What an event counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// The calling thread and all threads that it and they create later; user mode only.
+    /// The calling thread and all threads that it and its descendants create later; user mode only.
     Threads,
-    /// A whole device, named by the CPU that the kernel reads it through.
+    /// A whole device; the number is the CPU through which the kernel reads it.
     Cpu(u32),
 }
 
 /// One event to open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedEvent {
-    /// Where it is from, for notes ("uncore_imc_0/cas_count_read").
+    /// Origin of the event, for notes, such as "uncore_imc_0/cas_count_read".
     pub label: String,
-    /// Type of the PMU, the `type` of `perf_event_attr`.
+    /// PMU type, the field `type` of `perf_event_attr`.
     pub pmu_type: u32,
-    /// The configuration words, `config`, `config1` and `config2` of `perf_event_attr`.
+    /// Configuration words, the fields `config`, `config1` and `config2` of `perf_event_attr`.
     pub config: [u64; 3],
-    /// Whom it counts.
+    /// Threads or device that the event counts.
     pub scope: Scope,
 }
 
@@ -49,38 +50,38 @@ impl fmt::Display for PlannedEvent {
     }
 }
 
-/// One quantity, the sum of one or more events.
+/// One quantity: the sum of one or more events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedReading {
-    /// Name of the reading.
+    /// Name of the reading, unique within a plan.
     pub name: String,
-    /// Unit of the reading; for [`Unit::Bytes`] a second reading `NAME_bandwidth` in GB/s goes with it.
+    /// Unit of the reading; [`Unit::Bytes`] adds a second reading `NAME_bandwidth` in GB/s.
     pub unit: Unit,
-    /// What one count is worth in `unit`.
+    /// Value of one count in `unit`.
     pub per_count: f64,
-    /// The events that are added up.
+    /// Events that are added up.
     pub events: Vec<PlannedEvent>,
-    /// What a reader has to know about it.
+    /// Information needed to interpret the reading; `None` if there is none.
     pub note: Option<String>,
 }
 
-/// All quantities of one source, and what it does not offer with the reason.
+/// All quantities of one source, and those that it cannot offer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
-    /// What would be opened.
+    /// Quantities that can be opened; each becomes a reading.
     pub readings: Vec<PlannedReading>,
-    /// Name and unit of what is not available, with the reason and what would help.
+    /// Quantities that are not available, with the reason.
     pub missing: Vec<Missing>,
 }
 
 /// A quantity that this machine does not offer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Missing {
-    /// Name of the reading.
+    /// Name that the reading would have.
     pub name: String,
-    /// Unit it would have had.
+    /// Unit that the reading would have.
     pub unit: Unit,
-    /// Why there is none and what would help.
+    /// Reason and remedy, for users.
     pub why: String,
 }
 

@@ -1,7 +1,9 @@
-//! A PMU as the kernel describes it under `/sys/bus/event_source/devices`: type, CPUs, formats, events.
+//! Description of a PMU under `/sys/bus/event_source/devices`: type, CPUs, formats, events.
 //!
-//! The layout is documented in the kernel's `Documentation/ABI/testing/sysfs-bus-event_source-devices-*`: a file in `format` names the bits
-//! of a configuration word that a field goes to (`config:0-7,32-35`), a file in `events` sets fields (`event=0x04,umask=0x03`).
+//! The layout is documented in the kernel's
+//! `Documentation/ABI/testing/sysfs-bus-event_source-devices-*`. A file in `format` maps a field to
+//! bits of a configuration word (`config:0-7,32-35`); a file in `events` sets fields
+//! (`event=0x04,umask=0x03`).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +12,7 @@ use tierloom_topology::{IdSet, SysRoot};
 
 use crate::files;
 
-/// Where PMUs are described.
+/// The kernel's directory of PMUs, relative to the system root.
 pub const DEVICES: &str = "sys/bus/event_source/devices";
 
 /// Why a PMU or one of its events cannot be used.
@@ -19,29 +21,29 @@ pub enum PmuError {
     /// A file is missing or unreadable.
     #[error("/{path} cannot be read: {source}")]
     Unreadable {
-        /// The file.
+        /// Path of the file, without the leading slash.
         path: String,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A file holds something else than it should.
+    /// A file has unexpected contents.
     #[error("/{path} should hold {expected}, but it holds `{found}`")]
     Garbled {
-        /// The file.
+        /// Path of the file, without the leading slash.
         path: String,
-        /// What was expected.
+        /// Description of valid contents.
         expected: &'static str,
-        /// What is there.
+        /// Start of the actual contents.
         found: String,
     },
-    /// An event sets a field that the PMU has no format for.
+    /// An event sets a field that the PMU does not have.
     #[error("{pmu} has no field `{field}`, which {event} sets")]
     NoField {
         /// Name of the PMU.
         pmu: String,
-        /// The field.
+        /// Name of the missing field.
         field: String,
-        /// The event.
+        /// Name of the event.
         event: String,
     },
     /// A value does not fit its field.
@@ -49,33 +51,33 @@ pub enum PmuError {
     TooLarge {
         /// Name of the PMU.
         pmu: String,
-        /// The field.
+        /// Name of the field.
         field: String,
-        /// The value.
+        /// Value that the event sets.
         value: u64,
-        /// Bits of the field.
+        /// Width of the field in bits.
         bits: usize,
     },
 }
 
-/// Bits of the configuration words that a field goes to, lowest first.
+/// Bits of a configuration word that a field occupies, least significant first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Field {
     word: usize,
     bits: Vec<u32>,
 }
 
-/// What one count of an event is worth, as the kernel says it.
+/// Value of one count of an event, as the kernel reports it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scale {
-    /// Factor.
+    /// Multiplier that converts a count to `unit`.
     pub factor: f64,
-    /// Unit after multiplication ("MiB"); empty if the kernel names none.
+    /// Unit after multiplication, such as "MiB"; empty if the kernel reports none.
     pub unit: String,
 }
 
 impl Scale {
-    /// Bytes per count; `None` if the unit is none of bytes.
+    /// Bytes per count; `None` if the unit is not a multiple of bytes.
     pub fn bytes(&self) -> Option<f64> {
         let unit_bytes = match self.unit.as_str() {
             "Bytes" | "bytes" | "B" => 1.0,
@@ -89,22 +91,22 @@ impl Scale {
     }
 }
 
-/// A PMU.
+/// A performance monitoring unit.
 #[derive(Debug, Clone)]
 pub struct Pmu {
-    /// Its name.
+    /// Name of its directory, such as "uncore_imc_0".
     pub name: String,
-    /// Type number that the kernel gave it.
+    /// Type number that the kernel assigned to it.
     pub pmu_type: u32,
-    /// CPUs to open it on, one per instance (socket or die); empty if the kernel does not say.
+    /// CPUs to open it on, one per instance (socket or die); empty if the kernel lists none.
     pub cpus: IdSet,
-    /// Names of the events it describes.
+    /// Names of the events that the kernel describes for it.
     pub events: Vec<String>,
     fields: BTreeMap<String, Field>,
     directory: String,
 }
 
-/// Names of all PMUs, in the order of their numbers.
+/// Names of all PMUs, ordered by length first, so that numbers ascend.
 pub fn names(root: &SysRoot) -> Vec<String> {
     files::list(root, DEVICES)
 }
@@ -128,7 +130,7 @@ impl Pmu {
     /// Reads the description of the PMU `name`.
     ///
     /// # Errors
-    /// [`PmuError::Unreadable`] or [`PmuError::Garbled`] naming the file.
+    /// [`PmuError::Unreadable`] or [`PmuError::Garbled`] with the path of the file.
     pub fn read(root: &SysRoot, name: &str) -> Result<Self, PmuError> {
         let directory = format!("{DEVICES}/{name}");
         let type_path = format!("{directory}/type");
@@ -156,22 +158,22 @@ impl Pmu {
             name: name.to_owned(),
             pmu_type,
             cpus,
-            // `NAME.scale` and `NAME.unit` belong to the event `NAME`.
+            // `NAME.scale` and `NAME.unit` are attributes of the event `NAME`.
             events: events.into_iter().filter(|e| !e.contains('.')).collect(),
             fields,
             directory,
         })
     }
 
-    /// Whether the PMU describes an event.
+    /// Whether the kernel describes this event for the PMU.
     pub fn has(&self, event: &str) -> bool {
         self.events.iter().any(|name| name == event)
     }
 
-    /// Configuration words of a described event.
+    /// Configuration words of an event that the kernel describes.
     ///
     /// # Errors
-    /// [`PmuError`] naming the file or the field.
+    /// [`PmuError`] with the file or the field at fault.
     pub fn event(&self, root: &SysRoot, event: &str) -> Result<[u64; 3], PmuError> {
         let path = format!("{}/events/{event}", self.directory);
         let terms = text(root, &path)?;
@@ -181,14 +183,15 @@ impl Pmu {
         self.encode(event, &terms)
     }
 
-    /// Configuration words that set these fields.
+    /// Configuration words with these fields set.
     ///
     /// # Errors
-    /// [`PmuError::NoField`] and [`PmuError::TooLarge`].
+    /// [`PmuError::NoField`] for an unknown field, [`PmuError::TooLarge`] for a value that does not
+    /// fit.
     pub fn encode(&self, event: &str, terms: &[(&str, u64)]) -> Result<[u64; 3], PmuError> {
         let mut config = [0; 3];
         for (name, value) in terms {
-            // perf lets events set whole words without a format file.
+            // As in perf, events may set a whole word without a format file.
             let whole = ["config", "config1", "config2"]
                 .iter()
                 .position(|w| w == name);
@@ -211,7 +214,7 @@ impl Pmu {
         Ok(config)
     }
 
-    /// Scale and unit of a described event; `None` if the kernel gives no scale or a garbled one.
+    /// Scale and unit of an event; `None` if the kernel reports no valid scale.
     pub fn scale(&self, root: &SysRoot, event: &str) -> Option<Scale> {
         let file =
             |suffix| files::read(root, &format!("{}/events/{event}.{suffix}", self.directory));
@@ -224,9 +227,10 @@ impl Pmu {
 }
 
 impl Field {
-    /// The value's bits at their places; `None` if it has more bits than the field.
+    /// Spreads the bits of a value over the field; `None` if the value does not fit.
     fn spread(&self, value: u64) -> Option<u64> {
         let width = u32::try_from(self.bits.len()).ok()?;
+        // A field of 64 bits accepts any value; shifting by 64 would overflow.
         if value.checked_shr(width).unwrap_or(0) != 0 {
             return None;
         }
@@ -235,7 +239,7 @@ impl Field {
     }
 }
 
-/// `config1:0-7,32-35` as a word and its bits.
+/// Parses a format such as `config1:0-7,32-35`.
 fn parse_field(layout: &str) -> Option<Field> {
     let (word, ranges) = layout.split_once(':')?;
     let word = match word.trim() {
@@ -256,7 +260,7 @@ fn parse_field(layout: &str) -> Option<Field> {
     (bits.len() <= 64).then_some(Field { word, bits })
 }
 
-/// `event=0x04,umask=0x03,edge` as fields with values; a field without value is set to 1.
+/// Parses an event such as `event=0x04,umask=0x03,edge`; a field without a value is set to 1.
 fn parse_terms(text: &str) -> Option<Vec<(String, u64)>> {
     let term = |term: &str| {
         let (name, value) = match term.split_once('=') {

@@ -1,8 +1,9 @@
-//! Memory controllers: bytes read and written, per socket.
+//! Memory controllers: bytes read and written per socket.
 //!
-//! Intel describes its events in sysfs (`cas_count_read`, with a scale). AMD does not: for `amd_umc_*` the event is taken from AMD's
-//! Processor Programming Reference for family 19h model 11h (CAS command count: event 0x0a, read and write told apart by `rdwrmask`),
-//! one command moving a line of 64 bytes.
+//! Drivers for Intel describe their events in sysfs (`cas_count_read`, with a scale). For
+//! `amd_umc_*` the event is taken from AMD's Processor Programming Reference for family 19h model
+//! 11h: CAS command count is event 0x0a, `rdwrmask` selects reads or writes, and one command
+//! transfers a line of 64 bytes.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +13,21 @@ use super::pmu::{self, Pmu, PmuError};
 use super::{LINE_BYTES, Plan, PlannedEvent, PlannedReading, Scope, Unit};
 use crate::files;
 
-/// Event of an AMD memory controller: CAS commands.
+/// CAS commands of an AMD memory controller.
 const AMD_CAS: u64 = 0x0a;
 
-/// Intel's names of one direction, for servers and for two generations of client processors; the first may be followed by a scheduler.
+/// Intel's event names for one direction: servers, then two generations of client processors.
+///
+/// The first may have a suffix that names a scheduler.
 type IntelNames = [&'static str; 3];
 
-/// Directions of the readings: name, Intel's event names, value of AMD's `rdwrmask`.
+/// Directions: name in the reading, Intel's event names, value of AMD's `rdwrmask`.
 const DIRECTIONS: [(&str, IntelNames, u64); 2] = [
     ("read", ["cas_count_read", "data_read", "data_reads"], 1),
     ("write", ["cas_count_write", "data_write", "data_writes"], 2),
 ];
 
-/// Readings by place (the socket, or the CPU whose socket is unknown) and direction.
+/// Readings by place (a socket, or a CPU if its socket is unknown) and direction.
 type Sums = BTreeMap<((&'static str, u32), &'static str), PlannedReading>;
 
 /// Plans the memory controllers of the machine below `root`.
@@ -39,7 +42,7 @@ pub fn plan(root: &SysRoot) -> Plan {
     let mut sums = Sums::new();
     for name in controllers {
         if let Err(error) = add(root, name, &mut sums) {
-            // A sum without one controller would be too small and look right.
+            // A sum without one controller would be plausible but too small.
             sums.clear();
             miss_all(
                 &mut plan,
@@ -58,9 +61,12 @@ fn miss_all(plan: &mut Plan, why: &str) {
     }
 }
 
-/// The PMUs to use: `uncore_imc_*` where there are any, else its free-running relatives (client processors), else `amd_umc_*`.
+/// PMUs to use, from the first group that exists.
+///
+/// In order: `uncore_imc_*`, its free-running variant of client processors, `amd_umc_*`.
 fn controllers(names: &[String]) -> Vec<&str> {
     let with = |prefix: &str| -> Vec<&str> {
+        // Not every PMU with this prefix: `uncore_imc_free_running_0` is a different kind.
         let is_numbered = |name: &&str| {
             name.strip_prefix(prefix).is_some_and(|rest| {
                 rest.is_empty() || rest.trim_start_matches('_').parse::<u32>().is_ok()
@@ -103,6 +109,7 @@ fn add(root: &SysRoot, name: &str, sums: &mut Sums) -> Result<(), AddError> {
                         note: None,
                     }
                 });
+                // Counts are added up before they are scaled, so all of them need the same scale.
                 if reading.per_count != per_count {
                     return Err(AddError::MixedScales(name.to_owned()));
                 }
@@ -118,7 +125,7 @@ fn add(root: &SysRoot, name: &str, sums: &mut Sums) -> Result<(), AddError> {
     Ok(())
 }
 
-/// Why a controller cannot be added up.
+/// Why a controller cannot be part of the sums.
 #[derive(Debug, thiserror::Error)]
 enum AddError {
     #[error(transparent)]
@@ -133,7 +140,9 @@ enum AddError {
     MixedScales(String),
 }
 
-/// Events of one direction: name, configuration, bytes per count. A controller with two schedulers has two.
+/// Events of one direction: name, configuration, bytes per count.
+///
+/// A controller with two schedulers has two events.
 fn events(
     root: &SysRoot,
     pmu: &Pmu,
@@ -150,7 +159,8 @@ fn events(
     }
     let matching = pmu.events.iter().filter(|event| {
         names.iter().any(|name| {
-            // `cas_count_read` and `cas_count_read_sch0`, but not `cas_count_read_of_something_else`.
+            // Accepts `cas_count_read` and `cas_count_read_sch0`, but no other event that starts
+            // alike.
             event
                 .strip_prefix(name)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with("_sch"))
@@ -185,7 +195,7 @@ fn describe(mut reading: PlannedReading) -> PlannedReading {
     reading
 }
 
-/// Why no controller can be counted, and what would help.
+/// Why no controller can be counted, with a remedy.
 fn absence(root: &SysRoot, names: &[String]) -> String {
     if names.is_empty() {
         return format!(

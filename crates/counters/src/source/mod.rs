@@ -1,4 +1,4 @@
-//! Where counts come from.
+//! Sources of counts: perf events and resctrl.
 
 mod perf;
 mod resctrl;
@@ -10,20 +10,20 @@ pub use resctrl::ResctrlSource;
 
 use crate::Reading;
 
-/// A kind of counters that a machine may have. Probed once, opened for every measurement.
+/// A kind of counters that a machine may have; probed once, opened for each measurement.
 pub trait CounterSource: Send + Sync + Debug {
-    /// Opens all counters of the source, switched off. What cannot be opened shows in the readings.
+    /// Opens all counters of the source, switched off; those that fail show in the readings.
     fn open(&self) -> Box<dyn OpenCounters>;
 }
 
 /// Open counters of one source.
 pub trait OpenCounters: Send + Debug {
-    /// Counts from now on.
+    /// Starts counting, or continues after a pause.
     fn resume(&mut self);
 
-    /// Counts no more until resumed; what was counted stays.
+    /// Stops counting until resumed, and keeps the counts.
     fn pause(&mut self);
 
-    /// What was counted while switched on; one reading for everything that the source may have, available or not.
+    /// Counts so far: one reading per quantity that the source may have, available or not.
     fn readings(&mut self) -> Vec<Reading>;
 }

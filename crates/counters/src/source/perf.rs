@@ -10,10 +10,10 @@ use crate::Reading;
 use crate::opener::{Count, OpenCounter, PerfOpener, refusal};
 use crate::plan::{Plan, PlannedEvent, PlannedReading, Scope, Unit};
 
-/// Counters ran for a smaller share of the time than this are extrapolated so far that the note warns.
+/// Share of the time on the hardware below which a reading's note warns about extrapolation.
 const WARN_BELOW: f64 = 0.25;
 
-/// A plan and what opens it.
+/// A plan with the opener for its events.
 #[derive(Debug, Clone)]
 pub struct PerfSource {
     root: SysRoot,
@@ -22,7 +22,7 @@ pub struct PerfSource {
 }
 
 impl PerfSource {
-    /// Counters as planned for the machine below `root`, opened by `opener`.
+    /// Creates a source for the machine below `root`; nothing is opened yet.
     pub fn new(root: &SysRoot, plan: Plan, opener: Arc<dyn PerfOpener>) -> Self {
         Self {
             root: root.clone(),
@@ -31,7 +31,7 @@ impl PerfSource {
         }
     }
 
-    /// The plan.
+    /// The plan, including quantities that are not available.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -42,7 +42,8 @@ impl PerfSource {
             match self.opener.open(event) {
                 Ok(counter) => counters.push((event.clone(), counter)),
                 Err(error) => {
-                    // One missing part makes the sum wrong, so the others are not opened either.
+                    // A sum without one of its parts is wrong, so the remaining parts are not
+                    // opened either.
                     let why = format!("{event}: {}", refusal(&self.root, event.scope, &error));
                     return OpenReading {
                         index,
@@ -75,7 +76,7 @@ type Parts = Vec<(PlannedEvent, Box<dyn OpenCounter>)>;
 #[derive(Debug)]
 struct OpenReading {
     index: usize,
-    /// The open counters, or why there are none.
+    /// The open counters, or the reason why there are none.
     state: Result<Parts, String>,
 }
 
@@ -133,13 +134,13 @@ impl OpenCounters for OpenPerf {
     }
 }
 
-/// Counts of all parts together, extrapolated to the time they were switched on.
+/// Sum of all parts, each extrapolated to the time in which it was switched on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Sum {
     count: f64,
-    /// Longest time a part was switched on, ns. Parts of one reading are switched on together.
+    /// Longest time that a part was switched on, ns; all parts are switched on together.
     enabled_ns: f64,
-    /// Smallest share of its time that a part was on the hardware.
+    /// Smallest share of that time that a part was on the hardware.
     share: f64,
 }
 
@@ -161,7 +162,9 @@ fn sum(parts: &mut Parts) -> Result<Sum, String> {
     Ok(sum)
 }
 
-/// Share of its time that a counter was on the hardware. A counter that never was has counted nothing, which is not zero.
+/// Share of the time switched on that a counter was on the hardware.
+///
+/// A counter that never was on the hardware has no count, which is not the same as 0.
 fn share(event: &PlannedEvent, count: Count) -> Result<f64, String> {
     if count.enabled_ns == 0 {
         return Err(format!("{event} was never switched on while a thread ran"));
@@ -171,7 +174,8 @@ fn share(event: &PlannedEvent, count: Count) -> Result<f64, String> {
             "{event} never got a hardware counter (others hold them all: stop other profilers; sudo sysctl kernel.nmi_watchdog=0)"
         ));
     }
-    // A thread that ran has executed instructions: zero is a counter that stands still.
+    // A thread that ran has executed instructions. A count of 0 comes from hypervisors that accept
+    // the event but do not count.
     if event.scope == Scope::Threads
         && count.count == 0
         && ["instructions", "cycles"].contains(&event.label.as_str())
@@ -180,11 +184,11 @@ fn share(event: &PlannedEvent, count: Count) -> Result<f64, String> {
             "{event} stood still while threads ran: this virtual machine emulates counters without counting"
         ));
     }
-    // Rounding in the kernel can make it a little longer on the hardware than on.
+    // The kernel rounds both times, so the share may slightly exceed 1.
     Ok((count.running_ns as f64 / count.enabled_ns as f64).min(1.0))
 }
 
-/// The readings of one quantity: events alone, or bytes and their rate.
+/// Readings of one quantity: the count, and the bandwidth if it is in bytes.
 fn readings(planned: &PlannedReading, sum: Result<Sum, String>) -> Vec<Reading> {
     let bandwidth = || format!("{}_bandwidth", planned.name);
     let is_bytes = planned.unit == Unit::Bytes;
@@ -195,7 +199,7 @@ fn readings(planned: &PlannedReading, sum: Result<Sum, String>) -> Vec<Reading> 
             let mut all =
                 vec![Reading::known(&planned.name, value, planned.unit).with_note(note.clone())];
             if is_bytes {
-                // Bytes per ns are GB/s.
+                // Bytes per nanosecond are GB/s.
                 all.push(
                     Reading::known(bandwidth(), value / sum.enabled_ns, Unit::Gbps).with_note(note),
                 );

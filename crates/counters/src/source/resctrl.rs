@@ -1,7 +1,8 @@
-//! Monitors of resctrl: occupancy of the L3 and memory traffic per L3 domain, as the kernel shows them in files.
+//! Monitors of resctrl: L3 occupancy and memory traffic per L3 domain, as files of the kernel.
 //!
-//! Only read, never configured: the files of the root group count the tasks that are in no other group, which on an unconfigured machine
-//! are all tasks. The layout is documented in the kernel's `Documentation/filesystems/resctrl.rst`.
+//! The monitors are only read, never configured. Files of the root group count all tasks that are
+//! in no other group, which are all tasks of an unconfigured machine. The layout is documented in
+//! the kernel's `Documentation/filesystems/resctrl.rst`.
 
 use std::time::{Duration, Instant};
 
@@ -14,26 +15,26 @@ use crate::{Reading, files};
 const MOUNT: &str = "sys/fs/resctrl";
 const MONITORS: &str = "sys/fs/resctrl/mon_data";
 
-/// Files of a domain that count up; `llc_occupancy` is a level instead.
+/// Files with running totals, as opposed to `llc_occupancy`, which is a present value.
 const COUNTERS: [&str; 2] = ["mbm_total_bytes", "mbm_local_bytes"];
 const LEVEL: &str = "llc_occupancy";
 
 const GROUP_NOTE: &str = "tasks of the default resctrl group, other programs' too";
 
-/// The monitors of the machine below a root.
+/// The monitors of a machine.
 #[derive(Debug, Clone)]
 pub struct ResctrlSource {
     root: SysRoot,
-    /// Name of the reading and path of each counting file.
+    /// Name of the reading, and path, of each running total.
     counters: Vec<(String, String)>,
-    /// The same of each level.
+    /// Name of the reading, and path, of each present value.
     levels: Vec<(String, String)>,
-    /// Why there is none at all.
+    /// Why there are no monitors at all; `None` if there are any.
     missing: Option<String>,
 }
 
 impl ResctrlSource {
-    /// Finds the monitors.
+    /// Lists the monitors of the machine below `root`.
     pub fn probe(root: &SysRoot) -> Self {
         let mut source = Self {
             root: root.clone(),
@@ -62,7 +63,7 @@ impl ResctrlSource {
     }
 }
 
-/// Why there are no monitors, and what would help.
+/// Why there are no monitors, with a remedy.
 fn absence(root: &SysRoot) -> String {
     let has_flag = |flag: &str| {
         files::read(root, "proc/cpuinfo")
@@ -98,9 +99,9 @@ impl CounterSource for ResctrlSource {
 #[derive(Debug)]
 struct OpenResctrl {
     source: ResctrlSource,
-    /// Bytes of each counting file while switched on, or why they are not known.
+    /// Bytes counted by each running total while switched on, or why they are unknown.
     totals: Vec<Result<f64, String>>,
-    /// Since when it is switched on, and what each file held then.
+    /// When counting was last switched on, with the value of each running total at that time.
     running: Option<(Instant, Vec<Result<u64, String>>)>,
     elapsed: Duration,
 }
@@ -114,7 +115,9 @@ impl OpenResctrl {
     }
 }
 
-/// The number in a monitor's file, which holds words ("Unavailable", "Error") where the hardware does not tell.
+/// Number in a monitor's file.
+///
+/// Without a value the hardware has a word there ("Unavailable", "Error").
 fn number(root: &SysRoot, path: &str) -> Result<u64, String> {
     let text = files::read(root, path).map_err(|e| format!("/{path} cannot be read: {e}"))?;
     text.parse().map_err(|_| match text.as_str() {
@@ -151,6 +154,8 @@ impl OpenCounters for OpenResctrl {
         let Some((since, before)) = self.running.take() else {
             return;
         };
+        // Time is taken before the files are read, as `resume` reads them before it starts the
+        // clock.
         self.elapsed += since.elapsed();
         let after = self.sample();
         let paths = self.source.counters.iter().map(|(_, path)| path);
@@ -160,6 +165,7 @@ impl OpenCounters for OpenResctrl {
             let window = difference(path, before, after);
             *total = match (total.clone(), window) {
                 (Ok(total), Ok(window)) => Ok(total + window),
+                // A window that is lost makes the total unknown for good.
                 (Err(why), _) | (_, Err(why)) => Err(why),
             };
         }
@@ -193,6 +199,7 @@ impl OpenCounters for OpenResctrl {
                 }
             }
         }
+        // A present value has no difference over time; it is read once, at the end.
         for (name, path) in &self.source.levels {
             all.push(match number(&self.source.root, path) {
                 Ok(bytes) => Reading::known(name, bytes as f64, Unit::Bytes)

@@ -1,56 +1,62 @@
-//! What is believed of the machine: its profile, corrected by what was measured.
+//! Bayesian estimate of the machine: the profile, corrected by measured times.
 //!
-//! Every uncertain number of the profile has a factor; the logarithms of all factors are taken as normal, at first independent, with a spread as
-//! wide as the profile is uncertain. A measured time of a phase is compared with the modelled one, and the difference moves the factors that
-//! the time hangs on, each in proportion to its doubt: a Kalman filter (Kalman, "A New Approach to Linear Filtering and Prediction Problems", Journal of
-//! Basic Engineering 82(1), 1960). The model is not straight, least of all where a tier becomes full, so slopes are taken over most of a number's doubt
-//! instead of at a point, and what bends away from them counts as noise, as in Norgaard, Poulsen and Ravn, "New Developments in State Estimation for
-//! Nonlinear Systems" (Automatica 36(11), 2000). What one query tells of the machine so helps all others.
+//! Each uncertain number of the profile is scaled by a factor. The logarithms of the factors have a
+//! joint normal distribution, at first independent and as wide as the profile's intervals. A
+//! measured time of a phase is compared with the modelled one, and the residual updates the factors
+//! that the time depends on, by an extended Kalman filter (Kalman, "A New Approach to Linear
+//! Filtering and Prediction Problems", Journal of Basic Engineering 82(1), 1960). The model is
+//! strongly non-linear where a tier saturates, so slopes are finite differences over most of a
+//! standard deviation instead of derivatives, and the linearisation error counts as measurement
+//! noise, as in Norgaard, Poulsen and Ravn, "New Developments in State Estimation for Nonlinear
+//! Systems" (Automatica 36(11), 2000). All queries share one estimate, so a measurement of one
+//! query improves predictions for the others.
 
 use super::numbers::{Around, Number, dot, is_uncertain};
 use super::{Gain, Layout};
 use tierloom_model::search::{SplitMix, interval};
 use tierloom_model::{Figure, Machine, ModelError, Options, Phase, solve};
 
-/// Least step of a difference quotient, in the logarithm of a factor.
+/// Minimum step of a finite difference, in the logarithm of a factor.
 const STEP: f64 = 0.01;
 
-/// Standard deviations of the profile from it beyond which no number is believed, whatever is measured: numbers that hardly show would drift.
+/// Limit of each factor, in prior standard deviations; weakly observable numbers would drift.
 const FARTHEST: f64 = 2.5;
 
-/// A measurement further from the expectation than so many standard deviations counts as if it were so many away.
+/// Innovations beyond this number of standard deviations are clipped to it.
 const OUTLIER: f64 = 4.0;
 
-/// Doubt that every measurement adds to every number, up to the doubt of the profile: errors of the straight lines that stand for the model do not
-/// average out as noise does, and machines change.
+/// Process noise (log-scale standard deviation) added per update, capped at the prior.
+///
+/// Linearisation errors do not average out as noise does, and machines drift.
 const FORGETTING: f64 = 0.004;
 
-/// Standard deviations from the middle of a profile's interval to its ends.
+/// Normal quantile of an interval's ends: a profile's interval is read as the central 90%.
 const ENDS: f64 = 1.645;
 
-/// The machine as it is believed to be.
+/// Posterior distribution of the machine's numbers.
 #[derive(Debug, Clone)]
 pub struct Belief {
     machine: Machine,
     first: String,
     numbers: Vec<Number>,
     mean: Vec<f64>,
-    /// Row by row.
+    /// Row-major.
     covariance: Vec<f64>,
-    /// Variance of each number in the profile.
+    /// Prior variance of each number.
     at_first: Vec<f64>,
     options: Options,
 }
 
 impl Belief {
-    /// The profile as it is. `doubt` is the least standard deviation of a number's factor, as a share.
+    /// Starts from the profile; `doubt` is the minimum prior standard deviation, as a share.
     ///
     /// # Errors
-    /// [`ModelError`] if the profile is impossible.
+    /// [`ModelError`] if the profile is not valid.
     pub fn new(machine: &Machine, doubt: f64) -> Result<Self, ModelError> {
         machine.check()?;
         let figures = machine.figures();
-        // Workers stay on their own socket, so the other one's memory is never asked.
+        // Workers stay on their own socket and never access the other socket's memory, so no time
+        // could correct its numbers.
         let first = machine.tiers.first().map_or("", |t| t.name.as_str());
         let mut asked = machine
             .tiers
@@ -68,6 +74,8 @@ impl Belief {
         let mut covariance = vec![0.0; count * count];
         for (i, figure) in uncertain.iter().enumerate() {
             let (low, high) = interval(figure);
+            // An interval that reaches 0 or has no width has no log-scale spread; the minimum
+            // applies.
             let spread = if low > 0.0 && high > low {
                 (high / low).ln() / (2.0 * ENDS)
             } else {
@@ -89,29 +97,29 @@ impl Belief {
         })
     }
 
-    /// The corrected machine.
+    /// The machine at the posterior mean.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// Name of the first tier.
+    /// Name of the profile's first tier, where every phase starts.
     pub fn first(&self) -> &str {
         &self.first
     }
 
-    /// Modelled time of the phase on the corrected machine, ns.
+    /// Modelled time of the phase at the posterior mean, ns.
     ///
     /// # Errors
-    /// Those of [`solve()`].
+    /// Same as [`solve()`].
     pub fn time_ns(&self, phase: &Phase, layout: &Layout, workers: u32) -> Result<f64, ModelError> {
         let placement = layout.placement(&self.first);
         Ok(solve(&self.machine, phase, &placement, workers, &self.options)?.time_ns)
     }
 
-    /// What `to` is believed to gain over `from`.
+    /// Expected gain of `to` over `from`, with its standard deviation.
     ///
     /// # Errors
-    /// Those of [`solve()`].
+    /// Same as [`solve()`].
     pub fn gain(
         &mut self,
         phase: &Phase,
@@ -124,10 +132,12 @@ impl Belief {
         Ok(self.gain_between(&before, &after))
     }
 
-    /// Times under one layout on the machine and around it, for [`Belief::gain_between`].
+    /// Times under one layout at and around the posterior mean.
+    ///
+    /// Two of them are the input of [`Belief::gain_between`].
     ///
     /// # Errors
-    /// Those of [`solve()`].
+    /// Same as [`solve()`].
     pub(super) fn around(
         &mut self,
         phase: &Phase,
@@ -144,8 +154,9 @@ impl Belief {
         })
     }
 
-    /// Beginnings of the paths of numbers that no time under a layout hangs on: those of tiers that
-    /// it has nothing on.
+    /// Path prefixes of numbers that cannot affect a time: those of tiers without pages.
+    ///
+    /// Skipping them saves two model evaluations per number.
     fn unused(&self, layout: &Layout) -> Vec<String> {
         let tiers = self.machine.tiers.iter().enumerate();
         let unused = tiers.filter(|(_, tier)| {
@@ -157,8 +168,10 @@ impl Belief {
             .collect()
     }
 
-    /// What the second layout is believed to gain over the first; both looked at around the machine as it is believed now.
+    /// Expected gain of the second layout over the first; both must stem from the current estimate.
     pub(super) fn gain_between(&self, before: &Around, after: &Around) -> Gain {
+        // Differencing before taking slopes keeps the correlation of both times: errors that affect
+        // both alike cancel.
         let both = Around {
             here: before.here - after.here,
             sides: before
@@ -175,11 +188,12 @@ impl Belief {
         }
     }
 
-    /// Takes in a measured time, whose relative error has the standard deviation `noise`. The answer says how many standard deviations it was
-    /// away from what was expected.
+    /// Updates the estimate with a measured time; `noise` is its relative standard deviation.
+    ///
+    /// Returns the normalised innovation: the residual in standard deviations of the prediction.
     ///
     /// # Errors
-    /// Those of [`solve()`].
+    /// Same as [`solve()`].
     pub fn learn(
         &mut self,
         phase: &Phase,
@@ -200,7 +214,7 @@ impl Belief {
         let slope: Vec<f64> = (0..around.sides.len())
             .map(|i| (around.sides[i][0] - around.sides[i][1]) / (2.0 * self.step(i)))
             .collect();
-        // What no straight line tells is as good as noise.
+        // Linearisation error counts as measurement noise.
         let noise = noise.hypot(around.bend());
         let towards = self.times_covariance(&slope);
         let spread = dot(&slope, &towards) + noise * noise;
@@ -214,6 +228,8 @@ impl Belief {
             self.mean[i] = moved.clamp(-farthest, farthest);
         }
         self.correct();
+        // The mean moves by the central slope, but the covariance shrinks only by the flatter of
+        // the two one-sided slopes: see `slopes`.
         let (flat, _) = self.slopes(&around);
         let towards = self.times_covariance(&flat);
         let spread = dot(&flat, &towards) + noise * noise;
@@ -228,7 +244,7 @@ impl Belief {
         Ok(surprise)
     }
 
-    /// Machines that may be the true one, drawn from what is believed.
+    /// Draws machines from the posterior distribution.
     pub fn sample(&self, count: usize, random: &mut SplitMix) -> Vec<Machine> {
         let root = self.root();
         let numbers = self.numbers.len();
@@ -245,7 +261,7 @@ impl Belief {
         machines
     }
 
-    /// Lower triangular root of the covariance (Cholesky's); directions without doubt, or with one below what rounding leaves, get none.
+    /// Cholesky factor of the covariance; directions whose variance is 0 or lost to rounding get 0.
     fn root(&self) -> Vec<f64> {
         let count = self.numbers.len();
         let mut root = vec![0.0; count * count];
@@ -269,7 +285,7 @@ impl Belief {
         root
     }
 
-    /// An answer on the machine, and with each factor by itself raised and lowered by most of its doubt.
+    /// Evaluates `answer` at the posterior mean, and with each factor alone moved up and down.
     fn look_around(
         &mut self,
         unused: &[String],
@@ -286,9 +302,11 @@ impl Belief {
             let step = self.step(i);
             for (side, step) in sides.iter_mut().zip([step, -step]) {
                 let there = self.value(i, self.mean[i] + step);
+                // A number at its limit cannot move further; the slope on that side is 0.
                 if there != at {
                     self.put(i, there);
                     let answered = answer(&self.machine);
+                    // Reset before an error is returned.
                     self.put(i, at);
                     *side = answered?;
                 }
@@ -297,14 +315,17 @@ impl Belief {
         Ok(Around { here, sides })
     }
 
+    /// Step of a number's finite differences: most of its standard deviation.
     fn step(&self, i: usize) -> f64 {
         let doubt = self.covariance[i * self.numbers.len() + i].max(0.0).sqrt();
         (0.7 * doubt).max(STEP)
     }
 
-    /// Slopes over a doubt to both sides, for each factor the smaller and the larger of the two. Where a tier is about to be full
-    /// they differ: a time that only says "not less than this" must not count as knowledge of how much more, so learning takes the smaller
-    /// (0 if the sides do not agree on the direction) and doubt the larger.
+    /// One-sided slopes of each factor: the one of smaller magnitude, and the one of larger.
+    ///
+    /// They differ where a tier is close to saturation. A time there bounds a number from one side
+    /// only, which must not count as knowledge of the other side: the covariance update takes the
+    /// flatter slope (0 if the signs differ), predicted uncertainty takes the steeper one.
     fn slopes(&self, around: &Around) -> (Vec<f64>, Vec<f64>) {
         let slopes = around.sides.iter().enumerate().map(|(i, [above, below])| {
             let step = self.step(i);

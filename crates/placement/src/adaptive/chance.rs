@@ -1,21 +1,23 @@
-//! How much chance is in measured times, told from the times themselves.
+//! Noise of measured times, estimated from repeated measurements.
 
-/// Differences that what was expected counts as: so many are needed before measured ones weigh as
-/// much.
+/// Weight of the prior, in number of observed differences.
 const EXPECTED_COUNTS: f64 = 6.0;
 
-/// Differences remembered.
+/// Number of differences kept; older ones are overwritten.
 const REMEMBERED: usize = 200;
 
-/// Median of the absolute value of a normal number over its standard deviation, inverted.
+/// Standard deviation of a normal distribution over its median absolute deviation.
 const OF_MEDIAN: f64 = 1.4826;
 
-/// Least part of the expected spread that is believed, however alike a few times are.
+/// Lower limit of the estimate, as a share of the prior.
+///
+/// A few lucky repeats must not make noise look negligible.
 const LEAST: f64 = 0.5;
 
-/// Standard deviation of single measurements as a share, from pairs that measured the same thing.
-/// The median absolute difference tells it, so that a few times that are far off (another program
-/// ran, a page fault storm) do not hide how alike the others are.
+/// Estimator of the relative standard deviation of a single measurement, from repeated ones.
+///
+/// It uses the median absolute difference, so that a few outliers (another program ran, many page
+/// faults) do not inflate the estimate.
 #[derive(Debug, Clone)]
 pub(super) struct Chance {
     expected: f64,
@@ -32,8 +34,9 @@ impl Chance {
         }
     }
 
-    /// Two measurements of the same thing, as logarithms.
+    /// Adds two measurements of the same quantity, as logarithms.
     pub fn note(&mut self, one: f64, other: f64) {
+        // The difference of two independent measurements has twice the variance of one.
         let difference = (one - other).abs() / std::f64::consts::SQRT_2;
         if self.differences.len() < REMEMBERED {
             self.differences.push(difference);
@@ -43,7 +46,7 @@ impl Chance {
         }
     }
 
-    /// Standard deviation of one measurement.
+    /// Estimated standard deviation of one measurement, prior included.
     pub fn spread(&self) -> f64 {
         let count = self.differences.len() as f64;
         let own = OF_MEDIAN * median(&mut self.differences.clone()).unwrap_or(0.0);
@@ -53,7 +56,7 @@ impl Chance {
     }
 }
 
-/// The middle of some numbers, the mean of the two in the middle of an even count; `None` of none.
+/// Median, the mean of the middle two for an even count; `None` for an empty slice.
 pub(super) fn median(numbers: &mut [f64]) -> Option<f64> {
     numbers.sort_by(f64::total_cmp);
     let middle = numbers.len() / 2;

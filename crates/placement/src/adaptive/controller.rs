@@ -1,4 +1,4 @@
-//! The controller: plans a run, learns from it.
+//! The controller: plans runs and learns from their times.
 
 use super::chance::Chance;
 use super::deciding::because;
@@ -12,21 +12,21 @@ use std::collections::BTreeMap;
 use tierloom_model::search::SplitMix;
 use tierloom_model::{Machine, Phase};
 
-/// Decides where the structures of queries lie, run by run.
+/// Decides run by run where the structures of queries are placed.
 ///
 /// ```text
-///   phases ── plan ──> decisions: layout, trial    (run)    measured times ── learn ──> belief, memory of each phase
-///               ^                                                                          │
-///               └──────────────────────────────────────────────────────────────────────────┘
+///   phases ── plan ──> layouts, trials   (run)   measured times ── learn ──> belief, states
+///               ^                                                                  │
+///               └──────────────────────────────────────────────────────────────────┘
 /// ```
 ///
-/// Every phase starts on the first tier. Where the model, corrected by all that was measured, sees a
-/// gain, a small part of the phase runs under the wanted placement: so small that a loss stays below
-/// [`Settings::trial_cost`] even where the model is wrong by the certainty asked for, and the tier
-/// worse than any measurement excludes. Only what trials have shown by themselves moves a phase as a
-/// whole, with the chance that the times themselves show to be in them. What does not keep its gain
-/// goes back to the first tier after its first run. A phase that has nothing to gain for
-/// [`Settings::settle_runs`] runs, or has changed [`Settings::max_changes`] times, is left alone, so
+/// Every phase starts on the first tier. Where the model, corrected by all measurements, predicts a
+/// gain, a small part of the phase runs under the proposed placement. The part is small enough for
+/// its loss to stay below [`Settings::trial_cost`], even if the model is wrong by the required
+/// certainty and the tier is as bad as measurements still allow. A phase moves as a whole only if
+/// trials alone have shown a gain beyond the measured noise. If whole runs do not confirm the gain,
+/// the phase returns to the first tier, possibly after one run. A phase without anything to gain
+/// for [`Settings::settle_runs`] runs, or with [`Settings::max_changes`] changes, is left alone, so
 /// placements cannot oscillate.
 #[derive(Debug, Clone)]
 pub struct Controller {
@@ -36,43 +36,44 @@ pub struct Controller {
     pub(super) home: Layout,
     pub(super) states: BTreeMap<PhaseKey, State>,
     planned: BTreeMap<String, Planned>,
-    /// Chance in the times of whole phases, and in those of trials.
+    /// Noise in the times of whole phases, and in those of trials.
     whole_chance: Chance,
     trial_chance: Chance,
     pub(super) distrust: Distrust,
     pub(super) random: SplitMix,
-    /// Times of the phase that is being decided, around the machine as it is believed.
+    /// Cache of modelled times of the phase being decided, around the posterior mean.
     pub(super) looked: Vec<(Layout, Around)>,
-    /// What the model does not explain of that phase's times, once asked for.
+    /// Cache of what the method `misfit` returns for that phase.
     pub(super) misfit: Option<f64>,
 }
 
-/// Standard deviations by which a time may be off by chance when it tells how bad a tier can be.
+/// Standard deviations added to a measured slowdown to get its upper confidence bound.
 const CHANCE: f64 = 3.0;
 
-/// A run that was planned and not yet measured.
+/// A run that was planned but not measured yet.
 #[derive(Debug, Clone)]
 struct Planned {
     phases: Vec<Phase>,
     decisions: Vec<PhaseDecision>,
 }
 
-/// What one run may still spend.
+/// What one run may still spend on migration, and posterior samples shared by its phases.
 pub(super) struct Budget {
     pub migration_bytes: u64,
-    /// Machines drawn from what is believed, once a phase asks for them.
+    /// Machines drawn from the posterior, when the first phase needs them.
     pub drawn: Vec<Machine>,
 }
 
 impl Controller {
-    /// A controller that knows nothing but the machine's profile.
+    /// Creates a controller whose prior is the machine profile.
     ///
     /// # Errors
-    /// [`AdaptError::Model`] if the profile is impossible.
+    /// [`AdaptError::Model`] if the profile is not valid.
     pub fn new(machine: &Machine, settings: Settings) -> Result<Self, AdaptError> {
         let belief = Belief::new(machine, settings.profile_doubt)?;
         Ok(Controller {
             home: Layout::on(belief.first())?,
+            // Never corrected: its times are the reference that makes runs of a phase comparable.
             profile: belief.clone(),
             belief,
             whole_chance: Chance::new(settings.noise),
@@ -81,13 +82,14 @@ impl Controller {
             settings,
             states: BTreeMap::new(),
             planned: BTreeMap::new(),
+            // A fixed seed, since a replay of the log has to draw the same machines.
             random: SplitMix::new(1),
             looked: Vec::new(),
             misfit: None,
         })
     }
 
-    /// The limits it works in.
+    /// The limits that the controller was created with.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -97,15 +99,15 @@ impl Controller {
         self.belief.machine()
     }
 
-    /// How often the placement of each phase was changed.
+    /// Number of placement changes of each phase.
     pub fn changes(&self) -> impl Iterator<Item = (&PhaseKey, u32)> {
         self.states.iter().map(|(key, state)| (key, state.changes))
     }
 
-    /// Decides for every phase of a query's next run, in their order.
+    /// Decides for every phase of a query's next run, in order.
     ///
     /// # Errors
-    /// [`AdaptError::Model`] for phases that the model cannot price.
+    /// [`AdaptError::Model`] for phases that the model rejects.
     pub fn plan(
         &mut self,
         query: &str,
@@ -129,6 +131,8 @@ impl Controller {
         let mut decisions: Vec<PhaseDecision> = Vec::with_capacity(phases.len());
         for (phase, expected_ns) in phases.iter().zip(expected) {
             let key = PhaseKey::of(phase);
+            // Phases with one key share a state: a second decision in the same run would act twice
+            // on the same evidence.
             let again = decisions.iter().any(|d| d.key == key);
             let too_short = expected_ns < self.settings.min_phase_ns
                 || expected_ns < self.settings.min_phase_share * query_ns;
@@ -149,18 +153,21 @@ impl Controller {
         Ok(decisions)
     }
 
-    /// Learns from the run that was planned last for `query`; one time per phase, `None` for a
-    /// phase that was not timed.
+    /// Learns from the last planned run of `query`.
+    ///
+    /// `measured` has one entry per phase of the plan, `None` for a phase that was not timed.
     ///
     /// # Errors
-    /// [`AdaptError::NotPlanned`] without a plan; [`AdaptError::Measured`] for another number of
-    /// phases or an impossible time.
+    /// [`AdaptError::NotPlanned`] without a plan; [`AdaptError::Measured`] if the number of entries
+    /// differs from the number of phases, or a time is not a positive number; [`AdaptError::Model`]
+    /// if the model rejects a phase.
     pub fn learn(&mut self, query: &str, measured: &[Option<Measured>]) -> Result<(), AdaptError> {
         let Some(planned) = self.planned.get(query) else {
             return Err(AdaptError::NotPlanned {
                 query: query.into(),
             });
         };
+        // Checked before the plan is removed, so that the caller can report corrected times.
         check(query, &planned.phases, measured)?;
         let Some(planned) = self.planned.remove(query) else {
             return Err(AdaptError::NotPlanned {
@@ -176,7 +183,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Standard deviations of measured times as they are known now.
+    /// Current noise estimates.
     pub(super) fn spreads(&self) -> Spreads {
         Spreads {
             whole: self.whole_chance.spread(),
@@ -191,6 +198,7 @@ impl Controller {
         measured: &Measured,
     ) -> Result<(), AdaptError> {
         let workers = self.settings.workers;
+        // Scaled to all tuples, to be comparable with runs without trials.
         let whole_ns = measured.time_ns / decision.rest();
         let reference = self.profile.time_ns(phase, &self.home, workers)?;
         let trials = decision.trials.iter().zip(&measured.trials_ns);
@@ -201,6 +209,8 @@ impl Controller {
                 .map(|(trial, ns)| (trial.layout.clone(), (ns / trial.share / reference).ln()))
                 .collect(),
         };
+        // Before the run becomes evidence, as it is compared with the previous run under its
+        // layout.
         self.note_chance(&decision.key, &run);
         let spreads = self.spreads();
         self.narrow(phase, &run, spreads)?;
@@ -212,6 +222,7 @@ impl Controller {
             self.belief
                 .learn(phase, &decision.layout, workers, whole_ns, spreads.whole)?;
         }
+        // Repeated trials of a layout count as one measurement with less noise.
         for (layout, ratio, parts) in run.each_tried() {
             let alone_ns = ratio.exp() * reference;
             let spread = spreads.trial / (parts as f64).sqrt();
@@ -226,7 +237,7 @@ impl Controller {
         Ok(())
     }
 
-    /// What was measured twice tells how much chance is in the times.
+    /// Updates the noise estimates: repeated whole runs, and trials of one layout in the same run.
     fn note_chance(&mut self, key: &PhaseKey, run: &Run) {
         let state = self.states.get(key);
         if let Some(before) = state.and_then(|s| s.evidence.last_under(&run.layout)) {
@@ -239,7 +250,7 @@ impl Controller {
         }
     }
 
-    /// Tiers that trials have loaded are better known.
+    /// Lowers the safety factors of tiers that the run's trials have loaded.
     fn narrow(&mut self, phase: &Phase, run: &Run, spreads: Spreads) -> Result<(), AdaptError> {
         let doubt = CHANCE * spreads.whole.hypot(spreads.trial);
         let worst = |layout: &Layout| {
@@ -250,6 +261,7 @@ impl Controller {
                 .map(|(_, t)| *t);
             times.fold(f64::NEG_INFINITY, f64::max)
         };
+        // The furthest trial puts the most load on the other tiers, so it rules out most.
         let furthest = run
             .trials
             .iter()

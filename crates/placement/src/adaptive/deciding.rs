@@ -1,4 +1,8 @@
-//! What a phase does next: stay, try, move, or go back.
+//! Next action of a phase: keep its placement, try others, move, or return.
+//!
+//! The order of the checks is the policy: a placement that failed is taken back even in a settled
+//! phase; measured gains come before what the model proposes; operator memory is considered only
+//! when no trial shows a further gain; exploration comes last.
 
 use super::controller::{Budget, Controller};
 use super::evidence::Shown;
@@ -7,30 +11,28 @@ use crate::AdaptError;
 use tierloom_model::search::{Moved, Problem, Weights, best};
 use tierloom_model::{ModelError, Options, Phase, StructureClass};
 
-/// Most that a placement may lose against the first tier, with [`CERTAINTY`], as a share, when a
-/// phase is moved as a whole.
+/// Largest loss against the first tier that a move may risk, as a share, at [`CERTAINTY`].
 const TOLERATED_LOSS: f64 = 0.005;
 
-/// Standard deviations of what was measured that a loss beyond that must be away: a chance of one
-/// in thirty thousand.
+/// Standard deviations by which the measurements must exclude a larger loss.
+///
+/// Under normal noise the chance to be wrong is one in thirty thousand.
 pub(super) const CERTAINTY: f64 = 4.0;
 
-/// Standard deviations that a gain must be away from none.
+/// Standard deviations by which the gain must exceed 0.
 const LIKELY: f64 = 2.0;
 
-/// Runs that must have shown a gain, and those where so much more was shown before that one is
-/// enough.
+/// Runs that must show a gain; one is enough where the proven gain is above [`ONE_RUN_ABOVE`].
 const LEAST_RUNS: usize = 2;
 const ONE_RUN_ABOVE: f64 = 0.03;
 
-/// Runs with trials after which a phase is left as it is when they have shown nothing.
+/// Runs with trials but no move after which trials end.
 pub(super) const MOST_ATTEMPTS: u32 = 8;
 
-/// Standard deviations above the expected gain up to which a trial is worth its cost.
+/// Standard deviations of the upper confidence bound that decides whether a trial is worthwhile.
 pub(super) const HOPE: f64 = 1.5;
 
-/// Standard deviations of a trial up to which chance explains that the model and a measured time
-/// differ.
+/// Standard deviations of a trial within which a residual is attributed to noise.
 const EXPLAINED: f64 = 4.0;
 
 impl Controller {
@@ -40,22 +42,26 @@ impl Controller {
         phase: &Phase,
         budget: &mut Budget,
     ) -> Result<PhaseDecision, AdaptError> {
-        // What is known of another phase does not hold for this one.
+        // The caches hold times of another phase.
         self.looked.clear();
         self.misfit = None;
         let settings = self.settings.clone();
         let spreads = self.spreads();
         let state = self.state(&kept.key);
+        // A return counts as a change too, so the limit also bounds how often placements are taken
+        // back.
         let may_change = state.changes < settings.max_changes;
         if may_change && let Some(to) = state.go_back(spreads) {
             return self.back(kept, to, phase);
         }
+        // Checked after the return: a settled phase can still be taken back.
         if state.is_settled(&settings) {
             return Ok(because(kept, "settled"));
         }
         if state.runs_since_change < settings.cool_down_runs {
             return Ok(because(kept, "cools down after a change"));
         }
+        // Measured gains come first: they do not depend on the model.
         if let Some((shown, to)) = self.shown(&kept) {
             let kept = PhaseDecision {
                 wanted: to,
@@ -90,6 +96,8 @@ impl Controller {
             doubt: gain.doubt,
             ..kept
         };
+        // An upper confidence bound: an uncertain proposal deserves a trial even if its expected
+        // gain is small.
         if gain.mean + HOPE * gain.doubt < settings.min_gain {
             let why = "less to gain than is worth a change";
             return self.explore(kept, phase, budget, why);
@@ -97,8 +105,9 @@ impl Controller {
         self.attempt(kept, phase, budget)
     }
 
-    /// The placement that measurements show to gain most, if they leave no doubt that it does not
-    /// lose against the first tier.
+    /// The placement with the best measured gain.
+    ///
+    /// Only placements whose lower confidence bound excludes a loss against the first tier qualify.
     fn shown(&self, kept: &PhaseDecision) -> Option<(Shown, Layout)> {
         let (state, spreads) = (self.states.get(&kept.key)?, self.spreads());
         let mut best: Option<(f64, Shown, Layout)> = None;
@@ -110,6 +119,8 @@ impl Controller {
             let Some(shown) = evidence.shown(&kept.layout, &to, spreads, CERTAINTY) else {
                 continue;
             };
+            // The loss is bounded against the first tier, so gains proven earlier may be put at
+            // risk again.
             let certain = state.proven + shown.least(CERTAINTY) > -TOLERATED_LOSS;
             let likely = shown.mean >= self.settings.min_gain && shown.least(LIKELY) > 0.0;
             let runs = match state.proven > ONE_RUN_ABOVE {
@@ -119,6 +130,8 @@ impl Controller {
             if !(certain && likely && shown.runs >= runs) {
                 continue;
             }
+            // Scored without the support of trials further out: that support would favour layouts
+            // close to the current one.
             let alone = evidence.alone(&kept.layout, &to, spreads);
             let score = alone.map_or(0.0, |alone| alone.least(1.0));
             if best.as_ref().is_none_or(|(most, ..)| score > *most) {
@@ -128,7 +141,7 @@ impl Controller {
         best.map(|(_, shown, to)| (shown, to))
     }
 
-    /// The best columns by the corrected machine, with the memory of operators where it is.
+    /// Best weights of the columns on the corrected machine, operator memory left where it is.
     fn wanted(&self, phase: &Phase, current: &Layout) -> Result<Layout, AdaptError> {
         let columns = self.best_of(phase, current, &[StructureClass::Column])?;
         Ok(Layout {
@@ -137,8 +150,7 @@ impl Controller {
         })
     }
 
-    /// The best weights of the structures of some classes, all others as they lie; `None` if the
-    /// phase has none of them.
+    /// Best weights for structures of these classes, all others fixed; `None` if there are none.
     pub(super) fn best_of(
         &self,
         phase: &Phase,
@@ -165,8 +177,7 @@ impl Controller {
         Ok(Some(best(&problem)?.weights))
     }
 
-    /// The gain by the corrected model and by what was measured of this phase itself, each by its
-    /// weight.
+    /// Modelled and measured gain of this phase, combined by inverse variance.
     pub(super) fn gain(
         &mut self,
         key: &PhaseKey,
@@ -194,9 +205,11 @@ impl Controller {
         })
     }
 
-    /// By how much placements of this phase were measured slower than the corrected model explains
-    /// beyond noise, as the logarithm of a factor. A machine that no numbers make the model fit
-    /// would else be believed to be known exactly, and what was tried of it be outvoted.
+    /// Largest log-scale excess of a placement's measured time over the model, beyond noise.
+    ///
+    /// It is added to the model's uncertainty. Where no values of the numbers make the model fit
+    /// the machine, the posterior would otherwise become narrow around a wrong estimate and
+    /// outweigh the trials.
     fn misfit(&mut self, key: &PhaseKey, phase: &Phase) -> Result<f64, AdaptError> {
         if let Some(known) = self.misfit {
             return Ok(known);
@@ -209,7 +222,7 @@ impl Controller {
                 let modelled = self.belief.time_ns(phase, layout, workers)? / reference;
                 Ok(measured - modelled.ln())
             };
-            // What is off under all placements alike does not decide between them.
+            // An offset common to all placements does not affect their comparison.
             let at_home = match state.measured_at_home() {
                 Some(measured) => off(&self.home, measured)?,
                 None => 0.0,
@@ -223,8 +236,9 @@ impl Controller {
         Ok(worst)
     }
 
-    /// Moves the phase, and lets a part of it lie on the first tier still, so that the gain is seen
-    /// within one run, and others try what lies around.
+    /// Moves the phase and plans trials for the same run.
+    ///
+    /// They include a control part on the first tier, which shows the gain within one run.
     fn step_and_try(
         &mut self,
         kept: PhaseDecision,
@@ -236,6 +250,8 @@ impl Controller {
         if moved.action != Action::Move {
             return Ok(moved);
         }
+        // The move may have stopped halfway or changed operator memory, so the best columns are
+        // computed again from where it ended.
         let further = PhaseDecision {
             wanted: self.wanted(phase, &moved.layout)?,
             ..moved.clone()
@@ -251,7 +267,7 @@ impl Controller {
         })
     }
 
-    /// Moves the phase towards what is wanted, as far as a step and the budget go.
+    /// Moves the phase towards the proposed placement, limited by step size and migration budget.
     fn step(
         &mut self,
         kept: PhaseDecision,
@@ -263,6 +279,7 @@ impl Controller {
         let (from, wanted) = (kept.layout.clone(), kept.wanted.clone());
         let bytes = from.moved_bytes(&wanted, phase);
         let saved_ns = kept.expected_ns * (1.0 - (-kept.gain).exp());
+        // Bytes over GB/s are nanoseconds.
         let cost_ns = bytes as f64 / settings.migration_gbps;
         if saved_ns * settings.expected_runs < cost_ns {
             return Ok(self.quiet(kept, "moving the pages costs more than it will save"));
@@ -282,7 +299,7 @@ impl Controller {
         budget.migration_bytes = budget.migration_bytes.saturating_sub(moved_bytes);
         let expected_ns = self.belief.time_ns(phase, &to, self.settings.workers)?;
         let state = self.state(&kept.key);
-        // Of a part of the way no more is claimed than that part of the gain.
+        // Interpolation: part of the way counts as that part of the gain, not more.
         let part = part.min(1.0);
         let proven = state.proven + part * shown.least(CERTAINTY).min(shown.mean);
         let promised = state.promised + part * shown.mean;
@@ -309,6 +326,8 @@ impl Controller {
         part: f64,
     ) -> Result<Layout, ModelError> {
         let tiers = &self.belief.machine().tiers;
+        // Weights are integers, so shares are rounded to whole per cent; a tiny step may come out
+        // as none.
         let between = |from: &Weights, to: &Weights| {
             Weights::new(tiers.iter().map(|t| {
                 let (a, b) = (from.share(&t.name), to.share(&t.name));
@@ -346,7 +365,7 @@ impl Controller {
         })
     }
 
-    /// Nothing happens, and if that goes on the phase is settled.
+    /// Keeps the placement and counts a run without action; enough of them settle the phase.
     pub(super) fn quiet(&mut self, kept: PhaseDecision, why: &str) -> PhaseDecision {
         self.state(&kept.key).quiet_runs += 1;
         because(kept, why)

@@ -1,17 +1,19 @@
-//! What the controller decides, and what it is told.
+//! Decisions of the controller, and the measurements reported to it.
 
 use super::Layout;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use tierloom_model::Phase;
 
-/// What a phase is remembered by: its kind, the class of its size, and the structures that it touches. Phases of the same key behave alike,
-/// whatever query they are from.
+/// Identity of a phase: its kind, its size class, and the structures that it accesses.
+///
+/// Phases with equal keys are expected to behave alike, whichever query they belong to, and share
+/// what was learned.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PhaseKey(String);
 
 impl PhaseKey {
-    /// The key of a phase. Sizes and processor time count in powers of two.
+    /// The key of a phase; sizes and CPU time per tuple are rounded down to powers of two.
     pub fn of(phase: &Phase) -> Self {
         let class = |x: f64| x.max(1.0).log2().floor() as u32;
         let mut structures: Vec<String> = phase
@@ -19,6 +21,7 @@ impl PhaseKey {
             .iter()
             .map(|a| format!("{}^{}", a.structure, class(a.footprint_bytes as f64)))
             .collect();
+        // The order of accesses must not matter.
         structures.sort();
         structures.dedup();
         let bytes: f64 = phase
@@ -42,67 +45,68 @@ impl fmt::Display for PhaseKey {
     }
 }
 
-/// What happens to the placement of a phase.
+/// What a decision does with the placement of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
-    /// It stays.
+    /// The placement does not change.
     Keep,
-    /// It changes to what trials have shown to gain.
+    /// The phase moves to a placement for which trials have shown a gain.
     Move,
-    /// It goes back to the first tier, or to the placement before, because what was changed to does
-    /// not keep what was shown of it.
+    /// The phase returns to the first tier or its previous placement: its gain was not confirmed.
     Return,
 }
 
-/// A part of a phase that runs under another placement, so that a mistake costs little: its pages are placed so, and its morsels timed apart.
+/// A part of a phase that runs under another placement, so that a mistake costs little.
+///
+/// Its pages are placed accordingly and its morsels are timed separately.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// The placement of the part. Only its columns are placed so: a hash table cannot be tried in part.
+    /// Placement of the part; only its columns, since a hash table cannot be tried in part.
     pub layout: Layout,
     /// Share of the phase's tuples, above 0 and below 1.
     pub share: f64,
 }
 
-/// What is decided for a phase before a run.
+/// Decision for one phase before a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhaseDecision {
-    /// What it is remembered by.
+    /// Key under which the controller keeps the phase's history.
     pub key: PhaseKey,
-    /// Its name in the query.
+    /// Name of the phase in the query.
     pub phase: String,
-    /// What happens.
+    /// Whether the placement stays, changes or is taken back.
     pub action: Action,
-    /// The placement of the run.
+    /// Placement of the run, trials excepted.
     pub layout: Layout,
-    /// What the model wants with all that was learned; the same as `layout` when there is nothing to gain.
+    /// Placement that the corrected model or the trials favour; `layout` if nothing can be gained.
     pub wanted: Layout,
-    /// What `wanted` is believed to gain over the placement before, ln of the ratio of times.
+    /// Expected gain of `wanted` over the placement before this decision, ln of the ratio of times.
     pub gain: f64,
-    /// Standard deviation of it.
+    /// Standard deviation of `gain`.
     pub doubt: f64,
-    /// Parts that try something else.
+    /// Parts of the phase that run under other placements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trials: Vec<Trial>,
     /// Modelled time on the corrected machine under `layout`, ns.
     pub expected_ns: f64,
-    /// Bytes of columns that have to be moved first, for the trial too.
+    /// Bytes of columns to be moved before the run, those for trials included.
     pub moved_bytes: u64,
-    /// Why.
+    /// Explanation for users; nothing depends on it.
     pub reason: String,
 }
 
 impl PhaseDecision {
-    /// Share of the phase that runs under its layout: all but the trials.
+    /// Share of the phase that runs under `layout`: all but the trials.
     pub fn rest(&self) -> f64 {
         1.0 - self.trials.iter().map(|t| t.share).sum::<f64>()
     }
 }
 
-/// How long a phase took.
+/// Measured times of one phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Time of the tuples under the decided layout, ns.
+    /// Time of the tuples under the decided placement, ns.
     pub time_ns: f64,
     /// Time of the tuples of each trial, ns; shorter or empty if trials were not timed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

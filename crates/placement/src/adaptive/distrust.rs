@@ -1,26 +1,25 @@
-//! How much worse than believed a tier may be that has not been loaded yet.
+//! Safety factors for tiers that have not been measured under load.
 //!
-//! What is believed of a tier is doubted by what its profile says of its own doubt. A profile may
-//! also be of another machine altogether: another device, fewer lanes, a switch on the way. Until a
-//! tier was measured under load it is therefore taken to be worse by a factor, and that factor
-//! falls as times exclude it, bandwidth and latency apart: a few pages on a tier tell its latency
-//! and nothing of its peak.
+//! The uncertainty in a profile assumes that it describes this machine. It may describe another one
+//! altogether: a different device, fewer lanes, a switch on the way. Until a tier was measured
+//! under load it is therefore assumed to be slower than the profile by a factor, which decreases as
+//! measured times rule it out. Bandwidth and latency have separate factors, because a few pages on
+//! a tier reveal its latency but not its peak bandwidth.
 
 use super::Layout;
 use tierloom_model::{Machine, ModelError, Options, Phase, solve};
 
-/// By how much bandwidth and latency of a tier are taken to be worse than in its profile at first.
+/// Initial factors by which bandwidth and latency of a tier may be worse than in its profile.
 const BANDWIDTH_AT_FIRST: f64 = 6.0;
 const LATENCY_AT_FIRST: f64 = 4.0;
 
-/// What is excluded of the factor by the times of one phase's run: no single slow or fast run
-/// decides.
+/// Decrease of a factor per measured run of a phase: no single outlier settles it.
 const AT_ONCE: f64 = 0.6;
 
-/// No tier is ever taken to be better known than so.
+/// Lower limit of the factors; some margin remains however much was measured.
 const AT_LEAST: f64 = 2.0;
 
-/// Of every tier but the first.
+/// Safety factors of every tier but the first.
 #[derive(Debug, Clone)]
 pub(super) struct Distrust {
     tiers: Vec<Factors>,
@@ -33,12 +32,12 @@ struct Factors {
     latency: f64,
 }
 
-/// A time that was measured under a layout, against that of the whole phase under its own.
+/// Measured slowdown of a layout relative to the phase's own layout in the same run.
 pub(super) struct Seen<'a> {
     pub phase: &'a Phase,
     pub from: &'a Layout,
     pub to: &'a Layout,
-    /// Most that it was slower, as a factor, with what chance may have hidden.
+    /// Upper confidence bound of the ratio of times, `to` over `from`.
     pub at_most: f64,
 }
 
@@ -56,7 +55,7 @@ impl Distrust {
         }
     }
 
-    /// The machine with all tiers but the first as bad as nothing measured excludes.
+    /// The worst machine not ruled out: every tier but the first is slowed down by its factors.
     pub fn worst(&self, machine: &Machine) -> Machine {
         let mut worst = machine.clone();
         for factors in &self.tiers {
@@ -70,8 +69,10 @@ impl Distrust {
         worst
     }
 
-    /// The same for writes and lines at random places. Trials measure streams that are read, and what
-    /// they exclude says nothing of those.
+    /// The same with the initial factors, for writes and random accesses.
+    ///
+    /// Trials measure sequential reads, so what they rule out says nothing about other access
+    /// patterns.
     pub fn worst_unmeasured(&self, machine: &Machine) -> Machine {
         let mut worst = machine.clone();
         for Factors { tier, .. } in &self.tiers {
@@ -80,10 +81,10 @@ impl Distrust {
         worst
     }
 
-    /// Lowers the factors that would have made the phase slower than it was.
+    /// Lowers the factors that the measured time rules out.
     ///
     /// # Errors
-    /// Those of [`solve()`].
+    /// Same as [`solve()`].
     pub fn narrow(
         &mut self,
         machine: &Machine,
@@ -116,14 +117,16 @@ impl Distrust {
                     continue;
                 }
                 let mut slower = machine.clone();
+                // One factor at a time: the measured time has to rule it out even if the other one
+                // is 1.
                 let (bandwidth, latency) = if is_bandwidth {
                     (lower, 1.0)
                 } else {
                     (1.0, lower)
                 };
                 slow_down(&mut slower, &factors.tier, bandwidth, latency);
-                // Already with the lower factor it would have been slower, so no factor above it
-                // can be.
+                // Even with the lower factor the phase would have been slower than measured, so any
+                // larger factor is ruled out as well.
                 if time(&slower, seen.to)? / before > seen.at_most {
                     *factor = lower;
                 }

@@ -1,43 +1,41 @@
-//! What the times of a phase show by themselves, whatever the model says.
+//! Gains of placements as measured, independent of the model.
 //!
-//! A run measures the phase under its placement and, in parts, under others. The two are compared
-//! within the run, so that what makes a whole run slower or faster cancels. Only layouts that were
-//! tried exactly can be shown. What lies further out than a layout, on the same way, may add to
-//! what is shown of it: while more of the pages go to another tier, a phase gets faster up to a
-//! place and slower from there on, so where a layout further out gains, one on the way to it does
-//! not lose.
+//! A run measures a phase under its placement and, on parts of its rows, under others. Both are
+//! compared within the run, so that anything that slows a whole run down cancels. Only layouts that
+//! were tried exactly can be shown to gain. Trials further out in the same direction may support
+//! the gain of a layout: with a growing share of pages on another tier, a phase gets faster up to
+//! some share and slower from there on, so where a layout further out gains, one on the way to it
+//! does not lose.
 
 use super::Layout;
 use super::chance::median;
 use super::layout::lies_between;
 
-/// Runs remembered.
+/// Number of runs kept per phase.
 const REMEMBERED: usize = 40;
 
-/// Standard deviations by which a time may be slower than the least of its like before it counts as
-/// if it were just that slower.
+/// Standard deviations above the smallest comparable time at which a time is clipped.
 const OUTLIER: f64 = 2.5;
 
-/// Variance of the median of some normal numbers over that of their mean.
+/// Asymptotic variance of the median of normal samples over that of their mean (pi / 2).
 const OF_MEDIAN: f64 = 1.57;
 
-/// Variance of the larger of two normal numbers.
+/// Variance of the maximum of two standard normal samples (1 - 1 / pi).
 const OF_LARGER: f64 = 0.68;
 
-/// A run of a phase: logarithms of times over the same reference.
+/// Times of one run of a phase, as logarithms of ratios to a common reference time.
 #[derive(Debug, Clone)]
 pub(super) struct Run {
-    /// Where the phase lay.
+    /// Placement of the phase, trials excepted.
     pub layout: Layout,
-    /// What it took.
+    /// Time of the phase under `layout`, scaled to all rows.
     pub whole: f64,
-    /// What parts of it would have taken as wholes elsewhere.
+    /// Time of each trial under its own layout, scaled to all rows.
     pub trials: Vec<(Layout, f64)>,
 }
 
 impl Run {
-    /// Layouts that were tried, each once, with the mean of their times and how many parts tried
-    /// them.
+    /// The distinct layouts tried, with the mean of their times and the number of trials of each.
     pub fn each_tried(&self) -> Vec<(&Layout, f64, usize)> {
         let mut each: Vec<(&Layout, f64, usize)> = Vec::new();
         for (layout, time) in &self.trials {
@@ -53,32 +51,32 @@ impl Run {
     }
 }
 
-/// Standard deviations of single measurements.
+/// Standard deviations of single measurements, log scale: of a phase and of a trial.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spreads {
     pub whole: f64,
     pub trial: f64,
 }
 
-/// A gain that was measured.
+/// A measured gain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shown {
     /// ln(time before / time after).
     pub mean: f64,
-    /// Standard deviation of it.
+    /// Standard deviation of `mean`.
     pub doubt: f64,
-    /// Runs that it was measured in.
+    /// Number of runs that contributed.
     pub runs: usize,
 }
 
 impl Shown {
-    /// What it is at least, with so many standard deviations.
+    /// Lower confidence bound, `certainty` standard deviations below the mean.
     pub fn least(&self, certainty: f64) -> f64 {
         self.mean - certainty * self.doubt
     }
 }
 
-/// Runs of one phase.
+/// The most recent runs of one phase.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Evidence {
     runs: Vec<Run>,
@@ -92,18 +90,17 @@ impl Evidence {
         }
     }
 
-    /// Trials are to show anew what they have shown: it did not hold.
+    /// Discards all trials, because whole runs have contradicted them; gains must be shown anew.
     pub fn forget_trials(&mut self) {
         self.runs.iter_mut().for_each(|run| run.trials.clear());
     }
 
-    /// The run before that lay as this one.
+    /// The most recent run under this layout.
     pub fn last_under(&self, layout: &Layout) -> Option<&Run> {
         self.runs.iter().rev().find(|r| r.layout == *layout)
     }
 
-    /// Layouts tried in parts while the phase lay as it does, each once, in the order in which they
-    /// were first tried.
+    /// Distinct layouts tried while the phase was under `from`, in the order of their first trial.
     pub fn tried(&self, from: &Layout) -> Vec<Layout> {
         let mut tried: Vec<Layout> = Vec::new();
         for (layout, _) in self
@@ -119,12 +116,14 @@ impl Evidence {
         tried
     }
 
-    /// What `to` by itself was measured to gain over `from`.
+    /// Measured gain of `to` over `from`, from trials of `to` alone; `None` if it was never tried.
     pub fn alone(&self, from: &Layout, to: &Layout, spreads: Spreads) -> Option<Shown> {
         self.pooled(from, to, std::slice::from_ref(to), spreads)
     }
 
-    /// The same with what was tried further out, as much of it as shows most.
+    /// Measured gain of `to` over `from`, supported by trials further out.
+    ///
+    /// They are used only where they raise the lower confidence bound.
     pub fn shown(
         &self,
         from: &Layout,
@@ -141,7 +140,8 @@ impl Evidence {
             let reach = from.distance(to) / from.distance(&layout).max(1e-9);
             pool.push(layout);
             if let Some(shown) = self.pooled(from, to, &pool, spreads) {
-                // Half of the way to a gain is half of the gain at least.
+                // Scale down to the shorter distance. By concavity `to` has at least this share of
+                // the gain measured further out.
                 let shown = Shown {
                     mean: shown.mean * reach,
                     doubt: shown.doubt * reach,
@@ -175,16 +175,18 @@ impl Evidence {
             let pooled = run.trials.iter().filter(|(l, _)| pool.contains(l));
             let mut times: Vec<f64> = pooled.map(|(_, time)| *time).collect();
             let count = times.len() as f64;
+            // With two times the larger one is used, so that one lucky trial shows no gain.
             let (time, of_trial) = match times.len() {
                 1 => (times[0], 1.0),
                 2 => (times[0].max(times[1]), OF_LARGER),
                 _ => (median(&mut times)?, OF_MEDIAN / count),
             };
-            // A slow run must not look as if all else were fast.
+            // A run that is slow as a whole must not make its trials look fast in comparison.
             let whole = run.whole.min(before + OUTLIER * spreads.whole);
             let variance = spreads.whole.powi(2) + of_trial * spreads.trial.powi(2);
             gains.push((whole - time, variance));
         }
+        // Gains are clipped as times are: one outlier must not pull their mean up.
         let least = gains.iter().map(|(g, _)| *g).fold(f64::INFINITY, f64::min);
         let count = gains.len() as f64;
         let variance = gains.iter().map(|(_, v)| v).sum::<f64>() / count;
@@ -197,8 +199,9 @@ impl Evidence {
         })
     }
 
-    /// What a phase under `at` gained over parts of it with the columns of `home`, run by run: the
-    /// median, with the number of runs.
+    /// Median gain of `at` over control parts in the same run, and the number of runs.
+    ///
+    /// The gain is ln of the ratio of times; control parts have the columns of `home`.
     pub fn over_control(&self, at: &Layout, home: &Layout) -> Option<(f64, usize)> {
         let runs = self.runs.iter().filter(|r| r.layout == *at);
         let control = runs.filter_map(|run| {
@@ -210,7 +213,7 @@ impl Evidence {
         Some((median(&mut gains)?, count))
     }
 
-    /// The median time of whole runs under a layout, with their number.
+    /// Median time of whole runs under a layout, with their number.
     pub fn whole(&self, layout: &Layout) -> Option<(f64, usize)> {
         let runs = self.runs.iter().filter(|r| r.layout == *layout);
         let mut times: Vec<f64> = runs.map(|r| r.whole).collect();
@@ -257,7 +260,7 @@ mod tests {
         let shown = evidence.alone(&with(0), &with(10), SPREADS).unwrap();
         assert_eq!(shown.runs, 2);
         assert!(shown.mean < 0.02 && shown.least(4.0) < -0.02, "{shown:?}");
-        // What makes trials and the rest slow alike is no loss.
+        // What slows trials and the rest of the run alike is no loss.
         let both = self::evidence(&[(0.0, &[(10, -0.1)]), (0.02, &[(10, -0.08)])]);
         let shown = both.alone(&with(0), &with(10), SPREADS).unwrap();
         assert!((shown.mean - 0.1).abs() < 1e-9, "{shown:?}");

@@ -1,22 +1,24 @@
-//! Where the structures of one phase lie.
+//! Placement of one phase's structures as weights of tiers.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use tierloom_model::search::Weights;
 use tierloom_model::{ModelError, Phase, Placement, StructureClass};
 
-/// Weights of a phase: one set for the columns that it reads, one for the memory of its operators (hash tables, groups, runs). Buffers stay
-/// on the first tier: they live in caches.
+/// Weights of a phase: one set for its columns, one for its operator memory.
+///
+/// Operator memory is hash tables, groups and sort runs. Buffers stay on the first tier, since they
+/// are mostly cached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Text", into = "Text")]
 pub struct Layout {
-    /// Of the columns.
+    /// Weights of the columns that the phase reads.
     pub columns: Weights,
-    /// Of the memory of operators.
+    /// Weights of hash tables, group tables and sort runs.
     pub operators: Weights,
 }
 
-/// As it is written: weights as text, so that a log can be read.
+/// Serialised form: weights as text, to keep decision logs readable.
 #[derive(Serialize, Deserialize)]
 struct Text {
     columns: String,
@@ -44,7 +46,7 @@ impl From<Layout> for Text {
 }
 
 impl Layout {
-    /// Everything on one tier.
+    /// All pages on one tier.
     ///
     /// # Errors
     /// [`ModelError::Weights`] for a tier without a name.
@@ -56,7 +58,7 @@ impl Layout {
         })
     }
 
-    /// The layout for the model; everything that is neither column nor operator memory lies on `first`.
+    /// The layout as input of the model; everything but columns and operator memory is on `first`.
     pub fn placement(&self, first: &str) -> Placement {
         let operators = self.operators.shares();
         let classes = [
@@ -71,13 +73,17 @@ impl Layout {
         })
     }
 
-    /// Share of the pages that lie elsewhere in `other`, the larger of columns and operator memory, 0 to 1.
+    /// Share of pages placed differently in `other`, 0 to 1.
+    ///
+    /// It is the larger one of columns and operator memory.
     pub fn distance(&self, other: &Layout) -> f64 {
         moved_share(&self.columns, &other.columns)
             .max(moved_share(&self.operators, &other.operators))
     }
 
-    /// Bytes of the columns of `phase` that a change to `other` moves. Memory of operators is made anew in each run and is not moved.
+    /// Bytes of the columns of `phase` that migrate in a change to `other`.
+    ///
+    /// Operator memory is allocated anew in each run and never migrates.
     pub fn moved_bytes(&self, other: &Layout, phase: &Phase) -> u64 {
         let columns = phase.accesses.iter();
         let bytes: f64 = columns
@@ -88,21 +94,23 @@ impl Layout {
     }
 }
 
-/// Share of the pages that change their tier between two weights.
+/// Share of pages on a different tier in `to`: half the L1 distance of the shares.
 pub(super) fn moved_share(from: &Weights, to: &Weights) -> f64 {
     let mut tiers: Vec<&str> = from.iter().chain(to.iter()).map(|(tier, _)| tier).collect();
     tiers.sort_unstable();
     tiers.dedup();
     let apart = |tier: &&str| (from.share(tier) - to.share(tier)).abs();
+    // A page that moves changes the shares of two tiers.
     tiers.iter().map(apart).sum::<f64>() / 2.0
 }
 
-/// Whether a layout lies on the way from one to another: of no tier has it more or less than both.
+/// Whether no tier's share in a layout is outside the range spanned by `from` and `to`.
 pub(super) fn lies_between(layout: &Layout, from: &Layout, to: &Layout) -> bool {
     let between = |at: &Weights, from: &Weights, to: &Weights| {
         let tiers = at.iter().chain(from.iter()).chain(to.iter());
         tiers
             .map(|(tier, _)| (at.share(tier), from.share(tier), to.share(tier)))
+            // Shares are quotients of weights, so equal ones may differ by rounding.
             .all(|(at, a, b)| at >= a.min(b) - 1e-9 && at <= a.max(b) + 1e-9)
     };
     between(&layout.columns, &from.columns, &to.columns)

@@ -1,16 +1,17 @@
-//! The other levers of a phase: how many threads it gets, and whether hardware prefetches.
+//! Further levers of a phase: number of workers, and hardware prefetching. Both use the model only.
 
 use serde::{Deserialize, Serialize};
 use tierloom_model::{Machine, ModelError, Options, Phase, Placement, solve};
 
-/// Fewer threads are taken if they come this close to the time with all of them.
+/// Relative loss of time accepted in exchange for fewer workers.
 pub const NEARLY: f64 = 0.01;
 
-/// The fewest workers, of at most `most`, with which a phase takes at most [`NEARLY`] longer than with the best number: more only wait for a full tier.
-/// Modelled; at least 1.
+/// The fewest workers, 1 to `most`, whose modelled time is within [`NEARLY`] of the best.
+///
+/// Beyond that, more workers only wait for a saturated tier.
 ///
 /// # Errors
-/// Those of [`solve()`].
+/// Same as [`solve()`].
 pub fn fewest_workers(
     machine: &Machine,
     phase: &Phase,
@@ -23,6 +24,7 @@ pub fn fewest_workers(
         return Ok(1);
     }
     let mut times = Vec::new();
+    // Not a bisection, which would rely on times that never rise with the number of workers.
     for workers in 1..=most.max(1) {
         times.push(time(workers)?);
     }
@@ -31,31 +33,34 @@ pub fn fewest_workers(
     Ok(enough.map_or(most.max(1), |at| at as u32 + 1))
 }
 
-/// One machine with its hardware prefetchers on and off.
+/// Profiles of one machine with its hardware prefetchers on and off.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prefetching {
-    /// The profile with prefetchers on.
+    /// Profile with prefetchers on.
     pub on: Machine,
-    /// The same machine with them off.
+    /// Profile with prefetchers off.
     pub off: Machine,
 }
 
-/// Whether a phase runs with hardware prefetching.
+/// Whether hardware prefetching is on during a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Prefetch {
-    /// As the machine has it.
+    /// Left as configured on the machine.
     On,
-    /// Switched off for the phase.
+    /// Switched off during the phase.
     Off,
 }
 
 impl Prefetching {
-    /// What a phase should run with, and what that gains over prefetching (a ratio of times, at least 1). It is switched off only if that
-    /// gains at least `min_gain`. Modelled.
+    /// The faster setting for a phase, and its gain over prefetching.
+    ///
+    /// The gain is a ratio of times, at least 1.
+    ///
+    /// Prefetching is switched off only for a modelled gain of at least `min_gain`.
     ///
     /// # Errors
-    /// Those of [`solve()`].
+    /// Same as [`solve()`].
     pub fn choose(
         &self,
         phase: &Phase,
@@ -131,7 +136,7 @@ mod tests {
         assert!(all.1 > 1.02);
     }
 
-    /// Every published profile with a tier of CXL, by itself and with its data spread.
+    /// Every built-in profile with both DRAM and CXL.
     fn published() -> Vec<Machine> {
         let names = profiles::builtin_names().into_iter();
         let all = names.map(|name| profiles::load(name).unwrap());
@@ -143,7 +148,7 @@ mod tests {
         Placement::new(TierShares::from_weights(&[("dram", 3.0), ("cxl", 1.0)]).unwrap())
     }
 
-    /// A stream, a probe of a table that no cache holds, and a computing scan.
+    /// A stream, a probe of a table larger than any cache, and a compute-bound scan.
     fn phases() -> Vec<Phase> {
         let column = || Access::sequential_read("t.c", 8.0, 80_000_000_000).vectorised();
         vec![
@@ -181,7 +186,7 @@ mod tests {
 
     #[test]
     fn cxl_beside_dram_lets_more_workers_stream() {
-        // The second tier raises what the machine can move, so the point from which workers only wait comes later or stays.
+        // A second tier adds bandwidth, so saturation needs as many workers or more.
         let more = published().iter().any(|machine| {
             let most = machine.cores.value as u32;
             let stream = &phases()[0];

@@ -1,86 +1,90 @@
-//! The decision log: everything that the controller was told and decided, and the proof that one follows from the other.
+//! Decision log: input and output of the controller, and a replay that checks them.
+//!
+//! A log is one JSON document per line. [`replay`] feeds the recorded input to a new controller and
+//! compares its decisions with the recorded ones. It compares actions, placements, the layouts of
+//! trials, gains and expected times, but not the shares of trials, moved bytes or reasons.
 
 use super::{Controller, Measured, PhaseDecision, Settings};
 use crate::AdaptError;
 use serde::{Deserialize, Serialize};
 use tierloom_model::{Machine, Phase};
 
-/// Name and version of the log: one JSON document per line, the first of them [`Entry::Start`].
+/// Name and version of the log format; the first line is an [`Entry::Start`].
 pub const SCHEMA: &str = "tierloom-decisions/1";
 
-/// Relative difference below which two numbers of a decision are the same: what writing and reading decimal digits may change.
+/// Relative difference up to which numbers are equal: the rounding of decimal digits.
 const SAME: f64 = 1e-6;
 
 /// One line of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "kebab-case")]
 pub enum Entry {
-    /// What the controller began with.
+    /// Initial state of the controller.
     Start {
-        /// [`SCHEMA`].
+        /// Always [`SCHEMA`]; a replay rejects others.
         schema: String,
-        /// The machine profile.
+        /// Machine profile that the controller started with.
         machine: Box<Machine>,
-        /// Its limits.
+        /// Settings of the controller.
         settings: Settings,
     },
     /// A run was planned.
     Plan {
         /// Time of the caller's clock, s.
         at_s: f64,
-        /// The query.
+        /// Name of the query.
         query: String,
-        /// Its phases.
+        /// Phases of the query, in order.
         phases: Vec<Phase>,
-        /// What was decided for each.
+        /// Decision for each phase, in order.
         decisions: Vec<PhaseDecision>,
     },
-    /// How a planned run was carried out. For readers: no decision follows from it.
+    /// How a planned run was executed; informative only, no decision depends on it.
     Ran {
         /// Time of the caller's clock, s.
         at_s: f64,
-        /// The query.
+        /// Name of the query.
         query: String,
-        /// Its phases.
+        /// How each phase was executed.
         phases: Vec<RanPhase>,
-        /// Hardware prefetchers were switched off for it.
+        /// Whether hardware prefetchers were switched off during the run.
         prefetch_off: bool,
-        /// Bytes of columns that were moved before it.
+        /// Bytes of columns that were moved before the run.
         moved_bytes: u64,
     },
-    /// A planned run was measured.
+    /// The measured times of a planned run.
     Learn {
         /// Time of the caller's clock, s.
         at_s: f64,
-        /// The query.
+        /// Name of the query.
         query: String,
-        /// Times of its phases.
+        /// Times of each phase; `None` for a phase that was not timed.
         measured: Vec<Option<Measured>>,
     },
 }
 
-/// How a phase was carried out.
+/// How one phase was executed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RanPhase {
-    /// The phase.
+    /// Name of the phase.
     pub phase: String,
-    /// Workers that it was given.
+    /// Workers that executed the phase.
     pub workers: u32,
-    /// Trials that were made: the first so many of the decision's.
+    /// Number of trials executed: the first ones of the decision.
     pub trials: u32,
     /// What was not done as decided, and why; empty if all was.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 
-/// Tells the time for the log, in seconds from any start.
+/// Source of the log's timestamps, in seconds from any origin.
 pub trait Clock: Send {
-    /// Now, s.
+    /// Seconds since the origin of this clock.
     fn now_s(&self) -> f64;
 }
 
-/// Time since it was made.
+/// Monotonic time since the clock was created.
 #[derive(Debug)]
 pub struct SystemClock(std::time::Instant);
 
@@ -96,7 +100,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A controller that writes everything down.
+/// A controller that logs its input and its decisions.
 pub struct Logged {
     controller: Controller,
     clock: Box<dyn Clock>,
@@ -104,10 +108,10 @@ pub struct Logged {
 }
 
 impl Logged {
-    /// A controller that knows nothing but the machine's profile, with its log begun.
+    /// Creates a controller from a machine profile alone, and logs its start.
     ///
     /// # Errors
-    /// Those of [`Controller::new`]; [`AdaptError::Log`] if the profile cannot be written.
+    /// Same as [`Controller::new`]; [`AdaptError::Log`] if the profile cannot be serialised.
     pub fn new(
         machine: &Machine,
         settings: Settings,
@@ -126,15 +130,15 @@ impl Logged {
         Ok(logged)
     }
 
-    /// The controller.
+    /// The wrapped controller, for queries that need no log entry.
     pub fn controller(&self) -> &Controller {
         &self.controller
     }
 
-    /// [`Controller::plan`], written down.
+    /// Calls [`Controller::plan`] and logs the decisions.
     ///
     /// # Errors
-    /// Those of [`Controller::plan`]; [`AdaptError::Log`].
+    /// Same as [`Controller::plan`]; [`AdaptError::Log`] if the entry cannot be serialised.
     pub fn plan(
         &mut self,
         query: &str,
@@ -150,10 +154,10 @@ impl Logged {
         Ok(decisions)
     }
 
-    /// Writes down how the run that was planned last for `query` was carried out.
+    /// Logs how the last planned run of `query` was executed.
     ///
     /// # Errors
-    /// [`AdaptError::Log`].
+    /// [`AdaptError::Log`] if the entry cannot be serialised.
     pub fn ran(
         &mut self,
         query: &str,
@@ -170,10 +174,10 @@ impl Logged {
         })
     }
 
-    /// [`Controller::learn`], written down.
+    /// Calls [`Controller::learn`] and logs the times.
     ///
     /// # Errors
-    /// Those of [`Controller::learn`]; [`AdaptError::Log`].
+    /// Same as [`Controller::learn`]; [`AdaptError::Log`] if the entry cannot be serialised.
     pub fn learn(&mut self, query: &str, measured: &[Option<Measured>]) -> Result<(), AdaptError> {
         self.controller.learn(query, measured)?;
         self.note(&Entry::Learn {
@@ -183,7 +187,7 @@ impl Logged {
         })
     }
 
-    /// The lines since the last call, each with its end; the caller appends them to a file.
+    /// Lines since the last call, each with a newline; the caller appends them to a file.
     pub fn take_lines(&mut self) -> String {
         self.lines.drain(..).map(|line| line + "\n").collect()
     }
@@ -198,32 +202,33 @@ impl Logged {
     }
 }
 
-/// What a replay found.
+/// Result of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
-    /// Runs planned.
+    /// Number of plans in the log.
     pub plans: usize,
-    /// Decisions that follow from what the log holds before them.
+    /// Number of decisions that the replay reproduced.
     pub decisions: usize,
-    /// Those that do not: line of the log, phase, and what differs.
+    /// Decisions that the replay did not reproduce.
     pub differing: Vec<Difference>,
 }
 
-/// A decision that does not follow from the log.
+/// A decision that the replay did not reproduce.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Line of the log, from 1.
+    /// Line number in the log, from 1.
     pub line: usize,
-    /// The phase.
+    /// Name of the phase; "all" where the number of decisions differs.
     pub phase: String,
-    /// What the log says, and what follows.
+    /// The logged and the replayed decision, as text.
     pub what: String,
 }
 
-/// Makes every decision of a log again from what the controller was told until then, and compares.
+/// Repeats every decision of a log from the input logged before it, and compares.
 ///
 /// # Errors
-/// [`AdaptError::Log`] with the line that cannot be read, that is of another schema, or that stands where it cannot; and those of the controller.
+/// [`AdaptError::Log`] with the line that cannot be parsed, has another schema, or is out of order;
+/// otherwise same as [`Controller::plan`] and [`Controller::learn`].
 pub fn replay(log: &str) -> Result<Replayed, AdaptError> {
     let mut controller: Option<Controller> = None;
     let mut replayed = Replayed {
@@ -299,6 +304,7 @@ impl Replayed {
                 what: format!("{} decisions logged, {} follow", logged.len(), again.len()),
             });
         }
+        // If the numbers differ, the common decisions are compared nevertheless.
         for (logged, again) in logged.iter().zip(again) {
             match difference(logged, again) {
                 None => self.decisions += 1,
@@ -313,6 +319,7 @@ impl Replayed {
 }
 
 fn difference(logged: &PhaseDecision, again: &PhaseDecision) -> Option<String> {
+    // Layouts have to match exactly, numbers only up to rounding.
     let told = |d: &PhaseDecision| {
         let trials = d.trials.iter().map(|t| format!(", tries {}", t.layout));
         format!(
@@ -358,7 +365,7 @@ mod tests {
         let mut text = String::new();
         for run in 0..6 {
             let decisions = logged.plan("q", &phases).unwrap();
-            // Off by an odd factor, so that digits matter.
+            // An uneven factor, so that rounding of decimal digits shows.
             let factor = 1.0371 + 0.0017 * f64::from(run);
             let measured = Measured {
                 time_ns: decisions[0].expected_ns * decisions[0].rest() * factor,

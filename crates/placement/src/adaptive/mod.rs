@@ -1,4 +1,9 @@
-//! Placement that adapts by itself: the model wants, measurements decide.
+//! Adaptive placement: the model proposes, measurements decide.
+//!
+//! [`Controller`] plans the placement of each phase before a run and learns from its measured times
+//! afterwards. The model only selects what is worth a trial; a phase is moved as a whole on
+//! measured gains alone. [`Logged`] and [`replay`] record and verify decisions. The rest are
+//! further levers: number of workers and hardware prefetching. Nothing here moves pages.
 
 mod belief;
 mod chance;

@@ -1,29 +1,29 @@
-//! Numbers of a profile that may be wrong, and what hangs on them.
+//! Uncertain numbers of a machine profile, and quantities that depend on them.
 
 use tierloom_model::Figure;
 use tierloom_model::search::interval;
 
-/// A number of the profile that may be wrong.
 #[derive(Debug, Clone)]
 pub(super) struct Number {
     pub path: String,
     pub at_profile: f64,
-    /// The smallest and largest that may stand there.
+    /// Smallest and largest value that the profile format allows.
     pub possible: (f64, f64),
 }
 
-/// A gain with its doubt, both as logarithms of a ratio of times.
+/// A gain with its uncertainty, as the logarithm of a ratio of times.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gain {
     /// ln(time before / time after): above 0 is faster.
     pub mean: f64,
-    /// Standard deviation of it.
+    /// Standard deviation of `mean`.
     pub doubt: f64,
 }
 
 impl Gain {
-    /// Both estimates together, each weighted by one over its variance.
+    /// Combines two independent estimates by inverse-variance weighting.
     pub fn with(&self, other: &Gain) -> Gain {
+        // A variance of 0 would get an infinite weight.
         let (own, others) = (
             self.doubt.powi(2).max(1e-12),
             other.doubt.powi(2).max(1e-12),
@@ -36,17 +36,17 @@ impl Gain {
     }
 }
 
-/// ln of a time on the machine, and with each uncertain number by itself higher and lower.
+/// ln of a modelled time at the current estimate, and with each uncertain number perturbed alone.
 #[derive(Debug, Clone)]
 pub(super) struct Around {
-    /// On the machine.
+    /// At the current estimate.
     pub here: f64,
-    /// Above and below, number by number.
+    /// With each number raised and lowered by its step.
     pub sides: Vec<[f64; 2]>,
 }
 
 impl Around {
-    /// How far the answer is from a straight line over the doubt of all numbers together.
+    /// Root of the summed squared second differences: the linearisation error over all steps.
     pub fn bend(&self) -> f64 {
         let of = |[above, below]: &[f64; 2]| 0.5 * (above + below) - self.here;
         self.sides.iter().map(|s| of(s).powi(2)).sum::<f64>().sqrt()
@@ -56,6 +56,8 @@ impl Around {
 impl Number {
     pub fn of(figure: &Figure) -> Self {
         let widest = Figure {
+            // `interval` clamps to what a profile may hold, so a range that is far too wide yields
+            // those limits.
             low: Some(figure.value * 1e-3),
             high: Some(figure.value * 1e3),
             ..figure.clone()
@@ -68,7 +70,7 @@ impl Number {
     }
 }
 
-/// Counts are known, and what is 0 has no factor.
+/// Whether a number is estimated: counts are known exactly, and 0 cannot be scaled by a factor.
 pub(super) fn is_uncertain(figure: &Figure) -> bool {
     let counted = matches!(
         figure.path.rsplit('.').next(),

@@ -1,9 +1,9 @@
-//! Memory of operators, which no part of a phase can try.
+//! Placement of operator memory, which cannot be tried on a part of a phase.
 //!
-//! A hash table is there once, for all rows of a phase, so where it lies is a matter of the whole
-//! phase. What a phase was shown to gain by its columns is what may be risked here: the part of the
-//! way is taken that loses less than that on a machine whose other tiers are far worse than
-//! believed, and the next run decides whether it stays.
+//! A hash table exists once for all rows of a phase, so moving it affects the whole phase. The risk
+//! is therefore limited to a share of the gain that moving columns has already shown: of the steps
+//! towards the proposed placement, the largest is taken that loses less than that on a machine
+//! whose other tiers are far worse than the profile says. The next run decides whether it stays.
 
 use super::controller::Controller;
 use super::deciding::CERTAINTY;
@@ -12,16 +12,16 @@ use super::{Layout, PhaseDecision};
 use crate::AdaptError;
 use tierloom_model::{Phase, StructureClass};
 
-/// Parts of the way, the largest that may be risked is taken.
+/// Fractions of the way to the proposed placement, largest first.
 const PARTS: [f64; 6] = [1.0, 0.7, 0.45, 0.25, 0.12, 0.06];
 
-/// Part of a shown gain that may be risked.
+/// Share of the measured gain over the first tier that operator memory may put at risk.
 const RISKED: f64 = 0.6;
 
-/// Least gain shown that anything is risked of.
+/// Measured gain below which operator memory is left alone.
 const LEAST_SHOWN: f64 = 0.01;
 
-/// Changes that are not spent on it.
+/// Changes held back, so that columns can still be moved afterwards.
 const KEPT: u32 = 1;
 
 const CLASSES: [StructureClass; 3] = [
@@ -31,8 +31,7 @@ const CLASSES: [StructureClass; 3] = [
 ];
 
 impl Controller {
-    /// Another place for the memory of operators that the model wants and that cannot lose more
-    /// than was gained.
+    /// A proposed placement of operator memory that cannot lose more than columns have gained.
     pub(super) fn operators(
         &mut self,
         kept: &PhaseDecision,
@@ -52,6 +51,8 @@ impl Controller {
             operators,
             ..kept.layout.clone()
         };
+        // Trials of columns are sequential reads; they prove nothing about random accesses to hash
+        // tables.
         let worst = self.distrust.worst_unmeasured(self.belief.machine());
         for part in PARTS {
             let there = self.part_way(&kept.layout, &wanted, part)?;
@@ -66,7 +67,8 @@ impl Controller {
             if worst < -allowed || gain.mean < self.settings.min_gain.max(gain.doubt) {
                 continue;
             }
-            // Nothing of it is shown yet: what was shown before is less what is risked.
+            // No measurement backs this gain. With this uncertainty its lower bound is `-allowed`,
+            // which is what `step` then subtracts from the proven gain.
             let hoped = Shown {
                 mean: gain.mean,
                 doubt: (gain.mean + allowed) / CERTAINTY,

@@ -1,52 +1,53 @@
-//! What the controller may do, and when.
+//! Limits and noise levels of the adaptive controller.
 
 use serde::{Deserialize, Serialize};
 
-/// Limits of the adaptive controller.
+/// Settings of the adaptive controller; [`Settings::new`] has the defaults.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Workers of each phase.
+    /// Worker threads that execute each phase.
     pub workers: u32,
-    /// Least gain for which anything changes, as a share of the time.
+    /// Minimum gain for a trial or change, as a share of the phase's time.
     pub min_gain: f64,
-    /// Phases expected to take less stay as they are, ns.
+    /// Phases with a shorter expected time are left alone, ns.
     pub min_phase_ns: f64,
-    /// And those that take less than this share of their query.
+    /// Phases below this share of their query's expected time are left alone.
     pub min_phase_share: f64,
-    /// Most that all trials of a query's run may cost, as a share of its time.
+    /// Limit for the expected worst-case loss of a phase's trials in a run, as a share of its time.
     pub trial_cost: f64,
-    /// Largest part of a phase that a trial takes.
+    /// Largest share of a phase's rows for one trial.
     pub max_trial_share: f64,
-    /// Smallest part whose time can be told.
+    /// Smallest share of a phase's rows for one trial: below it, times are too noisy to use.
     pub min_trial_share: f64,
-    /// Most that the share of a tier changes at once, 0 to 1.
+    /// Largest share of the pages that one change moves, 0 to 1.
     pub max_step: f64,
-    /// Runs of a phase after a change before the next one.
+    /// Runs of a phase after a change before the next change.
     pub cool_down_runs: u32,
-    /// Changes of a phase's placement after which it stays as it is.
+    /// Changes of a phase after which its placement is final; the last is reserved for a return.
     pub max_changes: u32,
-    /// Runs without a reason to change after which a phase is settled.
+    /// Consecutive runs without a reason to change after which a phase is settled.
     pub settle_runs: u32,
     /// Bytes of columns that may be moved before one run of a query.
     pub migration_bytes_per_run: u64,
-    /// Rate at which pages are moved, GB/s.
+    /// Assumed migration bandwidth, GB/s.
     pub migration_gbps: f64,
-    /// Runs over which a migration has to pay.
+    /// Number of runs over which the cost of a migration has to be recovered.
     pub expected_runs: f64,
-    /// Standard deviation of the measured time of a phase, as a share, until enough was measured to
-    /// tell it from the times.
+    /// Prior standard deviation of a phase's measured time, as a share.
+    ///
+    /// Repeated measurements replace it over time.
     pub noise: f64,
-    /// The same of a trial, which is shorter.
+    /// Prior standard deviation of a trial's measured time, as a share; trials are noisier.
     pub trial_noise: f64,
-    /// Least standard deviation of each number of the machine profile, as a share.
+    /// Minimum prior standard deviation of each number of the machine profile, as a share.
     pub profile_doubt: f64,
-    /// Standard deviations by which a trial may be slower than expected where its cost is limited.
+    /// Standard deviations added to the expected loss of a trial when its risk is limited.
     pub certainty: f64,
 }
 
 impl Settings {
-    /// The usual limits for so many workers.
+    /// Default limits for this number of workers.
     pub fn new(workers: u32) -> Self {
         Settings {
             workers,

@@ -1,23 +1,23 @@
-//! What is remembered of a phase.
+//! History of one phase: placements, measurements, changes.
 
 use super::evidence::{Evidence, Spreads};
 use super::layout::moved_share;
 use super::{Gain, Layout, Settings};
 use tierloom_model::search::Weights;
 
-/// A placement that a phase was measured under, as a whole or in part.
+/// A placement that a phase was measured under, as a whole or in a trial.
 #[derive(Debug, Clone)]
 struct Seen {
     layout: Layout,
     whole_runs: u32,
-    /// Sum of 1 / variance of the measurements.
+    /// Sum of 1 / variance over the measurements.
     precision: f64,
-    /// Mean of ln(measured time / time on the profile's first tier): comparable between runs over
-    /// more or fewer tuples.
+    /// Weighted mean of ln(measured time / profile's time on the first tier).
+    ///
+    /// The ratio makes runs over different numbers of tuples comparable.
     mean: f64,
 }
 
-/// One phase's past.
 #[derive(Debug, Clone)]
 pub(super) struct State {
     pub current: Layout,
@@ -25,14 +25,14 @@ pub(super) struct State {
     seen: Vec<Seen>,
     pub evidence: Evidence,
     refused: Vec<Layout>,
-    /// The placement before the last change, with what it was shown to gain.
+    /// The previous placement with its `proven` and `promised`; `None` after a return.
     before: Option<(Layout, f64, f64)>,
-    /// Placements that one run spoke against.
+    /// Placements taken back once, after a single run.
     doubted: Vec<Layout>,
     pub changes: u32,
-    /// What the present placement gains over the first tier at least, by measurements alone.
+    /// Lower confidence bound of the present placement's gain over the first tier, measured only.
     pub proven: f64,
-    /// What it is expected to gain.
+    /// Expected gain of the present placement over the first tier, from trials.
     pub promised: f64,
     /// Runs with trials since the last change.
     pub attempts: u32,
@@ -42,21 +42,21 @@ pub(super) struct State {
     pub polished: u32,
 }
 
-/// Placements remembered; of more, the one that was tried first and never run as a whole is
-/// forgotten.
+/// Number of placements kept; beyond it the oldest one that never ran as a whole is dropped.
 const REMEMBERED: usize = 40;
 
-/// Placements this close, as a share of the pages, are taken as one; and of what is off the first
-/// tier, this share more.
+/// Distance up to which placements count as one.
+///
+/// It is a share of all pages plus a share of the pages off the first tier.
 const NEAR: (f64, f64) = (0.01, 0.05);
 
-/// Part of the gain that trials have shown which a whole run has to keep.
+/// Share of the gain shown by trials that whole runs have to confirm.
 const KEPT: f64 = 0.25;
 
-/// Runs in which a part stays on the first tier.
+/// Runs after a move with a control part on the first tier.
 const CONTROLS: usize = 3;
 
-/// Standard deviations of the difference of whole runs from which on it is not chance.
+/// Standard deviations beyond which a difference between whole runs is not attributed to noise.
 const SURPRISING: f64 = 1.5;
 
 impl State {
@@ -73,27 +73,28 @@ impl State {
             proven: 0.0,
             promised: 0.0,
             attempts: 0,
-            // Nothing was changed, so nothing has to cool down.
+            // Nothing was changed yet, so there is no cooldown.
             runs_since_change: u32::MAX,
             quiet_runs: 0,
             polished: 0,
         }
     }
 
-    /// Settled phases are left alone. The last change is kept for going back.
+    /// Whether the phase is left alone from now on.
+    ///
+    /// The last change is reserved, so that a placement can always be taken back.
     pub fn is_settled(&self, settings: &Settings) -> bool {
         self.quiet_runs >= settings.settle_runs || self.changes + 1 >= settings.max_changes
     }
 
-    /// A run of the whole phase under its present placement, with the standard deviation of
-    /// `ln_ratio`.
+    /// Records a run under the present placement; `noise` is the standard deviation of `ln_ratio`.
     pub fn note(&mut self, ln_ratio: f64, noise: f64) {
         self.runs_since_change = self.runs_since_change.saturating_add(1);
         let current = self.current.clone();
         self.take(current, ln_ratio, noise).whole_runs += 1;
     }
 
-    /// A trial.
+    /// Records a trial; `noise` is the standard deviation of `ln_ratio`.
     pub fn note_trial(&mut self, layout: Layout, ln_ratio: f64, noise: f64) {
         self.take(layout, ln_ratio, noise);
         let forgotten = self.seen.iter().position(|s| s.whole_runs == 0);
@@ -123,8 +124,10 @@ impl State {
         seen
     }
 
-    /// Mean and variance of what was measured at and near a placement; of what is near `other` too,
-    /// only what is nearer to `layout`.
+    /// Mean and variance of the measurements at and near a placement.
+    ///
+    /// A measurement near both placements counts for the nearer one only, so that `layout` and
+    /// `other` can be compared.
     fn measured(&self, layout: &Layout, other: &Layout) -> Option<(f64, f64)> {
         let far = |s: &&Seen, from: &Layout| s.layout.distance(from);
         let nearer = |s: &&Seen| s.layout == *layout || far(s, layout) < far(s, other);
@@ -146,7 +149,7 @@ impl State {
         self.seen.iter().any(|s| self.are_near(&s.layout, layout))
     }
 
-    /// The gain of `to` over `from` as measured, if both were.
+    /// Measured gain of `to` over `from`; `None` unless both were measured.
     pub fn measured_gain(&self, from: &Layout, to: &Layout) -> Option<Gain> {
         let ((before, doubt_before), (after, doubt_after)) =
             (self.measured(from, to)?, self.measured(to, from)?);
@@ -156,15 +159,13 @@ impl State {
         })
     }
 
-    /// What was measured with everything on the first tier, in the same terms as
-    /// [`State::measured_off_home`].
+    /// Mean with everything on the first tier, on the same scale as [`State::measured_off_home`].
     pub fn measured_at_home(&self) -> Option<f64> {
         let home = self.seen.iter().find(|s| s.layout == self.home);
         home.map(|s| s.mean)
     }
 
-    /// What was measured under placements that are not all on the first tier: ln(time / time of the
-    /// profile there).
+    /// Mean of each other placement: ln(measured time / profile's time on the first tier).
     pub fn measured_off_home(&self) -> impl Iterator<Item = (&Layout, f64)> {
         let off = self.seen.iter().filter(|s| s.layout != self.home);
         off.map(|s| (&s.layout, s.mean))
@@ -173,8 +174,8 @@ impl State {
     fn are_near(&self, a: &Layout, b: &Layout) -> bool {
         let near = |a: &Weights, b: &Weights, home: &Weights| {
             let off = moved_share(home, a).min(moved_share(home, b));
-            // Nothing is near to all on the first tier but itself: where a tier begins to be used,
-            // most changes.
+            // No placement is near the one with all pages on the first tier: the first pages on a
+            // new tier change the most.
             let reach = if off == 0.0 {
                 0.0
             } else {
@@ -201,9 +202,10 @@ impl State {
         self.attempts = 0;
     }
 
-    /// Goes back, if what was changed to does not keep what was shown of it, and says where to: to
-    /// the first tier, or, where the gain over that is kept, to the placement before. A placement
-    /// that more than one run speaks against is not taken again.
+    /// Takes a placement back if whole runs do not confirm its gain, and returns the new placement.
+    ///
+    /// That is the first tier, or the previous placement if there is still a gain over the first
+    /// tier. A placement that failed twice, or over more than one run, is refused for good.
     pub fn go_back(&mut self, spreads: Spreads) -> Option<Layout> {
         let (to, proven, promised) = if self.disappoints(spreads) {
             (self.home.clone(), 0.0, 0.0)
@@ -220,7 +222,8 @@ impl State {
         if runs > 1 || self.doubted.contains(&lost) {
             self.refused.push(lost);
         } else {
-            // One run may have been disturbed; a second one, after new trials, was not.
+            // A single run may have been disturbed; a second failure after new trials is
+            // conclusive.
             self.doubted.push(lost);
         }
         Some(to)
@@ -238,8 +241,10 @@ impl State {
         present - before > SURPRISING * doubt
     }
 
-    /// Whether the phase has to go back to the first tier: its first run as a whole already, if it
-    /// gained less than [`KEPT`] of what trials had shown, and chance does not explain it.
+    /// Whether the phase has to return to the first tier.
+    ///
+    /// Its first whole run can already decide that: if the gain is below [`KEPT`] times the
+    /// expected one, and below it by more than noise explains.
     fn disappoints(&self, spreads: Spreads) -> bool {
         if self.current == self.home {
             return false;
@@ -252,11 +257,13 @@ impl State {
             return false;
         };
         let doubt = spreads.whole * (1.0 / runs as f64 + 1.0 / before as f64).sqrt();
+        // Both limits have to be violated: noise must not explain the shortfall, and a small one is
+        // tolerated.
         let is_less = |gain: f64, doubt: f64| {
             gain < (KEPT * self.promised).min(self.promised - SURPRISING * doubt)
         };
-        // The machine as a whole may have become slower since: what a part on the first tier takes
-        // now tells.
+        // The machine as a whole may have slowed down since the runs on the first tier. A control
+        // part in the same run is not affected by that, so it has to agree.
         let control = self.evidence.over_control(&self.current, &self.home);
         let control_agrees = control.is_none_or(|(gain, runs)| {
             is_less(
@@ -267,7 +274,7 @@ impl State {
         is_less(home - present, doubt) && control_agrees
     }
 
-    /// Whether parts on the first tier shall tell what the present placement gains.
+    /// Whether part of the next run should stay on the first tier as a control.
     pub fn wants_control(&self) -> bool {
         let controlled = self.evidence.over_control(&self.current, &self.home);
         self.current.columns != self.home.columns

@@ -1,4 +1,4 @@
-//! What parts of a phase try, and what else might gain.
+//! Trials: which layouts are tried on parts of a phase, and how much of it they get.
 
 use super::controller::{Budget, Controller};
 use super::deciding::{HOPE, MOST_ATTEMPTS};
@@ -7,46 +7,51 @@ use crate::AdaptError;
 use tierloom_model::search::Weights;
 use tierloom_model::{Machine, ModelError, Options, Phase, solve};
 
-/// Machines that are asked what else might gain.
+/// Number of posterior samples used for exploration.
 const DRAWN: usize = 8;
 
-/// Shares of the columns that are moved from one tier to another to see whether a drawn machine
-/// gains by it.
+/// Shares of the columns moved from one tier to another in layouts for exploration.
 const AROUND: [f64; 6] = [0.02, 0.04, 0.07, 0.11, 0.16, 0.3];
 
-/// What is tried beside the wanted placement, as factors on its share off the first tier: far away
-/// while nothing near it was tried, close by after.
+/// Scale factors on the proposed share off the first tier.
+///
+/// [`FAR`] applies until a layout near the proposal was tried, [`CLOSE`] afterwards.
 const FAR: [f64; 4] = [0.6, 1.6, 0.8, 1.25];
 const CLOSE: [f64; 4] = [0.88, 1.14, 0.75, 1.3];
 
-/// And nearer, where all of these could lose too much.
+/// Smaller scale factors, for when all others could lose too much.
 const NEARER: [f64; 5] = [0.5, 0.35, 0.2, 0.1, 0.05];
 
-/// Layouts tried before that are tried again, and parts that try at once.
+/// Number of layouts tried earlier that are repeated, and of trials per run.
 const AGAIN: usize = 3;
 const MOST_TRIALS: usize = 6;
 
-/// A machine as bad as nothing excludes may cost so many times what trials may cost otherwise.
+/// Factor by which the loss on the worst machine may exceed the limit; such a machine is unlikely.
 const UNLIKELY: f64 = 1.25;
 
-/// What a layout that was never tried may lose, however sure the model is: so many times the share
-/// of the pages that lie elsewhere, up to so much; and at least so many times that share.
+/// Assumed loss of an untried layout, however certain the model is: slope, limit, minimum slope.
+///
+/// The loss is the first slope times the share of pages moved, up to the limit, but at least the
+/// last slope times that share. With the default settings, two trials of minimum size at the limit
+/// use 2 x 1% x 0.29 of the `trial_cost` of 0.6%.
 const UNTRIED: (f64, f64, f64) = (2.0, 0.29, 1.2);
 
-/// Parts that try at once what was never tried.
+/// Number of trials per run of layouts that were never tried.
 const MOST_UNTRIED: usize = 2;
 
-/// No part is taken to risk less.
+/// Minimum loss assumed for any trial.
 const LEAST_RISK: f64 = 0.02;
 
-/// Runs in which the neighbours of a placement are tried although the model wants nothing else: it
-/// may be wrong about where a tier is full.
+/// Runs that try neighbours of a placement although the model proposes no change.
+///
+/// The model may be wrong about where a tier saturates.
 const POLISHED: u32 = 2;
 
 impl Controller {
-    /// Looks whether a machine that may be the true one gains by other columns, and lets a part of
-    /// the phase try it: what is believed of a tier that nothing has loaded yet would else never be
-    /// put right.
+    /// Plans a trial if some machine drawn from the posterior would gain from other columns.
+    ///
+    /// Without that, a pessimistic estimate of a tier that was never loaded would never be
+    /// corrected.
     pub(super) fn explore(
         &mut self,
         kept: PhaseDecision,
@@ -55,6 +60,7 @@ impl Controller {
         why: &str,
     ) -> Result<PhaseDecision, AdaptError> {
         let state = self.state(&kept.key);
+        // After a move, refine the placement locally before exploring others.
         if kept.layout != state.home && state.polished < POLISHED {
             state.polished += 1;
             let around = PhaseDecision {
@@ -71,6 +77,8 @@ impl Controller {
             if self.is_refused(&kept.key, &layout) {
                 continue;
             }
+            // The most optimistic sample decides, which directs trials to tiers that are still
+            // uncertain.
             let mut most = f64::NEG_INFINITY;
             for machine in &budget.drawn {
                 let time = |layout: &Layout| -> Result<f64, ModelError> {
@@ -98,7 +106,7 @@ impl Controller {
         Ok(self.quiet(kept, why))
     }
 
-    /// Layouts with a part of the columns moved from one tier to another.
+    /// Layouts that differ from this one in a share of the columns moved between two tiers.
     fn around(&self, layout: &Layout) -> Result<Vec<Layout>, ModelError> {
         let tiers: Vec<&str> = self.tiers();
         let mut found = Vec::new();
@@ -123,7 +131,7 @@ impl Controller {
         Ok(found)
     }
 
-    /// Tiers that may be used: those of a search.
+    /// Tiers that a search may use: all but the other socket's memory.
     fn tiers(&self) -> Vec<&str> {
         let names = self.belief.machine().tiers.iter().map(|t| t.name.as_str());
         names
@@ -131,9 +139,9 @@ impl Controller {
             .collect()
     }
 
-    /// Lets parts of the phase try what was best when it was tried, what is wanted and what lies to
-    /// both sides of it, as large as their risks allow. The first is tried by two parts: how far
-    /// apart they are tells how much chance is in such times.
+    /// Plans trials of the best layouts so far, of the proposed one, and of its neighbours.
+    ///
+    /// The first of them gets two trials per run: their difference is a sample of the noise.
     pub(super) fn attempt(
         &mut self,
         kept: PhaseDecision,
@@ -146,6 +154,7 @@ impl Controller {
         let candidates = self.candidates(&kept)?;
         let trials = self.trials(&kept, phase, candidates)?;
         let (mut moved_bytes, mut within) = (0, Vec::new());
+        // Pages of trials are moved before the run as well, so they count against the budget.
         for trial in trials {
             let bytes = kept.layout.moved_bytes(&trial.layout, phase) as f64 * trial.share;
             if bytes as u64 <= budget.migration_bytes {
@@ -181,7 +190,7 @@ impl Controller {
         })
     }
 
-    /// What may be tried, the most interesting first.
+    /// Layouts worth trying, most valuable first.
     fn candidates(&self, kept: &PhaseDecision) -> Result<Vec<Layout>, AdaptError> {
         let columns_only = |columns: Weights| Layout {
             columns,
@@ -198,8 +207,7 @@ impl Controller {
         }
         if let Some(state) = state {
             near = state.was_tried(&wanted);
-            // What was tried and may gain is tried on: only the same layout again adds to what is
-            // known of it.
+            // Repeat promising trials: evidence counts only for exactly the same layout.
             let tried = state.evidence.tried(&kept.layout).into_iter();
             let mut tried: Vec<(f64, Layout)> = tried
                 .filter_map(|layout| {
@@ -217,7 +225,7 @@ impl Controller {
         for factor in if near { CLOSE } else { FAR } {
             more.push(columns_only(scaled(&wanted.columns, first, factor)?));
         }
-        // In case all of that is too risky.
+        // Fallbacks in case all of the above are too risky.
         for factor in NEARER {
             more.push(columns_only(scaled(&wanted.columns, first, factor)?));
         }
@@ -230,9 +238,13 @@ impl Controller {
         Ok(candidates)
     }
 
-    /// How much of the phase may try each layout: all that they could lose together stays below the
-    /// cost of trials. The first ones come first, each with the smallest part that can be timed;
-    /// what is left of the cost makes all parts larger.
+    /// Assigns a share of the phase to each layout, within the cost limit of trials.
+    ///
+    /// All worst-case losses together stay below
+    /// [`Settings::trial_cost`](super::Settings::trial_cost).
+    ///
+    /// In order, each layout gets the smallest share that can be timed. What is left of the cost
+    /// enlarges the trials of layouts that were tried before.
     fn trials(
         &mut self,
         kept: &PhaseDecision,
@@ -266,7 +278,7 @@ impl Controller {
         let more = cost / chosen.len().max(1) as f64;
         let trial = |(layout, risk): (Layout, Risk)| Trial {
             layout,
-            // What was never tried gets no more than can be timed.
+            // An untried layout gets no more than the minimum: its loss is a guess.
             share: match risk.measured {
                 true => (least + more / risk.loss).min(settings.max_trial_share),
                 false => least,
@@ -275,9 +287,11 @@ impl Controller {
         Ok(chosen.into_iter().map(trial).collect())
     }
 
-    /// What a part under a layout may lose at worst: by what was measured of it, or else by what is
-    /// believed and how sure of it, at least by [`UNTRIED`], and on a machine whose other tiers are
-    /// as bad as nothing excludes. What is more than `limit` anyway is not looked at any closer.
+    /// Worst-case loss of a trial, as a share of the trial's own time.
+    ///
+    /// It comes from measurements of the layout if there are any. Otherwise it is the largest of
+    /// the posterior's upper confidence bound, [`UNTRIED`], and the loss on the worst machine that
+    /// was not ruled out. A loss above `limit` need not be exact.
     fn risk(
         &mut self,
         kept: &PhaseDecision,
@@ -301,6 +315,8 @@ impl Controller {
         let worst = self.distrust.worst(self.belief.machine());
         let distrusted = self.loss_on(&worst, phase, &kept.layout, layout)?;
         let mut loss = untried.max(distrusted / UNLIKELY).max(LEAST_RISK);
+        // The confidence bound is expensive (two model evaluations per number and layout), so it is
+        // computed only if it can decide.
         if loss <= limit {
             let gain = self.gain(&kept.key, phase, &kept.layout, layout)?;
             loss = loss.max((certainty * gain.doubt - gain.mean).exp() - 1.0);
@@ -311,8 +327,7 @@ impl Controller {
         })
     }
 
-    /// How much longer a phase takes under one layout than under another on a bad machine, as a share
-    /// of what it is believed to take under that other one.
+    /// Extra time of `to` over `from` on a bad machine, relative to the expected time of `from`.
     pub(super) fn loss_on(
         &self,
         worst: &Machine,
@@ -330,15 +345,15 @@ impl Controller {
     }
 }
 
-/// What a part of a phase may lose, as a share of the part's time.
+/// Worst-case loss of a trial, as a share of the trial's own time.
 #[derive(Debug, Clone, Copy)]
 struct Risk {
     loss: f64,
-    /// It was measured before.
+    /// Whether the loss stems from measurements of this layout.
     measured: bool,
 }
 
-/// The weights with `factor` times as much off the first tier, in whole per cent.
+/// Multiplies the share off the first tier by `factor`, up to 1, in whole per cent.
 fn scaled(weights: &Weights, first: &str, factor: f64) -> Result<Weights, ModelError> {
     let off = (1.0 - weights.share(first)).max(0.0);
     let factor = if off > 0.0 {
@@ -352,6 +367,7 @@ fn scaled(weights: &Weights, first: &str, factor: f64) -> Result<Weights, ModelE
         .map(|(tier, _)| (tier, percent(factor * weights.share(tier))))
         .collect();
     let moved: u32 = scaled.iter().map(|(_, w)| w).sum();
+    // Rounding may bring the others above 100.
     scaled.insert(0, (first, 100_u32.saturating_sub(moved)));
     Weights::new(scaled)
 }

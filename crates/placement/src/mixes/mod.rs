@@ -1,7 +1,7 @@
-//! Written-down phases of well-known workloads, for questions about placements before anything was run.
+//! Hand-written phases of known workloads, for placement questions before anything was executed.
 //!
-//! SSB is in [`tierloom_model::reference::ssb`]; TPC-H is here. Phases that were captured from executions say more about one engine and can be
-//! used in their place wherever a [`Mix`] is asked for.
+//! SSB is in [`tierloom_model::reference::ssb`]; TPC-H is here. Phases captured from executions
+//! describe one engine more exactly, and can replace these wherever a [`Mix`] is accepted.
 
 mod schema;
 mod tpch;
@@ -11,23 +11,25 @@ use tierloom_model::reference::ssb::lines_touched;
 use tierloom_model::{Access, LINE_BYTES, Op, Phase, PhaseKind, StructureClass};
 use tpch::{Out, Pipeline};
 
-/// Queries with their phases.
+/// Queries by name, each with its phases.
 pub type Mix = Vec<(String, Vec<Phase>)>;
 
-/// Slots of a hash table per entry: open addressing, half full.
+/// Slots of a hash table per entry: open addressing at a load factor of 0.5.
 const SLOTS_PER_ENTRY: f64 = 2.0;
 
-/// Processor time of an engine per piece of work, ns, without waiting for memory.
+/// CPU time of an engine per unit of work, ns, without stalls on memory.
 ///
-/// The default is assumed. With it the 22 queries of TPC-H take 2.2 s of processor time at scale factor 1, about what DataFusion 55 takes on a core of
-/// an AMD Zen 5 (two threads, 50 ms per query in the geometric mean). A faster engine waits more for memory, so placements matter more to it.
+/// The default is assumed. With it the 22 queries of TPC-H take 2.2 s of CPU time at scale factor
+/// 1, about what DataFusion 55 takes on a core of an AMD Zen 5 (two threads, 50 ms per query in the
+/// geometric mean). A faster engine is more often limited by memory, so placement matters more to
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Engine {
-    /// Per value that is looked at, and again for each further 32 bytes of it.
+    /// Per value read, and again for each full 32 bytes of its width.
     pub value_ns: f64,
     /// Per probe of, or insert into, a hash table.
     pub probe_ns: f64,
-    /// Per row that is grouped.
+    /// Per row aggregated into a group.
     pub group_ns: f64,
 }
 
@@ -42,7 +44,7 @@ impl Default for Engine {
 }
 
 impl Engine {
-    /// An engine that needs so many times less processor time for all it does.
+    /// The same engine with all CPU times divided by `factor`.
     pub fn faster(self, factor: f64) -> Self {
         Engine {
             value_ns: self.value_ns / factor,
@@ -55,13 +57,13 @@ impl Engine {
 /// A column of a workload's tables with its size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnSize {
-    /// "lineitem.l_orderkey".
+    /// Table and column, such as "lineitem.l_orderkey".
     pub column: String,
-    /// Bytes.
+    /// Size of the column in bytes.
     pub size_bytes: u64,
 }
 
-/// All columns of TPC-H at a scale factor, those that no query reads too.
+/// All columns of TPC-H at a scale factor, including those that no query reads.
 pub fn tpch_columns(scale_factor: f64) -> Vec<ColumnSize> {
     let of = |table: &'static schema::Table| {
         table.columns.iter().map(move |c| ColumnSize {
@@ -72,8 +74,9 @@ pub fn tpch_columns(scale_factor: f64) -> Vec<ColumnSize> {
     schema::TABLES.iter().flat_map(of).collect()
 }
 
-/// The 22 queries of TPC-H at a scale factor, in order, named "q1" to "q22". Structures are called "lineitem.l_orderkey", "hash(orders)" and
-/// "groups".
+/// The 22 queries of TPC-H at a scale factor, in order, named "q1" to "q22".
+///
+/// Structures are named "lineitem.l_orderkey", "hash(orders)" and "groups".
 pub fn tpch_queries(scale_factor: f64, engine: &Engine) -> Mix {
     let phases = |(name, pipelines): &(&str, &[Pipeline])| {
         let mut tables = BTreeMap::new();
@@ -83,7 +86,7 @@ pub fn tpch_queries(scale_factor: f64, engine: &Engine) -> Mix {
     tpch::QUERIES.iter().map(phases).collect()
 }
 
-/// A phase while it is put together, with the share of rows that is left.
+/// A phase under construction, with the share of rows that passed filters and probes so far.
 struct Pass<'a> {
     phase: Phase,
     rows: f64,
@@ -96,6 +99,8 @@ impl Pass<'_> {
         let Some((table, width)) = schema::column(column) else {
             return;
         };
+        // Scans skip lines without qualifying rows, so narrow columns are read almost whole even
+        // under selective filters, wide ones are not.
         let touched = lines_touched(self.kept, LINE_BYTES / width);
         let footprint = (self.rows * width) as u64;
         let name = format!("{}.{column}", table.name);
@@ -106,7 +111,8 @@ impl Pass<'_> {
     }
 
     fn touch(&mut self, structure: String, bytes: f64, op: Op, class: StructureClass, ns: f64) {
-        // An entry that is larger than a line takes as many lines as it fills.
+        // One line per access, also where an entry is wider than a line; a table has one line at
+        // least.
         let access = Access::probe(structure, self.kept, bytes.max(LINE_BYTES) as u64)
             .with_op(op)
             .with_class(class);
@@ -186,7 +192,9 @@ fn phase(
     pass.phase
 }
 
-/// Bytes that one round of a mix reads of each column, with its size; columns that nothing reads are not in it.
+/// Bytes that one round of a mix reads from each column, with the column's size.
+///
+/// Columns that no query reads are absent.
 pub fn column_reads(mix: &Mix) -> BTreeMap<String, (u64, f64)> {
     let mut reads = BTreeMap::new();
     for phase in mix.iter().flat_map(|(_, phases)| phases) {
@@ -236,7 +244,8 @@ mod tests {
 
     #[test]
     fn sizes_are_near_those_of_the_generated_data() {
-        // The specification's database of scale factor 1 is "approximately 1 GB" of text; plain columns are about as large.
+        // The specification's database of scale factor 1 is "approximately 1 GB" of text; plain
+        // columns are about as large.
         let bytes: u64 = tpch_columns(1.0).iter().map(|c| c.size_bytes).sum();
         assert!((0.9e9..1.3e9).contains(&(bytes as f64)), "{bytes}");
         let lineitem: u64 = tpch_columns(1.0)

@@ -1,8 +1,10 @@
 //! Tables and columns of TPC-H with their sizes.
 //!
-//! Source of cardinalities and types: Transaction Processing Performance Council, "TPC Benchmark H, Standard Specification, Revision 3",
-//! sections 1.4 (tables) and 4.2.5 (rows). Widths are those of plain columns in memory: identifiers and decimals 8 bytes, integers and dates 4, text
-//! its average length (that of random text lies half way between the least and the greatest) and 4 bytes of offset, single characters 1.
+//! Cardinalities and types: Transaction Processing Performance Council, "TPC Benchmark H, Standard
+//! Specification, Revision 3", sections 1.4 (tables) and 4.2.5 (rows). Widths are those of plain
+//! columns in memory: 8 bytes for identifiers and decimals, 4 for integers and dates, 1 for single
+//! characters, and the average length plus 4 bytes of offset for text. Random text is taken at the
+//! mean of its minimum and maximum length.
 
 /// A column and the bytes of one value.
 pub(super) struct Column {
@@ -40,7 +42,7 @@ const fn text(name: &'static str, length: f64) -> Column {
     }
 }
 
-/// The six tables that grow with the scale factor; nation and region (30 rows) weigh nothing.
+/// The six tables that grow with the scale factor; nation and region (30 rows) are negligible.
 pub(super) const TABLES: [Table; 6] = [
     Table {
         name: "lineitem",
@@ -134,7 +136,7 @@ pub(super) const TABLES: [Table; 6] = [
     },
 ];
 
-/// The table that a column belongs to, and its width.
+/// Table and width in bytes of a column; names are unique across TPC-H tables.
 pub(super) fn column(name: &str) -> Option<(&'static Table, f64)> {
     TABLES.iter().find_map(|table| {
         let column = table.columns.iter().find(|c| c.name == name)?;

@@ -1,25 +1,26 @@
 //! The 22 queries of TPC-H as pipelines.
 //!
-//! Predicates, and so the shares of rows that they keep, follow the query definitions and their default substitution values (section 2.4 of the
-//! specification) over uniform columns. Plans are the usual ones of pipelined engines: selections first, one hash table per filtered input,
-//! the largest table last. Each column is read for the rows that are left when it is needed.
+//! Predicates, and hence selectivities, follow the query definitions and their default substitution
+//! values (section 2.4 of the specification), over uniform columns. Plans are the usual ones of
+//! pipelined engines: selections first, one hash table per filtered input, the largest table last.
+//! Each column is read for the rows that are left when it is needed.
 
-/// What becomes of the rows that a pipeline keeps.
+/// Sink of a pipeline: what its output rows are used for.
 pub(super) enum Out {
-    /// A hash table of that name with so many bytes per entry.
+    /// A hash table with this name and bytes per entry.
     Build(&'static str, f64),
-    /// So many groups, at every scale factor.
+    /// An aggregation with this number of groups, at every scale factor.
     Groups(f64),
-    /// So many groups at scale factor 1, and in proportion at others.
+    /// An aggregation with this number of groups at scale factor 1, proportional to it otherwise.
     ManyGroups(f64),
 }
 
 /// A pass over a table.
 pub(super) struct Pipeline {
     pub table: &'static str,
-    /// Columns of the filters, in order, with the share of rows that each keeps.
+    /// Columns of the filters, in order, with the selectivity of each.
     pub filters: &'static [(&'static str, f64)],
-    /// Probes in order: key column, hash table, share of rows that find something.
+    /// Probes in order: key column, hash table, share of rows with a match.
     pub probes: &'static [(&'static str, &'static str, f64)],
     /// Columns read for the rows that are left.
     pub reads: &'static [&'static str],

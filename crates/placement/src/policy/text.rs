@@ -1,4 +1,4 @@
-//! Policies as they are typed and printed.
+//! Parsing and printing of policies.
 
 use super::{ColumnLimit, Policy};
 use crate::PolicyError;
@@ -8,8 +8,12 @@ use std::str::FromStr;
 impl FromStr for Policy {
     type Err = PolicyError;
 
+    /// Parses a policy; case and surrounding space do not matter.
+    ///
     /// # Errors
-    /// [`PolicyError::Syntax`] for a `columns:` without a count or share, [`PolicyError::Placement`] for everything that is no page placement either.
+    /// [`PolicyError::Syntax`] for `columns` without a valid count or share, and for `adaptive`
+    /// with an invalid budget; [`PolicyError::Placement`] for any other text that is not a page
+    /// placement.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let word = text.trim().to_ascii_lowercase();
         if word == "tier" {
@@ -64,7 +68,7 @@ fn limit_of(text: &str, limit: &str) -> Result<ColumnLimit, PolicyError> {
     }
 }
 
-/// Units of sizes, in lower case, largest first.
+/// Suffixes of sizes with the binary logarithm of their factor, largest first.
 const UNITS: [(&str, u32); 4] = [("tib", 40), ("gib", 30), ("mib", 20), ("kib", 10)];
 
 fn budget_of(text: &str, budget: &str) -> Result<u64, PolicyError> {
@@ -76,7 +80,10 @@ fn budget_of(text: &str, budget: &str) -> Result<u64, PolicyError> {
     })
 }
 
-/// Bytes of a size as it is typed: a whole number above 0, with KiB, MiB, GiB or TiB if wanted; `None` for anything else.
+/// Parses a size such as `512MiB`, `4096` or `64b` into bytes.
+///
+/// The number must be whole and above 0; the units are KiB, MiB, GiB and TiB, in any case. `None`
+/// for anything else, and for sizes of 2^64 bytes or more.
 pub fn bytes_of(text: &str) -> Option<u64> {
     let lower = text.trim().to_ascii_lowercase();
     let unit = UNITS
@@ -107,6 +114,7 @@ impl fmt::Display for Policy {
             Policy::Tier => write!(f, "tier"),
             Policy::TopColumns(ColumnLimit::Count(count)) => write!(f, "columns:{count}"),
             Policy::TopColumns(ColumnLimit::Share(share)) => {
+                // Rounded, because 0.07 * 100 is not exactly 7 in binary floating point.
                 write!(f, "columns:{}%", (share * 1e8).round() / 1e6)
             }
             Policy::Adaptive(None) => write!(f, "adaptive"),

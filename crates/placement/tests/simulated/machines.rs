@@ -1,5 +1,4 @@
-//! Machines that the controller's profile is wrong about: in its numbers, and in the shape of its
-//! curves.
+//! Simulated machines that differ from the controller's profile in numbers and in curve shapes.
 
 use super::shaped::{Curve, Shaped};
 use tierloom_model::search::SplitMix;
@@ -20,29 +19,28 @@ pub const PROFILES: [&str; 12] = [
     "epfl25-snc4-pf-off",
 ];
 
-/// In what the true machine differs from the profile. In all kinds every number is off by up to 20%
-/// first.
+/// How the machine differs from the profile, in addition to an error of up to 20% in every number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// In nothing else.
+    /// No further difference.
     Numbers,
-    /// Knee, exponent and height of the latency curves are anything from flat to a wall.
+    /// Knee, exponent and height of the latency curves are arbitrary, from flat to a wall.
     Knees,
     /// CXL has 20% to 60% of the bandwidth and 1.3 to 3 times the latency.
     CxlWorse,
     /// CXL has 1.5 to 3 times the bandwidth and 40% to 80% of the latency.
     CxlBetter,
-    /// Writes, and lines at random places, are much slower than reads of streams.
+    /// Writes and random accesses are much slower than sequential reads.
     Asymmetric,
-    /// CXL is like the memory of another socket: a little later, nearly as wide.
+    /// CXL resembles the memory of another socket: higher latency, almost the same bandwidth.
     Remote,
-    /// Another model: latency grows in straight pieces.
+    /// Different model: piecewise linear latency.
     Pieces,
-    /// Another model: the peak falls when more is asked for than there is.
+    /// Different model: peak bandwidth decreases under overload.
     Falling,
-    /// Another model: latency jumps at a utilisation.
+    /// Different model: latency jumps at some utilisation.
     Step,
-    /// Another model: latency as in an open queue, 1 / (1 - u).
+    /// Different model: latency of an open queue, 1 / (1 - u).
     OpenQueue,
 }
 
@@ -59,12 +57,12 @@ pub const KINDS: [Kind; 10] = [
     Kind::OpenQueue,
 ];
 
-/// What a machine really takes.
+/// True times of a machine.
 #[derive(Debug, Clone)]
 pub enum Truth {
-    /// As the model says of these numbers.
+    /// Computed by the controller's model, from these numbers.
     Model(Machine),
-    /// As another model says.
+    /// Computed by a different model.
     Other(Shaped),
 }
 
@@ -88,7 +86,7 @@ impl Truth {
         Truth::Model(machine)
     }
 
-    /// Time of a phase, ns.
+    /// True time of a phase, ns.
     pub fn time(&self, phase: &Phase, placement: &Placement, workers: u32) -> f64 {
         match self {
             Truth::Model(machine) => {
@@ -101,15 +99,16 @@ impl Truth {
     }
 }
 
-/// A machine whose every number is off by up to 20%, each by itself; whole numbers stay whole and
-/// shares below 1.
+/// Changes every number by up to 20%, independently.
+///
+/// Counts stay exact, and numbers stay within the limits of the profile format.
 fn perturbed(machine: &Machine, seed: u64) -> Machine {
     let mut random = SplitMix::new(seed.wrapping_mul(7919).wrapping_add(17));
     let mut truth = machine.clone();
     for figure in machine.figures() {
         let x = figure.value * (0.8 + 0.4 * random.uniform());
         let x = match figure.path.rsplit('.').next().unwrap() {
-            // Whoever runs the phases counts these.
+            // Counts and sizes that the operating system reports are never wrong.
             "cores" | "smt" | "devices" | "entries" | "page_bytes" | "capacity_bytes" => {
                 figure.value
             }
@@ -130,7 +129,7 @@ pub fn between(random: &mut SplitMix, low: f64, high: f64) -> f64 {
     low + (high - low) * random.uniform()
 }
 
-/// Changes the numbers of all tiers whose path ends so.
+/// Changes the numbers of a tier (of all tiers for `None`) whose path ends with `end`.
 fn change(machine: &mut Machine, tier: Option<&str>, end: &str, to: impl Fn(f64) -> f64) {
     for figure in machine.figures() {
         let of = figure.path.strip_prefix("tiers[").and_then(|rest| {

@@ -1,10 +1,12 @@
-//! The adaptive controller against machines that its profile is wrong about, in numbers and in
-//! shape, and times with noise of many kinds. A run of a query costs what its phases take under the
-//! decided placements, trials included; all comparisons are of times without noise.
+//! Simulation of the adaptive controller on machines whose profile is wrong, under noisy times.
 //!
-//! Machines are drawn anew each time. `TIERLOOM_SEED=N` repeats a draw, `TIERLOOM_MACHINES=N` plays
-//! so many machines of each workload, and `TIERLOOM_TRACE=TEXT` prints the decisions of the runs
-//! whose name has the text in it.
+//! Machines differ from the profile in numbers and in the shape of their latency curves. A run of a
+//! query costs what its phases take under the decided placements, trials included; all comparisons
+//! use times without noise.
+//!
+//! Machines are drawn at random in each run of the test. `TIERLOOM_SEED=N` repeats a draw,
+//! `TIERLOOM_MACHINES=N` sets the number of machines per workload, and `TIERLOOM_TRACE=TEXT` prints
+//! the decisions of all runs whose name contains the text.
 
 mod machines;
 mod noise;
@@ -20,20 +22,20 @@ use std::hash::{BuildHasher, RandomState};
 use tierloom_model::{Access, Phase, PhaseKind, profiles};
 use tierloom_placement::adaptive::{Action, Controller, Layout, Measured, Settings};
 
-/// Machines of each workload in an ordinary run of the test.
+/// Machines per workload, unless `TIERLOOM_MACHINES` is set.
 const MACHINES: u64 = 100;
 
-/// Confidence of all rates.
+/// Confidence level of all rates.
 const CONFIDENCE: f64 = 0.95;
 
-/// Rate of runs more than 1% slower than DRAM only that an ordinary run of the test excludes.
+/// Rate of runs more than 1% slower than DRAM only that the default number of machines can exclude.
 const SLOWER_RUNS: f64 = 1.0 / 5000.0;
 
 const BOTH: [Workload; 2] = [Workload::Ssb, Workload::Tpch];
 
 fn seed() -> u64 {
     let seed = std::env::var("TIERLOOM_SEED").map_or_else(
-        // As random as hash maps are.
+        // The standard library has no random numbers, but seeds its hash maps at random.
         |_| RandomState::new().hash_one(0) >> 16,
         |text| text.parse().expect("TIERLOOM_SEED is a number"),
     );
@@ -67,7 +69,8 @@ fn runs_slower_than_dram_are_rarer_than_stated_and_most_of_the_gain_is_found() {
     let rate = rates::upper(all.slower, all.runs, CONFIDENCE);
     assert!(rate <= SLOWER_RUNS, "{told}");
     assert!(all.changes <= Settings::new(1).max_changes, "{told}");
-    // Far below what is usual, as machines are few and some have most of what there is to gain.
+    // Well below the usual values: machines are few, and some of them have most of the possible
+    // gain.
     let [ssb, tpch] = of;
     for (tally, near, gained) in [(ssb, 0.8, 0.35), (tpch, 0.42, 0.25)] {
         let told = tally.told();
@@ -76,8 +79,9 @@ fn runs_slower_than_dram_are_rarer_than_stated_and_most_of_the_gain_is_found() {
     }
 }
 
-/// Machines that a controller was slower on than DRAM only when it took the model's word, a single
-/// trial or a large one.
+/// Machines on which earlier controllers were slower than DRAM only.
+///
+/// Those controllers trusted the model, a single trial, or a trial on a large part of a phase.
 #[test]
 fn machines_that_once_were_slower_are_not() {
     use Kind::{CxlWorse, Numbers, Step};
@@ -104,7 +108,7 @@ fn machines_that_once_were_slower_are_not() {
     }
 }
 
-/// The table of docs/adaptive.md; of one kind alone with `TIERLOOM_ONLY="Numbers Expected"`.
+/// Prints the table of docs/adaptive.md, for one kind only with `TIERLOOM_ONLY="Numbers Expected"`.
 #[test]
 #[ignore = "prints the table of docs/adaptive.md; 1,000 machines take minutes"]
 fn table() {
@@ -149,7 +153,7 @@ fn table() {
     println!("\n{}", all.told());
 }
 
-/// "CxlWorse Drift".
+/// Parses kinds of machine and noise, such as "CxlWorse Drift".
 fn kinds(text: &str) -> (Kind, NoiseKind) {
     let of = |name: &str| text.split_whitespace().any(|word| word == name);
     let machine = KINDS.into_iter().find(|k| of(&format!("{k:?}")));
@@ -160,7 +164,7 @@ fn kinds(text: &str) -> (Kind, NoiseKind) {
     )
 }
 
-/// One machine: `TIERLOOM_CASE="Tpch CxlWorse Drift nus24 17"`.
+/// Runs one machine, such as `TIERLOOM_CASE="Tpch CxlWorse Drift nus24 17"`.
 #[test]
 #[ignore = "plays the one machine that TIERLOOM_CASE names"]
 fn one() {
@@ -180,8 +184,10 @@ fn one() {
     eprintln!("{}", play(&[case])[0].told());
 }
 
+/// Blind interleave with a tenth of all memory on CXL.
+///
 /// Lebedev et al., "Demystifying CXL Memory Bandwidth Expansion for Analytical Workloads" (ADMS
-/// 2025): a tenth of all memory on CXL, blindly.
+/// 2025).
 #[test]
 fn the_loss_of_a_blind_interleave_becomes_a_gain_or_nothing() {
     let profile = "epfl25-full-pf-on";
@@ -193,7 +199,7 @@ fn the_loss_of_a_blind_interleave_becomes_a_gain_or_nothing() {
             profile,
             seed,
         });
-        // The machine of the profile first, then ones that it is wrong about.
+        // Seed 0 is the machine of the profile itself; on the others the profile is wrong.
         if seed == 0 {
             simulation.truth = machines::Truth::Model(profiles::load(profile).unwrap());
         }
@@ -219,8 +225,9 @@ fn the_loss_of_a_blind_interleave_becomes_a_gain_or_nothing() {
     }
 }
 
-/// A scan of four columns on a machine that is as its profile says, timed without chance; from some
-/// run on everything with a page on CXL takes four times as long.
+/// A scan of four columns on a machine that matches its profile, timed without noise.
+///
+/// After run 4 every placement with pages on CXL takes four times as long.
 #[test]
 fn a_gain_is_adopted_in_four_runs_and_what_turns_slow_is_given_up() {
     let machine = profiles::load("nus24").unwrap();
@@ -265,7 +272,7 @@ fn a_gain_is_adopted_in_four_runs_and_what_turns_slow_is_given_up() {
                 .map(|t| time(&t.layout) * t.share)
                 .collect(),
         };
-        // The first run of a query shows its phases and is not learned from.
+        // The first run only reveals a query's phases; the driver reports no times for it.
         let measured = (run > 1).then_some(measured);
         controller.learn("q", &[measured]).unwrap();
     }

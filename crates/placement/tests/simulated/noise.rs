@@ -1,26 +1,26 @@
-//! What chance does to measured times.
+//! Noise of measured times.
 
 use super::machines::between;
 use tierloom_model::search::SplitMix;
 
-/// What measured times are off by. A trial is shorter than the rest of its phase, and off by more.
+/// Error of measured times; trials are shorter than the rest of their phase and noisier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NoiseKind {
-    /// Normal, 1% and 2%: what the controller's settings say.
+    /// Normal, 1% and 2%, as in the controller's default settings.
     Expected,
-    /// Normal, 0.5% to 5%, of a trial up to twice as much.
+    /// Normal, 0.5% to 5%; for a trial up to twice as much.
     Normal,
     /// Lognormal, 1% to 4%.
     Lognormal,
-    /// Normal, 1% and 2%, and one query in 50 takes 30% longer as a whole.
+    /// Normal, 1% and 2%; in addition one query in 50 takes 30% longer as a whole.
     SlowRuns,
-    /// Normal, 1% and 2%, and one time in 50 is 30% longer, that of a phase or that of a trial.
+    /// Normal, 1% and 2%; in addition one time in 50, of a phase or a trial, is 30% longer.
     SlowParts,
-    /// Student's t with three degrees of freedom.
+    /// Student's t distribution with three degrees of freedom.
     HeavyTails,
-    /// Normal, and the machine as a whole gets up to 10% slower and faster.
+    /// Normal; in addition the whole machine slowly becomes up to 10% slower and faster.
     Drift,
-    /// Normal, and all times of a query are off together by 3%, which passes slowly.
+    /// Normal; in addition all times of a query share an error of 3% that decays over several runs.
     Correlated,
 }
 
@@ -41,7 +41,7 @@ pub struct Noise {
     random: SplitMix,
     whole: f64,
     trial: f64,
-    /// ln of what all times of this query's run are off by.
+    /// ln of the error that all times of the present run share.
     common: f64,
     runs: f64,
     period: f64,
@@ -78,7 +78,7 @@ impl Noise {
         }
     }
 
-    /// A query's run begins.
+    /// Starts the next run of a query.
     pub fn next_run(&mut self) {
         self.runs += 1.0;
         self.common = match self.kind {
@@ -109,7 +109,8 @@ impl Noise {
             NoiseKind::Lognormal => (spread * r.normal()).exp(),
             NoiseKind::HeavyTails => {
                 let squares: f64 = (0..3).map(|_| r.normal().powi(2)).sum();
-                // Scaled to the spread of its middle, not of its tails.
+                // `spread` scales the centre of the distribution; the standard deviation is larger
+                // by its tails.
                 (spread * r.normal() / (squares / 3.0).sqrt()).exp()
             }
             NoiseKind::SlowParts => {

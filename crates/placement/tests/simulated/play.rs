@@ -1,4 +1,4 @@
-//! Plays a mix of queries on a machine under the controller, and counts what came of it.
+//! Runs a mix of queries under the controller on a simulated machine, and tallies the results.
 
 use super::machines::{KINDS, Kind, PROFILES, Truth};
 use super::noise::{NOISES, Noise, NoiseKind};
@@ -10,27 +10,28 @@ use tierloom_model::{Phase, Placement, StructureClass, TierShares, profiles};
 use tierloom_placement::adaptive::{Action, Controller, Layout, Measured, PhaseDecision, Settings};
 use tierloom_placement::mixes::{Engine, Mix, tpch_queries};
 
-/// Runs of each query: five to learn, the sixth is judged, and four more in which nothing may
-/// oscillate.
+/// Runs of each query: five to learn, a sixth to judge, four more to detect oscillation.
 pub const RUNS: usize = 10;
 pub const LEARNED: usize = 5;
 
-/// Runs over which a migration has to pay. The best static placement costs no migration, so what is
-/// compared with it must not shun one.
+/// Runs over which a migration has to pay off.
+///
+/// Large enough for migrations to cost nothing, as in the best static placement that is compared
+/// with.
 const EXPECTED_RUNS: f64 = 1e6;
 
-/// Beyond so much over DRAM only a run counts as slower, and beyond so much as much slower.
+/// Ratios to the time with DRAM only above which a run counts as slower, and as much slower.
 pub const SLOWER: f64 = 1.01;
 pub const MUCH_SLOWER: f64 = 1.03;
 
-/// A query is near the best placement if it takes at most so many times as long.
+/// Ratio to the time of the best placement up to which a query counts as near it.
 const NEAR: f64 = 1.02;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Workload {
-    /// As the papers ran it on each machine: 4-byte values and 3 ns per tuple, or 8 bytes and 2 ns.
+    /// SSB as in the profile's paper: 4-byte values and 3 ns per tuple, or 8 bytes and 2 ns.
     Ssb,
-    /// Scale factor 100, by an engine four times as fast as usual: it waits for memory more.
+    /// TPC-H at scale factor 100; the engine is four times as fast as usual, so memory limits it.
     Tpch,
 }
 
@@ -44,19 +45,20 @@ impl Workload {
     }
 }
 
-/// One machine with one workload.
+/// One simulated machine with one workload.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
     pub workload: Workload,
     pub machine: Kind,
     pub noise: NoiseKind,
-    /// What the controller is told.
+    /// Profile given to the controller.
     pub profile: &'static str,
     pub seed: u64,
 }
 
-/// So many machines with one workload. Of 80, every kind meets every noise once; profiles come in
-/// turn.
+/// Cases for `count` machines with one workload.
+///
+/// 80 of them combine every kind of machine with every kind of noise once; profiles rotate.
 pub fn cases(workload: Workload, seed: u64, count: u64) -> Vec<Case> {
     let case = |i: u64| Case {
         workload,
@@ -68,27 +70,27 @@ pub fn cases(workload: Workload, seed: u64, count: u64) -> Vec<Case> {
     (0..count).map(case).collect()
 }
 
-/// What happened.
+/// Counts over all runs of one or more cases.
 #[derive(Debug, Default, Clone)]
 pub struct Tally {
-    /// Machines played.
+    /// Machines simulated.
     pub machines: u64,
-    /// Of them, with a run that was slower.
+    /// Machines with at least one slower run.
     pub slower_machines: u64,
-    /// Runs of queries, those slower than DRAM only, those much slower.
+    /// Runs of queries, runs slower than DRAM only, and runs much slower.
     pub runs: u64,
     pub slower: u64,
     pub much_slower: u64,
-    /// Most of a run's time over that on DRAM only, and where.
+    /// Largest ratio of a run's time to that with DRAM only, and the run's name.
     pub worst: (f64, String),
     /// Queries judged after [`LEARNED`] runs, and those near the best static placement.
     pub queries: u64,
     pub near: u64,
-    /// Sums over them: what the best placement gains as a share of the time on DRAM only, and what
-    /// was gained.
+    /// Sums over the judged queries: possible and actual gain, as shares of the time with DRAM
+    /// only.
     pub to_gain: f64,
     pub gained: f64,
-    /// Most changes of a phase; changes after the judged run, and those taken back.
+    /// Maximum number of changes of a phase, actions after the learning runs, and returns.
     pub changes: u32,
     pub late: u64,
     pub returns: u64,
@@ -135,8 +137,10 @@ impl Tally {
         )
     }
 
-    /// The same as a row of a table: machines, runs, slower ones, their rate, much slower ones, the
-    /// slowest, queries near the best, gain found.
+    /// The tally as a table row.
+    ///
+    /// Columns: machines, runs, slower ones, their rate, much slower ones, the slowest, queries
+    /// near the best, gain found.
     pub fn row(&self) -> String {
         format!(
             "{} | {} | {} | {:.1e} | {} | {:+.2}% | {:.1}% | {:.0}%",
@@ -196,7 +200,7 @@ impl Simulation {
             .time(phase, &layout.placement("dram"), self.workers)
     }
 
-    /// True time of a phase as decided, and what is measured of it.
+    /// True time of a phase under a decision, and its measured times.
     fn run(&mut self, phase: &Phase, decision: &PhaseDecision) -> (f64, Measured) {
         let whole = self.on(phase, &decision.layout);
         let trials = decision.trials.iter();
@@ -211,7 +215,7 @@ impl Simulation {
         (main + trials.iter().sum::<f64>(), measured)
     }
 
-    /// Plans, runs and learns once; the decisions, and the true time of each phase.
+    /// Plans, runs and learns once; returns the decisions and the true time of each phase.
     fn query(&mut self, index: usize) -> (Vec<PhaseDecision>, Vec<f64>) {
         let (query, phases) = self.mix[index].clone();
         let decisions = self.controller.plan(&query, &phases).unwrap();
@@ -238,8 +242,9 @@ impl Simulation {
         self.truth.time(phase, &placement, self.workers)
     }
 
-    /// The least time over static weights, for columns alone and for everything alike: every fourth
-    /// per cent, then every one around the best.
+    /// Shortest time over static weights, for columns alone and for all memory alike.
+    ///
+    /// The search tries every fourth per cent, then each one around the best of those.
     fn best(&self, phase: &Phase) -> f64 {
         let at = |percent: i32, all: bool| self.uniform(phase, f64::from(percent) / 100.0, all);
         let least = |all: bool| {
@@ -252,7 +257,7 @@ impl Simulation {
         least(false).min(least(true))
     }
 
-    /// Time of the last of so many rounds of the mix.
+    /// Time of the last of `count` rounds of the mix.
     pub fn rounds(&mut self, count: usize) -> f64 {
         let mut took = 0.0;
         for _ in 0..count {
@@ -306,7 +311,7 @@ impl Simulation {
         tally
     }
 
-    /// Prints what was decided in the runs that `TIERLOOM_TRACE` is part of the name of.
+    /// Prints the decisions of runs whose name contains `TIERLOOM_TRACE`.
     fn told(&self, at: &str, query: usize, decisions: &[PhaseDecision], times: &[f64]) {
         if !self.trace.as_ref().is_some_and(|trace| at.contains(trace)) {
             return;
@@ -331,7 +336,7 @@ impl Simulation {
     }
 }
 
-/// Plays all cases in two threads.
+/// Simulates all cases on two threads.
 pub fn play(cases: &[Case]) -> Vec<Tally> {
     let next = AtomicUsize::new(0);
     let tallies = Mutex::new(vec![Tally::default(); cases.len()]);

@@ -1,19 +1,17 @@
-//! A model of memory that is not the controller's: simpler caches, and latency curves of other
-//! shapes.
+//! An alternative memory model: simpler caches than the controller's model, other latency curves.
 
 use tierloom_model::{Access, LINE_BYTES, Machine, Op, Pattern, Phase, Placement};
 
-/// How the latency of a tier grows with its utilisation.
+/// Latency of a tier relative to idle, as a function of its utilisation.
 #[derive(Debug, Clone, Copy)]
 pub enum Curve {
-    /// Idle up to the first place, then in straight lines to each factor, the last at the peak.
+    /// 1 up to the first utilisation, then linear to each factor, the last one at the peak.
     Pieces { at: [f64; 2], factor: [f64; 2] },
-    /// A straight line; beyond the peak every doubling of what is asked for takes this share of the
-    /// peak away.
+    /// Linear; each doubling of demand beyond the peak reduces the peak bandwidth by this share.
     Falling { by: f64, ratio: f64 },
-    /// Idle, then at once so many times as much.
+    /// 1 below a utilisation, this factor above it.
     Step { at: f64, factor: f64 },
-    /// 1 / (1 - u), at most so much.
+    /// 1 / (1 - u), limited to this factor.
     OpenQueue { most: f64 },
 }
 
@@ -34,13 +32,13 @@ impl Curve {
                 }
             }
             Curve::Falling { ratio, .. } => 1.0 + (ratio - 1.0) * u,
-            // A ramp of a hundredth, so that there is one answer.
+            // A ramp of 1% utilisation, so that the fixed point is unique.
             Curve::Step { at, factor } => 1.0 + (factor - 1.0) * ((u - at) / 0.01).clamp(0.0, 1.0),
             Curve::OpenQueue { most } => (1.0 / (1.0 - u).max(1e-6)).min(most),
         }
     }
 
-    /// The part of the peak that is left when so many times as much is asked for.
+    /// Share of the peak bandwidth available when demand is `asked` times the peak.
     fn peak(self, asked: f64) -> f64 {
         match self {
             Curve::Falling { by, .. } if asked > 1.0 => (1.0 - by * asked.log2()).max(0.3),
@@ -49,7 +47,7 @@ impl Curve {
     }
 }
 
-/// A machine by this model, with a curve for its first tier and one for all others.
+/// A machine under this model, with one curve for its first tier and one for all others.
 #[derive(Debug, Clone)]
 pub struct Shaped {
     machine: Machine,
@@ -58,9 +56,9 @@ pub struct Shaped {
 
 #[derive(Default)]
 struct Load {
-    /// Lines over lines in flight, per tuple.
+    /// Number of latencies that a tuple waits for: lines over lines in flight.
     waits: f64,
-    /// Time that the tier is busy with a tuple, ns.
+    /// Time that the tier is busy per tuple, ns.
     busy_ns: f64,
 }
 
@@ -114,7 +112,7 @@ impl Shaped {
             .sum()
     }
 
-    /// What a tuple asks of each tier, and the time of what the last-level cache answers.
+    /// Load of one tuple on each tier, and its time in the last-level cache.
     fn loads(&self, phase: &Phase, placement: &Placement) -> (Vec<Load>, f64) {
         let machine = &self.machine;
         let random = |a: &&Access| a.pattern != Pattern::Sequential;

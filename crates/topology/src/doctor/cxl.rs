@@ -1,4 +1,4 @@
-//! CXL memory devices and DAX.
+//! Abilities: CXL memory devices and DAX.
 
 use super::Ability;
 use crate::Topology;
@@ -84,6 +84,7 @@ pub(super) fn devdax(topology: &Topology) -> Ability {
     if !devdax.is_empty() {
         return Ability::yes(NAME, format!("{} can be mapped directly", names(&devdax)));
     }
+    // Unbound devices before system-ram ones: using them costs no memory of a node.
     if let Some(first) = unbound.first() {
         return Ability::no(
             NAME,

@@ -1,4 +1,7 @@
-//! What this machine can do for Tierloom, what it cannot, why, and the command that fixes it.
+//! Diagnosis of a machine: which of its abilities Tierloom can use, and how to enable the others.
+//!
+//! Most findings come from files, as in a [`Topology`]; [`Probes`] covers what only a system call
+//! shows. Nothing is changed: a fix is a command for the user.
 
 mod cxl;
 mod pages;
@@ -15,15 +18,15 @@ use crate::{SysRoot, Topology};
 pub use probes::{FakeProbes, ProbeResult, Probes};
 use process::Process;
 
-/// Whether an ability is there.
+/// Availability of an ability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It is.
+    /// Available without any restriction.
     Yes,
-    /// It is not.
+    /// Not available; [`Ability::cause`] has the reason.
     No,
-    /// It is, with a restriction.
+    /// Available with a restriction.
     Limited,
 }
 
@@ -37,18 +40,18 @@ impl fmt::Display for State {
     }
 }
 
-/// One thing that Tierloom can make use of.
+/// One ability of the machine that Tierloom can use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ability {
-    /// What it is.
+    /// Name of the ability, unique within a diagnosis.
     pub name: String,
-    /// Whether it is there.
+    /// Whether it is available.
     pub state: State,
-    /// What was found.
+    /// What was found, for users.
     pub finding: String,
-    /// Why it is missing or limited; always given then.
+    /// Why it is missing or limited; `None` only for [`State::Yes`].
     pub cause: Option<String>,
-    /// The command or setting that changes it; always given where `cause` is.
+    /// Command or setting that changes it; present whenever `cause` is.
     pub fix: Option<String>,
 }
 
@@ -93,8 +96,9 @@ impl Ability {
 
 /// Examines a machine.
 ///
-/// Files are read below `root` (so a recorded tree can be examined) and from `topology`; `probes` tries system calls, always on the running
-/// kernel. A cause that several abilities share, such as a seccomp filter, is told in full once and referred to afterwards.
+/// Files are read below `root` and from `topology`, so a recorded tree can be examined too;
+/// `probes` always calls the running kernel. If several abilities share a cause, such as a seccomp
+/// filter, only the first one has it in full; the others refer to it.
 pub fn examine(topology: &Topology, root: &SysRoot, probes: &dyn Probes) -> Vec<Ability> {
     let process = Process::read(root, probes);
     let mut abilities = vec![
@@ -118,7 +122,7 @@ pub fn examine(topology: &Topology, root: &SysRoot, probes: &dyn Probes) -> Vec<
     abilities
 }
 
-/// Replaces a cause and fix that an earlier ability has told already by a reference to it.
+/// Replaces each cause and fix that an earlier ability already has by a reference to it.
 fn tell_once(abilities: &mut [Ability]) {
     for index in 1..abilities.len() {
         let (earlier, rest) = abilities.split_at_mut(index);

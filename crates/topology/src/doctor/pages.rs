@@ -1,4 +1,4 @@
-//! Huge pages and memory hot-plug.
+//! Abilities: huge pages and memory hot-plug.
 
 use super::Ability;
 use crate::{SysRoot, Topology};
@@ -49,13 +49,13 @@ pub(super) fn hugetlb_1_gib(topology: &Topology) -> Ability {
     )
 }
 
-/// One page size and what to do about its pool.
+/// One hugetlb page size, with the advice for its pool.
 struct Hugetlb {
     name: &'static str,
     size_bytes: u64,
-    /// How to get pages into the pool.
+    /// Command that puts pages into the pool.
     fill: &'static str,
-    /// How to get the pool.
+    /// How to get a kernel or CPU that offers the page size.
     offer: &'static str,
 }
 
@@ -114,6 +114,7 @@ pub(super) fn hot_plug(topology: &Topology, root: &SysRoot) -> Ability {
             "new memory, as of a CXL device, stays offline until somebody switches it on",
             FIX,
         ),
+        // `online` and `online_kernel` may put new memory into zone Normal.
         _ => Ability::limited(
             NAME,
             finding,

@@ -1,53 +1,54 @@
-//! The seam to system calls: what `doctor` has to try because no file tells it.
+//! System calls of the diagnosis, as a trait so that tests can substitute them.
 
-/// Result of one system-call probe: Ok, or the errno.
+/// Result of one probe; the error is the errno.
 pub type ProbeResult = Result<(), i32>;
 
 /// System calls that [`examine`](super::examine) tries on the running kernel.
 ///
-/// Purpose: files under `/sys` say what a kernel offers, but only a call says what *this process* may use (capabilities, seccomp filters of
-/// containers, cpusets). Each probe is harmless: it restores what it changes and touches memory of its own only.
+/// Files under `/sys` show what a kernel offers, but only a call shows what this process may use,
+/// given its capabilities, cpusets and seccomp filters. Each probe is harmless: it restores what it
+/// changes and accesses only its own memory.
 ///
-/// What it is not for: reading state (that goes through [`SysRoot`](crate::SysRoot), so that it can be recorded) and measuring anything.
-///
+/// Probes do not read state, which goes through [`SysRoot`](crate::SysRoot) and can be recorded,
+/// and they measure nothing.
 /// ```text
 ///   doctor::examine ──▶ Probes ──▶ LinuxProbes (crate tierloom-memory, real calls)
 ///                          └─────▶ FakeProbes  (here, answers chosen by a test)
 /// ```
 pub trait Probes {
-    /// Whether NUMA policies may be queried and set at all (`ENOSYS`: kernel without NUMA; `EPERM`: seccomp).
+    /// `get_mempolicy`: whether NUMA policies are available (`ENOSYS`: no NUMA; `EPERM`: seccomp).
     fn get_mempolicy(&self) -> ProbeResult;
-    /// `set_mempolicy(MPOL_WEIGHTED_INTERLEAVE)` over the allowed nodes, restored afterwards.
+    /// `set_mempolicy(MPOL_WEIGHTED_INTERLEAVE)` over the allowed nodes; restored afterwards.
     fn weighted_interleave(&self) -> ProbeResult;
-    /// `move_pages` without a target: asks where a page is.
+    /// `move_pages` without target nodes, which queries the node of a page.
     fn page_query(&self) -> ProbeResult;
-    /// `move_pages` of a page of our own to the node it is on.
+    /// `move_pages` of one of this process's pages to the node that it is on.
     fn page_move(&self) -> ProbeResult;
-    /// Opens and closes a counter of CPU cycles with `perf_event_open`.
+    /// `perf_event_open` of a counter of CPU cycles, closed afterwards.
     fn perf_event(&self) -> ProbeResult;
-    /// The effective user id; 0 is root.
+    /// Effective user id of this process; 0 is root.
     fn effective_uid(&self) -> u32;
 }
 
-/// Answers fixed in advance: the fake for tests of [`examine`](super::examine).
+/// Probes with fixed results, for tests of [`examine`](super::examine).
 #[derive(Debug, Clone, Copy)]
 pub struct FakeProbes {
-    /// Answer of [`Probes::get_mempolicy`].
+    /// Result of [`Probes::get_mempolicy`].
     pub get_mempolicy: ProbeResult,
-    /// Answer of [`Probes::weighted_interleave`].
+    /// Result of [`Probes::weighted_interleave`].
     pub weighted_interleave: ProbeResult,
-    /// Answer of [`Probes::page_query`].
+    /// Result of [`Probes::page_query`].
     pub page_query: ProbeResult,
-    /// Answer of [`Probes::page_move`].
+    /// Result of [`Probes::page_move`].
     pub page_move: ProbeResult,
-    /// Answer of [`Probes::perf_event`].
+    /// Result of [`Probes::perf_event`].
     pub perf_event: ProbeResult,
-    /// Answer of [`Probes::effective_uid`].
+    /// Result of [`Probes::effective_uid`].
     pub effective_uid: u32,
 }
 
 impl FakeProbes {
-    /// A process for which every call succeeds, running as `effective_uid`.
+    /// All calls succeed, for a process running as `effective_uid`.
     pub fn all_succeed(effective_uid: u32) -> Self {
         Self {
             get_mempolicy: Ok(()),
@@ -59,7 +60,7 @@ impl FakeProbes {
         }
     }
 
-    /// A process for which every call fails with `errno`, running as `effective_uid`.
+    /// All calls fail with `errno`, for a process running as `effective_uid`.
     pub fn all_fail(errno: i32, effective_uid: u32) -> Self {
         Self {
             get_mempolicy: Err(errno),

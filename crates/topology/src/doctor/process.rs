@@ -1,4 +1,4 @@
-//! The process itself: privileges, limits, MSR access, and the kernel's own page migration.
+//! Abilities that depend on this process: privileges, limits, MSR access, and NUMA balancing.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -10,12 +10,12 @@ use crate::{SysRoot, Topology};
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_SYS_NICE: u32 = 23;
 
-/// What restricts this process.
+/// Restrictions of this process.
 pub(super) struct Process {
     pub(super) uid: u32,
-    /// Effective capabilities; `None` where `/proc/self/status` does not tell.
+    /// Effective capabilities; `None` if `/proc/self/status` does not list them.
     capabilities: Option<u64>,
-    /// Whether a seccomp filter is active.
+    /// Whether seccomp is active.
     pub(super) seccomp: bool,
 }
 
@@ -31,12 +31,14 @@ impl Process {
         Self {
             uid: probes.effective_uid(),
             capabilities: field("CapEff:").and_then(|hex| u64::from_str_radix(hex, 16).ok()),
-            // 0 is none, 1 strict, 2 a filter.
+            // Modes: 0 is off, 1 strict, 2 a filter.
             seccomp: field("Seccomp:").is_some_and(|mode| mode != "0"),
         }
     }
 
-    /// Root has all capabilities unless the status file says otherwise, as in containers.
+    /// Whether the process has a capability.
+    ///
+    /// If the status file does not list capabilities, root is assumed to have all of them.
     pub(super) fn has(&self, capability: u32) -> bool {
         self.capabilities
             .map_or(self.uid == 0, |bits| bits >> capability & 1 == 1)
@@ -88,6 +90,7 @@ pub(super) fn msr(topology: &Topology, root: &SysRoot, process: &Process) -> Abi
     const NAME: &str = "MSR access (hardware prefetchers)";
     let cpu = topology.limits.cpus_allowed.first().unwrap_or(0);
     let path = format!("dev/cpu/{cpu}/msr");
+    // The driver checks permissions when the device is opened, so no register has to be accessed.
     match OpenOptions::new()
         .read(true)
         .write(true)

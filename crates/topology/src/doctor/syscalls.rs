@@ -1,15 +1,17 @@
-//! Abilities that only a system call can tell.
+//! Abilities that only a system call reveals.
 
 use super::process::Process;
 use super::{Ability, Probes};
 use crate::kernel::version;
 use crate::{IdSet, SysRoot, Topology, WeightedInterleave};
 
-/// Fix for a call that a container's filter refuses. Docker's and Podman's default profiles allow the memory policy calls with this capability.
+/// Advice for calls that a container's seccomp filter rejects.
+///
+/// The default profiles of Docker and Podman allow memory policy calls with this capability.
 const ADD_SYS_NICE: &str = "start the container with --cap-add SYS_NICE (Docker's and Podman's default seccomp profiles allow the calls then)";
 const BOOT_NUMA: &str = "boot a kernel built with CONFIG_NUMA=y and CONFIG_MIGRATION=y, as those of the large distributions are";
 
-/// Cause and fix of a memory policy call that failed with `errno`.
+/// Cause and fix for a memory policy call that failed with `errno`.
 fn refusal(errno: i32, process: &Process) -> (String, String) {
     match errno {
         libc::EPERM | libc::EACCES if process.seccomp => (
@@ -74,6 +76,8 @@ pub(super) fn weighted_interleave(
     const NAME: &str = "kernel weighted interleave";
     const WITHOUT: &str = "Tierloom's weights per object do without it";
     let newer = || "boot Linux 6.9 or later (on Debian 12: apt install -t bookworm-backports linux-image-amd64)";
+    // Both sources are needed: a container may hide /sys although the call works, and a filter may
+    // reject the call although /sys shows the weights.
     match (&topology.weighted_interleave, probes.weighted_interleave()) {
         (WeightedInterleave::Present { weights, .. }, Ok(())) => {
             let weights: Vec<String> = weights
@@ -144,6 +148,8 @@ pub(super) fn perf_events(root: &SysRoot, probes: &dyn Probes, process: &Process
     let paranoid = root.text("proc/sys/kernel/perf_event_paranoid");
     let (cause, fix) = match errno {
         libc::EACCES | libc::EPERM => match paranoid.as_deref().map(str::parse::<i32>) {
+            // Level 2 excludes kernel events from unprivileged users; level 3, a patch of some
+            // distributions, excludes all events.
             Some(Ok(level)) if level > 1 => (
                 format!("kernel.perf_event_paranoid is {level}"),
                 "sysctl kernel.perf_event_paranoid=1".to_owned(),
@@ -185,7 +191,7 @@ pub(super) fn perf_events(root: &SysRoot, probes: &dyn Probes, process: &Process
     )
 }
 
-/// Names of the errnos that these calls return.
+/// Symbolic name of an errno that these calls return.
 fn errno_name(errno: i32) -> String {
     let name = match errno {
         libc::EPERM => "EPERM",

@@ -1,9 +1,9 @@
-//! Kernel settings: swap, clock source, words of the command line.
+//! Kernel settings: swap, clock source, parameters of the command line.
 
 use super::Fact;
 use crate::root::Reader;
 
-/// Keys of the kernel command line that decide which CPUs are disturbed, how fast they run and where memory goes.
+/// Parameters of the kernel command line that affect CPU isolation, frequency and memory placement.
 const TELLING_KEYS: [&str; 24] = [
     "isolcpus",
     "nohz_full",
@@ -31,7 +31,7 @@ const TELLING_KEYS: [&str; 24] = [
     "tsc",
 ];
 
-/// Swap areas of `/proc/swaps`, whose sizes are in KiB.
+/// Swap areas of `/proc/swaps`, which has sizes in KiB.
 pub(super) fn swap(reader: &Reader<'_>) -> Fact {
     let Some(text) = reader.text("proc/swaps") else {
         return Fact::unknown("/proc/swaps cannot be read");

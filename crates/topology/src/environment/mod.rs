@@ -1,6 +1,8 @@
-//! Settings outside the topology that change what a benchmark measures: clock speed, prefetchers, clustering, swap, kernel words.
+//! Settings that affect benchmark results but do not belong to the topology.
 //!
-//! Each one is a [`Fact`]: known with its text, or not known with the reason and what would help. Nothing here is needed to run, so nothing here fails.
+//! They include clock speed, prefetchers, clustering, swap and kernel parameters. Each is a
+//! [`Fact`]: known as text, or unknown with the reason and a remedy. Reading them never fails, as
+//! nothing depends on them.
 
 mod kernel;
 mod prefetch;
@@ -13,18 +15,18 @@ use serde::Serialize;
 use crate::root::Reader;
 use crate::{SysRoot, Topology};
 
-/// A setting as far as it could be found out.
+/// A setting, where it could be determined.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fact {
-    /// What it is, in words.
+    /// The setting as text.
     Known(String),
-    /// Why it is not known, and what would help.
+    /// Why it could not be determined, and what would help.
     Unknown(String),
 }
 
 impl Fact {
-    /// Its text if it is known.
+    /// The setting as text, if known.
     pub fn known(&self) -> Option<&str> {
         match self {
             Self::Known(text) => Some(text),
@@ -50,37 +52,37 @@ impl fmt::Display for Fact {
     }
 }
 
-/// What a machine was set to when a benchmark ran, read at one moment.
+/// Settings of a machine during a benchmark, read at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Environment {
-    /// CPU frequency governor and driver, with the CPUs where they differ.
+    /// CPU frequency governor and driver, by CPUs if they differ.
     pub governor: Fact,
-    /// Whether cores may go above their base frequency ("on", "off").
+    /// Whether cores may exceed their base frequency ("on", "off").
     pub turbo: Fact,
-    /// Sub-NUMA clustering as far as the nodes show it ("2 nodes per socket", "off").
+    /// Sub-NUMA clustering as the nodes show it ("2 nodes per socket", "off").
     pub snc: Fact,
-    /// Hardware prefetchers that are switched off, from the control register of each core.
+    /// Hardware prefetchers that are off, according to the control register of each CPU.
     pub prefetchers: Fact,
-    /// Microcode revision.
+    /// Microcode revision of the first CPU.
     pub microcode: Fact,
     /// Whether cores run several hardware threads ("on, 2 threads per core", "off").
     pub smt_active: Fact,
-    /// Swap space and the use made of it; "none" is what a measurement wants.
+    /// Swap areas with their use; "none" is best for measurements.
     pub swap: Fact,
-    /// The kernel's own page migration.
+    /// Mode of the kernel's page migration.
     pub numa_balancing: Fact,
     /// Mode of transparent huge pages.
     pub thp: Fact,
-    /// Whether this is a virtual machine, and of whom.
+    /// Whether this is a virtual machine, with its vendor and product.
     pub hypervisor: Fact,
-    /// Where the kernel takes time from.
+    /// Clock source of the kernel.
     pub clocksource: Fact,
-    /// Words of the kernel command line that decide about CPUs and memory (`isolcpus=`, `nohz_full=`, `numa=`, ...); "none".
+    /// Kernel parameters that affect CPUs and memory (`isolcpus=`, `numa=`, ...), or "none".
     pub kernel_words: Fact,
 }
 
 impl Environment {
-    /// Reads the settings of the machine below `root`, whose topology has been read.
+    /// Reads the settings below `root`; `topology` has to be from the same root.
     pub fn read(root: &SysRoot, topology: &Topology) -> Self {
         let reader = Reader::new(root);
         let processor = processor::Processor::read(&reader);
@@ -110,7 +112,7 @@ impl Environment {
         }
     }
 
-    /// Names and facts in a fixed order, for tables.
+    /// All settings with their names, in a fixed order, for tables.
     pub fn facts(&self) -> [(&'static str, &Fact); 12] {
         [
             ("governor", &self.governor),

@@ -1,7 +1,8 @@
-//! Hardware prefetchers, from the model-specific register that switches them.
+//! State of the hardware prefetchers, from the model-specific register that controls them.
 //!
-//! Intel: register 0x1a4 (MISC_FEATURE_CONTROL), documented in the Software Developer's Manual, volume 4. AMD: register 0xc0000108
-//! (Prefetch Control), documented in the Processor Programming References from family 19h on. In both a set bit switches a prefetcher off.
+//! Intel: register 0x1a4 (MISC_FEATURE_CONTROL), documented in the Software Developer's Manual,
+//! volume 4. AMD: register 0xc0000108 (Prefetch Control), documented in the Processor Programming
+//! References from family 19h on. In both, a bit that is set switches a prefetcher off.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,7 +13,7 @@ use super::Fact;
 use super::processor::{Processor, Vendor};
 use crate::{IdSet, SysRoot};
 
-/// A register and what its bits switch off.
+/// A register, with the prefetcher that each bit switches off.
 struct Control {
     register: u64,
     bits: &'static [(u32, &'static str)],
@@ -40,10 +41,10 @@ const AMD: Control = Control {
     ],
 };
 
-/// First AMD family whose reference documents the register.
+/// First AMD family with a documented register.
 const AMD_FIRST_FAMILY: u32 = 0x19;
 
-/// State of the prefetchers of all `online` CPUs.
+/// State of the prefetchers on all `online` CPUs.
 pub(super) fn read(root: &SysRoot, online: &IdSet, processor: &Processor) -> Fact {
     let control = match processor.vendor() {
         Vendor::Intel => INTEL,
@@ -66,6 +67,7 @@ pub(super) fn read(root: &SysRoot, online: &IdSet, processor: &Processor) -> Fac
                 cpus_of.entry(value).or_default().insert(cpu);
             }
             Err(error) => {
+                // The state of some CPUs only would look complete.
                 return Fact::unknown(refusal(root, cpu, &control, &error, processor.is_guest()));
             }
         }
@@ -81,7 +83,7 @@ pub(super) fn read(root: &SysRoot, online: &IdSet, processor: &Processor) -> Fac
     }
 }
 
-/// Reads 8 bytes of `/dev/cpu/N/msr`: the offset in that file is the number of the register.
+/// Reads a register from `/dev/cpu/N/msr`, where the offset is the register number.
 fn register(root: &SysRoot, cpu: u32, register: u64) -> io::Result<u64> {
     let file = File::open(root.join(&format!("dev/cpu/{cpu}/msr")))?;
     let mut bytes = [0; 8];

@@ -1,4 +1,4 @@
-//! Settings of the processor: frequency, microcode, hardware threads, clustering, virtualisation.
+//! Processor settings: frequency, microcode, hardware threads, clustering, virtualisation.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::{IdSet, Topology};
 
 const CPU_DIR: &str = "sys/devices/system/cpu";
 
-/// Who made the processor, as far as registers differ.
+/// Manufacturer of the processor, which determines its registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Vendor {
     Intel,
@@ -16,7 +16,7 @@ pub(super) enum Vendor {
     Other,
 }
 
-/// What `/proc/cpuinfo` says about the first processor.
+/// Fields of the first processor in `/proc/cpuinfo`.
 pub(super) struct Processor {
     fields: BTreeMap<String, String>,
 }
@@ -48,18 +48,17 @@ impl Processor {
         }
     }
 
-    /// Family number of the processor.
     pub(super) fn family(&self) -> Option<u32> {
         self.field("cpu family")?.parse().ok()
     }
 
-    /// Whether the processor says that a hypervisor is below; `None` where it lists no features.
+    /// Whether the processor reports a hypervisor; `None` if it lists no features.
     pub(super) fn is_guest(&self) -> Option<bool> {
         let flags = self.field("flags")?;
         Some(flags.split_whitespace().any(|flag| flag == "hypervisor"))
     }
 
-    /// What to add to a setting of the machine that a hypervisor can make up.
+    /// Suffix for settings that a hypervisor may emulate.
     fn as_shown(&self) -> &'static str {
         match self.is_guest() {
             Some(true) => ", as the hypervisor shows it",
@@ -109,6 +108,7 @@ pub(super) fn governor(reader: &Reader<'_>, online: &IdSet) -> Fact {
         .first()
         .and_then(|cpu| reader.text(&format!("{CPU_DIR}/cpu{cpu}/cpufreq/scaling_driver")));
     let driver = driver.map_or(String::new(), |driver| format!(" ({driver})"));
+    // Online CPUs without cpufreq must not appear to have the governor of the others.
     let everywhere = cpus_of.values().next().is_some_and(|cpus| cpus == online);
     match cpus_of.len() {
         0 => Fact::unknown(
@@ -127,7 +127,7 @@ pub(super) fn governor(reader: &Reader<'_>, online: &IdSet) -> Fact {
 }
 
 pub(super) fn turbo(reader: &Reader<'_>) -> Fact {
-    // intel_pstate has a switch of its own that says the opposite.
+    // The switch of intel_pstate is inverted.
     let switches = [
         ("intel_pstate/no_turbo", ["on", "off"]),
         ("cpufreq/boost", ["off", "on"]),
@@ -144,7 +144,7 @@ pub(super) fn turbo(reader: &Reader<'_>) -> Fact {
     ))
 }
 
-/// Hardware threads of a core; a guest sees what its hypervisor shows.
+/// Number of hardware threads per core; guests see what the hypervisor presents.
 pub(super) fn smt(reader: &Reader<'_>, topology: &Topology, processor: &Processor) -> Fact {
     let threads = topology.cpus.threads_per_core;
     let on = match reader.text(&format!("{CPU_DIR}/smt/active")).as_deref() {
@@ -161,7 +161,7 @@ pub(super) fn smt(reader: &Reader<'_>, topology: &Topology, processor: &Processo
     })
 }
 
-/// Nodes with CPUs per socket: more than one is sub-NUMA clustering (Intel) or NPS (AMD).
+/// Nodes with CPUs per socket: more than one means sub-NUMA clustering (Intel) or NPS (AMD).
 pub(super) fn clustering(topology: &Topology, processor: &Processor) -> Fact {
     let mut nodes_of: BTreeMap<u32, usize> = BTreeMap::new();
     let mut with_cpus = 0_u32;

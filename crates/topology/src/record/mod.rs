@@ -1,8 +1,9 @@
-//! Recording: copies the files that [`Topology::read`](crate::Topology::read) uses, as a fixture or for a bug report.
+//! Recording of system files, as a test fixture or for a bug report.
 //!
-//! Which files these are is listed in `paths.txt` beside this file, one pattern a line. Links are kept as links, and what lies behind them is
-//! copied to where they lead, so a recorded tree has the shape of the original. Serial numbers of CXL devices and the host name are part
-//! of it; no file contents besides those listed are.
+//! A recording has the files that [`Topology::read`](crate::Topology::read) uses. They are listed
+//! in `paths.txt` in this directory, one pattern per line, and include serial numbers of CXL
+//! devices and the host name; no other file is copied. Links stay links, and their targets are
+//! copied to the same relative place, so the recorded tree has the shape of the original.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,29 +16,32 @@ use serde::Serialize;
 use crate::limits::cgroup_files;
 use crate::{SysRoot, TopologyError};
 
-/// Patterns of the files that are recorded, relative to the root; `#` begins a comment.
+/// Patterns of the recorded files, relative to the root; `#` starts a comment.
 pub const PATHS: &str = include_str!("paths.txt");
 
-/// What was recorded.
+/// Counts of a recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RecordSummary {
-    /// Regular files copied.
+    /// Number of regular files copied.
     pub files: usize,
-    /// Links kept.
+    /// Number of links copied.
     pub links: usize,
-    /// Bytes in the files.
+    /// Total size of the files, in bytes.
     pub size_bytes: u64,
-    /// Files that exist but could not be read, with the reason.
+    /// Files that exist but could not be read, each with the reason.
     pub skipped: Vec<String>,
 }
 
-/// Copies what the reader uses from `root` into the directory `into`, which must be new or empty, writing at most `max_bytes`.
+/// Copies the files that the reader uses from `root` into the new or empty directory `into`.
 ///
-/// The directory appears under its name only when it is complete.
+/// At most `max_bytes` of file contents are written. The directory gets its name only when it is
+/// complete.
 ///
 /// # Errors
-/// [`TopologyError::NotEmpty`], [`TopologyError::NotASystemTree`] if there is nothing to record, [`TopologyError::TooLarge`], and
-/// [`TopologyError::Write`] with the file and the cause (a full disk, a missing permission).
+/// [`TopologyError::NotEmpty`] if the directory has contents, [`TopologyError::NotASystemTree`] if
+/// there is nothing to record, [`TopologyError::TooLarge`] above `max_bytes`, and
+/// [`TopologyError::Write`] with the file and the cause (such as a full disk or a missing
+/// permission).
 pub fn record(root: &SysRoot, into: &Path, max_bytes: u64) -> Result<RecordSummary, TopologyError> {
     if fs::read_dir(into).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(TopologyError::NotEmpty {
@@ -50,13 +54,13 @@ pub fn record(root: &SysRoot, into: &Path, max_bytes: u64) -> Result<RecordSumma
         Ok(summary)
     });
     if outcome.is_err() {
-        // The cause is reported already; what is left is a hidden directory at worst.
+        // The error is reported already; at worst a hidden directory remains.
         let _ = fs::remove_dir_all(&partial);
     }
     outcome
 }
 
-/// A hidden sibling of `into`, so that the last step is a rename within one file system.
+/// A hidden sibling of `into`, so that the final rename stays within one file system.
 fn partial_path(into: &Path) -> PathBuf {
     let name = into
         .file_name()
@@ -123,19 +127,24 @@ struct Recorder<'a> {
 }
 
 impl Recorder<'_> {
-    /// Records what matches `parts` below `directory`, which is relative to the root and free of links.
+    /// Records all matches of `parts` below `directory`, which is relative to the root, without
+    /// links.
     fn walk(&mut self, directory: &Path, parts: &[&str]) -> Result<(), TopologyError> {
         let Some((part, rest)) = parts.split_first() else {
             return Ok(());
         };
         for name in self.names(directory, part) {
             let path = directory.join(name);
+            // A file that this machine lacks is not an error: the reader copes with missing files.
             let Ok(metadata) = fs::symlink_metadata(self.top.join(&path)) else {
                 continue;
             };
-            // `proc/self` is a link to another process for every reader: it is recorded as a directory.
+            // `proc/self` leads to a different process for every reader, so it is recorded as a
+            // directory.
             if metadata.is_symlink() && path != Path::new("proc/self") {
                 self.link(&path)?;
+                // At the end of a pattern the link alone is enough: the reader only needs its
+                // target path.
                 if let Some(behind) = self.resolve(&path).filter(|_| !rest.is_empty()) {
                     self.walk(&behind, rest)?;
                 }
@@ -163,7 +172,7 @@ impl Recorder<'_> {
         names
     }
 
-    /// Where a link leads, relative to the root; `None` if nowhere or out of the root.
+    /// Target of a link relative to the root; `None` if it does not exist or is outside the root.
     fn resolve(&self, path: &Path) -> Option<PathBuf> {
         let behind = fs::canonicalize(self.top.join(path)).ok()?;
         behind.strip_prefix(&self.top).ok().map(Path::to_path_buf)
@@ -186,6 +195,7 @@ impl Recorder<'_> {
         if !self.seen.insert(path.to_path_buf()) {
             return Ok(());
         }
+        // The size is unknown before reading: files in sysfs and procfs report 4096 bytes or 0.
         let content = match fs::read(self.top.join(path)) {
             Ok(content) => content,
             Err(error) => {
@@ -210,7 +220,7 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// The path in the recording, with its directory made.
+    /// Path in the recording; creates its parent directory.
     fn place(&self, path: &Path) -> Result<PathBuf, TopologyError> {
         let copy = self.partial.join(path);
         if let Some(parent) = copy.parent() {
@@ -220,7 +230,7 @@ impl Recorder<'_> {
     }
 }
 
-/// Whether `name` matches a pattern in which `*` stands for any characters.
+/// Whether `name` matches a pattern in which `*` matches any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut pieces = pattern.split('*');
     let Some(mut rest) = pieces.next().and_then(|head| name.strip_prefix(head)) else {

@@ -1,8 +1,10 @@
-//! The table of `doctor`.
+//! Table of a diagnosis.
 
 use crate::doctor::{Ability, State};
 
-/// One line an ability, with the cause and the fix below those that are missing or limited. Ends with a line feed.
+/// One line per ability, followed by cause and fix where it is missing or limited.
+///
+/// The text ends with a line feed.
 pub fn doctor_table(abilities: &[Ability]) -> String {
     let width = abilities
         .iter()

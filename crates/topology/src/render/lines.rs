@@ -1,4 +1,4 @@
-//! Trees of lines, and sizes in words.
+//! Trees of text lines, and sizes as text.
 
 /// A line with the lines below it.
 pub(super) struct Branch {
@@ -46,11 +46,11 @@ impl Branch {
     }
 }
 
-/// A size in the largest binary unit that gives at least 1, with one decimal unless it is whole.
+/// Size in the largest binary unit with a value of at least 1; one decimal unless it is whole.
 pub(super) fn size(size_bytes: u64) -> String {
     const UNITS: [(&str, u32); 5] = [("B", 0), ("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
     let in_unit = |shift: u32| size_bytes as f64 / (1u64 << shift) as f64;
-    // The first unit in which the rounded number stays below 1024.
+    // Compared after rounding to one decimal: 1023.96 KiB has to print as 1.0 MiB.
     let fitting = UNITS
         .into_iter()
         .find(|(_, shift)| in_unit(*shift) < 1023.95);
@@ -62,7 +62,7 @@ pub(super) fn size(size_bytes: u64) -> String {
     }
 }
 
-/// `1 node`, `2 nodes`.
+/// Count with a noun, such as `1 node` or `2 nodes`.
 pub(super) fn plural(count: usize, word: &str) -> String {
     format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }

@@ -1,4 +1,4 @@
-//! Text for people: the machine as a tree, and what `doctor` found as a table.
+//! Text output for users: the topology as a tree, and a diagnosis as a table.
 
 mod doctor;
 mod lines;
@@ -9,9 +9,11 @@ use lines::Branch;
 
 pub use doctor::doctor_table;
 
-/// The machine as one tree: CPUs, tiers with their nodes, CXL devices, huge pages, kernel settings, limits and notes.
+/// The topology as a tree of text lines.
 ///
-/// The text depends on `topology` alone and ends with a line feed.
+/// It has CPUs, tiers with their nodes, CXL devices, huge pages, kernel settings, limits and notes.
+///
+/// The text depends only on `topology` and ends with a line feed.
 pub fn tree(topology: &Topology) -> String {
     let mut top = Branch::new(sections::title(topology));
     top.push(sections::cpus(topology));

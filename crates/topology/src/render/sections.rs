@@ -1,4 +1,4 @@
-//! The sections of the tree.
+//! Sections of the tree.
 
 use super::lines::{Branch, plural, size};
 use crate::cxl::{DaxDevice, Memdev, Region};
@@ -37,7 +37,7 @@ pub(super) fn cpus(topology: &Topology) -> Branch {
     branch
 }
 
-/// One branch a tier, and one for nodes in none.
+/// One branch per tier, and one for nodes without a tier.
 pub(super) fn tiers(topology: &Topology) -> Vec<Branch> {
     let branch = |tier: &Tier| {
         let mut branch = Branch::new(format!("{}: {}", tier.kind, tier.reason));
@@ -112,7 +112,7 @@ fn node(topology: &Topology, node: &Node) -> Branch {
     branch
 }
 
-/// `CXL: mem0 -> region0 -> dax0.0`, read towards the node that it stands under.
+/// The path from memory devices to a node, such as `CXL: mem0 -> region0 -> dax0.0`.
 fn chain_to_node(region: &Region) -> String {
     let parts = [
         region.memdevs().join("+"),
@@ -127,7 +127,7 @@ fn chain_to_node(region: &Region) -> String {
     format!("CXL: {}", known.join(" -> "))
 }
 
-/// HMAT lines; a second class with the same figures and initiators is not repeated.
+/// Lines with numbers from firmware; a class that repeats an earlier one is omitted.
 fn access(node: &Node) -> Vec<Branch> {
     let mut lines: Vec<String> = Vec::new();
     for access in &node.access {
@@ -166,7 +166,7 @@ fn figures(access: &AccessClass) -> String {
     format!("firmware (HMAT) read/write{from}: {}", known.join(", "))
 }
 
-/// Memory devices, regions and DAX devices; nothing where there are none.
+/// Memory devices, regions and DAX devices; `None` if the machine has none of them.
 pub(super) fn cxl(topology: &Topology) -> Option<Branch> {
     let cxl = &topology.cxl;
     if cxl.memdevs.is_empty() && cxl.regions.is_empty() && cxl.dax_devices.is_empty() {
@@ -182,6 +182,7 @@ pub(super) fn cxl(topology: &Topology) -> Option<Branch> {
         child.extend(regions.map(|r| region(topology, r)));
         branch.push(child);
     }
+    // Regions without a known memory device would be missing otherwise.
     let orphans = cxl
         .regions
         .iter()
@@ -262,6 +263,7 @@ fn region(topology: &Topology, region: &Region) -> Branch {
         .iter()
         .filter(|device| device.region.as_ref() == Some(&region.name));
     branch.extend(own.map(dax));
+    // Otherwise the lines of the DAX devices have the node.
     if region.dax_devices.is_empty() {
         branch.extend(
             region

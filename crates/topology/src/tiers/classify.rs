@@ -1,4 +1,7 @@
-//! Which tier a node belongs to, and the evidence for it.
+//! Assignment of nodes to tiers, with the evidence for it.
+//!
+//! In order of precedence: CPUs and their socket, CXL regions that back the node, numbers from
+//! firmware, node distances. A node about which nothing is known counts as DRAM.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +11,15 @@ use crate::cxl::{Cxl, Region};
 use crate::node::Node;
 use crate::{IdSet, NodeId};
 
-/// Memory with more than this times the bandwidth of DRAM is HBM. HBM2e beside DDR5 has two to three times as much; a second DDR
-/// generation or a channel more in one node stays below.
+/// Bandwidth relative to DRAM above which memory counts as HBM.
+///
+/// HBM2e has two to three times the bandwidth of DDR5 in the same machine; another DDR generation
+/// or an additional channel stays below the limit.
 const HBM_BANDWIDTH_RATIO: f64 = 1.5;
-/// Firmware figures closer than this are taken for the same: a node must be clearly slower to be no DRAM.
+/// Ratio below which numbers from firmware count as equal, as small differences are no evidence.
 const SLOWER_RATIO: f64 = 1.2;
 
-/// Groups the nodes with memory into tiers, seen from the CPUs in `cpus_allowed`.
+/// Groups the nodes with memory into tiers, from the point of view of the CPUs in `cpus_allowed`.
 pub(crate) fn classify(nodes: &[Node], cxl: &Cxl, cpus_allowed: &IdSet) -> Vec<Tier> {
     let view = View::new(nodes, cxl, cpus_allowed);
     let with_memory = nodes.iter().filter(|node| node.has_memory);
@@ -42,12 +47,12 @@ pub(crate) fn classify(nodes: &[Node], cxl: &Cxl, cpus_allowed: &IdSet) -> Vec<T
         .collect()
 }
 
-/// Why a node is in its tier.
+/// Why a node belongs to its tier.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Evidence {
-    /// No CPUs, and these CXL regions end on it: `region0 on mem0`.
+    /// The node has no CPUs, and these CXL regions back it, such as `region0 on mem0`.
     Backed(String),
-    /// Anything else, in words.
+    /// Any other evidence, as text.
     Words(String),
 }
 
@@ -60,7 +65,7 @@ impl Evidence {
     }
 }
 
-/// The reason of a tier: said once where its nodes share it, otherwise node by node.
+/// Reason of a tier, per group of nodes if their evidence differs.
 fn reason(own: &[(NodeId, &Evidence)]) -> String {
     let backed: Option<Vec<&str>> = own
         .iter()
@@ -89,14 +94,14 @@ fn reason(own: &[(NodeId, &Evidence)]) -> String {
     }
 }
 
-/// The machine as seen from the CPUs that may be used.
+/// The machine from the point of view of the CPUs that may be used.
 struct View<'a> {
     cxl: &'a Cxl,
     /// Nodes of these CPUs.
     initiators: Vec<NodeId>,
     /// Sockets of these nodes.
     sockets: IdSet,
-    /// A node of theirs to compare with: one that firmware gives figures for, if any.
+    /// One of these nodes as the reference, preferably one with numbers from firmware.
     reference: Option<&'a Node>,
 }
 
@@ -105,6 +110,7 @@ impl<'a> View<'a> {
         let allowed = |node: &&Node| !node.cpus.intersection(cpus_allowed).is_empty();
         let initiators: Vec<&Node> = nodes.iter().filter(allowed).collect();
         let mut with_memory = initiators.iter().copied().filter(|node| node.has_memory);
+        // Preferably with numbers, which a comparison needs on both sides.
         let told = with_memory
             .clone()
             .find(|node| node.best_access().is_some());
@@ -171,7 +177,9 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Firmware figures of the node against those of the reference node. `None` where either lacks them or they say nothing.
+    /// Compares numbers from firmware with those of the reference node.
+    ///
+    /// `None` if either node lacks them, or if they show no clear difference.
     fn by_figures(&self, node: &Node) -> Option<(TierKind, String)> {
         let reference = self.reference?;
         let (own, base) = (node.best_access()?, reference.best_access()?);
@@ -183,6 +191,8 @@ impl<'a> View<'a> {
                 reference.id
             )
         };
+        // Bandwidth first: HBM may well have a higher idle latency than DRAM, and would count as
+        // CXL otherwise.
         if let Some(pair) = bandwidths.filter(|(own, base)| *own > base * HBM_BANDWIDTH_RATIO) {
             return Some((TierKind::Hbm, bandwidth_words(pair)));
         }
@@ -203,6 +213,7 @@ impl<'a> View<'a> {
             *reference.distances.get(&node.id)?,
             reference.local_distance(),
         );
+        // An equal distance is no evidence of either kind.
         (distance > local).then(|| {
             let words = format!(
                 "distance {distance} from node {} against {local} of its own memory",
@@ -213,7 +224,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// `region0 on mem0`.
+/// Regions with their memory devices, such as `region0 on mem0`.
 fn backing(regions: &[&Region]) -> String {
     let one = |region: &&Region| match region.memdevs().as_slice() {
         [] => region.name.clone(),

@@ -1,4 +1,4 @@
-//! Memory tiers: nodes grouped by how far their memory is from the CPUs that this process runs on.
+//! Memory tiers: nodes grouped by kind of memory, relative to the CPUs of this process.
 
 mod classify;
 mod overrides;
@@ -13,13 +13,13 @@ use crate::{IdSet, NodeId};
 pub(crate) use classify::classify;
 pub(crate) use overrides::override_tiers;
 
-/// Kinds of memory.
+/// Kinds of memory, as seen from the CPUs that this process may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TierKind {
-    /// Memory of the socket that the CPUs belong to.
+    /// Memory of a socket that has such CPUs.
     Dram,
-    /// High-bandwidth memory: no CPUs, more bandwidth than DRAM.
+    /// High-bandwidth memory: a node without CPUs and with more bandwidth than DRAM.
     Hbm,
     /// CXL-attached memory, or other memory without CPUs that is slower than DRAM.
     Cxl,
@@ -43,7 +43,7 @@ impl fmt::Display for TierKind {
     }
 }
 
-/// A word that names no tier.
+/// A word that is not the name of a tier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no tier; tiers are dram, hbm, cxl and remote")]
 pub struct ParseTierKindError(pub String);
@@ -51,7 +51,7 @@ pub struct ParseTierKindError(pub String);
 impl FromStr for TierKind {
     type Err = ParseTierKindError;
 
-    /// Upper and lower case mean the same.
+    /// Parses the name of a tier; case does not matter.
     fn from_str(word: &str) -> Result<Self, ParseTierKindError> {
         let lower = word.trim().to_ascii_lowercase();
         let known = Self::ALL.into_iter().find(|kind| kind.to_string() == lower);
@@ -59,19 +59,19 @@ impl FromStr for TierKind {
     }
 }
 
-/// Nodes of one kind.
+/// Nodes with the same kind of memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Tier {
-    /// Which kind.
+    /// Kind of memory of the nodes.
     pub kind: TierKind,
-    /// Nodes with memory, ascending; never empty.
+    /// Nodes with memory, in ascending order; never empty.
     pub nodes: Vec<NodeId>,
-    /// Why these nodes, in words with the evidence.
+    /// Why these nodes are in the tier, with the evidence, for users.
     pub reason: String,
 }
 
 impl Tier {
-    /// The nodes in list syntax, `2-5`.
+    /// The nodes in list syntax, such as `2-5`.
     pub fn node_list(&self) -> IdSet {
         self.nodes.iter().copied().collect()
     }

@@ -1,4 +1,4 @@
-//! Tiers named by the user: `dram=0,1;cxl=2-5`.
+//! Tiers specified by the user, as in `dram=0,1;cxl=2-5`.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,11 @@ use crate::{IdSet, NodeId, TopologyError};
 
 const SET_BY_USER: &str = "set by the user";
 
-/// Applies `text` to `tiers`, which may only name nodes in `existing`, of which `with_memory` have memory.
+/// Applies the specification `text` to `tiers` and returns the nodes that end up in no tier.
 ///
-/// A tier that is named holds exactly the nodes given; they leave the tiers they were in. Tiers not named keep their other nodes. Returns
-/// the nodes that are in no tier any more. Nothing changes on error.
+/// Only nodes in `with_memory`, a subset of `existing`, may be specified. A specified tier consists
+/// of exactly the nodes given, which leave their previous tiers; other tiers keep their remaining
+/// nodes. Nothing changes on error.
 pub(crate) fn override_tiers(
     tiers: &mut Vec<Tier>,
     text: &str,
@@ -18,6 +19,7 @@ pub(crate) fn override_tiers(
     with_memory: &IdSet,
 ) -> Result<Vec<NodeId>, TopologyError> {
     let named = parse(text)?;
+    // All checks precede the first change, so that an error leaves the tiers as they were.
     check(text, &named, existing, with_memory)?;
     let taken: IdSet = named.values().flat_map(IdSet::iter).collect();
     let before: IdSet = tiers
@@ -42,7 +44,7 @@ pub(crate) fn override_tiers(
     Ok(before.difference(&after).nodes().collect())
 }
 
-/// Parts are separated by `;` or by spaces; a space after a comma or around `=` belongs to its part.
+/// Parses a specification; parts are separated by `;` or spaces.
 fn parse(text: &str) -> Result<BTreeMap<TierKind, IdSet>, TopologyError> {
     let error = |problem: String| TopologyError::Tiers {
         text: text.to_owned(),
@@ -79,7 +81,8 @@ fn parts(text: &str) -> Vec<String> {
     for piece in text.split(';') {
         let mut open = false;
         for word in piece.split_whitespace() {
-            // `dram = 0, 1`: a word continues the part before it after `=` or `,` and when it begins with one.
+            // Accept `dram = 0, 1`: a word continues the previous part after `=` or `,`, or if it
+            // starts with one.
             let continues = open || word.starts_with(['=', ',']);
             match parts.last_mut().filter(|_| continues) {
                 Some(part) => part.push_str(word),
@@ -126,7 +129,7 @@ fn check(
     Ok(())
 }
 
-/// `node 0` or `nodes 0-3`.
+/// Text such as `node 0` or `nodes 0-3`.
 pub(super) fn named(nodes: &[NodeId]) -> String {
     list(&nodes.iter().copied().collect())
 }

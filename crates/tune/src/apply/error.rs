@@ -1,139 +1,139 @@
-//! What stops weights from being set or put back.
+//! Errors of setting and restoring weights.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why weights were not set or not put back. Every message names the file or value and the next step.
+/// Why weights were not set or restored; each message names the file or value and the next step.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// The kernel has no weights to set.
+    /// The kernel has no weighted interleaving.
     #[error(
         "this kernel has no weighted interleaving ({reason}); boot Linux 6.9 or newer, or give the weights to an engine alone (--no-kernel --config FILE.yaml)"
     )]
     Absent {
-        /// What was looked for and not found.
+        /// What was missing: a directory, or node files in it.
         reason: String,
     },
-    /// A tier of the weights has no node here.
+    /// A tier of the weights has no node on this machine.
     #[error(
         "the weights name tier {tier}, but this machine has {known}; name its nodes with --tiers, as in \"dram=0;{tier}=1\""
     )]
     NoNodes {
-        /// The tier.
+        /// Name of the tier.
         tier: String,
-        /// Tiers and nodes that there are.
+        /// Tiers of the machine with their nodes, as text.
         known: String,
     },
-    /// The kernel offers no weight for a node.
+    /// The kernel has no weight file for a node.
     #[error(
         "{path} is not there: node {node} has no memory that the kernel interleaves over; name other nodes with --tiers"
     )]
     NoSuchNode {
-        /// The node.
+        /// Number of the node.
         node: u32,
-        /// The file that is missing.
+        /// Path of the missing file.
         path: PathBuf,
     },
-    /// A share of zero cannot be said in weights.
+    /// The weights use a single tier, which the kernel cannot represent: it has no weight of 0.
     #[error(
         "the best is everything on {kept}: kernel weights are 1 to 255 and cannot leave out {left_out}; run the program without weighted interleaving (numactl --membind), choose another phase with --phase, or write the files for an engine alone (--no-kernel)"
     )]
     NothingToSpread {
-        /// Tiers with a weight above 0.
+        /// Tiers with a weight above 0, as text.
         kept: String,
-        /// Tiers of weight 0.
+        /// Tiers with weight 0, as text.
         left_out: String,
     },
-    /// The kernel weighs by itself, and the caller has not said that this may end.
+    /// Automatic weights are on, and the caller has not allowed them to be switched off.
     #[error(
         "{path} is on: the kernel derives the weights from the bandwidths that firmware reports, and writing any weight switches that off for all nodes{lasting}; add --auto-off to allow it (tierloom tune --restore switches it on again)"
     )]
     AutoIsOn {
-        /// The switch.
+        /// Path of the switch.
         path: PathBuf,
-        /// Added where it cannot be undone.
+        /// Addition to the message where switching off cannot be undone; otherwise empty.
         lasting: &'static str,
     },
-    /// A file holds something else than expected.
+    /// A file has unexpected contents.
     #[error("{path} holds {found:?}, expected {expected}")]
     Garbled {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it holds.
+        /// Contents of the file.
         found: String,
-        /// What it should.
+        /// Description of valid contents.
         expected: &'static str,
     },
-    /// A file could not be read or written.
+    /// A file operation failed.
     #[error("cannot {action} {path}: {source}{hint}")]
     Io {
-        /// "read", "write", "save the old state to" ...
+        /// Failed operation, such as "read" or "save the old state to".
         action: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
-        /// What to do, beginning with "; ", or nothing.
+        /// Advice that starts with "; ", or empty.
         hint: &'static str,
     },
-    /// Some weights were written, then one was not.
+    /// A write failed after others had succeeded.
     #[error(
         "cannot write {path}: {source}; {written} of {wanted} settings were written, the old ones are saved in {saved}; tierloom tune --restore --yes puts them back"
     )]
     Halfway {
-        /// The file that was not written.
+        /// Path of the file that was not written.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
-        /// Settings written before.
+        /// Number of settings written before.
         written: usize,
-        /// Settings to write.
+        /// Number of settings to write.
         wanted: usize,
-        /// Where the old state is.
+        /// Path of the saved state.
         saved: PathBuf,
     },
-    /// A write succeeded, but the file holds something else.
+    /// A write succeeded, but reading back gave another value.
     #[error(
         "{path} holds {found} after {wanted} was written: another program sets weights too, perhaps; stop it and try again (tierloom tune --restore --yes puts the old ones back)"
     )]
     NotTaken {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was written.
+        /// Value that was written, as text.
         wanted: String,
-        /// What was read.
+        /// Value that was read back, as text.
         found: String,
     },
-    /// The switch was on before and cannot be switched on again.
+    /// Automatic weights were on before, but cannot be switched on again.
     #[error(
         "the old weights are back, but {path} stays off: {source}; the kernel was given no bandwidths to weigh by, and only a reboot shows it as on again; {saved} can be deleted then"
     )]
     AutoStaysOff {
-        /// The switch.
+        /// Path of the switch.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
-        /// Where the old state is.
+        /// Path of the saved state.
         saved: PathBuf,
     },
-    /// A saved state that cannot be used.
+    /// A file cannot be used as saved state.
     #[error("{path} is no saved state: {problem}; if it is not needed, delete it")]
     BadState {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with it: a parser message or another schema.
         problem: String,
     },
-    /// Another process is at it.
+    /// Another process holds the lock.
     #[error("another tierloom is changing this machine (it holds {path}); wait for it")]
     Busy {
-        /// The lock.
+        /// Path of the lock file.
         path: PathBuf,
     },
 }
 
 impl ApplyError {
-    /// Whether another request would do on this machine (exit code 2), rather than that the machine failed (exit code 1).
+    /// Whether the request was wrong (exit code 2) rather than the machine at fault (exit code 1).
     pub fn is_bad_input(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! The seam to the kernel's files.
+//! Access to kernel files, as a trait so that tests can substitute it.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -6,36 +6,39 @@ use std::path::PathBuf;
 
 use tierloom_topology::SysRoot;
 
-/// Where the kernel keeps its weights, below the root.
+/// The kernel's directory of weights, relative to the system root.
 pub const FOLDER: &str = "sys/kernel/mm/mempolicy/weighted_interleave";
 
-/// Files below a system root: those of the running machine, of a recorded tree, or a test's own that fail when told to.
+/// Files below a system root.
+///
+/// Implemented by the running system and recorded trees ([`SysRoot`]), and by tests that inject
+/// failures.
 pub trait SystemFiles {
-    /// Names in a folder, in any order.
+    /// Names of the entries in a directory, in any order.
     ///
     /// # Errors
-    /// The system's answer.
+    /// The error of the operating system.
     fn names(&self, folder: &str) -> io::Result<Vec<String>>;
 
-    /// The text of a file, trimmed.
+    /// Contents of a file, trimmed.
     ///
     /// # Errors
-    /// The system's answer.
+    /// The error of the operating system.
     fn read(&self, path: &str) -> io::Result<String>;
 
-    /// Whether this process may write a file that exists; writes nothing.
+    /// Checks that this process may write an existing file, without writing.
     ///
     /// # Errors
-    /// The system's answer.
+    /// The error of the operating system.
     fn may_write(&self, path: &str) -> io::Result<()>;
 
-    /// Writes a file that exists.
+    /// Writes an existing file.
     ///
     /// # Errors
-    /// The system's answer.
+    /// The error of the operating system; also if the file does not exist.
     fn write(&self, path: &str, text: &str) -> io::Result<()>;
 
-    /// The full path, for people.
+    /// Full path, for messages.
     fn full(&self, path: &str) -> PathBuf;
 }
 
@@ -59,12 +62,13 @@ impl SystemFiles for SysRoot {
     }
 
     fn write(&self, path: &str, text: &str) -> io::Result<()> {
-        // Never created: a name that the kernel does not offer is an error. Truncated for recorded trees, whose files are ordinary ones.
+        // Never created: a missing file means that the kernel lacks the setting. Truncated only for
+        // the sake of recorded trees, which consist of ordinary files.
         let mut file = OpenOptions::new()
             .write(true)
             .truncate(true)
             .open(self.join(path))?;
-        // One write: the kernel takes each write as a whole value.
+        // A single write: the kernel parses each write as a complete value.
         file.write_all(format!("{text}\n").as_bytes())
     }
 

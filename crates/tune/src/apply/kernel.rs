@@ -1,4 +1,4 @@
-//! Planning and setting weights.
+//! Planning and writing of kernel weights.
 
 use std::collections::BTreeMap;
 
@@ -6,44 +6,46 @@ use super::files::{FOLDER, SystemFiles};
 use super::settings::node_file;
 use super::{ApplyError, Saved, Settings, StateFile, Switch};
 
-/// What may happen to the switch.
+/// Conditions for switching automatic weights off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AutoPolicy {
-    /// The user allows that it goes off.
+    /// Whether the user has allowed it.
     pub may_go_off: bool,
-    /// Firmware reports bandwidths of memory, so the kernel can switch it on again.
+    /// Whether firmware reports bandwidths, so that the kernel can switch them on again.
     pub can_come_back: bool,
 }
 
-/// The weight of a node before and after.
+/// Old and new weight of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeChange {
-    /// The node.
+    /// Number of the node.
     pub node: u32,
-    /// What the kernel holds.
+    /// Weight in the kernel at present.
     pub old: u32,
-    /// What it shall hold; equal to `old` if nothing is to be written.
+    /// Weight to set; equal to `old` if nothing has to be written.
     pub new: u32,
 }
 
-/// What is to be written, in this order: the switch if it goes off, the nodes, the switch if it goes on.
+/// Writes to be made.
+///
+/// Their order: the switch if it goes off, the nodes, the switch if it goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// What the kernel holds now.
+    /// Settings in the kernel at present.
     pub old: Settings,
-    /// The nodes of the plan, ascending; all other nodes stay as they are.
+    /// Nodes to set, in ascending order; all other nodes keep their weights.
     pub nodes: Vec<NodeChange>,
-    /// What the switch is set to; `None` if it stays.
+    /// New state of the switch; `None` leaves it alone.
     pub switch: Option<Switch>,
 }
 
 impl Plan {
-    /// Whether the kernel holds everything already.
+    /// Whether the kernel has all of these settings already.
     pub fn is_done(&self) -> bool {
         self.switch.is_none() && self.nodes.iter().all(|change| change.old == change.new)
     }
 
-    /// Files and texts in the order of writing.
+    /// Files and contents, in the order of writing.
     fn writes(&self) -> Vec<(String, String)> {
         let switch = self.switch.iter().map(|switch| {
             let text = if switch.on { "true" } else { "false" };
@@ -53,7 +55,7 @@ impl Plan {
         let mut writes: Vec<_> = nodes
             .map(|change| (node_file(change.node), change.new.to_string()))
             .collect();
-        // A weight that is written switches it off, so on comes last.
+        // Writing any weight switches automatic weights off, so switching them on has to come last.
         let place = match &self.switch {
             Some(switch) if switch.on => writes.len(),
             _ => 0,
@@ -62,10 +64,10 @@ impl Plan {
         writes
     }
 
-    /// Whether this process may write all of it; writes nothing.
+    /// Checks that this process may write all of the plan, without writing.
     ///
     /// # Errors
-    /// [`ApplyError::Io`] naming the first file that it may not write.
+    /// [`ApplyError::Io`] for the first file that it may not write.
     pub fn check_writable(&self, files: &dyn SystemFiles) -> Result<(), ApplyError> {
         self.writes().iter().try_for_each(|(path, _)| {
             files
@@ -75,11 +77,12 @@ impl Plan {
     }
 }
 
-/// What setting `wanted` would write. Reads only.
+/// Computes the writes needed for the weights in `wanted`; reads only.
 ///
 /// # Errors
-/// [`ApplyError::NoSuchNode`] for a node that the kernel has no weight for; [`ApplyError::AutoIsOn`] if the switch would go off and may
-/// not; those of [`Settings::read`].
+/// [`ApplyError::NoSuchNode`] for a node without a weight in the kernel; [`ApplyError::AutoIsOn`]
+/// if automatic weights would be switched off without permission; otherwise same as
+/// [`Settings::read`].
 pub fn plan(
     files: &dyn SystemFiles,
     wanted: &BTreeMap<u32, u32>,
@@ -121,20 +124,25 @@ pub fn plan(
     Ok(Plan { old, nodes, switch })
 }
 
-/// What was set.
+/// What [`apply`] has written and saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
-    /// What was written.
+    /// Writes that were made.
     pub plan: Plan,
-    /// Whether the old state was saved now; `false` if that of an earlier call is kept, or nothing had to be written.
+    /// Whether this call saved the old state.
+    ///
+    /// `false` if the state of an earlier call is kept, or if nothing had to be written.
     pub saved_now: bool,
 }
 
-/// Sets the weights of `wanted`; the old state is saved in `state` first, unless one of this boot is there already. `now` is RFC 3339.
+/// Sets the weights in `wanted`; `now` is RFC 3339.
+///
+/// The old state is saved in `state` first, unless a state of this boot is there already: that one
+/// is from before all changes.
 ///
 /// # Errors
-/// [`ApplyError`]. If nothing was written the kernel and `state` are as before; [`ApplyError::Halfway`] and [`ApplyError::NotTaken`] leave
-/// something to [`super::restore`].
+/// [`ApplyError`]. The kernel and `state` are unchanged if nothing was written; after
+/// [`ApplyError::Halfway`] and [`ApplyError::NotTaken`], [`super::restore`] can undo the changes.
 pub fn apply(
     files: &dyn SystemFiles,
     wanted: &BTreeMap<u32, u32>,
@@ -142,7 +150,7 @@ pub fn apply(
     state: &StateFile,
     now: &str,
 ) -> Result<Applied, ApplyError> {
-    // First without touching anything: most of what can be wrong shows here.
+    // A dry run first, before a lock or state file is created: it detects most problems.
     let early = plan(files, wanted, auto)?;
     early.check_writable(files)?;
     state.read()?;
@@ -153,6 +161,7 @@ pub fn apply(
         });
     }
     let _lock = state.lock()?;
+    // Plan again under the lock: another process may have changed the weights since.
     let plan = plan(files, wanted, auto)?;
     let earlier = state.read()?;
     let saved_now = earlier.is_none_or(|saved| saved.is_of_another_boot(files));
@@ -161,7 +170,7 @@ pub fn apply(
     }
     if let Err(error) = write(files, &plan, state) {
         if saved_now && !matches!(error, ApplyError::Halfway { .. }) {
-            // Nothing was written: there is nothing to put back.
+            // Nothing was written, so there is nothing to restore.
             state.forget()?;
         }
         return Err(error);

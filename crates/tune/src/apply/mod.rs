@@ -1,20 +1,23 @@
-//! Setting the kernel's weights for weighted interleaving, and putting the old ones back.
+//! Sets the kernel's weights for weighted interleaving, and restores the old ones.
 //!
 //! ```text
-//!   weights per tier ── node_weights ──> weight per node ── plan (reads only) ──> what would be written
-//!                                                              │
-//!   apply: lock ─ read ─ save old state, fsync ─ write ─ read back          restore: read saved ─ write ─ read back ─ forget it
+//!   weights per tier ── node_weights ──> weight per node ── plan (reads only) ──> list of writes
+//!
+//!   apply:    lock ─ read ─ save old state, fsync ─ write ─ read back
+//!   restore:  read saved state ─ write ─ read back ─ delete saved state
 //! ```
 //!
-//! The old state is on the disk before the first write, so whatever happens in between, [`restore`] finds it. A second [`apply`] keeps
-//! the state that the first one saved. Weights are the kernel's own memory and are gone after a reboot; so is the meaning of a saved
-//! state, which carries the id of the boot it belongs to.
+//! The old state is on disk before the first write, so [`restore`] works after a failure at any
+//! point. A second [`apply`] keeps the state that the first one saved. The kernel loses its weights
+//! at a reboot, which also makes a saved state obsolete; it therefore includes the id of its boot.
 //!
 //! # The switch `auto`
 //!
-//! Kernels from 6.16 on have a file `auto` beside the weights. While it is on, the kernel derives the weights from the bandwidths that
-//! firmware reports, and a write of any weight turns it off for all nodes. A kernel that was told no bandwidths shows it as on too, but
-//! cannot be switched back on (`ENODEV`) before it is booted again. So it is never switched off unless that was asked for.
+//! Kernels from 6.16 on have a file `auto` next to the weights. While it is on, the kernel derives
+//! the weights from the bandwidths that firmware reports, and writing any weight switches it off
+//! for all nodes. A kernel without reported bandwidths shows it as on too, but then it cannot be
+//! switched on again (`ENODEV`) until the next boot. It is therefore never switched off unless the
+//! user asks for it.
 
 mod error;
 mod files;

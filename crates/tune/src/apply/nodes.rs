@@ -1,4 +1,4 @@
-//! From weights of tiers to weights of nodes.
+//! Conversion of weights per tier to weights per node.
 
 use std::collections::BTreeMap;
 
@@ -6,30 +6,30 @@ use serde::{Deserialize, Serialize};
 
 use super::ApplyError;
 
-/// Weights that the kernel takes.
+/// Range of weights that the kernel accepts.
 pub const KERNEL_WEIGHTS: std::ops::RangeInclusive<u32> = 1..=255;
 
-/// The nodes of a tier on this machine.
+/// Nodes of a tier on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TierNodes {
-    /// The tier's name.
+    /// Name of the tier.
     pub tier: String,
-    /// Its nodes.
+    /// Node numbers as Linux counts them.
     pub nodes: Vec<u32>,
 }
 
-/// A weight for each node, and what shares they come to.
+/// Weights of nodes, and the shares of tiers that result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeWeights {
     /// Pages per round on each node, 1 to 255.
     pub weights: BTreeMap<u32, u32>,
-    /// Per tier: the share that was asked for and the one that whole weights up to 255 give, 0 to 1.
+    /// Per tier: requested share, and share that integer weights up to 255 achieve, 0 to 1.
     pub shares: Vec<(String, f64, f64)>,
 }
 
 impl NodeWeights {
-    /// How far the share of a tier misses the one asked for, at most; 0 to 1.
+    /// Largest difference between the requested and the achieved share of a tier, 0 to 1.
     pub fn worst_deviation(&self) -> f64 {
         let deviations = self
             .shares
@@ -39,11 +39,14 @@ impl NodeWeights {
     }
 }
 
-/// The weights of nodes that give each tier the share of its weight, evenly over its nodes. Where no whole numbers up to 255 do, the
-/// nearest ones; [`NodeWeights::shares`] tells.
+/// Weights of nodes that give each tier the share of its weight, evenly over its nodes.
+///
+/// If no integers up to 255 achieve the shares, the closest ones are taken; see
+/// [`NodeWeights::shares`].
 ///
 /// # Errors
-/// [`ApplyError::NothingToSpread`] if a tier has weight 0, [`ApplyError::NoNodes`] if one has no node here.
+/// [`ApplyError::NothingToSpread`] if a tier has weight 0 or there is only one tier;
+/// [`ApplyError::NoNodes`] if a tier has no node on this machine.
 pub fn node_weights(
     weights: &[(String, u32)],
     tiers: &[TierNodes],
@@ -66,7 +69,8 @@ pub fn node_weights(
         .iter()
         .map(|(tier, weight)| Ok((tier, *weight, nodes_of(tier, tiers)?)))
         .collect::<Result<Vec<_>, ApplyError>>()?;
-    // Per node: the tier's weight over its nodes, as whole numbers.
+    // The weight of a node is its tier's weight over the number of nodes. Scaling by the least
+    // common multiple makes it an integer.
     let common = placed
         .iter()
         .fold(1, |all, (_, _, nodes)| lcm(all, nodes.len() as u64));
@@ -118,7 +122,7 @@ fn list(tiers: &[TierNodes]) -> String {
     }
 }
 
-/// The smallest whole numbers in the ratio of `exact`; if one is above 255, those of the best ratio within 1 to 255.
+/// The smallest integers in the ratio of `exact`, or the closest ratio of integers from 1 to 255.
 fn within_limits(exact: &[u64]) -> Vec<u32> {
     let divisor = exact.iter().copied().fold(0, gcd).max(1);
     let reduced: Vec<u64> = exact.iter().map(|weight| weight / divisor).collect();
@@ -144,6 +148,7 @@ fn within_limits(exact: &[u64]) -> Vec<u32> {
             .map(|(got, wanted)| (share(*got) - *wanted as f64 / total as f64).abs())
             .fold(0.0, f64::max)
     };
+    // Trying every largest weight is cheap, and finds better ratios than scaling to 255 only.
     (1..=limit)
         .map(scaled)
         .min_by(|a, b| error(a).total_cmp(&error(b)))
@@ -229,7 +234,8 @@ mod tests {
             let made = node_weights(&weights(dram, cxl), &tiers).unwrap();
             prop_assert_eq!(made.weights.len(), nodes.len());
             prop_assert!(made.weights.values().all(|weight| KERNEL_WEIGHTS.contains(weight)));
-            // A tier of nodes of weight 1 beside one of weight 255 cannot have less.
+            // Weights are at least 1 and at most 255 per node, so a tier of n nodes beside one node
+            // cannot get a smaller share than n / (n + 255).
             let least = f64::from(cxls.max(drams)) / 255.0;
             prop_assert!(made.worst_deviation() <= least, "{:?}", made);
         }

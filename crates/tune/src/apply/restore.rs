@@ -1,4 +1,4 @@
-//! Putting the saved weights back.
+//! Restoring saved weights.
 
 use std::io;
 
@@ -7,30 +7,34 @@ use super::kernel::{verify, write};
 use super::settings::read_switch;
 use super::{ApplyError, NodeChange, Plan, Saved, Settings, StateFile, Switch};
 
-/// What putting back came to.
+/// What [`restore`] has done, or would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Restored {
-    /// No state is saved: nothing was set, or it was put back already.
+    /// There is no saved state: nothing was set, or it was restored already.
     Nothing,
-    /// The machine was booted since the state was saved, so the kernel holds its own weights again.
+    /// The machine was rebooted after the state was saved, so the kernel has its default weights.
     Rebooted(Saved),
-    /// What was (or with `do_it: false`, would be) written.
+    /// Writes made, or with `do_it: false` the writes that would be made.
     Back {
-        /// What was saved.
+        /// State that was saved before the first change.
         saved: Saved,
-        /// What is written for that.
+        /// Writes that lead back to it.
         plan: Plan,
-        /// Nodes of the saved state that are gone.
+        /// Nodes of the saved state that no longer exist.
         gone: Vec<u32>,
-        /// Nodes whose weight the kernel, weighing by itself again, now puts otherwise than it was saved: firmware reports other bandwidths.
+        /// Nodes whose weight changed when automatic weights were switched on again.
+        ///
+        /// This happens if firmware now reports other bandwidths. `old` is the saved weight.
         reweighed: Vec<NodeChange>,
     },
 }
 
-/// Puts the saved state back and forgets it; with `do_it: false` only tells what that would write. Doing it again does nothing.
+/// Restores the saved state and deletes it; with `do_it: false` only computes the writes.
+///
+/// A second call finds nothing to do.
 ///
 /// # Errors
-/// [`ApplyError`]; the saved state is kept then, and this can be tried again.
+/// [`ApplyError`]; the saved state is then kept, and the call can be repeated.
 pub fn restore(
     files: &dyn SystemFiles,
     state: &StateFile,
@@ -62,7 +66,7 @@ pub fn restore(
     })
 }
 
-/// What has to be written to come back to `saved`, and the nodes that are not there any more.
+/// Writes that lead back to `saved`, and the saved nodes that no longer exist.
 fn way_back(files: &dyn SystemFiles, saved: &Saved) -> Result<(Plan, Vec<u32>), ApplyError> {
     let old = Settings::read(files)?;
     let wanted = &saved.settings;
@@ -80,7 +84,8 @@ fn way_back(files: &dyn SystemFiles, saved: &Saved) -> Result<(Plan, Vec<u32>), 
         .collect();
     let writes = nodes.iter().any(|change| change.old != change.new);
     let switch = match (&wanted.switch, &old.switch) {
-        // Weights that are written switch it off, so it is switched on again also if it is on now.
+        // Writing weights switches automatic weights off, so they have to be switched on even if
+        // they are on now.
         (Some(then), Some(now)) if then.on && (writes || !now.on) => Some(true),
         (Some(then), Some(now)) if !then.on && now.on => Some(false),
         _ => None,
@@ -93,12 +98,14 @@ fn way_back(files: &dyn SystemFiles, saved: &Saved) -> Result<(Plan, Vec<u32>), 
     Ok((Plan { old, nodes, switch }, gone))
 }
 
-/// Writes `plan`; gives the nodes that the kernel weighs otherwise than planned once it weighs by itself again.
+/// Writes `plan`; returns the nodes whose weight changes once automatic weights are on again.
 fn put_back(
     files: &dyn SystemFiles,
     state: &StateFile,
     plan: &Plan,
 ) -> Result<Vec<NodeChange>, ApplyError> {
+    // Weights first, and verified, while automatic weights are off: afterwards the kernel may
+    // replace them.
     let weights = Plan {
         switch: plan.switch.clone().filter(|switch| !switch.on),
         ..plan.clone()

@@ -1,4 +1,4 @@
-//! What the kernel holds.
+//! Settings of weighted interleaving in the kernel.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 use super::files::{FOLDER, SystemFiles};
 use super::{ApplyError, KERNEL_WEIGHTS};
 
-/// Names of the switch: Linux 6.18 shows `auto` under the second one, its source having made the word a macro.
+/// Names of the switch's file; in Linux 6.18 a macro in the kernel's source renames `auto`.
 const SWITCHES: [&str; 2] = ["auto", "__auto_type"];
 
-/// All that the kernel holds on weighted interleaving.
+/// All kernel settings of weighted interleaving.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Pages per round on each node.
+    /// Pages per interleaving round on each node.
     pub weights: BTreeMap<u32, u32>,
-    /// The switch; `None` for kernels without it (before 6.16).
+    /// The switch of automatic weights; `None` for kernels without it (before 6.16).
     pub switch: Option<Switch>,
 }
 
-/// Whether the kernel weighs by itself.
+/// The switch of automatic weights.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Switch {
     /// Name of its file: `auto`, or `__auto_type` in Linux 6.18.
     pub file: String,
-    /// On: the kernel derives the weights from the bandwidths that firmware reports.
+    /// Whether the kernel derives the weights from the bandwidths that firmware reports.
     pub on: bool,
 }
 
@@ -35,11 +35,11 @@ pub(super) fn node_file(node: u32) -> String {
 }
 
 impl Settings {
-    /// Reads them.
+    /// Reads the settings from the kernel.
     ///
     /// # Errors
-    /// [`ApplyError::Absent`] for kernels without them, [`ApplyError::Garbled`] and [`ApplyError::Io`] for files that cannot be
-    /// understood or read.
+    /// [`ApplyError::Absent`] for kernels without weighted interleaving, [`ApplyError::Garbled`]
+    /// for a file with unexpected contents, [`ApplyError::Io`] for one that cannot be read.
     pub fn read(files: &dyn SystemFiles) -> Result<Self, ApplyError> {
         let absent = |reason: String| ApplyError::Absent { reason };
         let place = files.full(FOLDER);

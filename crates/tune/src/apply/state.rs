@@ -1,4 +1,4 @@
-//! The saved old state: on the disk before anything is written to the kernel.
+//! The saved old state, on disk before anything is written to the kernel.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -10,30 +10,30 @@ use tierloom_record::{RecordError, atomic_write};
 
 use super::{ApplyError, Settings, SystemFiles};
 
-/// The only version of the file.
+/// The only supported version of the file.
 const SCHEMA: &str = "tierloom-saved-weights/1";
-/// Its name in the state folder.
+/// File name in the state directory.
 const NAME: &str = "kernel-weights.json";
-/// The state folder of root.
+/// State directory of root, relative to the system root.
 const ROOTS_FOLDER: &str = "var/lib/tierloom";
-/// Differs from boot to boot.
+/// Random id that the kernel generates at each boot.
 const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 
-/// What the kernel held before Tierloom wrote.
+/// Kernel settings before Tierloom changed them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saved {
     schema: String,
-    /// When, RFC 3339.
+    /// Time of saving, RFC 3339.
     pub saved_at: String,
-    /// The boot that the weights belong to; `None` if the kernel does not tell.
+    /// Id of the boot that the settings belong to; `None` if the kernel does not report one.
     pub boot_id: Option<String>,
-    /// The weights and the switch.
+    /// Weights and switch at that time.
     pub settings: Settings,
 }
 
 impl Saved {
-    /// The state `settings`, read at `now` (RFC 3339) in the boot that `files` tell.
+    /// Wraps settings read at time `now` (RFC 3339) in the current boot.
     pub fn new(settings: Settings, now: &str, files: &dyn SystemFiles) -> Self {
         Saved {
             schema: SCHEMA.into(),
@@ -43,34 +43,41 @@ impl Saved {
         }
     }
 
-    /// Whether the machine was booted again since: the kernel has forgotten what was written then.
+    /// Whether the machine was rebooted since, which resets the kernel's weights.
+    ///
+    /// `false` if either boot id is unknown.
     pub fn is_of_another_boot(&self, files: &dyn SystemFiles) -> bool {
         matches!((&self.boot_id, boot_id(files)), (Some(then), Some(now)) if *then != now)
     }
 }
 
-/// Id of this boot; `None` if the kernel does not tell.
+/// Id of the current boot; `None` if the kernel does not report one.
 pub(crate) fn boot_id(files: &dyn SystemFiles) -> Option<String> {
     files.read(BOOT_ID).ok().filter(|id| !id.is_empty())
 }
 
-/// The file that holds the saved state, if there is one.
+/// Location of a saved state; the file itself may not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateFile(PathBuf);
 
 impl StateFile {
-    /// At this path.
+    /// A state file at this path.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         StateFile(path.into())
     }
 
-    /// Where it belongs: `/var/lib/tierloom` for root and for other system roots (below them), else `$XDG_STATE_HOME/tierloom` or
-    /// `~/.local/state/tierloom`. `variable` reads the environment.
+    /// The default location.
+    ///
+    /// It is `/var/lib/tierloom` for root, and below any system root other than `/`; otherwise
+    /// `$XDG_STATE_HOME/tierloom` or `~/.local/state/tierloom`. `variable` reads environment
+    /// variables.
     pub fn usual(
         files: &dyn SystemFiles,
         is_host: bool,
         variable: impl Fn(&str) -> Option<String>,
     ) -> Self {
+        // Relative paths are invalid by the XDG Base Directory Specification, and would make the
+        // location depend on the working directory.
         let absolute = |name: &str| {
             let path = PathBuf::from(variable(name)?);
             path.is_absolute().then_some(path)
@@ -92,25 +99,26 @@ impl StateFile {
         )
     }
 
-    /// Another state file of this name in the same folder.
+    /// A state file with this name in the same directory.
     pub fn beside(&self, name: &str) -> Self {
         StateFile(self.folder().join(name))
     }
 
-    /// The path.
+    /// Path of the state file.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// What is saved; `None` if nothing is.
+    /// The saved state; `None` if the file does not exist.
     ///
     /// # Errors
-    /// [`ApplyError::BadState`] for a file that is no saved state, [`ApplyError::Io`] for one that cannot be read.
+    /// [`ApplyError::BadState`] for a file that is not a saved state, [`ApplyError::Io`] for one
+    /// that cannot be read.
     pub fn read(&self) -> Result<Option<Saved>, ApplyError> {
         self.read_json(SCHEMA, |saved: &Saved| &saved.schema)
     }
 
-    /// What is saved, of any kind that has a schema.
+    /// Reads a saved state of any type; `of` returns its schema.
     pub(crate) fn read_json<T: DeserializeOwned>(
         &self,
         schema: &str,
@@ -136,7 +144,7 @@ impl StateFile {
         Ok(Some(saved))
     }
 
-    /// Writes it so that it is on the disk, under its name, when this returns.
+    /// Writes the state and returns once the file and its name are on disk.
     pub(crate) fn save(&self, saved: &impl Serialize) -> Result<(), ApplyError> {
         let failed = |error| ApplyError::io("save the old state to", self.0.clone(), error);
         let json = serde_json::to_vec_pretty(saved).map_err(|error| failed(error.into()))?;
@@ -144,13 +152,12 @@ impl StateFile {
             RecordError::Io { source, .. } => failed(source),
             other => failed(io::Error::other(other)),
         })?;
-        // The file is on the disk; its name is when the folder is.
+        // A new directory entry is durable only after an fsync of the directory.
         File::open(self.folder())
             .and_then(|folder| folder.sync_all())
             .map_err(failed)
     }
 
-    /// Forgets what is saved.
     pub(crate) fn forget(&self) -> Result<(), ApplyError> {
         match std::fs::remove_file(&self.0) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(ApplyError::io(
@@ -162,11 +169,13 @@ impl StateFile {
         }
     }
 
-    /// Makes the folder and locks the state for as long as the result lives.
+    /// Creates the directory and takes the lock, which is held until the returned file is dropped.
     pub(crate) fn lock(&self) -> Result<File, ApplyError> {
         let path = self.0.with_extension("lock");
         let failed = |error| ApplyError::io("open the lock", path.clone(), error);
         std::fs::create_dir_all(self.folder()).map_err(failed)?;
+        // The lock file is never deleted: otherwise two processes could lock different files of the
+        // same name.
         let file = File::options()
             .write(true)
             .create(true)
@@ -176,7 +185,7 @@ impl StateFile {
         match file.try_lock() {
             Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => Err(ApplyError::Busy { path }),
-            // A file system without locks: two at once are then the user's to avoid.
+            // A file system without locks: the user has to avoid concurrent changes there.
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
                 Ok(file)
             }
@@ -197,5 +206,6 @@ impl StateFile {
 fn is_root(files: &dyn SystemFiles) -> bool {
     let status = files.read("proc/self/status").unwrap_or_default();
     let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    // The fields are the real, effective, saved and file-system user id.
     uids.and_then(|ids| ids.split_whitespace().nth(1)) == Some("0")
 }

@@ -1,85 +1,85 @@
-//! What stops a search on real tiers.
+//! Errors of measuring weights on real tiers.
 
 use tierloom_bench::run::BenchError;
 use tierloom_model::ModelError;
 
 use super::MEASURABLE;
 
-/// Why there are no measured weights.
+/// Why no weights could be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasureError {
-    /// There is nothing to spread over.
+    /// The machine, or the selection, has a single tier.
     #[error(
         "this machine has one memory tier only ({found}), so there are no weights to measure: a second NUMA node with memory is missing; bring CXL memory up as a node (daxctl reconfigure-device --mode=system-ram), name tiers yourself (--tiers \"dram=0;cxl=1\"), or ask the model about another machine (--machine)"
     )]
     OneTier {
-        /// What there is.
+        /// The only tier, or the selection, as text.
         found: String,
     },
-    /// A tier that this machine does not have.
+    /// The machine has no tier with this name.
     #[error(
         "this machine has no tier {tier}; it has {known}; name its nodes with --tiers, as in \"dram=0;{tier}=1\""
     )]
     NoTier {
-        /// The tier.
+        /// Name of the missing tier.
         tier: String,
-        /// Those there are.
+        /// Tiers of the machine with their nodes, as text.
         known: String,
     },
-    /// A phase without a kernel.
+    /// No access kernel matches the phase.
     #[error(
         "phase {phase} cannot be measured: no access kernel does what it does; measurable are {measurable}; ask the model for the others (--machine)",
         measurable = MEASURABLE.join(", ")
     )]
     NoKernel {
-        /// The phase.
+        /// Name of the phase.
         phase: String,
     },
-    /// More workers than CPUs.
+    /// More workers were requested than CPUs are usable.
     #[error(
         "{asked} workers were asked for, but {cpus} CPUs of node {nodes} can be used; ask for 1 to {cpus} (--workers)"
     )]
     Workers {
-        /// Asked for.
+        /// Number of workers requested.
         asked: u32,
-        /// CPUs there are.
+        /// Number of usable CPUs.
         cpus: usize,
-        /// Nodes they belong to.
+        /// Nodes of these CPUs, as text.
         nodes: String,
     },
-    /// A region that says nothing.
+    /// The regions are too small, or larger than the free memory of a tier.
     #[error(
         "regions of {region_mib} MiB are too small to measure weights: {why}; expected at least 4 MiB (--region), and every tier must be able to hold a region of its own"
     )]
     Region {
-        /// Size, MiB.
+        /// Size of a region, MiB.
         region_mib: u64,
-        /// Where it comes from.
+        /// The limit that applies, as text.
         why: String,
     },
-    /// A run failed.
+    /// A benchmark run failed or was stopped.
     #[error(transparent)]
     Run(#[from] BenchError),
-    /// Runs whose figures must not be used.
+    /// Two runs in a row gave invalid records.
     #[error(
         "two runs in a row with weights {weights} are of no use: {remarks}; keep the machine quiet, and turn NUMA balancing off (sysctl kernel.numa_balancing=0)"
     )]
     Invalid {
-        /// The weights.
+        /// Weights of the runs.
         weights: String,
-        /// What the records say.
+        /// Remarks of the last record.
         remarks: String,
     },
-    /// The model cannot price the phase, so nothing guides the search.
+    /// The model rejects the phase or the profile that the search starts from.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The search cannot use an answer.
+    /// The search rejected a measured rate or its own limits.
     #[error("the search for weights failed: {0}")]
     Search(String),
 }
 
 impl MeasureError {
-    /// Whether another request would do on this machine (exit code 2), rather than that the machine failed (exit code 1).
+    /// Whether the request was wrong (exit code 2) rather than the machine at fault (exit code 1).
     pub fn is_bad_input(&self) -> bool {
         match self {
             Self::OneTier { .. }
@@ -93,7 +93,7 @@ impl MeasureError {
         }
     }
 
-    /// Whether the user stopped it.
+    /// Whether the user stopped the measurement.
     pub fn is_stopped(&self) -> bool {
         matches!(self, Self::Run(BenchError::Stopped { .. }))
     }

@@ -1,4 +1,4 @@
-//! Which kernel stands for which phase.
+//! Access kernels that represent phases.
 
 use tierloom_kernels::Simd;
 use tierloom_kernels::access::{Access, Operation};
@@ -7,7 +7,7 @@ use tierloom_model::reference::work::{Filter, RandomAccess, Stream, Work};
 
 use super::MeasureError;
 
-/// Phases that have a kernel.
+/// Phases with an access kernel.
 pub const MEASURABLE: [&str; 10] = [
     "scan",
     "read",
@@ -21,26 +21,29 @@ pub const MEASURABLE: [&str; 10] = [
     "random",
 ];
 
-/// Measured if no phases are named: each kernel once (a scan without output is a read, an aggregation a build).
+/// Phases measured by default.
+///
+/// They use each kernel once: a scan without output is a read, an aggregation accesses memory as a
+/// build does.
 pub const USUAL: [&str; 6] = ["scan", "write", "nt-write", "filter", "build", "probe"];
 
-/// A phase with the kernel that stands for it.
+/// A phase with the access kernel that represents it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelPhase {
-    /// The phase's name.
+    /// Name of the phase.
     pub name: String,
-    /// What the kernel does, for people.
+    /// Description of the kernel for users.
     pub what: &'static str,
-    /// What the model prices: the kernel, not the whole phase.
+    /// Work that the model computes: that of the kernel, not of the whole phase.
     pub work: Work,
-    /// What runs.
+    /// Access pattern that the kernel executes.
     pub access: Access,
 }
 
-/// The kernel of `phase` on a region of `region_bytes`.
+/// The kernel that represents `phase`, on a region of `region_bytes`.
 ///
 /// # Errors
-/// [`MeasureError::NoKernel`] for phases such as partitioning, whose order of accesses no kernel has.
+/// [`MeasureError::NoKernel`] for phases such as partitioning, whose access pattern no kernel has.
 pub fn kernel_of(phase: &str, region_bytes: u64) -> Result<KernelPhase, MeasureError> {
     let bytes = region_bytes as f64;
     let stream = Stream {

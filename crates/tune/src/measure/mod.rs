@@ -1,13 +1,16 @@
-//! The best weights of real tiers, by running access kernels on memory placed with one set of weights after another.
+//! Measured search: access kernels run on memory with one set of weights after another.
 //!
 //! ```text
-//!   topology ── Setup: tiers, CPUs, region ──> HostTiers ─┐ one benchmark run per weights: place, audit, run, audit
-//!   profile (or a rough guess) ── search::measured ──> asks ┘──> best of the measured points, TuneRecord, one BenchRecord per run
+//!   topology ── Setup: tiers, CPUs, region ──> HostTiers ─┐ per weights: place, audit, run, audit
+//!   profile (or rough_machine) ── search::measured ───────┘
+//!                                        └──> best measured point, TuneRecord,
+//!                                             one BenchRecord per run
 //! ```
 //!
-//! A kernel is the memory side of a phase without its processor time: random reads for a probe, sequential ones for a scan. What has no
-//! kernel is not measured, and [`kernel_of`] says so. The model proposes weights, but every rate that is told was measured, also those of
-//! the first tier alone and of the kernel's own weights.
+//! A kernel performs the memory accesses of a phase without its computation: random reads for a
+//! probe, sequential ones for a scan. Phases without a kernel are not measured, and [`kernel_of`]
+//! says so. The model proposes weights, but every reported rate was measured, including those of
+//! the first tier alone and of the weights that the kernel currently uses.
 
 mod error;
 mod kernels;

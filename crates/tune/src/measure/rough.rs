@@ -1,4 +1,4 @@
-//! A rough profile of a machine that nobody measured: where a search starts.
+//! Rough profile of an unmeasured machine, as the starting point of a search.
 
 use tierloom_model::{
     Cache, Concurrency, LoadedLatency, Machine, Provenance, SCHEMA, SourceKind, Tier, Tlb, Value,
@@ -8,20 +8,22 @@ use tierloom_topology::{NodeId, TierKind, Topology};
 use super::Setup;
 use super::setup::llc_bytes;
 
-/// Assumed where firmware is silent: idle latency of local DRAM, ns.
+/// Assumed idle latency of local DRAM where firmware reports none, ns.
 const LOCAL_NS: f64 = 100.0;
-/// Assumed: cores that share one memory channel, and what it reads, GB/s.
+/// Assumed number of cores per memory channel, and read bandwidth of a channel, GB/s.
 const CORES_PER_CHANNEL: f64 = 4.0;
 const CHANNEL_GBPS: f64 = 30.0;
-/// Assumed read rates of one node of other memory, GB/s.
+/// Assumed read bandwidths of one node of other memory, GB/s.
 const HBM_GBPS: f64 = 200.0;
 const CXL_GBPS: f64 = 25.0;
 const REMOTE_GBPS: f64 = 60.0;
-/// Assumed size of a second-level TLB.
+/// Assumed number of entries of a second-level TLB.
 const TLB_ENTRIES: f64 = 2048.0;
 
-/// A profile from what the kernel and firmware tell, with assumptions of server hardware for all else; every number says which it is. Good
-/// enough to choose the first points of a search, which corrects it; no basis for a decision.
+/// A profile from kernel and firmware, completed with assumptions about server hardware.
+///
+/// Every number states its source. The profile is good enough to choose the first points of a
+/// search, which corrects it, but not to decide anything.
 pub fn rough_machine(topology: &Topology, setup: &Setup) -> Machine {
     let smt = topology.cpus.threads_per_core.max(1);
     let cores = (setup.workers() / smt).max(1);
@@ -95,6 +97,8 @@ fn rough_tier(topology: &Topology, tier: &crate::apply::TierNodes, cores: u32) -
     let kind = tier.tier.parse().unwrap_or(TierKind::Dram);
     let firmware = nodes.iter().filter_map(|node| node.best_access());
     let sum = |figure: fn(&tierloom_topology::AccessClass) -> Option<f64>| {
+        // All nodes of a tier or none: a sum over some of them would be too low without any sign of
+        // it.
         let figures: Option<Vec<f64>> = firmware.clone().map(figure).collect();
         figures
             .filter(|all| all.len() == nodes.len())
@@ -125,6 +129,8 @@ fn rough_tier(topology: &Topology, tier: &crate::apply::TierNodes, cores: u32) -
         .flat_map(|node| node.distances.values())
         .max()
         .copied();
+    // Distances are relative to 10 for local memory. Memory other than DRAM is assumed to be at 20
+    // or more, and at 25 if its distance is unknown.
     let ratio = if kind == TierKind::Dram {
         1.0
     } else {

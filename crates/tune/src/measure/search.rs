@@ -1,4 +1,4 @@
-//! The search of one phase, as a record.
+//! Measured search for the best weights of one phase, as a record.
 
 use std::collections::BTreeMap;
 
@@ -15,42 +15,42 @@ use crate::apply::TierNodes;
 use crate::modelled::{Stamp, kind, moved_classes, tier_weights};
 use crate::work::Unit;
 
-/// Below this gain over the first tier only, a spread of the readings is worth as much.
+/// Ratio to the rate with the first tier only below which a gain is reported as not worth it.
 const SMALL_GAIN: f64 = 1.02;
 
-/// What to search.
+/// Phase, tiers and limits of a [`search_phase`].
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
-    /// The phase.
+    /// The phase with its kernel.
     pub phase: &'a KernelPhase,
-    /// Names of the tiers, the first being where all lies without interleaving.
+    /// Names of the tiers; without interleaving everything is on the first.
     pub tiers: &'a [String],
-    /// Where the search starts: a profile of this machine, however rough.
+    /// Profile that the search starts from; it may be rough.
     pub start: &'a Machine,
-    /// Threads.
+    /// Number of worker threads.
     pub workers: u32,
-    /// Measured points at most, those for comparison counted.
+    /// Maximum number of measured points, those for comparison included.
     pub points: usize,
-    /// Largest weight.
+    /// Largest weight to try.
     pub max_weight: u32,
-    /// Weights that the kernel has now: see [`kernel_now`].
+    /// Weights that the kernel uses at present; see [`kernel_now`].
     pub kernel: &'a Weights,
 }
 
-/// What was found; every rate is measured.
+/// Result of [`search_phase`]; every rate is measured.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// For reports and files.
+    /// The result as a record.
     pub record: TuneRecord,
-    /// How the search went, with the corrected model.
+    /// Course of the search, with the corrected model.
     pub searched: Searched,
     /// Kind of the phase.
     pub kind: PhaseKind,
-    /// Classes of the structures that moved.
+    /// Classes of the structures that get the weights.
     pub classes: Vec<StructureClass>,
 }
 
-/// Tiers with a memory: weights that were measured are not measured again.
+/// Cache of measured points, so that no weights are measured twice.
 #[derive(Debug)]
 pub struct Memo<'t, T> {
     tiers: &'t mut T,
@@ -58,7 +58,7 @@ pub struct Memo<'t, T> {
 }
 
 impl<'t, T: Tiers> Memo<'t, T> {
-    /// Nothing measured so far.
+    /// Starts with an empty cache.
     pub fn new(tiers: &'t mut T) -> Self {
         Memo {
             tiers,
@@ -66,10 +66,10 @@ impl<'t, T: Tiers> Memo<'t, T> {
         }
     }
 
-    /// The reading with `weights`, measured now if it was not before.
+    /// The reading with `weights`, measured unless it is in the cache.
     ///
     /// # Errors
-    /// Those of [`Tiers::measure`].
+    /// Same as [`Tiers::measure`].
     pub fn reading(&mut self, weights: &Weights) -> Result<Reading, MeasureError> {
         if let Some((_, reading)) = self.seen.iter().find(|(known, _)| known == weights) {
             return Ok(reading.clone());
@@ -88,11 +88,14 @@ impl<T: Tiers> Probe for Memo<'_, T> {
     }
 }
 
-/// Searches the best weights of a phase in at most `request.points` measured points. The first tier alone and the kernel's weights are among
-/// them, so that gains are measured too.
+/// Searches the best weights of a phase with at most `request.points` measured points.
+///
+/// The first tier alone and the kernel's weights are among the points, so that gains are measured
+/// too.
 ///
 /// # Errors
-/// [`MeasureError`] of the first point that cannot be measured.
+/// The error of the first point that cannot be measured; [`MeasureError::Model`] if the model
+/// rejects the work or the profile.
 pub fn search_phase<T: Tiers>(
     request: &Request<'_>,
     tiers: &mut T,
@@ -107,7 +110,7 @@ pub fn search_phase<T: Tiers>(
         ..Problem::new(request.start, &phases, request.workers, &options)
     };
     let mut memo = Memo::new(tiers);
-    // The kernel's weights take one point, and are known to the search if it asks for them.
+    // The kernel's weights use up one point; the cache has them in case the search tries them.
     let kernel_rate = memo.reading(request.kernel)?;
     let limits = SearchLimits {
         points: request.points.saturating_sub(1).max(2),
@@ -115,7 +118,7 @@ pub fn search_phase<T: Tiers>(
     };
     let searched = search_measured(&problem, &mut memo, &limits).map_err(cause)?;
     let on_first = memo.reading(&problem.on_first()?)?;
-    // The kernel's weights may be the best of all, by noise or for good.
+    // The kernel's weights may have been measured faster than those that the search recommends.
     let best = match memo.reading(&searched.weights)? {
         found if found.tuples_per_s.median >= kernel_rate.tuples_per_s.median => {
             (searched.weights.clone(), found)
@@ -136,7 +139,7 @@ pub fn search_phase<T: Tiers>(
     })
 }
 
-/// What a search came to.
+/// The readings that a record needs.
 struct Measured {
     best: (Weights, Reading),
     on_first: Reading,
@@ -194,7 +197,7 @@ fn cause(error: SearchError<MeasureError>) -> MeasureError {
     }
 }
 
-/// What a reader has to know before using the weights.
+/// Remarks that a reader needs before using the weights.
 fn warnings(measured: &Measured, name: &str) -> Vec<String> {
     let best = &measured.best.1.tuples_per_s;
     let first = &measured.on_first.tuples_per_s;
@@ -207,6 +210,7 @@ fn warnings(measured: &Measured, name: &str) -> Vec<String> {
             (gain - 1.0) * 100.0
         ));
     }
+    // A plain comparison of ranges: a few repetitions do not support a statistical test.
     if best.min < first.max && gain > 1.0 {
         said.push(format!(
             "the repetitions with the best weights and on {name} only overlap: the gain is within the spread"
@@ -224,8 +228,9 @@ fn warnings(measured: &Measured, name: &str) -> Vec<String> {
     said
 }
 
-/// Weights that the kernel uses now for memory with the weighted-interleave policy, one per tier: the sum over its nodes; one page per node
-/// where the kernel has no weights.
+/// Weights per tier that the kernel uses at present for memory with the weighted-interleave policy.
+///
+/// A tier's weight is the sum over its nodes; kernels without weights interleave one page per node.
 ///
 /// # Errors
 /// [`MeasureError::Model`] if a tier is named twice.

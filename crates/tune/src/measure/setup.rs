@@ -1,4 +1,4 @@
-//! What a search runs on, resolved and checked before any page is touched.
+//! Resources of a search, resolved and checked before any page is allocated.
 
 use tierloom_bench::run::Host;
 use tierloom_memory::PageSize;
@@ -8,35 +8,35 @@ use tierloom_topology::{IdSet, NodeId, TierKind, Topology};
 use super::MeasureError;
 use crate::apply::TierNodes;
 
-/// A region is at least this many times the last-level caches, so that they answer little.
+/// Size of a region relative to all last-level caches, so that few accesses hit them.
 const REGION_OVER_LLC: u64 = 8;
-/// Smallest region unless the user says otherwise.
+/// Default minimum size of a region.
 const LEAST_REGION_BYTES: u64 = 256 << 20;
-/// At most this share of a tier's free memory is used.
+/// Divisor of a tier's free memory: by default a region takes at most a third of it.
 const FREE_SHARE: u64 = 3;
-/// Regions are whole huge pages.
+/// Size of a huge page; regions consist of whole ones.
 const GRANULE_BYTES: u64 = 2 << 20;
-/// Below this nothing but caches is measured.
+/// Smallest region accepted: below it only caches are measured.
 const LEAST_USEFUL_BYTES: u64 = 4 << 20;
-/// Rounds of weights that a region has at least.
+/// Interleaving rounds that fit a region even at the largest weight.
 const ROUNDS: u64 = 8;
 
-/// How to measure.
+/// Options of a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasureOptions {
-    /// Tiers to spread over, the first being where all lies without interleaving; those of the machine if empty.
+    /// Tiers to interleave over, the first being the base; all tiers of the machine if empty.
     pub tiers: Vec<String>,
-    /// Threads; one for each CPU of the first tier's nodes if `None`.
+    /// Number of threads; `None` for one per CPU of the first tier's nodes.
     pub workers: Option<u32>,
-    /// Pages; huge ones where the system allows them if `None`.
+    /// Page size; `None` for transparent huge pages where the system allows them.
     pub page_size: Option<PageSize>,
-    /// Bytes of a region; by caches and free memory if `None`.
+    /// Bytes of a region; `None` derives the size from caches and free memory.
     pub region_bytes: Option<u64>,
-    /// Measured points per phase at most, at least 3.
+    /// Maximum number of measured points per phase, at least 3.
     pub points: usize,
-    /// Seconds of one repetition.
+    /// Duration of one repetition, s.
     pub seconds: f64,
-    /// Repetitions of each point.
+    /// Number of repetitions of each point.
     pub repeat: u32,
 }
 
@@ -54,24 +54,24 @@ impl Default for MeasureOptions {
     }
 }
 
-/// The same, resolved on a machine.
+/// Options resolved on a machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup {
     /// Tiers with their nodes.
     pub tiers: Vec<TierNodes>,
-    /// One CPU for each thread.
+    /// CPUs to pin threads to, one for each thread.
     pub cpus: Vec<u32>,
-    /// Pages.
+    /// Page size of the regions.
     pub page_size: PageSize,
     /// Bytes of a region.
     pub region_bytes: u64,
-    /// Measured points per phase at most.
+    /// Maximum number of measured points per phase.
     pub points: usize,
-    /// Seconds of one repetition.
+    /// Duration of one repetition, s.
     pub seconds: f64,
-    /// Repetitions.
+    /// Number of repetitions of each point.
     pub repeat: u32,
-    /// Largest weight such that a region holds several rounds.
+    /// Largest weight for which a region holds several interleaving rounds.
     pub max_weight: u32,
 }
 
@@ -79,7 +79,7 @@ impl Setup {
     /// Resolves `options` on `host`.
     ///
     /// # Errors
-    /// [`MeasureError`] naming what is missing: a second tier, CPUs, memory.
+    /// [`MeasureError`] that names what is missing: a second tier, CPUs, or memory.
     pub fn new(host: &Host, options: &MeasureOptions) -> Result<Self, MeasureError> {
         let topology = &host.topology;
         let tiers = tiers(topology, &options.tiers)?;
@@ -91,6 +91,7 @@ impl Setup {
         });
         let region_bytes = region_bytes(topology, &tiers, options.region_bytes)?;
         let pages = region_bytes / page_size.bytes() as u64;
+        // Several rounds per region keep shares accurate even if the last round is incomplete.
         let round = pages / ROUNDS / tiers.len() as u64;
         Ok(Setup {
             tiers,
@@ -104,12 +105,12 @@ impl Setup {
         })
     }
 
-    /// Names of the tiers.
+    /// Names of the tiers, base tier first.
     pub fn tier_names(&self) -> Vec<String> {
         self.tiers.iter().map(|tier| tier.tier.clone()).collect()
     }
 
-    /// Threads.
+    /// Number of worker threads, one per CPU of the setup.
     pub fn workers(&self) -> u32 {
         self.cpus.len() as u32
     }
@@ -121,6 +122,7 @@ fn tiers(topology: &Topology, asked: &[String]) -> Result<Vec<TierNodes>, Measur
         let nodes = topology.tier(kind).map(|tier| tier.nodes.clone());
         let nodes = nodes.into_iter().flatten().map(|node| node.0);
         nodes
+            // A cpuset may exclude some nodes of a tier.
             .filter(|node| allowed.contains(*node))
             .collect::<Vec<u32>>()
     };
@@ -161,7 +163,7 @@ fn tiers(topology: &Topology, asked: &[String]) -> Result<Vec<TierNodes>, Measur
     }
 }
 
-/// CPUs beside the first tier's memory; all that may be used if its nodes have none.
+/// CPUs of the first tier's nodes; all usable CPUs if these nodes have none.
 fn cpus(
     topology: &Topology,
     home: &TierNodes,
@@ -174,6 +176,7 @@ fn cpus(
         .filter_map(|node| topology.node(NodeId(*node)))
         .flat_map(|node| node.cpus.intersection(allowed).iter().collect::<Vec<_>>())
         .collect();
+    // If the user chose a memory-only tier as the first one, no CPU is local to it.
     let usable = if near.is_empty() {
         allowed.clone()
     } else {
@@ -203,11 +206,13 @@ fn region_bytes(
             .filter_map(|node| topology.node(NodeId(*node)));
         nodes.map(|node| node.mem_free_bytes).sum()
     };
+    // The search may put a whole region on any tier, so the one with the least free memory counts.
     let fullest = tiers.iter().min_by_key(|tier| free(tier));
     let (name, least) = fullest.map_or(("", 0), |tier| (tier.tier.as_str(), free(tier)));
     let wanted = (llc_bytes(topology) * REGION_OVER_LLC).max(LEAST_REGION_BYTES);
     let bytes = asked.unwrap_or_else(|| wanted.min(least / FREE_SHARE));
     let bytes = bytes / GRANULE_BYTES * GRANULE_BYTES;
+    // Only an explicit size can exceed free memory; the default is a fraction of it.
     let too_much = asked.is_some_and(|asked| asked > least);
     if bytes < LEAST_USEFUL_BYTES || too_much {
         return Err(MeasureError::Region {
@@ -218,7 +223,7 @@ fn region_bytes(
     Ok(bytes)
 }
 
-/// Last-level caches of the machine together, bytes.
+/// Total size of the last-level caches of the machine, bytes.
 pub(super) fn llc_bytes(topology: &Topology) -> u64 {
     let caches = &topology.cpus.caches;
     let last = caches.iter().map(|cache| cache.level).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Asking real tiers: one benchmark run for one set of weights.
+//! Measurements on real tiers: one benchmark run per set of weights.
 
 use tierloom_bench::plan::{
     Amount, MemoryPlan, Pin, RegionPlan, Role, RunPlan, Sharing, TaskPlan, Work, WorkersPlan,
@@ -11,28 +11,28 @@ use tierloom_topology::TierKind;
 
 use super::{KernelPhase, MeasureError, Setup};
 
-/// Bytes that a worker takes at a time; less on small regions.
+/// Bytes that a worker takes from the queue at a time; fewer in small regions.
 const BATCH_BYTES: u64 = 4 << 20;
-/// Untimed before the first repetition.
+/// Untimed warm-up before the first repetition, s.
 const WARMUP_S: f64 = 0.03;
 
-/// What was measured with one set of weights.
+/// Result of measuring one set of weights.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     /// Tuples (lines, values, accesses) per second, one value per repetition.
     pub tuples_per_s: Spread,
 }
 
-/// Tiers that can be asked: those of the machine, or a simulated one.
+/// Source of measurements: the machine's tiers, or simulated ones in tests.
 pub trait Tiers {
-    /// The rate with these weights.
+    /// Measures the rate with these weights.
     ///
     /// # Errors
-    /// [`MeasureError`] if there is no figure that may be used.
+    /// [`MeasureError`] if no valid rate can be measured.
     fn measure(&mut self, weights: &Weights) -> Result<Reading, MeasureError>;
 }
 
-/// The tiers of the machine this runs on.
+/// The tiers of the machine that this process runs on.
 pub struct HostTiers<'a> {
     host: &'a Host,
     setup: &'a Setup,
@@ -43,7 +43,7 @@ pub struct HostTiers<'a> {
 }
 
 impl<'a> HostTiers<'a> {
-    /// Tiers on which `phase` will run.
+    /// Prepares measurements of `phase`; nothing is allocated yet.
     pub fn new(
         host: &'a Host,
         setup: &'a Setup,
@@ -66,10 +66,10 @@ impl<'a> HostTiers<'a> {
         self.records
     }
 
-    /// The run for `weights`.
+    /// The benchmark run for `weights`.
     ///
     /// # Errors
-    /// [`MeasureError::NoTier`] for a tier without a name that placements know.
+    /// [`MeasureError::NoTier`] for a tier whose name is not a tier kind.
     pub fn plan(&self, weights: &Weights) -> Result<RunPlan, MeasureError> {
         let setup = self.setup;
         let placement = placement(weights)?;
@@ -79,6 +79,7 @@ impl<'a> HostTiers<'a> {
             page_size: setup.page_size,
             placement,
         };
+        // At least 16 batches per worker, so that threads finish at about the same time.
         let part = setup.region_bytes / u64::from(setup.workers()) / 16;
         let batch_bytes = BATCH_BYTES.min(part).max(4096).next_multiple_of(4096);
         let task = TaskPlan {
@@ -113,6 +114,7 @@ impl<'a> HostTiers<'a> {
             repeat: setup.repeat,
             warmup_s: WARMUP_S,
             until_stable: None,
+            // A fixed seed, so that all weights are measured with the same accesses.
             seed: 1,
         };
         Ok(plan.with_id())
@@ -146,7 +148,7 @@ impl<'a> HostTiers<'a> {
 }
 
 impl Tiers for HostTiers<'_> {
-    /// A run that must not be used (a page moved, say) is repeated once.
+    /// Measures, and repeats once if the record is invalid (because a page moved, for example).
     fn measure(&mut self, weights: &Weights) -> Result<Reading, MeasureError> {
         let plan = self.plan(weights)?;
         let mut remarks = String::new();
@@ -163,7 +165,7 @@ impl Tiers for HostTiers<'_> {
     }
 }
 
-/// Where pages go with these weights; a tier of several nodes has its part on all of them evenly.
+/// Page placement for these weights; a tier's part is spread evenly over its nodes.
 fn placement(weights: &Weights) -> Result<PlacementSpec, MeasureError> {
     let target = |(tier, weight): (&str, u32)| match tier.parse::<TierKind>() {
         Ok(kind) => Ok((Target::Tier(kind), weight)),

@@ -1,13 +1,15 @@
-//! Which register switches the prefetchers of a processor.
+//! Registers that control the hardware prefetchers of a processor.
 
 use super::PrefetchError;
 use crate::apply::SystemFiles;
 
 const CPUINFO: &str = "proc/cpuinfo";
 
-/// Models of Intel's family 6 whose register is known: client and server cores from Nehalem to Granite Rapids. Cores of the Atom line and Xeon Phi use
-/// other bits. Bits 0 to 3 are those of Intel, "Disclosure of Hardware Prefetcher Control on Some Intel Processors" (2014), and of the tables of model-specific registers in
-/// volume 4 of the Software Developer's Manual.
+/// Models of Intel's family 6 with a known register: cores from Nehalem to Granite Rapids.
+///
+/// Atom cores and Xeon Phi use other bits. Bits 0 to 3 follow Intel, "Disclosure of Hardware
+/// Prefetcher Control on Some Intel Processors" (2014), and the tables of model-specific registers
+/// in volume 4 of the Software Developer's Manual.
 const INTEL: [u32; 34] = [
     0x1a, 0x1e, 0x1f, 0x2e, 0x25, 0x2c, 0x2f, 0x2a, 0x2d, 0x3a, 0x3e, 0x3c, 0x3f, 0x45, 0x46, 0x3d,
     0x47, 0x4f, 0x56, 0x4e, 0x5e, 0x55, 0x8e, 0x9e, 0x6a, 0x6c, 0x7d, 0x7e, 0x8c, 0x8d, 0x8f, 0xcf,
@@ -22,8 +24,10 @@ const INTEL_BITS: &[(u32, &str)] = &[
     (3, "L1 by instruction"),
 ];
 
-/// From Zen 3 on: PrefetchControl in the Processor Programming References of families 19h and 1Ah; bit 4 is reserved, bits from 6 on choose how
-/// eagerly is prefetched.
+/// Zen 3 and newer.
+///
+/// The register is PrefetchControl in the Processor Programming References of families 19h and 1Ah.
+/// Bit 4 is reserved; bits from 6 on select the aggressiveness of prefetching.
 const AMD_FAMILIES: [u32; 2] = [0x19, 0x1a];
 const AMD_REGISTER: u32 = 0xc000_0108;
 const AMD_BITS: &[(u32, &str)] = &[
@@ -34,24 +38,24 @@ const AMD_BITS: &[(u32, &str)] = &[
     (5, "L2 up/down"),
 ];
 
-/// The register of a processor and the bits that switch prefetchers off (1 is off).
+/// Register of a processor, with the bits that switch prefetchers off (1 is off).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Control {
-    /// The processor, for people.
+    /// Model name, vendor, family and model of the processor, for users.
     pub processor: String,
     /// Number of the model-specific register.
     pub register: u32,
-    /// Bits with the prefetcher that each switches off.
+    /// Each bit with the name of the prefetcher that it switches off.
     pub bits: &'static [(u32, &'static str)],
 }
 
 impl Control {
-    /// All bits that switch a prefetcher off.
+    /// Mask of all bits that switch a prefetcher off.
     pub fn mask(&self) -> u64 {
         self.bits.iter().map(|(bit, _)| 1_u64 << bit).sum()
     }
 
-    /// Prefetchers that a register's value leaves on.
+    /// Names of the prefetchers that are on with this register value.
     pub fn on(&self, value: u64) -> Vec<&'static str> {
         let is_on = |bit: u32| value & (1 << bit) == 0;
         let on = self.bits.iter().filter(|(bit, _)| is_on(*bit));
@@ -59,10 +63,11 @@ impl Control {
     }
 }
 
-/// The register of the processor that the system files tell of.
+/// The register for the processor described in `/proc/cpuinfo`.
 ///
 /// # Errors
-/// [`PrefetchError::NotKnown`] with what is known for another processor; [`PrefetchError::Io`] without `/proc/cpuinfo`.
+/// [`PrefetchError::NotKnown`] for a processor without a known register; [`PrefetchError::Io`] if
+/// `/proc/cpuinfo` cannot be read.
 pub fn control(files: &dyn SystemFiles) -> Result<Control, PrefetchError> {
     let text = files.read(CPUINFO).map_err(|source| PrefetchError::Io {
         action: "read",
@@ -84,6 +89,7 @@ pub fn control(files: &dyn SystemFiles) -> Result<Control, PrefetchError> {
         family.map_or("unknown".into(), |f| f.to_string()),
         model.map_or("unknown".into(), |m| m.to_string())
     );
+    // Unknown processors are rejected: the register may have another meaning there.
     match (vendor, family, model) {
         ("GenuineIntel", Some(6), Some(model)) if INTEL.contains(&model) => Ok(Control {
             processor,

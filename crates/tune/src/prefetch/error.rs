@@ -1,4 +1,4 @@
-//! What stops prefetchers from being switched.
+//! Errors of switching hardware prefetchers.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,116 +10,116 @@ use crate::apply::ApplyError;
 const LOCKDOWN: &str = "sys/kernel/security/lockdown";
 const ALLOW_WRITES: &str = "sys/module/msr/parameters/allow_writes";
 
-/// Why prefetchers were not switched or not put back. Every message names the file or value and the next step.
+/// Why prefetchers were not switched or restored; each message has the next step.
 #[derive(Debug, thiserror::Error)]
 pub enum PrefetchError {
-    /// Another processor than those whose register is known.
+    /// The processor's register is not known.
     #[error(
         "it is not known how the prefetchers of this processor are switched: {processor}; known are Intel's Core and Xeon lines from Nehalem on and AMD's from Zen 3 on; switch them in the firmware's set-up"
     )]
     NotKnown {
-        /// The processor.
+        /// Model name, vendor, family and model of the processor.
         processor: String,
     },
-    /// The driver of the registers is not there.
+    /// The driver `msr` is not loaded.
     #[error("{path} is not there: the driver of the registers is not loaded; run `modprobe msr`")]
     NoDriver {
-        /// The file that is missing.
+        /// Path of the missing device file.
         path: PathBuf,
     },
-    /// The register cannot be reached from here.
+    /// The register faults, as in virtual machines.
     #[error(
         "register {register:#x} faults on CPU {cpu}: {source}; hypervisors hide it from their guests: run it on the host, and on the host look whether the firmware has locked the register"
     )]
     Faults {
-        /// The CPU.
+        /// Number of the CPU.
         cpu: u32,
-        /// The register.
+        /// Number of the register.
         register: u32,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// The kernel is locked down.
+    /// The kernel is locked down, which forbids access to the registers.
     #[error(
         "cannot {action} {path}: {source}; the kernel is locked down ({lockdown}), as it is with Secure Boot: switch that off in the firmware's set-up"
     )]
     LockedDown {
-        /// "read" or "write".
+        /// Failed operation, "read" or "write".
         action: &'static str,
-        /// The device file.
+        /// Path of the CPU's device file.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
-        /// What the kernel says of it.
+        /// Contents of the kernel's lockdown file.
         lockdown: String,
     },
-    /// The driver lets nobody write.
+    /// The driver is configured to reject writes.
     #[error(
         "cannot write {path}: {source}; the driver forbids writes: `echo on > {parameter}`, or boot with msr.allow_writes=on"
     )]
     WritesOff {
-        /// The device file.
+        /// Path of the CPU's device file.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
-        /// The driver's parameter.
+        /// Path of the driver's parameter `allow_writes`.
         parameter: PathBuf,
     },
-    /// This process may not.
+    /// This process lacks the privilege.
     #[error(
         "cannot {action} {path}: {source}; run it as root, or with the capability CAP_SYS_RAWIO"
     )]
     NotAllowed {
-        /// "read" or "write".
+        /// Failed operation, "read" or "write".
         action: &'static str,
-        /// The device file.
+        /// Path of the CPU's device file.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// Another failure of a file.
+    /// Any other failed file operation.
     #[error("cannot {action} {path}: {source}")]
     Io {
-        /// "read" or "write".
+        /// Failed operation, "read" or "write".
         action: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A write succeeded, but the register holds something else.
+    /// A write succeeded, but reading back gave another value.
     #[error(
         "register {register:#x} of CPU {cpu} holds {found:#x} after {wanted:#x} was written: the hypervisor or another program changes it too; stop that and try again"
     )]
     NotTaken {
-        /// The CPU.
+        /// Number of the CPU.
         cpu: u32,
-        /// The register.
+        /// Number of the register.
         register: u32,
-        /// What was written.
+        /// Value that was written.
         wanted: u64,
-        /// What was read.
+        /// Value that was read back.
         found: u64,
     },
-    /// Some CPUs were switched, then one was not, and the others could not be put back.
+    /// A CPU could not be switched, and the CPUs switched before it could not be restored.
     #[error(
         "{cause}; putting the CPUs before it back failed too: {source}; what they held is saved in {saved}, `tierloom tune --restore --yes` puts it back"
     )]
     Halfway {
-        /// What failed first.
+        /// The error that stopped the switching.
         cause: Box<PrefetchError>,
-        /// What failed then.
+        /// The error that stopped the restoring.
         source: Box<PrefetchError>,
-        /// Where the old values are.
+        /// Path of the saved values.
         saved: PathBuf,
     },
-    /// The saved state cannot be used.
+    /// The saved state cannot be used, saved or locked.
     #[error(transparent)]
     State(#[from] ApplyError),
 }
 
 impl PrefetchError {
-    /// Whether another request would do on this machine (exit code 2), rather than that the machine failed (exit code 1).
+    /// Whether the request was wrong (exit code 2) rather than the machine at fault (exit code 1).
     pub fn is_bad_input(&self) -> bool {
         match self {
             Self::NotKnown { .. } | Self::NoDriver { .. } | Self::Faults { .. } => true,
@@ -128,18 +128,19 @@ impl PrefetchError {
         }
     }
 
-    /// The reason why a register was not read or written.
+    /// Classifies a failed register access, so that the message names the right remedy.
     pub(super) fn of(
         registers: &dyn Registers,
         action: &'static str,
         (cpu, register): (u32, u32),
         source: io::Error,
     ) -> Self {
-        /// The driver's answer for a register that faults.
+        /// Returned by the driver for a register that faults.
         const EIO: i32 = 5;
         let path = registers.full(&file(cpu));
         let lockdown = registers.read(LOCKDOWN).unwrap_or_default();
         let forbidden = registers.read(ALLOW_WRITES).is_ok_and(|text| text == "off");
+        // `ErrorKind` has no variant for EIO.
         match source.kind() {
             _ if source.raw_os_error() == Some(EIO) => Self::Faults {
                 cpu,
@@ -172,7 +173,9 @@ impl PrefetchError {
     }
 }
 
-/// The kernel puts what holds into brackets: `none [integrity] confidentiality`.
+/// Whether the kernel is locked down.
+///
+/// The file has the active mode in brackets, as in `none [integrity] confidentiality`.
 fn is_locked(lockdown: &str) -> bool {
     lockdown.contains('[') && !lockdown.contains("[none]")
 }

@@ -1,4 +1,4 @@
-//! Prefetchers that come back by themselves.
+//! Prefetchers that are restored automatically.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -7,17 +7,20 @@ use super::switch::{restore_locked, saved, switch_locked};
 use super::{Control, PrefetchError, Registers, control};
 use crate::apply::StateFile;
 
-/// Whoever switches the hardware prefetchers between phases of work.
+/// Switches the hardware prefetchers between phases of work.
 pub trait Prefetchers: Send {
-    /// Switches them for all CPUs: off, or as they were.
+    /// Switches them for all CPUs: `false` is off, `true` restores the original state.
     ///
     /// # Errors
-    /// [`PrefetchError`]; the CPUs are then as before the call, or what they held is saved.
+    /// [`PrefetchError`]; either the CPUs are as before the call, or their original values are
+    /// saved.
     fn set(&mut self, on: bool) -> Result<(), PrefetchError>;
 }
 
-/// Prefetchers that were switched off and come back when this goes, or with [`super::restore`] if the program does not live so long. While it
-/// lives no other one can switch them.
+/// Restores the prefetchers when dropped.
+///
+/// If the program is killed before that, [`super::restore`] does it. The guard holds the lock, so
+/// no other process can switch prefetchers meanwhile.
 pub struct PrefetchGuard {
     registers: Arc<dyn Registers + Send + Sync>,
     state: StateFile,
@@ -29,10 +32,10 @@ pub struct PrefetchGuard {
 }
 
 impl PrefetchGuard {
-    /// Switches all prefetchers of all CPUs off. `now` is RFC 3339.
+    /// Switches all prefetchers of all CPUs off; `now` is RFC 3339.
     ///
     /// # Errors
-    /// [`PrefetchError`]: those of [`super::switch`]; nothing is switched then.
+    /// Same as [`PrefetchGuard::ready`] and [`super::switch`]; nothing is switched then.
     pub fn switch_off(
         registers: Arc<dyn Registers + Send + Sync>,
         state: StateFile,
@@ -43,16 +46,18 @@ impl PrefetchGuard {
         Ok(guard)
     }
 
-    /// Finds out whether they can be switched, and holds the lock; nothing is written yet.
+    /// Checks that the prefetchers can be switched, and takes the lock; nothing is written yet.
     ///
     /// # Errors
-    /// [`PrefetchError`]: no register that is known, no driver, no right to read it, another program that holds the lock.
+    /// [`PrefetchError`]: unknown register, missing driver, no permission to read, or a lock held
+    /// by another process.
     pub fn ready(
         registers: Arc<dyn Registers + Send + Sync>,
         state: StateFile,
         now: &str,
     ) -> Result<Self, PrefetchError> {
         let control = control(&*registers)?;
+        // Fails where registers cannot be read, before a lock file is created.
         super::show(&*registers, &control)?;
         let lock = state.lock()?;
         let earlier = saved(&*registers, &state)?;
@@ -67,20 +72,22 @@ impl PrefetchGuard {
         })
     }
 
-    /// When the state was saved that an earlier program left behind; `None` if there is none. That state is the one that comes back.
+    /// Time at which an earlier program saved a state and did not restore it, if one did.
+    ///
+    /// Restoring goes back to that state.
     pub fn found(&self) -> Option<&str> {
         self.found.as_deref()
     }
 
-    /// The register and its bits.
+    /// Register of the processor, with its bits.
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// Puts everything back now; dropping does the same but cannot tell what failed.
+    /// Restores everything now; unlike dropping, it can report errors.
     ///
     /// # Errors
-    /// [`PrefetchError`]; what the registers held stays saved then.
+    /// [`PrefetchError`]; the original values then stay saved.
     pub fn restore(mut self) -> Result<(), PrefetchError> {
         self.set(true)
     }
@@ -109,7 +116,7 @@ impl Drop for PrefetchGuard {
         if self.is_off
             && let Err(error) = self.set(true)
         {
-            // There is nobody to hand it to; the saved state is still there.
+            // A destructor cannot return the error; the saved state allows a later restore.
             eprintln!(
                 "prefetchers stay off: {error}; `tierloom tune --restore --yes` puts them back"
             );

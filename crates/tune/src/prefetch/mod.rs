@@ -1,13 +1,15 @@
-//! Hardware prefetchers, switched off and on per CPU, with a way back.
+//! Switches hardware prefetchers off and on per CPU, and restores them.
 //!
 //! ```text
 //!   control (cpuinfo) ── register and bits of this processor
-//!   switch: lock ─ read all CPUs ─ save, fsync ─ write CPU by CPU ─ read back      restore: read saved ─ write ─ read back ─ forget it
-//!             └── PrefetchGuard: switched off and on per phase, back when it goes
+//!   switch:   lock ─ read all CPUs ─ save, fsync ─ write CPU by CPU ─ read back
+//!   restore:  read saved values ─ write ─ read back ─ delete them
+//!             └── PrefetchGuard: off and on per phase, restored when dropped
 //! ```
 //!
-//! What the registers held is on the disk before the first write, so that [`restore`] finds it after a crash; other bits of a register are
-//! never changed. A second switch keeps what the first one saved. Registers are as firmware sets them after a reboot, so a saved state belongs to one boot.
+//! The original values are on disk before the first write, so that [`restore`] works after a crash.
+//! Other bits of a register never change. A second switch keeps the values that the first one
+//! saved. Firmware sets the registers at each boot, so a saved state is valid for one boot only.
 
 mod control;
 mod error;

@@ -1,4 +1,4 @@
-//! The seam to the registers.
+//! Access to model-specific registers, as a trait so that tests can substitute it.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -8,25 +8,30 @@ use tierloom_topology::SysRoot;
 
 use crate::apply::SystemFiles;
 
-/// Folder of the CPUs' device files, below the root.
+/// Directory of the CPUs' device files, relative to the system root.
 pub(super) const FOLDER: &str = "dev/cpu";
 
-/// Model-specific registers of CPUs: those of the running machine, of a recorded tree, or a test's own that fail when told to.
+/// Model-specific registers of CPUs.
+///
+/// Implemented by the running system and recorded trees ([`SysRoot`]), and by tests that inject
+/// failures.
 pub trait Registers: SystemFiles {
-    /// What a register of a CPU holds.
+    /// Value of a register on one CPU.
     ///
     /// # Errors
-    /// The system's answer: the driver gives `EIO` for a register that faults.
+    /// The error of the operating system; the driver returns `EIO` for a register that faults.
     fn read_register(&self, cpu: u32, register: u32) -> io::Result<u64>;
 
-    /// Writes a register of a CPU.
+    /// Writes a register of one CPU.
     ///
     /// # Errors
-    /// The system's answer.
+    /// The error of the operating system, as for reading.
     fn write_register(&self, cpu: u32, register: u32, value: u64) -> io::Result<()>;
 }
 
-/// The device file of a CPU, below the root. Its offset is the number of the register; registers are 8 bytes, least significant first.
+/// Path of a CPU's device file, relative to the system root.
+///
+/// The file offset is the register number; values are 8 bytes, little-endian.
 pub(super) fn file(cpu: u32) -> String {
     format!("{FOLDER}/{cpu}/msr")
 }
@@ -41,7 +46,7 @@ impl Registers for SysRoot {
 
     fn write_register(&self, cpu: u32, register: u32, value: u64) -> io::Result<()> {
         let device = OpenOptions::new().write(true).open(self.join(&file(cpu)))?;
-        // One write of 8 bytes, as the driver wants it.
+        // The driver accepts a register only as a single write of 8 bytes.
         device.write_all_at(&value.to_le_bytes(), u64::from(register))
     }
 }

@@ -1,4 +1,4 @@
-//! Switching all CPUs, and putting back what their registers held.
+//! Switching the prefetchers of all CPUs, and restoring their registers.
 
 use std::collections::BTreeMap;
 
@@ -8,41 +8,45 @@ use super::registers::{FOLDER, file};
 use super::{Control, PrefetchError, Registers, control};
 use crate::apply::{StateFile, boot_id};
 
-/// The only version of the saved state.
+/// The only supported version of the saved state.
 const SCHEMA: &str = "tierloom-saved-prefetchers/1";
-/// Its name in the state folder.
+/// File name in the state directory.
 const NAME: &str = "prefetchers.json";
 
-/// What the registers held before Tierloom wrote.
+/// Register values before Tierloom changed them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SavedRegisters {
     schema: String,
-    /// When, RFC 3339.
+    /// Time of saving, RFC 3339.
     pub saved_at: String,
-    /// The boot that the values belong to; `None` if the kernel does not tell.
+    /// Id of the boot that the values belong to; `None` if the kernel does not report one.
     pub boot_id: Option<String>,
-    /// The register.
+    /// Number of the model-specific register.
     pub register: u32,
-    /// The bits of it that are put back.
+    /// Bits that are restored; all others keep their present value.
     pub mask: u64,
-    /// What it held on each CPU.
+    /// Full value of the register on each CPU.
     pub values: BTreeMap<u32, u64>,
 }
 
 impl SavedRegisters {
-    /// Whether the machine was booted again since: the registers are as firmware sets them.
+    /// Whether the machine was rebooted since, so that firmware has set the registers anew.
+    ///
+    /// `false` if either boot id is unknown.
     pub fn is_of_another_boot(&self, registers: &dyn Registers) -> bool {
         matches!((&self.boot_id, boot_id(registers)), (Some(then), Some(now)) if *then != now)
     }
 }
 
-/// The file of the saved registers: in the folder of the saved weights.
+/// The state file for registers, next to the one for weights.
 pub fn state_file(weights: &StateFile) -> StateFile {
     weights.beside(NAME)
 }
 
-/// What is saved of this boot; `None` if nothing is. A program that starts can tell by it that an earlier one did not end well.
+/// The values saved in this boot; `None` if there are none.
+///
+/// At program start, a saved state means that an earlier program did not restore its changes.
 ///
 /// # Errors
 /// [`PrefetchError::State`] for a file that cannot be used.
@@ -54,30 +58,31 @@ pub fn saved(
     Ok(saved.filter(|saved| !saved.is_of_another_boot(registers)))
 }
 
-/// What is saved, of whatever boot.
+/// The saved values, from any boot.
 ///
 /// # Errors
-/// As [`saved`].
+/// Same as [`saved`].
 pub fn peek(state: &StateFile) -> Result<Option<SavedRegisters>, PrefetchError> {
     Ok(state.read_json(SCHEMA, |saved: &SavedRegisters| &saved.schema)?)
 }
 
-/// The register of one CPU.
+/// Register value of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuState {
-    /// The CPU.
+    /// Number of the CPU.
     pub cpu: u32,
-    /// What its register holds.
+    /// Full value of the register.
     pub value: u64,
 }
 
-/// What the registers of all CPUs hold. Reads only.
+/// Register values of all CPUs; reads only.
 ///
 /// # Errors
-/// [`PrefetchError`]: no driver, a register that faults, no right to read.
+/// [`PrefetchError`]: missing driver, a register that faults, or no permission to read.
 pub fn show(registers: &dyn Registers, control: &Control) -> Result<Vec<CpuState>, PrefetchError> {
     let register = control.register;
     let names = registers.names(FOLDER).unwrap_or_default();
+    // The directory has other entries too, such as `microcode`.
     let mut cpus: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
     cpus.sort_unstable();
     if cpus.is_empty() {
@@ -92,21 +97,26 @@ pub fn show(registers: &dyn Registers, control: &Control) -> Result<Vec<CpuState
     cpus.into_iter().map(read).collect()
 }
 
-/// What switching came to.
+/// What [`switch`] has found and written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Switched {
-    /// What the registers held before.
+    /// Register values before the call.
     pub before: Vec<CpuState>,
-    /// CPUs whose register was written; the others held it already.
+    /// Number of CPUs written; the others had the value already.
     pub written: usize,
-    /// When the state was saved that is kept from an earlier switch; `None` if it was saved now, or nothing had to be written.
+    /// Time at which an earlier switch saved the state that is kept.
+    ///
+    /// `None` if there was no earlier state, whether or not this call saved one.
     pub kept_since: Option<String>,
 }
 
-/// Switches all prefetchers of all CPUs on or off; what the registers held is saved in `state` first, unless a state of this boot is there. `now` is RFC 3339.
+/// Switches all prefetchers of all CPUs on or off; `now` is RFC 3339.
+///
+/// The register values are saved in `state` first, unless a state of this boot is there already.
 ///
 /// # Errors
-/// [`PrefetchError`]. The CPUs that were written before one failed are put back; [`PrefetchError::Halfway`] leaves something to [`restore`].
+/// [`PrefetchError`]. If a CPU fails, those written before it are restored; after
+/// [`PrefetchError::Halfway`], [`restore`] has to do that.
 pub fn switch(
     registers: &dyn Registers,
     state: &StateFile,
@@ -114,7 +124,7 @@ pub fn switch(
     now: &str,
 ) -> Result<Switched, PrefetchError> {
     let control = control(registers)?;
-    // First without touching anything: most of what can be wrong shows here.
+    // Read everything before a lock or state file is created: this detects most problems.
     show(registers, &control)?;
     let _lock = state.lock()?;
     switch_locked(registers, state, &control, on, now)
@@ -140,6 +150,7 @@ pub(super) fn switch_locked(
             kept_since: earlier.map(|saved| saved.saved_at),
         });
     }
+    // The first saved state has the original values; later switches must not overwrite it.
     if earlier.is_none() {
         state.save(&SavedRegisters {
             schema: SCHEMA.into(),
@@ -151,7 +162,7 @@ pub(super) fn switch_locked(
         })?;
     }
     if let Err(cause) = write_all(registers, control.register, &changes) {
-        // Those before it, and the one that failed: nobody knows what it took.
+        // The failed CPU is included: whether its write took effect is unknown.
         let of_change = |c: &&CpuState| changes.iter().any(|(cpu, _)| *cpu == c.cpu);
         let back: Vec<(u32, u64)> = before
             .iter()
@@ -180,28 +191,30 @@ pub(super) fn switch_locked(
     })
 }
 
-/// What putting back came to.
+/// What [`restore`] has done, or would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Restored {
-    /// No state is saved.
+    /// There is no saved state.
     Nothing,
-    /// The machine was booted since, so the registers are as firmware sets them.
+    /// The machine was rebooted, so firmware has set the registers anew.
     Rebooted(SavedRegisters),
-    /// What was (or with `do_it: false`, would be) written.
+    /// Values written, or with `do_it: false` the values that would be written.
     Back {
-        /// What was saved.
+        /// Values that were saved before the first change.
         saved: SavedRegisters,
-        /// CPUs whose register differs from what was saved.
+        /// CPUs whose register differed from the saved value.
         differed: Vec<u32>,
-        /// CPUs of the saved state that are gone.
+        /// CPUs of the saved state that no longer exist.
         gone: Vec<u32>,
     },
 }
 
-/// Puts the saved values back and forgets them; with `do_it: false` only tells what that would write. Doing it again does nothing.
+/// Restores the saved values and deletes them; with `do_it: false` only computes the writes.
+///
+/// A second call finds nothing to do.
 ///
 /// # Errors
-/// [`PrefetchError`]; the saved state is kept then, and this can be tried again.
+/// [`PrefetchError`]; the saved state is then kept, and the call can be repeated.
 pub fn restore(
     registers: &dyn Registers,
     state: &StateFile,
@@ -210,6 +223,7 @@ pub fn restore(
     if peek(state)?.is_none() {
         return Ok(Restored::Nothing);
     }
+    // A dry run writes nothing, not even a lock file.
     let _lock = do_it.then(|| state.lock()).transpose()?;
     restore_locked(registers, state, do_it)
 }
@@ -236,11 +250,13 @@ pub(super) fn restore_locked(
     }
     let (mut changes, mut gone) = (Vec::new(), Vec::new());
     for (cpu, then) in &saved.values {
+        // CPUs can go offline between switching and restoring.
         if !there.iter().any(|name| *name == cpu.to_string()) {
             gone.push(*cpu);
             continue;
         }
         let now = read(registers, *cpu, saved.register)?;
+        // Other bits may have changed since, for reasons that are not known here.
         let back = (now & !saved.mask) | (then & saved.mask);
         if back != now {
             changes.push((*cpu, back));
@@ -264,7 +280,9 @@ fn read(registers: &dyn Registers, cpu: u32, register: u32) -> Result<u64, Prefe
         .map_err(|source| PrefetchError::of(registers, "read", (cpu, register), source))
 }
 
-/// Writes CPU by CPU, then reads all back: threads of a core share their register.
+/// Writes CPU by CPU, then reads all back.
+///
+/// Reading back waits for all writes, because the threads of a core share the register.
 fn write_all(
     registers: &dyn Registers,
     register: u32,
@@ -289,7 +307,7 @@ fn write_all(
     Ok(())
 }
 
-/// Puts back what can be put back: CPUs that hold it already, because nothing was written, are not written.
+/// Restores the given values, skipping CPUs that have them already.
 fn undo(
     registers: &dyn Registers,
     register: u32,
