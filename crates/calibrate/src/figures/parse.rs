@@ -1,4 +1,8 @@
-//! From the text of a figures file to figures.
+//! Parser of figures files.
+//!
+//! Values that figures share are given once under `defaults`; a figure's keys override them, and
+//! the keys of `versus` override those of its figure. Everything is checked here, so that errors
+//! carry a line.
 
 use super::placement::{known_structure, placement};
 use super::{
@@ -10,7 +14,7 @@ use crate::yaml::{Fields, Node, Trouble, Value, read, typed};
 use tierloom_model::reference::work::Work;
 use tierloom_model::{Placement, TIER_NAMES, TierShares};
 
-/// Keys of what is priced; `versus` has these and no others.
+/// Keys of an experiment; `versus` allows only these.
 const SETTING: [&str; 10] = [
     "machine",
     "work",
@@ -23,13 +27,13 @@ const SETTING: [&str; 10] = [
     "tool",
     "compute",
 ];
-/// Keys of a curve that give single points a role of their own.
+/// Keys of a curve that give single points a different role.
 const ROLES_AT: [(&str, Role); 3] = [
     ("fitted_at", Role::Fitted),
     ("chosen_at", Role::Chosen),
     ("implied_at", Role::Implied),
 ];
-/// Further keys of a figure.
+/// Other keys of a figure.
 const FIGURE: [&str; 17] = [
     "id",
     "series",
@@ -51,10 +55,11 @@ const FIGURE: [&str; 17] = [
 ];
 
 impl FigureFile {
-    /// Reads figures from `text`; `file` is only used in errors.
+    /// Reads figures from `text`; `file` is used in errors only.
     ///
     /// # Errors
-    /// [`CalibrateError`] with file, line and field: text that is not YAML, unknown or missing keys, impossible numbers, names used twice.
+    /// [`CalibrateError`] with file, line and field for text that is not YAML, unknown or missing
+    /// keys, invalid numbers, or a name used twice.
     pub fn from_yaml(text: &str, file: &str) -> Result<FigureFile, CalibrateError> {
         let mut parsed = parse(text, file).map_err(|e| e.in_file(file))?;
         for figure in &mut parsed.figures {
@@ -65,10 +70,10 @@ impl FigureFile {
     }
 }
 
-/// Refuses two figures of one name.
+/// Checks that no two figures have the same name.
 ///
 /// # Errors
-/// [`CalibrateError::SameId`] names both places.
+/// [`CalibrateError::SameId`] with both positions.
 pub fn check_unique(files: &[FigureFile]) -> Result<(), CalibrateError> {
     let mut seen = std::collections::BTreeMap::new();
     for figure in files.iter().flat_map(|f| &f.figures) {
@@ -118,7 +123,7 @@ fn parse(text: &str, file: &str) -> Result<FigureFile, Trouble> {
     })
 }
 
-/// `base` with the keys of `own` put over it.
+/// `base` with the keys of `own` replacing its own.
 fn over(base: &Node, own: &Node) -> Node {
     let Value::Map(entries) = &own.value else {
         return base.clone();
@@ -178,7 +183,7 @@ fn points(figure: &Node, line: u64) -> Result<Vec<FigurePoint>, Trouble> {
     Ok(made)
 }
 
-/// Points of a curve with a role of their own, each once.
+/// Points of a curve with a different role, each once.
 fn roles_at(fields: &Fields<'_>, points: &[(Node, Node)]) -> Result<Vec<(f64, Node)>, Trouble> {
     let mut roles: Vec<(f64, Node)> = Vec::new();
     for (key, role) in ROLES_AT {
@@ -222,7 +227,7 @@ fn point(figure: &Node, line: u64, x: Option<(&Node, f64)>) -> Result<FigurePoin
         None => None,
         Some(node) => {
             Fields::of(node, &SETTING).map_err(|e| e.under("versus"))?;
-            // What is compared with has its own placement if it names one; the curve's share is the figure's alone then.
+            // A reference with its own placement does not follow the curve's share.
             let share = share.filter(|_| node.get("placement").is_none());
             Some(setting(&over(figure, node), share).map_err(|e| e.under("versus"))?)
         }
@@ -297,11 +302,12 @@ fn point(figure: &Node, line: u64, x: Option<(&Node, f64)>) -> Result<FigurePoin
     })
 }
 
-/// What is priced; `share` is a curve's line and per cent on the second tier.
+/// The experiment of a figure; `share` is the line of a curve and the per cent on the second tier.
 fn setting(node: &Node, share: Option<(u64, f64)>) -> Result<Setting, Trouble> {
     let all: Vec<&str> = SETTING.iter().chain(&FIGURE).copied().collect();
     let fields = Fields::of(node, &all)?;
     let work: Work = fields.needed("work", "what runs, { read: {} } for example")?;
+    // Computed once here, so that invalid parameters are reported with their line.
     work.phases(1).map_err(|e| {
         let line = fields.get("work").map_or(fields.line(), |n| n.line);
         Trouble::new(line, e.to_string(), "work that can be priced").under("work")
@@ -373,7 +379,10 @@ fn group(node: &Node, work: &Work) -> Result<Group, Trouble> {
     })
 }
 
-/// `base` with `share` of the moved structures (of everything without `moves`) on `second` and the rest on `first`.
+/// `base` with `share` of the moved structures (of everything if `moves` is empty) on `second`, and
+/// the rest on `first`.
+///
+/// `None` if `share` is not from 0 to 1.
 pub(crate) fn with_share(
     base: &Placement,
     moves: &[String],

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Problem (machine, phases, what moves)
-//!      ├── best ────────────> Best: weights, rate, and the rates of DRAM only and the kernel's weights
+//!      ├── best ────────────> Best: weights, rate, and rates of DRAM only and kernel's weights
 //!      │     └── robust ────> Range: how errors of the profile change the recommendation
 //!      │           └── warnings: when not to interleave
 //!      └── measured(Probe) ─> Searched: best of a few measured points, and the corrected machine
