@@ -2,8 +2,9 @@
 
 use thiserror::Error;
 
-/// A machine profile that cannot be used. Every message names the file, the line, the field and
-/// what was expected there.
+/// A machine profile that cannot be used.
+///
+/// Every message names the file, the line, the field and what was expected there.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ProfileError {
     /// Text that is not YAML, or a value of the wrong type.

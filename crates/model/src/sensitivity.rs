@@ -232,8 +232,9 @@ impl TermEffect {
     }
 }
 
-/// Effect of each term when it alone is switched off, in the order of [`Terms::SWITCHES`]. Terms
-/// that are off in `terms` are left out.
+/// Effect of each term when it alone is switched off, in the order of [`Terms::SWITCHES`].
+///
+/// Terms that are off in `terms` are left out.
 ///
 /// # Errors
 /// Any error of `answer`.

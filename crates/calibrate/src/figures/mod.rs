@@ -15,8 +15,9 @@ use std::fmt;
 use tierloom_model::reference::work::Work;
 use tierloom_model::{Background, Placement};
 
-/// Only supported version of the format. Version 1 had two roles, which were too coarse
-/// (docs/figures.md).
+/// Only supported version of the format.
+///
+/// Version 1 had two roles, which were too coarse (docs/figures.md).
 pub const FIGURES_SCHEMA: &str = "tierloom-figures/2";
 
 /// Default uncertainty of a figure (one standard deviation), per cent.

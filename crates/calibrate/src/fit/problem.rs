@@ -7,8 +7,9 @@ use crate::library::Library;
 use crate::price::price_smoothly;
 use tierloom_model::{Options, SourceKind, Value};
 
-/// Figures and parameters, with a library that is kept at the current parameters. Parameters are
-/// logarithms throughout.
+/// Figures and parameters, with a library that is kept at the current parameters.
+///
+/// Parameters are logarithms throughout.
 pub(super) struct Problem<'a> {
     pub figures: Vec<&'a FigurePoint>,
     pub parameters: &'a [Parameter],

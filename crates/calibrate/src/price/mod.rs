@@ -20,8 +20,9 @@ static QUERIES: LazyLock<Vec<String>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Modelled value of a figure, in the unit of its quantity. Its background load and
-/// `options.background` add up.
+/// Modelled value of a figure, in the unit of its quantity.
+///
+/// Its background load and `options.background` add up.
 ///
 /// - Rates are those of [`solve_all`] (phases one after the other), multiplied by the constants of
 ///   `tool`; the constants of `compute` add to the compute time per tuple.

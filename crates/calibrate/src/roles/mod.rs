@@ -1,5 +1,6 @@
-//! Verification of the roles of figures, where it can be computed. Whether something was chosen by
-//! hand only people can know.
+//! Verification of the roles of figures, where it can be computed.
+//!
+//! Whether something was chosen by hand only people can know.
 
 mod arithmetic;
 mod fitted;

@@ -144,7 +144,9 @@ fn join(cpu: &CpuSide, device: &DeviceSide) -> Config {
 }
 
 /// Pareto front: items without an equally large or larger one for at most the price, by rising
-/// capacity (and price). Of equals the first stays.
+/// capacity (and price).
+///
+/// Of equals the first stays.
 pub(super) fn cheapest_first<T>(mut all: Vec<T>, of: impl Fn(&T) -> (u64, f64)) -> Vec<T> {
     // The sort is stable: largest first, then cheapest.
     all.sort_by(|a, b| {

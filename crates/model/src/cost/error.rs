@@ -2,8 +2,9 @@
 
 use thiserror::Error;
 
-/// Prices that cannot be used. Messages about a file name the file, the line, the field and what
-/// was expected there.
+/// Prices that cannot be used.
+///
+/// Messages about a file name the file, the line, the field and what was expected there.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum PriceError {
     /// Text that is not YAML, or a value of the wrong type.

@@ -55,8 +55,9 @@ pub struct KindFindings {
 }
 
 impl KindFindings {
-    /// Largest saving; `None` if no demand can be compared. Of equal ones it is that at the
-    /// smallest demand.
+    /// Largest saving; `None` if no demand can be compared.
+    ///
+    /// Of equal ones it is that at the smallest demand.
     pub fn largest(&self) -> Option<&Saving> {
         self.largest_above(0)
     }
@@ -85,8 +86,9 @@ impl KindFindings {
     }
 }
 
-/// Findings from prices. They are exact, as they are computed at every demand at which a price
-/// changes.
+/// Findings from prices.
+///
+/// They are exact, as they are computed at every demand at which a price changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
     /// Largest demand up to which no other kind costs less than CPU memory alone, GiB; 0 if another

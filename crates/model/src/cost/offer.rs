@@ -31,8 +31,9 @@ impl Offer {
         self.kind
     }
 
-    /// Cheapest configuration of at least `demand_gib` GiB; `None` if the demand is too large. Of
-    /// equally cheap ones it is the largest.
+    /// Cheapest configuration of at least `demand_gib` GiB; `None` if the demand is too large.
+    ///
+    /// Of equally cheap ones it is the largest.
     pub fn cheapest(&self, demand_gib: u64) -> Option<&Config> {
         // Capacity and price rise together along the front, so the first one that is large enough
         // is the cheapest.

@@ -148,8 +148,9 @@ impl Prices {
         most.unwrap_or(0)
     }
 
-    /// Checks every number, name and list. Prices read by [`Prices::from_yaml`] have passed this
-    /// check.
+    /// Checks every number, name and list.
+    ///
+    /// Prices read by [`Prices::from_yaml`] have passed this check.
     ///
     /// # Errors
     /// [`PriceError::Value`] names the first invalid field.

@@ -104,8 +104,9 @@ impl Machine {
         }
     }
 
-    /// Checks numbers and tier names. Machines read by [`Machine::from_yaml`] have passed this
-    /// check.
+    /// Checks numbers and tier names.
+    ///
+    /// Machines read by [`Machine::from_yaml`] have passed this check.
     ///
     /// # Errors
     /// [`ModelError::Machine`] names the first number out of range, or an empty list of tiers;

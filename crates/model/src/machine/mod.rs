@@ -135,8 +135,9 @@ pub struct Concurrency {
     pub core_gbps: Option<Value>,
 }
 
-/// Effect of hardware prefetchers on strided streams. The loaded-latency curves of the tiers
-/// include the load they cause.
+/// Effect of hardware prefetchers on strided streams.
+///
+/// The loaded-latency curves of the tiers include the load they cause.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prefetch {
@@ -192,8 +193,9 @@ pub struct Tier {
     /// socket; 0 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ownership_ns: Option<Value>,
-    /// Time until the tier accepts a posted write (a non-temporal store, a flushed line), ns. The
-    /// write goes to a queue, so reads do not slow it down. As `idle_latency_ns` under load if
+    /// Time until the tier accepts a posted write (a non-temporal store, a flushed line), ns.
+    ///
+    /// The write goes to a queue, so reads do not slow it down. As `idle_latency_ns` under load if
     /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_latency_ns: Option<Value>,
@@ -225,8 +227,9 @@ pub struct LoadedLatency {
 }
 
 impl LoadedLatency {
-    /// Factor on the idle latency at utilisation `u`, at least 1. `u` is limited to 1, so the
-    /// factor is finite.
+    /// Factor on the idle latency at utilisation `u`, at least 1.
+    ///
+    /// `u` is limited to 1, so the factor is finite.
     pub fn factor(&self, u: f64) -> f64 {
         let above = (u.min(1.0) - self.knee.value) / (1.0 - self.knee.value);
         if above <= 0.0 {
@@ -256,7 +259,9 @@ impl Tier {
     }
 
     /// Tier of one device with equal read and write peaks and a constant latency, for tests and
-    /// examples. All numbers have the kind `assumed`.
+    /// examples.
+    ///
+    /// All numbers have the kind `assumed`.
     pub fn plain(
         name: impl Into<String>,
         read_gbps: f64,

@@ -10,8 +10,9 @@ pub const NOT_WORTH_IT: f64 = 0.02;
 /// Relative loss below which no warning is given.
 const LOSS: f64 = 0.005;
 
-/// Warnings and remarks as whole sentences, the most important first. Everything in them is
-/// modelled.
+/// Warnings and remarks as whole sentences, the most important first.
+///
+/// Everything in them is modelled.
 ///
 /// # Errors
 /// Same as [`Problem::solution`].

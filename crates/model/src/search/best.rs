@@ -15,8 +15,9 @@ pub const SIMPLER_WITHIN: f64 = 1e-3;
 /// `mm/mempolicy.c`, Linux 6.16).
 const KERNEL_WEIGHTINESS: f64 = 32.0;
 
-/// Best weights and, for comparison, the usual choices. All rates are modelled, in tuples per
-/// second.
+/// Best weights and, for comparison, the usual choices.
+///
+/// All rates are modelled, in tuples per second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Best {
     /// Recommended weights, over [`Problem::tiers`].

@@ -37,8 +37,9 @@ impl Cholesky {
         self.solve_upper(x)
     }
 
-    /// Solution of L' x = right. If `right` is standard normal noise, the covariance of x is the
-    /// inverse of the matrix.
+    /// Solution of L' x = right.
+    ///
+    /// If `right` is standard normal noise, the covariance of x is the inverse of the matrix.
     pub fn solve_upper(&self, mut right: Vec<f64>) -> Vec<f64> {
         for i in (0..right.len()).rev() {
             let known: f64 = (i + 1..right.len()).map(|k| self.0[k][i] * right[k]).sum();

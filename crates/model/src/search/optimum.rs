@@ -15,8 +15,9 @@ pub(super) struct Peak {
 /// Objective: the rate at shares that sum to 1.
 pub(super) type RateOf<'f> = dyn FnMut(&[f64]) -> Result<f64, ModelError> + 'f;
 
-/// Resolution of a share. It is fine because of small tiers: once one is full, the rate falls in
-/// proportion to its share.
+/// Resolution of a share.
+///
+/// It is fine because of small tiers: once one is full, the rate falls in proportion to its share.
 const SHARE_STEP: f64 = 5e-5;
 
 /// Steps of the grid over the share of the second of two tiers.

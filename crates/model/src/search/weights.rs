@@ -109,8 +109,9 @@ impl fmt::Display for Weights {
     }
 }
 
-/// Parses weights by name: `dram=3,cxl=2` or, as printed, `dram 3, cxl 2`. For bare numbers see
-/// [`Weights::parse`].
+/// Parses weights by name: `dram=3,cxl=2` or, as printed, `dram 3, cxl 2`.
+///
+/// For bare numbers see [`Weights::parse`].
 impl FromStr for Weights {
     type Err = ModelError;
 

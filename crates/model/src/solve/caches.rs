@@ -60,8 +60,9 @@ fn is_anywhere(pattern: Pattern) -> bool {
     )
 }
 
-/// Whether lines are touched again soon: random accesses, and buffers. A stream has no reuse within
-/// a phase.
+/// Whether lines are touched again soon: random accesses, and buffers.
+///
+/// A stream has no reuse within a phase.
 fn is_reused(access: &Access) -> bool {
     is_anywhere(access.pattern) || access.class == StructureClass::Buffer
 }
@@ -277,8 +278,10 @@ fn kept(reused: &[Reused<'_>], size: f64, bytes_of: impl Fn(&Reused<'_>) -> f64)
     rate.iter().map(|rate| 1.0 - (-rate * time).exp()).collect()
 }
 
-/// Limit on the steps of Newton's method. It converges quadratically; 40 steps are needed only
-/// where touch rates differ by many orders of magnitude.
+/// Limit on the steps of Newton's method.
+///
+/// It converges quadratically; 40 steps are needed only where touch rates differ by many orders of
+/// magnitude.
 const NEWTON_STEPS: u32 = 40;
 
 /// Lines that prefetchers fetch in vain per line used, in a stream with a stride of `stride` lines.

@@ -158,8 +158,9 @@ pub struct Options {
 /// Relative width at which the search ends: 2^-50, finer than any input.
 const PRECISION: f64 = 1.0 / (1_u64 << 50) as f64;
 
-/// Limit on the steps of the search. Every third step at least halves the interval, so 160 steps
-/// give 53 halvings.
+/// Limit on the steps of the search.
+///
+/// Every third step at least halves the interval, so 160 steps give 53 halvings.
 const STEPS: u32 = 160;
 
 /// Throughput of one phase on a machine.
@@ -288,8 +289,9 @@ fn falling_root(f: impl Fn(f64) -> f64, low: (f64, f64), high: (f64, f64)) -> f6
     0.5 * (low + high)
 }
 
-/// Time of a query: its phases run one after the other. Idle phases ([`Phase::is_idle`]) take no
-/// time and are left out.
+/// Time of a query: its phases run one after the other.
+///
+/// Idle phases ([`Phase::is_idle`]) take no time and are left out.
 ///
 /// # Errors
 /// Same as [`solve()`], and [`ModelError::NoWork`] if every phase is idle.

@@ -25,8 +25,9 @@ pub struct Domain<'a> {
     pub neighbours: u32,
 }
 
-/// Rounds of the damped iteration. Each about halves the distance to the fixed point, and 2^-30 is
-/// about 1 part in 10^9.
+/// Rounds of the damped iteration.
+///
+/// Each about halves the distance to the fixed point, and 2^-30 is about 1 part in 10^9.
 const ROUNDS: u32 = 30;
 
 /// Solves groups that run at the same time and share the tiers named in `shared`, such as a CXL

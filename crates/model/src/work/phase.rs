@@ -40,8 +40,9 @@ pub enum Op {
 pub enum Pattern {
     /// One line after the other, as in a scan.
     Sequential,
-    /// Every `lines`-th line in order (1 is the same as sequential). Skipped lines cost nothing
-    /// unless prefetchers fetch them.
+    /// Every `lines`-th line in order (1 is the same as sequential).
+    ///
+    /// Skipped lines cost nothing unless prefetchers fetch them.
     Strided {
         /// Distance between two accessed lines, in lines.
         lines: u32,

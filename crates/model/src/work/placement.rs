@@ -125,8 +125,9 @@ impl fmt::Display for TierShares {
     }
 }
 
-/// Placement of structures on tiers. A structure is looked up by name, then by class; otherwise the
-/// default applies.
+/// Placement of structures on tiers.
+///
+/// A structure is looked up by name, then by class; otherwise the default applies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Placement {
     /// Shares of every structure that no other entry covers.

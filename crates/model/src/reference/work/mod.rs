@@ -32,8 +32,9 @@ pub enum Work {
     Copy(Stream),
     /// Independent random accesses to `table`; a tuple is an access.
     Random(RandomAccess),
-    /// Dependent accesses to `table` (pointer chasing); a tuple is an access. Also atomics and
-    /// fenced stores, with `fixed_ns` per access.
+    /// Dependent accesses to `table` (pointer chasing); a tuple is an access.
+    ///
+    /// Also atomics and fenced stores, with `fixed_ns` per access.
     Chase(Chase),
     /// Inserts of the rows of `input` into `table`; a tuple is a row.
     Build(Join),
@@ -393,8 +394,9 @@ impl Work {
         })
     }
 
-    /// Number of tuples: lines, rows or operations. For all SSB queries it is the rows of the fact
-    /// table, counted once.
+    /// Number of tuples: lines, rows or operations.
+    ///
+    /// For all SSB queries it is the rows of the fact table, counted once.
     pub fn tuples(&self) -> f64 {
         match self {
             Work::Read(s) | Work::Write(s) | Work::NtWrite(s) | Work::Copy(s) => {

@@ -94,8 +94,10 @@ impl Filter {
         self.bytes / self.value_bytes / (f64::from(self.skip) + 1.0)
     }
 
-    /// Read of one value in every `skip + 1`. As long as a line has several such values, every line
-    /// is read; beyond that, one line per value, with a stride.
+    /// Read of one value in every `skip + 1`.
+    ///
+    /// As long as a line has several such values, every line is read; beyond that, one line per
+    /// value, with a stride.
     pub(super) fn phase(&self) -> Phase {
         let step_bytes = (f64::from(self.skip) + 1.0) * self.value_bytes;
         let lines = (step_bytes / LINE_BYTES).min(1.0);
