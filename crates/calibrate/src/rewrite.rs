@@ -80,6 +80,7 @@ pub fn rewrite_constants(
         let at = usize::try_from(after)
             .unwrap_or(lines.len())
             .min(lines.len());
+        // An empty flow mapping becomes a block mapping when the first constant is added.
         if let Some(line) = lines.get_mut(at.saturating_sub(1))
             && line.trim_end().ends_with("constants: {}")
         {
@@ -117,6 +118,7 @@ fn put(
     path: &str,
     value: &Value,
 ) -> Result<(), CalibrateError> {
+    // Line 0 means unknown: the index wraps around and is out of range.
     let index = usize::try_from(line).unwrap_or(0).wrapping_sub(1);
     let Some(old) = lines.get_mut(index) else {
         return Err(fail(file, line, path, "its line is not known"));

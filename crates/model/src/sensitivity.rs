@@ -126,6 +126,7 @@ fn answer_with(
         return answer(machine);
     };
     machine.set_number(&figure.path, own.with(x))?;
+    // Restore the number before an error is returned.
     let answered = answer(machine);
     machine.set_number(&figure.path, own)?;
     answered

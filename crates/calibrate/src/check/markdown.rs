@@ -134,6 +134,7 @@ fn table(of: &[&FigureRecord]) -> String {
                 .copied()
                 .collect()
         };
+        // A series with a single selected point is shown like a single figure.
         if points.len() < 2 {
             text += &row(r);
         } else if !shown.contains(&r.series.as_str()) {

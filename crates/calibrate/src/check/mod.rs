@@ -135,6 +135,7 @@ pub fn explain(
         let mut without = options.clone();
         off(&mut without.terms);
         let modelled = price(figure, library, &without)?;
+        // Smaller changes are rounding errors of the solver.
         if (modelled - record.modelled).abs() > 1e-9 * record.modelled.abs() {
             let error = figure
                 .published

@@ -63,6 +63,7 @@ fn summary(paper: Option<&str>, role: Role, of: &[&FigureRecord]) -> FigureSumma
 /// Median of sorted numbers; `None` if there are none.
 pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
     let n = sorted.len();
+    // For odd numbers both middle elements are the same one.
     Some(0.5 * (sorted.get(n.checked_sub(1)? / 2)? + sorted.get(n / 2)?))
 }
 

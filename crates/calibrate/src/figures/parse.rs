@@ -108,6 +108,8 @@ fn parse(text: &str, file: &str) -> Result<FigureFile, Trouble> {
     for (index, own) in top.list("figures")?.iter().enumerate() {
         let at = |e: Trouble| e.or_line(own.line).under(&format!("figures[{index}]"));
         Fields::of(own, &all).map_err(at)?;
+        // The figure's own keys are checked before merging, so that errors carry the line of the
+        // figure.
         let merged = over(defaults, own);
         let made = points(&merged, own.line).map_err(at)?;
         figures.extend(made.into_iter().map(|figure| FigurePoint {
@@ -273,6 +275,7 @@ fn point(figure: &Node, line: u64, x: Option<(&Node, f64)>) -> Result<FigurePoin
         let what = "`because`: what was chosen by hand with this figure in view";
         return Err(Trouble::new(line, "a chosen figure gives no reason", what));
     }
+    // A curve is a series under its own name unless it names another one.
     let alone = if x.is_some() {
         name.clone()
     } else {
@@ -288,6 +291,7 @@ fn point(figure: &Node, line: u64, x: Option<(&Node, f64)>) -> Result<FigurePoin
         paper: String::new(),
         what: fields.needed("what", "a line that says what was measured")?,
         role,
+        // A curve gives its reason once; it applies to the chosen points only.
         because: because.filter(|_| role == Role::Chosen),
         quantity,
         published,

@@ -242,6 +242,7 @@ fn check_new(new: &Parameter, others: &[Parameter]) -> Result<(), Trouble> {
             "another name",
         ));
     }
+    // With two parameters for one number, the result would depend on their order.
     for (index, set) in new.sets.iter().enumerate() {
         let mut before = others
             .iter()

@@ -242,6 +242,7 @@ fn fitted(
         x if x >= high - 1e-6 => Some("high"),
         _ => None,
     };
+    // Without information the interval is the whole range between the bounds.
     let half = if silent { f64::INFINITY } else { known.half[j] };
     FittedParameter {
         name: p.name.clone(),
@@ -293,6 +294,7 @@ fn values(
                     rounded(set.exact(found.low), 4),
                     rounded(set.exact(found.high), 4),
                 );
+                // Rounding may put an end on the wrong side of the number; `within` corrects that.
                 Value::new(number, SourceKind::Fitted, source).within(low, high)
             };
             values.push((set.target.clone(), value));

@@ -269,6 +269,7 @@ impl<'a> Pricer<'a> {
             .map(|g| (0.0, f64::from(g.threads)))
             .collect();
         let all: u32 = setting.groups.iter().map(|g| g.threads).sum();
+        // All groups are in the same phase at the same time; how they drift apart is not modelled.
         for step in 0..steps {
             let domains: Vec<Domain<'_>> = setting
                 .groups
@@ -279,6 +280,7 @@ impl<'a> Pricer<'a> {
                     phase: &phases[step],
                     placement: &group.placement,
                     workers: group.threads,
+                    // All groups run on the cores of the one machine.
                     neighbours: all - group.threads,
                 })
                 .collect();

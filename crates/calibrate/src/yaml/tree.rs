@@ -87,6 +87,7 @@ impl Node {
 /// tree.
 pub(crate) fn read(text: &str) -> Result<Node, Trouble> {
     let options = serde_saphyr::options! {
+        // Otherwise words such as `no` and `off` would be booleans, as in YAML 1.1.
         strict_booleans: true,
         with_snippet: false,
         budget: serde_saphyr::budget! {

@@ -95,6 +95,7 @@ impl<'de> Deserializer<'de> for De<'de> {
     }
 
     fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+        // Through `f64`, so that 1e6 is a valid count.
         let number = self.number().map_err(|_| self.wrong("a whole number"))?;
         if number.fract() != 0.0 || !(0.0..=f64::from(u32::MAX)).contains(&number) {
             return Err(self.wrong("a whole number of at least 0"));

@@ -48,6 +48,7 @@ impl Prices {
             found: format!("{text:?}"),
             expected: expected.into(),
         };
+        // On a copy, so that an error leaves the prices unchanged.
         let mut changed = self.clone();
         let Some(place) = changed.place(path) else {
             let paths = self.paths();

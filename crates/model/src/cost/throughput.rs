@@ -44,6 +44,7 @@ pub fn scaled(machine: &Machine, config: &Config) -> Result<Machine, PriceError>
     let mut scaled = machine.clone();
     let cpus = f64::from(config.cpus);
     let times = |value: &mut Value, factor: f64, what: &str| {
+        // Unscaled numbers keep their source.
         if factor != 1.0 {
             let source = format!("{} {what}: {} x {factor:.4}", machine.name, value.value);
             *value = Value::new(value.value * factor, SourceKind::Derived, source);

@@ -185,6 +185,7 @@ impl Outline {
         let (column, body) = match body.strip_prefix("- ") {
             Some(rest) => {
                 self.enter_item(indent);
+                // The first key of an item is on the same line as the dash.
                 (indent + 2, rest)
             }
             None => (indent, body),
@@ -192,12 +193,14 @@ impl Outline {
         let Some(key) = key_of(body) else {
             return false;
         };
+        // Steps at this column or further right belong to mappings that have ended.
         self.steps.retain(|s| s.column() < column);
         self.steps.push(Step::Key(column, key.to_owned()));
         true
     }
 
     fn enter_item(&mut self, column: usize) {
+        // A list may be at the same column as its key, so keys at this column stay.
         self.steps.retain(|s| s.column() <= column);
         match self.steps.last_mut() {
             Some(Step::Item(at, index)) if *at == column => *index += 1,

@@ -53,6 +53,7 @@ impl Dimension {
             Dimension::Date => DATE_ROWS,
             Dimension::Customer => 30_000.0 * scale_factor,
             Dimension::Supplier => 2_000.0 * scale_factor,
+            // The benchmark's formula below gives no parts at all for scale factors below 1.
             Dimension::Part if scale_factor < 1.0 => 200_000.0 * scale_factor,
             Dimension::Part => 200_000.0 * (1.0 + scale_factor.log2()).floor(),
         }
@@ -90,6 +91,7 @@ const fn query(
 const REVENUE: &[&str] = &["lo_revenue"];
 const PROFIT: &[&str] = &["lo_revenue", "lo_supplycost"];
 const PRICE: &[&str] = &["lo_extendedprice"];
+// Discounts are 0 to 10 per cent; the queries of the first flight select three of these values.
 const DISCOUNT: (&str, f64) = ("lo_discount", 3.0 / 11.0);
 
 const QUERIES: [Query; 13] = [

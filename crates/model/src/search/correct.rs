@@ -174,6 +174,7 @@ impl<'p> Corrected<'p> {
 
     /// Draws from the prior with their cost, those that fit the points best first.
     fn starts(&mut self, seen: &[Seen], noise: f64) -> Result<Vec<(f64, Vec<f64>)>, ModelError> {
+        // Seeded by the number of points: reproducible, but with new starts for every point.
         let mut random = SplitMix::new(seen.len() as u64);
         let mut starts = Vec::with_capacity(STARTS);
         for _ in 0..STARTS {
@@ -321,6 +322,7 @@ impl<'p> Corrected<'p> {
 
     /// Applies the factors with these logarithms to the numbers of the profile.
     fn apply(&mut self, logs: &[f64]) {
+        // Always from the given profile, so that factors of earlier calls do not accumulate.
         let (from, to) = (self.problem.machine, &mut self.machine);
         for (scaled, log) in self.scaled.iter().zip(logs) {
             let f = log.exp();

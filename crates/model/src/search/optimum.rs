@@ -49,6 +49,7 @@ fn along_a_line(rate: &mut RateOf<'_>) -> Result<Peak, ModelError> {
         .map(|i| at(i as f64 / GRID as f64))
         .collect::<Result<_, _>>()?;
     let top = grid.iter().copied().fold(0.0, f64::max);
+    // The grid includes both ends of the interval, which golden section never evaluates.
     let mut best = (0.0, grid[0]);
     for (i, here) in grid.iter().copied().enumerate() {
         let step = |to: usize| to as f64 / GRID as f64;
@@ -105,6 +106,7 @@ fn golden(
 /// A move takes from some tiers in proportion to their shares and gives to others likewise. Moves
 /// between single tiers would get stuck where two tiers are saturated at once.
 fn in_a_simplex(tiers: usize, rate: &mut RateOf<'_>) -> Result<Peak, ModelError> {
+    // 28 grid points for three tiers, 35 for four.
     let steps = if tiers == 3 { 6 } else { 4 };
     let mut starts = Vec::new();
     for counts in compositions(tiers, steps) {
@@ -125,6 +127,7 @@ fn in_a_simplex(tiers: usize, rate: &mut RateOf<'_>) -> Result<Peak, ModelError>
         .take(2)
         .filter(|s| s.rate >= WORTH_CLIMBING * top)
     {
+        // Half a grid step, because the neighbours on the grid have been evaluated.
         let peak = step_up(start, 0.5 / f64::from(steps), rate)?;
         if best.as_ref().is_none_or(|b| peak.rate > b.rate) {
             best = Some(peak);

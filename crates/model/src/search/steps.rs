@@ -71,6 +71,7 @@ impl<'p> Search<'p> {
     pub fn take(&mut self, weights: Weights, rate: f64, why: Why) -> Result<(), ModelError> {
         let shares = weights.shares_of(&self.problem.tiers);
         let modelled = self.problem.rate_on(self.problem.machine, &shares)?;
+        // Logarithms, because errors of rates are relative.
         self.seen.push((shares, rate.ln()));
         self.points.push(MeasuredPoint {
             weights,
@@ -115,6 +116,7 @@ impl<'p> Search<'p> {
             return Ok(Some((weights, Why::Model)));
         }
         let first = self.problem.on_first()?;
+        // Gains are relative to this point, and it is the safe choice if interleaving does not pay.
         if self.points.len() == 1 && self.points[0].weights != first {
             return Ok(Some((first, Why::First)));
         }
@@ -182,6 +184,8 @@ impl<'p> Search<'p> {
             proposed.push(climb(problem.tiers.len(), &mut rate)?.shares);
         }
         proposed.retain(|p| seen.iter().all(|(s, _)| distance(s, p) > SAME_PLACE));
+        // Every draw evaluates every candidate, so that the candidate of one extreme draw does not
+        // win.
         let mut gains = vec![0.0; proposed.len()];
         for logs in &doubts {
             corrected.suppose(logs);

@@ -91,6 +91,7 @@ pub fn robust(problem: &Problem<'_>, best: &Best) -> Result<Range, ModelError> {
             moved = moved.max((gain / best.gain_over_dram()).ln().abs());
         }
         set(&mut machine, figure.path, figure.value)?;
+        // Changes of the gain below 0.01 % are not worth naming a number for.
         if moved > decisive.map_or(1e-4, |(most, _)| most) {
             decisive = Some((moved, figure.label));
         }
@@ -135,6 +136,7 @@ impl<'a> Varied<'a> {
 
 fn set(machine: &mut Machine, path: &str, x: f64) -> Result<(), ModelError> {
     match machine.number(path).map(|v| v.with(x)) {
+        // An optional number that is absent stays absent.
         Some(value) => machine.set_number(path, value),
         None => Ok(()),
     }

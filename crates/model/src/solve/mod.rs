@@ -208,6 +208,7 @@ pub fn solve(
     options: &Options,
 ) -> Result<Solution, ModelError> {
     machine.check()?;
+    // The machine is checked here, because `solve_all` would repeat the check for every phase.
     solve_checked(machine, phase, placement, workers, options).map(|outcome| outcome.solution)
 }
 
@@ -237,6 +238,7 @@ fn solve_checked(
 /// Throughput of all workers together, tuples per ns.
 fn throughput_per_ns(demand: &Demand<'_>) -> f64 {
     let wanted = |x: f64| demand.workers / demand.cycle_ns(x);
+    // Latency is lowest without load, so this bounds the throughput from above.
     let unloaded = wanted(0.0);
     let full = demand.full_per_ns();
     let most = unloaded.min(full);
@@ -274,6 +276,7 @@ fn falling_root(f: impl Fn(f64) -> f64, low: (f64, f64), high: (f64, f64)) -> f6
         let y = f(x);
         if y >= 0.0 {
             (low, above) = (x, y);
+            // Illinois step: this end moved twice in a row, so halve the value of the other one.
             below *= if stayed > 0 { 0.5 } else { 1.0 };
             stayed = 1;
         } else {

@@ -70,6 +70,8 @@ pub fn solve_together(
             let (m, p, w) = (domain.machine, domain.phase, domain.workers);
             solutions.push(solve(m, p, domain.placement, w, &seen)?);
         }
+        // All groups are updated from the same traffic (Jacobi iteration), so their order does not
+        // matter.
         for (index, solution) in solutions.iter().enumerate() {
             for (slot, tier) in shared.iter().enumerate() {
                 let found = solution.tiers.iter().find(|t| t.name == *tier);

@@ -230,6 +230,7 @@ impl Phase {
     /// buffer by [`StructureClass::Buffer`] or by the placement's default.
     pub fn through_buffer(mut self, workers: u32) -> Self {
         let footprint_bytes = MORSEL_BYTES * u64::from(workers.max(1));
+        // Only plain reads are copied; random and written columns are used in place.
         let is_streamed = |a: &&Access| {
             a.class == StructureClass::Column
                 && a.pattern == Pattern::Sequential

@@ -97,6 +97,7 @@ impl TryFrom<Vec<TierShare>> for TierShares {
     fn try_from(shares: Vec<TierShare>) -> Result<Self, ModelError> {
         let weights: Vec<(&str, f64)> = shares.iter().map(|s| (s.tier.as_str(), s.share)).collect();
         let sum: f64 = weights.iter().map(|(_, weight)| weight).sum();
+        // Shares written with few digits need not sum to exactly 1.
         if (sum - 1.0).abs() > 1e-6 {
             return Err(ModelError::Weights {
                 weights: format!("{shares:?}"),

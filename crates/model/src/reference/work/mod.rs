@@ -380,6 +380,8 @@ impl Work {
             Work::Build(j) => vec![j.phase("build", PhaseKind::Build, Op::Update)],
             Work::Probe(j) => vec![j.phase("probe", PhaseKind::Probe, Op::Read)],
             Work::Aggregate(j) => {
+                // A group table differs from a hash table in its class only, so that placements can
+                // select it.
                 let mut phase = j.phase("aggregate", PhaseKind::Aggregate, Op::Update);
                 for access in phase.accesses.iter_mut().filter(|a| a.structure == "table") {
                     access.class = StructureClass::GroupTable;
