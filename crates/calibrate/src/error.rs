@@ -43,7 +43,7 @@ pub enum CalibrateError {
     UnknownMachine {
         /// File, line and figure or parameter that refers to it.
         user: String,
-        /// The unknown name.
+        /// Name of the machine, as written in the figure or calibration.
         name: String,
         /// All names, and the most similar one.
         hint: String,
@@ -53,7 +53,7 @@ pub enum CalibrateError {
     UnknownConstant {
         /// File, line and figure that refers to it.
         user: String,
-        /// The unknown name.
+        /// Name of the constant, as written in the figure.
         name: String,
         /// All names, and the most similar one.
         hint: String,
@@ -122,7 +122,7 @@ pub enum CalibrateError {
         file: String,
         /// Problem, as part of the message.
         problem: String,
-        /// What to do.
+        /// Advice, as part of the message.
         hint: String,
     },
 }

@@ -74,7 +74,7 @@ fn constant(node: &crate::yaml::Node) -> Result<Value, crate::yaml::Trouble> {
 pub struct Library {
     /// Machines by the name that figures use.
     pub machines: BTreeMap<String, Machine>,
-    /// Constants by name.
+    /// Constants by the name that figures use.
     pub constants: Constants,
 }
 

@@ -24,11 +24,11 @@ pub enum ProfileError {
     UnknownKey {
         /// File as named by the caller.
         file: String,
-        /// Line, from 1.
+        /// Line of the key, from 1.
         line: u64,
         /// Path of the mapping that has the key.
         field: String,
-        /// The unknown key.
+        /// The unknown key, as written.
         key: String,
         /// Allowed keys, and the most similar one.
         hint: String,
@@ -50,13 +50,13 @@ pub enum ProfileError {
     Number {
         /// File as named by the caller.
         file: String,
-        /// Line, from 1.
+        /// Line of the number, from 1.
         line: u64,
         /// Path of the field.
         field: String,
-        /// The invalid number.
+        /// The invalid number, as read.
         found: f64,
-        /// Valid range.
+        /// Valid range, as part of the message.
         expected: &'static str,
     },
     /// A text (name, tier, schema, source) that is not valid.
@@ -64,13 +64,13 @@ pub enum ProfileError {
     Text {
         /// File as named by the caller.
         file: String,
-        /// Line, from 1.
+        /// Line of the text, from 1.
         line: u64,
         /// Path of the field.
         field: String,
         /// Text in the file.
         found: String,
-        /// Valid texts.
+        /// Valid texts, as part of the message.
         expected: String,
     },
     /// The profile could not be written as YAML.
@@ -84,7 +84,7 @@ pub enum ProfileError {
     /// No built-in profile has this name.
     #[error("no built-in machine profile {name:?}; {hint}")]
     NotBuiltIn {
-        /// The requested name.
+        /// The name, as given by the user.
         name: String,
         /// The most similar name, and all names.
         hint: String,
@@ -107,7 +107,7 @@ pub enum ModelError {
         "tier weights {weights}: {reason}; give at least one weight above 0, each tier once (\"dram\" 3, \"cxl\" 2)"
     )]
     Weights {
-        /// Weights as given.
+        /// Weights as given, formatted for the message.
         weights: String,
         /// Reason, for the message.
         reason: &'static str,
@@ -119,7 +119,7 @@ pub enum ModelError {
     UnknownTier {
         /// Name of the structure, or the list entry that names the tier.
         structure: String,
-        /// The unknown tier.
+        /// The unknown tier, as written in the placement.
         tier: String,
         /// Name of the machine.
         machine: String,
@@ -141,7 +141,7 @@ pub enum ModelError {
         phase: String,
         /// Which number, as text.
         field: String,
-        /// Its value.
+        /// The invalid value of that number.
         found: f64,
     },
     /// A benchmark with an invalid parameter.
@@ -153,7 +153,7 @@ pub enum ModelError {
         field: &'static str,
         /// Its value, as text.
         found: String,
-        /// Valid values.
+        /// Valid values, as part of the message.
         expected: &'static str,
     },
     /// A phase with neither compute time nor accesses.
@@ -175,7 +175,7 @@ pub enum ModelError {
     UnknownNumber {
         /// Name of the machine.
         machine: String,
-        /// The unknown path.
+        /// The unknown path, as requested.
         path: String,
         /// The most similar path, or where paths are listed.
         hint: String,
@@ -189,9 +189,9 @@ pub enum ModelError {
         machine: String,
         /// Path of the field.
         field: String,
-        /// The invalid number.
+        /// The invalid number, in the unit of the field.
         found: f64,
-        /// Valid range.
+        /// Valid range, as part of the message.
         expected: &'static str,
     },
 }

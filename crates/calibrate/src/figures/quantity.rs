@@ -36,7 +36,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// Unit for tables.
+    /// Unit for tables, such as "GB/s"; "x" for ratios.
     pub fn unit(self) -> &'static str {
         match self {
             Quantity::Gbps | Quantity::MeanGbps => "GB/s",
@@ -108,9 +108,9 @@ pub enum Relation {
     Below(f64),
     /// From the first to the second number, both included.
     Between(f64, f64),
-    /// Near a number.
+    /// At most some distance from a number, on either side.
     Near {
-        /// The number.
+        /// The number, in the unit of the quantity.
         value: f64,
         /// Largest distance from it, per cent.
         within_percent: f64,

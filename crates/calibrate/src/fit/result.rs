@@ -24,7 +24,7 @@ const NAMED: usize = 3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Knowledge {
-    /// They determine it.
+    /// They reduce its standard deviation by at least 30 %.
     Determined,
     /// They reduce its standard deviation by less than 30 %.
     Weak,
@@ -37,7 +37,7 @@ pub enum Knowledge {
 pub struct FittedParameter {
     /// Name, as in the calibration file.
     pub name: String,
-    /// Starting value.
+    /// Starting value of the search, from the calibration file.
     pub start: f64,
     /// Fitted value, six significant digits.
     pub fitted: f64,
@@ -57,7 +57,7 @@ pub struct FittedParameter {
     pub why: String,
 }
 
-/// A finished fit.
+/// Result of a fit, ready to be reported and written to files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
     /// Short name of the calibration file.

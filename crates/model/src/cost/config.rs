@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct DimmSet {
     /// Number of DIMMs, over all CPUs or all devices.
     pub count: u32,
-    /// Generation ("ddr5").
+    /// Generation ("ddr5"), the same for all DIMMs of a CPU or device.
     pub generation: String,
     /// Capacity of one DIMM, GiB.
     pub size_gib: u64,
@@ -44,7 +44,7 @@ pub struct Config {
     pub dram_gib: u64,
     /// Capacity of the CXL devices, GiB.
     pub cxl_gib: u64,
-    /// Total price.
+    /// Price of CPUs, DIMMs and devices; the sum of the three parts below.
     pub price: f64,
     /// Part of the price for the CPUs.
     pub cpu_price: f64,

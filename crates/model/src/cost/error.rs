@@ -24,11 +24,11 @@ pub enum PriceError {
     UnknownKey {
         /// File as named by the caller.
         file: String,
-        /// Line, from 1.
+        /// Line of the key, from 1.
         line: u64,
         /// Path of the mapping that has the key.
         field: String,
-        /// The unknown key.
+        /// The unknown key, as written.
         key: String,
         /// Allowed keys, and the most similar one.
         hint: String,
@@ -56,7 +56,7 @@ pub enum PriceError {
         field: String,
         /// Value that was found, as text.
         found: String,
-        /// Valid values.
+        /// Valid values, as part of the message.
         expected: String,
     },
     /// The prices could not be written as YAML.
@@ -72,7 +72,7 @@ pub enum PriceError {
     UnknownPath {
         /// Name of the prices.
         name: String,
-        /// The unknown path.
+        /// The unknown path, as requested.
         path: String,
         /// The most similar path, or all paths.
         hint: String,
@@ -82,13 +82,13 @@ pub enum PriceError {
         "{text:?} is no kind of configuration; expected cpu, cxl:N (1 to N devices) or reused:N (the same with reused DIMMs)"
     )]
     Kind {
-        /// The text.
+        /// The text, as given by the user.
         text: String,
     },
     /// A configuration whose throughput the model cannot compute.
     #[error("cannot model the throughput of {config}: {problem}")]
     Throughput {
-        /// Configuration as text.
+        /// The configuration as text, from [`Config::words`](super::Config::words).
         config: String,
         /// Reason, and what to do.
         problem: String,

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 /// Range of demands, GiB; the lower end is excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {
-    /// Lower end, excluded.
+    /// Largest size below the range: demands are larger than this.
     pub above_gib: u64,
-    /// Upper end, included.
+    /// Largest demand in the range.
     pub to_gib: u64,
 }
 

@@ -66,7 +66,7 @@ pub struct Cpu {
 pub struct Dimm {
     /// Generation ("ddr4", "ddr5"); a slot takes one generation only.
     pub generation: String,
-    /// Capacity, GiB.
+    /// Capacity, GiB; 1 to 2^20.
     pub size_gib: u64,
     /// Price of one new DIMM, above 0.
     pub price: Value,

@@ -16,7 +16,7 @@ pub enum Metric {
     Saving {
         /// Kind that is compared with CPU memory.
         kind: Kind,
-        /// Demand, GiB.
+        /// Demand at which both are compared, GiB.
         demand_gib: u64,
     },
 }
@@ -86,7 +86,7 @@ impl Metric {
 /// One number of the findings before and after a variation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Movement {
-    /// The number.
+    /// The number of the findings that is compared.
     pub metric: Metric,
     /// Value with the given prices; `None` if CPU memory or the kind cannot meet the demand.
     pub before: Option<f64>,
@@ -130,7 +130,7 @@ pub enum Group {
 pub struct Sensitivity {
     /// Varied assumption ("price of DDR5 256 GiB").
     pub assumption: String,
-    /// Variation ("-20%").
+    /// Variation as text ("-20%", "yes -> no").
     pub change: String,
     /// Whether a price or another assumption was varied.
     pub group: Group,

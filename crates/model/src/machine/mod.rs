@@ -27,9 +27,9 @@ pub const TIER_NAMES: [&str; 4] = ["dram", "hbm", "cxl", "remote"];
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provenance {
-    /// Compiled from publications.
+    /// Compiled from publications; needs at least one citation.
     Published,
-    /// Measured by Tierloom.
+    /// Measured by Tierloom on the machine itself.
     Measured,
 }
 
@@ -299,7 +299,7 @@ pub struct Figure {
     pub label: String,
     /// Path in the profile (`tiers[1].read_gbps`).
     pub path: String,
-    /// Value in `unit`.
+    /// Value of the number, in `unit`.
     pub value: f64,
     /// Unit ("GB/s", "ns", "bytes", "lines").
     pub unit: &'static str,

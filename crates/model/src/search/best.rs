@@ -24,17 +24,17 @@ pub struct Best {
     pub weights: Weights,
     /// Share of the moved pages that is not on the first tier, 0 to 1.
     pub share: f64,
-    /// Rate with `weights`.
+    /// Modelled rate with `weights`, tuples per second.
     pub rate: f64,
     /// Rate with all that moves on the first tier.
     pub dram_rate: f64,
     /// Weights that the kernel computes itself: see [`kernel_weights`].
     pub kernel_weights: Weights,
-    /// Rate with `kernel_weights`.
+    /// Modelled rate with `kernel_weights`, tuples per second.
     pub kernel_rate: f64,
     /// One page per device in turn, as plain `numactl --interleave`: see [`equal_weights`].
     pub equal_weights: Weights,
-    /// Rate with `equal_weights`.
+    /// Modelled rate with `equal_weights`, tuples per second.
     pub equal_rate: f64,
     /// Component that takes the largest part of the time with `weights`.
     pub bottleneck: Bottleneck,

@@ -59,7 +59,7 @@ pub enum Why {
     Beside,
 }
 
-/// One measured point.
+/// One measured point of a search, with the model's rate for comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredPoint {
     /// Weights that were measured.
@@ -99,7 +99,7 @@ pub enum SearchError<E> {
     /// The model cannot solve the problem.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The probe failed.
+    /// The probe returned an error, which ends the search.
     #[error("cannot measure the rate with weights {weights}: {cause}")]
     Probe {
         /// Weights that were to be measured.
@@ -115,7 +115,7 @@ pub enum SearchError<E> {
         /// Number that the probe returned.
         rate: f64,
     },
-    /// [`SearchLimits::points`] is 0.
+    /// The search may not measure anything: [`SearchLimits::points`] is 0.
     #[error("a search needs at least one point; allow more points")]
     NoPoints,
 }

@@ -93,7 +93,7 @@ pub struct Problem<'a> {
     pub max_weight: u32,
 }
 
-/// Default of [`Problem::max_weight`].
+/// Default of [`Problem::max_weight`]; the kernel would accept up to 255.
 pub const MAX_WEIGHT: u32 = 100;
 
 impl<'a> Problem<'a> {

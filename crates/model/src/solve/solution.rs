@@ -18,7 +18,7 @@ pub struct TierLoad {
     /// Read traffic, with lines fetched in vain and reads for ownership, GB/s.
     #[serde(default)]
     pub read_gbps: f64,
-    /// Write traffic, GB/s.
+    /// Write traffic as seen at the memory, GB/s.
     #[serde(default)]
     pub write_gbps: f64,
     /// Utilisation, 0 to 1: traffic over the peak for this mix of reads and writes, background load

@@ -157,7 +157,7 @@ impl Access {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PhaseKind {
-    /// Read of columns.
+    /// Read of columns that keeps all rows.
     Scan,
     /// Read of columns that drops rows.
     Filter,
@@ -165,13 +165,13 @@ pub enum PhaseKind {
     Build,
     /// Probe of hash tables.
     Probe,
-    /// Grouping and aggregation.
+    /// Aggregation of rows into groups.
     Aggregate,
-    /// Partitioning of rows.
+    /// Partitioning of rows, for instance radix partitioning.
     Partition,
-    /// Sort of rows.
+    /// Sort of rows, runs and merges alike.
     Sort,
-    /// Write of results.
+    /// Write of results or temporary tables.
     Write,
     /// None of the others.
     Other,

@@ -61,7 +61,7 @@ pub enum Work {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Stream {
-    /// Use vector instructions.
+    /// Use vector instructions; true by default.
     pub simd: bool,
     /// Size of the stream, bytes, all workers together.
     pub bytes: f64,
@@ -167,11 +167,11 @@ impl Default for Join {
 pub struct Filter {
     /// Number of values skipped between two that are read.
     pub skip: u32,
-    /// Bytes per value.
+    /// Bytes per value; 8 by default.
     pub value_bytes: f64,
     /// Size of `input`, bytes.
     pub bytes: f64,
-    /// Use vector instructions.
+    /// Use vector instructions; false by default.
     pub simd: bool,
     /// Compute time per value that is read, ns.
     pub compute_ns: f64,
@@ -193,11 +193,11 @@ impl Default for Filter {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Partition {
-    /// Number of rows.
+    /// Number of rows, all workers together.
     pub rows: f64,
-    /// Bytes per row.
+    /// Bytes per row; 8 by default.
     pub row_bytes: f64,
-    /// Number of partitions.
+    /// Number of partitions; 64 by default.
     pub fanout: u32,
     /// Number of reads of the input, at least 1: all but the last build histograms, the last one
     /// writes.
@@ -222,9 +222,9 @@ impl Default for Partition {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scan {
-    /// Number of values.
+    /// Number of values, all workers together.
     pub rows: f64,
-    /// Bytes per value.
+    /// Bytes per value; 4 by default.
     pub value_bytes: f64,
     /// Bytes per tuple identifier.
     pub tid_bytes: f64,
@@ -262,7 +262,7 @@ impl Default for Scan {
 pub struct Tree {
     /// Number of keys in the tree.
     pub keys: f64,
-    /// Bytes per node.
+    /// Bytes per node, inner nodes and leaves alike.
     pub node_bytes: f64,
     /// Bytes per entry of a node (key and value, or key and child).
     pub entry_bytes: f64,
