@@ -1,4 +1,7 @@
 //! Machines and constants that figures refer to.
+//!
+//! Fits and perturbations work on copies of a library, so figures always name machines and
+//! constants and never hold them.
 
 use crate::error::{CalibrateError, one_of};
 use crate::figures::FigurePoint;

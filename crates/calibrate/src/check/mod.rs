@@ -1,4 +1,7 @@
 //! Comparison of published figures with modelled ones.
+//!
+//! Every figure is computed with the given library and compared with what was published; the errors
+//! of checks are those of a hold-out set. Nothing is fitted here.
 
 mod markdown;
 mod summary;

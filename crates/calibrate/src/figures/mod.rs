@@ -1,5 +1,8 @@
 //! Published figures: numbers and relations with the experiment that gave them, in a form that the
 //! model can compute.
+//!
+//! A figure keeps the published value unchanged; how it is compared depends on its [`Quantity`],
+//! and what agreement means on its [`Role`].
 
 mod curve;
 pub(crate) mod parse;

@@ -1,4 +1,7 @@
 //! Quantities that are compared, and how.
+//!
+//! Errors are relative (differences for shares), so that figures in GB/s, ns and per cent can be
+//! fitted and summarised together.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -189,8 +189,8 @@ fn step(
     let part: Matrix = free
         .iter()
         .map(|&i| {
-            // Marquardt's scaling: the damping is relative to the diagonal, so it does not depend
-            // on the units of the residuals.
+            // Marquardt's scaling: the damping is relative to the diagonal, so parameters of
+            // different influence are damped alike.
             let entry = |&j: &usize| matrix[i][j] * if i == j { 1.0 + damping } else { 1.0 };
             free.iter().map(entry).collect()
         })
@@ -213,7 +213,7 @@ fn better(problem: &mut Problem<'_>, than: &Point, x: Vec<f64>) -> Option<Point>
     point(problem, x).ok().filter(|p| p.cost < than.cost)
 }
 
-/// Pattern search along single parameters, with steps of 20 %, 5 % and 1 %.
+/// Pattern search along single parameters, with steps of 0.2, 0.05 and 0.01 in the logarithm.
 fn probe(problem: &mut Problem<'_>, from: Point) -> Result<Point, CalibrateError> {
     let mut best = from;
     for size in [0.2, 0.05, 0.01] {

@@ -1,4 +1,7 @@
 //! Residuals of a fit and their derivatives, as functions of the parameters.
+//!
+//! The library is changed in place, and only where a parameter has moved, so an evaluation clones
+//! nothing.
 
 use super::parameters::{Parameter, Target};
 use crate::error::CalibrateError;

@@ -1,4 +1,7 @@
 //! Result of a fit.
+//!
+//! Runs the search, estimates the uncertainty, and turns parameters into numbers with sources.
+//! Writing the files is left to the caller.
 
 use super::least_squares::{Point, minimise};
 use super::parameters::{Calibration, Parameter, Target, rounded};

@@ -1,4 +1,7 @@
 //! Uncertainty of the fitted parameters.
+//!
+//! The objective is taken as quadratic at its minimum. A posterior that is far from normal, as at a
+//! kink where a tier saturates, is not detected.
 
 use super::least_squares::{Point, normal, weight};
 use super::linear::inverse;
@@ -24,8 +27,8 @@ const TOGETHER: f64 = 0.95;
 /// priors.
 ///
 /// The information of the figures is divided by the variance of the residuals, which is taken as at
-/// least 1, the stated noise. The prior is uniform on a parameter's interval, with the variance
-/// `width^2 / 12`; a log-normal one adds to it.
+/// least 1, the stated noise. The prior is uniform on a parameter's interval and enters as a normal
+/// one of the same variance, `width^2 / 12`; a log-normal prior adds its information.
 pub(super) fn spread(problem: &mut Problem<'_>, at: &Point) -> Result<Spread, CalibrateError> {
     let n = at.x.len();
     let (_, _, columns) = normal(problem, at)?;

@@ -1,4 +1,7 @@
 //! Computes the modelled value of a figure.
+//!
+//! Translates the figure's experiment into phases, placements and options of the solver, and the
+//! solution into the figure's quantity. Nothing is fitted here.
 
 mod share;
 
@@ -292,6 +295,8 @@ impl<'a> Pricer<'a> {
                 .zip(setting.groups.iter().enumerate())
             {
                 let tuples = group.work.as_ref().unwrap_or(work).tuples();
+                // Per tuple of the work: a phase may process another number of tuples than the work
+                // counts.
                 time.0 += phases[index][step].tuples / tuples / solution.tuples_per_s * 1e9;
             }
         }
@@ -325,6 +330,8 @@ impl<'a> Pricer<'a> {
     fn latency_ns(&self, setting: &Setting) -> Result<f64, CalibrateError> {
         let tool = self.tool(setting)?;
         if setting.groups.is_empty() {
+            // Workers run in parallel, so the time of one tuple on its worker is `workers` times
+            // the mean interval between tuples.
             let workers = f64::from(self.threads(setting)?);
             let solved = self.solved(setting, &setting.work)?;
             return Ok(tool * workers * solved.time_ns / setting.work.tuples());

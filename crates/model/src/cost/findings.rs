@@ -1,5 +1,8 @@
 //! Findings from prices: where CPU memory is cheapest, how much CXL saves, and the break-even price
 //! of a device.
+//!
+//! Both prices are step functions of the demand, so they are compared once per step, and findings
+//! are exact.
 
 use super::config::Config;
 use super::kind::Kind;

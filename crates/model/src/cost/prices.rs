@@ -1,4 +1,7 @@
 //! The price file: prices, parts and rules, each with its source.
+//!
+//! Every number, list and switch carries a source, so that a conclusion can be traced to an offer
+//! or an assumption.
 
 use super::error::PriceError;
 use crate::Value;

@@ -1,4 +1,7 @@
 //! Sensitivity of the findings: every assumption varied alone.
+//!
+//! The assumptions that change a finding most are reported with it, so that readers know which
+//! prices to check.
 
 use super::changes::{Change, changes};
 use super::findings::{Findings, findings};

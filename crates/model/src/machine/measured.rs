@@ -1,4 +1,6 @@
 //! Measured curves and rates of a machine, beyond the numbers that the solver uses.
+//!
+//! They are kept for reports and for calibration; no result of the model depends on them.
 
 use serde::{Deserialize, Serialize};
 
@@ -68,7 +70,7 @@ pub struct MeasuredRate {
     /// Operation ("read", "stream-write", "mix 67:33", "stream-copy", "random read",
     /// "fetch-and-add", ...).
     pub operation: String,
-    /// Number of threads, all on the initiator.
+    /// Number of threads that run the operation.
     pub threads: u32,
     /// Bytes accessed by the program, GB/s.
     pub gbps: Value,

@@ -1,4 +1,6 @@
 //! Numbers with their origin.
+//!
+//! A number without a source cannot be checked later, so profiles reject it.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

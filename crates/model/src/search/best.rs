@@ -1,4 +1,7 @@
 //! Best weights by the model, next to those of the kernel and of plain interleaving.
+//!
+//! Real-valued shares are optimised first and rounded to whole weights afterwards, because weights
+//! with different sums form no smooth search space.
 
 use super::optimum::{Peak, RateOf, climb, compositions};
 use super::weights::gcd;

@@ -1,4 +1,6 @@
 //! Cholesky decomposition of small symmetric positive definite matrices.
+//!
+//! A system has one row per fitted factor, a dozen or so, so no linear-algebra crate is needed.
 
 /// Cholesky factor of a symmetric positive definite matrix: lower triangle L with L L' = matrix.
 #[derive(Debug, Clone)]

@@ -110,6 +110,7 @@ impl<'a> Problem<'a> {
     ) -> Self {
         let mut tiers: Vec<String> = machine.tiers.iter().map(|t| t.name.clone()).collect();
         let first = tiers.first().cloned();
+        // The first tier stays in any case: without it nothing could be placed.
         tiers.retain(|t| t != "remote" || first.as_ref() == Some(t));
         let base = Placement::new(TierShares::all(tiers.first().cloned().unwrap_or_default()));
         Problem {

@@ -1,4 +1,7 @@
 //! Robustness of a recommendation against errors of the profile.
+//!
+//! Varies the numbers of the profile within their intervals and repeats the search on each machine.
+//! Errors of the model's structure are not covered.
 
 use super::optimum::climb;
 use super::random::SplitMix;

@@ -1,4 +1,7 @@
 //! Interleaving weights of tiers: pages per round, as the kernel and `numactl` count them.
+//!
+//! Whole numbers, because that is what interfaces of the kernel accept; the model itself works with
+//! shares.
 
 use crate::error::ModelError;
 use crate::work::TierShares;

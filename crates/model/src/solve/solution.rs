@@ -1,4 +1,6 @@
 //! Results of the model: throughput, time, tier loads and the bottleneck.
+//!
+//! Divides the cycle time of a worker into components, and sums phases up to queries.
 
 use super::demand::{Demand, TierDemand};
 use crate::machine::Machine;

@@ -1,4 +1,6 @@
 //! Placements: the share of each structure's pages on each tier.
+//!
+//! The unit is the share of a structure's pages; which page is on which tier is not modelled.
 
 use super::{Access, StructureClass};
 use crate::error::ModelError;

@@ -1,4 +1,6 @@
 //! Translation of each benchmark into phases.
+//!
+//! Each translation counts lines per tuple; compute times are parameters and never guessed here.
 
 use super::{Chase, Filter, Join, Partition, RandomAccess, Scan, Ssb, Stream, Tree};
 use crate::reference::ssb;
@@ -154,6 +156,7 @@ impl Scan {
                 simd: self.simd,
                 ..sequential("input", Op::Read, self.value_bytes, input)
             });
+        // Without matches there is no output, so it needs no placement.
         if self.selectivity == 0.0 {
             return phase;
         }
@@ -173,6 +176,7 @@ impl Tree {
     pub(super) fn phase(&self) -> Phase {
         let entries = self.node_bytes * self.fill / self.entry_bytes;
         let leaves = (self.keys / entries).max(1.0);
+        // Levels above the leaves, with a fan-out of `entries`.
         let levels = (leaves.ln() / entries.ln()).ceil().max(0.0);
         let used = (self.node_bytes * self.fill / LINE_BYTES).max(1.0);
         let searched = if self.searched_lines > 0.0 {
