@@ -53,8 +53,8 @@ pub struct Machine {
     pub cores: Value,
     /// Hardware threads per core; 1 if hyper-threading is off.
     pub smt: Value,
-    /// Compute throughput of a core with all its hardware threads busy over that with one, at least
-    /// 1.
+    /// Compute throughput of a core with all its hardware threads busy over that with one; 1 or
+    /// more.
     pub smt_yield: Value,
     /// Cache sizes, and the latency of the last-level cache.
     pub cache: Cache,

@@ -91,8 +91,8 @@ impl<'p> Search<'p> {
 
     /// Index of the best point and the logarithm of its rate.
     ///
-    /// Rates are shrunk towards the corrected model by the ratio of variances, misfit^2 / (misfit^2
-    /// + noise^2), so that a lucky measurement does not win.
+    /// Rates are shrunk towards the corrected model by the ratio of variances,
+    /// `misfit^2 / (misfit^2 + noise^2)`, so that a lucky measurement does not win.
     fn leader(&self) -> (usize, f64) {
         let trust = self.misfit().max(MODEL_NOISE).powi(2);
         let trust = trust / (trust + self.limits.noise.powi(2));

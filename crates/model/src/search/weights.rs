@@ -43,8 +43,7 @@ impl Weights {
         Ok(Weights(used.map(|(t, w)| (t, w / divisor)).collect()))
     }
 
-    /// Parses `3:2` for the first of `tiers`, or names in any order (`cxl=2,dram=3`, `dram 3, cxl
-    /// 2`).
+    /// Parses `3:2` for the first of `tiers`, or names in any order: `cxl=2,dram=3`, `dram 3, cxl 2`.
     ///
     /// The result has the order of `tiers`.
     ///

@@ -1,5 +1,5 @@
-//! Common microbenchmarks as parametric phases: those of the cited papers, and those that `tierloom
-//! tune` finds weights for.
+//! Common microbenchmarks as parametric phases: those of the cited papers, and those for which
+//! `tierloom tune` finds weights.
 //!
 //! Structures have fixed names, so that a placement can place them separately: `input` (read in
 //! order), `output` (written in order), `table` (a hash table or array accessed at random), `inner`
