@@ -55,10 +55,9 @@ pub struct Effect {
 impl Effect {
     /// Elasticity: per cent that the result changes per per cent of the number.
     ///
-    /// It is `ln(up / down) / ln(larger / smaller)`.
-    ///
-    /// 1 for a bandwidth that is the bottleneck, -1 for a latency that is, 0 for a number without
-    /// effect; `None` if the number cannot be changed by a ratio (it is 0).
+    /// It is `ln(up / down) / ln(larger / smaller)`: 1 for a bandwidth that is the bottleneck, -1
+    /// for a latency that is, 0 for a number without effect; `None` if the number cannot be changed
+    /// by a ratio (it is 0).
     pub fn elasticity(&self) -> Option<f64> {
         let moved = (self.larger / self.smaller).ln();
         let answered = (self.up / self.down).ln();

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 /// Prices that cannot be used.
 ///
-/// Messages about a file name the file, the line, the field and what was expected there.
+/// Messages about a file give its name, the line, the field and what was expected there.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum PriceError {
     /// Text that is not YAML, or a value of the wrong type.

@@ -2,7 +2,7 @@
 //!
 //! The question and the first price data are those of Weisgut et al., "CXL Memory Performance for
 //! In-Memory Data Processing", PVLDB 18(9), 2025. A server is some CPUs with DIMMs in their slots,
-//! and optionally CXL devices with slots of their own; its price is that of the CPUs, the DIMMs and
+//! and optionally CXL devices with their own slots; its price is that of the CPUs, the DIMMs and
 //! the devices' boards. Nothing else (mainboard, power, licences) is counted, because it is the
 //! same for all configurations that are compared.
 //!

@@ -44,7 +44,7 @@ pub struct Prices {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cpu {
-    /// Product name, not empty.
+    /// Product name, for reports.
     pub name: String,
     /// Price of one CPU.
     pub price: Value,

@@ -43,9 +43,9 @@ impl Weights {
         Ok(Weights(used.map(|(t, w)| (t, w / divisor)).collect()))
     }
 
-    /// Parses `3:2` for the first of `tiers`, or names in any order: `cxl=2,dram=3`, `dram 3, cxl 2`.
+    /// Parses `3:2` for the first of `tiers`, or names in any order.
     ///
-    /// The result has the order of `tiers`.
+    /// Named weights are written `cxl=2,dram=3` or, as printed, `dram 3, cxl 2`. The result has the order of `tiers`.
     ///
     /// # Errors
     /// [`ModelError::Weights`] if the text has neither form, names a tier that is not in `tiers`,
