@@ -105,7 +105,7 @@ struct DeviceSide {
     price: f64,
 }
 
-/// Undominated configurations of a kind, separately for every number of CPUs and devices.
+/// Non-dominated configurations of a kind, separately for every number of CPUs and devices.
 ///
 /// No other one with the same numbers has at least the capacity for at most the price. They are in
 /// the order of CPUs, then devices, then capacity.

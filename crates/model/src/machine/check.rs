@@ -546,7 +546,7 @@ pub(crate) fn nearest_of<'a>(word: &str, known: impl Iterator<Item = &'a str> + 
 
 /// The known word that is most similar to `word`, if it is similar enough to be meant.
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // Jaro-Winkler similarity favours common prefixes, which suits keys with units at the end.
+    // The threshold keeps unrelated words from being suggested.
     let scored = known.map(|name| (strsim::jaro_winkler(word, name), name));
     scored
         .filter(|(score, _)| *score > 0.75)

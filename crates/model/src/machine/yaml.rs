@@ -78,7 +78,7 @@ impl Misread {
                     format!("{owner}.{field}")
                 };
                 Misread::Missing {
-                    // The parser reports any line of the mapping; readers look at its first.
+                    // The parser reports some line of the mapping; readers look at its first.
                     line: start_of(text, &owner),
                     field: path,
                     key: field,

@@ -45,7 +45,8 @@ impl Weights {
 
     /// Parses `3:2` for the first of `tiers`, or names in any order.
     ///
-    /// Named weights are written `cxl=2,dram=3` or, as printed, `dram 3, cxl 2`. The result has the order of `tiers`.
+    /// Named weights are written `cxl=2,dram=3` or, as printed, `dram 3, cxl 2`. The result has the
+    /// order of `tiers`.
     ///
     /// # Errors
     /// [`ModelError::Weights`] if the text has neither form, names a tier that is not in `tiers`,
