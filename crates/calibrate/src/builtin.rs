@@ -1,4 +1,4 @@
-//! The figures that come with Tierloom.
+//! Figures, constants and calibrations that are built in, compiled into the program as text.
 
 use crate::error::CalibrateError;
 use crate::figures::{FigureFile, check_unique};
@@ -27,23 +27,23 @@ macro_rules! calibrations {
 
 calibrations!("epfl25", "nus24", "hpi25", "bench25");
 
-/// Name of the built-in constants, as in the repository.
+/// Name of the built-in constants, which is their path in the repository.
 pub const CONSTANTS_FILE: &str = "figures/constants.yaml";
 
-/// Names (as in the repository) and texts of the built-in figures files.
+/// Names (paths in the repository) and texts of the built-in figures files.
 pub fn figure_texts() -> &'static [(&'static str, &'static str)] {
     FILES
 }
 
-/// The text of the built-in constants.
+/// YAML text of the built-in constants, with its comments.
 pub fn constants_text() -> &'static str {
     include_str!("../../../figures/constants.yaml")
 }
 
-/// All built-in figures.
+/// Parses all built-in figures.
 ///
 /// # Errors
-/// [`CalibrateError`] if a file is broken, which a test excludes.
+/// [`CalibrateError`] if a file is invalid; a test checks that none is.
 pub fn figures() -> Result<Vec<FigureFile>, CalibrateError> {
     let files = FILES
         .iter()
@@ -53,10 +53,10 @@ pub fn figures() -> Result<Vec<FigureFile>, CalibrateError> {
     Ok(files)
 }
 
-/// The calibrations that the built-in profiles are from.
+/// Parses the calibrations that the built-in profiles come from.
 ///
 /// # Errors
-/// [`CalibrateError`] if a file is broken, which a test excludes.
+/// [`CalibrateError`] if a file is invalid; a test checks that none is.
 pub fn calibrations() -> Result<Vec<Calibration>, CalibrateError> {
     let read = CALIBRATIONS
         .iter()
@@ -64,10 +64,10 @@ pub fn calibrations() -> Result<Vec<Calibration>, CalibrateError> {
     read.collect()
 }
 
-/// All built-in constants.
+/// Parses all built-in constants.
 ///
 /// # Errors
-/// [`CalibrateError`] if the file is broken, which a test excludes.
+/// [`CalibrateError`] if the file is invalid; a test checks that it is not.
 pub fn constants() -> Result<Constants, CalibrateError> {
     constants_from_yaml(constants_text(), CONSTANTS_FILE)
 }

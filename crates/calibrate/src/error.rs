@@ -1,126 +1,128 @@
-//! What can be wrong with figures, constants and calibration files, and with asking the model about them.
+//! Errors of figures, constants and calibration files, and of computing figures with the model.
 
 use thiserror::Error;
 use tierloom_model::{ModelError, ProfileError};
 
-/// Why something could not be read, priced, fitted or written. Every message says what was attempted, on what, and what helps.
+/// Reason why something could not be read, computed, fitted or written.
+///
+/// Every message says what was attempted, on what, and what helps.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum CalibrateError {
-    /// A file that does not say what it has to.
+    /// A file with an invalid field.
     #[error("{file}:{line}: {}{problem}; expected {expected}", at(.field))]
     File {
         /// File as named by the caller.
         file: String,
-        /// Line, from 1; 0 if it is not known.
+        /// Line, from 1; 0 if unknown.
         line: u64,
         /// Path of the field (`figures[3].work.probe.rows`), empty at the top.
         field: String,
-        /// What is wrong.
+        /// Problem, as part of the message.
         problem: String,
-        /// What has to stand there.
+        /// Description of what is valid.
         expected: String,
     },
-    /// Two figures of one name.
+    /// Two figures with one name.
     #[error(
         "{file}:{line}: figure {id:?} is there already ({first_file}:{first_line}); names are unique over all files, so give it another one"
     )]
     SameId {
-        /// File of the second one.
+        /// File of the second figure.
         file: String,
-        /// Its line.
+        /// Line of the second figure.
         line: u64,
-        /// The name.
+        /// Name of both figures.
         id: String,
-        /// File of the first one.
+        /// File of the first figure.
         first_file: String,
-        /// Its line.
+        /// Line of the first figure.
         first_line: u64,
     },
     /// A machine that is neither built in nor given.
     #[error("{user} needs machine {name:?}: {hint}")]
     UnknownMachine {
-        /// Who asks for it (file, line and figure or parameter).
+        /// File, line and figure or parameter that refers to it.
         user: String,
-        /// The name.
+        /// Name of the machine, as written in the figure or calibration.
         name: String,
-        /// The nearest name, or all names.
+        /// All names, and the most similar one.
         hint: String,
     },
-    /// A constant that no file has.
+    /// A constant that is in no file.
     #[error("{user} needs constant {name:?}: {hint}")]
     UnknownConstant {
-        /// Who asks for it.
+        /// File, line and figure that refers to it.
         user: String,
-        /// The name.
+        /// Name of the constant, as written in the figure.
         name: String,
-        /// The nearest name, or all names.
+        /// All names, and the most similar one.
         hint: String,
     },
-    /// A figure that the model cannot price.
+    /// A figure that the model cannot compute.
     #[error("{file}:{line}: cannot price figure {id:?}: {source}")]
     Price {
         /// File of the figure.
         file: String,
-        /// Its line.
+        /// Line of the figure.
         line: u64,
-        /// Its name.
+        /// Name of the figure.
         id: String,
-        /// Why.
+        /// Error of the model.
         source: Box<ModelError>,
     },
-    /// A figure whose quantity its work does not have.
+    /// A figure with a quantity that its work does not have.
     #[error("{file}:{line}: cannot price figure {id:?}: {problem}; {hint}")]
     Quantity {
         /// File of the figure.
         file: String,
-        /// Its line.
+        /// Line of the figure.
         line: u64,
-        /// Its name.
+        /// Name of the figure.
         id: String,
-        /// What is missing.
+        /// Missing quantity, as part of the message.
         problem: String,
-        /// What to write instead.
+        /// Quantities to use instead.
         hint: String,
     },
-    /// A profile that cannot be used.
+    /// A machine profile that is invalid.
     #[error(transparent)]
     Profile(Box<ProfileError>),
-    /// A number that cannot be replaced in the text of a profile.
+    /// A number that cannot be replaced in the text of a profile or of the constants.
     #[error("{file}:{line}: cannot put a fitted number at `{path}`: {problem}; {hint}")]
     Rewrite {
-        /// The profile.
+        /// File of the profile, the constants or the calibration.
         file: String,
-        /// Line of the number; 0 if it is not there.
+        /// Line of the number; 0 if it is absent.
         line: u64,
         /// Path of the number.
         path: String,
-        /// What stands in the way.
+        /// Problem, as part of the message.
         problem: String,
-        /// What to write into the file.
+        /// Text to write into the file.
         hint: String,
     },
-    /// A figure whose role is not true.
+    /// A figure with a role that does not hold.
     #[error("{file}:{line}: figure {id:?} {problem}; {hint}")]
     Role {
         /// File of the figure.
         file: String,
-        /// Its line.
+        /// Line of the figure.
         line: u64,
-        /// Its name.
+        /// Name of the figure.
         id: String,
-        /// What its role says and what is.
+        /// Contradiction, as part of the message.
         problem: String,
-        /// What to write instead.
+        /// Role to use instead.
         hint: String,
     },
-    /// A fit that cannot begin.
+    /// A fit that cannot start, or whose result cannot be applied.
     #[error("{file}: cannot fit: {problem}; {hint}")]
     Fit {
-        /// The calibration file.
+        /// Calibration file, or machine.
         file: String,
-        /// What is missing.
+        /// Problem, as part of the message.
         problem: String,
-        /// What to do.
+        /// Advice, as part of the message.
         hint: String,
     },
 }
@@ -139,7 +141,7 @@ fn at(field: &str) -> String {
     }
 }
 
-/// The known word nearest to a mistyped one, if one is near enough to be meant.
+/// The known word that is most similar to a misspelt one, if it is similar enough to be meant.
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let scored = known.map(|name| (strsim::jaro_winkler(word, name), name));
     scored
@@ -148,7 +150,7 @@ pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> O
         .map(|(_, name)| name)
 }
 
-/// "one of a, b, c; did you mean b?"
+/// "one of a, b, c; did you mean b?" for messages.
 pub(crate) fn one_of<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let all = known.clone().collect::<Vec<_>>().join(", ");
     match nearest(word, known) {

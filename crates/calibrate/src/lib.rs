@@ -1,17 +1,18 @@
-//! Fits machine profiles to published and measured figures, and checks the model against publications.
+//! Fits machine profiles to published and measured figures, and checks the model against
+//! publications.
 //!
-//! The crate is pure: texts go in, numbers and texts come out; the command line reads and writes the files.
+//! The crate is pure: texts go in, numbers and texts come out; the command line reads and writes
+//! the files.
 //!
 //! ```text
-//!   figures/*.yaml ── FigureFile ──┐
-//!   machines/*.yaml, constants ── Library ──┼── price ── modelled value ── validate ── published, modelled, error
-//!   calibration/*.yaml ── Calibration ──────┴── fit ──── parameters with intervals ── profiles and constants as new texts
+//!   figures/*.yaml ── FigureFile ───────────┐
+//!   machines/*.yaml, constants ── Library ──┼── price ── validate: published, modelled, error
+//!   calibration/*.yaml ── Calibration ──────┴── fit ──── parameters with intervals ── new texts
 //! ```
 //!
-//! A figure has a [`Role`]: only a *check* says how good the model's numbers are; the others were
-//! fitted, chosen by hand with the figure in
-//! view, or follow from fitted ones. Roles are checked: [`check_fitted`], [`Arithmetic`]. The
-//! formats are described in `docs/figures.md`.
+//! A figure has a [`Role`]. Only a *check* tests the model; the other figures were fitted, had
+//! something chosen by hand with them in view, or follow from fitted ones. Roles are verified by
+//! [`check_fitted`] and [`Arithmetic`]. The formats are described in `docs/figures.md`.
 
 pub mod builtin;
 mod check;

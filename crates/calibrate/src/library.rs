@@ -1,4 +1,7 @@
-//! What figures refer to: machines and constants.
+//! Machines and constants that figures refer to.
+//!
+//! Fits and perturbations work on copies of a library, so figures always name machines and
+//! constants and never hold them.
 
 use crate::error::{CalibrateError, one_of};
 use crate::figures::FigurePoint;
@@ -6,16 +9,17 @@ use crate::yaml::{Fields, read};
 use std::collections::BTreeMap;
 use tierloom_model::{Machine, SourceKind, Value, profiles};
 
-/// The only version of the format of constants.
+/// Only supported version of the format of constants.
 pub const CONSTANTS_SCHEMA: &str = "tierloom-constants/1";
 
-/// Numbers that belong to no machine: what a tool or an engine costs.
+/// Numbers that belong to no machine, by name: efficiencies of tools and costs of engines.
 pub type Constants = BTreeMap<String, Value>;
 
-/// Reads constants from `text`; `file` is only used in errors.
+/// Reads constants from `text`; `file` is used in errors only.
 ///
 /// # Errors
-/// [`CalibrateError::File`]: text that is not YAML, unknown or missing keys, a constant without source or with an impossible number.
+/// [`CalibrateError::File`] for text that is not YAML, unknown or missing keys, a constant without
+/// a source or with an invalid number.
 pub fn constants_from_yaml(text: &str, file: &str) -> Result<Constants, CalibrateError> {
     parse_constants(text).map_err(|e| e.in_file(file))
 }
@@ -71,17 +75,17 @@ fn constant(node: &crate::yaml::Node) -> Result<Value, crate::yaml::Trouble> {
 /// Machines and constants by name.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Library {
-    /// Machines by the name that figures call them.
+    /// Machines by the name that figures use.
     pub machines: BTreeMap<String, Machine>,
-    /// Constants.
+    /// Constants by the name that figures use.
     pub constants: Constants,
 }
 
 impl Library {
-    /// All built-in machines and these constants.
+    /// All built-in machines, with these constants.
     ///
     /// # Errors
-    /// [`CalibrateError::Profile`] if a built-in profile is broken.
+    /// [`CalibrateError::Profile`] if a built-in profile is invalid.
     pub fn builtin(constants: Constants) -> Result<Library, CalibrateError> {
         let mut machines = BTreeMap::new();
         for name in profiles::builtin_names() {
@@ -93,10 +97,10 @@ impl Library {
         })
     }
 
-    /// The machine called `name`; `user` asks for it.
+    /// The machine called `name`; `user` appears in the error.
     ///
     /// # Errors
-    /// [`CalibrateError::UnknownMachine`] suggests the nearest name.
+    /// [`CalibrateError::UnknownMachine`] suggests the most similar name.
     pub fn machine(
         &self,
         name: &str,
@@ -111,10 +115,10 @@ impl Library {
             })
     }
 
-    /// The constant called `name`; `user` asks for it.
+    /// Value of the constant called `name`; `user` appears in the error.
     ///
     /// # Errors
-    /// [`CalibrateError::UnknownConstant`] suggests the nearest name.
+    /// [`CalibrateError::UnknownConstant`] suggests the most similar name.
     pub fn constant(
         &self,
         name: &str,
@@ -128,10 +132,11 @@ impl Library {
         })
     }
 
-    /// Refuses figures that name a machine or constant that is not there.
+    /// Checks that all machines and constants of the figures exist.
     ///
     /// # Errors
-    /// [`CalibrateError::UnknownMachine`] and [`CalibrateError::UnknownConstant`].
+    /// [`CalibrateError::UnknownMachine`] or [`CalibrateError::UnknownConstant`] for the first that
+    /// does not.
     pub fn check<'a>(
         &self,
         figures: impl IntoIterator<Item = &'a FigurePoint>,

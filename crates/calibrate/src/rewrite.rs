@@ -1,15 +1,20 @@
-//! Putting numbers into the text of profiles and constants: nothing but the numbers' own mappings changes.
+//! Replaces numbers in the text of profiles and constants; comments and everything else are kept.
+//!
+//! Texts are edited line by line and not written anew, because a YAML writer would drop comments
+//! and layout.
 
 use crate::error::CalibrateError;
 use crate::library::{Constants, constants_from_yaml};
 use crate::yaml::{Node, Value as Yaml, read};
 use tierloom_model::{Machine, Value};
 
-/// The text of a profile with other numbers at these paths. Each must stand as one flow mapping on its line: `key: { value: .., .. }`.
+/// The text of a profile with other numbers at these paths.
+///
+/// Each number must be one flow mapping on one line: `key: { value: .., .. }`.
 ///
 /// # Errors
-/// [`CalibrateError::Rewrite`] for a number that is missing or stands otherwise, [`CalibrateError::Profile`] if the profile would
-/// not be valid with the new numbers.
+/// [`CalibrateError::Rewrite`] for a number that is missing or written otherwise,
+/// [`CalibrateError::Profile`] if the profile is invalid before or after.
 pub fn rewrite_profile(
     text: &str,
     file: &str,
@@ -34,7 +39,8 @@ pub fn rewrite_profile(
             .map_err(|e| fail(file, old.line(), path, &e.to_string()))?;
     }
     let text = lines.join("\n");
-    // The profile is read again: what was written has to be what was meant, and nothing else may have changed.
+    // The profile is parsed again, to prove that the new numbers are in it and nothing else has
+    // changed.
     if Machine::from_yaml(&text, file)? == wanted {
         return Ok(text);
     }
@@ -46,10 +52,10 @@ pub fn rewrite_profile(
     ))
 }
 
-/// The text of constants with these set; constants that are not there are added at the end.
+/// The text of constants with these values; constants that are missing are added at the end.
 ///
 /// # Errors
-/// [`CalibrateError`] as for profiles.
+/// Same as [`rewrite_profile`], with [`CalibrateError::File`] for constants that are invalid.
 pub fn rewrite_constants(
     text: &str,
     file: &str,
@@ -74,6 +80,7 @@ pub fn rewrite_constants(
         let at = usize::try_from(after)
             .unwrap_or(lines.len())
             .min(lines.len());
+        // An empty flow mapping becomes a block mapping when the first constant is added.
         if let Some(line) = lines.get_mut(at.saturating_sub(1))
             && line.trim_end().ends_with("constants: {}")
         {
@@ -111,6 +118,7 @@ fn put(
     path: &str,
     value: &Value,
 ) -> Result<(), CalibrateError> {
+    // Line 0 means unknown: the index wraps around and is out of range.
     let index = usize::try_from(line).unwrap_or(0).wrapping_sub(1);
     let Some(old) = lines.get_mut(index) else {
         return Err(fail(file, line, path, "its line is not known"));
@@ -123,7 +131,7 @@ fn put(
     Ok(())
 }
 
-/// Bytes of the flow mapping that follows `key:` on a line, braces included.
+/// Byte range of the flow mapping after `key:` on a line, braces included.
 fn flow_mapping(line: &str, key: &str) -> Option<(usize, usize)> {
     let found = line.match_indices(key).map(|(at, _)| at);
     let begin = found
@@ -162,7 +170,7 @@ fn flow_mapping(line: &str, key: &str) -> Option<(usize, usize)> {
     None
 }
 
-/// A value as profiles write it.
+/// A value in the notation of profiles.
 fn mapping(value: &Value) -> String {
     let source = value.source.replace('\\', "\\\\").replace('"', "\\\"");
     let ends = match (value.low, value.high) {

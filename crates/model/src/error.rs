@@ -1,20 +1,22 @@
-//! What can be wrong with a profile or with a question to the model.
+//! Errors of machine profiles and of requests to the model.
 
 use thiserror::Error;
 
-/// A machine profile that cannot be used. Every message names the file, the line, the field and what was expected there.
+/// A machine profile that cannot be used.
+///
+/// Every message names the file, the line, the field and what was expected there.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ProfileError {
-    /// Not YAML, or a value of the wrong type.
+    /// Text that is not YAML, or a value of the wrong type.
     #[error("{file}:{line}: cannot read machine profile{}: {message}", at(.field))]
     Syntax {
         /// File as named by the caller.
         file: String,
-        /// Line, from 1; 0 if it is not known.
+        /// Line, from 1; 0 if unknown.
         line: u64,
         /// Path of the field (`tiers[1].read_gbps`), empty at the top.
         field: String,
-        /// What the parser found and expected.
+        /// Message of the parser: what it found and expected.
         message: String,
     },
     /// A key that profiles do not have.
@@ -22,16 +24,16 @@ pub enum ProfileError {
     UnknownKey {
         /// File as named by the caller.
         file: String,
-        /// Line, from 1.
+        /// Line of the key, from 1.
         line: u64,
-        /// Path of the field.
+        /// Path of the mapping that has the key.
         field: String,
-        /// The key.
+        /// The unknown key, as written.
         key: String,
-        /// The nearest key, or all keys that may stand there.
+        /// Allowed keys, and the most similar one.
         hint: String,
     },
-    /// A field that must be there.
+    /// A required field is absent.
     #[error("{file}:{line}: `{field}` is missing: {expected}")]
     Missing {
         /// File as named by the caller.
@@ -40,7 +42,7 @@ pub enum ProfileError {
         line: u64,
         /// Path of the missing field.
         field: String,
-        /// What has to be written there.
+        /// Description of the value that is missing.
         expected: String,
     },
     /// A number out of range.
@@ -48,43 +50,43 @@ pub enum ProfileError {
     Number {
         /// File as named by the caller.
         file: String,
-        /// Line, from 1.
+        /// Line of the number, from 1.
         line: u64,
         /// Path of the field.
         field: String,
-        /// The number.
+        /// The invalid number, as read.
         found: f64,
-        /// The allowed range and unit.
+        /// Valid range, as part of the message.
         expected: &'static str,
     },
-    /// A text (name, tier, schema, source) that is not allowed.
+    /// A text (name, tier, schema, source) that is not valid.
     #[error("{file}:{line}: `{field}` is {found:?}, expected {expected}")]
     Text {
         /// File as named by the caller.
         file: String,
-        /// Line, from 1.
+        /// Line of the text, from 1.
         line: u64,
         /// Path of the field.
         field: String,
-        /// What stands there.
+        /// Text in the file.
         found: String,
-        /// What may stand there.
+        /// Valid texts, as part of the message.
         expected: String,
     },
-    /// A profile could not be turned into YAML.
+    /// The profile could not be written as YAML.
     #[error("cannot write machine profile {name:?} as YAML: {message}")]
     Write {
-        /// The profile.
+        /// Name of the profile.
         name: String,
-        /// The serializer's message.
+        /// Message of the serializer.
         message: String,
     },
     /// No built-in profile has this name.
     #[error("no built-in machine profile {name:?}; {hint}")]
     NotBuiltIn {
-        /// The name asked for.
+        /// The name, as given by the user.
         name: String,
-        /// The nearest name, or all names.
+        /// The most similar name, and all names.
         hint: String,
     },
 }
@@ -97,17 +99,17 @@ fn at(field: &str) -> String {
     }
 }
 
-/// A question that the model cannot answer.
+/// A request that the model cannot answer.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ModelError {
-    /// Weights that are no shares.
+    /// Weights that do not define shares.
     #[error(
         "tier weights {weights}: {reason}; give at least one weight above 0, each tier once (\"dram\" 3, \"cxl\" 2)"
     )]
     Weights {
-        /// The weights as given.
+        /// Weights as given, formatted for the message.
         weights: String,
-        /// What is wrong with them.
+        /// Reason, for the message.
         reason: &'static str,
     },
     /// A placement names a tier that the machine does not have.
@@ -115,81 +117,81 @@ pub enum ModelError {
         "placement of {structure} names tier {tier:?}, machine {machine} has {known}; use one of these or another machine"
     )]
     UnknownTier {
-        /// The structure, class or "default".
+        /// Name of the structure, or the list entry that names the tier.
         structure: String,
-        /// The tier asked for.
+        /// The unknown tier, as written in the placement.
         tier: String,
-        /// The machine.
+        /// Name of the machine.
         machine: String,
-        /// Its tiers.
+        /// Names of its tiers.
         known: String,
     },
-    /// Something is to be moved that no phase touches.
+    /// A structure that is to be placed but that no phase accesses.
     #[error("nothing called {structure:?} to move: no phase touches it; the phases touch {known}")]
     UnknownStructure {
-        /// The structure or class asked for.
+        /// Name of the structure or class.
         structure: String,
         /// Structures of the phases.
         known: String,
     },
-    /// A number of the phase that cannot be.
+    /// A number of a phase that is negative or not finite.
     #[error("phase {phase:?}: {field} is {found}; expected a finite number of at least 0")]
     PhaseNumber {
-        /// The phase.
+        /// Name of the phase.
         phase: String,
-        /// Which number.
+        /// Which number, as text.
         field: String,
-        /// What it is.
+        /// The invalid value of that number.
         found: f64,
     },
-    /// A benchmark with a parameter that cannot be.
+    /// A benchmark with an invalid parameter.
     #[error("{work}: {field} is {found}; expected {expected}")]
     Work {
-        /// The benchmark.
+        /// Name of the benchmark.
         work: &'static str,
-        /// The parameter.
+        /// Name of the parameter.
         field: &'static str,
-        /// What it is.
+        /// Its value, as text.
         found: String,
-        /// What it may be.
+        /// Valid values, as part of the message.
         expected: &'static str,
     },
-    /// The phase neither computes nor touches memory.
+    /// A phase with neither compute time nor accesses.
     #[error(
         "phase {phase:?} does no work (no compute time, no lines accessed), so it has no throughput; leave it out or give it accesses"
     )]
     NoWork {
-        /// The phase.
+        /// Name of the phase, or of all phases.
         phase: String,
     },
-    /// Nobody works.
+    /// A phase with 0 workers.
     #[error("phase {phase:?} cannot run with 0 workers; give at least 1")]
     NoWorkers {
-        /// The phase.
+        /// Name of the phase.
         phase: String,
     },
-    /// A path that leads to no number of the machine.
+    /// A path without a number in the machine.
     #[error("machine {machine} has no number `{path}`: {hint}")]
     UnknownNumber {
-        /// The machine.
+        /// Name of the machine.
         machine: String,
-        /// The path asked for.
+        /// The unknown path, as requested.
         path: String,
-        /// The nearest path.
+        /// The most similar path, or where paths are listed.
         hint: String,
     },
-    /// A machine built in code whose numbers cannot be.
+    /// A machine built in code with an invalid number.
     #[error(
         "machine {machine}: `{field}` is {found}, expected {expected}; check machines that are built in code with `Machine::check`"
     )]
     Machine {
-        /// The machine.
+        /// Name of the machine.
         machine: String,
         /// Path of the field.
         field: String,
-        /// The number.
+        /// The invalid number, in the unit of the field.
         found: f64,
-        /// The allowed range and unit.
+        /// Valid range, as part of the message.
         expected: &'static str,
     },
 }

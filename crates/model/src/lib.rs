@@ -1,18 +1,21 @@
-//! What memory tiers cost: a closed queueing model of analytical work on DRAM and CXL memory.
+//! Predicts query time on tiered memory: a closed queueing model of analytical work on DRAM and
+//! CXL.
 //!
-//! The crate is pure. It reads no file and calls no system: a [`Machine`] (parsed from text), the [`Phase`]s of a query and a
-//! [`Placement`] go in, a [`Solution`] comes out. Everything it says is *modelled*; whoever shows it has to say so.
+//! The crate is pure: it reads no file and makes no system call. A [`Machine`] (parsed from text),
+//! the [`Phase`]s of a query and a [`Placement`] go in, a [`Solution`] comes out. Every result is
+//! *modelled*, not measured, and callers must label it so.
 //!
 //! ```text
 //!   machine profile (YAML) ── Machine ──┐
-//!   captured or written work ── Phase ──┼── solve ── Solution: tuples/s, tier loads, time shares, bottleneck
+//!   captured or written work ── Phase ──┼── solve ── Solution: tuples/s, tier loads, bottleneck
 //!   weights per structure ── Placement ─┘
 //! ```
 //!
 //! # A worked example
 //!
-//! Thirty-two workers read a big column on a machine with one DDR5 channel and one CXL expander. DRAM alone is saturated, so three pages
-//! on DRAM for every two on CXL add the bandwidths of both:
+//! Thirty-two workers scan a large column on a machine with one DDR5 channel and one CXL expander.
+//! DRAM alone is saturated, so placing three pages on DRAM for every two on CXL adds up the
+//! bandwidths of both:
 //!
 //! ```
 //! use tierloom_model::*;
@@ -29,7 +32,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The derivation, every term with its source, and what the model leaves out are in `docs/model.md`; the formulas are in [`solve()`].
+//! The derivation, the source of every term, and what the model leaves out are in `docs/model.md`;
+//! the formulas are in [`solve()`].
 #![doc = include_str!("examples.md")]
 
 pub mod cost;

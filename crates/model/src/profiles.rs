@@ -1,4 +1,6 @@
-//! The machine profiles that come with Tierloom, as text and parsed.
+//! Machine profiles that are built in, as text and parsed.
+//!
+//! They are compiled into the program, so it needs no files at run time.
 
 use crate::error::ProfileError;
 use crate::machine::Machine;
@@ -27,7 +29,7 @@ profiles!(
     "sap26-pool",
 );
 
-/// The YAML text of the profile `name`.
+/// YAML text of the profile `name`, with its comments; `None` if it is not built in.
 pub fn builtin(name: &str) -> Option<&'static str> {
     BUILTIN
         .iter()
@@ -35,20 +37,20 @@ pub fn builtin(name: &str) -> Option<&'static str> {
         .map(|(_, text)| *text)
 }
 
-/// Names of all built-in profiles.
+/// Names of all built-in profiles, grouped by publication.
 pub fn builtin_names() -> Vec<&'static str> {
     BUILTIN.iter().map(|(name, _)| *name).collect()
 }
 
-/// The built-in name that is nearest to a mistyped one, if one is near enough to be meant.
+/// Built-in name most similar to a misspelt one; `None` if none is similar enough.
 pub fn nearest(name: &str) -> Option<&'static str> {
     crate::machine::nearest(name, BUILTIN.iter().map(|(known, _)| *known))
 }
 
-/// The built-in profile `name`, parsed.
+/// Parses the built-in profile `name`.
 ///
 /// # Errors
-/// [`ProfileError::NotBuiltIn`] suggests the nearest name.
+/// [`ProfileError::NotBuiltIn`] suggests the most similar name.
 pub fn load(name: &str) -> Result<Machine, ProfileError> {
     let Some(text) = builtin(name) else {
         let all = builtin_names().join(", ");

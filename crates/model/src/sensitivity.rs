@@ -1,7 +1,9 @@
-//! What an answer of the model hangs on: the numbers of the profile, their uncertainty, and the terms of the model.
+//! Sensitivity of a result to the numbers of the profile, their uncertainty, and the terms of the
+//! model.
 //!
-//! An *answer* is any positive number that the model gives for a machine: a throughput, or the ratio of two. It is asked for again
-//! with one number of the machine changed, so everything here holds for every answer that the solver can give.
+//! A result ("answer") is any positive number that the model gives for a machine: a throughput, or
+//! the ratio of two. The analysis is one at a time: the result is recomputed with one number
+//! changed, so interactions between numbers are not seen.
 //!
 //! ```
 //! use tierloom_model::{sensitivity, *};
@@ -12,11 +14,11 @@
 //! let rate = |machine: &Machine| {
 //!     Ok(solve(machine, &scan, &dram, 32, &Options::default())?.tuples_per_s)
 //! };
-//! // The scan hangs on the bandwidth of DRAM: 10% more of it is 10% more throughput.
+//! // The scan is bound by the bandwidth of DRAM: 10 % more of it gives 10 % more throughput.
 //! let effects = sensitivity::effects(&machine, rate)?;
 //! assert_eq!(effects[0].figure.path, "tiers[0].read_gbps");
 //! assert!((effects[0].up / effects[0].answer - 1.1).abs() < 0.01);
-//! // How far the answer can be trusted as far as the profile goes.
+//! // Range of the result over the uncertainty of the profile.
 //! let range = sensitivity::uncertainty(&machine, rate)?;
 //! assert!(range.low < range.answer && range.answer < range.high);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -27,54 +29,58 @@ use crate::machine::{Figure, Machine};
 use crate::search::interval;
 use crate::solve::Terms;
 
-/// By how much every number is changed to see its effect, as a share.
+/// Relative change of every number by [`effects`].
 pub const CHANGE: f64 = 0.1;
 
-/// Changes of an answer below this share come from the last digits of the solver.
+/// Relative changes of a result below this are rounding errors of the solver.
 const NOTHING: f64 = 1e-9;
 
-/// What one number of the machine does to an answer.
+/// Effect of one number of the machine on a result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effect {
-    /// The number with its kind and source.
+    /// The changed number with its kind and source.
     pub figure: Figure,
-    /// The answer with the profile as it is.
+    /// Result with the unchanged profile.
     pub answer: f64,
-    /// The number 10% smaller, or the nearest number that may stand there (whole cores, shares of at most 1).
+    /// The number 10 % smaller, or the nearest valid number (whole cores, shares of at most 1).
     pub smaller: f64,
-    /// The number 10% larger, or the nearest one that may stand there.
+    /// The number 10 % larger, or the nearest valid number.
     pub larger: f64,
-    /// The answer with the smaller number.
+    /// Result with the smaller number.
     pub down: f64,
-    /// The answer with the larger number.
+    /// Result with the larger number.
     pub up: f64,
 }
 
 impl Effect {
-    /// Per cent that the answer moves per per cent of the number: `ln(up / down) / ln(larger / smaller)`. 1 for a bandwidth that decides, -1
-    /// for a latency that decides, 0 for what does not matter; `None` if the number cannot be changed by a share (it is 0).
+    /// Elasticity: per cent that the result changes per per cent of the number.
+    ///
+    /// It is `ln(up / down) / ln(larger / smaller)`: 1 for a bandwidth that is the bottleneck, -1
+    /// for a latency that is, 0 for a number without effect; `None` if the number cannot be changed
+    /// by a ratio (it is 0).
     pub fn elasticity(&self) -> Option<f64> {
         let moved = (self.larger / self.smaller).ln();
         let answered = (self.up / self.down).ln();
         (moved.is_finite() && moved > 0.0 && answered.is_finite()).then(|| answered / moved)
     }
 
-    /// The larger of the two changes of the answer, as a share of it, without sign.
+    /// Larger of the two relative changes of the result, without sign.
     pub fn size(&self) -> f64 {
         let change = |x: f64| (x / self.answer - 1.0).abs();
         change(self.up).max(change(self.down))
     }
 
-    /// Whether the number matters for this answer at all.
+    /// Whether the number has any effect on this result.
     pub fn matters(&self) -> bool {
         self.size() > NOTHING
     }
 }
 
-/// What every number of the machine does to the answer when it is 10% smaller or larger; the largest effect first.
+/// Effect of every number of the machine when it is 10 % smaller or larger, the largest effect
+/// first.
 ///
 /// # Errors
-/// Those of `answer`.
+/// Any error of `answer`.
 pub fn effects(
     machine: &Machine,
     mut answer: impl FnMut(&Machine) -> Result<f64, ModelError>,
@@ -95,12 +101,12 @@ pub fn effects(
             up,
         });
     }
-    // Stable: numbers of equal effect stay in the order of the profile.
+    // The sort is stable: numbers of equal effect stay in the order of the profile.
     effects.sort_by(|a, b| b.size().total_cmp(&a.size()));
     Ok(effects)
 }
 
-/// 10% to both sides of a number, but nothing that cannot be.
+/// 10 % to both sides of a number, limited to valid values.
 fn around(figure: &Figure) -> (f64, f64) {
     interval(&Figure {
         low: Some(figure.value * (1.0 - CHANGE)),
@@ -109,7 +115,7 @@ fn around(figure: &Figure) -> (f64, f64) {
     })
 }
 
-/// The answer with another number at the figure's place; the machine is then as before.
+/// Result with another number at the figure's path; the machine is restored afterwards.
 fn answer_with(
     machine: &mut Machine,
     figure: &Figure,
@@ -120,43 +126,44 @@ fn answer_with(
         return answer(machine);
     };
     machine.set_number(&figure.path, own.with(x))?;
+    // Restore the number before an error is returned.
     let answered = answer(machine);
     machine.set_number(&figure.path, own)?;
     answered
 }
 
-/// What the uncertainty of one number does to an answer.
+/// Effect of the uncertainty of one number on a result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Doubt {
-    /// The number with its kind and source.
+    /// The uncertain number with its kind and source.
     pub figure: Figure,
-    /// Smallest and largest of the answer with the number at the ends of its interval and as it is.
+    /// Smallest result with the number at the ends of its interval and unchanged.
     pub low: f64,
-    /// See `low`.
+    /// Largest result of the same three.
     pub high: f64,
 }
 
 impl Doubt {
-    /// Ratio of largest to smallest.
+    /// Ratio of the largest to the smallest result, at least 1.
     pub fn factor(&self) -> f64 {
         self.high / self.low
     }
 }
 
-/// How far an answer is uncertain because the profile is.
+/// Uncertainty of a result that comes from the profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Uncertainty {
-    /// The answer with the profile as it is.
+    /// Result with the unchanged profile.
     pub answer: f64,
     /// Lower end of the combined range.
     pub low: f64,
     /// Upper end of the combined range.
     pub high: f64,
-    /// The numbers that move the answer, the one that widens the range most first.
+    /// Numbers that change the result, the one with the widest range first.
     pub doubts: Vec<Doubt>,
 }
 
-/// Numbers that somebody counted rather than measured, or that enter no time.
+/// Numbers that are counted and not measured, or that affect no time.
 fn is_counted(path: &str) -> bool {
     matches!(
         path.rsplit('.').next(),
@@ -164,16 +171,17 @@ fn is_counted(path: &str) -> bool {
     )
 }
 
-/// The range of an answer over the uncertainty of the profile's numbers.
+/// Range of a result over the uncertainty of the profile's numbers.
 ///
-/// Each number is put to both ends of its interval ([`interval`]: `low` and `high` of the profile, else 5% for published, derived and
-/// measured ones, 10% for fitted and 20% for assumed ones), all others unchanged. The shares by which the answer rises are combined
-/// as independent errors are, by the root of the sum of their squares (of logarithms, so that half and double count the same); so are
-/// those by which it falls. It is the range of an answer whose profile is a little wrong, not of a model that lacks something: what the
-/// model lacks is seen where it is compared with measurements. Counts (cores, devices, page sizes) are taken as certain.
+/// Each number alone is put to both ends of its interval ([`interval`]: `low` and `high` of the
+/// profile, else 5 % for published, derived and measured ones, 10 % for fitted and 20 % for assumed
+/// ones). The rises of the result are combined as independent errors, by the root of the sum of the
+/// squares of their logarithms (so that half and double count the same); the falls likewise. The
+/// range covers errors of the profile, not errors of the model's structure: those only show in
+/// comparisons with measurements. Counts (cores, devices, page sizes) are taken as exact.
 ///
 /// # Errors
-/// Those of `answer`.
+/// Any error of `answer`.
 pub fn uncertainty(
     machine: &Machine,
     mut answer: impl FnMut(&Machine) -> Result<f64, ModelError>,
@@ -207,28 +215,30 @@ pub fn uncertainty(
     })
 }
 
-/// What one term of the model does to an answer.
+/// Effect of one term of the model on a result (ablation).
 #[derive(Debug, Clone, PartialEq)]
 pub struct TermEffect {
-    /// Its name among [`Terms::SWITCHES`].
+    /// Name of the term among [`Terms::SWITCHES`].
     pub term: &'static str,
-    /// The answer with all terms of the question.
+    /// Result with all given terms.
     pub with: f64,
-    /// The answer without this one.
+    /// Result without this term.
     pub without: f64,
 }
 
 impl TermEffect {
-    /// How the answer changes when the term is switched off, as a share of it.
+    /// Relative change of the result when the term is switched off.
     pub fn change(&self) -> f64 {
         self.without / self.with - 1.0
     }
 }
 
-/// What each term does to the answer when it alone is switched off, in the order of [`Terms::SWITCHES`]. Terms that are off in `terms` are left out.
+/// Effect of each term when it alone is switched off, in the order of [`Terms::SWITCHES`].
+///
+/// Terms that are off in `terms` are left out.
 ///
 /// # Errors
-/// Those of `answer`.
+/// Any error of `answer`.
 pub fn terms(
     terms: Terms,
     mut answer: impl FnMut(Terms) -> Result<f64, ModelError>,

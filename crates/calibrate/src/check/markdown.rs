@@ -1,4 +1,4 @@
-//! Tables for documents.
+//! Tables and sentences for reports.
 
 use super::is_miss;
 use super::summary::{FEW_CHECKS, few_checks, median, summaries};
@@ -6,8 +6,8 @@ use crate::figures::{FigureFile, Role};
 use std::fmt::Write;
 use tierloom_record::{FigureRecord, FigureSummary};
 
-/// The comparison as Markdown: the summary, then a table per publication and role, misses marked,
-/// reasons and remarks below.
+/// The comparison as Markdown: the summary, then a table per publication and role, with misses
+/// marked, and reasons and remarks below.
 pub fn markdown(records: &[FigureRecord], files: &[FigureFile]) -> String {
     let mut text = format!(
         "### Summary\n\n{}\n{}",
@@ -50,7 +50,7 @@ pub fn markdown(records: &[FigureRecord], files: &[FigureFile]) -> String {
     text
 }
 
-/// What a role is called above a table.
+/// Heading of the table of a role.
 pub fn heading(role: Role) -> &'static str {
     match role {
         Role::Check => "checks",
@@ -60,8 +60,7 @@ pub fn heading(role: Role) -> &'static str {
     }
 }
 
-/// What the checks say, in sentences: how far off, how many signs agree, and which publications
-/// have hardly a check.
+/// Result of the checks in sentences: errors, signs that agree, and publications with few checks.
 pub fn headline(records: &[FigureRecord]) -> String {
     let summaries = summaries(records);
     let mut text = match checks(&summaries) {
@@ -97,7 +96,7 @@ pub fn headline(records: &[FigureRecord]) -> String {
     text
 }
 
-/// A line with the checks whose sign or relation is wrong; nothing if there is none.
+/// A line with the checks whose sign or relation is wrong; empty if there are none.
 pub fn wrong_signs(records: &[FigureRecord]) -> String {
     let summaries = summaries(records);
     match checks(&summaries).filter(|s| !s.wrong.is_empty()) {
@@ -115,12 +114,12 @@ fn checks(summaries: &[FigureSummary]) -> Option<&FigureSummary> {
         .find(|s| s.paper.is_none() && s.role == Role::Check.name())
 }
 
-/// A share of 1 as per cent, "-" for none.
+/// A share as per cent with one decimal; "-" for `None`.
 pub fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".into(), |e| format!("{:.1}%", e * 100.0))
 }
 
-/// A row per figure; the points of a curve share one.
+/// One row per figure; the points of a curve share one.
 fn table(of: &[&FigureRecord]) -> String {
     let mut text = String::from(
         "| figure | what | published | modelled | error | agrees |\n|---|---|---|---|---|---|\n",
@@ -135,6 +134,7 @@ fn table(of: &[&FigureRecord]) -> String {
                 .copied()
                 .collect()
         };
+        // A series with a single selected point is shown like a single figure.
         if points.len() < 2 {
             text += &row(r);
         } else if !shown.contains(&r.series.as_str()) {
@@ -145,7 +145,7 @@ fn table(of: &[&FigureRecord]) -> String {
     text + &chosen(of) + &misses(of)
 }
 
-/// Why the model misses, where that is known: figures and curves with one reason in one line.
+/// Known reasons for misses, with the figures and curves of each reason on one line.
 fn misses(of: &[&FigureRecord]) -> String {
     let missed: Vec<&FigureRecord> = of.iter().copied().filter(|r| is_miss(r)).collect();
     reasons("Where it misses", &missed, |r| r.remark.as_deref())
@@ -156,7 +156,7 @@ fn chosen(of: &[&FigureRecord]) -> String {
     reasons("What was chosen", of, |r| r.because.as_deref())
 }
 
-/// Figures and curves by their reason, under a title; nothing if there is none.
+/// Figures and curves grouped by reason, under a title; empty if there are none.
 fn reasons<'a>(
     title: &str,
     of: &[&'a FigureRecord],
@@ -197,7 +197,7 @@ fn row(r: &FigureRecord) -> String {
     )
 }
 
-/// A curve in one row: ranges, median and largest error, how many points are missed.
+/// A curve in one row: ranges, median and largest error, number of points missed.
 fn curve(first: &FigureRecord, points: &[&FigureRecord]) -> String {
     let range = |of: Vec<f64>| {
         let low = of.iter().copied().fold(f64::INFINITY, f64::min);
@@ -243,19 +243,19 @@ fn curve(first: &FigureRecord, points: &[&FigureRecord]) -> String {
     )
 }
 
-/// The cells of a figure that tables have in common.
+/// Table cells that all formats share.
 pub struct Cells {
-    /// Published value or relation with the unit.
+    /// Published value or relation with its unit.
     pub published: String,
-    /// Modelled value with the unit.
+    /// Modelled value with its unit.
     pub modelled: String,
-    /// Signed error in per cent (points for shares), or "-".
+    /// Signed error in per cent (in percentage points for shares), or "-".
     pub error: String,
-    /// "yes", "no" or "-".
+    /// "yes", "no" or "-": whether the sign or relation agrees.
     pub agrees: String,
 }
 
-/// The numbers of a figure as text.
+/// Formats the numbers of a figure.
 pub fn cells(r: &FigureRecord) -> Cells {
     let published = match (r.published, &r.relation) {
         (Some(value), None) => format!("{} {}", number(value), r.unit),
@@ -275,7 +275,7 @@ pub fn cells(r: &FigureRecord) -> Cells {
     }
 }
 
-/// Four significant digits at most, without exponent.
+/// Formats a number with at most four significant digits, without exponent.
 pub fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");

@@ -1,4 +1,7 @@
-//! Published figures against modelled ones.
+//! Comparison of published figures with modelled ones.
+//!
+//! Every figure is computed with the given library and compared with what was published; the errors
+//! of checks are those of a hold-out set. Nothing is fitted here.
 
 mod markdown;
 mod summary;
@@ -13,13 +16,13 @@ use crate::price::{price, rate_at_share, solution};
 use tierloom_model::{Options, QuerySolution, Terms};
 use tierloom_record::FigureRecord;
 
-/// Largest error that is no miss, in either direction.
+/// Largest error, in either direction, that does not count as a miss.
 pub const MISS: f64 = 0.10;
 
-/// Prices a figure and compares.
+/// Computes a figure and compares it with the published value.
 ///
 /// # Errors
-/// Those of [`price`].
+/// Same as [`price`].
 pub fn compare(
     figure: &FigurePoint,
     library: &Library,
@@ -37,6 +40,8 @@ pub fn compare(
         (sign, holds) => sign.or(holds),
     };
     let mut remarks: Vec<String> = figure.remark.iter().cloned().collect();
+    // The rate is flat around the best share, so a large error of the share may cost little: report
+    // the cost.
     if let (Quantity::BestShare, Some(published)) = (quantity, figure.published) {
         let lost = 1.0 - rate_at_share(figure, published, library, options)?;
         remarks.push(format!(
@@ -67,11 +72,11 @@ pub fn compare(
     })
 }
 
-/// Compares every figure that `wanted` names, in the order of [`Role::ALL`], else in that of the
+/// Compares every figure that `wanted` selects, ordered by role as in [`Role::ALL`], then as in the
 /// files.
 ///
 /// # Errors
-/// Those of [`price`]; nothing is left out quietly.
+/// Same as [`price`], for the first figure that fails; none is skipped.
 pub fn validate(
     files: &[FigureFile],
     library: &Library,
@@ -88,37 +93,40 @@ pub fn validate(
         .collect()
 }
 
-/// Whether a figure is off by more than [`MISS`], or a relation or sign is wrong.
+/// Whether the error exceeds [`MISS`], or a relation or sign is wrong.
 pub fn is_miss(record: &FigureRecord) -> bool {
     record.agrees == Some(false) || record.error.is_some_and(|e| e.abs() > MISS)
 }
 
-/// What a term of the model contributes to a figure.
+/// Effect of one term of the model on a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TermEffect {
-    /// The term that is switched off.
+    /// Term that is switched off.
     pub term: &'static str,
-    /// What the model says without it.
+    /// Modelled value without it, in the unit of the figure.
     pub modelled: f64,
-    /// Its error then.
+    /// Error without it; `None` if no value was published.
     pub error: Option<f64>,
 }
 
-/// A figure with how the model comes to its value.
+/// A figure with a breakdown of its modelled value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
-    /// Published against modelled.
+    /// Comparison of the published with the modelled value.
     pub record: FigureRecord,
-    /// The phases: tiers, shares of time, bottleneck. For best shares, under the best one; for groups, the first group alone.
+    /// Phases with tier loads, time shares and bottleneck.
+    ///
+    /// For best shares it is the solution with the best one; for groups, that of the first group
+    /// alone.
     pub solution: QuerySolution,
-    /// The value with each term off that changes it, largest change first.
+    /// The value without each term that changes it, largest change first.
     pub terms: Vec<TermEffect>,
 }
 
-/// Explains a figure.
+/// Breaks a figure's modelled value down.
 ///
 /// # Errors
-/// Those of [`price`].
+/// Same as [`price`].
 pub fn explain(
     figure: &FigurePoint,
     library: &Library,
@@ -130,6 +138,7 @@ pub fn explain(
         let mut without = options.clone();
         off(&mut without.terms);
         let modelled = price(figure, library, &without)?;
+        // Smaller changes are rounding errors of the solver.
         if (modelled - record.modelled).abs() > 1e-9 * record.modelled.abs() {
             let error = figure
                 .published
@@ -150,7 +159,7 @@ pub fn explain(
     })
 }
 
-/// The figure name nearest to a mistyped one, if one is near enough to be meant.
+/// Name of the figure that is most similar to a misspelt one; `None` if none is similar enough.
 pub fn nearest_id<'a>(id: &str, files: &'a [FigureFile]) -> Option<&'a str> {
     let known = files.iter().flat_map(|f| &f.figures).map(|f| f.id.as_str());
     crate::error::nearest(id, known)

@@ -1,13 +1,14 @@
-//! How far the model is off, in few numbers.
+//! Summary statistics of the errors.
 
 use crate::figures::Role;
 use tierloom_record::{FigureRecord, FigureSummary};
 
-/// A publication with fewer checks than this says little about the model.
+/// Number of checks below which a publication says little about the model.
 pub const FEW_CHECKS: usize = 10;
 
-/// Summaries by role over all publications, then by publication and role, roles in the order of
-/// [`Role::ALL`]; those without figures are left out.
+/// Summaries by role over all publications, then by publication and role.
+///
+/// Roles are in the order of [`Role::ALL`]; those without figures are left out.
 pub fn summaries(records: &[FigureRecord]) -> Vec<FigureSummary> {
     let mut made = Vec::new();
     let papers = papers(records);
@@ -25,7 +26,7 @@ pub fn summaries(records: &[FigureRecord]) -> Vec<FigureSummary> {
     made
 }
 
-/// Publications with fewer than [`FEW_CHECKS`] checks, and how many they have.
+/// Publications with fewer than [`FEW_CHECKS`] checks, and their number.
 pub fn few_checks(records: &[FigureRecord]) -> Vec<(&str, usize)> {
     let checks = |paper: &str| {
         let of = records.iter().filter(|r| r.paper == paper);
@@ -59,13 +60,15 @@ fn summary(paper: Option<&str>, role: Role, of: &[&FigureRecord]) -> FigureSumma
     }
 }
 
-/// The middle of sorted numbers; `None` of none.
+/// Median of sorted numbers; `None` if there are none.
 pub(crate) fn median(sorted: &[f64]) -> Option<f64> {
     let n = sorted.len();
+    // For odd numbers both middle elements are the same one.
     Some(0.5 * (sorted.get(n.checked_sub(1)? / 2)? + sorted.get(n / 2)?))
 }
 
-/// The smallest of sorted numbers that at least nine tenths of them do not exceed.
+/// 90th percentile of sorted numbers by nearest rank: the smallest one that at least nine tenths do
+/// not exceed.
 fn p90(sorted: &[f64]) -> Option<f64> {
     let at = (sorted.len() * 9).div_ceil(10).checked_sub(1)?;
     sorted.get(at).copied()

@@ -1,12 +1,13 @@
-//! Curves: one figure per point, made by putting the point's value into the figure's mapping.
+//! Curves: one figure per point, made by inserting the point's value into the figure's mapping.
 
 use crate::yaml::{Node, Trouble, Value};
 
 const AXES: &str =
     "threads, share, background.read_gbps, background.write_gbps or work.PARAMETER (work.skip)";
 
-/// The mapping of a figure with `x` put in on axis `over`. Shares (per cent on the second tier) are not a value of the mapping: the caller
-/// applies them.
+/// The mapping of a figure with the value `x` on the axis `over`.
+///
+/// Shares (per cent on the second tier) are not a value of the mapping: the caller applies them.
 pub(super) fn at(figure: &Node, over: &Node, x: &Node) -> Result<Node, Trouble> {
     let axis = over.as_text().unwrap_or_default();
     let wrong = |problem: &str| Trouble::new(over.line, problem, AXES).under("over");

@@ -1,4 +1,8 @@
-//! Published figures: what was measured where, in a form that the model can price.
+//! Published figures: numbers and relations with the experiment that gave them, in a form that the
+//! model can compute.
+//!
+//! A figure keeps the published value unchanged; how it is compared depends on its [`Quantity`],
+//! and what agreement means on its [`Role`].
 
 mod curve;
 pub(crate) mod parse;
@@ -14,107 +18,110 @@ use std::fmt;
 use tierloom_model::reference::work::Work;
 use tierloom_model::{Background, Placement};
 
-/// The only version of the format. Version 1 knew two roles, which said too little (docs/figures.md).
+/// Only supported version of the format.
+///
+/// Version 1 had two roles, which were too coarse (docs/figures.md).
 pub const FIGURES_SCHEMA: &str = "tierloom-figures/2";
 
-/// How exact a figure is taken to be if its file does not say, per cent.
+/// Default uncertainty of a figure (one standard deviation), per cent.
 pub const NOISE_PERCENT: f64 = 3.0;
 
 /// All figures of one publication.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FigureFile {
-    /// The file as named by the caller.
+    /// File as named by the caller.
     pub file: String,
     /// Key of the publication ("EPFL25").
     pub paper: String,
-    /// Its full citation.
+    /// Full citation: authors, title, venue, year.
     pub citation: String,
-    /// The figures in file order; curves are taken apart into their points.
+    /// Figures in the order of the file; every point of a curve is one.
     pub figures: Vec<FigurePoint>,
 }
 
-/// One published number or relation, with what has to be priced to compare it.
+/// One published number or relation, with the experiment that the model computes for comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FigurePoint {
-    /// Its name, unique over all files; points of a curve are called `CURVE@X`.
+    /// Name, unique over all files; points of a curve are called `CURVE@X`.
     pub id: String,
-    /// The curve that it is a point of, or a name that several figures share to be shown together; empty if it stands alone.
+    /// Name of the curve, or a name that several figures share to be shown together; empty for a
+    /// single figure.
     pub series: String,
-    /// Where on the curve: the axis and the value.
+    /// Position on the curve: axis and value; `None` for a single figure.
     pub x: Option<(String, f64)>,
     /// Key of the publication.
     pub paper: String,
-    /// What it is, for people.
+    /// Description in one line, for people.
     pub what: String,
-    /// How it was used before it was compared.
+    /// How the figure was used before it was compared with the model.
     pub role: Role,
-    /// What was chosen by hand with it in view; always there for [`Role::Chosen`].
+    /// What was chosen by hand with the figure in view; always present for [`Role::Chosen`].
     pub because: Option<String>,
-    /// What is compared.
+    /// Quantity that is compared.
     pub quantity: Quantity,
-    /// The published value in the unit of the quantity.
+    /// Published value in the unit of the quantity; `None` if only a relation was published.
     pub published: Option<f64>,
-    /// The published relation.
+    /// Published relation; `None` if only a value was published.
     pub relation: Option<Relation>,
-    /// What is priced.
+    /// Experiment that the model computes.
     pub setting: Setting,
-    /// What it is compared with, for ratios and gains.
+    /// Reference experiment of ratios and gains.
     pub versus: Option<Setting>,
-    /// How exact the published number is, per cent.
+    /// Uncertainty of the published number (one standard deviation), per cent.
     pub noise_percent: f64,
-    /// Where in the publication it stands and how it was read.
+    /// Place in the publication, and how the number was read; empty if not stated.
     pub source: String,
-    /// What the model lacks, if it is known to miss.
+    /// Known reason for a miss: what the model lacks.
     pub remark: Option<String>,
-    /// File and line it was read from.
+    /// File that the figure was read from.
     pub file: String,
-    /// Line.
+    /// Line of the figure or point, from 1.
     pub line: u64,
 }
 
-/// Work on a machine under a placement.
+/// Experiment: work on a machine with a placement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
     /// Name or path of the machine profile.
     pub machine: String,
-    /// What runs.
+    /// Work that runs; groups may override it.
     pub work: Work,
-    /// Workers; all cores of the machine without.
+    /// Number of workers; `None` for all cores of the machine.
     pub threads: Option<u32>,
-    /// Where structures lie.
+    /// Placement of the structures on tiers.
     pub placement: Placement,
-    /// Structures whose share is searched for or varied; all without.
+    /// Structures whose share is varied or optimised; empty for all.
     pub moves: Vec<String>,
-    /// Load of others.
+    /// Background load on the tiers.
     pub background: Vec<Background>,
-    /// Groups of workers at the same time, instead of `threads` and `placement`.
+    /// Groups of workers that run at the same time, instead of `threads` and `placement`.
     pub groups: Vec<Group>,
-    /// The tier that latency and utilisation are asked of, and that shares go to.
+    /// Tier whose latency or utilisation is the quantity, and that shares refer to.
     pub tier: String,
-    /// Constants that the modelled value is multiplied with.
+    /// Constants that the modelled value is multiplied by.
     pub tool: Vec<String>,
-    /// Constants that are added to the processor time per tuple, ns.
+    /// Constants that are added to the compute time per tuple, ns.
     pub compute: Vec<String>,
 }
 
-/// Workers that have a placement of their own.
+/// Workers with their own placement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// Workers.
+    /// Number of workers, at least 1.
     pub threads: u32,
-    /// Where the structures of this group lie.
+    /// Placement of the structures of this group.
     pub placement: Placement,
-    /// What it does, if that is something else.
+    /// Work of this group; `None` for that of the setting.
     pub work: Option<Work>,
 }
 
 impl FigurePoint {
-    /// Names of the machines that it is priced on.
+    /// Names of the machines that the figure refers to.
     pub fn machines(&self) -> impl Iterator<Item = &str> {
         self.settings().map(|s| s.machine.as_str())
     }
 
-    /// Names of the constants that enter.
+    /// Names of the constants that the figure refers to.
     pub fn constants(&self) -> impl Iterator<Item = &str> {
         self.settings()
             .flat_map(|s| s.tool.iter().chain(&s.compute))
@@ -126,7 +133,7 @@ impl FigurePoint {
     }
 }
 
-/// `file:line: figure "id"`, for messages.
+/// Writes `file:line: figure "id"`, for messages.
 impl fmt::Display for FigurePoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: figure {:?}", self.file, self.line, self.id)

@@ -1,4 +1,8 @@
-//! From the text of a figures file to figures.
+//! Parser of figures files.
+//!
+//! Values that figures share are given once under `defaults`; a figure's keys override them, and
+//! the keys of `versus` override those of its figure. Everything is checked here, so that errors
+//! carry a line.
 
 use super::placement::{known_structure, placement};
 use super::{
@@ -10,7 +14,7 @@ use crate::yaml::{Fields, Node, Trouble, Value, read, typed};
 use tierloom_model::reference::work::Work;
 use tierloom_model::{Placement, TIER_NAMES, TierShares};
 
-/// Keys of what is priced; `versus` has these and no others.
+/// Keys of an experiment; `versus` allows only these.
 const SETTING: [&str; 10] = [
     "machine",
     "work",
@@ -23,13 +27,13 @@ const SETTING: [&str; 10] = [
     "tool",
     "compute",
 ];
-/// Keys of a curve that give single points a role of their own.
+/// Keys of a curve that give single points a different role.
 const ROLES_AT: [(&str, Role); 3] = [
     ("fitted_at", Role::Fitted),
     ("chosen_at", Role::Chosen),
     ("implied_at", Role::Implied),
 ];
-/// Further keys of a figure.
+/// Other keys of a figure.
 const FIGURE: [&str; 17] = [
     "id",
     "series",
@@ -51,10 +55,11 @@ const FIGURE: [&str; 17] = [
 ];
 
 impl FigureFile {
-    /// Reads figures from `text`; `file` is only used in errors.
+    /// Reads figures from `text`; `file` is used in errors only.
     ///
     /// # Errors
-    /// [`CalibrateError`] with file, line and field: text that is not YAML, unknown or missing keys, impossible numbers, names used twice.
+    /// [`CalibrateError`] with file, line and field for text that is not YAML, unknown or missing
+    /// keys, invalid numbers, or a name used twice.
     pub fn from_yaml(text: &str, file: &str) -> Result<FigureFile, CalibrateError> {
         let mut parsed = parse(text, file).map_err(|e| e.in_file(file))?;
         for figure in &mut parsed.figures {
@@ -65,10 +70,10 @@ impl FigureFile {
     }
 }
 
-/// Refuses two figures of one name.
+/// Checks that no two figures have the same name.
 ///
 /// # Errors
-/// [`CalibrateError::SameId`] names both places.
+/// [`CalibrateError::SameId`] with both positions.
 pub fn check_unique(files: &[FigureFile]) -> Result<(), CalibrateError> {
     let mut seen = std::collections::BTreeMap::new();
     for figure in files.iter().flat_map(|f| &f.figures) {
@@ -103,6 +108,8 @@ fn parse(text: &str, file: &str) -> Result<FigureFile, Trouble> {
     for (index, own) in top.list("figures")?.iter().enumerate() {
         let at = |e: Trouble| e.or_line(own.line).under(&format!("figures[{index}]"));
         Fields::of(own, &all).map_err(at)?;
+        // The figure's own keys are checked before merging, so that errors carry the line of the
+        // figure.
         let merged = over(defaults, own);
         let made = points(&merged, own.line).map_err(at)?;
         figures.extend(made.into_iter().map(|figure| FigurePoint {
@@ -118,7 +125,7 @@ fn parse(text: &str, file: &str) -> Result<FigureFile, Trouble> {
     })
 }
 
-/// `base` with the keys of `own` put over it.
+/// `base` with the keys of `own` replacing its own.
 fn over(base: &Node, own: &Node) -> Node {
     let Value::Map(entries) = &own.value else {
         return base.clone();
@@ -178,7 +185,7 @@ fn points(figure: &Node, line: u64) -> Result<Vec<FigurePoint>, Trouble> {
     Ok(made)
 }
 
-/// Points of a curve with a role of their own, each once.
+/// Points of a curve with a different role, each once.
 fn roles_at(fields: &Fields<'_>, points: &[(Node, Node)]) -> Result<Vec<(f64, Node)>, Trouble> {
     let mut roles: Vec<(f64, Node)> = Vec::new();
     for (key, role) in ROLES_AT {
@@ -222,7 +229,7 @@ fn point(figure: &Node, line: u64, x: Option<(&Node, f64)>) -> Result<FigurePoin
         None => None,
         Some(node) => {
             Fields::of(node, &SETTING).map_err(|e| e.under("versus"))?;
-            // What is compared with has its own placement if it names one; the curve's share is the figure's alone then.
+            // A reference with its own placement does not follow the curve's share.
             let share = share.filter(|_| node.get("placement").is_none());
             Some(setting(&over(figure, node), share).map_err(|e| e.under("versus"))?)
         }
@@ -268,6 +275,7 @@ fn point(figure: &Node, line: u64, x: Option<(&Node, f64)>) -> Result<FigurePoin
         let what = "`because`: what was chosen by hand with this figure in view";
         return Err(Trouble::new(line, "a chosen figure gives no reason", what));
     }
+    // A curve is a series under its own name unless it names another one.
     let alone = if x.is_some() {
         name.clone()
     } else {
@@ -283,6 +291,7 @@ fn point(figure: &Node, line: u64, x: Option<(&Node, f64)>) -> Result<FigurePoin
         paper: String::new(),
         what: fields.needed("what", "a line that says what was measured")?,
         role,
+        // A curve gives its reason once; it applies to the chosen points only.
         because: because.filter(|_| role == Role::Chosen),
         quantity,
         published,
@@ -297,11 +306,12 @@ fn point(figure: &Node, line: u64, x: Option<(&Node, f64)>) -> Result<FigurePoin
     })
 }
 
-/// What is priced; `share` is a curve's line and per cent on the second tier.
+/// The experiment of a figure; `share` is the line of a curve and the per cent on the second tier.
 fn setting(node: &Node, share: Option<(u64, f64)>) -> Result<Setting, Trouble> {
     let all: Vec<&str> = SETTING.iter().chain(&FIGURE).copied().collect();
     let fields = Fields::of(node, &all)?;
     let work: Work = fields.needed("work", "what runs, { read: {} } for example")?;
+    // Computed once here, so that invalid parameters are reported with their line.
     work.phases(1).map_err(|e| {
         let line = fields.get("work").map_or(fields.line(), |n| n.line);
         Trouble::new(line, e.to_string(), "work that can be priced").under("work")
@@ -373,7 +383,10 @@ fn group(node: &Node, work: &Work) -> Result<Group, Trouble> {
     })
 }
 
-/// `base` with `share` of the moved structures (of everything without `moves`) on `second` and the rest on `first`.
+/// `base` with `share` of the moved structures (of everything if `moves` is empty) on `second`, and
+/// the rest on `first`.
+///
+/// `None` if `share` is not from 0 to 1.
 pub(crate) fn with_share(
     base: &Placement,
     moves: &[String],

@@ -1,4 +1,4 @@
-//! Placements as they are written in figures.
+//! Parser of placements in figures.
 
 use crate::error::one_of;
 use crate::yaml::{Node, Trouble, Value};
@@ -8,7 +8,7 @@ use tierloom_model::{Placement, TIER_NAMES, TierShares};
 const EXPECTED: &str = "a tier (dram), weights of dram and cxl (3:2), weights by tier (dram=3,cxl=2), or a mapping of structures with a \
                         default";
 
-/// A placement; structures are checked against those of the work.
+/// Parses a placement; its structures must be those of the work.
 pub(super) fn placement(node: &Node, work: &Work) -> Result<Placement, Trouble> {
     match &node.value {
         Value::Text(_) => Ok(Placement::new(shares(node)?)),
@@ -34,7 +34,7 @@ pub(super) fn placement(node: &Node, work: &Work) -> Result<Placement, Trouble> 
     }
 }
 
-/// Refuses structures that the work does not touch.
+/// Checks that the work accesses a structure with this name.
 pub(super) fn known_structure(name: &str, line: u64, work: &Work) -> Result<(), Trouble> {
     let known = work
         .structures()

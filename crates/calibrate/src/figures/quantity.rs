@@ -1,41 +1,45 @@
-//! What is compared, and how.
+//! Quantities that are compared, and how.
+//!
+//! Errors are relative (differences for shares), so that figures in GB/s, ns and per cent can be
+//! fitted and summarised together.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a figure states.
+/// Quantity that a figure states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
-    /// Bytes that the program reads and writes, GB/s.
+    /// Bytes that the program reads and writes per time, GB/s.
     Gbps,
-    /// Bytes of all groups over the mean time of their threads, GB/s: what tools report that average over threads.
+    /// Bytes of all groups over the mean time of their threads, GB/s: the result of tools that
+    /// average over threads.
     MeanGbps,
-    /// Tuples, 10^6 per second.
+    /// Tuples per time, 10^6 per second.
     Mops,
-    /// Time of a tuple on one worker, ns.
+    /// Time of one tuple on one worker, ns.
     LatencyNs,
-    /// Latency of a tier under the load of the work, ns, weighted by the time of the phases.
+    /// Loaded latency of a tier, ns, averaged over the phases by their times.
     TierLatencyNs,
-    /// The same over its idle latency.
+    /// Loaded over idle latency of a tier, averaged in the same way.
     LatencyRatio,
-    /// Utilisation of a tier, 0 to 1, weighted by the time of the phases.
+    /// Utilisation of a tier, 0 to 1, averaged over the phases by their times.
     Utilisation,
-    /// Rate over the rate of what it is compared with.
+    /// Rate over that of the reference experiment.
     Ratio,
-    /// The same minus 1, per cent.
+    /// Gain of rate over the reference experiment, per cent.
     GainPercent,
     /// Share of the second tier that maximises the rate, per cent of the pages, in whole per cent.
     BestShare,
-    /// Gain of that share over none, or over what it is compared with, per cent.
+    /// Gain of rate with that share over share 0, or over the reference experiment, per cent.
     BestGainPercent,
-    /// What that share adds to the rate of the first tier alone, over the rate of the second tier
-    /// alone, per cent.
+    /// Rate that the best share adds to that of the first tier alone, over the rate of the second
+    /// tier alone, per cent.
     BestAddedShare,
 }
 
 impl Quantity {
-    /// Unit for tables.
+    /// Unit for tables, such as "GB/s"; "x" for ratios.
     pub fn unit(self) -> &'static str {
         match self {
             Quantity::Gbps | Quantity::MeanGbps => "GB/s",
@@ -49,18 +53,20 @@ impl Quantity {
         }
     }
 
-    /// Whether it says that something wins or loses.
+    /// Whether the quantity is a gain, so its sign says whether something wins or loses.
     pub fn is_gain(self) -> bool {
         matches!(self, Quantity::GainPercent | Quantity::BestGainPercent)
     }
 
-    /// Whether it needs something to be compared with.
+    /// Whether the quantity needs a reference experiment.
     pub fn is_relative(self) -> bool {
         matches!(self, Quantity::Ratio | Quantity::GainPercent)
     }
 
-    /// The number on the scale that differences are taken on: the logarithm, for gains of the speed-up (+72% is 1.72); shares as they
-    /// are. `None` where there is no such number (a ratio of 0).
+    /// The number on the scale of residuals; `None` if it does not exist there (a ratio of 0).
+    ///
+    /// Logarithms, for gains of the speed-up (+72 % is 1.72), because errors of rates and times are
+    /// relative. Shares stay linear.
     pub fn scaled(self, value: f64) -> Option<f64> {
         let scaled = match self {
             Quantity::GainPercent | Quantity::BestGainPercent => (1.0 + value / 100.0).ln(),
@@ -70,7 +76,8 @@ impl Quantity {
         scaled.is_finite().then_some(scaled)
     }
 
-    /// Relative error of `modelled`: over `published` minus 1, for gains of the speed-ups, for shares the difference in parts of 1.
+    /// Relative error of `modelled`, `modelled / published - 1`; for gains that of the speed-ups;
+    /// for shares the difference, as a share.
     pub fn error(self, published: f64, modelled: f64) -> Option<f64> {
         let error = match self {
             Quantity::GainPercent | Quantity::BestGainPercent => {
@@ -82,7 +89,10 @@ impl Quantity {
         error.is_finite().then_some(error)
     }
 
-    /// Whether both say win or both say lose; `None` if this is no comparison or the published change is within `noise_percent`.
+    /// Whether both values win or both lose.
+    ///
+    /// `None` if the quantity is no comparison, or the published change is within `noise_percent`,
+    /// so that its sign is uncertain.
     pub fn same_sign(self, published: f64, modelled: f64, noise_percent: f64) -> Option<bool> {
         if !self.is_gain() && self != Quantity::Ratio {
             return None;
@@ -92,26 +102,26 @@ impl Quantity {
     }
 }
 
-/// A published relation.
+/// Published relation without an exact number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Relation {
-    /// More than this.
+    /// Greater than this number.
     Above(f64),
-    /// Less than this.
+    /// Less than this number.
     Below(f64),
-    /// From one to the other.
+    /// From the first to the second number, both included.
     Between(f64, f64),
-    /// At most so many per cent away.
+    /// At most some distance from a number, on either side.
     Near {
-        /// From what.
+        /// The number, in the unit of the quantity.
         value: f64,
-        /// How far, per cent.
+        /// Largest distance from it, per cent.
         within_percent: f64,
     },
 }
 
 impl Relation {
-    /// The interval that it allows, in the unit of the quantity.
+    /// Interval that satisfies the relation, in the unit of the quantity.
     pub fn interval(self) -> (f64, f64) {
         match self {
             Relation::Above(low) => (low, f64::INFINITY),
@@ -127,7 +137,7 @@ impl Relation {
         }
     }
 
-    /// Whether a modelled number satisfies it.
+    /// Whether a modelled number satisfies the relation.
     pub fn holds(self, modelled: f64) -> bool {
         match self {
             Relation::Above(low) => modelled > low,

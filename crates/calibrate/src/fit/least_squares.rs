@@ -1,19 +1,23 @@
-//! Damped least squares within bounds.
+//! Robust non-linear least squares within bounds: Levenberg-Marquardt with Huber loss and several
+//! starts.
 
 use super::linear::{Matrix, solve};
 use super::problem::Problem;
 use crate::error::CalibrateError;
 
-/// Residuals (in noises) up to here count as squares, larger ones linearly: a figure that the model cannot reach at all
-/// must not pull the others along (P. J. Huber, "Robust Estimation of a Location Parameter", 1964).
+/// Threshold of the Huber loss, in standard deviations: smaller residuals count quadratically,
+/// larger ones linearly.
+///
+/// So a figure that the model cannot reach does not distort the fit of the others (P. J. Huber,
+/// "Robust Estimation of a Location Parameter", 1964).
 pub(super) const ROBUST: f64 = 3.0;
 
-/// Steps of one descent.
+/// Limit on the steps of one descent.
 const STEPS: u32 = 80;
-/// Further starting points.
+/// Number of starting points besides the given one.
 const STARTS: u32 = 8;
 
-/// A point with what is known about it.
+/// Parameters (as logarithms) with the residuals and the cost there.
 #[derive(Clone)]
 pub(super) struct Point {
     pub x: Vec<f64>,
@@ -21,24 +25,30 @@ pub(super) struct Point {
     pub cost: f64,
 }
 
-/// The best point found: descents (K. Levenberg, "A Method for the Solution of Certain Non-Linear Problems in Least Squares", 1944; D. W.
-/// Marquardt, "An Algorithm for Least-Squares Estimation of Nonlinear Parameters", 1963) from the start and from points around it, each
-/// followed by single-parameter steps, which get over the kinks that saturation makes. The same input gives the same answer.
+/// Best point found from several starts; the same input gives the same result.
+///
+/// Each descent is Levenberg-Marquardt (K. Levenberg, "A Method for the Solution of Certain
+/// Non-Linear Problems in Least Squares", 1944; D. W. Marquardt, "An Algorithm for Least-Squares
+/// Estimation of Nonlinear Parameters", 1963), alternated with a search along single parameters,
+/// which gets over the kinks of the objective where a tier saturates. The objective is not convex,
+/// so the global minimum is likely but not certain.
 pub(super) fn minimise(problem: &mut Problem<'_>) -> Result<Point, CalibrateError> {
     let start = problem.start();
     let first = point(problem, start.clone())?;
     let mut best = polished(problem, first)?;
     for number in 1..=STARTS {
         let x = elsewhere(problem, &start, number);
-        // A start at which the model cannot answer is none.
+        // Skip starts at which the model has no solution.
         let Ok(from) = point(problem, x) else {
             continue;
         };
         let found = polished(problem, from)?;
+        // Require a real improvement, so that equally good minima do not depend on rounding.
         if found.cost < best.cost * 0.999 - 1e-9 {
             best = found;
         }
     }
+    // Leave the problem's library at the result.
     problem.residuals(&best.x)?;
     Ok(best)
 }
@@ -56,8 +66,11 @@ fn polished(problem: &mut Problem<'_>, from: Point) -> Result<Point, CalibrateEr
     Ok(best)
 }
 
-/// A point that depends on `number` alone: every parameter somewhere in the half of its range around the start, spread evenly over the
-/// numbers (an additive sequence with the square roots of primes has no pattern in common between parameters).
+/// Start number `number`: every parameter is moved up to half way from the given start to one of
+/// its bounds.
+///
+/// The positions are a low-discrepancy sequence (additive recurrence with the square roots of
+/// primes), so starts cover the box evenly and parameters do not vary together.
 fn elsewhere(problem: &Problem<'_>, start: &[f64], number: u32) -> Vec<f64> {
     let mut primes = (2u32..).filter(|n| (2..*n).take_while(|d| d * d <= *n).all(|d| n % d != 0));
     let mut x = start.to_vec();
@@ -89,12 +102,12 @@ fn point(problem: &mut Problem<'_>, x: Vec<f64>) -> Result<Point, CalibrateError
     Ok(Point { x, residuals, cost })
 }
 
-/// Weight of a residual: 1, less for large ones.
+/// Weight of a residual in iteratively reweighted least squares: 1 up to [`ROBUST`], less beyond.
 pub(super) fn weight(residual: f64) -> f64 {
     (ROBUST / residual.abs()).min(1.0)
 }
 
-/// `JᵀWJ` with the expectations, and `JᵀWr`.
+/// Normal equations at a point: `JᵀWJ` and `JᵀWr`, priors included, and the columns of `J`.
 pub(super) fn normal(
     problem: &mut Problem<'_>,
     at: &Point,
@@ -133,6 +146,8 @@ fn descend(problem: &mut Problem<'_>, from: Point) -> Result<Point, CalibrateErr
     let mut damping = 1e-3;
     for _ in 0..STEPS {
         let (matrix, gradient, _) = normal(problem, &best)?;
+        // Active set: parameters at a bound that the gradient pushes outwards are fixed for this
+        // step, as are those without effect.
         let free: Vec<usize> = (0..best.x.len())
             .filter(|&j| matrix[j][j] > 1e-12 && !pushes_out(problem, j, best.x[j], gradient[j]))
             .collect();
@@ -157,13 +172,13 @@ fn descend(problem: &mut Problem<'_>, from: Point) -> Result<Point, CalibrateErr
     Ok(best)
 }
 
-/// Whether a parameter stands at a bound and would go beyond it.
+/// Whether a parameter is at a bound and the descent direction points out of it.
 fn pushes_out(problem: &Problem<'_>, parameter: usize, x: f64, gradient: f64) -> bool {
     let (low, high) = problem.bounds(parameter);
     (x <= low && gradient > 0.0) || (x >= high && gradient < 0.0)
 }
 
-/// One damped step of the free parameters, if it is an improvement.
+/// One damped step of the free parameters; `None` if it is no improvement.
 fn step(
     problem: &mut Problem<'_>,
     from: &Point,
@@ -174,6 +189,8 @@ fn step(
     let part: Matrix = free
         .iter()
         .map(|&i| {
+            // Marquardt's scaling: the damping is relative to the diagonal, so parameters of
+            // different influence are damped alike.
             let entry = |&j: &usize| matrix[i][j] * if i == j { 1.0 + damping } else { 1.0 };
             free.iter().map(entry).collect()
         })
@@ -184,19 +201,19 @@ fn step(
     };
     let mut x = from.x.clone();
     for (&index, delta) in free.iter().zip(delta) {
-        // Never by more than a factor of about 2.7 at once.
+        // Limit on a step: a factor of e.
         x[index] += delta.clamp(-1.0, 1.0);
     }
     problem.clamp(&mut x);
     Ok(better(problem, from, x))
 }
 
-/// The point at `x` if it is better; a place where the model cannot answer is not.
+/// The point at `x` if it is better; a point without a solution of the model is not.
 fn better(problem: &mut Problem<'_>, than: &Point, x: Vec<f64>) -> Option<Point> {
     point(problem, x).ok().filter(|p| p.cost < than.cost)
 }
 
-/// Moves one parameter at a time.
+/// Pattern search along single parameters, with steps of 0.2, 0.05 and 0.01 in the logarithm.
 fn probe(problem: &mut Problem<'_>, from: Point) -> Result<Point, CalibrateError> {
     let mut best = from;
     for size in [0.2, 0.05, 0.01] {

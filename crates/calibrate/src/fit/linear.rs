@@ -1,10 +1,12 @@
-//! Small dense symmetric systems. A fit has some tens of parameters, so a page of code does what a linear-algebra crate would
-//! (which would cost more build time than the rest of this crate).
+//! Small dense symmetric systems.
+//!
+//! A fit has some tens of parameters, so a page of code replaces a linear-algebra crate, which
+//! would take longer to build than the rest of this crate.
 
-/// A symmetric matrix as rows.
+/// Symmetric matrix as rows.
 pub(super) type Matrix = Vec<Vec<f64>>;
 
-/// The lower triangle L with `L Lᵀ = a`; `None` if `a` is not positive definite.
+/// Cholesky factor: lower triangle L with `L Lᵀ = a`; `None` if `a` is not positive definite.
 fn cholesky(a: &Matrix) -> Option<Matrix> {
     let n = a.len();
     let mut l = vec![vec![0.0; n]; n];
@@ -39,12 +41,12 @@ fn substitute(l: &Matrix, b: &[f64]) -> Vec<f64> {
     x
 }
 
-/// `x` with `a x = b`; `None` if `a` is not positive definite.
+/// Solution `x` of `a x = b`; `None` if `a` is not positive definite.
 pub(super) fn solve(a: &Matrix, b: &[f64]) -> Option<Vec<f64>> {
     Some(substitute(&cholesky(a)?, b))
 }
 
-/// The inverse; `None` if `a` is not positive definite.
+/// Inverse of `a`; `None` if `a` is not positive definite.
 pub(super) fn inverse(a: &Matrix) -> Option<Matrix> {
     let l = cholesky(a)?;
     let column = |j: usize| {
@@ -52,7 +54,7 @@ pub(super) fn inverse(a: &Matrix) -> Option<Matrix> {
         unit[j] = 1.0;
         substitute(&l, &unit)
     };
-    // Symmetric, so columns are rows.
+    // The inverse is symmetric, so its columns are its rows.
     Some((0..a.len()).map(column).collect())
 }
 

@@ -1,4 +1,7 @@
-//! Fitting: parameters of machines and tools from published figures.
+//! Fits parameters of machines and tools to published figures (MAP estimate).
+//!
+//! Parameters are fitted as logarithms, with uniform or log-normal priors; [`Knowledge`] says which
+//! of them the figures determine.
 
 mod least_squares;
 mod linear;

@@ -1,72 +1,74 @@
-//! Calibration files: which numbers of which machines are fitted, and to which figures.
+//! Calibration files: the parameters of a fit, and the figures it uses.
 
 use crate::error::CalibrateError;
 use crate::yaml::{Fields, Node, Trouble, read};
 use std::fmt;
 
-/// The only version of the format.
+/// Only supported version of the format.
 pub const CALIBRATION_SCHEMA: &str = "tierloom-calibration/1";
 
-/// What is fitted to which figures.
+/// Parameters to fit, and the files of the fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibration {
-    /// The file as named by the caller.
+    /// File as named by the caller.
     pub file: String,
-    /// Figures files, relative to this file.
+    /// Paths of the figures files, relative to this file.
     pub figures: Vec<String>,
-    /// Constants file, relative to this file.
+    /// Path of the constants file, relative to this file.
     pub constants: String,
     /// Folder of the profiles, relative to this file.
     pub machines: String,
-    /// The parameters.
+    /// Parameters in the order of the file.
     pub parameters: Vec<Parameter>,
 }
 
-/// One number that is looked for. It may stand behind several numbers of profiles.
+/// One unknown of the fit. It may set several numbers of profiles.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameter {
-    /// Its name, unique in the file.
+    /// Name, unique in the file.
     pub name: String,
-    /// What it sets.
+    /// Numbers that the parameter sets, at least one.
     pub sets: Vec<Set>,
-    /// Where the search begins; where it stays if no figure says anything about it.
+    /// Starting value, and centre of the prior; the result if no figure depends on the parameter.
     pub start: f64,
-    /// Smallest value it may have, above 0.
+    /// Lower bound, above 0.
     pub low: f64,
-    /// Largest value it may have.
+    /// Upper bound, above `low`.
     pub high: f64,
-    /// How far it is expected from its start, per cent (one standard deviation); anywhere between its ends without.
+    /// Standard deviation of the log-normal prior around the start, per cent; `None` for a prior
+    /// that is uniform between the bounds.
     pub prior_percent: Option<f64>,
-    /// What it is and why its start is believed; goes into the source of the numbers it sets.
+    /// Meaning of the parameter, and the reason for its start; becomes part of the source of its
+    /// numbers.
     pub why: String,
-    /// Line of the file.
+    /// Line in the calibration file, from 1.
     pub line: u64,
 }
 
 /// A number set by a parameter: `parameter * times + plus`, at most `at_most`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Set {
-    /// The number.
+    /// The number that is set.
     pub target: Target,
-    /// Factor.
+    /// Factor on the parameter, above 0; 1 by default.
     pub times: f64,
-    /// Summand.
+    /// Summand, in the unit of the number; 0 by default.
     pub plus: f64,
-    /// Upper limit.
+    /// Upper limit of the number; `None` for no limit.
     pub at_most: Option<f64>,
 }
 
-/// A number that can be set.
+/// A number that a parameter can set.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
-    /// A number of a machine, by its path in the profile.
+    /// A number of a machine.
     Number {
-        /// The machine.
+        /// Name of the machine.
         machine: String,
-        /// The path (`tiers[cxl].read_gbps`).
+        /// Path in the profile (`tiers[cxl].read_gbps`).
         path: String,
     },
-    /// A constant.
+    /// A constant, by name.
     Constant(String),
 }
 
@@ -80,42 +82,46 @@ impl fmt::Display for Target {
 }
 
 impl Set {
-    /// The number for a value of the parameter, with five significant digits: what is written into files is what was priced.
+    /// The number for a value of the parameter, rounded to five significant digits.
+    ///
+    /// Files get the rounded number, so it is also the one that the final comparison uses.
     pub fn value(&self, parameter: f64) -> f64 {
         let exact = parameter * self.times + self.plus;
         rounded(self.at_most.map_or(exact, |most| exact.min(most)), 5)
     }
 
-    /// The same unrounded, for derivatives.
+    /// The unrounded number; rounding would make finite differences useless.
     pub(super) fn exact(&self, parameter: f64) -> f64 {
         let exact = parameter * self.times + self.plus;
         self.at_most.map_or(exact, |most| exact.min(most))
     }
 }
 
-/// `value` with so many significant digits.
+/// `value` rounded to `digits` significant digits.
 pub(crate) fn rounded(value: f64, digits: i32) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return value;
     }
     let scale = 10f64.powi(digits - 1 - value.abs().log10().floor() as i32);
     let nearest = (value * scale).round() / scale;
-    // Through text, so that 0.1 + 0.2 becomes 0.3 and not its neighbour.
+    // Through text, so that 0.1 + 0.2 becomes exactly the literal 0.3.
     format!("{nearest:.*}", 12).parse().unwrap_or(nearest)
 }
 
 impl Calibration {
-    /// Reads a calibration from `text`; `file` is only used in errors.
+    /// Reads a calibration from `text`; `file` is used in errors only.
     ///
     /// # Errors
-    /// [`CalibrateError::File`] with line and field.
+    /// [`CalibrateError::File`] with line and field for text that is not YAML, unknown or missing
+    /// keys, or invalid numbers.
     pub fn from_yaml(text: &str, file: &str) -> Result<Calibration, CalibrateError> {
         let mut parsed = parse(text).map_err(|e| e.in_file(file))?;
         parsed.file = file.to_owned();
         Ok(parsed)
     }
 
-    /// The last two parts of the file's name: what sources call it, whatever folder the command ran in.
+    /// Last two parts of the path, which sources quote: they do not depend on the folder that the
+    /// command ran in.
     pub fn short_name(&self) -> String {
         let parts: Vec<&str> = self
             .file
@@ -227,7 +233,7 @@ fn set(node: &Node) -> Result<Set, Trouble> {
     })
 }
 
-/// Refuses a name or a number that another parameter has already.
+/// Checks that no other parameter has the name or sets one of the numbers.
 fn check_new(new: &Parameter, others: &[Parameter]) -> Result<(), Trouble> {
     if others.iter().any(|p| p.name == new.name) {
         return Err(Trouble::new(
@@ -236,6 +242,7 @@ fn check_new(new: &Parameter, others: &[Parameter]) -> Result<(), Trouble> {
             "another name",
         ));
     }
+    // With two parameters for one number, the result would depend on their order.
     for (index, set) in new.sets.iter().enumerate() {
         let mut before = others
             .iter()

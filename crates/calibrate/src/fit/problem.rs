@@ -1,4 +1,7 @@
-//! The residuals of a fit.
+//! Residuals of a fit and their derivatives, as functions of the parameters.
+//!
+//! The library is changed in place, and only where a parameter has moved, so an evaluation clones
+//! nothing.
 
 use super::parameters::{Parameter, Target};
 use crate::error::CalibrateError;
@@ -7,20 +10,23 @@ use crate::library::Library;
 use crate::price::price_smoothly;
 use tierloom_model::{Options, SourceKind, Value};
 
-/// Figures and parameters with a library whose numbers follow the parameters. Parameters are taken as logarithms throughout.
+/// Figures and parameters, with a library that is kept at the current parameters.
+///
+/// Parameters are logarithms throughout.
 pub(super) struct Problem<'a> {
     pub figures: Vec<&'a FigurePoint>,
     pub parameters: &'a [Parameter],
-    /// Figures (by index) that a parameter can move.
+    /// For each parameter, the figures (by index) that may depend on it; spares most evaluations.
     touched: Vec<Vec<usize>>,
     library: Library,
     options: Options,
-    /// Where the library's numbers stand.
+    /// Parameters that the library is set to.
     at: Vec<f64>,
 }
 
 impl<'a> Problem<'a> {
-    /// Checks that all machines, numbers and constants are there; constants that are not begin at their parameter's start.
+    /// Checks that all machines, numbers and constants exist; missing constants start at their
+    /// parameter's start.
     pub fn new(
         file: &str,
         figures: Vec<&'a FigurePoint>,
@@ -70,7 +76,7 @@ impl<'a> Problem<'a> {
         (p.low.ln(), p.high.ln())
     }
 
-    /// Puts `x` into the bounds.
+    /// Moves `x` into the bounds.
     pub fn clamp(&self, x: &mut [f64]) {
         for (index, value) in x.iter_mut().enumerate() {
             let (low, high) = self.bounds(index);
@@ -99,7 +105,7 @@ impl<'a> Problem<'a> {
                 Target::Number { machine, path } => {
                     if let Some(machine) = self.library.machines.get_mut(machine) {
                         let new = Value::new(number, SourceKind::Fitted, "");
-                        // The path was checked in `new`.
+                        // Cannot fail: the path was checked in `new`.
                         let _ = machine.set_number(path, new);
                     }
                 }
@@ -113,13 +119,13 @@ impl<'a> Problem<'a> {
         Ok(residual(figure, modelled))
     }
 
-    /// Residuals of the figures at `x`, in units of their noise.
+    /// Residuals of the figures at `x`, in standard deviations of each figure.
     pub fn residuals(&mut self, x: &[f64]) -> Result<Vec<f64>, CalibrateError> {
         self.go(x);
         (0..self.figures.len()).map(|i| self.residual(i)).collect()
     }
 
-    /// Derivative of the residuals by one parameter (by its logarithm), central except at a bound.
+    /// Derivatives of the residuals by one parameter: central differences, one-sided at a bound.
     pub fn derivative(&mut self, x: &[f64], parameter: usize) -> Result<Vec<f64>, CalibrateError> {
         const STEP: f64 = 1e-4;
         let (low, high) = self.bounds(parameter);
@@ -142,7 +148,7 @@ impl<'a> Problem<'a> {
         Ok(slope)
     }
 
-    /// Residual of the parameter's expectation and its derivative; nothing without one.
+    /// Residual of the log-normal prior and its derivative; `None` if the prior is uniform.
     pub fn prior(&self, parameter: usize, x: f64) -> Option<(f64, f64)> {
         let p = &self.parameters[parameter];
         let sd = (1.0 + p.prior_percent? / 100.0).ln();
@@ -151,7 +157,7 @@ impl<'a> Problem<'a> {
 }
 
 fn missing(machine: &tierloom_model::Machine, file: &str, line: u64, path: &str) -> CalibrateError {
-    // Tiers by name, as calibration files call them.
+    // Tiers by name, as in calibration files.
     let by_name = |path: String| {
         let tiers = machine.tiers.iter().enumerate();
         tiers.fold(path, |path, (index, tier)| {
@@ -184,12 +190,17 @@ fn touched(parameter: &Parameter, figures: &[&FigurePoint]) -> Vec<usize> {
     (0..figures.len()).filter(|&i| moves(figures[i])).collect()
 }
 
-/// Difference of the modelled value from the published one in units of the noise; for relations the distance to the interval, with half
-/// a noise to spare so that a fit does not end on its very edge.
+/// Difference of the modelled from the published value, on the scale of residuals, in standard
+/// deviations of the figure.
+///
+/// For relations it is the distance to the interval, with a margin of half a standard deviation, so
+/// that a fit does not end on its edge.
 pub(crate) fn residual(figure: &FigurePoint, modelled: f64) -> f64 {
     let quantity = figure.quantity;
     let noise = (1.0 + figure.noise_percent / 100.0).ln();
     let Some(m) = quantity.scaled(modelled) else {
+        // A value without a logarithm (0 or less) is as bad as any; a large finite residual keeps
+        // the search going.
         return 1e3;
     };
     if let Some(p) = figure.published.and_then(|p| quantity.scaled(p)) {
@@ -202,6 +213,7 @@ pub(crate) fn residual(figure: &FigurePoint, modelled: f64) -> f64 {
         quantity.scaled(low).unwrap_or(f64::NEG_INFINITY),
         quantity.scaled(high).unwrap_or(f64::INFINITY),
     );
+    // Narrow intervals keep at least half of their width without cost.
     let spare = (noise / 2.0).min((high - low) / 4.0);
     if m < low + spare {
         (m - low - spare) / noise

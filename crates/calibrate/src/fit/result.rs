@@ -1,4 +1,7 @@
-//! What a fit found.
+//! Result of a fit.
+//!
+//! Runs the search, estimates the uncertainty, and turns parameters into numbers with sources.
+//! Writing the files is left to the caller.
 
 use super::least_squares::{Point, minimise};
 use super::parameters::{Calibration, Parameter, Target, rounded};
@@ -12,80 +15,82 @@ use serde::Serialize;
 use tierloom_model::{Options, SourceKind, Value};
 use tierloom_record::FigureRecord;
 
-/// A change of a parameter by a factor of e that moves all figures together by less than this (in noises) is none.
+/// A parameter is irrelevant if a change by a factor of e moves all figures together by less than
+/// this, in standard deviations.
 const SILENT: f64 = 0.05;
-/// Share of a parameter's uncertainty that is left by figures from which it counts as weakly determined.
+/// Ratio of posterior to prior standard deviation above which a parameter is weakly determined.
 const WEAK: f64 = 0.7;
-/// Figures named with a parameter.
+/// Number of figures that are named per parameter.
 const NAMED: usize = 3;
 
-/// What figures say about a parameter.
+/// How much the figures say about a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Knowledge {
-    /// They determine it.
+    /// They reduce its standard deviation by at least 30 %.
     Determined,
-    /// They narrow it down by less than a third.
+    /// They reduce its standard deviation by less than 30 %.
     Weak,
-    /// They do not depend on it; it stays at its start.
+    /// None depends on it; it stays at its start.
     Undetermined,
 }
 
-/// A parameter after the fit.
+/// A parameter with its fitted value and interval.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FittedParameter {
-    /// Its name.
+    /// Name, as in the calibration file.
     pub name: String,
-    /// Where the search began.
+    /// Starting value of the search, from the calibration file.
     pub start: f64,
-    /// What was found.
+    /// Fitted value, six significant digits.
     pub fitted: f64,
-    /// Lower end of the 90% interval, within the bounds.
+    /// Lower end of the 90 % credible interval, cut off at the bounds.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the same interval.
     pub high: f64,
-    /// "low" or "high" if it was stopped by a bound.
+    /// "low" or "high" if the fitted value is at a bound, where figures would take it further.
     pub at_bound: Option<&'static str>,
-    /// What figures say about it.
+    /// How much the figures say about it.
     pub knowledge: Knowledge,
-    /// Figures whose residual depends on it.
+    /// Number of figures whose residual depends on it.
     pub figures: usize,
-    /// Those that depend on it most.
+    /// Names of the figures that depend on it most, at most three.
     pub informed_by: Vec<String>,
-    /// What it is.
+    /// Meaning of the parameter, from the calibration file.
     pub why: String,
 }
 
-/// A finished fit.
+/// Result of a fit, ready to be reported and written to files.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
-    /// The calibration file's short name.
+    /// Short name of the calibration file.
     pub calibration: String,
     /// Keys of the publications whose figures were used.
     pub papers: Vec<String>,
-    /// The parameters in the order of the file.
+    /// Parameters in the order of the calibration file.
     pub parameters: Vec<FittedParameter>,
-    /// The figures with the numbers of the profiles before.
+    /// Comparison of the fitted figures with the numbers that the profiles had before.
     pub before: Vec<FigureRecord>,
-    /// The same figures after.
+    /// Comparison of the same figures with the fitted numbers.
     pub after: Vec<FigureRecord>,
-    /// What a reader has to know before trusting the numbers.
+    /// Parameters that are not or only jointly determined, or that are at a bound, in sentences.
     pub warnings: Vec<String>,
-    /// The numbers to be written.
+    /// Numbers to be written into profiles and constants.
     pub values: Vec<(Target, Value)>,
     /// The library with these numbers.
     pub library: Library,
 }
 
-/// Fits the parameters to the figures of role fitted in `files`; no others are looked at.
+/// Fits the parameters to the figures of role fitted in `files`; no others are used.
 ///
-/// Minimised is the sum over figures of `(ln(modelled / published) / noise)^2` (linear beyond three noises; relations count by their distance)
-/// and over parameters with an expectation of `(ln(parameter / start) / prior)^2`, within the bounds. The same input gives the same answer,
-/// whatever numbers the profiles hold for the parameters.
+/// The objective is the sum over figures of `(ln(modelled / published) / noise)^2` with Huber loss
+/// (linear beyond three standard deviations; relations count by their distance), plus the sum over
+/// parameters with a log-normal prior of `(ln(parameter / start) / prior)^2`, within the bounds.
+/// The same input gives the same result, whatever numbers the profiles hold for the parameters.
 ///
 /// # Errors
-/// [`CalibrateError`]: no figure of role fitted, a machine, number or constant that is not there, a
-/// figure that cannot be priced at the start.
+/// [`CalibrateError`] if there is no figure of role fitted, a machine, number or constant is
+/// missing, or a figure cannot be computed at the start.
 pub fn fit(
     calibration: &Calibration,
     files: &[FigureFile],
@@ -142,7 +147,7 @@ pub fn fit(
     })
 }
 
-/// Constants that the library lacks, at their parameter's start.
+/// The library with missing constants at their parameter's start.
 fn with_starts(library: &Library, parameters: &[Parameter]) -> Library {
     let mut library = library.clone();
     for parameter in parameters {
@@ -160,7 +165,7 @@ fn with_starts(library: &Library, parameters: &[Parameter]) -> Library {
     library
 }
 
-/// Puts numbers into a library.
+/// Sets numbers of a library.
 fn apply(values: &[(Target, Value)], library: &mut Library) -> Result<(), CalibrateError> {
     for (target, value) in values {
         match target {
@@ -183,7 +188,8 @@ fn apply(values: &[(Target, Value)], library: &mut Library) -> Result<(), Calibr
     Ok(())
 }
 
-/// Parameters that no figure depends on, neither where they are nor at their start, go back to their start.
+/// Resets parameters that no figure depends on, neither at the result nor at the start, to their
+/// start.
 fn back_to_start(
     problem: &mut Problem<'_>,
     best: Point,
@@ -195,6 +201,8 @@ fn back_to_start(
         let mut at_start = x.clone();
         at_start[j] = start[j];
         let norm = |slope: Vec<f64>| slope.iter().map(|s| s * s).sum::<f64>().sqrt();
+        // Both places are tested, because beyond a kink (a tier that is not full) a figure may not
+        // depend on a parameter that matters elsewhere.
         let here = norm(problem.derivative(&x, j)?);
         if here < SILENT && norm(problem.derivative(&at_start, j)?) < SILENT {
             silent[j] = true;
@@ -237,6 +245,7 @@ fn fitted(
         x if x >= high - 1e-6 => Some("high"),
         _ => None,
     };
+    // Without information the interval is the whole range between the bounds.
     let half = if silent { f64::INFINITY } else { known.half[j] };
     FittedParameter {
         name: p.name.clone(),
@@ -256,7 +265,7 @@ fn fitted(
     }
 }
 
-/// The numbers that the parameters set, with their origin.
+/// The numbers that the parameters set, with their sources.
 fn values(
     parameters: &[Parameter],
     fitted: &[FittedParameter],
@@ -288,6 +297,7 @@ fn values(
                     rounded(set.exact(found.low), 4),
                     rounded(set.exact(found.high), 4),
                 );
+                // Rounding may put an end on the wrong side of the number; `within` corrects that.
                 Value::new(number, SourceKind::Fitted, source).within(low, high)
             };
             values.push((set.target.clone(), value));

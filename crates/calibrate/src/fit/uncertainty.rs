@@ -1,27 +1,34 @@
-//! How well the parameters of a fit are known.
+//! Uncertainty of the fitted parameters.
+//!
+//! The objective is taken as quadratic at its minimum. A posterior that is far from normal, as at a
+//! kink where a tier saturates, is not detected.
 
 use super::least_squares::{Point, normal, weight};
 use super::linear::inverse;
 use super::problem::Problem;
 use crate::error::CalibrateError;
 
-/// What a fit says about its parameters, as logarithms.
+/// Posterior of the parameters, as logarithms, in Gaussian (Laplace) approximation.
 pub(super) struct Spread {
-    /// Half of the 90% interval.
+    /// Half of the width of the 90 % credible interval.
     pub half: Vec<f64>,
-    /// Standard deviation over the one without any figure.
+    /// Posterior over prior standard deviation.
     pub left: Vec<f64>,
-    /// Derivative of each figure's residual by each parameter: `[parameter][figure]`.
+    /// Derivatives of the residuals: `[parameter][figure]`.
     pub columns: Vec<Vec<f64>>,
-    /// Pairs that are only determined together, with their correlation.
+    /// Pairs of parameters of which only a combination is determined, with their correlation.
     pub pairs: Vec<(usize, usize, f64)>,
 }
 
-/// Correlation from which two parameters count as determined only together.
+/// Absolute correlation above which only a combination of two parameters is determined.
 const TOGETHER: f64 = 0.95;
 
-/// Covariance at the solution: the inverse of the information of figures (over the variance of the residuals, which is taken to be at
-/// least the stated noise), expectations and bounds (a parameter lies evenly between its ends, as far as anybody knows before).
+/// Posterior covariance at the solution: the inverse of the sum of information from figures and
+/// priors.
+///
+/// The information of the figures is divided by the variance of the residuals, which is taken as at
+/// least 1, the stated noise. The prior is uniform on a parameter's interval and enters as a normal
+/// one of the same variance, `width^2 / 12`; a log-normal prior adds its information.
 pub(super) fn spread(problem: &mut Problem<'_>, at: &Point) -> Result<Spread, CalibrateError> {
     let n = at.x.len();
     let (_, _, columns) = normal(problem, at)?;
@@ -52,7 +59,7 @@ pub(super) fn spread(problem: &mut Problem<'_>, at: &Point) -> Result<Spread, Ca
         information[i][i] += before[i];
     }
     let covariance = inverse(&information).unwrap_or_else(|| {
-        // Only rounding can make it indefinite; then the parameters are as unknown as before.
+        // Only rounding errors can make it indefinite; then fall back to the prior.
         let row = |i: usize| {
             (0..n)
                 .map(|j| if i == j { 1.0 / before[i] } else { 0.0 })
@@ -60,6 +67,8 @@ pub(super) fn spread(problem: &mut Problem<'_>, at: &Point) -> Result<Spread, Ca
         };
         (0..n).map(row).collect()
     });
+    // A variance that was estimated from residuals has few degrees of freedom, which widens the
+    // intervals; the stated noise is exact.
     let quantile = student(if variance > 1.0 {
         freedom
     } else {
@@ -83,8 +92,10 @@ pub(super) fn spread(problem: &mut Problem<'_>, at: &Point) -> Result<Spread, Ca
     })
 }
 
-/// 95% quantile of Student's distribution (both ends leave 10%), by the first terms of its expansion around the normal one (R. A. Fisher, E.
-/// A. Cornish, "The Percentile Points of Distributions Having Known Cumulants", 1960).
+/// 95 % quantile of Student's t distribution, for two-sided 90 % intervals.
+///
+/// First terms of its expansion around the normal quantile (R. A. Fisher, E. A. Cornish, "The
+/// Percentile Points of Distributions Having Known Cumulants", 1960).
 fn student(freedom: f64) -> f64 {
     const Z: f64 = 1.645;
     Z + (Z.powi(3) + Z) / (4.0 * freedom)

@@ -1,4 +1,7 @@
-//! What the model says about a figure.
+//! Computes the modelled value of a figure.
+//!
+//! Translates the figure's experiment into phases, placements and options of the solver, and the
+//! solution into the figure's quantity. Nothing is fitted here.
 
 mod share;
 
@@ -12,7 +15,7 @@ use tierloom_model::{
     Domain, Machine, ModelError, Options, Phase, QuerySolution, Solution, solve_all, solve_together,
 };
 
-/// Names of the queries that "all" stands for.
+/// Names of the SSB queries that "all" comprises.
 static QUERIES: LazyLock<Vec<String>> = LazyLock::new(|| {
     ssb_queries(1.0, 4, 0.0)
         .into_iter()
@@ -20,17 +23,23 @@ static QUERIES: LazyLock<Vec<String>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The modelled value of a figure, in the unit of its quantity. Its background load and `options.background` add up.
+/// Modelled value of a figure, in the unit of its quantity.
 ///
-/// * Rates are those of [`solve_all`] (phases one after the other), times the constants of `tool`; `compute` adds to the work's
-///   processor time per tuple.
-/// * With groups, every group prices the whole machine with its own workers while all tiers are shared ([`solve_together`]). Each worker
-///   does the same amount of work; the time is the mean of the workers' times, and the rate the work over that time.
-/// * Ratios and gains of the SSB query "all" are geometric means over the queries; other quantities of it take the sum of the times.
-/// * The best share is searched for in steps of 1% of `moves` (of everything without) on `tier`.
+/// Its background load and `options.background` add up.
+///
+/// - Rates are those of [`solve_all`] (phases one after the other), multiplied by the constants of
+///   `tool`; the constants of `compute` add to the compute time per tuple.
+/// - With groups, each group runs with its own workers on the whole machine while all tiers are
+///   shared ([`solve_together`]). Every worker does the same amount of work; the time is the mean
+///   over workers, and the rate is the work over that time.
+/// - Ratios and gains of the SSB query "all" are geometric means over the queries; its other
+///   quantities use the sum of the times.
+/// - The best share is searched in steps of 1 % of the structures in `moves` (of all if it is
+///   empty) on `tier`.
 ///
 /// # Errors
-/// [`CalibrateError`] if the library lacks a machine or constant, the model refuses the question, or the work has no such quantity.
+/// [`CalibrateError`] if the library lacks a machine or constant, the model rejects the experiment,
+/// or the work has no such quantity.
 pub fn price(
     figure: &FigurePoint,
     library: &Library,
@@ -39,7 +48,8 @@ pub fn price(
     Pricer::new(figure, library, options).price(Search::Steps)
 }
 
-/// The same for fits: the best share is refined beyond whole per cent, so that it moves smoothly with the parameters.
+/// The same for fits: the best share is refined beyond whole per cent, so that it is a smooth
+/// function of the parameters.
 pub(crate) fn price_smoothly(
     figure: &FigurePoint,
     library: &Library,
@@ -48,11 +58,13 @@ pub(crate) fn price_smoothly(
     Pricer::new(figure, library, options).price(Search::Refined)
 }
 
-/// The rate under `placement` over the rate under the modelled best share, for figures of the best share: what it costs to believe the
-/// published share.
+/// Rate with the published share over the rate with the modelled best share, for figures of the
+/// best share.
+///
+/// It shows what following the publication would cost, according to the model.
 ///
 /// # Errors
-/// Those of [`price`].
+/// Same as [`price`].
 pub fn rate_at_share(
     figure: &FigurePoint,
     share_percent: f64,
@@ -66,10 +78,10 @@ pub fn rate_at_share(
     Ok(at(share_percent / 100.0)? / at(best)?)
 }
 
-/// The phases of a figure's work with their solutions; the first group's if there are several.
+/// Phases of a figure's work with their solutions; those of the first group if there are several.
 ///
 /// # Errors
-/// Those of [`price`].
+/// Same as [`price`].
 pub fn solution(
     figure: &FigurePoint,
     library: &Library,
@@ -239,7 +251,7 @@ impl<'a> Pricer<'a> {
         .map_err(|e| self.model(e))
     }
 
-    /// Time per tuple of each group's phases while all groups run, ns, and its workers.
+    /// For each group while all of them run: time per tuple, ns, and number of workers.
     fn grouped(&self, setting: &Setting, work: &Work) -> Result<Vec<(f64, f64)>, CalibrateError> {
         let machine = self.machine(setting)?;
         let tiers: Vec<&str> = machine.tiers.iter().map(|t| t.name.as_str()).collect();
@@ -260,6 +272,7 @@ impl<'a> Pricer<'a> {
             .map(|g| (0.0, f64::from(g.threads)))
             .collect();
         let all: u32 = setting.groups.iter().map(|g| g.threads).sum();
+        // All groups are in the same phase at the same time; how they drift apart is not modelled.
         for step in 0..steps {
             let domains: Vec<Domain<'_>> = setting
                 .groups
@@ -270,6 +283,7 @@ impl<'a> Pricer<'a> {
                     phase: &phases[step],
                     placement: &group.placement,
                     workers: group.threads,
+                    // All groups run on the cores of the one machine.
                     neighbours: all - group.threads,
                 })
                 .collect();
@@ -281,26 +295,28 @@ impl<'a> Pricer<'a> {
                 .zip(setting.groups.iter().enumerate())
             {
                 let tuples = group.work.as_ref().unwrap_or(work).tuples();
+                // Per tuple of the work: a phase may process another number of tuples than the work
+                // counts.
                 time.0 += phases[index][step].tuples / tuples / solution.tuples_per_s * 1e9;
             }
         }
         Ok(times)
     }
 
-    /// Tuples per ns by the mean time of the workers, times the tool.
+    /// Tuples per ns from the mean time of the workers, multiplied by the tool's constants.
     fn rate(&self, setting: &Setting, work: &Work) -> Result<f64, CalibrateError> {
         let tool = self.tool(setting)?;
         if setting.groups.is_empty() {
             return Ok(tool * work.tuples() / self.solved(setting, work)?.time_ns);
         }
-        // A worker of a group that takes t ns per tuple among w workers is done with its tuple after t * w.
+        // If a group of w workers takes t ns per tuple, each of its workers takes t * w.
         let groups = self.grouped(setting, work)?;
         let workers: f64 = groups.iter().map(|(_, w)| w).sum();
         let mean: f64 = groups.iter().map(|(time, w)| time * w * w).sum::<f64>() / workers;
         Ok(tool * workers / mean)
     }
 
-    /// Tuples per ns of all groups while all of them run, times the tool.
+    /// Tuples per ns of all groups together, multiplied by the tool's constants.
     fn tuples_per_ns(&self, setting: &Setting) -> Result<f64, CalibrateError> {
         if setting.groups.is_empty() {
             return self.rate(setting, &setting.work);
@@ -314,6 +330,8 @@ impl<'a> Pricer<'a> {
     fn latency_ns(&self, setting: &Setting) -> Result<f64, CalibrateError> {
         let tool = self.tool(setting)?;
         if setting.groups.is_empty() {
+            // Workers run in parallel, so the time of one tuple on its worker is `workers` times
+            // the mean interval between tuples.
             let workers = f64::from(self.threads(setting)?);
             let solved = self.solved(setting, &setting.work)?;
             return Ok(tool * workers * solved.time_ns / setting.work.tuples());
@@ -333,7 +351,7 @@ impl<'a> Pricer<'a> {
         ))
     }
 
-    /// Latency of the tier under load, weighted by time, and its idle latency; both with switches, ns.
+    /// Loaded latency of the tier, averaged by time, and its idle latency, ns; both with switches.
     fn tier_latency(&self, setting: &Setting) -> Result<(f64, f64), CalibrateError> {
         self.no_groups(setting)?;
         let index = self.tier_index(setting)?;
@@ -349,7 +367,7 @@ impl<'a> Pricer<'a> {
             0.0
         };
         let idle = tier.idle_latency_ns.value + switch;
-        // Work that stays in the private caches takes no time and loads nothing.
+        // Work that stays in the private caches takes no time and causes no load.
         let loaded = if solved.time_ns > 0.0 {
             weighted.sum::<f64>() / solved.time_ns
         } else {
@@ -377,7 +395,7 @@ impl<'a> Pricer<'a> {
             })
     }
 
-    /// Rate over the rate of what the figure is compared with.
+    /// Rate over that of the reference experiment; the geometric mean over queries for all of SSB.
     fn speed_up(&self) -> Result<f64, CalibrateError> {
         let (setting, versus) = (&self.figure.setting, self.figure.versus.as_ref());
         let Some(versus) = versus else {
@@ -389,6 +407,8 @@ impl<'a> Pricer<'a> {
         if mine.query != "all" || other.query != "all" {
             return Ok(self.rate(setting, &setting.work)? / self.rate(versus, &versus.work)?);
         }
+        // The geometric mean is the mean of speed-ups that does not depend on which of the two
+        // experiments is the reference.
         let mut logarithms = 0.0;
         for query in QUERIES.iter() {
             let (mut a, mut b) = (mine.clone(), other.clone());

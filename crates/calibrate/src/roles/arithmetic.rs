@@ -1,4 +1,4 @@
-//! Figures whose modelled value is arithmetic on fitted ones.
+//! Detects figures whose modelled value is arithmetic on fitted ones.
 
 use crate::check::{compare, is_miss};
 use crate::error::CalibrateError;
@@ -7,41 +7,41 @@ use crate::library::Library;
 use crate::price::price_smoothly;
 use tierloom_model::{Machine, Options};
 
-/// Libraries that differ from the real one in all numbers.
+/// Random perturbations of the library.
 const DRAWS: u64 = 24;
-/// How far each number is moved at most, as a factor.
+/// Largest factor by which each number is perturbed.
 const FACTOR: f64 = 1.03;
-/// A figure follows from others if they leave less than this of its changes (root mean square,
-/// parts of 1).
+/// A figure follows from others if regression on them leaves a residual below this (root mean
+/// square, relative).
 const LEFT: f64 = 0.0015;
-/// Largest power of a fitted figure in what follows from it: a product, a ratio, a share, no more.
+/// Limit on the exponent of a fitted figure: a product, a ratio or a share, and nothing steeper.
 const POWER: f64 = 1.5;
 
-/// Says which figures follow from fitted ones.
+/// Finds figures that follow from fitted ones.
 ///
-/// All numbers of all machines and all constants, fitted or not, are moved at once and
-/// independently of one another, each by up to a tenth, in 24 draws that are the same in every run
-/// (cores, threads per core, devices and capacities, which are counted, stay). A figure *follows*
-/// if its modelled value, on a logarithmic scale, is in all draws the same as one constant, plus a
-/// multiple of the values of at most two fitted figures of its machines. Its published value then
-/// says nothing that those of the fitted ones do not: it is a point of a plateau whose height was
-/// fitted, a ratio of two fitted numbers, or a constant of the model's form. A figure that is
-/// missed is none of that: what is published does not follow.
+/// All numbers of all machines and all constants, fitted or not, are perturbed at the same time and
+/// independently, each by up to 3 %, in 24 draws that are the same in every run. Counted numbers
+/// (cores, threads per core, devices, capacities, page walkers) stay. A figure *follows* if its
+/// modelled value, on a logarithmic scale, is over all draws a constant plus multiples of the
+/// values of at most two fitted figures on its machines. Its published value then adds nothing to
+/// those of the fitted figures: it is a point of a plateau whose height was fitted, a ratio of two
+/// fitted numbers, or a constant of the model's form. A figure that the model misses does not
+/// follow, because then the published value is not what the arithmetic gives.
 ///
-/// What a calibration ties together (two devices have twice the bandwidth of one) is not tied here,
-/// so such figures remain checks.
+/// Constraints between numbers in a calibration (two devices have twice the bandwidth of one) are
+/// not applied to the draws, so figures that follow only by such a constraint remain checks.
 pub struct Arithmetic<'a> {
     library: &'a Library,
     draws: Vec<Library>,
-    /// Fitted figures with a published value, and how they change over the draws.
+    /// Fitted figures with a published value, and their changes over the draws.
     fitted: Vec<(&'a FigurePoint, Vec<f64>)>,
 }
 
 impl<'a> Arithmetic<'a> {
-    /// Prices the fitted figures of `files` in all draws.
+    /// Computes the fitted figures of `files` in all draws.
     ///
     /// # Errors
-    /// Those of [`crate::price`].
+    /// Same as [`crate::price`].
     pub fn new(files: &'a [FigureFile], library: &'a Library) -> Result<Self, CalibrateError> {
         let mut known = Arithmetic {
             library,
@@ -57,11 +57,13 @@ impl<'a> Arithmetic<'a> {
         Ok(known)
     }
 
-    /// Names of the fitted figures that `figure` follows from; an empty list if it is the same
-    /// whatever the numbers are; `None` if it does not follow or is missed.
+    /// Names of the fitted figures that `figure` follows from.
+    ///
+    /// The list is empty if the value does not depend on any number; `None` if the figure does not
+    /// follow or is missed.
     ///
     /// # Errors
-    /// Those of [`crate::price`].
+    /// Same as [`crate::price`].
     pub fn follows_from(
         &self,
         figure: &FigurePoint,
@@ -80,6 +82,7 @@ impl<'a> Arithmetic<'a> {
                 f.id != figure.id && f.machines().any(|m| figure.machines().any(|o| o == m))
             })
             .collect();
+        // One predictor is preferred to two: the shorter explanation.
         let one = near.iter().find(|(_, a)| left(&changes, &[a]) < LEFT);
         if let Some((first, _)) = one {
             return Ok(Some(vec![first.id.as_str()]));
@@ -94,7 +97,7 @@ impl<'a> Arithmetic<'a> {
             .map(|((a, _), (b, _))| vec![a.id.as_str(), b.id.as_str()]))
     }
 
-    /// The figure's values over the draws, on the scale of differences, less their mean.
+    /// Values of the figure over the draws, on the scale of residuals, minus their mean.
     fn changes(&self, figure: &FigurePoint) -> Result<Vec<f64>, CalibrateError> {
         let mut values = Vec::with_capacity(self.draws.len());
         for library in &self.draws {
@@ -107,7 +110,7 @@ impl<'a> Arithmetic<'a> {
     }
 }
 
-/// A library with all numbers moved.
+/// The library with all numbers perturbed.
 fn drawn(library: &Library, draw: u64) -> Library {
     let mut moved = library.clone();
     for (name, machine) in &mut moved.machines {
@@ -138,7 +141,7 @@ fn is_counted(path: &str) -> bool {
         .any(|counted| path == *counted || path.ends_with(&format!(".{counted}")))
 }
 
-/// Moves a number, to the other side if the machine would be impossible so.
+/// Perturbs a number; in the other direction, or not at all, if the machine would be invalid.
 fn put_factor(machine: &mut Machine, path: &str, value: f64, factor: f64) {
     machine.put(path, value * factor);
     if machine.check().is_err() {
@@ -149,10 +152,12 @@ fn put_factor(machine: &mut Machine, path: &str, value: f64, factor: f64) {
     }
 }
 
-/// A factor that belongs to a name and a draw, its logarithm even between those of 1 / FACTOR and
-/// FACTOR.
+/// Factor for a name and a draw; its logarithm is uniform between those of 1 / FACTOR and FACTOR.
+///
+/// It is a hash and not a generator, so that adding a number to a profile does not change the
+/// factors of the others.
 fn factor(name: &str, draw: u64) -> f64 {
-    // FNV-1a over the name, then the finisher of SplitMix64.
+    // FNV-1a over the name, then the finaliser of SplitMix64.
     let hash = name.bytes().fold(
         0xcbf2_9ce4_8422_2325_u64 ^ draw.wrapping_mul(0x9e37_79b9_7f4a_7c15),
         |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3),
@@ -163,7 +168,6 @@ fn factor(name: &str, draw: u64) -> f64 {
     FACTOR.powf(2.0 * even - 1.0)
 }
 
-/// Root mean square.
 fn size(values: &[f64]) -> f64 {
     (dot(values, values) / values.len() as f64).sqrt()
 }
@@ -172,8 +176,9 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// What is left of `changes` after the best multiples of one or two others; infinite if a multiple
-/// is beyond [`POWER`].
+/// Residual (root mean square) of the least-squares regression of `changes` on one or two others.
+///
+/// Infinite if a coefficient exceeds [`POWER`] or the regression is singular.
 fn left(changes: &[f64], others: &[&Vec<f64>]) -> f64 {
     let multiples = match others {
         [a] => vec![dot(changes, a) / dot(a, a)],

@@ -1,4 +1,4 @@
-//! Fitted figures are those that a fit can use.
+//! Checks that figures with the role fitted can have been used by a fit.
 
 use crate::error::CalibrateError;
 use crate::figures::{FigureFile, FigurePoint, Role};
@@ -7,18 +7,19 @@ use crate::library::Library;
 use crate::price::price_smoothly;
 use tierloom_model::Options;
 
-/// How far a parameter is moved to see whether a residual follows, to both sides.
+/// Relative perturbation of a parameter, in both directions.
 const STEP: f64 = 1e-3;
-/// A change of a residual below this, in noises, is none.
+/// Changes of a residual below this, in standard deviations of the figure, count as none.
 const NONE: f64 = 1e-6;
 
-/// Refuses fitted figures of `files` whose residual no parameter of the calibration changes where
-/// `library` has it: whatever was done with them, it was no fit. That is so for a number that is no
-/// parameter, and for a relation that holds with room to spare: it came out because of where the
-/// search began, or of other figures.
+/// Rejects fitted figures of `files` whose residual does not change with any parameter of the
+/// calibration, at the numbers of `library`.
+///
+/// Such a figure cannot have informed a fit. It may depend on a number that is no parameter, or it
+/// is a relation that holds with a margin, because of the starting point or of other figures.
 ///
 /// # Errors
-/// [`CalibrateError::Role`] names the figure; else those of [`crate::price`].
+/// [`CalibrateError::Role`] names the first such figure; otherwise same as [`crate::price`].
 pub fn check_fitted(
     calibration: &Calibration,
     files: &[FigureFile],
@@ -35,8 +36,7 @@ pub fn check_fitted(
             let moved = moved(library, parameter, factor);
             let mut unmoved = Vec::new();
             for (figure, before) in still {
-                // Where the model cannot answer beside the fitted value it depends on the
-                // parameter.
+                // An error beside the fitted value counts as no dependence on the parameter.
                 let follows = depends(figure, parameter)
                     && left(figure, &moved).is_ok_and(|r| (r - before).abs() > NONE);
                 if !follows {
@@ -61,13 +61,13 @@ pub fn check_fitted(
     }
 }
 
-/// What a fit would still have to do for the figure, in noises.
+/// Residual of the figure, in standard deviations.
 fn left(figure: &FigurePoint, library: &Library) -> Result<f64, CalibrateError> {
     let modelled = price_smoothly(figure, library, &Options::default())?;
     Ok(residual(figure, modelled))
 }
 
-/// Whether the parameter stands behind a number of the figure's machines or a constant of it.
+/// Whether the parameter sets a number of the figure's machines or one of its constants.
 fn depends(figure: &FigurePoint, parameter: &Parameter) -> bool {
     parameter.sets.iter().any(|set| match &set.target {
         Target::Number { machine, .. } => figure.machines().any(|m| m == machine),

@@ -1,5 +1,6 @@
-//! Whether the roles of figures are true, as far as that can be computed. What was chosen by hand
-//! only people know.
+//! Verification of the roles of figures, where it can be computed.
+//!
+//! Whether something was chosen by hand only people can know.
 
 mod arithmetic;
 mod fitted;

@@ -1,16 +1,16 @@
-//! The keys of one mapping.
+//! Typed access to the keys of one mapping.
 
 use super::{Node, Trouble, Value, typed};
 use crate::error::one_of;
 use serde::Deserialize;
 
-/// A mapping whose keys are known to be allowed.
+/// A mapping that was checked to have allowed keys only.
 pub(crate) struct Fields<'a> {
     node: &'a Node,
 }
 
 impl<'a> Fields<'a> {
-    /// Checks that `node` is a mapping with no key but `allowed`.
+    /// Checks that `node` is a mapping without keys other than `allowed`.
     pub fn of(node: &'a Node, allowed: &[&str]) -> Result<Self, Trouble> {
         let Value::Map(entries) = &node.value else {
             let keys = allowed.join(", ");
@@ -48,7 +48,7 @@ impl<'a> Fields<'a> {
             .ok_or_else(|| Trouble::new(self.line(), format!("`{key}` is missing"), what))
     }
 
-    /// The value under `key` as a `T`, if it is there.
+    /// The value under `key` as a `T`; `None` if the key is missing.
     pub fn typed<T: Deserialize<'a>>(&self, key: &str) -> Result<Option<T>, Trouble> {
         match self.get(key) {
             None => Ok(None),
@@ -56,13 +56,13 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The value under `key` as a `T`; `what` says what it is if it is missing.
+    /// The value under `key` as a `T`; `what` describes it in the error for a missing key.
     pub fn needed<T: Deserialize<'a>>(&self, key: &str, what: &str) -> Result<T, Trouble> {
         let node = self.need(key, what)?;
         typed(node).map_err(|e| e.under(key))
     }
 
-    /// A number under `key` that has to be above 0.
+    /// The number under `key`, which must be above 0; `None` if the key is missing.
     pub fn positive(&self, key: &str) -> Result<Option<f64>, Trouble> {
         let number: Option<f64> = self.typed(key)?;
         match (number, self.get(key)) {
@@ -73,7 +73,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Items of the list under `key`; none if it is missing.
+    /// Items of the list under `key`; none if the key is missing.
     pub fn list(&self, key: &str) -> Result<&'a [Node], Trouble> {
         match self.get(key).map(|node| (node, &node.value)) {
             None => Ok(&[]),
@@ -84,7 +84,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Names under `key`: one, or a list of them.
+    /// Names under `key`: a single one, or a list.
     pub fn names(&self, key: &str) -> Result<Vec<String>, Trouble> {
         match self.get(key).map(|node| &node.value) {
             None => Ok(Vec::new()),
@@ -95,7 +95,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Refuses a file of another schema.
+    /// Rejects a file of another schema.
     pub fn schema(&self, wanted: &str) -> Result<(), Trouble> {
         let node = self.need("schema", &format!("{wanted:?}"))?;
         if node.as_text() == Some(wanted) {

@@ -1,4 +1,4 @@
-//! YAML in which every value knows its line.
+//! YAML trees with line numbers, for error messages that name line and field.
 
 mod fields;
 mod tree;
@@ -10,7 +10,7 @@ pub(crate) use typed::typed;
 
 use crate::error::CalibrateError;
 
-/// Something wrong at a place of a file that the caller knows the name of.
+/// A problem at a position of a file; the caller adds the file name.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Trouble {
     pub line: u64,
@@ -29,7 +29,7 @@ impl Trouble {
         }
     }
 
-    /// The same, seen from one level further up.
+    /// Adds `key` in front of the path.
     pub fn under(mut self, key: &str) -> Self {
         self.field = match self.field.as_str() {
             "" => key.to_owned(),
@@ -39,7 +39,7 @@ impl Trouble {
         self
     }
 
-    /// The same, on `line` if none is known yet.
+    /// Sets the line if it is still unknown.
     pub fn or_line(mut self, line: u64) -> Self {
         if self.line == 0 {
             self.line = line;

@@ -1,4 +1,4 @@
-//! The tree of a YAML document.
+//! Tree of a YAML document.
 
 use super::Trouble;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -12,7 +12,7 @@ pub(crate) struct Node {
     pub value: Value,
 }
 
-/// A value; scalars stay text until somebody knows what they are.
+/// A value; scalars stay text until a type is requested.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -47,7 +47,7 @@ impl Node {
         }
     }
 
-    /// What it is, for messages.
+    /// Description for messages.
     pub fn kind(&self) -> String {
         match &self.value {
             Value::Null => "nothing".into(),
@@ -65,7 +65,8 @@ impl Node {
         found.map(|(_, node)| node)
     }
 
-    /// This mapping with another value under `key`; anything else becomes a mapping of that alone.
+    /// This mapping with another value under `key`; other nodes become a mapping with this key
+    /// only.
     pub fn with(&self, key: &str, node: Node) -> Node {
         let mut entries = match &self.value {
             Value::Map(entries) => entries.clone(),
@@ -82,9 +83,11 @@ impl Node {
     }
 }
 
-/// Reads one YAML document within limits, so that a small file cannot become a large tree.
+/// Reads one YAML document within limits, so that a small file with aliases cannot become a large
+/// tree.
 pub(crate) fn read(text: &str) -> Result<Node, Trouble> {
     let options = serde_saphyr::options! {
+        // Otherwise words such as `no` and `off` would be booleans, as in YAML 1.1.
         strict_booleans: true,
         with_snippet: false,
         budget: serde_saphyr::budget! {
@@ -134,7 +137,7 @@ fn node(raw: Spanned<Raw>) -> Node {
     Node { line, value }
 }
 
-/// The tree as it comes from the parser.
+/// The tree as deserialised by the parser.
 enum Raw {
     Null,
     Text(String),
@@ -150,7 +153,7 @@ impl<'de> Deserialize<'de> for Raw {
 
 struct RawVisitor;
 
-/// A scalar of any type as text.
+/// Keeps scalars of any type as text.
 macro_rules! scalars {
     ($($visit:ident: $type:ty),+) => {
         $(fn $visit<E>(self, value: $type) -> Result<Raw, E> {

@@ -1,4 +1,4 @@
-//! Values of the tree as Rust types, with errors that know line and field.
+//! Deserialises nodes of the tree into Rust types, with line and field in errors.
 
 use super::{Node, Trouble, Value};
 use crate::error::one_of;
@@ -9,7 +9,7 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 use std::fmt;
 
-/// `node` as a `T`. An empty value is a mapping without keys where a mapping is wanted.
+/// `node` as a `T`. An empty value counts as an empty mapping where a mapping is expected.
 pub(crate) fn typed<'a, T: Deserialize<'a>>(node: &'a Node) -> Result<T, Trouble> {
     T::deserialize(De(node)).map_err(|e| e.or_line(node.line))
 }
@@ -95,6 +95,7 @@ impl<'de> Deserializer<'de> for De<'de> {
     }
 
     fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+        // Through `f64`, so that 1e6 is a valid count.
         let number = self.number().map_err(|_| self.wrong("a whole number"))?;
         if number.fract() != 0.0 || !(0.0..=f64::from(u32::MAX)).contains(&number) {
             return Err(self.wrong("a whole number of at least 0"));
@@ -218,7 +219,7 @@ struct Variant<'a> {
     content: Option<&'a Node>,
 }
 
-/// What a kind without content stands for: everything as it is by default.
+/// Content of a variant without content: an empty mapping, which means defaults.
 static NOTHING: Node = Node {
     line: 0,
     value: Value::Null,

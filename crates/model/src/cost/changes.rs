@@ -1,21 +1,21 @@
-//! The changes that are tried: every price and every rule, one at a time.
+//! The variations of the sensitivity analysis: every price and every rule, one at a time.
 
 use super::kind::Kind;
 use super::prices::{Device, Dimm, Prices};
 use super::sensitivity::Group;
 use super::words::{gib, money, share_words};
 
-/// A change to try.
+/// One variation of the assumptions.
 pub(super) struct Change {
     pub assumption: String,
     pub change: String,
     pub group: Group,
     pub prices: Prices,
-    /// Demands are rounded up to whole multiples of it.
+    /// Demands are rounded up to multiples of this size, GiB.
     pub step_gib: u64,
 }
 
-/// All changes that can be tried on these prices.
+/// All variations that are possible for these prices.
 pub(super) fn changes(prices: &Prices, kinds: &[Kind]) -> Vec<Change> {
     let mut all = Changes {
         base: prices,
@@ -42,7 +42,7 @@ struct Changes<'p> {
 }
 
 impl Changes<'_> {
-    /// Adds a change; one that leaves prices as they are or makes them impossible is left out.
+    /// Adds a variation, unless it leaves the prices as they are or makes them invalid.
     fn add(
         &mut self,
         assumption: String,
@@ -63,7 +63,7 @@ impl Changes<'_> {
         }
     }
 
-    /// Prices by 20%, and the premium of large DIMMs taken away.
+    /// Every price by 20 % both ways, and the premium of large DIMMs removed.
     fn prices(&mut self) {
         let base = self.base;
         for (factor, words) in [(0.8, "-20%"), (1.2, "+20%")] {
@@ -77,6 +77,7 @@ impl Changes<'_> {
             let in_devices = base.devices.iter().any(|device| {
                 device.dimms == dimm.generation && device.sizes_gib.contains(&dimm.size_gib)
             });
+            // Prices of DIMMs that no configuration can contain have no effect.
             if dimm.generation != base.cpu.dimms && !in_devices {
                 continue;
             }
@@ -90,7 +91,8 @@ impl Changes<'_> {
         self.premium();
     }
 
-    /// Large DIMMs cost more per GiB than small ones.
+    /// Removes the premium: large DIMMs cost more per GiB than small ones, which favours devices at
+    /// large demands.
     fn premium(&mut self) {
         let base = self.base;
         let per_gib = |d: &Dimm| d.price.value / d.size_gib as f64;
@@ -157,7 +159,7 @@ impl Changes<'_> {
         }
     }
 
-    /// The sizes next to those allowed, and all together.
+    /// The next smaller and larger sizes than those allowed, and all sizes together.
     fn sizes(&mut self, index: usize, device: &Device) {
         let sold = self.base.dimms_of(&device.dimms);
         let sold: Vec<u64> = sold.iter().map(|d| d.size_gib).collect();

@@ -1,68 +1,71 @@
-//! Configurations: which servers can be built, and what they cost.
+//! Configurations: the servers that can be built, and their prices.
+//!
+//! All configurations are enumerated, and dominated ones are dropped (Pareto front of capacity and
+//! price), so no heuristic can miss the cheapest.
 
 use super::kind::Kind;
 use super::prices::{Device, Prices};
 use serde::{Deserialize, Serialize};
 
-/// So many DIMMs of one size.
+/// A number of DIMMs of one type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DimmSet {
-    /// How many, all CPUs or all devices together.
+    /// Number of DIMMs, over all CPUs or all devices.
     pub count: u32,
-    /// Generation ("ddr5").
+    /// Generation ("ddr5"), the same for all DIMMs of a CPU or device.
     pub generation: String,
-    /// Capacity of one, GiB.
+    /// Capacity of one DIMM, GiB.
     pub size_gib: u64,
 }
 
-/// The CXL devices of a configuration, all alike.
+/// CXL devices of a configuration; all are alike.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigDevices {
-    /// The device's name.
+    /// Product name of the device.
     pub name: String,
-    /// How many.
+    /// Number of devices, at least 1.
     pub count: u32,
     /// DIMMs of all devices together.
     pub dimms: DimmSet,
-    /// The DIMMs come from old servers.
+    /// The DIMMs come from decommissioned servers, at the price of reused ones.
     pub reused: bool,
 }
 
 /// A server that can be built. Prices are in the currency of the price file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Config {
-    /// CPUs.
+    /// Number of CPUs, at least 1.
     pub cpus: u32,
-    /// DIMMs at the CPUs, one entry per size.
+    /// DIMMs of all CPUs, one entry per size.
     pub dimms: Vec<DimmSet>,
     /// CXL devices; `None` for CPU memory alone.
     pub devices: Option<ConfigDevices>,
-    /// DRAM at the CPUs, GiB.
+    /// Capacity of the DIMMs of the CPUs, GiB.
     pub dram_gib: u64,
-    /// CXL memory, GiB.
+    /// Capacity of the CXL devices, GiB.
     pub cxl_gib: u64,
-    /// Price of everything.
+    /// Price of CPUs, DIMMs and devices; the sum of the three parts below.
     pub price: f64,
-    /// Price of the CPUs in it.
+    /// Part of the price for the CPUs.
     pub cpu_price: f64,
-    /// Price of the DIMMs at the CPUs in it.
+    /// Part of the price for the DIMMs of the CPUs.
     pub dram_price: f64,
-    /// Price of the devices with their DIMMs in it.
+    /// Part of the price for the devices with their DIMMs.
     pub cxl_price: f64,
 }
 
 impl Config {
-    /// DRAM and CXL memory together, GiB.
+    /// Capacity of DRAM and CXL memory together, GiB.
     pub fn capacity_gib(&self) -> u64 {
         self.dram_gib + self.cxl_gib
     }
 
-    /// CXL devices.
+    /// Number of CXL devices; 0 for CPU memory alone.
     pub fn device_count(&self) -> u32 {
         self.devices.as_ref().map_or(0, |d| d.count)
     }
 
-    /// In words: "1 CPU, 16 x 64 GiB DDR5, 2 devices with 16 x 128 GiB DDR4".
+    /// As text: "1 CPU, 16 x 64 GiB DDR5, 2 devices with 16 x 128 GiB DDR4".
     pub fn words(&self) -> String {
         let dimms = |set: &DimmSet| {
             let generation = set.generation.to_uppercase();
@@ -84,7 +87,7 @@ impl Config {
     }
 }
 
-/// The DRAM side of a server.
+/// CPUs of a server with their DIMMs.
 #[derive(Clone)]
 struct CpuSide {
     cpus: u32,
@@ -94,7 +97,7 @@ struct CpuSide {
     dram_price: f64,
 }
 
-/// The CXL side of a server.
+/// CXL devices of a server with their DIMMs; none for CPU memory alone.
 #[derive(Clone)]
 struct DeviceSide {
     devices: Option<ConfigDevices>,
@@ -102,12 +105,16 @@ struct DeviceSide {
     price: f64,
 }
 
-/// Configurations of a kind that are worth looking at: for every number of CPUs and devices, those that no other one with the same
-/// numbers beats in price and capacity. In the order of CPUs, then devices, then capacity.
+/// Non-dominated configurations of a kind, separately for every number of CPUs and devices.
+///
+/// No other one with the same numbers has at least the capacity for at most the price. They are in
+/// the order of CPUs, then devices, then capacity.
 pub(super) fn options(prices: &Prices, kind: Kind) -> Vec<Config> {
     let mut found = Vec::new();
     let devices = device_sides(prices, kind);
     for cpus in &prices.cpu.counts {
+        // Dropping dominated halves first keeps the product small and loses nothing, because
+        // capacities and prices add.
         let own = cheapest_first(cpu_sides(prices, *cpus), |s| (s.size_gib, s.dram_price));
         for group in &devices {
             let both = own.iter().flat_map(|cpu| {
@@ -136,9 +143,12 @@ fn join(cpu: &CpuSide, device: &DeviceSide) -> Config {
     }
 }
 
-/// Those that no other one beats in price at equal or larger capacity, by rising capacity (and price). Of equals the first stays.
+/// Pareto front: items without an equally large or larger one for at most the price, by rising
+/// capacity (and price).
+///
+/// Of equals the first stays.
 pub(super) fn cheapest_first<T>(mut all: Vec<T>, of: impl Fn(&T) -> (u64, f64)) -> Vec<T> {
-    // A stable sort: largest first, then cheapest.
+    // The sort is stable: largest first, then cheapest.
     all.sort_by(|a, b| {
         let ((size_a, price_a), (size_b, price_b)) = (of(a), of(b));
         size_b.cmp(&size_a).then(price_a.total_cmp(&price_b))
@@ -154,7 +164,7 @@ pub(super) fn cheapest_first<T>(mut all: Vec<T>, of: impl Fn(&T) -> (u64, f64)) 
     all
 }
 
-/// Ways to fill the channels of `cpus` CPUs, all channels alike.
+/// Ways to fill the channels of `cpus` CPUs; all channels are alike.
 fn cpu_sides(prices: &Prices, cpus: u32) -> Vec<CpuSide> {
     let cpu = &prices.cpu;
     let channels = cpus * cpu.channels.value as u32;
@@ -192,7 +202,8 @@ fn cpu_sides(prices: &Prices, cpus: u32) -> Vec<CpuSide> {
     fills.map(side).collect()
 }
 
-/// Ways to put `n` DIMMs into a channel: indexes of sizes that do not fall; all the same unless `mixed`.
+/// Multisets of `n` DIMMs for one channel, as non-decreasing indexes of sizes; all of one size
+/// unless `mixed`.
 fn fills(sizes: usize, n: usize, mixed: bool) -> Vec<Vec<usize>> {
     if !mixed {
         return (0..sizes).map(|size| vec![size; n]).collect();
@@ -208,7 +219,7 @@ fn fills(sizes: usize, n: usize, mixed: bool) -> Vec<Vec<usize>> {
     all
 }
 
-/// The CXL sides of a kind, one group per number of devices; each group as [`cheapest_first`].
+/// The CXL sides of a kind, one group per number of devices, each reduced by [`cheapest_first`].
 fn device_sides(prices: &Prices, kind: Kind) -> Vec<Vec<DeviceSide>> {
     if kind.devices == 0 {
         let none = DeviceSide {
@@ -231,7 +242,7 @@ fn device_sides(prices: &Prices, kind: Kind) -> Vec<Vec<DeviceSide>> {
         .collect()
 }
 
-/// Ways to fill `count` devices alike with DIMMs of one size.
+/// Ways to fill `count` devices; all have the same number of DIMMs of one size.
 fn filled_devices(prices: &Prices, device: &Device, count: u32, reused: bool) -> Vec<DeviceSide> {
     let slots = device.slots.value as u32;
     let fewest = if prices.rules.all_slots_filled {

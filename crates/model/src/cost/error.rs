@@ -1,20 +1,22 @@
-//! What can be wrong with prices or with a question about them.
+//! Errors of price files and of requests about prices.
 
 use thiserror::Error;
 
-/// Prices that cannot be used. Messages about a file name the file, the line, the field and what was expected there.
+/// Prices that cannot be used.
+///
+/// Messages about a file give its name, the line, the field and what was expected there.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum PriceError {
-    /// Not YAML, or a value of the wrong type.
+    /// Text that is not YAML, or a value of the wrong type.
     #[error("{file}:{line}: cannot read prices{}: {message}", at(.field))]
     Syntax {
         /// File as named by the caller.
         file: String,
-        /// Line, from 1; 0 if it is not known.
+        /// Line, from 1; 0 if unknown.
         line: u64,
         /// Path of the field (`devices[0].slots`), empty at the top.
         field: String,
-        /// What the parser found and expected.
+        /// Message of the parser: what it found and expected.
         message: String,
     },
     /// A key that price files do not have.
@@ -22,78 +24,78 @@ pub enum PriceError {
     UnknownKey {
         /// File as named by the caller.
         file: String,
-        /// Line, from 1.
+        /// Line of the key, from 1.
         line: u64,
-        /// Path of the group that holds the key.
+        /// Path of the mapping that has the key.
         field: String,
-        /// The key.
+        /// The unknown key, as written.
         key: String,
-        /// All keys that may stand there, and the nearest one.
+        /// Allowed keys, and the most similar one.
         hint: String,
     },
-    /// A field that must be there.
+    /// A required field is absent.
     #[error("{file}:{line}: `{field}` is missing: {expected}")]
     Missing {
         /// File as named by the caller.
         file: String,
-        /// Line of the group that lacks it.
+        /// Line of the mapping that lacks it.
         line: u64,
         /// Path of the missing field.
         field: String,
-        /// What has to be written there.
+        /// Description of the value that is missing.
         expected: &'static str,
     },
-    /// A value that is not allowed.
+    /// A value out of range, or of the wrong form.
     #[error("{}: `{field}` is {found}, expected {expected}", spot(.file, *.line))]
     Value {
-        /// File as named by the caller, or the name of prices that were changed.
+        /// File as named by the caller, or the name of prices that were changed in memory.
         file: String,
         /// Line, from 1; 0 if it was not read from a file.
         line: u64,
         /// Path of the field.
         field: String,
-        /// What stands there.
+        /// Value that was found, as text.
         found: String,
-        /// What may stand there.
+        /// Valid values, as part of the message.
         expected: String,
     },
-    /// Prices could not be turned into YAML.
+    /// The prices could not be written as YAML.
     #[error("cannot write prices {name:?} as YAML: {message}")]
     Write {
         /// Name of the prices.
         name: String,
-        /// The serializer's message.
+        /// Message of the serializer.
         message: String,
     },
-    /// A path that leads to nothing that can be set.
+    /// A path without a field that can be set.
     #[error("prices {name} have no `{path}`: {hint}")]
     UnknownPath {
         /// Name of the prices.
         name: String,
-        /// The path asked for.
+        /// The unknown path, as requested.
         path: String,
-        /// The nearest path, or where paths are listed.
+        /// The most similar path, or all paths.
         hint: String,
     },
-    /// A kind of configuration that does not exist.
+    /// Text that names no kind of configuration.
     #[error(
         "{text:?} is no kind of configuration; expected cpu, cxl:N (1 to N devices) or reused:N (the same with reused DIMMs)"
     )]
     Kind {
-        /// What was asked for.
+        /// The text, as given by the user.
         text: String,
     },
-    /// The model could not price a configuration.
+    /// A configuration whose throughput the model cannot compute.
     #[error("cannot model the throughput of {config}: {problem}")]
     Throughput {
-        /// The configuration in words.
+        /// The configuration as text, from [`Config::words`](super::Config::words).
         config: String,
-        /// Why not, and what to do.
+        /// Reason, and what to do.
         problem: String,
     },
 }
 
-/// File and line; the file alone (or the prices' name) where nothing was read from a line.
+/// File and line; only the file (or the name of the prices) if the value was not read from a line.
 fn spot(file: &str, line: u64) -> String {
     if line == 0 {
         file.into()

@@ -1,4 +1,8 @@
-//! What follows from prices: where CPU memory is the cheapest, how much CXL saves, and what a device may cost.
+//! Findings from prices: where CPU memory is cheapest, how much CXL saves, and the break-even price
+//! of a device.
+//!
+//! Both prices are step functions of the demand, so they are compared once per step, and findings
+//! are exact.
 
 use super::config::Config;
 use super::kind::Kind;
@@ -6,58 +10,62 @@ use super::offer::Offer;
 use super::prices::Prices;
 use serde::{Deserialize, Serialize};
 
-/// Demands above one size up to and including another, GiB.
+/// Range of demands, GiB; the lower end is excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {
-    /// Demands are larger than this.
+    /// Largest size below the range: demands are larger than this.
     pub above_gib: u64,
-    /// And at most this.
+    /// Largest demand in the range.
     pub to_gib: u64,
 }
 
 impl Range {
-    /// Whether a demand lies in it.
+    /// Whether the range includes a demand.
     pub fn contains(self, demand_gib: u64) -> bool {
         self.above_gib < demand_gib && demand_gib <= self.to_gib
     }
 }
 
-/// What a kind saves over CPU memory for a range of demands in which neither price changes.
+/// Saving of a kind over CPU memory, for a range of demands in which neither price changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Saving {
-    /// The demands.
+    /// Range of demands, one step of both prices.
     pub range: Range,
-    /// Part of the price of CPU memory that is saved; negative if the kind costs more.
+    /// Saving over the price of CPU memory, as a share; negative if the kind costs more.
     pub share: f64,
-    /// The cheapest configuration of CPU memory alone.
+    /// Cheapest configuration of CPU memory alone.
     pub cpu_memory: Config,
-    /// The cheapest one of the kind.
+    /// Cheapest configuration of the kind.
     pub config: Config,
-    /// What one device may cost more than in the price file until the kind costs as much as CPU memory, with the number of devices that
-    /// bears most; negative where the kind is dearer already.
+    /// Increase of the price of one device's board at which the kind breaks even with CPU memory.
+    ///
+    /// It is taken with the number of devices that bears most; negative where the kind costs more
+    /// already.
     pub bearable_board_price: f64,
 }
 
-/// What holds for one kind.
+/// Findings for one kind of configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KindFindings {
-    /// The kind.
+    /// Kind that is compared with CPU memory alone.
     pub kind: Kind,
-    /// Demands for which it costs less than CPU memory alone.
+    /// Demands for which it costs less than CPU memory alone; adjacent ranges are joined.
     pub cheaper: Vec<Range>,
-    /// Every stretch of demands in which prices do not change and both kinds can meet the demand, by rising demand.
+    /// Savings, one per range of constant prices that both can meet, by rising demand.
     pub savings: Vec<Saving>,
-    /// Demands that it meets and CPU memory alone does not.
+    /// Demands that this kind can meet and CPU memory alone cannot; `None` if there are none.
     pub only: Option<Range>,
 }
 
 impl KindFindings {
-    /// The largest saving of all; `None` if CPU memory or this kind meets no demand. Of equal ones that at the least demand.
+    /// Largest saving; `None` if no demand can be compared.
+    ///
+    /// Of equal ones it is that at the smallest demand.
     pub fn largest(&self) -> Option<&Saving> {
         self.largest_above(0)
     }
 
-    /// The largest saving at demands above `gib`.
+    /// Largest saving in ranges that end above `gib`; `None` if there are none.
     pub fn largest_above(&self, gib: u64) -> Option<&Saving> {
         let above = self.savings.iter().filter(|s| s.range.to_gib > gib);
         above.fold(None, |best: Option<&Saving>, s| match best {
@@ -66,12 +74,13 @@ impl KindFindings {
         })
     }
 
-    /// The saving at one demand; `None` if it or CPU memory cannot meet it.
+    /// Saving at one demand; `None` if this kind or CPU memory cannot meet it.
     pub fn at(&self, demand_gib: u64) -> Option<&Saving> {
         self.savings.iter().find(|s| s.range.contains(demand_gib))
     }
 
-    /// Where it saves: the stretches of demands in which a device may cost least and most until nothing is saved.
+    /// Savings with the smallest and the largest break-even increase of the board price; `None` if
+    /// the kind saves nowhere.
     pub fn bearable_board_prices(&self) -> Option<(&Saving, &Saving)> {
         let by_price =
             |a: &&Saving, b: &&Saving| a.bearable_board_price.total_cmp(&b.bearable_board_price);
@@ -80,24 +89,30 @@ impl KindFindings {
     }
 }
 
-/// What follows from prices. Exact: worked out at every size at which a price changes.
+/// Findings from prices.
+///
+/// They are exact, as they are computed at every demand at which a price changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
-    /// Largest demand up to which no other kind costs less than CPU memory alone, GiB; 0 if another kind is cheaper from the start.
+    /// Largest demand up to which no other kind costs less than CPU memory alone, GiB; 0 if another
+    /// kind is cheaper from the start.
     pub cpu_memory_cheapest_up_to_gib: u64,
-    /// Largest demand that CPU memory alone meets, GiB.
+    /// Largest demand that CPU memory alone can meet, GiB.
     pub cpu_memory_up_to_gib: u64,
-    /// All other kinds, in the order given.
+    /// Findings for all other kinds, in the order given.
     pub kinds: Vec<KindFindings>,
 }
 
 impl Findings {
-    /// What holds for a kind.
+    /// Findings for a kind; `None` if it was not compared.
     pub fn of(&self, kind: Kind) -> Option<&KindFindings> {
         self.kinds.iter().find(|k| k.kind == kind)
     }
 
-    /// The largest saving of a kind with several devices at demands beyond those at which one such device saves most.
+    /// Largest saving of a kind with several devices at demands beyond those at which one such
+    /// device saves most.
+    ///
+    /// `None` if the kind has at most one device, or one device was not compared.
     pub fn beyond_one_device(&self, kind: Kind) -> Option<&Saving> {
         let one = Kind { devices: 1, ..kind };
         if kind.devices < 2 {
@@ -107,7 +122,7 @@ impl Findings {
         self.of(kind)?.largest_above(best.range.to_gib)
     }
 
-    /// The largest saving of any kind.
+    /// Largest saving of any kind; `None` if no demand can be compared.
     pub fn largest_saving(&self) -> Option<&Saving> {
         let all = self.kinds.iter().filter_map(KindFindings::largest);
         all.max_by(|a, b| a.share.total_cmp(&b.share))
@@ -133,6 +148,8 @@ pub fn findings(prices: &Prices, kinds: &[Kind]) -> Findings {
 
 fn of_kind(prices: &Prices, cpu: &Offer, kind: Kind) -> KindFindings {
     let offer = Offer::new(prices, kind);
+    // Both prices are step functions that change only at capacities of their steps, so these ends
+    // delimit all ranges.
     let mut ends: Vec<u64> = [cpu.steps(), offer.steps()]
         .concat()
         .iter()
@@ -168,15 +185,18 @@ fn of_kind(prices: &Prices, cpu: &Offer, kind: Kind) -> KindFindings {
     }
 }
 
-/// The most that each device may cost more until no configuration is cheaper than `price`.
+/// Largest increase of the board price, per device, at which some configuration is not more
+/// expensive than `price`.
 fn bearable(offer: &Offer, demand_gib: u64, price: f64) -> f64 {
+    // A configuration with fewer devices may cost more now and bear more per device, so all numbers
+    // of devices are tried.
     let per_device = offer
         .options(demand_gib)
         .map(|c| (price - c.price) / f64::from(c.device_count().max(1)));
     per_device.fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// Stretches with a saving, neighbours joined.
+/// Ranges with a saving; adjacent ones are joined.
 fn cheaper(savings: &[Saving]) -> Vec<Range> {
     let mut ranges: Vec<Range> = Vec::new();
     for range in savings.iter().filter(|s| s.share > 0.0).map(|s| s.range) {

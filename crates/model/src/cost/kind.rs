@@ -6,18 +6,20 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A kind of configuration: CPU memory alone, or CPU memory with CXL devices. Written `cpu`, `cxl:4` (1 to 4 devices), `reused:4`.
+/// A kind of configuration: CPU memory alone, or CPU memory with CXL devices.
+///
+/// Written `cpu`, `cxl:4` (1 to 4 devices), `reused:4`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Kind {
-    /// Devices at most; 0 for CPU memory alone, else at least one device is there.
+    /// Largest number of devices; 0 for CPU memory alone, else there is at least one device.
     pub devices: u32,
-    /// The devices' DIMMs come from old servers.
+    /// The devices' DIMMs come from decommissioned servers.
     pub reused: bool,
 }
 
 impl Kind {
-    /// CPU memory alone, which every other kind is compared with.
+    /// CPU memory alone, the reference of every comparison.
     pub const CPU_MEMORY: Kind = Kind {
         devices: 0,
         reused: false,
@@ -39,8 +41,9 @@ impl Kind {
         }
     }
 
-    /// The kinds that are compared if nothing is said: CPU memory, one device, as many devices as there may be; with `reuse` the last two
-    /// again with reused DIMMs.
+    /// Kinds that are compared by default: CPU memory, one device, and as many devices as allowed.
+    ///
+    /// With `reuse` the last two are added again with reused DIMMs.
     pub fn usual(prices: &Prices, reuse: bool) -> Vec<Kind> {
         let most = prices.most_devices();
         let counts: &[u32] = match most {
@@ -56,7 +59,7 @@ impl Kind {
         kinds
     }
 
-    /// In words: "CPU memory + 1 to 4 CXL devices, reused DIMMs".
+    /// As text: "CPU memory + 1 to 4 CXL devices, reused DIMMs".
     pub fn words(self) -> String {
         match self.devices {
             0 => "CPU memory".into(),
@@ -64,7 +67,7 @@ impl Kind {
         }
     }
 
-    /// The devices in words: "1 to 4 CXL devices, reused DIMMs".
+    /// The devices as text: "1 to 4 CXL devices, reused DIMMs".
     pub fn device_words(self) -> String {
         let reused = if self.reused { ", reused DIMMs" } else { "" };
         match self.devices {
@@ -75,7 +78,7 @@ impl Kind {
     }
 }
 
-/// The form that [`Kind::from_str`] reads.
+/// Writes the form that [`Kind::from_str`] reads.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

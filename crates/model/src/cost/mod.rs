@@ -1,22 +1,25 @@
-//! What memory costs: the cheapest server for a demand of memory, with and without CXL devices.
+//! Price of memory: the cheapest server for a demand of memory, with and without CXL devices.
 //!
-//! The question and the first price data are those of Weisgut et al., "CXL Memory Performance for In-Memory Data Processing", PVLDB 18(9),
-//! 2025. A server is some CPUs whose DIMM slots are filled, and maybe CXL devices that bring slots of their own; its price is that of the
-//! CPUs, the DIMMs and the devices' boards. Nothing else (board, power, licences) is counted, because it is the same for all that is compared.
+//! The question and the first price data are those of Weisgut et al., "CXL Memory Performance for
+//! In-Memory Data Processing", PVLDB 18(9), 2025. A server is some CPUs with DIMMs in their slots,
+//! and optionally CXL devices with their own slots; its price is that of the CPUs, the DIMMs and
+//! the devices' boards. Nothing else (mainboard, power, licences) is counted, because it is the
+//! same for all configurations that are compared.
 //!
 //! ```text
 //!   price file (YAML) ── Prices ── Offer per Kind ── cheapest(demand)
-//!                           │            └── findings: break-even demands, largest savings, break-even price of a device
-//!                           └── every assumption moved ── sensitivities: what decides the findings
+//!                         │              └── findings: break-even demands, savings, board prices
+//!                         └── every assumption varied ── sensitivities: what decides the findings
 //! ```
 //!
-//! Prices are steps of the demand: between two sizes that a server can have, nothing changes. [`findings()`] looks at every such step, so
-//! they do not depend on a grid of demands.
+//! Prices are step functions of the demand: between two capacities that can be built, nothing
+//! changes. [`findings()`] evaluates every step, so the results do not depend on a grid of demands.
 //!
 //! ```
 //! use tierloom_model::cost::{Kind, Prices};
 //! let prices = Prices::builtin()?;
-//! let price = |kind: Kind| tierloom_model::cost::cheapest(&prices, 5 * 1024, kind).map(|c| c.price);
+//! let cheapest = |kind: Kind| tierloom_model::cost::cheapest(&prices, 5 * 1024, kind);
+//! let price = |kind: Kind| cheapest(kind).map(|config| config.price);
 //! assert_eq!(price(Kind::CPU_MEMORY), Some(110_400.0));
 //! assert_eq!(price(Kind::cxl(1)), Some(43_536.0));
 //! # Ok::<(), tierloom_model::cost::PriceError>(())

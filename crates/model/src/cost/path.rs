@@ -1,10 +1,10 @@
-//! Numbers, lists and switches of a price file by their path.
+//! Access to the numbers, lists and switches of a price file by their path.
 
 use super::error::PriceError;
 use super::prices::Prices;
 use crate::{SourceKind, Value, machine};
 
-/// Something that can be set.
+/// A field that can be set; lists and switches with their source.
 enum Place<'a> {
     Number(&'a mut Value),
     Counts(&'a mut Vec<u32>, &'a mut String),
@@ -13,7 +13,7 @@ enum Place<'a> {
 }
 
 impl Prices {
-    /// Everything that [`Prices::set`] takes, in the order of the file.
+    /// All paths that [`Prices::set`] accepts, in the order of the file.
     pub fn paths(&self) -> Vec<String> {
         let cpu = ["price", "channels", "dimms_per_channel", "counts"];
         let mut paths: Vec<String> = cpu.iter().map(|key| format!("cpu.{key}")).collect();
@@ -31,12 +31,15 @@ impl Prices {
         paths
     }
 
-    /// Puts another value at `path`: a number (`dimms[ddr5-256].price`, `cpu.price`, `devices[0].board_price`), a list with commas
-    /// (`devices[0].sizes_gib=64,128`, `cpu.counts=1,2,4`) or true and false (`rules.mixed_sizes`). Its source becomes `source`.
+    /// Replaces the value at `path`, given as text; its source becomes `source`.
+    ///
+    /// The value is a number (`dimms[ddr5-256].price`, `cpu.price`, `devices[0].board_price`), a
+    /// list with commas (`devices[0].sizes_gib=64,128`, `cpu.counts=1,2,4`), or true or false
+    /// (`rules.mixed_sizes`).
     ///
     /// # Errors
-    /// [`PriceError::UnknownPath`] suggests the nearest path; [`PriceError::Value`] if the text is not of the right kind or out of range.
-    /// The prices are then as they were.
+    /// [`PriceError::UnknownPath`] suggests the most similar path; [`PriceError::Value`] if the
+    /// text is not of the right type or out of range. After an error the prices are unchanged.
     pub fn set(&mut self, path: &str, text: &str, source: &str) -> Result<(), PriceError> {
         let wrong = |expected: &str| PriceError::Value {
             file: self.name.clone(),
@@ -45,6 +48,7 @@ impl Prices {
             found: format!("{text:?}"),
             expected: expected.into(),
         };
+        // On a copy, so that an error leaves the prices unchanged.
         let mut changed = self.clone();
         let Some(place) = changed.place(path) else {
             let paths = self.paths();
@@ -114,7 +118,7 @@ impl Prices {
         }
     }
 
-    /// `dimms[ddr5-256]` or `devices[0]`; DIMMs also by number, devices also by name.
+    /// Field of `dimms[ddr5-256]` or `devices[0]`; DIMMs also by index, devices also by name.
     fn entry(&mut self, group: &str, key: &str) -> Option<Place<'_>> {
         let (list, which) = group.strip_suffix(']')?.split_once('[')?;
         let number: Option<usize> = which.parse().ok();

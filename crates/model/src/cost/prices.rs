@@ -1,114 +1,119 @@
 //! The price file: prices, parts and rules, each with its source.
+//!
+//! Every number, list and switch carries a source, so that a conclusion can be traced to an offer
+//! or an assumption.
 
 use super::error::PriceError;
 use crate::Value;
 use serde::{Deserialize, Serialize};
 
-/// The only version of the price file's format.
+/// Only supported version of the price file's format.
 pub const SCHEMA: &str = "tierloom-prices/1";
 
-/// The built-in prices as YAML, with their comments.
+/// YAML text of the built-in prices, with its comments.
 pub const BUILTIN_YAML: &str = include_str!("../../../../prices/hpi25-2025-03.yaml");
 
-/// Prices of parts and the rules by which servers are put together.
+/// Prices of parts, and the rules for building servers from them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
-    /// [`SCHEMA`].
+    /// Version of the format; must be [`SCHEMA`].
     pub schema: String,
-    /// Short name ("hpi25-2025-03").
+    /// Short name for commands and reports ("hpi25-2025-03").
     pub name: String,
-    /// One line.
+    /// Description in one line.
     pub title: String,
-    /// Currency of all prices ("US$").
+    /// Currency of all prices ("US$"), for display only.
     pub currency: String,
-    /// Day or month that the prices are of, unless an entry says otherwise.
+    /// Day or month of the prices; entries may override it.
     pub as_of: String,
-    /// Full citations of what the sources refer to by key.
+    /// Full citations of the keys that sources use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub citations: Vec<String>,
-    /// The CPU.
+    /// The only type of CPU that servers have.
     pub cpu: Cpu,
-    /// All DIMMs that are sold.
+    /// All DIMMs on sale.
     pub dimms: Vec<Dimm>,
-    /// Kinds of CXL devices; a server holds devices of one kind.
+    /// Types of CXL devices; a server has devices of one type only.
     pub devices: Vec<Device>,
-    /// How servers are put together.
+    /// Rules for building servers.
     pub rules: Rules,
 }
 
-/// A CPU with its memory channels.
+/// A type of CPU with its memory channels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cpu {
-    /// Name.
+    /// Product name, for reports.
     pub name: String,
-    /// Price of one, in the file's currency.
+    /// Price of one CPU.
     pub price: Value,
-    /// Day or month of the price, if not that of the file.
+    /// Day or month of the price; `None` for that of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_of: Option<String>,
-    /// Memory channels of one CPU.
+    /// Memory channels per CPU, 1 to 32.
     pub channels: Value,
-    /// DIMM slots of one channel.
+    /// DIMM slots per channel, 1 to 4.
     pub dimms_per_channel: Value,
-    /// CPUs that a server may have, rising.
+    /// Numbers of CPUs that a server may have, rising.
     pub counts: Vec<u32>,
-    /// Why these.
+    /// Source or reason for `counts`.
     pub counts_source: String,
-    /// Generation of the DIMMs that it takes ("ddr5").
+    /// Generation of its DIMMs ("ddr5").
     pub dimms: String,
 }
 
-/// A DIMM.
+/// A type of DIMM.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dimm {
     /// Generation ("ddr4", "ddr5"); a slot takes one generation only.
     pub generation: String,
-    /// Capacity, GiB.
+    /// Capacity, GiB; 1 to 2^20.
     pub size_gib: u64,
-    /// Price of one.
+    /// Price of one new DIMM, above 0.
     pub price: Value,
-    /// Day or month of the price, if not that of the file.
+    /// Day or month of the price; `None` for that of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_of: Option<String>,
 }
 
-/// A kind of CXL memory device.
+/// A type of CXL memory device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// Name.
+    /// Product name, not empty.
     pub name: String,
-    /// DIMM slots of one.
+    /// DIMM slots per device, 1 to 32.
     pub slots: Value,
-    /// Devices that a server may have.
+    /// Largest number of devices per server, 1 to 16.
     pub max: Value,
-    /// Price of one without DIMMs.
+    /// Price of one device without DIMMs.
     pub board_price: Value,
-    /// Day or month of the price, if not that of the file.
+    /// Day or month of the price; `None` for that of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_of: Option<String>,
-    /// Generation of the DIMMs that it takes ("ddr4").
+    /// Generation of its DIMMs ("ddr4").
     pub dimms: String,
-    /// Sizes of DIMMs that it is filled with, GiB.
+    /// Capacities of the DIMMs that it may hold, GiB.
     pub sizes_gib: Vec<u64>,
-    /// Why these.
+    /// Source or reason for `sizes_gib`.
     pub sizes_source: String,
 }
 
-/// How servers are put together. All CPUs are filled alike, and all devices; a device holds DIMMs of one size.
+/// Rules for building servers.
+///
+/// All CPUs have the same DIMMs, and all devices too; a device holds DIMMs of one size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
-    /// Every slot holds a DIMM. If not, each channel of a CPU holds at least one, and a device at least one.
+    /// Every slot holds a DIMM; if false, every channel and every device holds at least one.
     pub all_slots_filled: bool,
-    /// Why.
+    /// Source or reason for `all_slots_filled`.
     pub all_slots_filled_source: String,
-    /// The DIMMs of one channel may differ in size (all channels alike).
+    /// The DIMMs of one channel may differ in size; all channels are still alike.
     pub mixed_sizes: bool,
-    /// Why.
+    /// Source or reason for `mixed_sizes`.
     pub mixed_sizes_source: String,
     /// Price of a reused DIMM over that of a new one, 0 to 1.
     pub reused_price_share: Value,
@@ -118,18 +123,18 @@ impl Prices {
     /// The built-in prices: those of Weisgut et al. (2025), March 2025.
     ///
     /// # Errors
-    /// Those of [`Prices::from_yaml`]; a test sees to it that there are none.
+    /// Same as [`Prices::from_yaml`]; a test checks that there are none.
     pub fn builtin() -> Result<Prices, PriceError> {
         Prices::from_yaml(BUILTIN_YAML, "prices/hpi25-2025-03.yaml")
     }
 
-    /// The DIMM of a generation and size, if it is sold.
+    /// The DIMM of a generation and size; `None` if it is not on sale.
     pub fn dimm(&self, generation: &str, size_gib: u64) -> Option<&Dimm> {
         let mut all = self.dimms.iter();
         all.find(|d| d.generation == generation && d.size_gib == size_gib)
     }
 
-    /// The DIMMs of a generation, by size.
+    /// The DIMMs of a generation, by rising size.
     pub fn dimms_of(&self, generation: &str) -> Vec<&Dimm> {
         let mut found: Vec<&Dimm> = self
             .dimms
@@ -140,16 +145,18 @@ impl Prices {
         found
     }
 
-    /// Most devices that a server may have, of any kind.
+    /// Largest number of devices per server, of any type.
     pub fn most_devices(&self) -> u32 {
         let most = self.devices.iter().map(|d| d.max.value as u32).max();
         most.unwrap_or(0)
     }
 
-    /// Checks every number, name and list; prices read with [`Prices::from_yaml`] have passed it.
+    /// Checks every number, name and list.
+    ///
+    /// Prices read by [`Prices::from_yaml`] have passed this check.
     ///
     /// # Errors
-    /// [`PriceError::Value`] names the first field that cannot be.
+    /// [`PriceError::Value`] names the first invalid field.
     pub fn check(&self) -> Result<(), PriceError> {
         self.check_file(&self.name, |_| 0)
     }
@@ -194,7 +201,7 @@ impl Prices {
         }
     }
 
-    /// Texts that may not be empty, and what they are.
+    /// Texts that must not be empty, with a description.
     fn texts(&self) -> Vec<(String, &str, &'static str)> {
         let mut texts = vec![
             ("name".into(), self.name.as_str(), "a short name"),
@@ -224,7 +231,7 @@ impl Prices {
         texts
     }
 
-    /// Every number with its path and range. DIMMs are numbered as in the file.
+    /// Every number with its path and bounds. DIMMs are numbered as in the file.
     fn numbers(&self) -> Vec<(String, &Value, Bounds)> {
         let (cpu, rules) = (&self.cpu, &self.rules);
         let mut numbers = vec![
@@ -257,7 +264,7 @@ impl Prices {
         numbers
     }
 
-    /// The first list whose entries cannot be: field, what stands there, what may.
+    /// First list with an invalid entry: field, found, expected.
     fn bad_list(&self) -> Option<(String, String, String)> {
         let counts = &self.cpu.counts;
         let rising = counts.windows(2).all(|pair| pair[0] < pair[1]);
@@ -319,32 +326,32 @@ impl Prices {
 const SOURCE: &str = "where it is from (publication, offer, arithmetic or reason)";
 
 impl Dimm {
-    /// What paths and messages call it: "ddr5-256".
+    /// Name in paths and messages: "ddr5-256".
     pub fn key(&self) -> String {
         format!("{}-{}", self.generation, self.size_gib)
     }
 
-    /// What people call it: "DDR5 256 GiB".
+    /// Name for people: "DDR5 256 GiB".
     pub fn words(&self) -> String {
         format!("{} {} GiB", self.generation.to_uppercase(), self.size_gib)
     }
 }
 
-/// What a number may be.
+/// Bounds of a number.
 #[derive(Clone, Copy)]
 enum Bounds {
     Price,
-    /// A price that is not 0: without it savings have no base.
+    /// Above 0, because savings are relative to it.
     Positive,
     Share,
-    /// A whole number from 1 to this.
+    /// An integer from 1 to this one.
     Count(u32),
 }
 
 impl Bounds {
     fn holds(self, x: f64) -> bool {
         match self {
-            // Finite and far from where whole numbers stop being exact.
+            // Finite, and small enough for exact integer arithmetic in `f64`.
             Bounds::Price => (0.0..=1e12).contains(&x),
             Bounds::Positive => x > 0.0 && x <= 1e12,
             Bounds::Share => (0.0..=1.0).contains(&x),

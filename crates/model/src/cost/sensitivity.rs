@@ -1,4 +1,7 @@
-//! Every assumption moved, and what that does to the findings.
+//! Sensitivity of the findings: every assumption varied alone.
+//!
+//! The assumptions that change a finding most are reported with it, so that readers know which
+//! prices to check.
 
 use super::changes::{Change, changes};
 use super::findings::{Findings, findings};
@@ -10,20 +13,22 @@ use serde::{Deserialize, Serialize};
 /// One number of the findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Metric {
-    /// The largest demand up to which CPU memory alone is the cheapest, GiB.
+    /// Largest demand up to which CPU memory alone is cheapest, GiB.
     CheapestUpTo,
-    /// What a kind saves over CPU memory alone at a demand, as a share.
+    /// Saving of a kind over CPU memory alone at one demand, as a share.
     Saving {
-        /// The kind.
+        /// Kind that is compared with CPU memory.
         kind: Kind,
-        /// The demand, GiB.
+        /// Demand at which both are compared, GiB.
         demand_gib: u64,
     },
 }
 
 impl Metric {
-    /// The numbers that stand for the findings of `found`: the demand up to which CPU memory is the cheapest, and per kind the largest
-    /// saving; for several devices also the largest one beyond the demands at which one device saves most.
+    /// The numbers that summarise `found`.
+    ///
+    /// The demand up to which CPU memory is cheapest, and per kind the largest saving; for several
+    /// devices also the largest one beyond the demands at which one device saves most.
     pub fn of(found: &Findings) -> Vec<Metric> {
         let mut metrics = vec![Metric::CheapestUpTo];
         for of_kind in &found.kinds {
@@ -44,7 +49,8 @@ impl Metric {
         metrics
     }
 
-    /// What it is in `found`, with demands rounded up to whole `step_gib`; `None` if one of the compared kinds cannot meet the demand.
+    /// Value in `found` with demands rounded up to multiples of `step_gib`; `None` if one side of
+    /// the comparison cannot meet the demand.
     fn value(self, found: &Findings, step_gib: u64) -> Option<f64> {
         match self {
             Metric::CheapestUpTo => {
@@ -58,18 +64,18 @@ impl Metric {
         }
     }
 
-    /// The number in words.
+    /// The value as text.
     fn number(self, value: Option<f64>) -> String {
         match (self, value) {
             (_, None) => "no comparison (one side cannot meet it)".into(),
             (Metric::CheapestUpTo, Some(0.0)) => "no demand".into(),
             (Metric::CheapestUpTo, Some(up_to)) => gib(up_to as u64),
-            // A digit more than elsewhere: small moves are moves too.
+            // One decimal more than elsewhere, so that small changes show.
             (Metric::Saving { .. }, Some(share)) => format!("{:.1}%", share * 100.0),
         }
     }
 
-    /// What it is, in words.
+    /// Name of the number, as text.
     pub fn words(self) -> String {
         match self {
             Metric::CheapestUpTo => "CPU memory alone is cheapest up to".into(),
@@ -80,19 +86,20 @@ impl Metric {
     }
 }
 
-/// One number of the findings before and after a change.
+/// One number of the findings before and after a variation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Movement {
-    /// The number.
+    /// The number of the findings that is compared.
     pub metric: Metric,
-    /// With the prices as given; `None` if CPU memory or the kind cannot meet the demand.
+    /// Value with the given prices; `None` if CPU memory or the kind cannot meet the demand.
     pub before: Option<f64>,
-    /// With the change.
+    /// Value with the variation; `None` likewise.
     pub after: Option<f64>,
 }
 
 impl Movement {
-    /// How far the number moves, in its own unit; infinite if it is no longer defined, 0 if it is the same.
+    /// Absolute change, in the unit of the number; infinite if it becomes undefined or defined, 0
+    /// if it stays the same.
     pub fn size(&self) -> f64 {
         match (self.before, self.after) {
             (Some(before), Some(after)) => (after - before).abs(),
@@ -101,7 +108,7 @@ impl Movement {
         }
     }
 
-    /// "saving of 1 CXL device at 5 TiB: 60.6% -> 51.6%".
+    /// As text: "saving of 1 CXL device at 5 TiB: 60.6% -> 51.6%".
     pub fn words(&self) -> String {
         let (before, after) = (
             self.metric.number(self.before),
@@ -111,33 +118,33 @@ impl Movement {
     }
 }
 
-/// What is changed.
+/// Group of assumptions that a variation belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Group {
-    /// One price by 20%.
+    /// One price, by 20 %.
     Price,
-    /// Another assumption: what is sold, what is allowed, what is counted.
+    /// Any other assumption: what is on sale, what is allowed, what is counted.
     Rule,
 }
 
-/// What one changed assumption does to the findings.
+/// Effect of one varied assumption on the findings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sensitivity {
-    /// The assumption ("price of DDR5 256 GiB").
+    /// Varied assumption ("price of DDR5 256 GiB").
     pub assumption: String,
-    /// How it was changed ("-20%").
+    /// Variation as text ("-20%", "yes -> no").
     pub change: String,
-    /// A price, or another assumption.
+    /// Whether a price or another assumption was varied.
     pub group: Group,
-    /// All numbers of the findings.
+    /// All numbers of the findings, before and after.
     pub movements: Vec<Movement>,
-    /// Largest saving of any kind at any demand, with the change; 0 if nothing can be compared.
+    /// Largest saving of any kind at any demand, with the variation; 0 if nothing can be compared.
     pub largest_saving: f64,
 }
 
 impl Sensitivity {
-    /// The numbers that move, in words; "nothing moves" if none does.
+    /// The numbers that change, as text; "nothing moves" if none does.
     pub fn effect(&self) -> String {
         let moved = self.movements.iter().filter(|m| m.size() > 0.0);
         let words: Vec<String> = moved.map(Movement::words).collect();
@@ -149,14 +156,17 @@ impl Sensitivity {
     }
 }
 
-/// Moves every assumption, one at a time: each price that matters by 20% both ways, the price of the device's board, the sizes of DIMMs in
-/// devices, numbers of CPUs and devices, the rules, the premium of large DIMMs, the step of demands.
+/// Varies every assumption, one at a time, and recomputes the findings.
+///
+/// Varied are each price that matters (20 % both ways), the price of the device's board, the sizes
+/// of DIMMs in devices, the numbers of CPUs and devices, the rules, the premium of large DIMMs, and
+/// the step of demands. Interactions between assumptions are not examined.
 pub fn sensitivities(prices: &Prices, kinds: &[Kind]) -> Vec<Sensitivity> {
     let base = findings(prices, kinds);
     let metrics = Metric::of(&base);
     let most = prices.most_devices();
     let try_out = |change: Change| {
-        // "As many devices as there may be" means those of the changed rules.
+        // "Up to the largest number of devices" follows the varied rules.
         let new_most = change.prices.most_devices();
         let moved = |kind: Kind| match kind.devices {
             n if n > 1 && n == most => Kind {
@@ -194,22 +204,23 @@ pub fn sensitivities(prices: &Prices, kinds: &[Kind]) -> Vec<Sensitivity> {
     changes(prices, kinds).into_iter().map(try_out).collect()
 }
 
-/// What decides one number of the findings: the changes that move it most.
+/// The variations that change one number of the findings most.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Decider {
-    /// The number.
+    /// Number of the findings.
     pub metric: Metric,
-    /// The prices whose 20% move it most, at most two; the first decides.
+    /// Prices whose 20 % change it most, at most two, the largest change first.
     pub prices: Vec<Sensitivity>,
-    /// The other assumptions that move it most, at most three; the first decides.
+    /// Other assumptions that change it most, at most three, the largest change first.
     pub rules: Vec<Sensitivity>,
 }
 
 impl Decider {
-    /// Assumptions that are named, of rules and of prices.
+    /// Limits on the number of assumptions that are named: rules, prices.
     const NAMED: (usize, usize) = (3, 2);
 
-    /// "decided most by sizes mixed in a channel (no -> yes: 33.1%), then ...; among prices by price of DDR5 256 GiB (-20%: 51.6%)".
+    /// As text: "decided most by sizes mixed in a channel (no -> yes: 33.1%), then ...; among
+    /// prices by price of DDR5 256 GiB (-20%: 51.6%)".
     pub fn words(&self) -> String {
         let list = |all: &[Sensitivity]| {
             let words = all.iter().map(|s| self.one(s));
@@ -236,8 +247,10 @@ impl Decider {
     }
 }
 
-/// For each number of the findings, the assumptions that move it most. A change after which nothing can be compared any more decides
-/// nothing: it asks another question.
+/// For each number of the findings, the assumptions that change it most.
+///
+/// Variations after which nothing can be compared any more are left out, because they change the
+/// question and not the result.
 pub fn deciders(sensitivities: &[Sensitivity]) -> Vec<Decider> {
     let Some(first) = sensitivities.first() else {
         return Vec::new();
@@ -251,6 +264,7 @@ pub fn deciders(sensitivities: &[Sensitivity]) -> Vec<Decider> {
                 .collect();
             moving.sort_by(|a, b| size(b).total_cmp(&size(a)));
             let mut chosen: Vec<Sensitivity> = Vec::new();
+            // One entry per assumption, with its largest change.
             for s in moving {
                 let known = chosen.iter().any(|c| c.assumption == s.assumption);
                 if !known && chosen.len() < named {

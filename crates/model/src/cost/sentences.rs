@@ -1,11 +1,11 @@
-//! Findings as sentences, each with what decides it.
+//! Findings as sentences, each with the assumptions that decide it.
 
 use super::findings::{Findings, KindFindings, Range, Saving};
 use super::prices::Prices;
 use super::sensitivity::{Decider, Metric};
 use super::words::{gib, money, share_words};
 
-/// The findings as sentences; `deciders` adds to each what decides it.
+/// The findings as sentences; `deciders` adds to each the assumptions that decide it.
 pub fn sentences(prices: &Prices, found: &Findings, deciders: &[Decider]) -> Vec<String> {
     let decided = |metric: Metric| {
         let decider = deciders.iter().find(|d| d.metric == metric);
@@ -28,7 +28,8 @@ pub fn sentences(prices: &Prices, found: &Findings, deciders: &[Decider]) -> Vec
             ));
         }
         let later = found.beyond_one_device(of_kind.kind);
-        // Where several devices save most beyond the reach of one device anyway, it was said above.
+        // If the largest saving of several devices is beyond the reach of one device anyway, it has
+        // been reported above.
         if let Some(later) = later.filter(|s| s.share > 0.0 && best != Some(*s)) {
             all.push(format!(
                 "Beyond the demands at which one device saves most, {words} saves at most {}{}",

@@ -1,11 +1,13 @@
-//! The published table, and what has to hold for any prices.
+//! Tests against the published price table, and properties that hold for any prices.
 
 use super::*;
 use crate::{SourceKind, Value};
 use proptest::prelude::*;
 
-/// Demand in GiB and the prices of CPU memory, with 1 device, with 1 to 4: from the table published with the code of Weisgut et al. (2025),
-/// whose demands are multiples of 256 GiB. The last demand of every stretch of equal prices.
+/// Demand in GiB, and the prices of CPU memory, with 1 device and with 1 to 4 devices.
+///
+/// From the table published with the code of Weisgut et al. (2025), whose demands are multiples of
+/// 256 GiB; the last demand of every range of constant prices.
 const PUBLISHED: [(u64, f64, f64, f64); 18] = [
     (256, 5360.0, 10560.0, 10560.0),
     (512, 6192.0, 10560.0, 10560.0),
@@ -45,7 +47,8 @@ fn the_published_table_comes_out_to_the_dollar() {
         assert_eq!(got(Kind::cxl(4)), Some(four), "{demand} GiB, 1 to 4");
     }
     assert_eq!(price(&prices, Kind::CPU_MEMORY, 8193), None);
-    // Reused DIMMs: CPU memory of 16 x 64 GiB and four devices cost what the CPU memory costs.
+    // With reused DIMMs, CPU memory of 16 x 64 GiB and four devices cost as much as that CPU memory
+    // alone.
     assert_eq!(price(&prices, Kind::reused(4), 5120), Some(9536.0));
 }
 
@@ -63,7 +66,8 @@ fn the_three_published_findings_follow_and_name_their_ranges() {
     let later = new.beyond_one_device(Kind::cxl(4)).unwrap();
     assert_eq!((later.range.above_gib, later.range.to_gib), (5120, 6144));
     assert_eq!(share_words(later.share), "64%");
-    // Up to 4 devices save more than that already below 5 TiB; the table has it, 26160 instead of 110400.
+    // Up to 4 devices save more than that below 5 TiB already; the table agrees: 26160 instead of
+    // 110400.
     let four = new.of(Kind::cxl(4)).unwrap().largest().unwrap();
     assert_eq!(
         (four.range.to_gib, share_words(four.share).as_str()),
@@ -122,14 +126,15 @@ fn what_decides_is_the_assumption_that_moves_a_finding_most() {
             assert_eq!(named[0].movements[at].size(), most, "{decider:?}");
         }
     }
-    // One device at 5 TiB: CPU memory then needs DIMMs of 256 GiB, so their price is the price that matters, and their premium per GiB
-    // and the ban on mixing them with smaller ones are among the rules that do.
+    // One device at 5 TiB: CPU memory alone then needs DIMMs of 256 GiB, so their price matters
+    // most, and the deciding rules include their premium per GiB and the ban on mixing them with
+    // smaller ones.
     let one = &decided[1];
     assert_eq!(one.prices[0].assumption, "price of DDR5 256 GiB");
     let rules: Vec<&str> = one.rules.iter().map(|s| s.assumption.as_str()).collect();
     assert!(rules.contains(&"sizes mixed in a channel"), "{rules:?}");
     assert!(rules.contains(&"premium per GiB of DDR5"), "{rules:?}");
-    // The break-even at 1 TiB hangs on what devices are filled with.
+    // The break-even at 1 TiB depends on the DIMMs in devices.
     let small = "DIMM sizes in 8-slot DDR4 expander";
     assert!(decided[0].rules.iter().any(|s| s.assumption == small));
 }
@@ -143,13 +148,13 @@ fn moved_assumptions_give_the_savings_worked_out_by_hand() {
         let found = found.find(|s| s.change.contains(change)).expect(assumption);
         found.movements[at].after.unwrap()
     };
-    // Two CPUs with 256 GiB DIMMs at 2560 instead of 3200: 89 920 against 43 536.
+    // Two CPUs with 256 GiB DIMMs at 2560 instead of 3200: 89 920, compared with 43 536.
     let cheap = after("price of DDR5 256 GiB", "-20%", 1);
     assert!((cheap - (1.0 - 43_536.0 / 89_920.0)).abs() < 1e-12);
     // Four CPUs hold 5 TiB in 128 GiB DIMMs: 76 672; with a device 64 GiB DIMMs are enough: 43 344.
     let four = after("numbers of CPUs", "4]", 1);
     assert!((four - (1.0 - 43_344.0 / 76_672.0)).abs() < 1e-12);
-    // A device of 2000: 45 536.
+    // A board price of 2000: 45 536.
     let board = after("price of the board of one 8-slot DDR4 expander", "2 000", 1);
     assert!((board - (1.0 - 45_536.0 / 110_400.0)).abs() < 1e-12);
     assert_eq!(after("price of DDR5 64 GiB", "+20%", 0), 512.0);
@@ -313,7 +318,7 @@ fn more_cpus_and_devices_give_more_queries_and_more_memory_of_the_slow_kind_fewe
     let two = two.options(1024).find(|c| c.cpus == 2).unwrap();
     let single = cheapest(&prices, 1024, Kind::CPU_MEMORY).unwrap();
     assert!(of(two) > 1.5 * of(&single));
-    // Half of the pages behind one device of 46 GB/s against 270 GB/s of DRAM.
+    // Half of the pages are behind one device of 46 GB/s, compared with 270 GB/s of DRAM.
     assert!(of(&one) < of(&single));
     let scaled = scaled(&machine, &cheapest(&prices, 6144, Kind::cxl(4)).unwrap()).unwrap();
     let ratio =
@@ -365,7 +370,7 @@ fn any_prices() -> impl Strategy<Value = Prices> {
         })
 }
 
-/// The cheapest configuration by going through all of them, without mixing sizes.
+/// Cheapest configuration by exhaustive enumeration, without mixed sizes.
 fn brute_force(prices: &Prices, kind: Kind, demand_gib: u64) -> Option<f64> {
     let (channels, slots) = (
         prices.cpu.channels.value,

@@ -1,4 +1,5 @@
-//! What a configuration gives: a machine profile scaled to it, and the queries that it answers in an hour (modelled).
+//! Modelled throughput of a configuration: a machine profile scaled to it, and its queries per
+//! hour.
 
 use super::config::Config;
 use super::error::PriceError;
@@ -6,15 +7,16 @@ use crate::machine::Value;
 use crate::reference::work::{Ssb, Work};
 use crate::{Machine, Options, Placement, SourceKind, StructureClass, TierShares, solve_all};
 
-/// Columns of the fact table of the Star Schema Benchmark; its dimensions are small beside it.
+/// Columns of the fact table of the Star Schema Benchmark; its dimensions are small in comparison.
 const FACT_COLUMNS: f64 = 17.0;
-/// Rows of the fact table per scale factor.
+/// Rows of the fact table per unit of the scale factor.
 const FACT_ROWS: f64 = 6e6;
-/// Queries of the benchmark.
+/// Number of queries of the benchmark.
 const SSB_QUERIES: f64 = 13.0;
 const GIB: f64 = 1_073_741_824.0;
 
-/// All queries of the Star Schema Benchmark at the scale factor whose fact table (17 columns) fills `demand_gib`.
+/// All queries of the Star Schema Benchmark, at the scale factor whose fact table (17 columns) has
+/// `demand_gib` GiB.
 pub fn ssb_filling(demand_gib: u64, ssb: Ssb) -> Ssb {
     let bytes_per_row = FACT_COLUMNS * f64::from(ssb.bytes_per_value.max(1));
     Ssb {
@@ -24,12 +26,16 @@ pub fn ssb_filling(demand_gib: u64, ssb: Ssb) -> Ssb {
     }
 }
 
-/// The profile `machine`, which describes one CPU and some devices, as `config` has them: cores, last-level cache and DRAM bandwidth times
-/// the CPUs, bandwidth of CXL memory by the number of devices, capacities as bought. Latencies stay: traffic between two CPUs is not
-/// modelled, and DIMMs of every size are taken to be equally fast.
+/// Scales `machine`, which describes one CPU and some devices, to `config`.
+///
+/// Cores, last-level cache and DRAM bandwidth are multiplied by the number of CPUs, the bandwidth
+/// of CXL memory by that of devices; capacities are those of the configuration. Latencies stay the
+/// same: traffic between two CPUs is not modelled, and DIMMs of all sizes are taken to be equally
+/// fast.
 ///
 /// # Errors
-/// [`PriceError::Throughput`] if the profile has no DRAM tier, or no CXL tier and the configuration has devices.
+/// [`PriceError::Throughput`] if the profile has no DRAM tier, has no CXL tier although the
+/// configuration has devices, or is invalid after scaling.
 pub fn scaled(machine: &Machine, config: &Config) -> Result<Machine, PriceError> {
     let fail = |problem: String| PriceError::Throughput {
         config: config.words(),
@@ -38,6 +44,7 @@ pub fn scaled(machine: &Machine, config: &Config) -> Result<Machine, PriceError>
     let mut scaled = machine.clone();
     let cpus = f64::from(config.cpus);
     let times = |value: &mut Value, factor: f64, what: &str| {
+        // Unscaled numbers keep their source.
         if factor != 1.0 {
             let source = format!("{} {what}: {} x {factor:.4}", machine.name, value.value);
             *value = Value::new(value.value * factor, SourceKind::Derived, source);
@@ -61,7 +68,7 @@ pub fn scaled(machine: &Machine, config: &Config) -> Result<Machine, PriceError>
                 machine.name
             )));
         };
-        // A DRAM tier is that of one CPU, whatever it counts as a device.
+        // The profile's DRAM tier is that of one CPU, however many devices it counts.
         let factor = if name == "dram" {
             count
         } else {
@@ -80,12 +87,15 @@ pub fn scaled(machine: &Machine, config: &Config) -> Result<Machine, PriceError>
     Ok(scaled)
 }
 
-/// Queries (runs of `work`; for all queries of the Star Schema Benchmark, each of the 13 counts) that `config` answers in an hour, one
-/// after the other, each on all hardware threads. Modelled. Data is spread over DRAM and CXL memory in proportion to what was bought of
-/// each; of queries only the columns are, hash tables, groups and buffers are in DRAM.
+/// Modelled number of queries that `config` answers per hour, one after the other, each on all
+/// hardware threads.
+///
+/// A query is one run of `work`; for all queries of the Star Schema Benchmark each of the 13
+/// counts. Data is spread over DRAM and CXL memory in proportion to their capacities. Of SSB
+/// queries only the columns are spread; hash tables, groups and buffers are in DRAM.
 ///
 /// # Errors
-/// [`PriceError::Throughput`]: those of [`scaled`], or the model refuses the work.
+/// [`PriceError::Throughput`] as [`scaled`], or if the model rejects the work.
 pub fn queries_per_hour(
     machine: &Machine,
     config: &Config,

@@ -1,13 +1,13 @@
-//! Numbers as people read them.
+//! Capacities, prices and shares formatted for people.
 
-/// A capacity: "768 GiB", "1 TiB", "4.25 TiB".
+/// Formats a capacity: "768 GiB", "1 TiB", "4.25 TiB".
 pub fn gib(gib: u64) -> String {
     if gib < 1024 {
         return format!("{gib} GiB");
     }
     let text = format!("{:.2}", gib as f64 / 1024.0);
     let short = text.trim_end_matches('0').trim_end_matches('.');
-    // Sizes that two digits cannot tell apart stay in GiB.
+    // Capacities that two decimals do not show exactly stay in GiB.
     if short.parse::<f64>().is_ok_and(|t| t * 1024.0 == gib as f64) {
         format!("{short} TiB")
     } else {
@@ -15,7 +15,7 @@ pub fn gib(gib: u64) -> String {
     }
 }
 
-/// A price without cents and with a blank at thousands: "US$ 110 400".
+/// Formats a price without cents, with a blank between groups of three digits: "US$ 110 400".
 pub fn money(currency: &str, price: f64) -> String {
     let digits = format!("{:.0}", price.abs());
     let mut grouped = String::new();
@@ -34,7 +34,7 @@ pub fn money(currency: &str, price: f64) -> String {
     format!("{currency}{blank}{sign}{grouped}")
 }
 
-/// A share as "61%"; a tenth more where rounding would hide that it is not nothing.
+/// Formats a share as "61%"; with one decimal below 1 %, where rounding would hide it.
 pub fn share_words(share: f64) -> String {
     let percent = share * 100.0;
     if percent != 0.0 && percent.abs() < 1.0 {

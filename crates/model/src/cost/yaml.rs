@@ -1,4 +1,4 @@
-//! Reading and writing price files, with errors that say where and what.
+//! Reading and writing price files, with file, line and field in every error.
 
 use super::error::PriceError;
 use super::prices::Prices;
@@ -6,11 +6,12 @@ use crate::machine::yaml::{Misread, line_of};
 use serde_saphyr::Error as YamlError;
 
 impl Prices {
-    /// Reads prices from `text`; `file_name` is only used in errors.
+    /// Reads prices from `text`; `file_name` is used in errors only.
     ///
     /// # Errors
-    /// [`PriceError`] with file, line and field: text that is not YAML, unknown or missing keys, numbers out of range, another schema
-    /// version, a DIMM that is there twice or has no price, something without a source.
+    /// [`PriceError`] with file, line and field: text that is not YAML, unknown or missing keys,
+    /// numbers out of range, another schema version, a DIMM that is listed twice or has no price, a
+    /// value without a source.
     pub fn from_yaml(text: &str, file_name: &str) -> Result<Prices, PriceError> {
         let prices: Prices =
             serde_saphyr::from_str(text).map_err(|e| explain(&e, text, file_name))?;
@@ -18,10 +19,10 @@ impl Prices {
         Ok(prices)
     }
 
-    /// The prices as YAML that [`Prices::from_yaml`] reads back to equal prices.
+    /// The prices as YAML, from which [`Prices::from_yaml`] reads equal prices.
     ///
     /// # Errors
-    /// [`PriceError::Write`] if the serializer refuses, which no checked prices make it do.
+    /// [`PriceError::Write`] if the serializer fails, which does not happen for checked prices.
     pub fn to_yaml(&self) -> Result<String, PriceError> {
         serde_saphyr::to_string(self).map_err(|e| PriceError::Write {
             name: self.name.clone(),
@@ -30,7 +31,6 @@ impl Prices {
     }
 }
 
-/// Turns a parser error into one of ours.
 fn explain(error: &YamlError, text: &str, file: &str) -> PriceError {
     let file = file.to_owned();
     match Misread::of(error, text) {
@@ -65,7 +65,7 @@ fn explain(error: &YamlError, text: &str, file: &str) -> PriceError {
     }
 }
 
-/// What has to stand under a key that is missing.
+/// Description of the value that is missing.
 fn expected_for(field: &str) -> &'static str {
     match field {
         "value" => "a number",

@@ -1,10 +1,15 @@
-//! The list of a machine's numbers with their allowed ranges, and the checks made from it.
+//! List of all numbers of a machine with their valid ranges, and the checks derived from it.
+//!
+//! One list serves checks, figures and messages, so a number cannot be added to one of them only.
+//! Paths and labels are in the order of the profile.
 
 use super::{Cache, Concurrency, Machine, SCHEMA, TIER_NAMES, Tier, Tlb, Value};
 use crate::error::{ModelError, ProfileError};
 
-/// One number of a machine: where it stands, what it is and what it may be. Texts are put together only when somebody reads them: machines
-/// are checked before every solution.
+/// One number of a machine with its path, label, unit and valid range.
+///
+/// The path and the label are formatted only on demand, because machines are checked before every
+/// solution.
 pub(super) struct Field<'a> {
     group: Group<'a>,
     key: &'static str,
@@ -14,7 +19,7 @@ pub(super) struct Field<'a> {
     range: Range,
 }
 
-/// Where a number stands: what comes before its key, and before its label.
+/// Position of a number: what precedes its key, and its label.
 #[derive(Clone, Copy)]
 enum Group<'a> {
     Part(&'static str, &'static str),
@@ -22,7 +27,6 @@ enum Group<'a> {
 }
 
 impl Field<'_> {
-    /// Path in the profile.
     pub fn path(&self) -> String {
         match self.group {
             Group::Part(path, _) => format!("{path}{}", self.key),
@@ -30,7 +34,6 @@ impl Field<'_> {
         }
     }
 
-    /// What it is, for people.
     pub fn label(&self) -> String {
         match self.group {
             Group::Part(_, label) => format!("{label}{}", self.what),
@@ -82,14 +85,14 @@ impl Range {
 }
 
 impl Machine {
-    /// Every number of the machine, in the order of the profile.
+    /// All numbers of the machine, in the order of the profile.
     pub(super) fn fields(&self) -> Vec<Field<'_>> {
         let mut fields = Vec::new();
         self.each_field(&mut |field| fields.push(field));
         fields
     }
 
-    /// The same one by one.
+    /// Calls `take` with every number, without allocation.
     fn each_field<'a>(&'a self, take: Take<'_, 'a>) {
         core_fields(self, take);
         cache_fields(&self.cache, take);
@@ -101,10 +104,13 @@ impl Machine {
         }
     }
 
-    /// Checks numbers and tier names; machines read with [`Machine::from_yaml`] have passed it.
+    /// Checks numbers and tier names.
+    ///
+    /// Machines read by [`Machine::from_yaml`] have passed this check.
     ///
     /// # Errors
-    /// [`ModelError::Machine`] names the first number that is out of range, [`ModelError::UnknownTier`] a tier with a wrong or repeated name.
+    /// [`ModelError::Machine`] names the first number out of range, or an empty list of tiers;
+    /// [`ModelError::UnknownTier`] names a tier with an unknown or repeated name.
     pub fn check(&self) -> Result<(), ModelError> {
         let mut wrong: Option<Field<'_>> = None;
         self.each_field(&mut |field| {
@@ -141,7 +147,8 @@ impl Machine {
         }
     }
 
-    /// The checks of [`Machine::check`] and those of a file, with file and line in the error.
+    /// The checks of [`Machine::check`] and those of a file (texts, sources, intervals), with file
+    /// and line in the error.
     pub(super) fn check_file(
         &self,
         file: &str,
@@ -251,7 +258,7 @@ impl Machine {
         }
     }
 
-    /// The first tier whose name is unknown or repeated, and what was expected.
+    /// First tier whose name is unknown or repeated, and what was expected.
     fn bad_tier_name(&self) -> Option<(usize, String)> {
         self.tiers.iter().enumerate().find_map(|(index, tier)| {
             let name = tier.name.as_str();
@@ -270,7 +277,8 @@ impl Machine {
     }
 }
 
-/// An end of the interval that does not enclose the value: its name, the number, what was expected.
+/// End of the interval that does not enclose the value: its name, the number, and what was
+/// expected.
 fn bad_interval(value: &Value) -> Option<(&'static str, f64, &'static str)> {
     let low = value
         .low
@@ -285,7 +293,6 @@ fn bad_interval(value: &Value) -> Option<(&'static str, f64, &'static str)> {
 /// Key, label, unit, value and range of one number of a group.
 type Row<'a> = (&'static str, &'static str, &'static str, &'a Value, Range);
 
-/// Takes the numbers of a machine one by one.
 type Take<'t, 'a> = &'t mut dyn FnMut(Field<'a>);
 
 fn rows<'a>(group: Group<'a>, rows: impl IntoIterator<Item = Row<'a>>, take: Take<'_, 'a>) {
@@ -376,7 +383,6 @@ fn present<'a>(
     rows(group, there, take);
 }
 
-/// Optional numbers of the cores.
 fn execution_fields<'a>(m: &'a Machine, take: Take<'_, 'a>) {
     use Range::{AtLeastOne, NotNegative, Positive, Share};
     let c = &m.concurrency;
@@ -529,7 +535,7 @@ fn tier_fields<'a>(index: usize, t: &'a Tier, take: Take<'_, 'a>) {
     present(group, more, take);
 }
 
-/// "did you mean X (one of ...)" where something is near, else "one of ...".
+/// "one of ...; did you mean X?" where a known word is near, else "one of ...".
 pub(crate) fn nearest_of<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let all = known.clone().collect::<Vec<_>>().join(", ");
     match nearest(word, known) {
@@ -538,8 +544,9 @@ pub(crate) fn nearest_of<'a>(word: &str, known: impl Iterator<Item = &'a str> + 
     }
 }
 
-/// The known word nearest to `word`, if one is near enough to be meant.
+/// The known word that is most similar to `word`, if it is similar enough to be meant.
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    // The threshold keeps unrelated words from being suggested.
     let scored = known.map(|name| (strsim::jaro_winkler(word, name), name));
     scored
         .filter(|(score, _)| *score > 0.75)

@@ -1,24 +1,27 @@
-//! What was measured of a machine, beyond the numbers that the solver uses.
+//! Measured curves and rates of a machine, beyond the numbers that the solver uses.
+//!
+//! They are kept for reports and for calibration; no result of the model depends on them.
 
 use serde::{Deserialize, Serialize};
 
 use super::Value;
 
-/// Measured curves and rates of a machine.
+/// Measurements of a machine, kept with its profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measurements {
-    /// The node whose cores the tiers of the profile are seen from.
+    /// Node whose CPUs the tiers of the profile are seen from.
     pub initiator_node: u32,
-    /// Every pair of a node with cores and a node with memory that was measured.
+    /// Every measured pair of a node with CPUs and a node with memory.
     pub paths: Vec<PathMeasurement>,
-    /// Latency by footprint from the initiator to its own memory: caches and address translation.
+    /// Idle latency by footprint from the initiator to its local memory: shows caches and address
+    /// translation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub footprints: Vec<FootprintLatency>,
 }
 
 impl Measurements {
-    /// Every number, in the order of the profile.
+    /// All measured numbers, in the order of the profile.
     pub fn values(&self) -> impl Iterator<Item = &Value> {
         let paths = self.paths.iter().flat_map(|path| {
             [&path.idle_latency_ns, &path.idle_latency_in_pages_ns]
@@ -35,72 +38,74 @@ impl Measurements {
     }
 }
 
-/// One path from cores to memory.
+/// Measurements of one path from CPUs to memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathMeasurement {
-    /// Node whose cores access.
+    /// Initiator: node whose CPUs access the memory.
     pub initiator_node: u32,
-    /// Node that is accessed.
+    /// Target: node whose memory is accessed.
     pub target_node: u32,
     /// Tier of the target as seen from the initiator ("dram", "cxl", "remote", "hbm").
     pub tier: String,
-    /// Dependent loads anywhere in a large region, ns each: with address translation.
+    /// Dependent loads at random addresses in a large region, ns per load: with page walks.
     pub idle_latency_ns: Value,
-    /// Dependent loads that stay in a group of pages for a while, ns each: nearly without address translation.
+    /// Dependent loads that stay within a group of pages for a while, ns per load: almost without
+    /// page walks.
     pub idle_latency_in_pages_ns: Value,
-    /// Bandwidths by operation and threads.
+    /// Bandwidths by operation and number of threads.
     pub rates: Vec<MeasuredRate>,
-    /// Latency under load, by rising load.
+    /// Loaded latency, in the order of rising load; empty if not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loaded: Vec<LoadedPoint>,
-    /// Rates at which pages come and move.
+    /// Rates of first touches and page migrations; empty if not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pages: Vec<TouchRate>,
 }
 
-/// A bandwidth.
+/// Bandwidth of one operation with one number of threads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredRate {
-    /// What was done ("read", "stream-write", "mix 67:33", "stream-copy", "random read", "fetch-and-add", ...).
+    /// Operation ("read", "stream-write", "mix 67:33", "stream-copy", "random read",
+    /// "fetch-and-add", ...).
     pub operation: String,
-    /// Threads.
+    /// Number of threads that run the operation.
     pub threads: u32,
-    /// Bytes accessed, GB/s.
+    /// Bytes accessed by the program, GB/s.
     pub gbps: Value,
 }
 
-/// Latency at a load.
+/// Loaded latency at one load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadedPoint {
-    /// Bandwidth of everything together that ran beside the dependent loads, GB/s.
+    /// Bandwidth of the load that ran beside the dependent loads, GB/s.
     pub gbps: Value,
-    /// Dependent load, ns.
+    /// Time of a dependent load, ns.
     pub latency_ns: Value,
 }
 
-/// How fast pages come to be there or move.
+/// Rate at which pages are first touched or migrated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TouchRate {
     /// "touch" (first touch of fresh pages), or "migrate from node N".
     pub what: String,
-    /// "4k", "thp", ...
+    /// Page size as text: "4k", "thp", ...
     pub page_size: String,
-    /// GB/s.
+    /// Bytes of pages per second, GB/s.
     pub gbps: Value,
 }
 
-/// Latency in a footprint.
+/// Idle latency in one footprint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FootprintLatency {
-    /// Bytes that the loads go through.
+    /// Size of the region that the loads cover, bytes.
     pub footprint_bytes: u64,
-    /// Dependent loads anywhere, ns each.
+    /// Dependent loads at random addresses, ns per load.
     pub random_ns: Value,
-    /// Dependent loads that stay in a group of pages, ns each.
+    /// Dependent loads that stay within a group of pages, ns per load.
     pub in_pages_ns: Value,
 }

@@ -1,4 +1,7 @@
-//! Machine profiles: what the model knows about a machine, each number with its source.
+//! Machine profiles: the machine parameters of the model, each with its source.
+//!
+//! A profile is a YAML file. The solver reads the numbers; kinds, sources and intervals serve
+//! reports and the analysis of uncertainty.
 
 mod check;
 mod measured;
@@ -14,75 +17,77 @@ pub use value::{SourceKind, Value};
 
 use serde::{Deserialize, Serialize};
 
-/// The only version of the profile format.
+/// Only supported version of the profile format.
 pub const SCHEMA: &str = "tierloom-machine/1";
 
-/// Names that tiers may have: local DRAM, on-package memory, CXL memory, DRAM of another socket.
+/// Valid names of tiers: local DRAM, on-package memory, CXL memory, DRAM of another socket.
 pub const TIER_NAMES: [&str; 4] = ["dram", "hbm", "cxl", "remote"];
 
-/// Where a profile as a whole is from.
+/// Origin of a profile as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provenance {
-    /// Put together from publications.
+    /// Compiled from publications; needs at least one citation.
     Published,
-    /// Measured by Tierloom.
+    /// Measured by Tierloom on the machine itself.
     Measured,
 }
 
-/// A machine (or the part of one that the work runs on): cores, caches and memory tiers.
+/// A machine, or the part of it that the work runs on: cores, caches and memory tiers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// [`SCHEMA`].
+    /// Version of the format; must be [`SCHEMA`].
     pub schema: String,
-    /// Short name ("epfl25-full-pf-on").
+    /// Short name for commands and reports ("epfl25-full-pf-on").
     pub name: String,
-    /// One line.
+    /// Description in one line.
     pub title: String,
-    /// What it is and how the work of the publication ran on it.
+    /// The hardware, and how the work of the publication ran on it.
     pub description: String,
-    /// Published or measured.
+    /// Whether the profile as a whole was published or measured.
     pub provenance: Provenance,
-    /// Full citations of what the sources refer to by key.
+    /// Full citations of the keys that sources use; at least one if the profile is published.
     pub citations: Vec<String>,
     /// Cores that run workers.
     pub cores: Value,
     /// Hardware threads per core; 1 if hyper-threading is off.
     pub smt: Value,
-    /// Compute throughput of a core with all its hardware threads busy over that of one thread, at least 1.
+    /// Compute throughput of a core with all its hardware threads busy over that with one; 1 or
+    /// more.
     pub smt_yield: Value,
-    /// Caches.
+    /// Cache sizes, and the latency of the last-level cache.
     pub cache: Cache,
-    /// Translation look-aside buffer.
+    /// Second-level translation look-aside buffer.
     pub tlb: Tlb,
-    /// Lines in flight.
+    /// Lines in flight of one core.
     pub concurrency: Concurrency,
-    /// Share of the shorter of compute and (independent) memory time that out-of-order execution hides behind the longer, 0 to 1; none if absent.
+    /// Share of the shorter of compute and (independent) memory time that out-of-order execution
+    /// hides behind the longer, 0 to 1; 0 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Value>,
-    /// Hardware prefetching; off if absent.
+    /// Hardware prefetching; `None` if the prefetchers are off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetch: Option<Prefetch>,
-    /// Memory tiers; the first is where memory without a placement lies.
+    /// Memory tiers; the first one (local DRAM) holds everything without a placement.
     pub tiers: Vec<Tier>,
-    /// What a reader has to know before trusting figures.
+    /// Caveats for readers of the figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Everything that was measured, for calibration and for readers; the solver uses the numbers above.
+    /// Everything that was measured, for calibration and for readers; the solver does not use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measurements: Option<Measurements>,
 }
 
-/// Caches, in 64-byte lines throughout.
+/// Cache sizes and latency; lines have 64 bytes on all machines.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cache {
-    /// Private cache of one core, bytes. Hits in it are part of the compute time.
+    /// Private cache of one core, bytes. The time of hits in it is part of the compute time.
     pub l2_bytes: Value,
     /// Last-level cache that the workers share, bytes.
     pub llc_bytes: Value,
-    /// Latency of a hit in it, ns.
+    /// Latency of a hit in the last-level cache, ns.
     pub llc_latency_ns: Value,
 }
 
@@ -90,13 +95,13 @@ pub struct Cache {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tlb {
-    /// Entries for pages of `page_bytes`.
+    /// Number of entries for pages of `page_bytes`.
     pub entries: Value,
-    /// Size of the pages that the data lies in, bytes.
+    /// Size of the pages that hold the data, bytes.
     pub page_bytes: Value,
     /// Time of one page walk, ns.
     pub walk_ns: Value,
-    /// Page walks that one core has under way at most.
+    /// Page walks that one core runs in parallel at most.
     pub walkers: Value,
 }
 
@@ -104,44 +109,48 @@ pub struct Tlb {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Concurrency {
-    /// A sequential stream read or written one value at a time.
+    /// Sequential stream read or written one value at a time.
     pub sequential_scalar: Value,
-    /// A sequential stream with vector instructions.
+    /// Sequential stream with vector instructions.
     pub sequential_simd: Value,
-    /// Independent random accesses, as many as out-of-order execution overlaps by itself.
+    /// Independent random accesses, as many as out-of-order execution overlaps.
     pub random: Value,
     /// Independent random accesses with software prefetching.
     pub random_prefetched: Value,
-    /// Accesses of which each needs the result of the one before.
+    /// Accesses that each depend on the result of the previous one.
     pub dependent: Value,
-    /// A sequential stream of cached stores; as loads if absent. Stores at random places have as much less than loads there.
+    /// Sequential stream of cached stores; the same as loads if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<Value>,
-    /// A sequential stream of non-temporal stores; as loads if absent.
+    /// Sequential stream of non-temporal stores; the same as loads if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nt_store: Option<Value>,
-    /// Lines in flight of a core with all its hardware threads busy over those with one, at least 1; 1 if absent.
+    /// Lines in flight of a core with all its hardware threads busy over those with one, at least
+    /// 1; 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smt_gain: Option<Value>,
-    /// Most that one core moves to and from what lies behind its private cache, GB/s, however many lines it has in flight; without a limit if
-    /// absent.
+    /// Bandwidth limit of one core for everything behind its private caches, GB/s, however many
+    /// lines are in flight; no limit if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_gbps: Option<Value>,
 }
 
-/// What hardware prefetchers do to strided streams. Where they are on, the tiers' loaded-latency curves hold their load too.
+/// Effect of hardware prefetchers on strided streams.
+///
+/// The loaded-latency curves of the tiers include the load they cause.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prefetch {
-    /// Lines fetched in vain per line used, at most, in a stream that skips lines.
+    /// Limit on the lines fetched in vain per line used, in a stream that skips lines.
     pub waste_lines: Value,
-    /// Longest stride in lines that the prefetchers follow; beyond it a stream runs like independent accesses.
+    /// Longest stride in lines that the prefetchers follow; beyond it a stream behaves like
+    /// independent accesses.
     pub reach_lines: Value,
-    /// Lines of a new stream that the prefetchers watch before they run ahead of it; 0 if absent.
+    /// Lines of a new stream that train the prefetchers before they run ahead of it; 0 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub training_lines: Option<Value>,
-    /// Lines fetched in vain beyond the end of a piece that ends within a page, once the prefetchers run far ahead (16 lines and more);
-    /// 0 if absent.
+    /// Lines fetched in vain beyond the end of a piece that ends within a page, once the
+    /// prefetchers run at full distance (from 16 lines on); 0 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overshoot_lines: Option<Value>,
 }
@@ -150,63 +159,77 @@ pub struct Prefetch {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tier {
-    /// One of [`TIER_NAMES`].
+    /// Name, one of [`TIER_NAMES`] and unique in the machine.
     pub name: String,
-    /// Devices (memory nodes or expanders) in it.
+    /// Number of devices (memory nodes or expanders).
     pub devices: Value,
-    /// Capacity, bytes.
+    /// Capacity of all devices together, bytes.
     pub capacity_bytes: Value,
     /// Peak read bandwidth of all devices together, GB/s.
     pub read_gbps: Value,
-    /// Peak write bandwidth of all devices together (traffic at the memory, without the read-for-ownership), GB/s.
+    /// Peak write bandwidth of all devices together, GB/s: traffic at the memory, without the read
+    /// for ownership.
     pub write_gbps: Value,
     /// Latency of a read while the tier is idle, ns.
     pub idle_latency_ns: Value,
-    /// How the latency grows with load.
+    /// Growth of the latency with utilisation.
     pub loaded: LoadedLatency,
-    /// The same while nothing but lines at random places loads the tier, which hardware prefetchers do not run ahead of; as `loaded` if absent.
+    /// The same for a load of random lines only, which hardware prefetchers do not run ahead of; as
+    /// `loaded` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loaded_random: Option<LoadedLatency>,
     /// Peak bandwidth of non-temporal stores, GB/s; as `write_gbps` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nt_write_gbps: Option<Value>,
-    /// Share of the peaks that single lines at random places reach (closed rows of the memory chips), above 0 and at most 1; 1 if absent.
+    /// Share of the peaks that single lines at random addresses reach (row misses in the memory
+    /// chips), above 0 and at most 1; 1 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub random_share: Option<Value>,
-    /// How much reads and writes go on at the same time: 0 they take turns (a DRAM bus), 1 each has its own way (a link); 0 if absent.
+    /// Overlap of reads and writes: 0 if they take turns (half duplex, a DRAM bus), 1 if each has
+    /// its own direction (full duplex, a link); 0 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplex: Option<Value>,
-    /// What a cached store waits longer than a load, ns: the owner of the line on another socket is asked; 0 if absent.
+    /// Extra time of a cached store over a load, ns, to get the line's ownership from another
+    /// socket; 0 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ownership_ns: Option<Value>,
-    /// Time until a written line (a non-temporal store, a line that is flushed) is taken over by the tier, ns; it goes to a queue, so reads do
-    /// not slow it down. As `idle_latency_ns` under load if absent.
+    /// Time until the tier accepts a posted write (a non-temporal store, a flushed line), ns.
+    ///
+    /// The write goes to a queue, so reads do not slow it down. As `idle_latency_ns` under load if
+    /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_latency_ns: Option<Value>,
-    /// Switches and retimers on the way, ns for both directions together, not contained in `idle_latency_ns`; 0 if absent.
+    /// Latency of switches and retimers on the path, ns for both directions together, not contained
+    /// in `idle_latency_ns`; 0 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch_ns: Option<Value>,
 }
 
-/// The number of an optional value, or what holds without it.
+/// Number of an optional value, or `absent` without it.
 pub(crate) fn or(value: Option<&Value>, absent: f64) -> f64 {
     value.map_or(absent, |v| v.value)
 }
 
-/// Loaded-latency curve: `idle * (1 + (ratio - 1) * ((u - knee) / (1 - knee))^exponent)` above the knee, `idle` below it.
+/// Loaded-latency curve over the utilisation u.
+///
+/// Above the knee the latency is `idle * (1 + (ratio - 1) * ((u - knee) / (1 - knee))^exponent)`,
+/// below it `idle`. The form is empirical: it stays finite at full utilisation, where an open queue
+/// would not, because a closed network limits the queue by the lines in flight.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadedLatency {
     /// Latency at full utilisation over idle latency, at least 1.
     pub ratio_at_peak: Value,
-    /// Utilisation from which the latency grows, 0 up to (not including) 1.
+    /// Utilisation above which the latency grows, from 0 up to, but not including, 1.
     pub knee: Value,
-    /// Steepness above the knee, above 0.
+    /// Exponent of the curve above the knee, above 0; 1 is linear.
     pub exponent: Value,
 }
 
 impl LoadedLatency {
-    /// Factor on the idle latency at utilisation `u`; `u` is taken between 0 and 1, so the factor is finite and never below 1.
+    /// Factor on the idle latency at utilisation `u`, at least 1.
+    ///
+    /// `u` is limited to 1, so the factor is finite.
     pub fn factor(&self, u: f64) -> f64 {
         let above = (u.min(1.0) - self.knee.value) / (1.0 - self.knee.value);
         if above <= 0.0 {
@@ -218,12 +241,13 @@ impl LoadedLatency {
 }
 
 impl Tier {
-    /// Latency at utilisation `u` without switches, ns, where streams load the tier.
+    /// Latency at utilisation `u` without switches, ns, if the load consists of streams.
     pub fn latency_ns(&self, u: f64) -> f64 {
         self.idle_latency_ns.value * self.loaded.factor(u)
     }
 
-    /// The same where `streams` of the load (0 to 1) are streams and the rest single lines at random places.
+    /// The same if a part `streams` of the load (0 to 1) is streams and the rest single lines at
+    /// random addresses.
     pub fn mixed_latency_ns(&self, u: f64, streams: f64) -> f64 {
         match &self.loaded_random {
             Some(random) if streams < 1.0 => {
@@ -234,7 +258,10 @@ impl Tier {
         }
     }
 
-    /// A tier of one device whose writes are as fast as its reads and whose latency stays idle; everything `assumed` for `source`.
+    /// Tier of one device with equal read and write peaks and a constant latency, for tests and
+    /// examples.
+    ///
+    /// All numbers have the kind `assumed`.
     pub fn plain(
         name: impl Into<String>,
         read_gbps: f64,
@@ -265,29 +292,29 @@ impl Tier {
     }
 }
 
-/// One number of a machine, ready to be listed with its origin.
+/// One number of a machine with its origin, ready for listing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// What it is ("cxl read bandwidth").
+    /// Label for people ("cxl read bandwidth").
     pub label: String,
-    /// Its path in the profile (`tiers[1].read_gbps`).
+    /// Path in the profile (`tiers[1].read_gbps`).
     pub path: String,
-    /// Its value in `unit`.
+    /// Value of the number, in `unit`.
     pub value: f64,
     /// Unit ("GB/s", "ns", "bytes", "lines").
     pub unit: &'static str,
-    /// How it came to be.
+    /// Kind of the source.
     pub kind: SourceKind,
-    /// Where it is from.
+    /// Publication and place, arithmetic, or reason.
     pub source: String,
-    /// Lower end of the interval in which it lies, if known.
+    /// Lower end of its interval; `None` if the profile gives none.
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end of its interval; `None` if the profile gives none.
     pub high: Option<f64>,
 }
 
 impl Machine {
-    /// The tier called `name`.
+    /// The tier called `name`; `None` if the machine has no such tier.
     pub fn tier(&self, name: &str) -> Option<&Tier> {
         self.tiers.iter().find(|t| t.name == name)
     }
@@ -307,13 +334,18 @@ impl Machine {
         self.fields().into_iter().map(figure).collect()
     }
 
-    /// The number at `path` (`tiers[1].read_gbps`, as in [`Machine::figures`]; tiers also by name: `tiers[cxl].read_gbps`).
+    /// Number at `path` (`tiers[1].read_gbps`, as in [`Machine::figures`]); tiers also by name
+    /// (`tiers[cxl].read_gbps`).
+    ///
+    /// `None` if there is no such number, or an optional one is absent.
     pub fn number(&self, path: &str) -> Option<&Value> {
         path::find(self, path)
     }
 
-    /// Changes the number at `path` as [`Value::with`] does: it keeps its source and loses its interval. Says whether there is one. Nothing is
-    /// checked.
+    /// Changes the number at `path` as [`Value::with`] does: it keeps its source and loses its
+    /// interval.
+    ///
+    /// Returns whether the number exists. The new value is not checked.
     pub fn put(&mut self, path: &str, x: f64) -> bool {
         let place = path::find_mut(self, path);
         place
@@ -321,10 +353,11 @@ impl Machine {
             .is_some()
     }
 
-    /// Puts another number at `path`. Nothing is checked but the path: see [`Machine::check`].
+    /// Replaces the number at `path`. The new value is not checked: see [`Machine::check`].
     ///
     /// # Errors
-    /// [`ModelError::UnknownNumber`](crate::ModelError::UnknownNumber) if no number of this machine has that path.
+    /// [`ModelError::UnknownNumber`](crate::ModelError::UnknownNumber) if this machine has no
+    /// number at `path`.
     pub fn set_number(&mut self, path: &str, value: Value) -> Result<(), crate::ModelError> {
         if let Some(place) = path::find_mut(self, path) {
             *place = value;

@@ -1,9 +1,11 @@
-//! Numbers of a machine by their path in the profile.
+//! Access to the numbers of a machine by their path in the profile.
+//!
+//! A test compares the paths with the list of figures, which is kept separately.
 
 use super::{Machine, Tier, Value};
 use crate::error::ModelError;
 
-/// Field by name, for `&` and `&mut` alike; optional groups and numbers are found where they are present.
+/// Field by path, for `&` and `&mut` alike; `None` for optional groups and numbers that are absent.
 macro_rules! lookup {
     ($machine:expr, $path:expr, $as_ref:ident, $get:ident $(, $mutable:tt)?) => {{
         let machine = $machine;
@@ -69,7 +71,7 @@ pub(super) fn find_mut<'a>(machine: &'a mut Machine, path: &str) -> Option<&'a m
     lookup!(machine, path, as_mut, get_mut, mut)
 }
 
-/// `tiers[1].read_gbps` or `tiers[cxl].read_gbps`: index and key.
+/// Index and key of `tiers[1].read_gbps` or `tiers[cxl].read_gbps`.
 fn tier_key<'p>(tiers: &[Tier], path: &'p str) -> Option<(usize, &'p str)> {
     let (which, key) = path.strip_prefix("tiers[")?.split_once("].")?;
     let index = which
@@ -79,7 +81,7 @@ fn tier_key<'p>(tiers: &[Tier], path: &'p str) -> Option<(usize, &'p str)> {
     Some((index, key))
 }
 
-/// The error for a path that leads nowhere.
+/// Error for a path without a number.
 pub(super) fn unknown(machine: &Machine, path: &str) -> ModelError {
     let figures = machine.figures();
     let near = super::nearest(path, figures.iter().map(|f| f.path.as_str()));

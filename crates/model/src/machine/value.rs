@@ -1,21 +1,24 @@
-//! Numbers that carry their origin.
+//! Numbers with their origin.
+//!
+//! A number without a source cannot be checked later, so profiles reject it.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How a number of a profile came to be.
+/// Kind of source of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceKind {
     /// Stated in a cited publication.
     Published,
-    /// Follows by arithmetic from published numbers, or from the data sheet of the named part; the source shows how.
+    /// Follows by arithmetic from published numbers, or from the data sheet of the named part; the
+    /// source shows how.
     Derived,
-    /// A judgement; the source gives the reason.
+    /// Judgement; the source gives the reason.
     Assumed,
     /// Measured by Tierloom on the machine itself.
     Measured,
-    /// Fitted to figures so that the model gives them back; the source names the figures.
+    /// Fitted so that the model reproduces figures; the source names them.
     Fitted,
 }
 
@@ -31,20 +34,21 @@ impl fmt::Display for SourceKind {
     }
 }
 
-/// One number of a profile: value, kind and source. The unit is in the name of the field that holds it.
+/// One number of a profile: value, kind and source. The unit is the suffix of the field's name.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(from = "Located")]
 pub struct Value {
     /// The number, in the unit that the field's name ends with.
     pub value: f64,
-    /// How it came to be.
+    /// Kind of the source.
     pub kind: SourceKind,
-    /// Where it is from: publication and place, arithmetic, or reason.
+    /// Publication and place, arithmetic, or reason; never empty in a checked profile.
     pub source: String,
-    /// Lower end of the interval in which the number lies, in the same unit; `None` if the source gives no spread.
+    /// Lower end of the interval around the number, in the same unit; `None` if the source gives no
+    /// spread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end of the interval; `None` if the source gives no spread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
     #[serde(skip)]
@@ -52,7 +56,7 @@ pub struct Value {
 }
 
 impl Value {
-    /// A number with its origin.
+    /// Number without an interval, which was not read from a file.
     pub fn new(value: f64, kind: SourceKind, source: impl Into<String>) -> Self {
         Value {
             value,
@@ -64,7 +68,7 @@ impl Value {
         }
     }
 
-    /// The same number with the interval in which it lies; ends on the wrong side of the number are moved to it.
+    /// The same number with an interval; an end on the wrong side of the number is moved to it.
     pub fn within(self, low: f64, high: f64) -> Self {
         Value {
             low: Some(low.min(self.value)),
@@ -73,7 +77,8 @@ impl Value {
         }
     }
 
-    /// The same origin with another number, for perturbed machines; the interval is that of the old number and goes.
+    /// Another number with the same origin, for perturbed machines; the interval belongs to the old
+    /// number and is dropped.
     pub fn with(&self, value: f64) -> Self {
         Value {
             value,
@@ -83,13 +88,13 @@ impl Value {
         }
     }
 
-    /// Line of the profile it was read from, from 1; 0 if it was not read from a file.
+    /// Line of the profile that the number was read from, from 1; 0 if it was not read from a file.
     pub fn line(&self) -> u64 {
         self.line
     }
 }
 
-/// Two values are equal if number and origin are; the line they stood on does not matter.
+/// Values are equal if number, origin and interval are; the line is ignored.
 impl PartialEq for Value {
     fn eq(&self, other: &Self) -> bool {
         (self.value, self.kind, &self.source, self.low, self.high)
@@ -103,7 +108,7 @@ impl PartialEq for Value {
     }
 }
 
-/// A value as it stands in a file; only the parser sees it.
+/// A value as written in a file, with its position; only the parser uses it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Located {

@@ -1,4 +1,7 @@
-//! Reading and writing profiles as YAML, with errors that say where and what.
+//! Reading and writing profiles as YAML, with file, line and field in every error.
+//!
+//! The YAML library reports lines and columns but not paths, so paths are worked out here from the
+//! indentation of the text.
 
 use super::Machine;
 use super::check::nearest_of;
@@ -6,11 +9,12 @@ use crate::error::ProfileError;
 use serde_saphyr::Error as YamlError;
 
 impl Machine {
-    /// Reads a profile from `text`; `file_name` is only used in errors.
+    /// Reads a profile from `text`; `file_name` is used in errors only.
     ///
     /// # Errors
-    /// [`ProfileError`] with file, line and field: text that is not YAML, unknown or missing keys, numbers that are negative, zero, not finite
-    /// or out of range, unknown tier names, another schema version, a number without source.
+    /// [`ProfileError`] with file, line and field: text that is not YAML, unknown or missing keys,
+    /// numbers out of range or not finite, unknown or repeated tier names, another schema version,
+    /// a number without a source.
     pub fn from_yaml(text: &str, file_name: &str) -> Result<Machine, ProfileError> {
         let machine: Machine =
             serde_saphyr::from_str(text).map_err(|e| explain(&e, text, file_name))?;
@@ -18,10 +22,10 @@ impl Machine {
         Ok(machine)
     }
 
-    /// The profile as YAML that [`Machine::from_yaml`] reads back to an equal machine.
+    /// The profile as YAML, from which [`Machine::from_yaml`] reads an equal machine.
     ///
     /// # Errors
-    /// [`ProfileError::Write`] if the serializer refuses, which no checked machine makes it do.
+    /// [`ProfileError::Write`] if the serializer fails, which does not happen for checked machines.
     pub fn to_yaml(&self) -> Result<String, ProfileError> {
         serde_saphyr::to_string(self).map_err(|e| ProfileError::Write {
             name: self.name.clone(),
@@ -30,22 +34,22 @@ impl Machine {
     }
 }
 
-/// What the parser of a file of numbers with their sources objects to, with the paths that a reader looks for.
+/// Error of the YAML parser in a file of numbers with sources, with the path of the field.
 pub(crate) enum Misread {
-    /// A key that may not stand in the mapping `field`; `known` says which may.
+    /// A key that the mapping `field` does not allow; `known` lists the allowed ones.
     UnknownKey {
         line: u64,
         field: String,
         key: String,
         known: String,
     },
-    /// The key `key` is not there; `field` is its whole path, `line` that of its mapping.
+    /// The key `key` is missing; `field` is its whole path, `line` the first line of its mapping.
     Missing {
         line: u64,
         field: String,
         key: &'static str,
     },
-    /// Anything else.
+    /// Any other error.
     Syntax {
         line: u64,
         field: String,
@@ -74,7 +78,7 @@ impl Misread {
                     format!("{owner}.{field}")
                 };
                 Misread::Missing {
-                    // The parser names some line of the mapping; its first one is where a reader looks.
+                    // The parser reports some line of the mapping; readers look at its first.
                     line: start_of(text, &owner),
                     field: path,
                     key: field,
@@ -89,7 +93,6 @@ impl Misread {
     }
 }
 
-/// Turns a parser error into one of ours.
 fn explain(error: &YamlError, text: &str, file: &str) -> ProfileError {
     let file = file.to_owned();
     match Misread::of(error, text) {
@@ -124,7 +127,7 @@ fn explain(error: &YamlError, text: &str, file: &str) -> ProfileError {
     }
 }
 
-/// What has to stand under a key that is missing.
+/// Description of the value that is missing.
 fn expected_for(field: &str) -> &'static str {
     match field {
         "value" => "a number",
@@ -142,7 +145,7 @@ fn expected_for(field: &str) -> &'static str {
     }
 }
 
-/// The parser adds "at line L, column C" and lines of context; the first line without that is the message.
+/// Message without position: the parser adds "at line L, column C" and lines of context.
 fn first_line(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     let cut = line
@@ -152,7 +155,7 @@ fn first_line(message: &str) -> String {
     line[..cut].trim().to_owned()
 }
 
-/// One step of a path: the column it starts at, and a key or the number of a list item.
+/// One step of a path: its column, and a key or the index of a list item.
 enum Step {
     Key(usize, String),
     Item(usize, usize),
@@ -166,19 +169,23 @@ impl Step {
     }
 }
 
-/// The way to each line that has a key, worked out from indentation: profiles are block mappings whose values may be flow mappings.
+/// Path of the current line, worked out from indentation.
+///
+/// Profiles are block mappings whose values may be flow mappings; other YAML gives a wrong path,
+/// never a wrong value.
 struct Outline {
     steps: Vec<Step>,
 }
 
 impl Outline {
-    /// Goes on to the next line; false if it has no key of its own (comment, blank, text).
+    /// Goes on to the next line; false if it has no key (comment, blank, continued text).
     fn enter(&mut self, raw: &str) -> bool {
         let body = raw.trim_start();
         let indent = raw.len() - body.len();
         let (column, body) = match body.strip_prefix("- ") {
             Some(rest) => {
                 self.enter_item(indent);
+                // The first key of an item is on the same line as the dash.
                 (indent + 2, rest)
             }
             None => (indent, body),
@@ -186,12 +193,14 @@ impl Outline {
         let Some(key) = key_of(body) else {
             return false;
         };
+        // Steps at this column or further right belong to mappings that have ended.
         self.steps.retain(|s| s.column() < column);
         self.steps.push(Step::Key(column, key.to_owned()));
         true
     }
 
     fn enter_item(&mut self, column: usize) {
+        // A list may be at the same column as its key, so keys at this column stay.
         self.steps.retain(|s| s.column() <= column);
         match self.steps.last_mut() {
             Some(Step::Item(at, index)) if *at == column => *index += 1,
@@ -219,7 +228,7 @@ fn path_at(text: &str, line: u64) -> String {
     outline.path()
 }
 
-/// Line (from 1) of the first key whose path is as wanted; 1 if there is none.
+/// Line (from 1) of the first key whose path is accepted by `wanted`; 1 if there is none.
 fn find_line(text: &str, wanted: impl Fn(&str) -> bool) -> u64 {
     let mut outline = Outline { steps: Vec::new() };
     let found = text
@@ -242,7 +251,8 @@ fn start_of(text: &str, owner: &str) -> u64 {
     })
 }
 
-/// Path of the mapping that holds this place: that of the key before a flow mapping, the parent of the key in a block mapping.
+/// Path of the mapping at this position: the key before a flow mapping, or the parent of the key in
+/// a block mapping.
 fn owner_path(text: &str, line: u64, column: u64) -> String {
     let number = |n: u64| usize::try_from(n).unwrap_or(0);
     let before: String = text

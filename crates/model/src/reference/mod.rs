@@ -1,4 +1,5 @@
-//! Published workloads as phases, for checking the model and for showing how verdicts move.
+//! Published workloads as phases, to check the model and to show how conclusions change with the
+//! machine.
 
 pub mod ssb;
 pub mod work;

@@ -1,21 +1,23 @@
-//! The 13 queries of the Star Schema Benchmark as parametric phases.
+//! The 13 queries of the Star Schema Benchmark (SSB) as parametric phases.
 //!
-//! Source of schema, cardinalities and filter factors: O'Neil, O'Neil, Chen, Revilak, "The Star Schema Benchmark and Augmented Fact Table
-//! Indexing", TPC Technology Conference (TPCTC), 2009. The plan of every query is the usual one of pipelined engines (selections below the
-//! joins, one hash table per filtered dimension, then one pass over the fact table that filters, probes and aggregates), as in Huang et
-//! al., "Bandwidth Expansion via CXL" (ADMS 2024), whose hand-written pipelines follow HyPer's plans. Probes come in the order of their
-//! selectivity.
+//! Schema, cardinalities and filter factors: O'Neil, O'Neil, Chen, Revilak, "The Star Schema
+//! Benchmark and Augmented Fact Table Indexing", TPC Technology Conference (TPCTC), 2009. Every
+//! query has the usual plan of pipelined engines (selections below the joins, one hash table per
+//! filtered dimension, then one pass over the fact table that filters, probes and aggregates), as
+//! in Huang et al., "Bandwidth Expansion via CXL" (ADMS 2024), whose hand-written pipelines follow
+//! HyPer's plans. Probes are in the order of their selectivity.
 //!
-//! What is a parameter is the engine: the width of its values (4 bytes in Huang et al.; 8 bytes for the engine of Lebedev et al.,
-//! "Demystifying CXL Memory Bandwidth Expansion for Analytical Workloads", ADMS 2025), and its *intensity*, the processor time that it spends
-//! per tuple. All accesses are scalar: both engines handle one tuple at a time.
+//! The engine is a parameter: the width of its values (4 bytes in Huang et al.; 8 bytes in the
+//! engine of Lebedev et al., "Demystifying CXL Memory Bandwidth Expansion for Analytical
+//! Workloads", ADMS 2025), and its *intensity*, the compute time that it spends per tuple. All
+//! accesses are scalar, because both engines process one tuple at a time.
 
 use crate::work::{Access, LINE_BYTES, Op, Phase, PhaseKind, StructureClass};
 
-/// Slots of a hash table per entry: open addressing, half full.
+/// Slots of a hash table per entry: open addressing with a load factor of one half.
 const SLOTS_PER_ENTRY: f64 = 2.0;
 
-/// Days of the seven years 1992 to 1998.
+/// Rows of the date dimension: the days of the seven years 1992 to 1998.
 const DATE_ROWS: f64 = 2556.0;
 
 #[derive(Clone, Copy)]
@@ -36,7 +38,7 @@ impl Dimension {
         }
     }
 
-    /// Column of the fact table that refers to it.
+    /// Foreign key of the fact table that refers to it.
     fn key(self) -> &'static str {
         match self {
             Dimension::Date => "lo_orderdate",
@@ -51,13 +53,15 @@ impl Dimension {
             Dimension::Date => DATE_ROWS,
             Dimension::Customer => 30_000.0 * scale_factor,
             Dimension::Supplier => 2_000.0 * scale_factor,
+            // The benchmark's formula below gives no parts at all for scale factors below 1.
             Dimension::Part if scale_factor < 1.0 => 200_000.0 * scale_factor,
             Dimension::Part => 200_000.0 * (1.0 + scale_factor.log2()).floor(),
         }
     }
 }
 
-/// One query: fact filters, probes with the share of dimension rows they keep, measures, groups.
+/// Parameters of one query: selectivities of its filters on the fact table and of its probes,
+/// measures, and groups.
 struct Query {
     name: &'static str,
     filters: &'static [(&'static str, f64)],
@@ -87,6 +91,7 @@ const fn query(
 const REVENUE: &[&str] = &["lo_revenue"];
 const PROFIT: &[&str] = &["lo_revenue", "lo_supplycost"];
 const PRICE: &[&str] = &["lo_extendedprice"];
+// Discounts are 0 to 10 per cent; the queries of the first flight select three of these values.
 const DISCOUNT: (&str, f64) = ("lo_discount", 3.0 / 11.0);
 
 const QUERIES: [Query; 13] = [
@@ -193,15 +198,16 @@ const QUERIES: [Query; 13] = [
     ),
 ];
 
-/// Whether a query has this name ("q1.1").
+/// Whether there is a query with this name ("q1.1").
 pub fn is_query(name: &str) -> bool {
     QUERIES.iter().any(|q| q.name == name)
 }
 
 /// Phases of the 13 queries, in order, with their names ("q1.1" to "q4.3").
 ///
-/// `bytes_per_value` is the width of every column, `time_per_tuple_ns` the processor time per tuple and worker without waiting for memory,
-/// for tuples of the fact table and of the dimensions alike. Structures are named "lineorder.lo_discount", "hash(part)" and "groups".
+/// `bytes_per_value` is the width of every column. `time_per_tuple_ns` is the compute time per
+/// tuple and worker without waits for memory, ns, for tuples of the fact table and of the
+/// dimensions alike. Structures are named "lineorder.lo_discount", "hash(part)" and "groups".
 pub fn ssb_queries(
     scale_factor: f64,
     bytes_per_value: u32,
@@ -218,8 +224,10 @@ pub fn ssb_queries(
         .collect()
 }
 
-/// The share of a column's lines that hold at least one of the needed values, when a share `kept` of the rows is needed at random
-/// places and a line holds `values_per_line`: `1 - (1 - kept)^values`.
+/// Share of a column's lines that hold at least one needed value: `1 - (1 - kept)^values_per_line`.
+///
+/// A share `kept` of the rows is needed, independently at random, and a line holds
+/// `values_per_line` values.
 pub fn lines_touched(kept: f64, values_per_line: f64) -> f64 {
     1.0 - (1.0 - kept.clamp(0.0, 1.0)).powf(values_per_line.max(1.0))
 }
@@ -239,7 +247,8 @@ impl Engine {
         builds.chain([self.fact(query)]).collect()
     }
 
-    /// Reads filter column, and key and payload of the rows that pass; inserts these into the hash table.
+    /// Reads the filter column, and key and payload of the rows that pass; inserts these into the
+    /// hash table.
     fn build(&self, dimension: Dimension, share: f64) -> Phase {
         let (name, rows) = (dimension.name(), dimension.rows(self.scale_factor));
         let table = Access::probe(
@@ -256,7 +265,8 @@ impl Engine {
             .access(table)
     }
 
-    /// One pass over the fact table.
+    /// One pass over the fact table: each filter and each probe reduces the rows that later columns
+    /// are read for.
     fn fact(&self, query: &Query) -> Phase {
         let rows = 6_000_000.0 * self.scale_factor;
         let mut phase =
@@ -279,6 +289,7 @@ impl Engine {
         for column in query.measures {
             phase = phase.access(self.fact_column(column, rows, kept));
         }
+        // Groups are taken to have a cache line each.
         let group_bytes = query.groups * LINE_BYTES as u64;
         phase.access(
             Access::probe("groups", kept, group_bytes)
@@ -296,7 +307,7 @@ impl Engine {
         Access::sequential_read(structure, self.width * touched, (rows * self.width) as u64)
     }
 
-    /// Key and payload of the rows that pass, in a table that is half full.
+    /// Size of the hash table: keys and payloads of the rows that pass, at the load factor.
     fn table_bytes(&self, dimension: Dimension, share: f64) -> u64 {
         (dimension.rows(self.scale_factor) * share * SLOTS_PER_ENTRY * 2.0 * self.width) as u64
     }
@@ -306,7 +317,8 @@ impl Engine {
 mod tests {
     use super::*;
 
-    /// Shares of fact rows in the answer, from the paper's table of filter factors (O'Neil et al., 2009).
+    /// Shares of fact rows in the result, from the paper's table of filter factors (O'Neil et al.,
+    /// 2009).
     const PAPER: [f64; 13] = [
         0.0195,
         0.00065,
@@ -371,7 +383,8 @@ mod tests {
 
     #[test]
     fn dimension_tables_nearly_fit_the_cache_at_sf_30_as_published() {
-        // Huang et al. (ADMS 2024): they nearly fit the 64 MB of last-level cache.
+        // Huang et al. (ADMS 2024) report that the hash tables nearly fit the 64 MB of last-level
+        // cache.
         for (name, phases) in ssb_queries(30.0, 4, 1.0) {
             let tables = phases
                 .last()

@@ -1,19 +1,21 @@
-//! What a reader has to be told before moving anything.
+//! Warnings to show with a recommendation, for instance that interleaving does not pay.
 
 use super::{Best, Problem, Range};
 use crate::error::ModelError;
 use crate::solve::QuerySolution;
 
-/// A gain below this share of the rate is not worth spreading data for.
+/// Relative gain of rate below which spreading data is not worth it.
 pub const NOT_WORTH_IT: f64 = 0.02;
 
-/// A loss below this share is not spoken of.
+/// Relative loss below which no warning is given.
 const LOSS: f64 = 0.005;
 
-/// Warnings and remarks, in whole sentences for people; the most important first. Everything in them is modelled.
+/// Warnings and remarks as whole sentences, the most important first.
+///
+/// Everything in them is modelled.
 ///
 /// # Errors
-/// Those of [`Problem::solution`].
+/// Same as [`Problem::solution`].
 pub fn warnings(
     problem: &Problem<'_>,
     best: &Best,
@@ -34,7 +36,7 @@ fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
-/// Interleaving loses: with what the first tier is loaded, and how far the others are.
+/// Interleaving does not pay: reports the load of the first tier and the idle latencies of all.
 fn losing(problem: &Problem<'_>, best: &Best, first: &QuerySolution) -> Option<String> {
     if best.share > 0.0 {
         return None;
@@ -100,7 +102,7 @@ fn uncertain(problem: &Problem<'_>, best: &Best, range: &Range) -> Option<String
     })
 }
 
-/// Usual choices that lose against leaving everything on the first tier.
+/// Common choices that lose against leaving everything on the first tier.
 fn defaults(problem: &Problem<'_>, best: &Best) -> Vec<String> {
     let usual = [
         (

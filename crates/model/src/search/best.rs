@@ -1,4 +1,7 @@
-//! The best weights by the model, and what others would choose.
+//! Best weights by the model, next to those of the kernel and of plain interleaving.
+//!
+//! Real-valued shares are optimised first and rounded to whole weights afterwards, because weights
+//! with different sums form no smooth search space.
 
 use super::optimum::{Peak, RateOf, climb, compositions};
 use super::weights::gcd;
@@ -8,37 +11,40 @@ use crate::machine::Machine;
 use crate::solve::Bottleneck;
 use std::collections::HashSet;
 
-/// Simpler weights are preferred if they come this close to the best rate, as a share of it: 3:2 rather than 59:41.
+/// Relative loss of rate that is accepted for simpler weights: 3:2 rather than 59:41.
 pub const SIMPLER_WITHIN: f64 = 1e-3;
 
-/// Largest sum of the weights that the kernel computes by itself (`weightiness` in `mm/mempolicy.c`, Linux 6.16).
+/// Limit on the sum of the weights that the kernel computes itself (`weightiness` in
+/// `mm/mempolicy.c`, Linux 6.16).
 const KERNEL_WEIGHTINESS: f64 = 32.0;
 
-/// The best weights and what the usual choices give. All rates are modelled, in tuples per second.
+/// Best weights and, for comparison, the usual choices.
+///
+/// All rates are modelled, in tuples per second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Best {
-    /// The weights.
+    /// Recommended weights, over [`Problem::tiers`].
     pub weights: Weights,
-    /// Share of what moves that is not on the first tier, 0 to 1.
+    /// Share of the moved pages that is not on the first tier, 0 to 1.
     pub share: f64,
-    /// Rate with the weights.
+    /// Modelled rate with `weights`, tuples per second.
     pub rate: f64,
     /// Rate with all that moves on the first tier.
     pub dram_rate: f64,
-    /// Weights that the kernel computes by itself: see [`kernel_weights`].
+    /// Weights that the kernel computes itself: see [`kernel_weights`].
     pub kernel_weights: Weights,
-    /// Rate with them.
+    /// Modelled rate with `kernel_weights`, tuples per second.
     pub kernel_rate: f64,
-    /// One page for each device in turn, as plain `numactl --interleave`: see [`equal_weights`].
+    /// One page per device in turn, as plain `numactl --interleave`: see [`equal_weights`].
     pub equal_weights: Weights,
-    /// Rate with them.
+    /// Modelled rate with `equal_weights`, tuples per second.
     pub equal_rate: f64,
-    /// What limits the phases with the weights.
+    /// Component that takes the largest part of the time with `weights`.
     pub bottleneck: Bottleneck,
 }
 
 impl Best {
-    /// Rate over that on the first tier only, 1 for no gain.
+    /// Rate over that with everything on the first tier; 1 means no gain.
     pub fn gain_over_dram(&self) -> f64 {
         self.rate / self.dram_rate
     }
@@ -66,12 +72,16 @@ impl Best {
     }
 }
 
-/// The weights that Linux computes by itself since 6.16 while `weighted_interleave/auto` is on: each node gets the whole part of 32 times its share
-/// of the bandwidth that firmware reports (HMAT, CDAT), at least 1, divided by the common divisor. Every device of a tier is taken as a
-/// node with an equal part of the tier's peak, and the read peak for what firmware would report.
+/// Weights that Linux computes itself since 6.16 while `weighted_interleave/auto` is on.
+///
+/// Each node gets 32 times its share of the bandwidth that firmware reports (HMAT, CDAT), rounded
+/// down, at least 1; then the greatest common divisor is removed. Here every device of a tier
+/// counts as a node with an equal part of the tier's peak, and the read peak represents what
+/// firmware would report.
 ///
 /// # Errors
-/// [`ModelError::Weights`] without tiers; tiers that the machine lacks get no weight.
+/// [`ModelError::Weights`] if `tiers` has no tier of the machine; tiers that the machine lacks get
+/// no weight.
 pub fn kernel_weights(machine: &Machine, tiers: &[String]) -> Result<Weights, ModelError> {
     let known = || tiers.iter().filter_map(|name| machine.tier(name));
     let sum: f64 = known().map(|t| t.read_gbps.value).sum();
@@ -84,21 +94,25 @@ pub fn kernel_weights(machine: &Machine, tiers: &[String]) -> Result<Weights, Mo
     }))
 }
 
-/// One page for each node in turn, every device of a tier taken as a node: what `numactl --interleave` and kernels without firmware
-/// tables do.
+/// One page per node in turn, every device of a tier counted as a node.
+///
+/// This is what `numactl --interleave` does, and kernels without bandwidth tables from firmware.
 ///
 /// # Errors
-/// As [`kernel_weights`].
+/// Same as [`kernel_weights`].
 pub fn equal_weights(machine: &Machine, tiers: &[String]) -> Result<Weights, ModelError> {
     let known = tiers.iter().filter_map(|name| machine.tier(name));
     Weights::new(known.map(|t| (t.name.clone(), t.devices.value.max(1.0) as u32)))
 }
 
-/// The best weights, found by climbing: tens of solutions of the model for two tiers, some hundreds for four. Everything on the first
-/// tier is chosen if it comes within [`SIMPLER_WITHIN`] of the best, else the weights with the smallest sum that do.
+/// Best weights, found by search: tens of solutions of the model for two tiers, some hundreds for
+/// four.
+///
+/// Everything on the first tier is chosen if it comes within [`SIMPLER_WITHIN`] of the best rate,
+/// else the weights with the smallest sum that do.
 ///
 /// # Errors
-/// Those of [`Problem::solution`], and names of tiers that the machine lacks.
+/// Same as [`Problem::solution`], and [`ModelError::UnknownTier`] for tiers that the machine lacks.
 pub fn best(problem: &Problem<'_>) -> Result<Best, ModelError> {
     problem.check()?;
     let mut rate = |shares: &[f64]| problem.rate_on(problem.machine, shares);
@@ -108,7 +122,8 @@ pub fn best(problem: &Problem<'_>) -> Result<Best, ModelError> {
     Best::of(problem, weights)
 }
 
-/// The smallest weights that come within `tolerance` of the peak by `rate`; the best of what was tried if none do.
+/// Weights with the smallest sum within `tolerance` of the peak rate; if none are, the best of
+/// those tried.
 pub(super) fn simplest(
     tiers: &[String],
     max_weight: u32,
@@ -120,9 +135,12 @@ pub(super) fn simplest(
     let mut first = vec![0; tiers.len()];
     first[0] = 1;
     let mut found = (f64::NEG_INFINITY, first.clone());
+    // Sums grow with the number of tiers, but beyond four tiers more of them would only cost time.
     let largest = max_weight.saturating_mul(tiers.len().min(4) as u32);
     let rounded = (1..=largest).flat_map(|total| roundings(&peak.shares, total));
+    // Everything on the first tier is tried first, because it needs no interleaving at all.
     for weights in std::iter::once(first).chain(rounded) {
+        // Multiples of smaller weights give the same shares again.
         let is_reduced = weights.iter().fold(0, |d, w| gcd(d, *w)) == 1;
         if !is_reduced || weights.iter().any(|w| *w > max_weight) {
             continue;
@@ -140,7 +158,8 @@ pub(super) fn simplest(
     Weights::new(tiers.iter().cloned().zip(found.1))
 }
 
-/// Whole numbers of this total near the shares: for two tiers on both sides, else by largest remainders.
+/// Integers with this sum near the shares: both neighbours for two tiers, else by largest
+/// remainders.
 fn roundings(shares: &[f64], total: u32) -> Vec<Vec<u32>> {
     let exact: Vec<f64> = shares.iter().map(|s| s * f64::from(total)).collect();
     let mut floor: Vec<u32> = exact.iter().map(|x| x.floor() as u32).collect();
@@ -162,14 +181,17 @@ fn roundings(shares: &[f64], total: u32) -> Vec<Vec<u32>> {
     vec![floor]
 }
 
-/// The best weights by trying all: for two tiers every reduced N:M up to the largest weight, for three tiers all of a sum of up to 24 and
-/// for four of up to 14. Slow (thousands of solutions); the yardstick for [`best`].
+/// Best weights by exhaustive search, as a reference for [`best`].
+///
+/// Two tiers: every reduced N:M up to the largest weight. Three tiers: all weights with a sum of up
+/// to 24; four or more: up to 14. Slow (thousands of solutions).
 ///
 /// # Errors
-/// As [`best`].
+/// Same as [`best`].
 pub fn exhaustive(problem: &Problem<'_>) -> Result<Best, ModelError> {
     problem.check()?;
     let (tiers, max) = (problem.tiers.len(), problem.max_weight);
+    // The limits on the sums keep the number of weights at about 3000 for three and four tiers.
     let all: Vec<Vec<u32>> = match tiers {
         1 => vec![vec![1]],
         2 => (0..=max)
@@ -198,11 +220,12 @@ pub fn exhaustive(problem: &Problem<'_>) -> Result<Best, ModelError> {
     Best::of(problem, weights)
 }
 
-/// The curve of a chart: shares of what moves that are not on the first tier, from 0 to 1 in `steps` steps, and the modelled rates. Of
-/// more than two tiers, all but the first share in the ratio of their read peaks.
+/// Rate over the share that is not on the first tier, from 0 to 1 in `steps` steps, for a chart.
+///
+/// With more than two tiers, all but the first are used in the ratio of their read peaks.
 ///
 /// # Errors
-/// As [`best`].
+/// Same as [`best`].
 pub fn curve(problem: &Problem<'_>, steps: u32) -> Result<Vec<(f64, f64)>, ModelError> {
     problem.check()?;
     let peak = |tier: &String| {

@@ -1,4 +1,9 @@
-//! A machine corrected by what was measured on it: a few factors that bring the model to the measured rates.
+//! Correction of a machine profile by measured rates: a few factors on its numbers, fitted as a MAP
+//! estimate.
+//!
+//! Each factor has a log-normal prior around 1; each measured rate is log-normal around the
+//! model's. The fit maximises the posterior with Gauss-Newton steps, and the inverse of the matrix
+//! of the normal equations approximates the posterior covariance (Laplace).
 
 use super::Problem;
 use super::linear::Cholesky;
@@ -7,28 +12,29 @@ use crate::error::ModelError;
 use crate::machine::{Machine, Value};
 use crate::work::Phase;
 
-/// A factor on numbers of the profile.
+/// A fitted factor on numbers of the profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Factor {
-    /// What it scales ("peak of cxl", "lines in flight").
+    /// Scaled quantity, as text ("peak of cxl", "lines in flight").
     pub name: String,
-    /// The factor; 1 if the profile was right.
+    /// Posterior mode; 1 if the measurements agree with the profile.
     pub factor: f64,
-    /// Standard deviation of its logarithm that is left, given the points and what was assumed before them.
+    /// Posterior standard deviation of the logarithm of the factor.
     pub uncertainty: f64,
 }
 
+/// Numbers of the profile that share one factor.
 #[derive(Debug, Clone, Copy)]
 enum Scaled {
-    /// All peaks of a tier.
+    /// Peak bandwidths of a tier.
     Peak(usize),
-    /// Its latency, switches included.
+    /// Idle latency of a tier, switches and ownership included.
     Latency(usize),
-    /// What load adds to its latency.
+    /// Rise of its latency under load: (ratio at peak - 1).
     Rise(usize),
     /// Lines in flight of all kinds of access.
     Lines,
-    /// Compute time, hits in the last-level cache, page walks.
+    /// Compute time, latency of the last-level cache, page walks.
     Processor,
 }
 
@@ -44,7 +50,7 @@ impl Scaled {
         }
     }
 
-    /// Standard deviation of the logarithm before anything was measured.
+    /// Standard deviation of the prior on the logarithm of the factor.
     fn prior(self) -> f64 {
         match self {
             Scaled::Peak(_) | Scaled::Latency(_) => 0.15,
@@ -54,35 +60,36 @@ impl Scaled {
     }
 }
 
-/// Step of the derivatives, in logarithms.
+/// Step of the finite differences, on logarithms.
 const STEP: f64 = 0.01;
 
-/// Steps of the fit for each new point; it starts where the last one ended.
+/// Gauss-Newton steps for each new point. Few suffice: the fit starts where the last one ended.
 const FIT_STEPS: usize = 3;
 
-/// Random factors tried where a fit misses its points, and how many of them are followed.
+/// Random starts where a fit misses its points, and how many of the best are followed.
 const STARTS: usize = 48;
 const DESCENTS: usize = 3;
 
-/// A fit misses its points from this many times the noise (root of the sum of squares).
+/// A fit misses its points if the root of the sum of the squared residuals exceeds the noise by
+/// this factor.
 const MISSED: f64 = 2.0;
 
-/// Factors stay between 1/7 and 7: beyond, it is another machine.
+/// Limit on the logarithm of a factor: between 1/7 and 7. Beyond that it is a different machine.
 const FURTHEST: f64 = 2.0;
 
-/// A fit has ended when no logarithm moves by more.
+/// A fit has converged when no logarithm moves by more than this.
 const SETTLED: f64 = 2e-3;
 
-/// Shares on which a rate was measured, and its logarithm.
+/// Shares on which a rate was measured, and the logarithm of the rate.
 pub(super) type Seen = (Vec<f64>, f64);
 
-/// The model with its factors.
+/// The model with fitted factors.
 pub(super) struct Corrected<'p> {
     problem: &'p Problem<'p>,
     scaled: Vec<Scaled>,
     /// Logarithms of the factors.
     logs: Vec<f64>,
-    /// Of the logarithms, given the points.
+    /// Posterior precision of the logarithms, as its Cholesky factor.
     precision: Option<Cholesky>,
     machine: Machine,
     phases: Vec<Phase>,
@@ -112,7 +119,6 @@ impl<'p> Corrected<'p> {
         }
     }
 
-    /// The profile with the factors.
     pub fn machine(&mut self) -> &Machine {
         self.settle();
         &self.machine
@@ -133,15 +139,17 @@ impl<'p> Corrected<'p> {
         .collect()
     }
 
-    /// Rate at shares in the order of the problem's tiers.
+    /// Modelled rate at shares in the order of the problem's tiers.
     pub fn rate(&mut self, shares: &[f64]) -> Result<f64, ModelError> {
         self.problem.rate_of(&self.machine, &self.phases, shares)
     }
 
-    /// Moves the factors so that the model meets the points, as far as their noise (standard deviation of a logarithm) asks for it.
+    /// Fits the factors to the points; `noise` is the standard deviation of the logarithm of a
+    /// measured rate.
     ///
-    /// A point where one tier is full says nothing of the others, so steps from there cannot see that another one might be the full
-    /// one. If the points are missed by more than noise, the fit is begun again from the best of many random factors.
+    /// A point where one tier is saturated carries no information on the others, so the gradient
+    /// there cannot show that another tier is the bottleneck. If the points are missed by more than
+    /// noise, the fit is repeated from the best of many random starts.
     pub fn fit(&mut self, seen: &[Seen], noise: f64) -> Result<(), ModelError> {
         let mut cost = self.descend(seen, noise)?;
         let missed: f64 = self.residuals(seen)?.iter().map(|r| r * r).sum();
@@ -164,8 +172,9 @@ impl<'p> Corrected<'p> {
         Ok(())
     }
 
-    /// Random factors as they may be before anything is measured, those that meet the points best first.
+    /// Draws from the prior with their cost, those that fit the points best first.
     fn starts(&mut self, seen: &[Seen], noise: f64) -> Result<Vec<(f64, Vec<f64>)>, ModelError> {
+        // Seeded by the number of points: reproducible, but with new starts for every point.
         let mut random = SplitMix::new(seen.len() as u64);
         let mut starts = Vec::with_capacity(STARTS);
         for _ in 0..STARTS {
@@ -179,7 +188,7 @@ impl<'p> Corrected<'p> {
         Ok(starts)
     }
 
-    /// Damped Gauss-Newton steps on squares of residuals over noise and of logarithms over what is assumed of them; the sum of the squares.
+    /// Maximises the posterior by damped Gauss-Newton steps; returns the cost at the end.
     fn descend(&mut self, seen: &[Seen], noise: f64) -> Result<f64, ModelError> {
         for _ in 0..FIT_STEPS {
             let (residuals, slopes) = self.linear(seen)?;
@@ -197,7 +206,8 @@ impl<'p> Corrected<'p> {
         Ok(self.cost(&residuals, noise, &self.logs))
     }
 
-    /// Goes the step, or as much of it as lowers the cost; false if it is not worth another one.
+    /// Takes the step, or the largest fraction of it that lowers the cost; false once the fit has
+    /// converged.
     fn walk(
         &mut self,
         seen: &[Seen],
@@ -205,6 +215,8 @@ impl<'p> Corrected<'p> {
         cost: f64,
         noise: f64,
     ) -> Result<bool, ModelError> {
+        // Backtracking line search. Steps are limited to a factor of e^0.5, because the model is
+        // far from linear where another tier becomes the bottleneck.
         for length in [1.0, 0.4, 0.16, 0.06] {
             let moved = self.logs.iter().zip(step).map(|(log, step)| {
                 (log + length * step.clamp(-0.5, 0.5)).clamp(-FURTHEST, FURTHEST)
@@ -221,10 +233,12 @@ impl<'p> Corrected<'p> {
         Ok(false)
     }
 
-    /// Factors (as logarithms) that the points leave possible, `count` of them at random.
+    /// Draws `count` sets of factors (as logarithms) from the Laplace approximation of the
+    /// posterior.
     pub fn doubts(&self, count: usize, random: &mut SplitMix) -> Vec<Vec<f64>> {
         let mut one = |logs: &[f64]| -> Vec<f64> {
             let noise = (0..logs.len()).map(|_| random.normal()).collect();
+            // With precision L L', L'^-1 times standard normal noise has the covariance (L L')^-1.
             let off = match &self.precision {
                 Some(precision) => precision.solve_upper(noise),
                 None => vec![0.0; logs.len()],
@@ -235,24 +249,25 @@ impl<'p> Corrected<'p> {
         (0..count).map(|_| one(&self.logs)).collect()
     }
 
-    /// Prices with these factors until [`Corrected::settle`].
+    /// Evaluates with these factors until [`Corrected::settle`].
     pub fn suppose(&mut self, logs: &[f64]) {
         self.apply(logs);
     }
 
-    /// Prices with the fitted factors again.
+    /// Evaluates with the fitted factors again.
     pub fn settle(&mut self) {
         self.apply(&self.logs.clone());
     }
 
-    /// Measured over modelled, as logarithms.
+    /// Residuals: logarithms of measured over modelled rates.
     pub fn residuals(&mut self, seen: &[Seen]) -> Result<Vec<f64>, ModelError> {
         seen.iter()
             .map(|(shares, log)| Ok(log - self.rate(shares)?.ln()))
             .collect()
     }
 
-    /// Residuals, and how each modelled rate moves with each factor.
+    /// Residuals, and the derivatives of the modelled log rates by each log factor (forward
+    /// differences).
     fn linear(&mut self, seen: &[Seen]) -> Result<(Vec<f64>, Vec<Vec<f64>>), ModelError> {
         let logs = self.logs.clone();
         self.settle();
@@ -270,6 +285,7 @@ impl<'p> Corrected<'p> {
         Ok((residuals, slopes))
     }
 
+    /// Twice the negative log posterior, up to a constant.
     fn cost(&self, residuals: &[f64], noise: f64, logs: &[f64]) -> f64 {
         let misses: f64 = residuals.iter().map(|r| (r / noise).powi(2)).sum();
         let changes = logs.iter().zip(&self.scaled);
@@ -279,7 +295,7 @@ impl<'p> Corrected<'p> {
                 .sum::<f64>()
     }
 
-    /// Matrix of the normal equations: the inverse of the covariance of the logarithms.
+    /// Matrix of the normal equations: the posterior precision of the logarithms.
     fn normal(&self, slopes: &[Vec<f64>], noise: f64) -> Vec<Vec<f64>> {
         let row = |(i, a): (usize, &Vec<f64>)| {
             let entry = |(j, b): (usize, &Vec<f64>)| {
@@ -295,7 +311,7 @@ impl<'p> Corrected<'p> {
         slopes.iter().enumerate().map(row).collect()
     }
 
-    /// Right side of the normal equations.
+    /// Right-hand side of the normal equations: the negative gradient of the cost, halved.
     fn pull(&self, residuals: &[f64], slopes: &[Vec<f64>], noise: f64) -> Vec<f64> {
         let all = slopes.iter().zip(&self.scaled).zip(&self.logs);
         all.map(|((slope, scaled), log)| {
@@ -304,8 +320,9 @@ impl<'p> Corrected<'p> {
         .collect()
     }
 
-    /// Puts the factors of these logarithms on the numbers of the profile.
+    /// Applies the factors with these logarithms to the numbers of the profile.
     fn apply(&mut self, logs: &[f64]) {
+        // Always from the given profile, so that factors of earlier calls do not accumulate.
         let (from, to) = (self.problem.machine, &mut self.machine);
         for (scaled, log) in self.scaled.iter().zip(logs) {
             let f = log.exp();
@@ -328,7 +345,8 @@ impl<'p> Corrected<'p> {
                 }
                 Scaled::Lines => {
                     let (from, to) = (&from.concurrency, &mut to.concurrency);
-                    // Less than one line in flight is no machine; the latency stands for it then.
+                    // Fewer than one line in flight is impossible; the factor on the latency takes
+                    // over there.
                     let lines = |from: &Value| (from.value * f).max(1.0);
                     to.sequential_scalar.value = lines(&from.sequential_scalar);
                     to.sequential_simd.value = lines(&from.sequential_simd);

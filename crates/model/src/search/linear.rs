@@ -1,6 +1,8 @@
-//! Small symmetric systems.
+//! Cholesky decomposition of small symmetric positive definite matrices.
+//!
+//! A system has one row per fitted factor, a dozen or so, so no linear-algebra crate is needed.
 
-/// Cholesky's factor of a symmetric positive definite matrix: lower triangle L with L L' = matrix.
+/// Cholesky factor of a symmetric positive definite matrix: lower triangle L with L L' = matrix.
 #[derive(Debug, Clone)]
 pub(super) struct Cholesky(Vec<Vec<f64>>);
 
@@ -27,7 +29,7 @@ impl Cholesky {
         Some(Cholesky(lower))
     }
 
-    /// Solution of the system with this right side.
+    /// Solution x of L L' x = right, by forward and back substitution.
     pub fn solve(&self, right: &[f64]) -> Vec<f64> {
         let mut x = right.to_vec();
         for i in 0..x.len() {
@@ -37,7 +39,9 @@ impl Cholesky {
         self.solve_upper(x)
     }
 
-    /// Solution of L' x = right. If `right` is independent normal noise, x has the inverse of the matrix as covariance.
+    /// Solution of L' x = right.
+    ///
+    /// If `right` is standard normal noise, the covariance of x is the inverse of the matrix.
     pub fn solve_upper(&self, mut right: Vec<f64>) -> Vec<f64> {
         for i in (0..right.len()).rev() {
             let known: f64 = (i + 1..right.len()).map(|k| self.0[k][i] * right[k]).sum();
@@ -46,7 +50,8 @@ impl Cholesky {
         right
     }
 
-    /// Roots of the diagonal of the inverse.
+    /// Square roots of the diagonal of the inverse: standard deviations, if the matrix is a
+    /// precision.
     pub fn deviations(&self) -> Vec<f64> {
         let count = self.0.len();
         let unit = |k: usize| (0..count).map(|i| f64::from(u8::from(i == k))).collect();

@@ -1,4 +1,5 @@
-//! The best weights found by measuring: the model says where, every measured point corrects the model.
+//! Search for the best weights by measuring: the model proposes points, and every measured point
+//! corrects the model.
 
 use super::correct::Factor;
 use super::steps::Search;
@@ -7,31 +8,33 @@ use crate::error::ModelError;
 use crate::machine::Machine;
 use thiserror::Error;
 
-/// Something that can be asked for the rate at some weights: real tiers, or a simulated machine.
+/// Source of measured rates: real tiers, or a simulated machine.
 pub trait Probe {
-    /// Why it could not answer.
+    /// Cause of a failed measurement.
     type Error;
 
-    /// Runs the phases with what moves in these weights; tuples per second (or any unit in a fixed ratio to what the model says).
+    /// Runs the phases with these weights and returns the rate, in tuples per second.
+    ///
+    /// Any unit in a fixed ratio to the model's works, because only ratios of rates are used.
     ///
     /// # Errors
-    /// Whatever keeps it from measuring; the search ends with it.
+    /// Any error that prevents the measurement; it ends the search.
     fn rate(&mut self, weights: &Weights) -> Result<f64, Self::Error>;
 }
 
-/// How long to search.
+/// When to stop searching.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchLimits {
-    /// Points measured at most.
+    /// Limit on the number of measured points, at least 1.
     pub points: usize,
     /// Relative standard deviation of one measured rate, from repetitions.
     pub noise: f64,
-    /// A gain below this share of the rate is not worth another point.
+    /// Relative gain below which another point is not worth measuring.
     pub enough: f64,
 }
 
 impl Default for SearchLimits {
-    /// Twelve points, noise of 2%, nothing done for less than 0.5%.
+    /// 12 points, noise of 2 %, and no point for a gain of less than 0.5 %.
     fn default() -> Self {
         SearchLimits {
             points: 12,
@@ -41,94 +44,99 @@ impl Default for SearchLimits {
     }
 }
 
-/// Why a point was measured.
+/// Reason for measuring a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// The model's best weights before anything was measured.
+    /// Best weights of the uncorrected model.
     Model,
-    /// Everything on the first tier, what gains are counted from.
+    /// Everything on the first tier, the reference for gains.
     First,
-    /// The best weights of the model corrected by the points before.
+    /// Best weights of the model corrected by the points before.
     Corrected,
-    /// The best weights of machines that the points do not rule out yet.
+    /// Largest expected improvement over draws from the posterior.
     Doubt,
-    /// Beside the best point, in case the model is wrong there.
+    /// In the gap beside the best point, in case the model is wrong there.
     Beside,
 }
 
-/// A measured point.
+/// One measured point of a search, with the model's rate for comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredPoint {
-    /// The weights.
+    /// Weights that were measured.
     pub weights: Weights,
-    /// Measured rate.
+    /// Measured rate, in the unit of the [`Probe`].
     pub rate: f64,
-    /// Rate by the model as it was before any point.
+    /// Rate by the uncorrected model, tuples per second.
     pub modelled: f64,
-    /// Why it was measured.
+    /// Reason for measuring it.
     pub why: Why,
 }
 
-/// What was found.
+/// Result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Searched {
-    /// The best of the measured weights.
+    /// Best of the measured weights, with measured rates shrunk towards the corrected model as
+    /// noise requires.
     pub weights: Weights,
-    /// Its measured rate.
+    /// Measured rate with `weights`.
     pub rate: f64,
-    /// All points, in the order of measuring.
+    /// All points, in the order of measurement.
     pub points: Vec<MeasuredPoint>,
-    /// Factors that bring the model to the points.
+    /// Fitted factors on the profile.
     pub factors: Vec<Factor>,
-    /// The profile with these factors.
+    /// Profile with the factors applied.
     pub machine: Machine,
-    /// What the corrected model still misses the points by: root of the mean square of the relative errors.
+    /// Root mean square of the residuals (logarithms of rates) of the corrected model.
     pub misfit: f64,
-    /// The search ended because no further point promised a gain, not because the points ran out.
+    /// True if the search ended because no further point promised a gain, false if the limit on
+    /// points ended it.
     pub is_sure: bool,
 }
 
-/// Why a search ended without a result.
+/// Reason why a search ended without a result.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SearchError<E> {
-    /// The model cannot price the problem.
+    /// The model cannot solve the problem.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The probe failed.
+    /// The probe returned an error, which ends the search.
     #[error("cannot measure the rate with weights {weights}: {cause}")]
     Probe {
-        /// The weights asked for.
+        /// Weights that were to be measured.
         weights: Weights,
-        /// What the probe said.
+        /// Error of the probe.
         cause: E,
     },
-    /// The probe gave a number that is no rate.
+    /// The probe returned a number that is not a rate.
     #[error("measured rate with weights {weights} is {rate}; expected a finite number above 0")]
     Rate {
-        /// The weights asked for.
+        /// Weights that were measured.
         weights: Weights,
-        /// The number.
+        /// Number that the probe returned.
         rate: f64,
     },
-    /// Nothing may be measured.
+    /// The search may not measure anything: [`SearchLimits::points`] is 0.
     #[error("a search needs at least one point; allow more points")]
     NoPoints,
 }
 
 /// Searches the best weights with few measured points.
 ///
-/// The first points are the model's best weights and everything on the first tier. After each point a few factors (peaks and latencies of
-/// the tiers, lines in flight, processor time) are fitted so that the model meets all points within their noise, what it still misses is
-/// taken over to the neighbourhood, and the best weights of this corrected model are measured next. Once they have been, machines are
-/// drawn that the points leave possible, and the weights that are expected to gain most over them are measured. Last, the best
-/// point has to hold its own: on either side of it a point must have been measured within half of the shares. The search ends when nothing
-/// of this asks for another point.
+/// The first two points are the model's best weights and everything on the first tier. After each
+/// point a few factors (peaks and latencies of the tiers, lines in flight, processor time) are
+/// fitted to all points, the remaining residuals are interpolated around them, and the best weights
+/// of this corrected model are measured next. When those have been measured, machines are drawn
+/// from the posterior, and the weights with the largest expected improvement are measured. Last,
+/// the optimum is bracketed: on either side of the best point there must be a measured one within
+/// half of the shares. The search ends when none of these steps asks for a point.
 ///
-/// Where the model misses the points by much more than their noise, or three points that it asked for gained nothing, the widest gap beside the best point is
-/// halved instead, so that neither a wrong model nor a second hill goes unseen.
+/// If the residuals exceed the noise by far, or three points in a row that the model asked for
+/// gained nothing, the widest gap beside the best point is halved instead, so that neither a wrong
+/// model nor a second maximum goes unnoticed.
 ///
 /// # Errors
-/// [`SearchError`].
+/// [`SearchError`] if the model cannot solve the problem, the probe fails or returns no rate, or no
+/// point is allowed.
 pub fn measured<P: Probe>(
     problem: &Problem<'_>,
     probe: &mut P,
@@ -149,7 +157,8 @@ pub fn measured<P: Probe>(
         }
         search.take(weights, rate, why)?;
     }
-    // The points ran out; was another one asked for?
+    // The limit was reached; the result is still final if no further point would have been
+    // measured.
     let is_sure = !search.points.is_empty() && search.next()?.is_none();
     search.finish(is_sure)
 }

@@ -1,23 +1,27 @@
-//! The best weights of a phase: by the model alone, and by measuring with the model as a guide.
+//! Search for the best weights: by the model alone, or by measuring with the model as a guide.
 //!
 //! ```text
-//!   Problem (machine, phases, what moves) ── best ──────────> Best: weights, rate, what DRAM only and the kernel's weights give
-//!        │                                    └─ robust ──> Range: what of it stands when the profile is a little wrong
-//!        │                                                   └─ warnings: when not to interleave
-//!        └── measured(Probe) ── refit, ask again ──> Searched: the best of a few measured points, and the corrected machine
+//!   Problem (machine, phases, what moves)
+//!      ├── best ────────────> Best: weights, rate, and rates of DRAM only and kernel's weights
+//!      │     └── robust ────> Range: how errors of the profile change the recommendation
+//!      │           └── warnings: when not to interleave
+//!      └── measured(Probe) ─> Searched: best of a few measured points, and the corrected machine
 //! ```
 //!
-//! One set of weights holds for everything that moves, because that is what the kernel's weighted interleaving and `numactl` can do.
-//! Rates are tuples per second of all phases together: the sum of their tuples over the sum of their times. All of it is *modelled* but
-//! for the points that a [`Probe`] answered.
+//! One set of weights applies to everything that moves, because that is what the kernel's weighted
+//! interleaving and `numactl` offer. Rates are tuples per second of all phases together: the sum of
+//! their tuples over the sum of their times. All rates are *modelled*, except those that a
+//! [`Probe`] measured.
 //!
 //! # How the best weights are found
 //!
-//! For one phase on tiers whose latency rises convexly with load (exponent at least 1), all that a tuple costs at a given throughput is
-//! convex in the shares, so the shares that reach a throughput form a convex set and the rate has one hill. Several phases,
-//! and exponents below 1, may have more. So the search looks at a coarse grid first, climbs from its best places, and then takes
-//! the smallest whole weights that come within [`SIMPLER_WITHIN`] of the top. [`exhaustive`] tries all weights instead and is the
-//! yardstick of the tests.
+//! For one phase on tiers whose latency is convex in load (exponent at least 1), the time of a
+//! tuple at a given throughput is convex in the shares. So the shares that reach a throughput form
+//! a convex set: the rate is quasi-concave and has a single maximum. With several phases, or
+//! exponents below 1, there may be several maxima. So the search evaluates a coarse grid first,
+//! climbs from its best points, and then takes the weights with the smallest sum within
+//! [`SIMPLER_WITHIN`] of the maximum. A maximum that is narrower than a grid step can be missed.
+//! [`exhaustive`] tries all weights instead and is the reference in the tests.
 //!
 //! ```
 //! use tierloom_model::{Options, profiles, reference::work::{Stream, Work}, search};
@@ -26,7 +30,8 @@
 //! let problem = search::Problem::new(&machine, &phases, 32, &options);
 //! let best = search::best(&problem)?;
 //! assert!(best.gain_over_dram() > 1.5);
-//! println!("modelled: {} gives {:.2} of the rate on DRAM only", best.weights, best.gain_over_dram());
+//! let (weights, gain) = (&best.weights, best.gain_over_dram());
+//! println!("modelled: {weights} gives {gain:.2} of the rate on DRAM only");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -54,44 +59,49 @@ use crate::machine::Machine;
 use crate::solve::{Options, QuerySolution, solve_all};
 use crate::work::{Phase, Placement, StructureClass, TierShares};
 
-/// What the weights are for.
+/// Structures that the weights apply to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Moved {
-    /// Everything that the phases touch.
+    /// All structures that the phases touch.
     All,
-    /// The structures of these names; the others lie as the base placement says.
+    /// Structures with these names; the others keep the base placement.
     Structures(Vec<String>),
-    /// The structures of these classes.
+    /// Structures of these classes; the others keep the base placement.
     Classes(Vec<StructureClass>),
 }
 
-/// What is to be placed: phases on a machine. All that is [`Moved`] shares one set of weights, all else lies as `base` says.
+/// Optimisation problem: phases on a machine, and the structures to place.
+///
+/// All structures in [`Moved`] share one set of weights; the others are placed by `base`.
 #[derive(Debug, Clone)]
 pub struct Problem<'a> {
-    /// The machine.
+    /// Machine that the phases run on.
     pub machine: &'a Machine,
-    /// Phases that run one after the other; idle ones are left out.
+    /// Phases that run one after the other; idle ones take no time.
     pub phases: &'a [Phase],
-    /// Workers of each phase.
+    /// Workers of every phase, at least 1.
     pub workers: u32,
-    /// Terms of the model and load of others.
+    /// Terms of the model and background load.
     pub options: &'a Options,
-    /// Where everything lies that does not move.
+    /// Placement of the structures that do not move; unused for [`Moved::All`].
     pub base: Placement,
-    /// What moves.
+    /// Structures that the weights apply to.
     pub moved: Moved,
-    /// Tiers that may be used; on the first lies all without interleaving (`dram`).
+    /// Tiers that may be used; the first one (`dram`) holds everything if nothing is interleaved.
     pub tiers: Vec<String>,
-    /// Largest weight; the kernel takes 1 to 255.
+    /// Largest weight of a tier; the kernel accepts 1 to 255.
     pub max_weight: u32,
 }
 
-/// Largest weight unless the caller asks for another.
+/// Default of [`Problem::max_weight`]; the kernel would accept up to 255.
 pub const MAX_WEIGHT: u32 = 100;
 
 impl<'a> Problem<'a> {
-    /// Everything moves over the tiers of the machine, in weights of at most [`MAX_WEIGHT`]. Memory of another socket (`remote`) is left
-    /// out: it belongs to that socket's workers. Add it to `tiers` where it does not.
+    /// Problem in which everything moves over the tiers of the machine, with weights of at most
+    /// [`MAX_WEIGHT`].
+    ///
+    /// Memory of another socket (`remote`) is left out, because it belongs to that socket's
+    /// workers. Add it to `tiers` if it does not.
     pub fn new(
         machine: &'a Machine,
         phases: &'a [Phase],
@@ -100,6 +110,7 @@ impl<'a> Problem<'a> {
     ) -> Self {
         let mut tiers: Vec<String> = machine.tiers.iter().map(|t| t.name.clone()).collect();
         let first = tiers.first().cloned();
+        // The first tier stays in any case: without it nothing could be placed.
         tiers.retain(|t| t != "remote" || first.as_ref() == Some(t));
         let base = Placement::new(TierShares::all(tiers.first().cloned().unwrap_or_default()));
         Problem {
@@ -114,19 +125,20 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Where everything lies with these weights.
+    /// Placement of all structures with these weights.
     ///
     /// # Errors
-    /// [`ModelError::UnknownStructure`] if something is to move that no phase touches.
+    /// [`ModelError::UnknownStructure`] if [`Problem::moved`] names a structure or class that no
+    /// phase touches.
     pub fn placement(&self, weights: &Weights) -> Result<Placement, ModelError> {
         self.check_moved()?;
         Ok(self.place(&weights.shares()))
     }
 
-    /// The phases priced with these weights.
+    /// Solution of the phases with these weights.
     ///
     /// # Errors
-    /// Those of [`solve_all`] and of [`Problem::placement`].
+    /// Same as [`solve_all`] and [`Problem::placement`].
     pub fn solution(&self, weights: &Weights) -> Result<QuerySolution, ModelError> {
         solve_all(
             self.machine,
@@ -140,7 +152,7 @@ impl<'a> Problem<'a> {
     /// Modelled time of all phases with these weights, ns.
     ///
     /// # Errors
-    /// As [`Problem::solution`].
+    /// Same as [`Problem::solution`].
     pub fn time_ns(&self, weights: &Weights) -> Result<f64, ModelError> {
         Ok(self.solution(weights)?.time_ns)
     }
@@ -148,23 +160,24 @@ impl<'a> Problem<'a> {
     /// Modelled rate of all phases together with these weights, tuples per second.
     ///
     /// # Errors
-    /// As [`Problem::solution`].
+    /// Same as [`Problem::solution`].
     pub fn rate(&self, weights: &Weights) -> Result<f64, ModelError> {
         Ok(self.tuples() / self.time_ns(weights)? * 1e9)
     }
 
-    /// Tuples of all phases together.
+    /// Sum of the tuples of all phases.
     pub fn tuples(&self) -> f64 {
         self.phases.iter().map(|p| p.tuples).sum()
     }
 
-    /// Everything that moves on the first tier.
+    /// Weights with everything that moves on the first tier.
     pub fn on_first(&self) -> Result<Weights, ModelError> {
         let first = self.tiers.first().map_or("", String::as_str);
         Weights::new([(first, 1)])
     }
 
-    /// Fails on what would go unnoticed otherwise: names that nothing has.
+    /// Rejects names of tiers and structures that do not exist, which would have no effect
+    /// otherwise.
     fn check(&self) -> Result<(), ModelError> {
         self.check_moved()?;
         let known = || {
@@ -214,7 +227,7 @@ impl<'a> Problem<'a> {
         })
     }
 
-    /// The base placement with what moves in these shares.
+    /// The base placement with these shares for what moves.
     fn place(&self, shares: &TierShares) -> Placement {
         let mut placement = self.base.clone();
         match &self.moved {
@@ -224,7 +237,8 @@ impl<'a> Problem<'a> {
                     placement.by_structure.insert(name.clone(), shares.clone());
                 }
             }
-            // By name, so that what the base says of a single structure does not hold it back.
+            // By name, because a name takes precedence over a class: the base may name single
+            // structures of the class.
             Moved::Classes(classes) => {
                 let of_class = |a: &&crate::work::Access| classes.contains(&a.class);
                 for access in self
@@ -242,12 +256,12 @@ impl<'a> Problem<'a> {
         placement
     }
 
-    /// Rate on another machine with shares in the order of `tiers`; they need not sum to 1.
+    /// Rate on another machine. `shares` has the order of `tiers` and need not sum to 1.
     fn rate_on(&self, machine: &Machine, shares: &[f64]) -> Result<f64, ModelError> {
         self.rate_of(machine, self.phases, shares)
     }
 
-    /// The same for other phases. The inner loop of every search.
+    /// The same for other phases: the inner loop of every search.
     fn rate_of(
         &self,
         machine: &Machine,

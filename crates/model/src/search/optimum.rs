@@ -1,27 +1,34 @@
-//! The top of a rate over shares that may be any fractions.
+//! Maximum of a rate over real-valued shares: a grid, then golden-section or pattern search.
+//!
+//! The objective is treated as a black box without derivatives, because it has kinks where a tier
+//! saturates.
 
 use crate::error::ModelError;
 
-/// Shares of the tiers in order, and the rate there.
+/// Shares of the tiers in the order of the problem, and the rate there.
 #[derive(Debug, Clone)]
 pub(super) struct Peak {
     pub shares: Vec<f64>,
     pub rate: f64,
 }
 
-/// What is climbed: the rate at shares that sum to 1.
+/// Objective: the rate at shares that sum to 1.
 pub(super) type RateOf<'f> = dyn FnMut(&[f64]) -> Result<f64, ModelError> + 'f;
 
-/// A share is known to this much: at a peak where a small tier fills up, the rate falls as fast as the share of that tier grows.
+/// Resolution of a share.
+///
+/// It is fine because of small tiers: once one is full, the rate falls in proportion to its share.
 const SHARE_STEP: f64 = 5e-5;
 
-/// Steps of the first grid along one share.
+/// Steps of the grid over the share of the second of two tiers.
 const GRID: usize = 16;
 
-/// Hills on the grid that are this far below the highest are not climbed.
+/// Local maxima of the grid below this part of the highest one are not refined.
 const WORTH_CLIMBING: f64 = 0.9;
 
-/// The best shares of `tiers` tiers. Two tiers take about 40 evaluations, three about 200, four about 400.
+/// Best shares of `tiers` tiers.
+///
+/// Two tiers take about 40 evaluations, three about 200, four about 400.
 pub(super) fn climb(tiers: usize, rate: &mut RateOf<'_>) -> Result<Peak, ModelError> {
     match tiers {
         1 => Ok(Peak {
@@ -33,13 +40,16 @@ pub(super) fn climb(tiers: usize, rate: &mut RateOf<'_>) -> Result<Peak, ModelEr
     }
 }
 
-/// Two tiers: every hill of a grid is climbed by golden section.
+/// Two tiers: golden-section search around every local maximum of a grid.
+///
+/// A maximum that is narrower than a step of the grid can be missed.
 fn along_a_line(rate: &mut RateOf<'_>) -> Result<Peak, ModelError> {
     let mut at = |share: f64| rate(&[1.0 - share, share]);
     let grid: Vec<f64> = (0..=GRID)
         .map(|i| at(i as f64 / GRID as f64))
         .collect::<Result<_, _>>()?;
     let top = grid.iter().copied().fold(0.0, f64::max);
+    // The grid includes both ends of the interval, which golden section never evaluates.
     let mut best = (0.0, grid[0]);
     for (i, here) in grid.iter().copied().enumerate() {
         let step = |to: usize| to as f64 / GRID as f64;
@@ -47,7 +57,7 @@ fn along_a_line(rate: &mut RateOf<'_>) -> Result<Peak, ModelError> {
             best = (step(i), here);
         }
         let (left, right) = (i.saturating_sub(1), (i + 1).min(GRID));
-        // Of a plateau, only its left end is a hill.
+        // Of a plateau, only the left end counts, so that it is refined once.
         let is_hill = grid[right] <= here && (i == 0 || grid[left] < here);
         if is_hill && here >= WORTH_CLIMBING * top {
             let found = golden(&mut at, step(left), step(right))?;
@@ -62,7 +72,8 @@ fn along_a_line(rate: &mut RateOf<'_>) -> Result<Peak, ModelError> {
     })
 }
 
-/// Golden section (J. Kiefer, "Sequential Minimax Search for a Maximum", Proceedings of the AMS 4, 1953): place and height.
+/// Golden-section search (J. Kiefer, "Sequential Minimax Search for a Maximum", Proceedings of the
+/// AMS 4, 1953): place and value.
 fn golden(
     at: &mut dyn FnMut(f64) -> Result<f64, ModelError>,
     mut low: f64,
@@ -89,9 +100,13 @@ fn golden(
     })
 }
 
-/// More tiers: from the best places of a coarse grid, steps that take from some tiers in the ratio of what they have and give to
-/// others likewise, halved when none of them helps. Steps between single tiers alone get stuck where two tiers are full at once.
+/// Three or more tiers: pattern search from the two best points of a coarse grid, with the step
+/// halved when no move helps.
+///
+/// A move takes from some tiers in proportion to their shares and gives to others likewise. Moves
+/// between single tiers would get stuck where two tiers are saturated at once.
 fn in_a_simplex(tiers: usize, rate: &mut RateOf<'_>) -> Result<Peak, ModelError> {
+    // 28 grid points for three tiers, 35 for four.
     let steps = if tiers == 3 { 6 } else { 4 };
     let mut starts = Vec::new();
     for counts in compositions(tiers, steps) {
@@ -112,6 +127,7 @@ fn in_a_simplex(tiers: usize, rate: &mut RateOf<'_>) -> Result<Peak, ModelError>
         .take(2)
         .filter(|s| s.rate >= WORTH_CLIMBING * top)
     {
+        // Half a grid step, because the neighbours on the grid have been evaluated.
         let peak = step_up(start, 0.5 / f64::from(steps), rate)?;
         if best.as_ref().is_none_or(|b| peak.rate > b.rate) {
             best = Some(peak);
@@ -132,7 +148,7 @@ fn step_up(mut here: Peak, mut step: f64, rate: &mut RateOf<'_>) -> Result<Peak,
                 continue;
             };
             let height = rate(&shares)?;
-            // Steps that gain next to nothing would walk along a plateau for ever.
+            // Require a minimum gain: smaller ones would lead along a plateau without end.
             let least = next.as_ref().map_or(here.rate * (1.0 + 1e-6), |n| n.rate);
             if height > least {
                 next = Some(Peak {
@@ -149,7 +165,7 @@ fn step_up(mut here: Peak, mut step: f64, rate: &mut RateOf<'_>) -> Result<Peak,
     Ok(here)
 }
 
-/// Takers and givers: single tiers, and every set of tiers with the rest.
+/// Moves as (givers, takers): single tiers, and every set of tiers with its complement.
 fn moves(tiers: usize) -> Vec<(Vec<usize>, Vec<usize>)> {
     let mut moves = Vec::new();
     for from in 0..tiers {
@@ -166,7 +182,8 @@ fn moves(tiers: usize) -> Vec<(Vec<usize>, Vec<usize>)> {
     moves
 }
 
-/// `amount` taken from `from` in the ratio of what they have and given to `to` likewise (evenly if they have nothing).
+/// Shifts `amount` from `from` to `to`, each side in proportion to its shares (evenly if it has
+/// none); `None` if `from` is empty.
 fn shift(shares: &[f64], from: &[usize], to: &[usize], amount: f64) -> Option<Vec<f64>> {
     let sum = |of: &[usize]| of.iter().map(|i| shares[*i]).sum::<f64>();
     let (have, get) = (sum(from), sum(to));
@@ -189,7 +206,7 @@ fn shift(shares: &[f64], from: &[usize], to: &[usize], amount: f64) -> Option<Ve
     Some(moved)
 }
 
-/// All ways to write `total` as a sum of `parts` numbers from 0.
+/// All ways to write `total` as an ordered sum of `parts` numbers from 0.
 pub(super) fn compositions(parts: usize, total: u32) -> Vec<Vec<u32>> {
     if parts <= 1 {
         return vec![vec![total]];
@@ -221,7 +238,8 @@ mod tests {
 
     #[test]
     fn the_top_of_full_tiers_is_found_wherever_it_is() {
-        // The rate of a saturated machine: the fullest tier decides. Its top is where shares are in the ratio of the peaks.
+        // A saturated machine: the fullest tier decides. The maximum is where shares are in the
+        // ratio of the peaks.
         for peaks in [
             vec![100.0, 3.0],
             vec![50.0, 50.0],

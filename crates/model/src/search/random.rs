@@ -1,17 +1,19 @@
-//! Numbers that look random and are the same in every run.
+//! Seeded pseudorandom numbers, so that results are the same in every run.
 
-/// A seeded generator of 64-bit numbers: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators" (OOPSLA 2014). Enough to
-/// scatter samples; not for secrets.
+/// SplitMix64 generator (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators",
+/// OOPSLA 2014).
+///
+/// Good enough for sampling, unsuitable for cryptography.
 #[derive(Debug, Clone)]
 pub struct SplitMix(u64);
 
 impl SplitMix {
-    /// The sequence of this seed.
+    /// Generator with this seed; equal seeds give equal sequences.
     pub fn new(seed: u64) -> Self {
         SplitMix(seed)
     }
 
-    /// The next 64 bits.
+    /// Next 64 bits, uniform over all values.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -19,18 +21,18 @@ impl SplitMix {
         mixed ^ (mixed >> 31)
     }
 
-    /// Uniform from 0 up to, but not including, 1.
+    /// Uniform on [0, 1), with 53 bits.
     pub fn uniform(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Normal with mean 0 and standard deviation 1 (Box and Muller's method).
+    /// Standard normal (Box-Muller transform; the second number of each pair is dropped).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// 0 to `count - 1` in a random order.
+    /// 0 to `count - 1` in random order (Fisher-Yates shuffle).
     pub(super) fn shuffled(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for i in (1..count).rev() {

@@ -1,4 +1,8 @@
-//! What to measure next.
+//! Choice of the next point to measure.
+//!
+//! Model-based optimisation: the fitted model plus interpolated residuals is the surrogate,
+//! expected improvement over draws from the posterior the acquisition function, and bisection of
+//! gaps the fallback when the surrogate is not to be trusted.
 
 use super::best::simplest;
 use super::correct::{Corrected, Seen};
@@ -8,39 +12,41 @@ use super::random::SplitMix;
 use super::{Problem, SIMPLER_WITHIN, Weights};
 use crate::error::ModelError;
 
-/// Model error that is left when all factors are right: the least that a fit is trusted to.
+/// Standard deviation of the model error that no factor removes, so the fit never follows points
+/// more closely than this.
 const MODEL_NOISE: f64 = 0.01;
 
-/// Share over which the miss of the corrected model at one point counts for its neighbours.
+/// Length scale, as a share, over which the residual at one point applies to others.
 const NEIGHBOURHOOD: f64 = 0.12;
 
-/// Points whose shares differ by less are the same place.
+/// Points whose shares differ by less are the same.
 const SAME_PLACE: f64 = 0.004;
 
-/// Distance of a point measured beside the best one.
+/// Distance of a point measured beside the best one, as a share.
 const BESIDE: f64 = 0.15;
 
-/// From this many points on a model that misses them by this many times their noise is no guide.
+/// From this many points on, a model whose residuals exceed the noise by this factor is not used as
+/// a guide.
 const LOST_AFTER: usize = 5;
 const LOST: f64 = 3.0;
 
-/// So many points in a row that gain nothing, and one is measured without the model.
+/// After this many guided points in a row without a gain, one is measured without the model.
 const IN_VAIN: usize = 3;
 
-/// Gaps beside the best point that are left then.
+/// Widest gap that is then left beside the best point, as a share.
 const LOST_REACH: f64 = 0.06;
 
-/// Machines that the points leave possible, tried for the next point.
+/// Draws from the posterior per decision.
 const DOUBTS: usize = 16;
 
-/// The state between two points.
+/// State of the search between two points.
 pub(super) struct Search<'p> {
     problem: &'p Problem<'p>,
     limits: &'p SearchLimits,
     corrected: Corrected<'p>,
     pub points: Vec<MeasuredPoint>,
     seen: Vec<Seen>,
-    /// What the corrected model misses each point by, as logarithms.
+    /// Residuals of the corrected model at the points, as logarithms.
     misses: Vec<f64>,
 }
 
@@ -56,7 +62,8 @@ impl<'p> Search<'p> {
         }
     }
 
-    /// Standard deviation of a point around the corrected model.
+    /// Standard deviation of a point around the corrected model: measurement noise and model error,
+    /// which are independent.
     fn noise(&self) -> f64 {
         self.limits.noise.max(1e-4).hypot(MODEL_NOISE)
     }
@@ -64,6 +71,7 @@ impl<'p> Search<'p> {
     pub fn take(&mut self, weights: Weights, rate: f64, why: Why) -> Result<(), ModelError> {
         let shares = weights.shares_of(&self.problem.tiers);
         let modelled = self.problem.rate_on(self.problem.machine, &shares)?;
+        // Logarithms, because errors of rates are relative.
         self.seen.push((shares, rate.ln()));
         self.points.push(MeasuredPoint {
             weights,
@@ -81,8 +89,10 @@ impl<'p> Search<'p> {
         (squares / self.misses.len().max(1) as f64).sqrt()
     }
 
-    /// Index of the best point and the logarithm of its rate: measured, drawn to the corrected model as far as noise
-    /// is larger than what the model misses.
+    /// Index of the best point and the logarithm of its rate.
+    ///
+    /// Rates are shrunk towards the corrected model by the ratio of variances,
+    /// `misfit^2 / (misfit^2 + noise^2)`, so that a lucky measurement does not win.
     fn leader(&self) -> (usize, f64) {
         let trust = self.misfit().max(MODEL_NOISE).powi(2);
         let trust = trust / (trust + self.limits.noise.powi(2));
@@ -96,7 +106,7 @@ impl<'p> Search<'p> {
         best
     }
 
-    /// The next point to measure, or nothing if no point promises more.
+    /// Next point to measure; `None` if no point promises a gain.
     pub fn next(&mut self) -> Result<Option<(Weights, Why)>, ModelError> {
         if self.points.is_empty() {
             let problem = self.problem;
@@ -106,6 +116,7 @@ impl<'p> Search<'p> {
             return Ok(Some((weights, Why::Model)));
         }
         let first = self.problem.on_first()?;
+        // Gains are relative to this point, and it is the safe choice if interleaving does not pay.
         if self.points.len() == 1 && self.points[0].weights != first {
             return Ok(Some((first, Why::First)));
         }
@@ -126,8 +137,10 @@ impl<'p> Search<'p> {
         Ok(self.beside()?.map(|weights| (weights, Why::Beside)))
     }
 
-    /// The model is no guide any more: it has had its chance and still misses the points by much more than noise, or the last points it
-    /// asked for gained nothing.
+    /// True if the model is not a guide any more.
+    ///
+    /// Either it still misses the points by much more than noise after [`LOST_AFTER`] of them, or
+    /// the last points it asked for gained nothing.
     fn is_lost(&self) -> bool {
         let since_best = self.points.len() - 1 - self.leader().0;
         let guided = self
@@ -139,7 +152,8 @@ impl<'p> Search<'p> {
         in_vain || (self.points.len() >= LOST_AFTER && self.misfit() > LOST * self.noise())
     }
 
-    /// The corrected model's best weights, if they are new and better than the best point by enough.
+    /// Best weights of the corrected model, if they are new and promise a sufficient gain over the
+    /// best point.
     fn promising(&mut self) -> Result<Option<Weights>, ModelError> {
         let (_, leading) = self.leader();
         let (problem, seen, misses) = (self.problem, &self.seen, &self.misses);
@@ -153,8 +167,10 @@ impl<'p> Search<'p> {
         Ok((is_new && gain > self.limits.enough).then_some(weights))
     }
 
-    /// Where, over machines that the points leave possible, the rate is expected to gain most on the best point: the mean of the gains
-    /// where it gains (J. Mockus, "On Bayesian Methods for Seeking the Extremum", 1974). Each of these machines proposes its own best weights.
+    /// Weights with the largest expected improvement over the best point.
+    ///
+    /// The expectation is over draws from the posterior (J. Mockus, "On Bayesian Methods for
+    /// Seeking the Extremum", 1974). The candidates are the best weights of each draw.
     fn doubtful(&mut self) -> Result<Option<Weights>, ModelError> {
         let leader = self.seen[self.leader().0].0.clone();
         let mut random = SplitMix::new(self.points.len() as u64);
@@ -168,6 +184,8 @@ impl<'p> Search<'p> {
             proposed.push(climb(problem.tiers.len(), &mut rate)?.shares);
         }
         proposed.retain(|p| seen.iter().all(|(s, _)| distance(s, p) > SAME_PLACE));
+        // Every draw evaluates every candidate, so that the candidate of one extreme draw does not
+        // win.
         let mut gains = vec![0.0; proposed.len()];
         for logs in &doubts {
             corrected.suppose(logs);
@@ -193,10 +211,14 @@ impl<'p> Search<'p> {
         }
     }
 
-    /// A point in the widest gap beside the best one, if it is too wide: half of the shares for a model that meets its points, which is
-    /// believed in between; else gaps are halved, so that the search narrows down on a hill without a model.
+    /// A point in the widest gap beside the best one, if the gap is too wide.
+    ///
+    /// Where the model fits its points, it is trusted in between and a gap may be half of the
+    /// shares; else gaps are halved, so that the search converges to a maximum without a model.
     fn beside(&self) -> Result<Option<Weights>, ModelError> {
         let here = &self.seen[self.leader().0].0;
+        // Allowed gap, and longest step into one. A model that is lost limits no step, so gaps are
+        // bisected.
         let (reach, longest) = if self.is_lost() {
             (LOST_REACH, 1.0)
         } else if self.misfit() > 2.0 * self.noise() {
@@ -259,8 +281,10 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
     0.5 * a.iter().zip(b).map(|(x, y)| (x - y).abs()).sum::<f64>()
 }
 
-/// What the corrected model misses around `shares`, by the points near it: a mean weighted by distance, drawn to 0 away from all points.
+/// Interpolated residual at `shares`: a Gaussian kernel mean over the points, which tends to 0 away
+/// from all of them.
 fn nearby(seen: &[Seen], misses: &[f64], shares: &[f64]) -> f64 {
+    // The constant acts as a prior point of residual 0 with weight 0.3.
     let (mut sum, mut weights) = (0.0, 0.3);
     for ((at, _), miss) in seen.iter().zip(misses) {
         let weight = (-(distance(at, shares) / NEIGHBOURHOOD).powi(2)).exp();
@@ -286,7 +310,7 @@ fn with_share(shares: &[f64], tier: usize, share: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Weights of a sum of up to 60 as near to the shares as they can be.
+/// Small weights, at most 60 each, that match the shares within [`SAME_PLACE`].
 fn fine(problem: &Problem<'_>, shares: &[f64]) -> Result<Weights, ModelError> {
     let mut off = |s: &[f64]| Ok(1.0 - distance(s, shares));
     let peak = Peak {
@@ -309,7 +333,7 @@ fn coarse(problem: &Problem<'_>, shares: &[f64]) -> Result<Weights, ModelError> 
     Weights::new(problem.tiers.iter().cloned().zip(weights))
 }
 
-/// The smallest weights whose rate is close to that of the peak.
+/// Weights with the smallest sum whose rate is close to that of the peak.
 fn round(problem: &Problem<'_>, peak: &Peak, rate: &mut RateOf<'_>) -> Result<Weights, ModelError> {
     let (tiers, max) = (&problem.tiers, problem.max_weight);
     simplest(tiers, max, peak, 2.0 * SIMPLER_WITHIN, rate)

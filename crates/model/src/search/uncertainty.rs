@@ -1,4 +1,7 @@
-//! What stands of a recommendation when the profile is a little wrong.
+//! Robustness of a recommendation against errors of the profile.
+//!
+//! Varies the numbers of the profile within their intervals and repeats the search on each machine.
+//! Errors of the model's structure are not covered.
 
 use super::optimum::climb;
 use super::random::SplitMix;
@@ -6,27 +9,35 @@ use super::{Best, Problem, SIMPLER_WITHIN};
 use crate::error::ModelError;
 use crate::machine::{Figure, Machine, SourceKind};
 
-/// What holds on every machine that was tried within the profile's uncertainty. The ends are the smallest and largest of what was
-/// tried, so no probability belongs to them; they are as good as the intervals of the profile.
+/// Extremes over all machines that were tried within the profile's uncertainty.
+///
+/// They are the smallest and largest values found, not a confidence interval: no probability
+/// belongs to them, and they are as good as the intervals of the profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Range {
-    /// Share of what moves that is best off the first tier: smallest and largest.
+    /// Best share off the first tier: smallest and largest.
     pub best_share: (f64, f64),
-    /// Rate with the recommended weights over the rate on the first tier only, on the same machine: smallest and largest.
+    /// Rate with the recommended weights over the rate on the first tier only, on the same machine:
+    /// smallest and largest.
     pub gain: (f64, f64),
-    /// Largest loss of the recommended weights against a machine's own best ones, as a share of the latter's rate, 0 to 1.
+    /// Largest relative loss of the recommended weights against each machine's own best shares, 0
+    /// to 1.
     pub regret: f64,
-    /// The number of the machine that moves the gain most by itself ("cxl read bandwidth"); `None` if none moves it.
+    /// Number of the machine that alone changes the gain most ("cxl read bandwidth"); `None` if
+    /// none changes it.
     pub decisive: Option<String>,
-    /// Machines tried.
+    /// Number of machines tried, the unchanged one included.
     pub machines: usize,
 }
 
-/// Machines with all numbers different at once.
+/// Samples of the Latin hypercube.
 const SAMPLES: usize = 64;
 
-/// The interval in which a number of a profile is taken to lie: its own `low` and `high` where the profile has them, else 5% to both
-/// sides if it is published, derived or measured, 10% if fitted and 20% if assumed. Ends that cannot be (a knee of 1) are moved to what can.
+/// Interval in which a number of a profile is taken to be.
+///
+/// Its `low` and `high` where the profile has them, else 5 % to both sides if it is published,
+/// derived or measured, 10 % if fitted and 20 % if assumed. Ends that are impossible (a knee of 1)
+/// are moved to the nearest possible value.
 pub fn interval(figure: &Figure) -> (f64, f64) {
     let part = match figure.kind {
         SourceKind::Published | SourceKind::Derived | SourceKind::Measured => 0.05,
@@ -38,7 +49,7 @@ pub fn interval(figure: &Figure) -> (f64, f64) {
     (possible(&figure.path, low), possible(&figure.path, high))
 }
 
-/// The nearest number that may stand at this path of a profile.
+/// Nearest number that is valid at this path of a profile.
 pub(super) fn possible(path: &str, x: f64) -> f64 {
     match path.rsplit('.').next().unwrap_or(path) {
         "cores" | "smt" | "devices" | "entries" => x.round().max(1.0),
@@ -51,7 +62,7 @@ pub(super) fn possible(path: &str, x: f64) -> f64 {
     }
 }
 
-/// Numbers that do not enter times, or that whoever runs the phases counts rather than estimates.
+/// Numbers that do not affect times, or that are counted and not estimated.
 fn is_certain(path: &str) -> bool {
     matches!(
         path.rsplit('.').next(),
@@ -59,12 +70,15 @@ fn is_certain(path: &str) -> bool {
     )
 }
 
-/// Tries the recommendation on other machines within the profile's uncertainty: every number alone at both ends of its [`interval`], and
-/// 64 machines with all numbers different at once (a seeded Latin hypercube: each number takes every 64th part of its interval once; McKay,
-/// Beckman, Conover, "A Comparison of Three Methods for Selecting Values of Input Variables", Technometrics 21(2), 1979). The result is the same in every run.
+/// Tests the recommendation on other machines within the profile's uncertainty.
+///
+/// Every number alone is put to both ends of its [`interval`]; then 64 machines are sampled with
+/// all numbers different at once (a seeded Latin hypercube: each number takes every 64th part of
+/// its interval once; McKay, Beckman, Conover, "A Comparison of Three Methods for Selecting Values
+/// of Input Variables", Technometrics 21(2), 1979). The result is the same in every run.
 ///
 /// # Errors
-/// As [`super::best`].
+/// Same as [`super::best`].
 pub fn robust(problem: &Problem<'_>, best: &Best) -> Result<Range, ModelError> {
     problem.check()?;
     let figures = problem.machine.figures();
@@ -80,10 +94,13 @@ pub fn robust(problem: &Problem<'_>, best: &Best) -> Result<Range, ModelError> {
             moved = moved.max((gain / best.gain_over_dram()).ln().abs());
         }
         set(&mut machine, figure.path, figure.value)?;
+        // Changes of the gain below 0.01 % are not worth naming a number for.
         if moved > decisive.map_or(1e-4, |(most, _)| most) {
             decisive = Some((moved, figure.label));
         }
     }
+    // The interval of each number is split into as many strata as samples; a random permutation per
+    // number pairs them independently.
     let mut random = SplitMix::new(1);
     let strata: Vec<Vec<usize>> = varied.iter().map(|_| random.shuffled(SAMPLES)).collect();
     for sample in 0..SAMPLES {
@@ -98,7 +115,7 @@ pub fn robust(problem: &Problem<'_>, best: &Best) -> Result<Range, ModelError> {
     Ok(tried.range)
 }
 
-/// A number that is not certain.
+/// A number with an interval of positive width.
 struct Varied<'a> {
     path: &'a str,
     label: &'a str,
@@ -122,6 +139,7 @@ impl<'a> Varied<'a> {
 
 fn set(machine: &mut Machine, path: &str, x: f64) -> Result<(), ModelError> {
     match machine.number(path).map(|v| v.with(x)) {
+        // An optional number that is absent stays absent.
         Some(value) => machine.set_number(path, value),
         None => Ok(()),
     }
@@ -129,7 +147,7 @@ fn set(machine: &mut Machine, path: &str, x: f64) -> Result<(), ModelError> {
 
 struct Tried<'p> {
     problem: &'p Problem<'p>,
-    /// The recommended weights, and everything on the first tier.
+    /// Shares of the recommended weights, and of everything on the first tier.
     shares: Vec<f64>,
     first: Vec<f64>,
     range: Range,
@@ -154,14 +172,15 @@ impl<'p> Tried<'p> {
         Ok(tried)
     }
 
-    /// Takes one more machine in; its gain.
+    /// Tries one more machine and returns the gain on it.
     fn on(&mut self, machine: &Machine) -> Result<f64, ModelError> {
         let problem = self.problem;
         let mut rate = |shares: &[f64]| problem.rate_on(machine, shares);
         let (with, without) = (rate(&self.shares)?, rate(&self.first)?);
         let peak = climb(problem.tiers.len(), &mut rate)?;
         let enough = peak.rate * (1.0 - SIMPLER_WITHIN);
-        // Where much the same is reached without interleaving, or with the recommended weights, no other share is better.
+        // If the first tier alone, or the recommended weights, are about as good as the peak, the
+        // peak's share is not a better answer: flat maxima would make the range look wide.
         let share = if without >= enough {
             0.0
         } else if with >= enough {

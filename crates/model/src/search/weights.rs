@@ -1,12 +1,16 @@
-//! Weights of tiers: pages per round, as the kernel and `numactl` count them.
+//! Interleaving weights of tiers: pages per round, as the kernel and `numactl` count them.
+//!
+//! Whole numbers, because that is what interfaces of the kernel accept; the model itself works with
+//! shares.
 
 use crate::error::ModelError;
 use crate::work::TierShares;
 use std::fmt;
 use std::str::FromStr;
 
-/// Whole weights of tiers, reduced by their greatest common divisor. Tiers of weight 0 are left out, so what lies in the same ratio in
-/// the same order of tiers is equal.
+/// Integer weights of tiers, reduced by their greatest common divisor.
+///
+/// Tiers of weight 0 are left out, so equal ratios in the same order of tiers compare equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Weights(Vec<(String, u32)>);
 
@@ -14,7 +18,8 @@ impl Weights {
     /// Weights of the named tiers.
     ///
     /// # Errors
-    /// [`ModelError::Weights`] if no weight is above 0 or a tier is named twice or not at all.
+    /// [`ModelError::Weights`] if no weight is above 0, a tier has an empty name, or a tier is
+    /// named twice.
     pub fn new<T: Into<String>>(
         weights: impl IntoIterator<Item = (T, u32)>,
     ) -> Result<Self, ModelError> {
@@ -38,10 +43,14 @@ impl Weights {
         Ok(Weights(used.map(|(t, w)| (t, w / divisor)).collect()))
     }
 
-    /// `3:2` for the first of `tiers`, or names in any order (`cxl=2,dram=3`, `dram 3, cxl 2`); the result has the order of `tiers`.
+    /// Parses `3:2` for the first of `tiers`, or names in any order.
+    ///
+    /// Named weights are written `cxl=2,dram=3` or, as printed, `dram 3, cxl 2`. The result has the
+    /// order of `tiers`.
     ///
     /// # Errors
-    /// [`ModelError::Weights`] if the text is neither, names another tier, or has more numbers than there are tiers.
+    /// [`ModelError::Weights`] if the text has neither form, names a tier that is not in `tiers`,
+    /// has more numbers than tiers, or has no weight above 0.
     pub fn parse(text: &str, tiers: &[String]) -> Result<Self, ModelError> {
         let fail = |reason| {
             let weights = format!("{text:?} for {}", tiers.join(", "));
@@ -61,7 +70,7 @@ impl Weights {
         Weights::new(tiers.iter().map(|tier| (tier.clone(), named.weight(tier))))
     }
 
-    /// Weight of `tier`; 0 if nothing lies there.
+    /// Weight of `tier`; 0 if it holds no pages.
     pub fn weight(&self, tier: &str) -> u32 {
         self.0
             .iter()
@@ -82,11 +91,11 @@ impl Weights {
     /// The weights as shares that sum to 1.
     pub fn shares(&self) -> TierShares {
         let weights: Vec<(&str, f64)> = self.iter().map(|(t, w)| (t, f64::from(w))).collect();
-        // The constructor leaves nothing that could fail here; all on the first tier would be the reading of the impossible rest.
+        // The constructor has ruled out every error; the fallback only avoids a panic.
         TierShares::from_weights(&weights).unwrap_or_else(|_| TierShares::all(self.0[0].0.clone()))
     }
 
-    /// Shares in the order of `tiers`.
+    /// Shares in the order of `tiers`; 0 for tiers without a weight.
     pub(crate) fn shares_of(&self, tiers: &[String]) -> Vec<f64> {
         tiers.iter().map(|tier| self.share(tier)).collect()
     }
@@ -103,7 +112,9 @@ impl fmt::Display for Weights {
     }
 }
 
-/// Tiers by name: `dram=3,cxl=2` or, as printed, `dram 3, cxl 2`. Bare numbers need the names of tiers: see [`Weights::parse`].
+/// Parses weights by name: `dram=3,cxl=2` or, as printed, `dram 3, cxl 2`.
+///
+/// For bare numbers see [`Weights::parse`].
 impl FromStr for Weights {
     type Err = ModelError;
 
@@ -124,7 +135,7 @@ impl FromStr for Weights {
     }
 }
 
-/// Greatest common divisor; that of 0 and x is x.
+/// Greatest common divisor; gcd(0, x) is x.
 pub(super) fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -1,53 +1,58 @@
-//! What caches and TLB keep, and which lines of an access reach memory.
+//! Cache and TLB model: which lines of an access reach memory, and how many pages are walked.
+//!
+//! Hit ratios come from footprints and touch rates alone (Che's approximation of an LRU cache).
+//! Associativity, replacement policies other than LRU, and contention for cache bandwidth are not
+//! modelled.
 
 use super::Terms;
 use super::core::{PREFETCH_PAGE_BYTES, prefetch_number};
 use crate::machine::Machine;
 use crate::work::{Access, LINE_BYTES, Op, Pattern, Phase, StructureClass};
 
-/// Length of a stream from which prefetchers run as far ahead as they ever do, lines. Assumed: the stream prefetcher runs up to 20 lines
-/// ahead and doubles its distance as a stream goes on.
+/// Length of a stream, in lines, from which prefetchers run at their full distance.
+///
+/// Assumed: the stream prefetcher runs up to 20 lines ahead and doubles its distance as a stream
+/// goes on.
 const FAR_AHEAD_LINES: f64 = 16.0;
 
-/// What one tuple's access comes to.
+/// Memory-system events of one access by one tuple.
 pub(super) struct Touch {
-    /// Lines that the last-level cache answers.
+    /// Hits in the last-level cache, lines.
     pub llc_lines: f64,
-    /// Lines that go to memory.
+    /// Misses of all caches, lines, with those that prefetchers fetch in vain.
     pub memory_lines: f64,
-    /// Page walks.
     pub walks: f64,
-    /// Share of the lines that come one by one from random places.
+    /// Share of the lines that are single lines at random addresses (0 for a stream).
     pub single_share: f64,
 }
 
-/// What caches and TLB keep during a phase.
+/// State of caches and TLB during a phase.
 pub(super) struct Caches<'p> {
-    /// What is touched again soon, with the shares of touches that caches answer.
+    /// Structures with reuse, and their hit ratios.
     reused: Vec<Reused<'p>>,
-    /// Everything the phase touches, streams too, fits into the last-level cache.
+    /// True if the whole footprint of the phase, streams included, fits into the last-level cache.
     all_resident: bool,
     tlb_miss_share: f64,
     llc: bool,
-    /// Workers for each private cache, and workers in all.
+    /// Hardware threads per private cache, and in all.
     per_core: f64,
     workers: f64,
 }
 
-/// A structure that is touched again soon.
+/// A structure whose lines are touched again within the phase.
 struct Reused<'p> {
     name: &'p str,
     bytes: f64,
     is_buffer: bool,
-    /// Touches of a line per tuple.
+    /// Touches per tuple, lines.
     touches: f64,
-    /// Share of touches that private caches answer; their time is part of the compute time.
+    /// Hit ratio of the private caches; the time of these hits is part of the compute time.
     private: f64,
-    /// Share that the last-level cache answers.
+    /// Hit ratio of the last-level cache, among all touches.
     llc: f64,
 }
 
-/// Whether accesses jump over the whole structure.
+/// Whether accesses go to random addresses of the structure.
 fn is_anywhere(pattern: Pattern) -> bool {
     matches!(
         pattern,
@@ -55,12 +60,16 @@ fn is_anywhere(pattern: Pattern) -> bool {
     )
 }
 
-/// Structures that are touched again soon: those with random accesses, and buffers.
+/// Whether lines are touched again soon: random accesses, and buffers.
+///
+/// A stream has no reuse within a phase.
 fn is_reused(access: &Access) -> bool {
     is_anywhere(access.pattern) || access.class == StructureClass::Buffer
 }
 
-/// Bytes of the different structures among `accesses`. Phases have few, so comparing each with those before is faster than a map.
+/// Bytes of the distinct structures among `accesses`, each with its largest footprint.
+///
+/// Phases have few accesses, so comparing each with all others is faster than a map.
 fn footprint<'a>(accesses: impl Iterator<Item = &'a Access> + Clone) -> f64 {
     let is_largest = |index: usize, access: &Access| {
         accesses.clone().enumerate().all(|(i, other)| {
@@ -84,7 +93,8 @@ impl<'p> Caches<'p> {
         let mut reused = reused(touched().filter(|a| is_reused(a)));
         if terms.llc {
             let (llc, l2) = (machine.cache.llc_bytes.value, machine.cache.l2_bytes.value);
-            // A core's private cache holds its part of the buffers, and its own copy of what all workers touch.
+            // A core's private cache holds that core's part of the buffers, but a full copy of what
+            // all workers share.
             let in_l2 = kept(&reused, l2, |r| {
                 if r.is_buffer {
                     r.bytes / cores
@@ -96,6 +106,8 @@ impl<'p> Caches<'p> {
             for (structure, (private, all)) in reused.iter_mut().zip(in_l2.into_iter().zip(in_llc))
             {
                 structure.private = private;
+                // The last-level cache is taken to include what private caches hold, so it adds
+                // only the difference.
                 structure.llc = (all - private).max(0.0);
             }
         }
@@ -104,6 +116,8 @@ impl<'p> Caches<'p> {
         Caches {
             reused,
             all_resident: terms.llc && footprint(touched()) <= machine.cache.llc_bytes.value,
+            // Random accesses are uniform over their pages, so the hit ratio of the TLB is the part
+            // it covers.
             tlb_miss_share: if terms.tlb {
                 1.0 - held(reach, random)
             } else {
@@ -121,7 +135,7 @@ impl<'p> Caches<'p> {
             return self.scatter(machine, access, f64::from(partitions), terms);
         }
         let (llc_share, memory_share) = if access.op == Op::NtWrite {
-            // Non-temporal stores pass the caches.
+            // Non-temporal stores bypass the caches.
             (0.0, 1.0)
         } else if let Some(kept) = self
             .reused
@@ -144,7 +158,8 @@ impl<'p> Caches<'p> {
                     if is_walked { pages } else { 0.0 },
                 )
             }
-            // A write that is handed over waits for its line only; the page was needed before, when the line was loaded or flushed.
+            // A posted write waits for its line only: its page was translated when the line was
+            // loaded or flushed.
             Pattern::Dependent if access.op == Op::NtWrite => (1.0, 0.0),
             Pattern::Random | Pattern::Dependent => (1.0, self.tlb_miss_share),
             Pattern::Runs { lines: piece } => {
@@ -166,8 +181,11 @@ impl<'p> Caches<'p> {
         }
     }
 
-    /// Writing to many places in turn. A place whose current line is still in the private cache when the next tuple comes costs nothing
-    /// but its share of a full line; one whose line was pushed out is fetched again (from the last-level cache, or from memory).
+    /// Scatter: tuples append to one of `places` output positions, as in radix partitioning.
+    ///
+    /// If the current line of a place is still in the private cache when its next tuple arrives,
+    /// the tuple costs only its share of one full line. If the line was evicted, it is fetched
+    /// again, from the last-level cache or from memory.
     fn scatter(&self, machine: &Machine, access: &Access, places: f64, terms: Terms) -> Touch {
         let lines = access.lines_per_tuple;
         let current = places * LINE_BYTES;
@@ -178,7 +196,8 @@ impl<'p> Caches<'p> {
         } else {
             (0.0, 0.0)
         };
-        // A tuple larger than a line fetches no line twice.
+        // Of 1 touch per tuple, `lines` begin a new line; the others return to one that was written
+        // before. A tuple larger than a line returns to none.
         let again = (1.0 - lines).max(0.0);
         let pages = (access.footprint_bytes as f64 / machine.tlb.page_bytes.value).min(places);
         Touch {
@@ -194,7 +213,7 @@ impl<'p> Caches<'p> {
     }
 }
 
-/// The structures among `accesses`, each once.
+/// The distinct structures among `accesses`, with their touches added up.
 fn reused<'p>(accesses: impl Iterator<Item = &'p Access>) -> Vec<Reused<'p>> {
     let mut found: Vec<Reused<'p>> = Vec::new();
     for access in accesses {
@@ -218,12 +237,14 @@ fn reused<'p>(accesses: impl Iterator<Item = &'p Access>) -> Vec<Reused<'p>> {
     found
 }
 
-/// Share of touches of each structure that a least-recently-used cache of `size` bytes answers.
+/// Hit ratio of each structure in an LRU cache of `size` bytes.
 ///
-/// A line stays for a time T after each touch, the same for all; it is touched again within T with probability `1 - exp(-rate T)`, and T is
-/// what fills the cache (Che, Tung, Wang, "Hierarchical Web Caching Systems: Modeling, Design and Experimental Results", IEEE Journal on
-/// Selected Areas in Communications 20(7), 2002). So small structures that are touched often stay whole where their bytes alone would
-/// not say so. For one structure the share is its part that fits.
+/// Che's approximation: a line stays for a characteristic time T after each touch, the same for all
+/// lines; it is touched again within T with probability `1 - exp(-rate T)`, and T is the time that
+/// fills the cache (Che, Tung, Wang, "Hierarchical Web Caching Systems: Modeling, Design and
+/// Experimental Results", IEEE Journal on Selected Areas in Communications 20(7), 2002). So a small
+/// structure that is touched often stays cached even where the footprints together exceed the
+/// cache. For a single structure the hit ratio is the part of it that fits.
 fn kept(reused: &[Reused<'_>], size: f64, bytes_of: impl Fn(&Reused<'_>) -> f64) -> Vec<f64> {
     let bytes: Vec<f64> = reused.iter().map(|r| bytes_of(r).max(1.0)).collect();
     let total: f64 = bytes.iter().sum();
@@ -233,7 +254,8 @@ fn kept(reused: &[Reused<'_>], size: f64, bytes_of: impl Fn(&Reused<'_>) -> f64)
     if size <= 0.0 || reused.len() == 1 {
         return bytes.iter().map(|b| held(size, *b)).collect();
     }
-    // Touches of one line per tuple. Newton's method from 0 never passes the answer: what is held grows ever slower with time.
+    // Touches of one line per tuple; T is measured in tuples. The bytes held are a concave function
+    // of T, so Newton's method from T = 0 approaches the root from below and never overshoots it.
     let rate: Vec<f64> = reused
         .iter()
         .zip(&bytes)
@@ -256,10 +278,13 @@ fn kept(reused: &[Reused<'_>], size: f64, bytes_of: impl Fn(&Reused<'_>) -> f64)
     rate.iter().map(|rate| 1.0 - (-rate * time).exp()).collect()
 }
 
-/// Most steps of Newton's method; it converges quadratically, and 40 are reached by structures that differ by many orders of magnitude.
+/// Limit on the steps of Newton's method.
+///
+/// It converges quadratically; 40 steps are needed only where touch rates differ by many orders of
+/// magnitude.
 const NEWTON_STEPS: u32 = 40;
 
-/// Lines that prefetchers fetch in vain per line used, `stride` lines apart.
+/// Lines that prefetchers fetch in vain per line used, in a stream with a stride of `stride` lines.
 fn wasted(machine: &Machine, stride: f64, terms: Terms) -> f64 {
     match &machine.prefetch {
         Some(p) if terms.prefetch_waste && stride <= p.reach_lines.value => {
@@ -269,16 +294,22 @@ fn wasted(machine: &Machine, stride: f64, terms: Terms) -> f64 {
     }
 }
 
-/// Lines that prefetchers fetch beyond the end of a piece. They run ahead further the longer a stream lasts, and stop at 4-KiB borders.
+/// Lines that prefetchers fetch beyond the end of a piece of `piece` lines.
+///
+/// The distance they run ahead grows with the length of a stream, and they stop at 4-KiB
+/// boundaries.
 fn overshot(machine: &Machine, piece: f64, terms: Terms) -> f64 {
     if !terms.prefetch_waste || piece * LINE_BYTES >= PREFETCH_PAGE_BYTES {
         return 0.0;
     }
+    // Quadratic in the length: short pieces waste little, because the prefetcher has hardly started
+    // to run ahead.
     let grown = (piece / FAR_AHEAD_LINES).min(1.0);
     prefetch_number(machine, |p| p.overshoot_lines.as_ref()) * grown * grown
 }
 
-/// Share of uniformly touched `footprint` bytes that a store of `size` bytes holds.
+/// Part of a footprint that fits: hit ratio of `footprint` uniformly touched bytes in a cache of
+/// `size` bytes.
 fn held(size: f64, footprint: f64) -> f64 {
     if footprint <= size {
         1.0

@@ -1,4 +1,8 @@
-//! What one tuple asks of the machine, before it is known how loaded the machine is.
+//! Service demands of one tuple on cores, caches and tiers, before the load of the machine is
+//! known.
+//!
+//! The demands are constants of the queueing network; only latencies depend on throughput, through
+//! the utilisation of the tiers.
 
 use super::caches::{Caches, Touch};
 use super::core::CoreShare;
@@ -7,29 +11,30 @@ use crate::error::ModelError;
 use crate::machine::{Machine, Tier, or};
 use crate::work::{Access, LINE_BYTES, Op, Pattern, Phase, Placement};
 
-/// Demand on one tier per tuple.
+/// Demand of one tuple on one tier.
 pub(super) struct TierDemand<'a> {
     pub tier: &'a Tier,
-    /// Latencies that a worker waits for (lines over lines in flight), of accesses that may overlap with compute.
+    /// Tier latencies that a worker waits for per tuple (lines over lines in flight), of accesses
+    /// that may overlap with compute.
     pub waits: f64,
-    /// The same of dependent accesses.
+    /// The same for dependent accesses, which overlap with nothing.
     pub chained: f64,
-    /// Time that a worker waits for lines to be taken over for writing, whatever the load, ns; part of it in chains.
+    /// Time until posted writes are accepted, independent of load, ns; the second is that of
+    /// dependent accesses.
     pub posted_ns: f64,
     pub posted_chained_ns: f64,
-    /// Read traffic, bytes.
     pub read_bytes: f64,
-    /// Write traffic, bytes.
     pub write_bytes: f64,
-    /// Time that the tier is busy with reads and with writes, ns.
+    /// Service time of the tier for reads and for writes, ns per tuple.
     read_ns: f64,
     write_ns: f64,
-    /// Share of the tier that others keep busy, and the share that they can be pushed back to.
+    /// Utilisation of the tier by background load, and the share to which the phase can push it
+    /// back.
     pub others: f64,
     others_least: f64,
     duplex: f64,
     switch_ns: f64,
-    /// Time that the tier is busy with streams, ns.
+    /// Service time of the tier for streams, ns.
     stream_ns: f64,
     loaded: bool,
 }
@@ -82,27 +87,33 @@ impl<'a> TierDemand<'a> {
             self.others_least += 1.0 - other.own_share;
         }
         self.others = self.others.min(1.0);
-        // Several others may not push the phase out altogether: each is one party among equals.
+        // Several background loads must not starve the phase: at least 1 % is left to it.
         self.others_least = self.others_least.min(0.99);
     }
 
-    /// Time that the tier is busy with the traffic of one tuple, ns: bytes over GB/s is ns. Reads and writes take turns (the peak of a mix
-    /// is the harmonic mean of the peaks, weighted by traffic) as far as the tier cannot do both at once.
+    /// Service time of the tier for the traffic of one tuple, ns (bytes over GB/s is ns).
+    ///
+    /// Reads and writes take turns where the tier is half duplex: then the peak of a mix is the
+    /// harmonic mean of the two peaks, weighted by traffic.
     pub fn busy_ns(&self) -> f64 {
         taking_turns(self.read_ns, self.write_ns, self.duplex)
     }
 
-    /// Utilisation when all workers finish `per_ns` tuples per ns, with that of others; at most 1.
+    /// Utilisation, background load included, when all workers together finish `per_ns` tuples per
+    /// ns; at most 1.
     pub fn utilisation(&self, per_ns: f64) -> f64 {
         (per_ns * self.busy_ns() + self.others).min(1.0)
     }
 
-    /// Tuples per ns at which the tier is full.
+    /// Throughput that saturates the tier, tuples per ns.
     fn full_per_ns(&self) -> f64 {
         (1.0 - self.others.min(self.others_least)) / self.busy_ns()
     }
 
-    /// Share of the load that is streams. Others on the tier are taken to stream: what matters is that prefetchers fill its queues.
+    /// Share of the load that is streams.
+    ///
+    /// Background load is taken to be streams, because what matters here is whether prefetchers
+    /// fill the tier's queues.
     fn streams(&self) -> f64 {
         if self.others > 0.0 || self.busy_ns() == 0.0 {
             1.0
@@ -125,21 +136,23 @@ impl<'a> TierDemand<'a> {
 }
 
 fn taking_turns(read: f64, write: f64, duplex: f64) -> f64 {
+    // A link of duplex 1 is as busy as its busier direction; a bus of duplex 0 is busy for the sum
+    // of both.
     read.max(write) + (1.0 - duplex) * read.min(write)
 }
 
-/// Demand of one tuple.
+/// Service demands of one tuple.
 pub(super) struct Demand<'a> {
-    /// Workers that hardware threads can run.
+    /// Workers that run at the same time: at most the hardware threads.
     pub workers: f64,
     pub compute_ns: f64,
     pub cache_ns: f64,
     pub walk_ns: f64,
-    /// Waiting for owners of lines.
+    /// Time that stores wait for the ownership of lines.
     pub own_ns: f64,
-    /// Least time that a core needs for the lines of a tuple, ns.
+    /// Least time that a core needs to move the lines of a tuple (its bandwidth limit), ns.
     path_ns: f64,
-    /// Share of the shorter of compute and memory time that is hidden.
+    /// Share of the shorter of compute and memory time that out-of-order execution hides.
     overlap: f64,
     pub tiers: Vec<TierDemand<'a>>,
 }
@@ -182,7 +195,8 @@ impl<'a> Demand<'a> {
             }
             demand.cache_ns += touch.llc_lines * machine.cache.llc_latency_ns.value / in_flight;
             let walks = match access.pattern {
-                // Stores become visible in order, so one that waits for its page holds those behind it up.
+                // Stores become visible in order, so one that waits for a page walk blocks those
+                // behind it.
                 Pattern::Scatter { .. } => 1.0,
                 _ => in_flight.min(machine.tlb.walkers.value),
             };
@@ -192,7 +206,7 @@ impl<'a> Demand<'a> {
         Ok(demand)
     }
 
-    /// Adds the lines of one access that reach memory.
+    /// Adds the lines of one access that miss the caches to the demands on the tiers.
     fn add(
         &mut self,
         machine: &Machine,
@@ -216,6 +230,8 @@ impl<'a> Demand<'a> {
             let (tier, demand) = (&machine.tiers[index], &mut self.tiers[index]);
             let missed = touch.memory_lines * share.share;
             let is_chain = access.pattern == Pattern::Dependent;
+            // Posted writes wait for the tier to accept the line, not for a read; without a
+            // published write latency they count as reads.
             match tier.write_latency_ns.as_ref().map(|v| v.value) {
                 Some(posted) if access.op == Op::NtWrite => {
                     let wait = missed * (posted + demand.switch_ns) / in_flight;
@@ -237,6 +253,8 @@ impl<'a> Demand<'a> {
             } else {
                 0.0
             };
+            // Single lines do not reach the peak (row misses), so the same bytes keep the tier busy
+            // for longer.
             let slower = 1.0 - single + single / or(tier.random_share.as_ref(), 1.0);
             let write_peak = match access.op {
                 Op::NtWrite => or(tier.nt_write_gbps.as_ref(), tier.write_gbps.value),
@@ -253,7 +271,8 @@ impl<'a> Demand<'a> {
         Ok(())
     }
 
-    /// Memory time of a tuple that may overlap, and that of chains, while all workers finish `per_ns` tuples per ns.
+    /// Memory time of a tuple that may overlap with compute, and that of dependent accesses, ns, at
+    /// `per_ns` tuples per ns.
     fn memory_ns(&self, per_ns: f64) -> (f64, f64) {
         let (mut memory, mut chained) = (self.cache_ns + self.walk_ns + self.own_ns, 0.0);
         for tier in &self.tiers {
@@ -264,16 +283,19 @@ impl<'a> Demand<'a> {
         (memory, chained)
     }
 
-    /// What the core's own path takes longer than the lines in flight would let it, ns per tuple.
+    /// Time that the core's bandwidth limit adds to what its lines in flight need, ns per tuple.
     pub fn path_wait_ns(&self, per_ns: f64) -> f64 {
         let (memory, chained) = self.memory_ns(per_ns);
         (self.path_ns - memory - chained).max(0.0)
     }
 
-    /// Time per tuple and worker while all workers together finish `per_ns` tuples per ns.
+    /// Cycle time: ns per tuple and worker while all workers together finish `per_ns` tuples per
+    /// ns, without the queue of a full tier.
     pub fn cycle_ns(&self, per_ns: f64) -> f64 {
         let (memory, chained) = self.memory_ns(per_ns);
         let memory = memory.max(self.path_ns - chained);
+        // Latency (Little's law) and the core's bandwidth both bound the transfer; the slower one
+        // counts.
         let (longer, shorter) = if memory > self.compute_ns {
             (memory, self.compute_ns)
         } else {
@@ -282,7 +304,8 @@ impl<'a> Demand<'a> {
         chained + longer + (1.0 - self.overlap) * shorter
     }
 
-    /// Tuples per ns at which the first tier is full; infinite if no tier is touched.
+    /// Saturation throughput: tuples per ns at which a tier becomes full first; infinite if no tier
+    /// is touched.
     pub fn full_per_ns(&self) -> f64 {
         self.tiers
             .iter()

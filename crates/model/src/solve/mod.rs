@@ -1,9 +1,12 @@
 //! The closed queueing network and its solution.
 //!
+//! N workers circulate between compute (a delay) and the tiers, whose latency depends on their
+//! utilisation. Throughput X is the root of `X = N / tau(X)`, found by a bracketed search. The
+//! model is a mean-value one: it gives no distributions and no transients.
 //! ```text
 //!   Machine + Phase + Placement ── demand ──> per tuple: fixed time, waits and traffic per tier
 //!                                               │
-//!   tuples/s X  <── root search ── cycle time tau(X) = fixed + sum over tiers of waits * latency(utilisation(X))
+//!   tuples/s X  <── root search ── cycle time tau(X) = fixed + sum_t waits_t * latency_t(u_t(X))
 //! ```
 
 mod caches;
@@ -25,30 +28,30 @@ use demand::Demand;
 use serde::{Deserialize, Serialize};
 use solution::Outcome;
 
-/// Which terms of the model are on. Switching one off shows what it contributes.
+/// Terms of the model that are on. Switching one off shows what it contributes (an ablation).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
-    /// Caches (private and last-level) keep a share of what is touched again.
+    /// Private and last-level caches answer a share of the repeated touches.
     pub llc: bool,
-    /// Page walks of random accesses beyond the reach of the TLB.
+    /// Random accesses beyond the reach of the TLB cause page walks.
     pub tlb: bool,
     /// Cached stores read the line before they write it.
     pub rfo: bool,
-    /// Latency grows with load; off: it stays idle up to the peak.
+    /// Latency grows with load; off: it stays at the idle latency up to the peak bandwidth.
     pub loaded_latency: bool,
-    /// Prefetchers fetch lines in vain in streams that skip lines.
+    /// Prefetchers fetch unused lines in streams that skip lines.
     pub prefetch_waste: bool,
-    /// Single lines at random places do not reach the peaks.
+    /// Single lines at random addresses reach only a share of the peak bandwidth.
     pub random_share: bool,
-    /// Reads and writes overlap where the tier can; off: they take turns.
+    /// Reads and writes overlap where the tier is full duplex; off: they take turns.
     pub duplex: bool,
-    /// Cached stores wait for the owner of a line on another socket.
+    /// Cached stores wait for a remote socket to give up the ownership of a line.
     pub ownership: bool,
-    /// Switches on the way add latency.
+    /// CXL switches on the path add latency.
     pub switches: bool,
-    /// Out-of-order execution hides compute behind memory time and the other way round.
+    /// Out-of-order execution overlaps compute with memory time.
     pub overlap: bool,
-    /// Other hosts and other work load the tiers.
+    /// Background load of other hosts and other work on the tiers.
     pub background: bool,
 }
 
@@ -70,11 +73,11 @@ impl Default for Terms {
     }
 }
 
-/// Switches a term off.
+/// Switches one term off.
 type Switch = fn(&mut Terms);
 
 impl Terms {
-    /// Names of all terms that can be switched off, with how to do it.
+    /// Names of all terms, each with the function that switches it off.
     pub const SWITCHES: [(&'static str, Switch); 11] = [
         ("llc", |t| t.llc = false),
         ("tlb", |t| t.tlb = false),
@@ -89,7 +92,7 @@ impl Terms {
         ("background", |t| t.background = false),
     ];
 
-    /// All terms but the one called `name`; `None` if there is none of that name.
+    /// All terms except the one called `name`; `None` if no term has that name.
     pub fn without(name: &str) -> Option<Terms> {
         let (_, off) = Terms::SWITCHES.iter().find(|(known, _)| *known == name)?;
         let mut terms = Terms::default();
@@ -98,20 +101,22 @@ impl Terms {
     }
 }
 
-/// Load on a tier that is not the phase's own: another host on a shared device, another socket, another query.
+/// Background load on a tier: another host on a shared device, another socket, another query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Background {
-    /// The tier's name.
+    /// Name of the loaded tier; entries for tiers that the machine lacks have no effect.
     pub tier: String,
-    /// What the others read while nobody else is there, GB/s.
+    /// Read traffic of the others while the phase does not run, GB/s.
     #[serde(default)]
     pub read_gbps: f64,
-    /// What they write (traffic at the memory), GB/s.
+    /// Their write traffic as seen at the memory, GB/s.
     #[serde(default)]
     pub write_gbps: f64,
-    /// Share of the tier that the phase gets when it and the others want more than there is, above 0 and below 1. A half for one other
-    /// host: devices serve their ports in turn.
+    /// Share of the tier that the phase gets when demand exceeds the peak bandwidth, above 0 and
+    /// below 1.
+    ///
+    /// One half for one other host, because devices serve their ports in turn.
     #[serde(default = "half")]
     pub own_share: f64,
 }
@@ -125,7 +130,7 @@ fn half() -> f64 {
 }
 
 impl Background {
-    /// One other host that reads `read_gbps`.
+    /// Background of one other host that reads `read_gbps` GB/s from `tier`.
     pub fn reads(tier: impl Into<String>, read_gbps: f64) -> Self {
         Background {
             tier: tier.into(),
@@ -136,53 +141,65 @@ impl Background {
     }
 }
 
-/// How the model is solved.
+/// Options of the solver: terms, background load and co-running threads.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Options {
-    /// The terms that are on.
+    /// Terms that are on; all by default.
     pub terms: Terms,
-    /// Load of others.
+    /// Background load on the tiers; several entries for one tier add up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub background: Vec<Background>,
-    /// Workers of others on the same cores: they take their part of hyper-threads and lines in flight.
+    /// Threads of other work on the same cores: they take their share of hardware threads and lines
+    /// in flight.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub neighbours: u32,
 }
 
-/// The answer is known to 1 part in 2^50, finer than the numbers it comes from.
+/// Relative width at which the search ends: 2^-50, finer than any input.
 const PRECISION: f64 = 1.0 / (1_u64 << 50) as f64;
 
-/// Most steps of the search, of which every third at least halves the interval.
+/// Limit on the steps of the search.
+///
+/// Every third step at least halves the interval, so 160 steps give 53 halvings.
 const STEPS: u32 = 160;
 
 /// Throughput of one phase on a machine.
 ///
-/// Each of N workers goes through tuples one after the other. A tuple costs, per worker,
+/// Each of N workers processes tuples one after the other (a closed network with N customers). The
+/// cycle time of a tuple is, per worker,
 ///
 /// ```text
 ///   memory(X) = sum over accesses  lines * miss * sum_t w_t (L_t(u_t) + switch_t) / C    memory
-///                                + stores * miss * sum_t w_t ownership_t / C             owner asked before a store
-///                                + lines * hit  * L_llc / C                              last-level cache
-///                                + lines * tlb_miss * walk / min(C, walkers)             page walks
-///               at least lines * 64 / core_gbps                                        a core's own path
-///   tau(X)    = max(compute, memory) + (1 - overlap) min(compute, memory)                dependent accesses never overlap
-///   u_t       = X * (max(r, w) + (1 - duplex) min(r, w)) + u_others
-///               r = read bytes / read peak, w = write bytes / write peak, bytes of random lines over their share of the peak
-///   X         = N / tau(X),  at most max_t (1 - min(u_others, 1 - own share)) / (u_t / X)
+///                                + stores * miss * sum_t w_t ownership_t / C   ownership of lines
+///                                + lines * hit  * L_llc / C                    last-level cache
+///                                + lines * tlb_miss * walk / min(C, walkers)   page walks
+///               at least lines * 64 / core_gbps                                bandwidth of a core
+///   tau(X)    = max(compute, memory) + (1 - overlap) min(compute, memory) + dependent accesses
+///   u_t       = X busy_t + u_others,  busy_t = max(r, w) + (1 - duplex) min(r, w)
+///               r = read bytes / read peak, w = write bytes / write peak
+///               (bytes of single random lines: over their share of the peak)
+///   X         = N / tau(X),  at most  min_t (1 - min(u_others, 1 - own share)) / busy_t
 /// ```
 ///
-/// where C is the number of lines a worker keeps in flight for that kind of access (Little's law: lines in flight divided by latency is
-/// throughput). The mean over tiers is the right one for page-interleaved data: a stream passes the pages of all tiers one
-/// after the other, so its times add. `N - X tau(X)` falls strictly in X, because no L_t falls with u_t and no u_t falls with X; so
-/// there is at most one solution and a search between 0 and the unloaded throughput finds it. If the workers could still demand more when a tier is full, the
-/// throughput is that tier's peak, and the rest of the cycle is waiting in its queue.
+/// where C is the number of lines a worker keeps in flight for that kind of access (Little's law:
+/// throughput is lines in flight divided by latency), and w_t the share of the structure's pages on
+/// tier t. Posted writes wait `write_latency_ns` in place of L_t where the profile gives it. The
+/// arithmetic mean over tiers is right for page-interleaved data: a stream passes the pages of all
+/// tiers one after the other, so the times add.
 ///
-/// More workers than cores share a core's lines in flight (times their gain) and its compute throughput (times the yield of
-/// hyper-threading); workers beyond the hardware threads add nothing.
+/// `N - X tau(X)` falls strictly in X, because L_t does not fall with u_t and u_t does not fall
+/// with X; so there is exactly one root or none below saturation, and a search between 0 and the
+/// unloaded throughput finds it. If the workers could still demand more when a tier is full, that
+/// tier's peak bandwidth is the throughput, and the rest of the cycle is time in its queue.
+///
+/// More workers than cores share a core's lines in flight (times their gain) and its compute
+/// throughput (times the yield of simultaneous multithreading, SMT); workers beyond the hardware
+/// threads add nothing.
 ///
 /// # Errors
-/// [`ModelError`]: no workers, a phase without work or with impossible numbers, a placement on a tier that the machine lacks, a machine
-/// (built in code) that fails [`Machine::check`].
+/// [`ModelError`] if there are no workers, the phase does no work or has impossible numbers, the
+/// placement names a tier that the machine lacks, or a machine built in code fails
+/// [`Machine::check`].
 pub fn solve(
     machine: &Machine,
     phase: &Phase,
@@ -191,6 +208,7 @@ pub fn solve(
     options: &Options,
 ) -> Result<Solution, ModelError> {
     machine.check()?;
+    // The machine is checked here, because `solve_all` would repeat the check for every phase.
     solve_checked(machine, phase, placement, workers, options).map(|outcome| outcome.solution)
 }
 
@@ -217,23 +235,28 @@ fn solve_checked(
     Ok(Outcome::new(machine, phase, &demand, per_ns))
 }
 
-/// Tuples per ns of all workers together.
+/// Throughput of all workers together, tuples per ns.
 fn throughput_per_ns(demand: &Demand<'_>) -> f64 {
     let wanted = |x: f64| demand.workers / demand.cycle_ns(x);
+    // Latency is lowest without load, so this bounds the throughput from above.
     let unloaded = wanted(0.0);
     let full = demand.full_per_ns();
     let most = unloaded.min(full);
     let at_most = wanted(most) - most;
+    // Saturated: the workers could do more than the tier (or as much), so the tier sets the
+    // throughput.
     if at_most >= 0.0 {
         return most;
     }
     falling_root(|x| wanted(x) - x, (0.0, unloaded), (most, at_most))
 }
 
-/// Where a falling function passes through 0, between a place where it is above and one where it is below, each with its value there.
+/// Root of a falling function between `low`, where it is above 0, and `high`, where it is below;
+/// each is given with its value.
 ///
-/// The secant, with the value of an end that stays halved (the Illinois variant of the regula falsi: Dowell and Jarratt, "A Modified Regula Falsi
-/// Method for Computing the Root of an Equation", BIT 11, 1971), and a bisection whenever two steps have not halved the interval.
+/// Regula falsi with the Illinois modification, which halves the value of an end that stays (Dowell
+/// and Jarratt, "A Modified Regula Falsi Method for Computing the Root of an Equation", BIT 11,
+/// 1971), and a bisection whenever two steps have not halved the interval.
 fn falling_root(f: impl Fn(f64) -> f64, low: (f64, f64), high: (f64, f64)) -> f64 {
     let ((mut low, mut above), (mut high, mut below)) = (low, high);
     let (mut width, mut since) = (high - low, 0);
@@ -246,13 +269,14 @@ fn falling_root(f: impl Fn(f64) -> f64, low: (f64, f64), high: (f64, f64)) -> f6
         let x = if since >= 2 || !(secant > low && secant < high) {
             0.5 * (low + high)
         } else {
-            // Not on the end itself: the interval would shrink from one side only, by nothing.
+            // Keep off the ends: a step onto an end would not shrink the interval.
             let least = 0.5 * PRECISION * high;
             secant.clamp(low + least, high - least)
         };
         let y = f(x);
         if y >= 0.0 {
             (low, above) = (x, y);
+            // Illinois step: this end moved twice in a row, so halve the value of the other one.
             below *= if stayed > 0 { 0.5 } else { 1.0 };
             stayed = 1;
         } else {
@@ -268,10 +292,12 @@ fn falling_root(f: impl Fn(f64) -> f64, low: (f64, f64), high: (f64, f64)) -> f6
     0.5 * (low + high)
 }
 
-/// Time of a query: its phases one after the other. Idle phases ([`Phase::is_idle`]) take no time and are left out.
+/// Time of a query: its phases run one after the other.
+///
+/// Idle phases ([`Phase::is_idle`]) take no time and are left out.
 ///
 /// # Errors
-/// Those of [`solve()`]; [`ModelError::NoWork`] if no phase is left.
+/// Same as [`solve()`], and [`ModelError::NoWork`] if every phase is idle.
 pub fn solve_all(
     machine: &Machine,
     phases: &[Phase],

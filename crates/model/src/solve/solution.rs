@@ -1,4 +1,6 @@
-//! Answers of the model.
+//! Results of the model: throughput, time, tier loads and the bottleneck.
+//!
+//! Divides the cycle time of a worker into components, and sums phases up to queries.
 
 use super::demand::{Demand, TierDemand};
 use crate::machine::Machine;
@@ -7,48 +9,51 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Load of one tier during a phase.
+///
+/// `read_gbps` and `write_gbps` default to 0 when a stored result lacks them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TierLoad {
-    /// The tier's name.
+    /// Name as in the machine profile.
     pub name: String,
     /// Traffic of the phase, reads and writes, GB/s.
     pub bandwidth_gbps: f64,
-    /// Reads among it, GB/s.
+    /// Read traffic, with lines fetched in vain and reads for ownership, GB/s.
     #[serde(default)]
     pub read_gbps: f64,
-    /// Writes among it, GB/s.
+    /// Write traffic as seen at the memory, GB/s.
     #[serde(default)]
     pub write_gbps: f64,
-    /// Traffic over the peak for this mix of reads and writes, with the load of others, 0 to 1.
+    /// Utilisation, 0 to 1: traffic over the peak for this mix of reads and writes, background load
+    /// included.
     pub utilisation: f64,
-    /// Latency at that utilisation, ns (without the wait in the queue of a full tier).
+    /// Loaded latency at that utilisation, ns, without the queueing delay of a full tier.
     pub latency_ns: f64,
 }
 
-/// Where the time of a worker goes; the four sum to 1.
+/// Breakdown of a worker's time; the four shares sum to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TimeShares {
-    /// Processor work, private caches and the core's own path to memory included.
+    /// Compute with private caches, and the core's bandwidth limit.
     pub compute: f64,
     /// Hits in the last-level cache.
     pub cache: f64,
-    /// Memory at idle latency, and page walks.
+    /// Memory at idle latency, page walks, and waits for ownership and posted writes.
     pub latency: f64,
-    /// What load adds: higher latency, and the wait for a full tier.
+    /// Time that load adds: loaded over idle latency, and the queueing delay of a full tier.
     pub bandwidth: f64,
 }
 
-/// What takes the largest part of the time.
+/// Component with the largest share of the time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bottleneck {
-    /// Processor work.
+    /// Compute, or the bandwidth of a core.
     Compute,
     /// Hits in the last-level cache.
     Cache,
-    /// Idle latency of memory.
+    /// Idle memory latency, with page walks.
     Latency,
-    /// A full tier, or load on the named tier.
+    /// Bandwidth of the named tier: it is full, or its loaded latency dominates.
     Bandwidth(String),
 }
 
@@ -63,62 +68,62 @@ impl fmt::Display for Bottleneck {
     }
 }
 
-/// One phase, priced.
+/// Solution of one phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Solution {
     /// Throughput of all workers together.
     pub tuples_per_s: f64,
-    /// Time of the phase's tuples, ns.
+    /// Time in which all tuples of the phase are processed, ns.
     pub time_ns: f64,
-    /// Every tier of the machine, in its order.
+    /// Load of every tier of the machine, in the profile's order.
     pub tiers: Vec<TierLoad>,
-    /// Where the time goes.
+    /// Breakdown of a worker's time, the queueing delay included.
     pub shares: TimeShares,
-    /// What limits the phase.
+    /// Component with the largest share of `shares`.
     pub bottleneck: Bottleneck,
 }
 
-/// A phase of a query with its solution.
+/// A query's phase with its solution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PhaseSolution {
-    /// Name of the phase.
+    /// Name of the phase, as in [`Phase`].
     pub phase: String,
-    /// Its solution.
+    /// Result for this phase as if it ran alone.
     pub solution: Solution,
 }
 
-/// Load of one tier over a query.
+/// Load of one tier over a whole query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueryTier {
-    /// The tier's name.
+    /// Name as in the machine profile.
     pub name: String,
-    /// Bytes moved to and from it.
+    /// Bytes read and written, with lines fetched in vain.
     pub bytes: f64,
-    /// Traffic averaged over the query's time, GB/s.
+    /// Traffic averaged over the query time, GB/s.
     pub bandwidth_gbps: f64,
-    /// Utilisation averaged over the query's time, 0 to 1.
+    /// Utilisation averaged over the query time, 0 to 1.
     pub utilisation: f64,
 }
 
-/// A query, priced: its phases one after the other.
+/// Solution of a query, whose phases run one after the other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QuerySolution {
-    /// Time of all phases, ns.
+    /// Sum of the times of all phases, ns.
     pub time_ns: f64,
-    /// The phases that do work, in order.
+    /// Phases that do work, in order; idle ones are left out.
     pub phases: Vec<PhaseSolution>,
-    /// Where the time goes, over all phases.
+    /// Breakdown of a worker's time, averaged over the phases by their times.
     pub shares: TimeShares,
-    /// What limits the query.
+    /// Component with the largest share of `shares`.
     pub bottleneck: Bottleneck,
-    /// Every tier of the machine, in its order.
+    /// Load of every tier of the machine, in the profile's order.
     pub tiers: Vec<QueryTier>,
 }
 
-/// A solution with what is needed to add it up with others.
+/// A solution with what is needed to sum it with those of other phases.
 pub(super) struct Outcome {
     pub solution: Solution,
-    /// Time per tuple that load on each tier adds, as a share of the cycle.
+    /// Share of the cycle that load on each tier adds (loaded over idle latency, and queueing).
     load: Vec<f64>,
 }
 
@@ -141,7 +146,8 @@ impl Outcome {
         let core = demand.compute_ns + demand.path_wait_ns(per_ns);
         let busy = core + demand.cache_ns + fixed + load.iter().sum::<f64>();
         let worked = demand.cycle_ns(per_ns);
-        // What is hidden behind something else is taken off every part alike.
+        // Overlap hides time, but not of one component in particular: all are scaled alike to the
+        // visible time.
         let part = if busy > 0.0 {
             worked / busy / cycle
         } else {
@@ -149,6 +155,7 @@ impl Outcome {
         };
         load.iter_mut().for_each(|l| *l *= part);
         let queue = (1.0 - worked / cycle).max(0.0);
+        // Only one tier can hold the queue: the one that saturates first.
         if let Some(full) = fullest(
             &demand
                 .tiers
@@ -159,7 +166,7 @@ impl Outcome {
             load[full] += queue;
         }
         let (compute, cache, latency_share) = (core * part, demand.cache_ns * part, fixed * part);
-        // The rest, so that the four sum to 1 in spite of rounding.
+        // The remainder, so that the four sum to 1 in spite of rounding.
         let bandwidth = (1.0 - compute - cache - latency_share).max(0.0);
         let shares = TimeShares {
             compute,
@@ -190,6 +197,7 @@ impl Outcome {
 impl QuerySolution {
     pub(super) fn of(machine: &Machine, outcomes: Vec<(&Phase, Outcome)>) -> Self {
         let time_ns: f64 = outcomes.iter().map(|(_, o)| o.solution.time_ns).sum();
+        // Phases run in sequence, so averages are weighted by time.
         let mean = |of: &dyn Fn(&Outcome) -> f64| {
             outcomes
                 .iter()
@@ -239,12 +247,13 @@ impl QuerySolution {
     }
 }
 
-/// Index of the largest number, if there is one above 0.
+/// Index of the largest number; `None` if none is above 0.
 fn fullest(numbers: &[f64]) -> Option<usize> {
     let largest = (0..numbers.len()).max_by(|&a, &b| numbers[a].total_cmp(&numbers[b]))?;
     (numbers[largest] > 0.0).then_some(largest)
 }
 
+// Ties go to compute, then latency: a tier is named only if it dominates.
 fn bottleneck(machine: &Machine, shares: &TimeShares, load: &[f64]) -> Bottleneck {
     let largest = shares.compute.max(shares.cache).max(shares.latency);
     match fullest(load) {

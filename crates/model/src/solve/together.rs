@@ -1,37 +1,46 @@
-//! Several groups of workers on one machine, or on several that share a device.
+//! Groups of workers that run at the same time on one machine, or on hosts that share a device.
+//!
+//! Finds the fixed point of the traffic that the groups impose on each other, by damped iteration.
+//! It models contention for tiers and cores; groups do not share caches.
 
 use super::{Background, Options, Solution, solve};
 use crate::error::ModelError;
 use crate::machine::Machine;
 use crate::work::{Phase, Placement};
 
-/// A group of workers that see the machine alike: those of one sub-NUMA cluster or socket, or one host of a shared device.
+/// A group of workers with the same view of the machine.
+///
+/// For example the workers of one sub-NUMA cluster or socket, or one host of a shared device.
 #[derive(Debug, Clone)]
 pub struct Domain<'a> {
-    /// The machine as this group sees it: its own DRAM, its latencies.
+    /// The machine as this group sees it: its local DRAM and its latencies.
     pub machine: &'a Machine,
-    /// What the group does.
+    /// Work of the group.
     pub phase: &'a Phase,
-    /// Where its data lies.
+    /// Placement of the group's data on the tiers of `machine`.
     pub placement: &'a Placement,
-    /// Its workers.
+    /// Workers of this group, at least 1.
     pub workers: u32,
-    /// Workers of other groups that run on the same cores; 0 if each group has cores of its own.
+    /// Workers of other groups on the same cores; 0 if each group has separate cores.
     pub neighbours: u32,
 }
 
-/// Rounds of the fixed point; each halves the distance, so the answer is known to about 1 part in 10^9.
+/// Rounds of the damped iteration.
+///
+/// Each about halves the distance to the fixed point, and 2^-30 is about 1 part in 10^9.
 const ROUNDS: u32 = 30;
 
-/// Prices groups that run at the same time and share the tiers called `shared` (a CXL device behind several clusters or hosts); all other
-/// tiers are each group's own.
+/// Solves groups that run at the same time and share the tiers named in `shared`, such as a CXL
+/// device behind several hosts.
 ///
-/// Each group sees the traffic of the others on the shared tiers as background that it can push back to its part of all workers (who asks
-/// more often is served more often). Starting from every
-/// group alone, traffic is moved half way towards the answer in each round until it stands.
+/// Tiers that are not named are private to each group. On the shared ones, each group sees the
+/// traffic of the others as background load that it can push back to their share of all workers,
+/// because requests are served in proportion to their number. The first round solves every group
+/// alone; each round then moves the traffic half way towards the new solution, since a full step
+/// would oscillate between groups that all retreat and all return.
 ///
 /// # Errors
-/// Those of [`solve()`], for any group.
+/// Same as [`solve()`], for any group.
 pub fn solve_together(
     domains: &[Domain<'_>],
     shared: &[&str],
@@ -61,6 +70,8 @@ pub fn solve_together(
             let (m, p, w) = (domain.machine, domain.phase, domain.workers);
             solutions.push(solve(m, p, domain.placement, w, &seen)?);
         }
+        // All groups are updated from the same traffic (Jacobi iteration), so their order does not
+        // matter.
         for (index, solution) in solutions.iter().enumerate() {
             for (slot, tier) in shared.iter().enumerate() {
                 let found = solution.tiers.iter().find(|t| t.name == *tier);

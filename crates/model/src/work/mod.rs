@@ -1,4 +1,4 @@
-//! Work to be priced: phases, what they touch, and where that lies.
+//! Work to be modelled: phases, the structures they access, and the placement of those on tiers.
 
 mod phase;
 mod placement;

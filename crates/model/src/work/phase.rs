@@ -1,19 +1,25 @@
-//! Phases: stretches of execution with one access pattern per structure.
+//! Access phases: stretches of execution with one access pattern per structure.
+//!
+//! A phase describes work per tuple, so the solver needs no trace. It has no order of accesses
+//! within a tuple.
 
 use crate::error::ModelError;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a cache line.
+/// Bytes of a cache line: the unit of memory traffic in the model.
 pub const LINE_BYTES: f64 = 64.0;
 
-/// Bytes of one worker's working buffer when data is moved through DRAM: a morsel that stays in a private cache of 2 MiB.
+/// Bytes of one worker's working buffer for data that is staged in DRAM: a morsel that fits in a
+/// private cache of 2 MiB.
 pub const MORSEL_BYTES: u64 = 1 << 20;
 
-/// Compute time to copy one cached line with vector instructions, ns. Assumed: one 64-byte load and one 64-byte store that
-/// goes to the second-level cache at 32 bytes per cycle, with loop and address work about 4 cycles at 3 GHz.
+/// Compute time to copy one cached line with vector instructions, ns.
+///
+/// Assumed: one 64-byte load and one 64-byte store that goes to the second-level cache at 32 bytes
+/// per cycle; with loop and address arithmetic about 4 cycles at 3 GHz.
 pub const COPY_NS_PER_LINE: f64 = 1.3;
 
-/// What is done to a line.
+/// Operation on a line, which decides its traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Op {
@@ -28,72 +34,79 @@ pub enum Op {
     Update,
 }
 
-/// In which order lines are touched.
+/// Order in which lines are accessed, which decides prefetching, lines in flight and page walks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// One after the other.
+    /// One line after the other, as in a scan.
     Sequential,
-    /// In order, one line of every `lines` (1 is the same as sequential). Skipped lines cost nothing unless prefetchers fetch them.
+    /// Every `lines`-th line in order (1 is the same as sequential).
+    ///
+    /// Skipped lines cost nothing unless prefetchers fetch them.
     Strided {
-        /// Lines from one touched line to the next.
+        /// Distance between two accessed lines, in lines.
         lines: u32,
     },
-    /// Anywhere, each address known without the access before.
+    /// Random lines; each address is known without the result of the previous access.
     Random,
-    /// Pieces of `lines` lines in order, each piece anywhere.
+    /// Pieces of `lines` consecutive lines, each at a random address.
     Runs {
-        /// Lines of a piece.
+        /// Length of a piece, in lines.
         lines: u32,
     },
-    /// Anywhere, each address known only after the access before.
+    /// Random lines; each address is known only from the result of the previous access (pointer
+    /// chasing).
     Dependent,
-    /// Written in order to one of `partitions` places that the tuple chooses: each tuple touches its place once and adds
-    /// `lines_per_tuple` lines to it. While the current lines of all places stay in the private cache, only full lines are written;
-    /// while their pages stay in the TLB, no page is walked.
+    /// Written in order to one of `partitions` output positions that the tuple chooses, as in radix
+    /// partitioning.
+    ///
+    /// Each tuple appends `lines_per_tuple` lines to one position. While the current lines of all
+    /// positions stay in the private cache, only full lines are written; while their pages stay in
+    /// the TLB, no page is walked.
     Scatter {
-        /// Places written to in turn.
+        /// Number of output positions.
         partitions: u32,
     },
 }
 
-/// What kind of thing a structure is.
+/// Class of structures, by which placements and problems can select them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StructureClass {
-    /// A column of a table.
+    /// Column of a table.
     Column,
-    /// A join's hash table.
+    /// Hash table of a join.
     HashTable,
-    /// The groups of an aggregation.
+    /// Group table of an aggregation.
     GroupTable,
-    /// A sorted run, or what is being sorted.
+    /// Sorted run, or data that is being sorted.
     SortRun,
-    /// A small buffer that is written and soon read again, one part per worker.
+    /// Small buffer that is written and soon read again, one part per worker.
     Buffer,
 }
 
-/// One structure as a phase touches it.
+/// Accesses of a phase to one structure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Access {
-    /// Which one ("lineorder.lo_discount", "hash(part)").
+    /// Name of the structure, by which placements find it ("lineorder.lo_discount", "hash(part)").
     pub structure: String,
-    /// What kind of thing it is.
+    /// Class of the structure.
     pub class: StructureClass,
-    /// Order of the accesses.
+    /// Order in which its lines are accessed.
     pub pattern: Pattern,
-    /// What is done.
+    /// Operation on each line.
     pub op: Op,
-    /// 64-byte lines touched per tuple of the phase; may be below 1.
+    /// 64-byte lines accessed per tuple of the phase; may be below 1.
     pub lines_per_tuple: f64,
-    /// Bytes that are touched before the same line comes round again: the size of a structure (over all workers).
+    /// Bytes accessed before the same line is accessed again: the size of the structure, over all
+    /// workers.
     pub footprint_bytes: u64,
-    /// Sequential: vector instructions. Random: batched with software prefetching.
+    /// Sequential: with vector instructions. Random: batched with software prefetching.
     pub simd: bool,
 }
 
 impl Access {
-    /// A column read in order: `bytes_per_tuple` bytes per tuple out of `footprint_bytes`, scalar.
+    /// Scalar sequential read of a column of `footprint_bytes`, `bytes_per_tuple` bytes per tuple.
     pub fn sequential_read(
         structure: impl Into<String>,
         bytes_per_tuple: f64,
@@ -110,7 +123,8 @@ impl Access {
         }
     }
 
-    /// A hash table probed `lines_per_tuple` times per tuple at independent addresses, without prefetching.
+    /// Probe of a hash table: `lines_per_tuple` lines per tuple at independent addresses, without
+    /// prefetching.
     pub fn probe(structure: impl Into<String>, lines_per_tuple: f64, footprint_bytes: u64) -> Self {
         Access {
             structure: structure.into(),
@@ -123,63 +137,65 @@ impl Access {
         }
     }
 
-    /// The same with vector instructions (sequential) or software prefetching (random).
+    /// The same access with vector instructions (sequential) or software prefetching (random).
     pub fn vectorised(self) -> Self {
         Access { simd: true, ..self }
     }
 
-    /// The same with another operation.
+    /// The same access with another operation.
     pub fn with_op(self, op: Op) -> Self {
         Access { op, ..self }
     }
 
-    /// The same on another class of structure.
+    /// The same access to another class of structure.
     pub fn with_class(self, class: StructureClass) -> Self {
         Access { class, ..self }
     }
 }
 
-/// What a phase mainly does.
+/// Main activity of a phase. The solver ignores it; callers select and label phases by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PhaseKind {
-    /// Reads columns.
+    /// Read of columns that keeps all rows.
     Scan,
-    /// Reads columns and drops rows.
+    /// Read of columns that drops rows.
     Filter,
-    /// Builds a hash table.
+    /// Build of a hash table.
     Build,
-    /// Probes hash tables.
+    /// Probe of hash tables.
     Probe,
-    /// Groups and aggregates.
+    /// Aggregation of rows into groups.
     Aggregate,
-    /// Partitions rows.
+    /// Partitioning of rows, for instance radix partitioning.
     Partition,
-    /// Sorts.
+    /// Sort of rows, runs and merges alike.
     Sort,
-    /// Writes results.
+    /// Write of results or temporary tables.
     Write,
-    /// Anything else.
+    /// None of the others.
     Other,
 }
 
-/// A stretch of execution in which every worker does the same to every tuple.
+/// Stretch of execution in which every worker does the same to every tuple.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// Name for people ("probe part").
+    /// Name shown in results and errors ("probe part").
     pub name: String,
-    /// What it mainly does.
+    /// Main activity; has no effect on the solution.
     pub kind: PhaseKind,
-    /// Tuples that all workers together go through.
+    /// Tuples that all workers together process.
     pub tuples: f64,
-    /// Processor time per tuple and worker without waiting for memory beyond the private caches, ns.
+    /// Compute time per tuple and worker, ns, hits in private caches included, waits for anything
+    /// beyond them not.
     pub compute_ns_per_tuple: f64,
-    /// What is touched.
+    /// Accesses of one tuple, one entry per structure and pattern.
     pub accesses: Vec<Access>,
 }
 
 impl Phase {
-    /// A phase without compute time and accesses, to be filled.
+    /// Phase without compute time and accesses; add them with [`Phase::compute_ns`] and
+    /// [`Phase::access`].
     pub fn new(name: impl Into<String>, kind: PhaseKind, tuples: f64) -> Self {
         Phase {
             name: name.into(),
@@ -204,15 +220,17 @@ impl Phase {
         self
     }
 
-    /// The phase when every column it streams is first copied, morsel by morsel, into a small buffer per worker and read from there:
-    /// the data stays on its (slow) tier and DRAM is a working buffer, the TIER variant of Huang et al., "Bandwidth Expansion via CXL"
-    /// (ADMS 2024).
+    /// The phase with every streamed column copied, morsel by morsel, into a small buffer per
+    /// worker and read from there.
     ///
-    /// The column is still read once from where it lies. The copy adds a write and a read of the buffer, which is [`MORSEL_BYTES`] per
-    /// worker and so mostly stays in the private caches, and [`COPY_NS_PER_LINE`] of compute time. Place the buffer by
-    /// [`StructureClass::Buffer`] or by the placement's default.
+    /// The data stays on its (slow) tier and DRAM is a working buffer: the TIER variant of Huang et
+    /// al., "Bandwidth Expansion via CXL" (ADMS 2024). The column is still read once from its tier.
+    /// The copy adds a write and a read of the buffer, which is [`MORSEL_BYTES`] per worker and so
+    /// mostly stays in the private caches, and [`COPY_NS_PER_LINE`] of compute time. Place the
+    /// buffer by [`StructureClass::Buffer`] or by the placement's default.
     pub fn through_buffer(mut self, workers: u32) -> Self {
         let footprint_bytes = MORSEL_BYTES * u64::from(workers.max(1));
+        // Only plain reads are copied; random and written columns are used in place.
         let is_streamed = |a: &&Access| {
             a.class == StructureClass::Column
                 && a.pattern == Pattern::Sequential
@@ -240,7 +258,7 @@ impl Phase {
         self
     }
 
-    /// True if there is nothing to price: no tuples, or neither compute time nor lines.
+    /// True if the phase takes no time: no tuples, or neither compute time nor lines.
     pub fn is_idle(&self) -> bool {
         self.tuples == 0.0
             || (self.compute_ns_per_tuple == 0.0
@@ -250,7 +268,7 @@ impl Phase {
     /// Checks that tuples, compute time and lines are finite and not negative.
     ///
     /// # Errors
-    /// [`ModelError::PhaseNumber`] names the phase and the number.
+    /// [`ModelError::PhaseNumber`] names the phase and its first invalid number.
     pub fn check(&self) -> Result<(), ModelError> {
         let wrong = |field: String, found: f64| {
             Err(ModelError::PhaseNumber {

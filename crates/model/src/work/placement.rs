@@ -1,4 +1,6 @@
-//! Placements: which share of each structure lies on which tier.
+//! Placements: the share of each structure's pages on each tier.
+//!
+//! The unit is the share of a structure's pages; which page is on which tier is not modelled.
 
 use super::{Access, StructureClass};
 use crate::error::ModelError;
@@ -6,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The share of one tier.
+/// Share of a structure's pages on one tier.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TierShare {
-    /// The tier's name.
+    /// Name of the tier, as in the machine profile.
     pub tier: String,
     /// Share of the pages, above 0 and at most 1.
     pub share: f64,
@@ -17,13 +19,14 @@ pub struct TierShare {
 
 /// Shares of tiers that sum to 1; every tier is named once.
 ///
-/// Pages are small against a structure, so over a phase each tier gets its share of the accesses whatever the order of the pages.
+/// Pages are small compared with a structure, so over a phase each tier gets its share of the
+/// accesses, whatever the order of the pages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<TierShare>", into = "Vec<TierShare>")]
 pub struct TierShares(Vec<TierShare>);
 
 impl TierShares {
-    /// Everything on one tier.
+    /// All pages on one tier.
     pub fn all(tier: impl Into<String>) -> Self {
         TierShares(vec![TierShare {
             tier: tier.into(),
@@ -31,10 +34,11 @@ impl TierShares {
         }])
     }
 
-    /// Shares in the ratio of weights; tiers of weight 0 are left out.
+    /// Shares in the ratio of the weights; tiers of weight 0 are left out.
     ///
     /// # Errors
-    /// [`ModelError::Weights`] if no weight is above 0, one is negative or not finite, or a tier is named twice.
+    /// [`ModelError::Weights`] if no weight is above 0, one is negative or not finite, or a tier is
+    /// named twice.
     pub fn from_weights(weights: &[(&str, f64)]) -> Result<Self, ModelError> {
         let fail = |reason| {
             let list = weights
@@ -75,12 +79,12 @@ impl TierShares {
         ))
     }
 
-    /// The shares.
+    /// Shares in the order given, all above 0.
     pub fn iter(&self) -> impl Iterator<Item = &TierShare> {
         self.0.iter()
     }
 
-    /// Share of `tier`; 0 if nothing lies there.
+    /// Share of `tier`; 0 if it holds no pages.
     pub fn share(&self, tier: &str) -> f64 {
         self.0
             .iter()
@@ -95,6 +99,7 @@ impl TryFrom<Vec<TierShare>> for TierShares {
     fn try_from(shares: Vec<TierShare>) -> Result<Self, ModelError> {
         let weights: Vec<(&str, f64)> = shares.iter().map(|s| (s.tier.as_str(), s.share)).collect();
         let sum: f64 = weights.iter().map(|(_, weight)| weight).sum();
+        // Shares written with few digits need not sum to exactly 1.
         if (sum - 1.0).abs() > 1e-6 {
             return Err(ModelError::Weights {
                 weights: format!("{shares:?}"),
@@ -123,21 +128,23 @@ impl fmt::Display for TierShares {
     }
 }
 
-/// Where structures lie. A structure is looked up by name, then by class, then the default holds.
+/// Placement of structures on tiers.
+///
+/// A structure is looked up by name, then by class; otherwise the default applies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Placement {
-    /// Everything that no other entry covers.
+    /// Shares of every structure that no other entry covers.
     pub default: TierShares,
-    /// By the name of the structure.
+    /// Shares by the name of the structure; take precedence over `by_class`.
     #[serde(default)]
     pub by_structure: BTreeMap<String, TierShares>,
-    /// By class.
+    /// Shares by the class of the structure.
     #[serde(default)]
     pub by_class: BTreeMap<StructureClass, TierShares>,
 }
 
 impl Placement {
-    /// Everything by `default`.
+    /// Placement of every structure by `default`.
     pub fn new(default: TierShares) -> Self {
         Placement {
             default,
@@ -146,19 +153,19 @@ impl Placement {
         }
     }
 
-    /// The placement with another one for a class of structures.
+    /// The placement with other shares for a class of structures.
     pub fn with_class(mut self, class: StructureClass, shares: TierShares) -> Self {
         self.by_class.insert(class, shares);
         self
     }
 
-    /// The placement with another one for a structure.
+    /// The placement with other shares for one structure.
     pub fn with_structure(mut self, structure: impl Into<String>, shares: TierShares) -> Self {
         self.by_structure.insert(structure.into(), shares);
         self
     }
 
-    /// Shares of the structure that `access` touches.
+    /// Shares of the structure that `access` refers to.
     pub fn shares(&self, access: &Access) -> &TierShares {
         self.by_structure
             .get(&access.structure)

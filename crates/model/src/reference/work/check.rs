@@ -1,4 +1,4 @@
-//! Parameters that cannot be.
+//! Checks of the parameters of benchmarks.
 
 use super::Work;
 use crate::error::ModelError;

@@ -1,7 +1,9 @@
-//! The microbenchmarks of the field as parametric phases: what papers run, and what `tierloom tune` finds weights for.
+//! Common microbenchmarks as parametric phases: those of the cited papers, and those for which
+//! `tierloom tune` finds weights.
 //!
-//! Structures have fixed names, so that a placement can move them apart: `input` (what is read in order), `output` (what is written in
-//! order), `table` (a hash table or array at random places), `inner` and `leaves` (a search tree).
+//! Structures have fixed names, so that a placement can place them separately: `input` (read in
+//! order), `output` (written in order), `table` (a hash table or array accessed at random), `inner`
+//! and `leaves` (a search tree).
 
 mod check;
 mod phases;
@@ -13,50 +15,57 @@ use serde::{Deserialize, Serialize};
 
 /// One microbenchmark. In YAML and JSON a map with one key: `{ probe: { rows: 1e9 } }`.
 ///
-/// A *tuple* is what the benchmark counts: a line for streams and random accesses, a row for operators, an operation for trees and
-/// atomics. `compute_ns` is always processor time per tuple and worker.
+/// A *tuple* is the unit that the benchmark counts: a line for streams and random accesses, a row
+/// for operators, an operation for trees and atomics. `compute_ns` is compute time per tuple and
+/// worker throughout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
-    /// Reads `input` in order; a tuple is a line.
+    /// Sequential read of `input`; a tuple is a line.
     Read(Stream),
-    /// Writes `output` in order with cached stores; a tuple is a line.
+    /// Sequential write of `output` with cached stores; a tuple is a line.
     Write(Stream),
-    /// Writes `output` in order with non-temporal stores; a tuple is a line.
+    /// Sequential write of `output` with non-temporal stores; a tuple is a line.
     NtWrite(Stream),
-    /// Reads `input` and writes `output` with cached stores; a tuple is a line of each.
+    /// Sequential read of `input` and write of `output` with cached stores; a tuple is a line of
+    /// each.
     Copy(Stream),
-    /// Accesses at random places of `table`; a tuple is an access.
+    /// Independent random accesses to `table`; a tuple is an access.
     Random(RandomAccess),
-    /// Loads of which each needs the one before, on `table`; a tuple is a load. Also atomics and fenced stores: `fixed_ns` on top.
+    /// Dependent accesses to `table` (pointer chasing); a tuple is an access.
+    ///
+    /// Also atomics and fenced stores, with `fixed_ns` per access.
     Chase(Chase),
-    /// Inserts rows of `input` into `table`.
+    /// Inserts of the rows of `input` into `table`; a tuple is a row.
     Build(Join),
-    /// Probes `table` with rows of `input`.
+    /// Probes of `table` with the rows of `input`; a tuple is a row.
     Probe(Join),
-    /// Reads every `skip + 1`-th value of `input`; a tuple is a value that is read.
+    /// Read of every `skip + 1`-th value of `input`; a tuple is a value that is read.
     Filter(Filter),
-    /// Reads `input` `read_passes` times and writes its rows to `fanout` places of `output`; a tuple is a row.
+    /// Radix partitioning: `read_passes` reads of `input`, and a write of its rows to `fanout`
+    /// partitions of `output`; a tuple is a row.
     Partition(Partition),
-    /// Scans `input` with vector instructions and writes identifiers of matches to `output`; a tuple is a value.
+    /// Scan of `input` that writes identifiers of matching values to `output`; a tuple is a value.
     Scan(Scan),
-    /// Adds rows of `input` to groups in `table`.
+    /// Aggregation of the rows of `input` into groups in `table`; a tuple is a row.
     Aggregate(Join),
-    /// Looks up or changes keys in a search tree of `inner` nodes and `leaves`; a tuple is an operation.
+    /// Lookups and updates of keys in a search tree of `inner` nodes and `leaves`; a tuple is an
+    /// operation.
     Tree(Tree),
-    /// A query of the Star Schema Benchmark ("q2.1"), or all ("all"); a tuple is a row of the fact table.
+    /// One query of the Star Schema Benchmark ("q2.1"), or all ("all"); a tuple is a row of the
+    /// fact table.
     Ssb(Ssb),
 }
 
-/// A stream.
+/// Parameters of sequential streams.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Stream {
-    /// Vector instructions.
+    /// Use vector instructions; true by default.
     pub simd: bool,
-    /// Bytes of the stream, all workers together.
+    /// Size of the stream, bytes, all workers together.
     pub bytes: f64,
-    /// Processor time per line, ns.
+    /// Compute time per line, ns.
     pub compute_ns: f64,
 }
 
@@ -70,19 +79,19 @@ impl Default for Stream {
     }
 }
 
-/// Accesses at random places.
+/// Parameters of independent random accesses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RandomAccess {
-    /// What is done.
+    /// Operation on each line.
     pub op: Op,
-    /// Bytes per access, in one piece.
+    /// Consecutive bytes per access; at least one line is accessed.
     pub access_bytes: f64,
-    /// Bytes that the places lie in.
+    /// Size of the region with the random addresses, bytes.
     pub footprint_bytes: f64,
-    /// Addresses are known ahead and prefetched, or the instructions are vector loads that do so in effect.
+    /// Addresses are known ahead and prefetched, or vector loads have the same effect.
     pub prefetched: bool,
-    /// Processor time per access, ns.
+    /// Compute time per access, ns.
     pub compute_ns: f64,
 }
 
@@ -98,15 +107,15 @@ impl Default for RandomAccess {
     }
 }
 
-/// Dependent accesses.
+/// Parameters of dependent accesses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Chase {
-    /// What is done to the line.
+    /// Operation on each line.
     pub op: Op,
-    /// Bytes that the accesses go through.
+    /// Size of the region that the accesses cover, bytes.
     pub footprint_bytes: f64,
-    /// Time on top of the memory's latency: fences, flushes, the timer, ns.
+    /// Time per access on top of the memory latency, ns: fences, flushes, the timer.
     pub fixed_ns: f64,
 }
 
@@ -120,21 +129,22 @@ impl Default for Chase {
     }
 }
 
-/// A hash join's side, or an aggregation.
+/// Parameters of one side of a hash join, or of an aggregation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Join {
-    /// Rows of `input`.
+    /// Number of rows of `input`.
     pub rows: f64,
     /// Bytes per row of `input`.
     pub row_bytes: f64,
-    /// Bytes of `table`.
+    /// Size of `table`, bytes.
     pub table_bytes: f64,
-    /// Slots of the table touched per row (lines, as slots are smaller).
+    /// Lines of the table accessed per row: the number of slots, since a slot is smaller than a
+    /// line.
     pub lines_per_row: f64,
-    /// Addresses are prefetched in groups.
+    /// Addresses are prefetched in groups of rows.
     pub prefetched: bool,
-    /// Processor time per row, ns.
+    /// Compute time per row, ns.
     pub compute_ns: f64,
 }
 
@@ -151,19 +161,19 @@ impl Default for Join {
     }
 }
 
-/// A selective read.
+/// Parameters of a selective read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Filter {
-    /// Values skipped between two that are read.
+    /// Number of values skipped between two that are read.
     pub skip: u32,
-    /// Bytes per value.
+    /// Bytes per value; 8 by default.
     pub value_bytes: f64,
-    /// Bytes of `input`.
+    /// Size of `input`, bytes.
     pub bytes: f64,
-    /// Vector instructions.
+    /// Use vector instructions; false by default.
     pub simd: bool,
-    /// Processor time per value that is read, ns.
+    /// Compute time per value that is read, ns.
     pub compute_ns: f64,
 }
 
@@ -179,19 +189,20 @@ impl Default for Filter {
     }
 }
 
-/// A radix partitioning.
+/// Parameters of a radix partitioning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Partition {
-    /// Rows.
+    /// Number of rows, all workers together.
     pub rows: f64,
-    /// Bytes per row.
+    /// Bytes per row; 8 by default.
     pub row_bytes: f64,
-    /// Partitions.
+    /// Number of partitions; 64 by default.
     pub fanout: u32,
-    /// Times that the input is read: one pass counts, the last one writes.
+    /// Number of reads of the input, at least 1: all but the last build histograms, the last one
+    /// writes.
     pub read_passes: u32,
-    /// Processor time per row and pass, ns.
+    /// Compute time per row and pass, ns.
     pub compute_ns: f64,
 }
 
@@ -207,25 +218,26 @@ impl Default for Partition {
     }
 }
 
-/// A column scan that writes identifiers of matching tuples.
+/// Parameters of a column scan that writes identifiers of matching tuples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scan {
-    /// Values.
+    /// Number of values, all workers together.
     pub rows: f64,
-    /// Bytes per value.
+    /// Bytes per value; 4 by default.
     pub value_bytes: f64,
-    /// Bytes per identifier.
+    /// Bytes per tuple identifier.
     pub tid_bytes: f64,
     /// Share of values that match, 0 to 1.
     pub selectivity: f64,
-    /// Nothing but vector loads; without it the core keeps as many lines in flight as it does with work between its loads.
+    /// Vector loads without work between them; if false, the lines in flight are those of a scalar
+    /// stream.
     pub simd: bool,
     /// Identifiers are written with non-temporal stores.
     pub nt: bool,
-    /// Processor time per value, ns.
+    /// Compute time per value, ns.
     pub compute_ns: f64,
-    /// Further processor time per match, ns.
+    /// Additional compute time per match, ns.
     pub compute_ns_per_match: f64,
 }
 
@@ -244,23 +256,24 @@ impl Default for Scan {
     }
 }
 
-/// Operations on a search tree.
+/// Parameters of operations on a search tree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tree {
-    /// Keys in the tree.
+    /// Number of keys in the tree.
     pub keys: f64,
-    /// Bytes per node.
+    /// Bytes per node, inner nodes and leaves alike.
     pub node_bytes: f64,
     /// Bytes per entry of a node (key and value, or key and child).
     pub entry_bytes: f64,
-    /// Share of a node that is filled, 0 to 1.
+    /// Fill factor of a node, 0 to 1.
     pub fill: f64,
-    /// Lines that the search in a node touches one after the other; 0: one and as many as a binary search over its filled lines needs.
+    /// Lines that the search in a node accesses one after the other; 0 for those of a binary
+    /// search, 1 + log2 of the filled lines.
     pub searched_lines: f64,
     /// Share of operations that change a leaf, 0 to 1.
     pub writes: f64,
-    /// Processor time per operation, ns.
+    /// Compute time per operation, ns.
     pub compute_ns: f64,
 }
 
@@ -278,17 +291,17 @@ impl Default for Tree {
     }
 }
 
-/// Queries of the Star Schema Benchmark.
+/// Parameters of queries of the Star Schema Benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ssb {
-    /// "q1.1" to "q4.3".
+    /// Name of the query, "q1.1" to "q4.3", or "all".
     pub query: String,
-    /// Scale factor.
+    /// Scale factor; the fact table has 6 million rows per unit.
     pub scale_factor: f64,
-    /// Bytes per value.
+    /// Width of every column, bytes.
     pub bytes_per_value: u32,
-    /// Processor time per tuple, ns.
+    /// Compute time per tuple, ns.
     pub compute_ns: f64,
     /// Columns are copied through a buffer in DRAM (the TIER variant of Huang et al., 2024).
     pub through_buffer: bool,
@@ -307,7 +320,7 @@ impl Default for Ssb {
 }
 
 impl Work {
-    /// The kind of benchmark, as it is written in files.
+    /// Name of the benchmark, as in files.
     pub fn name(&self) -> &'static str {
         match self {
             Work::Read(_) => "read",
@@ -327,11 +340,12 @@ impl Work {
         }
     }
 
-    /// The phases, one after the other, as `workers` workers run them. Streams are read once; the query "all" of SSB gives the
-    /// phases of its 13 queries.
+    /// The phases that `workers` workers run one after the other.
+    ///
+    /// Streams are read once; the SSB query "all" gives the phases of all 13 queries.
     ///
     /// # Errors
-    /// [`ModelError::Work`] names a parameter that cannot be.
+    /// [`ModelError::Work`] names the first invalid parameter.
     pub fn phases(&self, workers: u32) -> Result<Vec<Phase>, ModelError> {
         self.check()?;
         Ok(match self {
@@ -366,6 +380,8 @@ impl Work {
             Work::Build(j) => vec![j.phase("build", PhaseKind::Build, Op::Update)],
             Work::Probe(j) => vec![j.phase("probe", PhaseKind::Probe, Op::Read)],
             Work::Aggregate(j) => {
+                // A group table differs from a hash table in its class only, so that placements can
+                // select it.
                 let mut phase = j.phase("aggregate", PhaseKind::Aggregate, Op::Update);
                 for access in phase.accesses.iter_mut().filter(|a| a.structure == "table") {
                     access.class = StructureClass::GroupTable;
@@ -380,7 +396,9 @@ impl Work {
         })
     }
 
-    /// What the benchmark counts: lines, rows, operations.
+    /// Number of tuples: lines, rows or operations.
+    ///
+    /// For all SSB queries it is the rows of the fact table, counted once.
     pub fn tuples(&self) -> f64 {
         match self {
             Work::Read(s) | Work::Write(s) | Work::NtWrite(s) | Work::Copy(s) => {
@@ -397,8 +415,10 @@ impl Work {
         }
     }
 
-    /// Bytes per tuple that the benchmark's "GB/s" counts: what the program reads and writes, not what memory moves. `None` for benchmarks
-    /// that count operations only.
+    /// Bytes per tuple that the benchmark counts in GB/s: what the program reads and writes, not
+    /// the traffic of the memory.
+    ///
+    /// `None` for benchmarks that count operations only.
     pub fn bytes_per_tuple(&self) -> Option<f64> {
         match self {
             Work::Read(_) | Work::Write(_) | Work::NtWrite(_) => Some(LINE_BYTES),
@@ -412,10 +432,10 @@ impl Work {
         }
     }
 
-    /// The structures that its phases touch, as placements name them.
+    /// Structures that the phases access, by the names that placements use.
     ///
     /// # Errors
-    /// Those of [`Work::phases`].
+    /// Same as [`Work::phases`].
     pub fn structures(&self) -> Result<Vec<String>, ModelError> {
         let mut names: Vec<String> = Vec::new();
         for access in self.phases(1)?.into_iter().flat_map(|p| p.accesses) {
@@ -426,7 +446,10 @@ impl Work {
         Ok(names)
     }
 
-    /// The work with more processor time per tuple, ns.
+    /// The same benchmark with its compute time increased by `more_ns`.
+    ///
+    /// The unit is that of the benchmark's parameter: per row and pass for partitioning, else per
+    /// tuple.
     pub fn with_compute_ns(mut self, more_ns: f64) -> Self {
         match &mut self {
             Work::Read(s) | Work::Write(s) | Work::NtWrite(s) | Work::Copy(s) => {

@@ -1,10 +1,12 @@
-//! Each benchmark as phases.
+//! Translation of each benchmark into phases.
+//!
+//! Each translation counts lines per tuple; compute times are parameters and never guessed here.
 
 use super::{Chase, Filter, Join, Partition, RandomAccess, Scan, Ssb, Stream, Tree};
 use crate::reference::ssb;
 use crate::work::{Access, LINE_BYTES, Op, Pattern, Phase, PhaseKind, StructureClass};
 
-/// One line per tuple of a stream.
+/// Stream with one line per tuple.
 fn stream(structure: &str, op: Op, stream: &Stream) -> Access {
     Access {
         simd: stream.simd,
@@ -19,7 +21,7 @@ fn sequential(structure: &str, op: Op, bytes_per_tuple: f64, footprint: f64) -> 
         .with_op(op)
 }
 
-/// One line at a random place of `table`.
+/// Random lines of `table`, `lines` per tuple.
 fn single(op: Op, lines: f64, footprint: f64, prefetched: bool) -> Access {
     Access {
         simd: prefetched,
@@ -40,7 +42,7 @@ pub(super) fn lines_phase(
 }
 
 impl RandomAccess {
-    /// Accesses that are priced; their number does not matter for a rate.
+    /// Number of accesses; arbitrary, because only rates are compared.
     pub(super) const ACCESSES: f64 = 1e9;
 
     pub(super) fn phase(&self) -> Phase {
@@ -94,10 +96,14 @@ impl Filter {
         self.bytes / self.value_bytes / (f64::from(self.skip) + 1.0)
     }
 
-    /// While several values of a line are read, every line is; beyond, one line for each value, some lines apart.
+    /// Read of one value in every `skip + 1`.
+    ///
+    /// As long as a line has several such values, every line is read; beyond that, one line per
+    /// value, with a stride.
     pub(super) fn phase(&self) -> Phase {
         let step_bytes = (f64::from(self.skip) + 1.0) * self.value_bytes;
         let lines = (step_bytes / LINE_BYTES).min(1.0);
+        // Strides are whole lines, so steps that are not a multiple of a line are rounded.
         let stride = (step_bytes / LINE_BYTES).round().max(1.0) as u32;
         let access = Access {
             simd: self.simd,
@@ -119,6 +125,7 @@ impl Partition {
     pub(super) fn phases(&self) -> Vec<Phase> {
         let bytes = self.rows * self.row_bytes;
         let read = || sequential("input", Op::Read, self.row_bytes, bytes);
+        // Counting passes build the histograms that give each row its output position.
         let counted = (1..self.read_passes).map(|pass| {
             Phase::new(format!("count {pass}"), PhaseKind::Partition, self.rows)
                 .compute_ns(self.compute_ns)
@@ -149,6 +156,7 @@ impl Scan {
                 simd: self.simd,
                 ..sequential("input", Op::Read, self.value_bytes, input)
             });
+        // Without matches there is no output, so it needs no placement.
         if self.selectivity == 0.0 {
             return phase;
         }
@@ -161,11 +169,14 @@ impl Scan {
 impl Tree {
     pub(super) const OPERATIONS: f64 = 1e9;
 
-    /// A lookup walks from the root to a leaf; in every node a binary search touches about log2 of its lines, each known only after the
-    /// one before. A change moves half of the leaf's entries.
+    /// Lookups walk from the root to a leaf, level by level; within a node, a binary search
+    /// accesses about log2 of its lines.
+    ///
+    /// All of these are dependent accesses. An update moves half of the leaf's entries on average.
     pub(super) fn phase(&self) -> Phase {
         let entries = self.node_bytes * self.fill / self.entry_bytes;
         let leaves = (self.keys / entries).max(1.0);
+        // Levels above the leaves, with a fan-out of `entries`.
         let levels = (leaves.ln() / entries.ln()).ceil().max(0.0);
         let used = (self.node_bytes * self.fill / LINE_BYTES).max(1.0);
         let searched = if self.searched_lines > 0.0 {
@@ -173,6 +184,7 @@ impl Tree {
         } else {
             1.0 + used.log2()
         };
+        // Geometric series over the levels: each inner node has `entries` children.
         let inner_bytes = leaves / (entries - 1.0) * self.node_bytes;
         let node = |structure: &str, lines: f64, bytes: f64| Access {
             structure: structure.into(),
