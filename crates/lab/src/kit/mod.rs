@@ -6,7 +6,7 @@
 //! leaves half of one behind.
 //!
 //! ```text
-//!  <cache>/apt/                              private apt state; archives stay until the kit is ready
+//!  <cache>/apt/                              private apt state, kept until the kit is ready
 //!  <cache>/debian-<suite>-amd64-v1.partial/  being unpacked; the next preparation removes it
 //!  <cache>/debian-<suite>-amd64-v1/          a complete kit
 //! ```
