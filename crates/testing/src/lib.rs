@@ -6,7 +6,7 @@
 //! was booted again after a failure of the emulator.
 //!
 //! ```text
-//!  test ──checked_nothing, retried──> a line in $TIERLOOM_TEST_NOTES ──Notes::read──> Notes::summary
+//!  test──checked_nothing, retried──> line in $TIERLOOM_TEST_NOTES ──Notes::read──> Notes::summary
 //! ```
 
 mod notes;
