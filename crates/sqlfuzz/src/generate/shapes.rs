@@ -1,14 +1,14 @@
-//! Joins, set operations, windows, and plain selections.
+//! Joins, set operations, window functions, and plain selections.
 
 use super::{Generator, Scope, Shape, Typed, scope};
 use crate::ast::{Body, Expr, Join, Query, Select, Source};
 use crate::data::{Kind, Known};
 
-/// Joins may give so many rows, about.
+/// Approximate limit for the rows of a join, so that a case stays fast.
 const MOST_ROWS: usize = 40_000;
 
 impl Generator<'_> {
-    /// A query of shape `shape`.
+    /// A query of the given shape.
     pub(crate) fn shaped(&mut self, shape: Shape) -> (Query, Vec<Known>) {
         let (query, known) = match shape {
             Shape::Star => self.star(),
@@ -27,7 +27,7 @@ impl Generator<'_> {
         }
     }
 
-    /// The same by way of a query with a name.
+    /// The same query as a common table expression.
     fn named(&mut self, query: Query, known: Vec<Known>) -> (Query, Vec<Known>) {
         let select = Select {
             items: known
@@ -72,7 +72,7 @@ impl Generator<'_> {
         (Query::of(select), known)
     }
 
-    /// An equality between two scopes, of a link if there is one.
+    /// An equality between columns of two scopes, preferably between keys.
     pub(crate) fn equality(&mut self, left: &Scope, right: &Scope) -> Option<Typed> {
         let mut pairs = Vec::new();
         for a in left {
@@ -257,7 +257,7 @@ impl Generator<'_> {
         ];
         let weights = [3.0, 3.0, 2.0, 2.0, 0.7, 0.7];
         let operation = operations[self.rng.weighted(&weights)];
-        // DataFusion does not count repetitions in these.
+        // In DataFusion, these do not respect how often a row occurs, unlike in DuckDB.
         self.duck &= !matches!(operation, "INTERSECT ALL" | "EXCEPT ALL");
         let body = Body::Set {
             operation: operation.into(),
