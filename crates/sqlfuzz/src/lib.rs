@@ -1,7 +1,7 @@
 //! Random SQL on random data: Tierloom's session against plain DataFusion and DuckDB.
 //!
 //! ```text
-//!  seed ── data ──► tables (types, layouts, files) ──┬─► session: placed columns ─┐
+//!  seed ── data ──► tables (types, layouts, files) ────┬─► session: placed columns ─┐
 //!       └─ generate ──► statements (syntax trees) ─────┼─► plain DataFusion ────────┼─► compare
 //!                                                      └─► DuckDB (Python worker) ──┘      │
 //!  weights ◄── coverage: operators in the plans           case file ◄── shrink ◄──── difference
