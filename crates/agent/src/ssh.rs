@@ -200,7 +200,9 @@ impl SshLaunch {
     /// An ssh command with common options: with `forward`, or else with the agent's command line.
     fn command(&self, forward: &[&str]) -> Command {
         let mut command = Command::new(&self.ssh);
+        // No terminal and no prompts, since nobody could answer them.
         command.args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]);
+        // A dead connection is noticed after about 10 s.
         command.args(["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=2"]);
         command.args(forward).arg("--").arg(&self.destination);
         if forward.is_empty() {

@@ -177,9 +177,9 @@ impl Token {
 /// The place that [`Token::find`] took a token from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenOrigin {
-    /// This existing file.
+    /// An existing file, at this path.
     File(PathBuf),
-    /// The variable [`TOKEN_VARIABLE`].
+    /// The environment variable [`TOKEN_VARIABLE`].
     Environment,
     /// This file, which was just created with a new token.
     Created(PathBuf),
@@ -236,7 +236,7 @@ pub enum TokenError {
     TooOpen {
         /// Path of the token file.
         path: PathBuf,
-        /// Its permission bits.
+        /// Permission bits of the file, of which only the owner's may be set.
         mode: u32,
     },
     /// The token file cannot be written.

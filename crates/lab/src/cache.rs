@@ -55,6 +55,7 @@ impl LabCache {
             .append(true)
             .open(&path)
             .map_err(LabError::io("open the lock", &path))?;
+        // Tried first only to tell the user why it takes long.
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) => {

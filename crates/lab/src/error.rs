@@ -188,8 +188,9 @@ pub enum LabError {
 /// Only a guest with such a failure is booted again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EmulatorFault {
-    /// QEMU was killed by a signal that nobody sent, usually SIGABRT from a failed assertion in
-    /// QEMU.
+    /// QEMU was killed by a signal other than a request to end.
+    ///
+    /// Usually this is SIGABRT after one of QEMU's own assertions failed.
     #[error(
         "QEMU was ended by a signal ({status}; {finished} of {requested} commands had finished): {detail}"
     )]

@@ -135,15 +135,15 @@ pub struct Order {
 /// The part of a query that produces its rows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
-    /// A `SELECT`.
+    /// A single `SELECT`, possibly with groups.
     Select(Box<Select>),
     /// A set operation on two queries.
     Set {
         /// The operator, such as `UNION ALL`.
         operation: String,
-        /// The left operand.
+        /// The left operand, printed in parentheses.
         left: Box<Query>,
-        /// The right operand.
+        /// The right operand, printed in parentheses.
         right: Box<Query>,
     },
 }
@@ -190,7 +190,7 @@ pub struct Source {
 pub struct Join {
     /// The join type, such as `LEFT JOIN`.
     pub kind: String,
-    /// The joined relation.
+    /// The relation on the right side of the join.
     pub relation: Relation,
     /// The conjuncts of `ON`. If there are none, `ON true` is printed, or nothing for a cross join.
     pub on: Vec<Expr>,
@@ -210,7 +210,7 @@ pub struct Relation {
 pub enum What {
     /// A table, a view or a common table expression, by name.
     Table(String),
-    /// A subquery.
+    /// A subquery in the `FROM` clause.
     Query(Box<Query>),
 }
 

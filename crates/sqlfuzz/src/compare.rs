@@ -18,12 +18,12 @@ const TOLERANCE: f64 = 1e-9;
 pub enum Cell {
     /// SQL NULL, of any type.
     Null,
-    /// A truth value.
+    /// A Boolean, which equals no number.
     Bool(bool),
     /// An integer or decimal without trailing zeros: the unscaled integer, and the number of digits
     /// after the point.
     Number(i256, i32),
-    /// A floating-point number.
+    /// A floating-point number of any width.
     Float(f64),
     /// Text of any string type.
     Text(String),

@@ -55,7 +55,7 @@ impl Coverage {
         }
     }
 
-    /// Counts one event.
+    /// Counts one event under the name `what`.
     pub fn event(&mut self, what: &'static str) {
         *self.events.entry(what).or_default() += 1;
     }
@@ -83,6 +83,7 @@ impl Coverage {
                 .iter()
                 .map(|(o, wanted)| lack(o, *wanted) * share(o))
                 .sum();
+            // The constant keeps every shape in use.
             0.5 + 3.0 * gain
         };
         Shape::ALL.iter().map(weight).collect()

@@ -80,6 +80,7 @@ impl Fuzzer {
         number: u64,
         stop: &dyn Fn() -> bool,
     ) -> Result<Option<Found>, FuzzError> {
+        // Each case has its own seed, so that it can be repeated without the cases before it.
         let mut rng = Rng::new(mixed(self.seed, number));
         let (mut world, tables) = data::world(&mut rng);
         let options = options(&mut rng);
@@ -212,6 +213,8 @@ fn mixed(seed: u64, number: u64) -> u64 {
 }
 
 fn options(rng: &mut Rng) -> Options {
+    // Random tables are small: with the default limits they would rarely use the operators for
+    // large joins and many groups.
     let lowered = rng.chance(65);
     let placements = [
         "dram",

@@ -85,7 +85,7 @@ pub struct Step {
 /// The kinds of statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Does {
-    /// Returns rows.
+    /// Returns rows, which are compared.
     Query,
     /// Creates the table of this name from the rows of this query.
     CreateTable(String, String),
@@ -224,6 +224,7 @@ impl<'a> Arena<'a> {
 
     /// Runs a statement on all engines and compares the results.
     pub fn step(&mut self, step: &Step) -> Outcome {
+        // Panics of earlier statements were reported with those.
         let _ = panics::ours();
         let mut outcome = match &step.does {
             Does::Query => self.query(step),
@@ -419,6 +420,7 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
     let ours = match (first, plain) {
         (Ok(Some(ours)), Ok(Some(right))) => {
             if let Some(told) = difference(&ours, &right, &exact, step.ordered) {
+                // If DuckDB agrees with Tierloom, plain DataFusion is wrong.
                 let by_duck = match &duck {
                     Some(Ok(Some(duck))) => difference(&ours, duck, &loose, step.ordered),
                     _ => Some("not asked".into()),
@@ -445,6 +447,8 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
         }
         (Err(told), Ok(Some(right))) => {
             let slow = told == TOO_LONG;
+            // Plain DataFusion is slow too, so the statement is too large and Tierloom is not at
+            // fault.
             if slow && plain_time > LIMIT / 6 {
                 return Outcome {
                     refused: Some("took too long".into()),

@@ -42,7 +42,7 @@ impl Rng {
         weights.len() - 1
     }
 
-    /// 64 random bits.
+    /// 64 random bits, for example as a seed.
     pub fn bits(&mut self) -> u64 {
         self.0.u64(..)
     }

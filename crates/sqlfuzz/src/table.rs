@@ -26,7 +26,7 @@ pub struct Layout {
 pub struct Column {
     /// Name of the column.
     pub name: String,
-    /// Its Arrow type.
+    /// The Arrow type to store the values in.
     pub data_type: DataType,
     /// One value per row.
     pub values: Vec<Value>,
@@ -41,7 +41,7 @@ pub enum FileKind {
     Arrow,
     /// An Arrow IPC stream.
     Stream,
-    /// A Parquet file.
+    /// A Parquet file, one row group per batch.
     Parquet,
     /// A CSV file with a header, whose types are inferred.
     Csv,
@@ -81,7 +81,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Number of rows.
+    /// Number of rows, over all files and batches.
     pub fn rows(&self) -> usize {
         self.files.iter().flatten().sum()
     }

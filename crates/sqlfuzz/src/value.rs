@@ -17,11 +17,11 @@ use std::sync::Arc;
 pub enum Value {
     /// SQL NULL, of any type.
     Null,
-    /// A truth value.
+    /// A Boolean.
     Bool(bool),
     /// An integer, or a value that is stored as one.
     Int(i128),
-    /// A floating-point number.
+    /// A floating-point number of any width.
     Float(f64),
     /// Text of any string type.
     Text(String),
@@ -80,15 +80,15 @@ impl Value {
 pub enum Kept {
     /// Only NULL, for the type Null.
     Nothing,
-    /// As [`Value::Bool`].
+    /// Booleans, as [`Value::Bool`].
     Bool,
-    /// As [`Value::Int`].
+    /// Integers, decimals, dates, times and timestamps, as [`Value::Int`].
     Int,
-    /// As [`Value::Float`].
+    /// Floating-point numbers, as [`Value::Float`].
     Float,
-    /// As [`Value::Text`].
+    /// Strings of any type, as [`Value::Text`].
     Text,
-    /// As [`Value::Bytes`].
+    /// Binary values of any type, as [`Value::Bytes`].
     Bytes,
 }
 

@@ -14,19 +14,19 @@ use std::str::FromStr;
 /// The type of a column, as the one letter in a `query` line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Column {
-    /// `B`: truth values.
+    /// Truth values, letter `B`.
     Boolean,
-    /// `D`: dates and times of day.
+    /// Dates and times of day, letter `D`.
     Date,
-    /// `I`: integers.
+    /// Integers of any width, letter `I`.
     Integer,
-    /// `P`: timestamps.
+    /// Timestamps with or without a time zone, letter `P`.
     Timestamp,
-    /// `R`: floating-point numbers and decimals.
+    /// Floating-point numbers and decimals, letter `R`.
     Real,
-    /// `T`: text.
+    /// Text, also in dictionaries, letter `T`.
     Text,
-    /// Any other type. An unknown letter is read as this too.
+    /// Any other type, letter `?`. Unknown letters are read as this too.
     Other,
 }
 

@@ -151,6 +151,7 @@ fn judge<M: MakeConnection<Conn = Placed>>(
         Err(error) => judge_error(&error.kind(), &record, &note, sessions),
     };
     let judged = match judged {
+        // Only queries can be repeated without changing the state.
         Judged::Equal { .. } if note.kind == Some(Kind::Query) => {
             again(runner, record.clone(), judged)
         }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub enum Expr {
     /// The same value for every row.
     Constant(i64),
-    /// `base + code`.
+    /// A column's value: `base + code`.
     Code {
         /// Index of the column in the plan.
         column: usize,
@@ -36,9 +36,9 @@ pub enum Expr {
 /// overflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
-    /// The smallest value.
+    /// The smallest value, inclusive.
     pub low: i128,
-    /// The largest value.
+    /// The largest value, inclusive.
     pub high: i128,
 }
 
@@ -59,6 +59,7 @@ impl Interval {
     /// The range of a sum of at most `rows` values; `None` if it does not fit 128 bits.
     pub fn times_rows(&self, rows: u64) -> Option<Self> {
         Some(Interval {
+            // With fewer rows the sum is closer to 0, so 0 is always in the range.
             low: self.low.min(0).checked_mul(i128::from(rows))?,
             high: self.high.max(0).checked_mul(i128::from(rows))?,
         })
@@ -150,6 +151,8 @@ impl Expr {
                 }
             }
             Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) => {
+                // The left value stays in the first buffer while the right one is computed in the
+                // others.
                 a.evaluate(codes, rows, buffers);
                 b.evaluate(codes, rows, &mut buffers[1..]);
                 let (out, rest) = buffers.split_at_mut(1);

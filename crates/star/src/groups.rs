@@ -323,6 +323,7 @@ impl Groups {
         self.words
             .chunks_exact(self.layout.words)
             .enumerate()
+            // An array has a slot for every combination; those without rows are not groups.
             .filter(|(_, words)| words[0] > 0)
             .map(move |(slot, words)| match &self.index {
                 Index::Dense { lanes } => ((slot / lanes) as u64, words),

@@ -38,7 +38,7 @@ pub enum GroupMap {
     Bytes(Arc<[u8]>),
     /// For at most 65,536 ordinals.
     Halves(Arc<[u16]>),
-    /// For more ordinals.
+    /// For more than 65,536 ordinals.
     Words(Arc<[u32]>),
 }
 
@@ -89,13 +89,13 @@ pub struct GroupPart {
 /// The function that combines the values of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeasureKind {
-    /// The sum of the values.
+    /// The sum of the values that are not NULL.
     Sum,
     /// The number of rows that count.
     Count,
-    /// The smallest value.
+    /// The smallest value that is not NULL.
     Min,
-    /// The largest value.
+    /// The largest value that is not NULL.
     Max,
 }
 

@@ -174,6 +174,8 @@ impl Worker {
             self.counted.rows_in += len as u64;
             self.counted.rows_out += found.map_or(0, |v| v.count as u64);
             self.pending = found;
+            // The vector just filtered becomes the previous one; `aggregate` reads its selection
+            // from `before`.
             std::mem::swap(&mut self.selection, &mut self.before);
             start += len;
         }
@@ -369,6 +371,7 @@ impl Worker {
         place: Words,
         count: usize,
     ) {
+        // Counts ignore their expression.
         if kind != MeasureKind::Count {
             expr.evaluate(&self.codes, count, &mut self.values);
         }

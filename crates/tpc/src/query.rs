@@ -79,6 +79,7 @@ pub fn query(benchmark: Benchmark, name: &str) -> Result<Vec<&'static Query>, Tp
     let digits = rest.trim_end_matches(['a', 'b']);
     let number: u32 = digits.parse().map_err(|_| unknown())?;
     let id = format!("q{number:02}{}", &rest[digits.len()..]);
+    // "q14" alone selects both of its parts.
     let found: Vec<&Query> = queries(benchmark)
         .iter()
         .filter(|q| q.id == id || (q.id.len() == 4 && id.len() == 3 && q.id.starts_with(&id)))

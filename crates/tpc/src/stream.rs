@@ -76,6 +76,8 @@ fn work(
 ) {
     loop {
         let index = next.fetch_add(1, Ordering::Relaxed);
+        // The sender is moved out of the list, so that the channel closes when this part is
+        // finished.
         let taken = match senders.lock() {
             Ok(mut senders) => {
                 let count = senders.len();

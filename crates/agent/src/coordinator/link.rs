@@ -64,6 +64,7 @@ impl Link {
                     agent,
                     lease_ms,
                 } => {
+                    // Polls divide the lease, so it must not be close to zero.
                     let lease = Duration::from_millis(lease_ms.max(100));
                     return Ok(Self {
                         host: address.name,

@@ -45,6 +45,7 @@ impl Coordinator {
         let clock = ClockRecord {
             host: link.host.clone(),
             offset_ns: 0,
+            // Not measured yet; `measure_clocks` follows before anything uses it.
             uncertainty_ns: u64::MAX,
             round_trips: 0,
         };
@@ -165,6 +166,8 @@ impl Coordinator {
         let trouble = self.run.flag();
         self.runtime.block_on(async {
             tokio::select! {
+                // A result that is already here counts, even if the run has failed or timed out
+                // meanwhile.
                 biased;
                 news = news => news,
                 () = trouble.wait(), if patience.interruptible => {

@@ -19,7 +19,7 @@ impl Log {
         Self(Arc::new(sink))
     }
 
-    /// Discards all lines.
+    /// A log that discards all lines, which is the default.
     pub fn silent() -> Self {
         Self::new(|_| {})
     }

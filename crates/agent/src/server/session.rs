@@ -142,6 +142,8 @@ impl Agent {
                 session: id.to_owned(),
             };
             thread
+                // The thread cannot record a phase before this function has, since `with` holds the
+                // lock.
                 .spawn(move || work::run(&agent, task))
                 .map_err(|error| Rejection::Refused(format!("no thread to be had: {error}")))?;
             session.work = Some(Work {
@@ -194,6 +196,7 @@ impl Agent {
     /// Ends the session for the reason `why`.
     pub fn close(&self, id: &str, why: &str) -> Result<u64, Rejection> {
         let sequence = self.with(id, |session| Ok(session.sequence))?;
+        // `with` has released the lock, so another call may have ended the session meanwhile.
         let mut place = self.place();
         if place
             .session

@@ -85,7 +85,9 @@ fn kernel_line(options: &GuestOptions) -> String {
     let mut words = vec![
         "console=ttyS0",
         "quiet",
+        // Reboot at once after a panic, which ends QEMU because of -no-reboot.
         "panic=-1",
+        // `kmem` then brings the CXL memory online without a further step, and as movable.
         "memhp_default_state=online_movable",
     ];
     words.extend(options.kernel_args.iter().map(String::as_str));

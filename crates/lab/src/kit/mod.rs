@@ -252,6 +252,7 @@ fn prepare_with(
     let root = cache
         .dir()
         .join(format!("debian-{}-amd64-{LAYOUT}", release.codename));
+    // No lock is needed here: a complete kit never changes.
     if root.exists() {
         return Kit::open(&root);
     }
@@ -288,6 +289,7 @@ fn prepare_with(
     labels.dedup();
     let manifest = partial.join(MANIFEST);
     fs::write(&manifest, labels.join("\n") + "\n").map_err(LabError::io("write", &manifest))?;
+    // Check the kit before the rename makes it visible to other processes.
     Kit::open(&partial)?;
     fs::rename(&partial, &root).map_err(LabError::io("put in place", &root))?;
     // The archives are not needed any more; if removing them fails, only disk space is lost.

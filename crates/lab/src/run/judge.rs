@@ -55,6 +55,7 @@ pub(super) fn judge(
     }
     let finished = transcript.finished();
     let tail = || tail(end.console);
+    // A guest that was killed on request may also look stalled or damaged, so this comes first.
     if matches!(end.ended, Ended::GivenUp) {
         return Err(LabError::Interrupted {
             finished,

@@ -61,6 +61,7 @@ impl Kept {
                 if file.try_lock().is_err() {
                     return Ok(false);
                 }
+                // Without its old blocks, the file has holes where the copy has zeros.
                 file.set_len(0).map_err(failed())?;
                 copy_into(kept, &file).map_err(failed())?;
                 Ok(true)

@@ -217,6 +217,8 @@ impl Attempt<'_> {
             .prefix("tierloom-lab-")
             .tempdir()
             .map_err(LabError::io("create a folder in", std::env::temp_dir()))?;
+        // The random part of the folder's name tags this boot's frames, so that those of another
+        // boot are recognised.
         let tag = scratch
             .path()
             .file_name()
@@ -233,6 +235,7 @@ impl Attempt<'_> {
             scratch.path(),
             on_line,
         )?;
+        // The watcher may read the file before QEMU has opened it.
         fs::write(&results, []).map_err(LabError::io("create", &results))?;
 
         let images = Images {

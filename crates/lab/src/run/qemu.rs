@@ -57,6 +57,7 @@ impl Qemu {
         let mut child = command
             .spawn()
             .map_err(LabError::io("start QEMU with", &kit.loader))?;
+        // Both pipes are drained by threads: QEMU would block on a full one.
         let (send, lines) = mpsc::channel();
         if let Some(stdout) = child.stdout.take() {
             thread::spawn(move || pump_lines(stdout, &send));

@@ -107,6 +107,7 @@ fn boot_all(
                 tell(News::End(boot.make(&stop, &mut say)));
             });
         }
+        // The loop below ends only when the last sender is gone.
         drop(send);
         let mut ends = Vec::with_capacity(guests.len());
         for (index, what) in news {

@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, TimeUnit};
 pub struct Known {
     /// Name of the column.
     pub name: String,
-    /// Its Arrow type.
+    /// Its Arrow type after loading.
     pub data_type: DataType,
     /// The class of its type, which decides the expressions that it can be used in.
     pub kind: Kind,

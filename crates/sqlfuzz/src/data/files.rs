@@ -68,6 +68,7 @@ fn write_file(
             let mut writer = ArrowWriter::try_new(create()?, schema, None)?;
             for batch in batches {
                 writer.write(batch)?;
+                // Each batch becomes a row group.
                 writer.flush()?;
             }
             writer.close()?;

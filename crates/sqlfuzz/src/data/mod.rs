@@ -15,21 +15,21 @@ use columns::{Pool, column, data_type, key_type, keys, references};
 pub enum Kind {
     /// Integers of any width.
     Int,
-    /// Floating-point numbers.
+    /// Floating-point numbers of any width.
     Float,
     /// Decimals of any width.
     Decimal,
-    /// Truth values.
+    /// Booleans.
     Bool,
     /// Strings of any type.
     Text,
     /// Binary values of any type.
     Bytes,
-    /// Dates.
+    /// Dates without a time of day.
     Date,
     /// Timestamps, with or without a time zone.
     Stamp,
-    /// Times of day.
+    /// Times of day, without a date.
     Time,
     /// The Arrow type Null.
     Null,

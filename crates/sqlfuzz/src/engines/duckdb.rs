@@ -184,6 +184,7 @@ fn simple(batches: &[RecordBatch]) -> Option<Vec<RecordBatch>> {
     let convert = |batch: &RecordBatch| {
         let columns = batch.columns().iter().zip(&types).map(|(column, to)| {
             let made = cast(column, to).ok()?;
+            // A cast that turns values into NULL would give DuckDB other data.
             let lost = made.logical_null_count() != column.logical_null_count();
             (!lost || *column.data_type() == DataType::Null).then_some(made)
         });

@@ -73,7 +73,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Number of rows.
+    /// Number of rows, over all batches.
     pub fn count(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tierloom_engine::WholeOrders;
 use tokio::runtime::Runtime;
 
-/// A DataFusion session.
+/// A DataFusion session without any of Tierloom's rules but one ([`Plain::new`]).
 pub struct Plain {
     context: SessionContext,
     runtime: Arc<Runtime>,

@@ -102,7 +102,7 @@ impl Tierloom {
         self.session.schema_of(name).ok()
     }
 
-    /// Runs one statement.
+    /// Runs one statement until it ends or `stop` is set.
     pub fn run(&mut self, sql: &str, stop: &Stop) -> Answer {
         let mut rows = Kept::default();
         for piece in split(sql).map_err(|e| e.to_string())? {

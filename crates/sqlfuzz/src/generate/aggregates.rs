@@ -125,6 +125,7 @@ impl Generator<'_> {
             }
             let name = format!("c{}", known.len());
             let (item, mut column) = self.item(group, name);
+            // A single group key is unique in the result, one of several keys is not.
             column.unique = alone;
             select.items.push(item);
             known.push(column);

@@ -33,7 +33,7 @@ pub enum Shape {
     Set,
     /// Window functions over one relation.
     Window,
-    /// Conditions with subqueries.
+    /// Filters with subqueries, correlated or not.
     Subquery,
 }
 
@@ -143,6 +143,7 @@ impl<'a> Generator<'a> {
     pub(crate) fn order(&mut self, query: &mut Query, known: &[Known]) {
         if known
             .iter()
+            // The engines could order values differently that differ in their last digits.
             .any(|k| !k.exact || matches!(k.kind, Kind::Bytes | Kind::Null))
         {
             return;

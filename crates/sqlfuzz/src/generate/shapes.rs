@@ -121,6 +121,8 @@ impl Generator<'_> {
                 let names = [&l.from.0, &l.to.0];
                 names.contains(&&first.name) && names.contains(&&table.name)
             });
+            // A join by a foreign key has about as many rows as its larger side; others are guessed
+            // at an eighth of the product.
             let guess = rows * table.rows
                 / if linked {
                     table.rows.min(rows).max(1)
@@ -217,6 +219,8 @@ impl Generator<'_> {
         let mut known = Vec::new();
         for _ in 0..self.rng.range(1, 3) {
             let one = self.value(&scope_a, 1);
+            // Set operations compare rows, so differences in the last digits would change the
+            // result.
             if !one.known.exact {
                 continue;
             }
@@ -299,6 +303,7 @@ impl Generator<'_> {
                 "ASC NULLS FIRST"
             };
             let (function, kind, parts) = self.window_function(&scope, !unique.is_empty());
+            // These need a total order, or the result would depend on the order of equal rows.
             let whole = function.contains("row_number") || function.contains("lag");
             let mut form = format!("{function} OVER (");
             let mut args = parts;

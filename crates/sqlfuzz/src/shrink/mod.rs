@@ -78,6 +78,7 @@ impl<'a> Shrinker<'a> {
     pub fn run(&mut self) -> (Draft, Failure) {
         loop {
             let before = self.best.clone();
+            // Statements and tables first: with fewer of them, every further attempt is faster.
             self.statements();
             self.tables();
             self.rows();
@@ -123,6 +124,7 @@ impl<'a> Shrinker<'a> {
         let mut size = self.best.statements.len().div_ceil(2);
         while size > 0 {
             let mut at = 0;
+            // The last statement is the one that fails, so it is never removed.
             while at + size < self.best.statements.len() {
                 let mut statements = self.best.statements.clone();
                 statements.drain(at..at + size);
