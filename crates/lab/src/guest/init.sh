@@ -89,7 +89,7 @@ while [ $n -lt "$COMMANDS" ]; do
     n=$((n + 1))
 done
 
-# Sizes of /sys and /proc files are not their lengths, so the files are copied before cpio packs them.
+# Sizes of /sys and /proc files are not their lengths, so they are copied before cpio packs them.
 if [ -s /lab/collect ]; then
     mkdir -p /run/lab/collect
     . /lab/collect
