@@ -3,9 +3,11 @@
 use anyhow::Result;
 use xshell::{Shell, cmd};
 
-/// Small runs in the dev profile, which show only that they work. `tierloom run ssb --baseline`,
-/// the benchmark of queries, runs in the tests of the command line program: here it would build
-/// DataFusion a second time, with the features of a build without tests.
+/// Small runs in the dev profile, which show only that they work.
+///
+/// `tierloom run ssb --baseline`, the benchmark of queries, runs in the tests of the command line
+/// program: here it would build DataFusion a second time, with the features of a build without
+/// tests.
 pub fn smoke(shell: &Shell) -> Result<()> {
     let out = shell.create_temp_dir()?;
     let data = out.path().join("csv");

@@ -67,10 +67,10 @@ pub struct ClockRecord {
     pub host: String,
     /// Agent minus coordinator, ns: positive if the agent's clock is ahead.
     pub offset_ns: i64,
-    /// Bound on the error of `offset_ns`, ns, whatever the asymmetry of the two directions: half of
-    /// the shortest round trip, minus the time that the agent spent on its reply.
+    /// Bound on the error of `offset_ns`, ns, whatever the asymmetry of the two directions.
     ///
-    /// It holds if neither clock is set in between.
+    /// It is half of the shortest round trip, after subtracting the time that the agent spent on
+    /// its reply, and holds if neither clock is set in between.
     pub uncertainty_ns: u64,
     /// Number of round trips made; the one with the smallest bound gives the values.
     pub round_trips: u32,

@@ -37,8 +37,10 @@ pub struct SshLaunch {
     pub destination: String,
     /// The program to start on the host.
     pub program: String,
-    /// Arguments of the program. It must listen on loopback, read the token from standard input,
-    /// print [`LISTENING`] and its address, and end when standard input ends.
+    /// Arguments of the program.
+    ///
+    /// It must listen on loopback, read the token from standard input, print [`LISTENING`] and its
+    /// address, and end when standard input ends.
     pub arguments: Vec<String>,
     /// Further arguments, after `arguments`.
     pub extra_args: Vec<String>,
@@ -72,8 +74,9 @@ impl SshLaunch {
         }
     }
 
-    /// Starts the agent and waits until it listens. Blocks; must not be called from within an async
-    /// runtime.
+    /// Starts the agent and waits until it listens.
+    ///
+    /// Blocks; must not be called from within an async runtime.
     ///
     /// # Errors
     /// [`AgentError::Ssh`] with the last lines of ssh if there is no agent within the timeout.
@@ -172,8 +175,9 @@ impl SshLaunch {
         }
     }
 
-    /// Forwards one connection. If ssh fails, the coordinator's connection closes and the log has
-    /// the reason.
+    /// Forwards one connection.
+    ///
+    /// If ssh fails, the coordinator's connection closes and the log has the reason.
     async fn forward(self, mut stream: TcpStream, port: u16) {
         let target = format!("127.0.0.1:{port}");
         let mut child = match self.command(&["-W", &target]).spawn() {
@@ -240,8 +244,9 @@ impl SshLaunch {
     }
 }
 
-/// An agent that was started over ssh. It ends when this is dropped, so keep this longer than the
-/// coordinator.
+/// An agent that was started over ssh.
+///
+/// It ends when this is dropped, so keep this longer than the coordinator.
 #[derive(Debug)]
 pub struct SshAgent {
     address: HostAddress,
@@ -279,8 +284,10 @@ impl Drop for SshAgent {
     }
 }
 
-/// Requests `stop` when `input` ends. For an agent with its token on standard input, the end of
-/// which means that the coordinator is gone.
+/// Requests `stop` when `input` ends.
+///
+/// For an agent with its token on standard input, the end of which means that the coordinator is
+/// gone.
 ///
 /// # Errors
 /// If no thread can be created.

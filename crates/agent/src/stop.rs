@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// A flag that is set once, and that others poll or wait for. Clones share it. A poll costs one
-/// relaxed load.
+/// A flag that is set once, and that others poll or wait for.
+///
+/// Clones share it. A poll costs one relaxed load.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<Inner>);
 

@@ -12,8 +12,9 @@ use tierloom_agent::{
     AgentError, AgentOptions, LISTENING, Log, SshLaunch, Stop, Token, serve, stop_at_end_of,
 };
 
-/// Accepts the arguments that real ssh would be given, and no others. It runs the agent's command
-/// in a shell, as sshd does.
+/// Accepts the arguments that real ssh would be given, and no others.
+///
+/// It runs the agent's command in a shell, as sshd does.
 const FAKE_SSH: &str = r#"#!/bin/bash
 forward=
 while [ $# -gt 0 ]; do

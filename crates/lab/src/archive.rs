@@ -99,8 +99,9 @@ impl<W: Write> Initramfs<W> {
     }
 
     /// Adds the parents of `guest_path` and returns its archive name; `None` if that name is
-    /// already in the archive. The first file wins, since several programs bring the same
-    /// libraries.
+    /// already in the archive.
+    ///
+    /// The first file wins, since several programs bring the same libraries.
     fn claim(&mut self, guest_path: &str) -> io::Result<Option<String>> {
         let name = guest_path.trim_start_matches('/').to_owned();
         if let Some((parent, _)) = name.rsplit_once('/') {

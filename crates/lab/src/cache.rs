@@ -46,8 +46,9 @@ impl LabCache {
         &self.dir
     }
 
-    /// Takes the exclusive lock on the cache, waiting if necessary. The lock is released when the
-    /// returned file is dropped, or when the process dies.
+    /// Takes the exclusive lock on the cache, waiting if necessary.
+    ///
+    /// The lock is released when the returned file is dropped, or when the process dies.
     pub(crate) fn lock(&self, progress: &mut dyn FnMut(&str)) -> Result<File, LabError> {
         let path = self.dir.join("lock");
         let file = File::options()

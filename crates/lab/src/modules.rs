@@ -22,7 +22,9 @@ pub(crate) struct Module {
 }
 
 /// Loads `wanted` and all their dependencies from `dir` (`/lib/modules/<release>`), dependencies
-/// first. Skips modules that are built into the kernel.
+/// first.
+///
+/// Skips modules that are built into the kernel.
 pub(crate) fn resolve(dir: &Path, wanted: &[&str]) -> Result<Vec<Module>, LabError> {
     let mut index = BTreeMap::new();
     index_dir(&dir.join("kernel"), &mut index)?;

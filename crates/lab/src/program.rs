@@ -40,8 +40,9 @@ pub(crate) fn mode(path: &Path) -> Result<u32, LabError> {
         & 0o777)
 }
 
-/// The libraries that `path` is linked against, from `ldd`. Libraries that it opens with `dlopen`
-/// are not found.
+/// The libraries that `path` is linked against, from `ldd`.
+///
+/// Libraries that it opens with `dlopen` are not found.
 pub(crate) fn linkage(host: &mut dyn Host, path: &Path) -> Result<Linkage, LabError> {
     let finished = call(
         host,

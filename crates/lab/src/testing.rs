@@ -88,8 +88,10 @@ pub fn run_tests_in_guest(mut options: GuestOptions, steps: &[GuestStep]) -> Opt
     Some(outcome)
 }
 
-/// A command that runs one test. `--exact` keeps tests whose names begin alike from running too,
-/// and the variable turns a test that would skip itself into a failure.
+/// A command that runs one test.
+///
+/// `--exact` keeps tests whose names begin alike from running too, and the variable turns a test
+/// that would skip itself into a failure.
 fn test_command(name: &str) -> GuestCommand {
     GuestCommand::new([PROGRAM, "--ignored", "--exact", "--nocapture", name])
         .env(tierloom_testing::MUST_CHECK, "1")

@@ -52,8 +52,9 @@ fn node_1_used_kb(meminfo: &str) -> u64 {
         .unwrap()
 }
 
-/// The program under test: writes every byte value 1,000 times to a file and exits with 42. On the
-/// host it is an ordinary, quick test.
+/// The program under test: writes every byte value 1,000 times to a file and exits with 42.
+///
+/// On the host it is an ordinary, quick test.
 #[test]
 fn guest_program() {
     use std::io::Write;

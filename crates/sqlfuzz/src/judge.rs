@@ -371,8 +371,10 @@ fn as_loaded(
     files.into_iter().map(file).collect()
 }
 
-/// Runs a statement in a thread with a large stack. If it cannot be stopped after its time limit,
-/// the program exits, since the thread would block everything else.
+/// Runs a statement in a thread with a large stack.
+///
+/// If it cannot be stopped after its time limit, the program exits, since the thread would block
+/// everything else.
 fn timed(tierloom: &mut Tierloom, sql: &str) -> (Answer, Duration) {
     let stop = Stop::default();
     let start = Instant::now();

@@ -11,8 +11,9 @@ use arrow::datatypes::{DataType, i256};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 
-/// The value of one cell. Dates, times and timestamps are integers in the unit of their type,
-/// decimals are unscaled.
+/// The value of one cell.
+///
+/// Dates, times and timestamps are integers in the unit of their type, decimals are unscaled.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// SQL NULL, of any type.

@@ -65,8 +65,9 @@ fn without_last_row(sql: &str, mut rows: Rows) -> Rows {
     rows
 }
 
-/// Tests the fuzzer itself: a wrong result is found, and its case is shrunk and written. The case
-/// passes when it is run again without the error.
+/// Tests the fuzzer itself: a wrong result is found, and its case is shrunk and written.
+///
+/// The case passes when it is run again without the error.
 #[test]
 fn a_wrong_answer_is_found_made_small_and_written_down() {
     panics::watch();

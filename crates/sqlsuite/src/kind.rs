@@ -64,8 +64,9 @@ impl Kind {
         )
     }
 
-    /// A file or folder that the statement needs and that does not exist. Files below `scratch` do
-    /// not count, since the test file itself may write them later.
+    /// A file or folder that the statement needs and that does not exist.
+    ///
+    /// Files below `scratch` do not count, since the test file itself may write them later.
     pub(crate) fn lacks(&self) -> Option<&str> {
         let Kind::External { locations, .. } = self else {
             return None;

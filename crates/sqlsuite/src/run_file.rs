@@ -301,8 +301,9 @@ fn expected_words(record: &Record<Column>, told: &str) -> bool {
     forms.any(|form| expected.is_match(&form, None))
 }
 
-/// The message with the value that `expected` contains. If several rows cannot be cast, any of them
-/// may fail first, because partitions run in parallel.
+/// The message with the value that `expected` contains.
+///
+/// If several rows cannot be cast, any of them may fail first, because partitions run in parallel.
 fn of_row(told: &str, expected: &str) -> String {
     const CAST: &str = "Cannot cast string '";
     match (quoted_after(told, CAST), quoted_after(expected, CAST)) {
@@ -313,8 +314,9 @@ fn of_row(told: &str, expected: &str) -> String {
     }
 }
 
-/// Runs a query that had an unexpected answer in plain DataFusion. Returns its result in words, and
-/// whether it equals the session's.
+/// Runs a query that had an unexpected answer in plain DataFusion.
+///
+/// Returns its result as text, and whether it equals the session's.
 fn ask_plain(record: &Record<Column>, note: &Note, sessions: &Placed) -> (String, bool) {
     let (sql, expected) = match record {
         Record::Query {

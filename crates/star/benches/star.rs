@@ -157,8 +157,9 @@ fn q1_1_filters(bencher: Bencher<'_, '_>) {
 /// The rows of the fact table at scale factor 8, so that the columns are far larger than any cache.
 const MANY_ROWS: usize = 48_000_000;
 
-/// Q1.1 from memory on one and on two threads. The rate counts the cache lines that it has to read,
-/// as `docs/peers-sql.md` does.
+/// Q1.1 from memory on one and on two threads.
+///
+/// The rate counts the cache lines that it has to read, as `docs/peers-sql.md` does.
 #[divan::bench(sample_count = 20, args = [1, 2])]
 fn q1_1_from_memory(bencher: Bencher<'_, '_>, threads: usize) {
     static COLUMNS: OnceLock<Vec<Column>> = OnceLock::new();

@@ -94,8 +94,9 @@ pub fn pipeline_cost(prices: &[(f64, f64)], shares: &[f64], order: &[usize]) -> 
     best
 }
 
-/// The cheapest order. Up to six filters, all permutations are compared; above that, filters are
-/// ranked.
+/// The cheapest order.
+///
+/// Up to six filters, all permutations are compared; above that, filters are ranked.
 pub fn best_order(filters: &[Filter], widths: &[CodeWidth], shares: &[f64]) -> Order {
     let prices: Vec<(f64, f64)> = filters
         .iter()

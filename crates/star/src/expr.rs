@@ -32,8 +32,9 @@ pub enum Expr {
     Mul(Box<Expr>, Box<Expr>),
 }
 
-/// A range of values with both ends included. It is wider than `i64`, so that sums of bounds do not
-/// overflow.
+/// A range of values with both ends included.
+///
+/// It is wider than `i64`, so that sums of bounds do not overflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
     /// The smallest value, inclusive.

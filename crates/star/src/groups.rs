@@ -16,7 +16,9 @@ const DENSE_COMBINATIONS: u64 = 1 << 16;
 const ROWS_PER_COMBINATION: u64 = 8;
 
 /// Limit for the arrays of all workers together, in bytes per row of the table: about the size of
-/// its codes. A larger array would mostly be initialised and merged, and hardly be written.
+/// its codes.
+///
+/// A larger array would mostly be initialised and merged, and hardly be written.
 const ARRAY_BYTES_PER_ROW: u64 = 16;
 
 /// Accumulators end before this word, because offsets into them are stored as 32 bits.
@@ -31,8 +33,9 @@ const LARGE_GROUPS: usize = 1 << 14;
 /// Number of keys that are looked up together, so that their cache misses overlap.
 const BATCH: usize = 1024;
 
-/// Up to this many combinations, each group has several accumulators that rows use in turn. With
-/// one, each addition would have to wait for the previous one.
+/// Up to this many combinations, each group has several accumulators that rows use in turn.
+///
+/// With one, each addition would have to wait for the previous one.
 const FEW_COMBINATIONS: u64 = 64;
 const LANES: usize = 4;
 
@@ -428,8 +431,10 @@ fn hashed() -> Index {
     }
 }
 
-/// The part that merges `key`. It uses another multiplier than [`bucket`]: with the same one, all
-/// keys of a part would collide in a section of its table.
+/// The part that merges `key`.
+///
+/// It uses another multiplier than [`bucket`]: with the same one, all keys of a part would collide
+/// in a section of its table.
 fn part_of(key: u64, parts: usize) -> usize {
     let hash = key.wrapping_mul(0xff51_afd7_ed55_8ccd) >> 32;
     ((hash * parts as u64) >> 32) as usize

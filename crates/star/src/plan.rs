@@ -150,8 +150,9 @@ pub enum PlanError {
         /// The number of ordinals of the part.
         count: u64,
     },
-    /// The accumulators of all groups take more bytes than allowed. This is found while rows are
-    /// read.
+    /// The accumulators of all groups take more bytes than allowed.
+    ///
+    /// This is found while rows are read.
     TooManyAccumulators {
         /// The limit, in bytes.
         most_bytes: u64,

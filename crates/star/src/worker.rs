@@ -236,8 +236,9 @@ impl Worker {
         self.late.extend(self.used.iter().filter(|c| !near(c)));
     }
 
-    /// Filters a vector; `None` if no row is left. At the same time it prefetches the late columns
-    /// of the previous vector.
+    /// Filters a vector; `None` if no row is left.
+    ///
+    /// At the same time it prefetches the late columns of the previous vector.
     fn survivors(
         &mut self,
         columns: &[Codes<'_>],

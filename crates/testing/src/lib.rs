@@ -16,12 +16,14 @@ use std::io::Write;
 
 pub use notes::{Kind, Note, Notes};
 
-/// Environment variable with the path of the file that notes are appended to. Without it they only
-/// go to stderr.
+/// Environment variable with the path of the file that notes are appended to.
+///
+/// Without it they only go to stderr.
 pub const NOTES: &str = "TIERLOOM_TEST_NOTES";
 
-/// Environment variable that makes a test fail if it checks nothing. It is set where everything
-/// that tests need is known to exist.
+/// Environment variable that makes a test fail if it checks nothing.
+///
+/// It is set where everything that tests need is known to exist.
 pub const MUST_CHECK: &str = "TIERLOOM_TEST_MUST_CHECK";
 
 /// Records that the running test checks nothing, and why. The test must return after it.

@@ -22,8 +22,9 @@ pub use query::{Query, queries, query, stream_order};
 pub use source::Source;
 pub use stream::Batches;
 
-/// Version of the generated data, which is that of the generator crates. Results with different
-/// versions are not comparable.
+/// Version of the generated data, which is that of the generator crates.
+///
+/// Results with different versions are not comparable.
 pub const GENERATOR_VERSION: u32 = 4;
 
 /// One of the two benchmarks.

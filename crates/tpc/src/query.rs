@@ -16,8 +16,9 @@ pub struct Query {
 }
 
 impl Query {
-    /// The statement for data of `scale_factor`. Only q11 of TPC-H depends on it: its fraction is
-    /// 0.0001 divided by the scale factor.
+    /// The statement for data of `scale_factor`.
+    ///
+    /// Only q11 of TPC-H depends on it: its fraction is 0.0001 divided by the scale factor.
     pub fn sql(&self, scale_factor: f64) -> Cow<'static, str> {
         if self.benchmark == Benchmark::TpcH && self.id == "q11" {
             let fraction = format!("{:.10}", 0.0001 / scale_factor);

@@ -78,8 +78,9 @@ tables! {
     "warehouse" => Warehouse, WarehouseArrow;
 }
 
-/// Whether parts of `table` can be made independently. In a table that keeps history, a row copies
-/// values from the one before.
+/// Whether parts of `table` can be made independently.
+///
+/// In a table that keeps history, a row copies values from the one before.
 pub(crate) fn splits(table: &str) -> bool {
     matches!(
         table,

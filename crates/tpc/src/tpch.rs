@@ -45,7 +45,9 @@ tables! {
 }
 
 /// The number of rows in the specification (TPC-H, clause 4.2.5): SF times the rows at SF 1, except
-/// for the two tables of fixed size. `lineitem` has 6,001,215 rows at SF 1.
+/// for the two tables of fixed size.
+///
+/// `lineitem` has 6,001,215 rows at SF 1.
 pub(crate) fn expected_rows(table: &str, scale_factor: f64) -> u64 {
     let at_one = match table {
         "lineitem" => 6_001_215.0,

@@ -23,7 +23,9 @@ pub struct HostAddress {
     /// The token that the agent was started with; it is sent with every call.
     pub token: Token,
     /// For TLS: the CA certificate (PEM) of the agent's certificate, or that certificate itself if
-    /// it is self-signed. `None` connects in plain text.
+    /// it is self-signed.
+    ///
+    /// `None` connects in plain text.
     pub tls_ca: Option<String>,
     /// The name in the agent's certificate, if it is not the host in `address`.
     pub tls_name: Option<String>,

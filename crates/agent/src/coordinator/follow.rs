@@ -27,8 +27,9 @@ pub(crate) struct View {
 }
 
 impl Link {
-    /// Keeps the session alive and `view` up to date until the host is lost. Reports losses and
-    /// failures to `run`.
+    /// Keeps the session alive and `view` up to date until the host is lost.
+    ///
+    /// Reports losses and failures to `run`.
     pub async fn follow(self, view: watch::Sender<View>, run: Arc<Run>) {
         let reason = self.poll_until_lost(&view, &run).await;
         let (doing, has_work) = {

@@ -17,7 +17,9 @@ use crate::{AgentError, Clock, HostAddress, causes};
 /// Deadline of a call that the agent answers at once.
 const CALL: Duration = Duration::from_secs(10);
 /// Number of clock round trips: at most `MOST_TRIPS`, fewer if `TRIPS_TIME` passes first, but never
-/// fewer than `LEAST_TRIPS`. The shortest trip counts, so more of them give a better bound.
+/// fewer than `LEAST_TRIPS`.
+///
+/// The shortest trip counts, so more of them give a better bound.
 const MOST_TRIPS: usize = 64;
 const TRIPS_TIME: Duration = Duration::from_millis(500);
 const LEAST_TRIPS: usize = 8;
@@ -36,8 +38,9 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects and opens a session, all within `timeout`. Waits for another session that is
-    /// already ending.
+    /// Connects and opens a session, all within `timeout`.
+    ///
+    /// Waits for another session that is already ending.
     pub async fn open(address: HostAddress, timeout: Duration) -> Result<Self, AgentError> {
         let deadline = Instant::now() + timeout;
         let mut client = address.connect(timeout).await?;

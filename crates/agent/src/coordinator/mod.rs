@@ -193,8 +193,9 @@ impl Coordinator {
         self.or_settle(started)
     }
 
-    /// Waits for the result of a host, however long that takes. Work that does not end by itself
-    /// must be stopped first.
+    /// Waits for the result of a host, however long that takes.
+    ///
+    /// Work that does not end by itself must be stopped first.
     ///
     /// # Errors
     /// The first failure of the run, on whichever host; the work of all hosts has then ended.

@@ -17,8 +17,10 @@ use tonic::transport::server::Connected;
 
 use crate::server::log::Refusals;
 
-/// Maximum number of open connections. A coordinator needs one; further ones are closed at once, so
-/// that strangers cannot exhaust the file descriptors.
+/// Maximum number of open connections.
+///
+/// A coordinator needs one; further ones are closed at once, so that strangers cannot exhaust the
+/// file descriptors.
 const MOST: usize = 64;
 /// A connection that has not sent the token within this time is closed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);

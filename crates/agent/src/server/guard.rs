@@ -18,8 +18,9 @@ use crate::Token;
 use crate::server::doors::Peer;
 use crate::server::log::Refusals;
 
-/// Delay of a rejection. The token cannot be guessed in any case; the delay limits the rate of log
-/// lines.
+/// Delay of a rejection.
+///
+/// The token cannot be guessed in any case; the delay limits the rate of log lines.
 const DELAY: Duration = Duration::from_millis(300);
 /// The authentication scheme before the token in the `authorization` header.
 pub(crate) const SCHEME: &str = "Bearer ";

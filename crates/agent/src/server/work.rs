@@ -75,8 +75,9 @@ fn wait_for_start(task: &Task) -> Option<SystemTime> {
     }
 }
 
-/// Runs one step of the runner and turns its panic into an error. What the step owns is dropped
-/// inside too, since a destructor may panic as well.
+/// Runs one step of the runner and turns its panic into an error.
+///
+/// What the step owns is dropped inside too, since a destructor may panic as well.
 fn guarded<T>(
     during: &'static str,
     step: impl FnOnce() -> Result<T, RunnerError>,

@@ -16,8 +16,9 @@ pub struct GuestCommand {
     pub argv: Vec<String>,
     /// Variables added to the environment, in order.
     pub env: Vec<(String, String)>,
-    /// Whether output also goes to the console while the command runs. The emulated serial console
-    /// is slow, so turn this off for large outputs.
+    /// Whether output also goes to the console while the command runs.
+    ///
+    /// The emulated serial console is slow, so turn this off for large outputs.
     pub echo: bool,
 }
 
@@ -49,8 +50,9 @@ impl GuestCommand {
         ))
     }
 
-    /// Adds a variable to the environment. A name that is no shell variable name is refused before
-    /// the boot.
+    /// Adds a variable to the environment.
+    ///
+    /// A name that is no shell variable name is refused before the boot.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> GuestCommand {
         self.env.push((name.into(), value.into()));
         self

@@ -85,8 +85,9 @@ pub(crate) fn title(command: &GuestCommand) -> String {
         .collect()
 }
 
-/// `/lab/collect`: copies each path below `/run/lab/collect`. Shell patterns in paths stay unquoted
-/// so that the guest's shell expands them.
+/// `/lab/collect`: copies each path below `/run/lab/collect`.
+///
+/// Shell patterns in paths stay unquoted so that the guest's shell expands them.
 pub(crate) fn collect_script(paths: &[String]) -> String {
     let mut script = String::new();
     for path in paths {

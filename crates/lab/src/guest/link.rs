@@ -15,8 +15,9 @@ const LONGEST_SOCKET_PATH: usize = 107;
 /// other connects and retries until it succeeds, so the guests may start in any order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestLink {
-    /// Path of the socket on the host, the same for both ends, at most 107 bytes long. A stale
-    /// socket there is replaced.
+    /// Path of the socket on the host, the same for both ends, at most 107 bytes long.
+    ///
+    /// A stale socket there is replaced.
     pub socket: PathBuf,
     /// Whether this end creates the socket and listens. Exactly one of the two ends must.
     pub listen: bool,

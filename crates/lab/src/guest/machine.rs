@@ -7,8 +7,9 @@ use super::{CXL_WINDOW_BYTES, GuestKind, GuestLink, GuestOptions};
 
 /// Name of the virtio port that carries the results.
 pub(crate) const PORT_NAME: &str = "tierloom.results";
-/// Serial number of the CXL device. The guest finds the device by it, because memdev numbers vary
-/// from boot to boot.
+/// Serial number of the CXL device.
+///
+/// The guest finds the device by it, because memdev numbers vary from boot to boot.
 pub(crate) const CXL_SERIAL: u64 = 0x7163;
 
 /// HMAT entries as (node, latency in ns, bandwidth in GiB/s).

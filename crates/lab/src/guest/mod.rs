@@ -149,7 +149,9 @@ pub struct GuestOptions {
     /// Files and folders to copy into the guest, in addition to busybox.
     pub files: Vec<GuestFile>,
     /// Absolute guest paths to copy back after the last command: files, folders and shell patterns,
-    /// also under `/sys` and `/proc`. Missing ones are skipped.
+    /// also under `/sys` and `/proc`.
+    ///
+    /// Missing ones are skipped.
     pub collect: Vec<String>,
     /// Words added to the kernel's command line, such as `numa_balancing=disable`.
     pub kernel_args: Vec<String>,
@@ -188,8 +190,9 @@ impl GuestOptions {
         }
     }
 
-    /// Checks all options before anything is downloaded or built. [`run`](crate::run) does this
-    /// first.
+    /// Checks all options before anything is downloaded or built.
+    ///
+    /// [`run`](crate::run) does this first.
     ///
     /// # Errors
     /// [`LabError::BadGuest`] for the first option that is out of range or does not fit the others.

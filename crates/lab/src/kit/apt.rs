@@ -25,8 +25,9 @@ pub(super) struct Package {
 }
 
 impl Apt<'_> {
-    /// The folder of downloaded archives. They stay there until the kit is complete, so that an
-    /// interrupted download resumes.
+    /// The folder of downloaded archives.
+    ///
+    /// They stay there until the kit is complete, so that an interrupted download resumes.
     pub(super) fn archives(&self) -> PathBuf {
         self.dir.join("cache/archives")
     }
@@ -91,8 +92,9 @@ impl Apt<'_> {
         Ok(packages)
     }
 
-    /// The package that the meta package `name` depends on. A kernel image's real name changes with
-    /// each version.
+    /// The package that the meta package `name` depends on.
+    ///
+    /// A kernel image's real name changes with each version.
     pub(super) fn behind_meta(&mut self, name: &str, mirror: &Mirror) -> Result<String, LabError> {
         let target = self.release.kernel_suite();
         let finished = self.apt(

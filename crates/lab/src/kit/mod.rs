@@ -96,8 +96,9 @@ impl Kit {
         self.root.parent().unwrap_or(&self.root)
     }
 
-    /// A kit in which a shell script takes QEMU's place; see `run/fake_qemu.sh`. Its kernel has
-    /// every module built in.
+    /// A kit in which a shell script takes QEMU's place; see `run/fake_qemu.sh`.
+    ///
+    /// Its kernel has every module built in.
     #[cfg(test)]
     pub(crate) fn played(root: &Path, script: &str) -> Kit {
         let modules = root.join("lib/modules/1");

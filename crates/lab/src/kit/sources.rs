@@ -14,8 +14,10 @@ pub(super) const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg
 /// Suffix of the suites with newer packages for a release.
 const BACKPORTS: &str = "-backports";
 
-/// A Debian release. Its suites together must have a QEMU with volatile CXL devices (10) and a
-/// kernel with weighted interleave (6.9).
+/// A Debian release.
+///
+/// Its suites together must have a QEMU with volatile CXL devices (10) and a kernel with weighted
+/// interleave (6.9).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Release {
     pub(super) codename: String,

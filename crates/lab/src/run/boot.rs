@@ -57,8 +57,10 @@ impl Boot {
         }
     }
 
-    /// Records a console line. After a report of a stall, lines do not count as progress: they are
-    /// then the kernel's traces of its CPUs.
+    /// Records a console line.
+    ///
+    /// After a report of a stall, lines do not count as progress: they are then the kernel's traces
+    /// of its CPUs.
     pub(super) fn line(&mut self, line: &str) {
         if self.report.is_some() {
             return;
@@ -148,8 +150,9 @@ impl OwnTime {
     }
 }
 
-/// `wall` minus the longest wait of any single thread in it. The waits of several threads overlap,
-/// so their sum would be too much.
+/// `wall` minus the longest wait of any single thread in it.
+///
+/// The waits of several threads overlap, so their sum would be too much.
 fn own_time(
     wall: Duration,
     before: &BTreeMap<u64, Duration>,

@@ -13,8 +13,9 @@ use crate::{Kit, LabError};
 /// Interval at which a waiting process retries.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// The right to emulate on a number of cores. It ends when this value is dropped, or with the
-/// process.
+/// The right to emulate on a number of cores.
+///
+/// It ends when this value is dropped, or with the process.
 #[derive(Debug)]
 pub(super) struct Slots {
     _locked: Vec<File>,

@@ -139,8 +139,9 @@ fn a_qemu_that_does_not_end_after_its_guests_last_word_is_a_success_all_the_same
     assert_eq!((end.unwrap().exit_code, starts), (0, 1));
 }
 
-/// A group of two guests on one device. Each boot must find the device as it was before the first
-/// one.
+/// A group of two guests on one device.
+///
+/// Each boot must find the device as it was before the first one.
 #[test]
 fn a_group_is_booted_again_as_a_whole_and_from_the_same_device() {
     let script = "begin; grep -q used \"$device\" && finish 9; \

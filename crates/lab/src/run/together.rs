@@ -20,8 +20,9 @@ enum News {
 }
 
 /// Boots `guests` at the same time, each with its commands, waits until all have ended and returns
-/// their results in the same order. `on_line` is called for each console line with the index of its
-/// guest.
+/// their results in the same order.
+///
+/// `on_line` is called for each console line with the index of its guest.
 ///
 /// As in [`run`](crate::run), a command that fails stops nothing: a guest that waits for a failed
 /// one must have its own timeout, or the time limit kills both. Guests communicate through a
@@ -178,8 +179,9 @@ fn collect(
     ends.into_iter().map(|(_, end)| end).collect()
 }
 
-/// A description of a guest other than the first one to fail. It may still be the cause, so it is
-/// part of the error.
+/// A description of a guest other than the first one to fail.
+///
+/// It may still be the cause, so it is part of the error.
 fn fate(end: &Result<GuestOutcome, LabError>) -> String {
     let outcome = match end {
         Err(LabError::Interrupted {

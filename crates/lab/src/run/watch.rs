@@ -73,8 +73,9 @@ impl<'a> Results<'a> {
         })
     }
 
-    /// Whether the final `done` frame has arrived. Reads only the end of the file, since outputs
-    /// may be large.
+    /// Whether the final `done` frame has arrived.
+    ///
+    /// Reads only the end of the file, since outputs may be large.
     fn done(&self) -> Result<bool, LabError> {
         let end = format!("\n{} done 0 0 0\n\n", self.tag);
         let tail = self.read_from(|len| len.saturating_sub(end.len() as u64))?;

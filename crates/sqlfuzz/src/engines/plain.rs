@@ -145,8 +145,10 @@ impl Plain {
 /// The message of a statement that exceeded its time limit.
 pub const TOO_LONG: &str = "took too long";
 
-/// The column with NULLs as NULL keys. DataFusion 55 treats a NULL among the values of a dictionary
-/// as a value in `NOT IN` and keeps such rows.
+/// The column with NULLs as NULL keys.
+///
+/// DataFusion 55 treats a NULL among the values of a dictionary as a value in `NOT IN` and keeps
+/// such rows.
 fn without_null_words(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match (column.data_type(), column.as_any_dictionary_opt()) {
         (DataType::Dictionary(_, words), Some(dictionary))

@@ -120,8 +120,9 @@ impl Tierloom {
         })
     }
 
-    /// The operators in the plan of a query. Planning also puts it into the plan cache, which is
-    /// checked too.
+    /// The operators in the plan of a query.
+    ///
+    /// Planning also puts it into the plan cache, which is checked too.
     pub fn seen(&self, sql: &str) -> Seen {
         let mut seen = Seen::default();
         let Ok(pieces) = split(sql) else { return seen };
