@@ -1,8 +1,9 @@
-//! Generates the gRPC client and server from a description in Rust: messages are JSON, so no protobuf compiler is needed.
+//! Generates the gRPC client and server from a description in Rust. Messages are JSON, so the build
+//! needs no protobuf compiler.
 
 use tonic_build::manual::{Builder, Method, Service};
 
-/// The calls: Rust name, name on the wire, request and reply in `src/wire`.
+/// The calls: Rust name, name on the wire, and request and reply types in `src/wire`.
 const METHODS: [(&str, &str, &str, &str); 8] = [
     ("hello", "Hello", "Hello", "HelloReply"),
     ("clock", "Clock", "ClockQuery", "ClockReply"),

@@ -1,4 +1,4 @@
-//! Format, lints, documentation, tests.
+//! Steps that check format, lints, documentation and tests, and that other builds compile.
 
 use crate::notes;
 use anyhow::{Result, bail};
@@ -36,7 +36,7 @@ pub fn lean(shell: &Shell) -> Result<()> {
     .run()?)
 }
 
-/// Exit code of the script where it can neither find nor fetch a compiler for the target.
+/// Exit code of the script if it can neither find nor fetch a compiler for the target.
 const CANNOT_CROSS: i32 = 3;
 
 pub fn cross(shell: &Shell) -> Result<()> {
@@ -46,7 +46,7 @@ pub fn cross(shell: &Shell) -> Result<()> {
     eprint!("{}", String::from_utf8_lossy(&output.stderr));
     match output.status.code() {
         Some(0) => Ok(()),
-        // A machine without a compiler for the target can still run everything else.
+        // A machine without that compiler can still run all other steps.
         Some(CANNOT_CROSS) => {
             let said = String::from_utf8_lossy(&output.stderr);
             let why = said.lines().next().unwrap_or("the script cannot run here");

@@ -1,9 +1,10 @@
-//! Fuzzers, for a minute or two each.
+//! Runs the fuzzer of workload files for a minute.
 
 use anyhow::Result;
 use xshell::{Shell, cmd};
 
-/// With nightly the address sanitizer looks on; without, the fuzzer still finds panics.
+/// With a nightly compiler it runs under the address sanitizer; without one the fuzzer still finds
+/// panics.
 pub fn fuzz(shell: &Shell) -> Result<()> {
     let tools = shell.current_dir().join("target/tools");
     let own = tools.join("bin/cargo-fuzz");
@@ -25,6 +26,7 @@ pub fn fuzz(shell: &Shell) -> Result<()> {
         }
         own
     };
+    // The examples are the seeds, so that the fuzzer begins with valid files.
     let corpus = "fuzz/corpus/workload_file";
     shell.create_dir(corpus)?;
     for seed in shell.read_dir("examples/bench")? {

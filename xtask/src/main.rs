@@ -1,8 +1,8 @@
-//! `cargo xtask`: the checks of this repository, the same on a desk and in CI.
+//! `cargo xtask`: the checks of this repository, the same on a developer's machine and in CI.
 //!
-//! `test` runs everything; names run single steps, in the order given. Every step says what it does
-//! before it does it. At the end come the time of each step, the tests that checked nothing, and
-//! the guests that were booted again because the emulator had failed.
+//! `test` runs all steps; names run single steps, in the order given. Every step prints what it
+//! does before it starts. The summary at the end has the time of each step, the tests that checked
+//! nothing, and the guests that were booted again after a failure of the emulator.
 
 mod checks;
 mod fuzz;
@@ -17,10 +17,11 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 use xshell::Shell;
 
-/// A step: its name, what it does, how.
+/// A step: its name, its description and its function.
 type Step = (&'static str, &'static str, fn(&Shell) -> Result<()>);
 
-/// What needs no SQL engine comes first: a mistake shows before the long steps begin.
+/// Steps that need no SQL engine come first, so that simple mistakes are found before the long
+/// builds.
 const STEPS: [Step; 11] = [
     (
         "needs",
@@ -82,7 +83,7 @@ fn main() -> Result<()> {
     let ended = steps
         .iter()
         .try_for_each(|step| timed(&shell, *step, &mut times));
-    // Also after a failure: it may be why.
+    // The notes are printed after a failure too, since they may explain it.
     let told = notes::summary(&shell);
     eprint!("== summary\n{}", table(&times));
     match told {
@@ -92,7 +93,7 @@ fn main() -> Result<()> {
     ended
 }
 
-/// The steps of these names; `test` is all of them.
+/// The steps of these names; `test` means all of them.
 fn steps(asked: &[String]) -> Result<Vec<Step>> {
     let names = STEPS.map(|step| step.0).join(", ");
     if asked.is_empty() {
@@ -123,7 +124,7 @@ fn timed(
     ended
 }
 
-/// A line for each step that ran, and one for all.
+/// A line with the time of each step that ran, and one for the total.
 fn table(times: &[(&str, Duration)]) -> String {
     let mut text = String::new();
     let all: Duration = times.iter().map(|(_, time)| *time).sum();

@@ -1,11 +1,12 @@
-//! The programs that the tests use.
+//! Checks that the programs that the tests use are installed.
 
 use anyhow::{Result, bail};
 use xshell::{Shell, cmd};
 
-/// Installs what is missing where that needs no question (root on Debian), or names the packages.
+/// Installs missing packages if that is possible without asking (root on Debian), or names them in
+/// an error.
 pub fn needs(shell: &Shell) -> Result<()> {
-    // What finds out whether it is there, and the package that has it.
+    // A command that succeeds if the program is there, and the package that contains it.
     let missing: Vec<&str> = [
         ("command -v cc", "gcc"),
         ("command -v c++", "g++"),

@@ -1,4 +1,4 @@
-//! What tests said of themselves in this run: which checked nothing and why, and which guests were
+//! Notes that tests wrote during this run: which checked nothing and why, and which guests were
 //! booted again.
 
 use anyhow::{Context, Result};
@@ -6,19 +6,19 @@ use std::path::PathBuf;
 use tierloom_testing::Notes;
 use xshell::Shell;
 
-/// The file that the tests of this run append their notes to.
+/// Path of the file that the tests append notes to.
 pub fn file(shell: &Shell) -> PathBuf {
     shell.current_dir().join("target/test-notes")
 }
 
-/// Forgets the notes of the last run.
+/// Removes the notes of the last run.
 pub fn clear(shell: &Shell) -> Result<()> {
     shell.create_dir("target")?;
     shell.remove_path(file(shell))?;
     Ok(())
 }
 
-/// The notes as lines for people.
+/// The notes as text for people.
 pub fn summary(shell: &Shell) -> Result<String> {
     let path = file(shell);
     let notes = Notes::read(&path).with_context(|| format!("reading {}", path.display()))?;

@@ -1,11 +1,13 @@
-//! Benchmarks and examples.
+//! Runs every benchmark and example once.
 
 use anyhow::Result;
 use xshell::{Shell, cmd};
 
-/// Small and in the dev profile: that they run, not how fast. `tierloom run ssb --baseline`, the
-/// benchmark of queries, runs in the tests of the command: alone it would build DataFusion a second
-/// time, with the features of a build without tests.
+/// Small runs in the dev profile, which show only that they work.
+///
+/// `tierloom run ssb --baseline`, the benchmark of queries, runs in the tests of the command line
+/// program: here it would build DataFusion a second time, with the features of a build without
+/// tests.
 pub fn smoke(shell: &Shell) -> Result<()> {
     let out = shell.create_temp_dir()?;
     let data = out.path().join("csv");

@@ -1,13 +1,14 @@
-//! Random SQL against plain DataFusion and DuckDB.
+//! Runs random SQL against plain DataFusion and DuckDB.
 
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
-/// Where DuckDB is installed, and what: docs/sql-fuzzing.md.
+/// The Python environment for DuckDB and the packages in it; see docs/sql-fuzzing.md.
 const VENV: &str = "target/sqlfuzz-venv";
 const PACKAGES: [&str; 2] = ["duckdb==2.0.0", "pyarrow==26.0.1"];
 
-/// Installs DuckDB into an environment of its own if it is not there, and asks for a minute.
+/// Installs DuckDB into a separate Python environment if it is not there, and runs the fuzzer for a
+/// minute.
 pub fn sqlfuzz(shell: &Shell) -> Result<()> {
     let python = format!("{VENV}/bin/python");
     let wanted = "import duckdb, pyarrow; print(duckdb.__version__, pyarrow.__version__)";
@@ -24,7 +25,8 @@ pub fn sqlfuzz(shell: &Shell) -> Result<()> {
             .run()
             .context("DuckDB cannot be installed from PyPI")?;
     }
-    // With the features of the whole workspace, as the tests: else DataFusion is built once more.
+    // With the features of the whole workspace, like the tests; otherwise DataFusion would be built
+    // once more.
     cmd!(
         shell,
         "cargo test --workspace --no-run --quiet --test cases"

@@ -1,21 +1,25 @@
-//! Clocks of hosts: how far an agent's is from ours, and waiting for an agreed moment.
+//! Wall clocks of hosts: measuring the offset of an agent's clock, and waiting for an agreed start
+//! time.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::Stop;
 
-/// Before this much is left a waiter sleeps; then it watches the clock.
+/// A waiter sleeps until this much time is left, then spins on the clock.
 const WATCH: Duration = Duration::from_millis(2);
-/// Longest sleep, so that a clock that is set while we sleep is noticed.
+/// Longest sleep, so that a change of the wall clock during it is noticed.
 const NAP: Duration = Duration::from_millis(100);
 
-/// A host's wall clock. Start times are agreed on in it.
+/// A host's wall clock, in which start times are agreed on. Tests replace it.
 pub trait Clock: Send + Sync + 'static {
-    /// Time of day.
+    /// The current time of day.
     fn now(&self) -> SystemTime;
 
-    /// Waits for `moment`: asleep until 2 ms before, then watching the clock, so that the start is late by a clock reading and not by a
-    /// scheduling delay. Gives how late it was, `None` if `stop` came first.
+    /// Waits for `moment`, and returns how late it returned, or `None` if `stop` was requested
+    /// first.
+    ///
+    /// It sleeps until 2 ms before `moment` and then spins, so that the delay is that of a clock
+    /// reading and not that of the scheduler.
     fn wait_until(&self, moment: SystemTime, stop: &Stop) -> Option<Duration> {
         loop {
             if stop.requested() {
@@ -33,7 +37,7 @@ pub trait Clock: Send + Sync + 'static {
     }
 }
 
-/// The clock of this machine.
+/// The wall clock of this machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -43,10 +47,10 @@ impl Clock for SystemClock {
     }
 }
 
-/// The clock of this machine, ahead by a fixed time: for tests of hosts whose clocks differ.
+/// This machine's clock, ahead by a fixed time: for tests with hosts whose clocks differ.
 #[derive(Debug, Clone, Copy)]
 pub struct SkewedClock {
-    /// How far ahead.
+    /// How far it is ahead of the machine's clock.
     pub ahead: Duration,
 }
 
@@ -56,43 +60,49 @@ impl Clock for SkewedClock {
     }
 }
 
-/// An agent's clock against the coordinator's.
+/// The measured offset of an agent's clock from the coordinator's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClockRecord {
-    /// The host.
+    /// Name of the host, as the coordinator was given it.
     pub host: String,
     /// Agent minus coordinator, ns: positive if the agent's clock is ahead.
     pub offset_ns: i64,
-    /// The true offset is at most this far from `offset_ns`, ns, however unequal the two ways were: half of the shortest round trip, less
-    /// what the agent spent on the reply. Holds as long as neither clock is set in between.
+    /// Bound on the error of `offset_ns`, ns, whatever the asymmetry of the two directions.
+    ///
+    /// It is half of the shortest round trip, after subtracting the time that the agent spent on
+    /// its reply, and holds if neither clock is set in between.
     pub uncertainty_ns: u64,
-    /// Round trips; the shortest of them counts.
+    /// Number of round trips made; the one with the smallest bound gives the values.
     pub round_trips: u32,
 }
 
-/// One question for the time. All in ns since 1970.
+/// The four timestamps of one clock query, in ns since 1970.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RoundTrip {
-    /// Our clock at the question.
+    /// The coordinator's clock when it sent the query.
     pub sent_ns: i64,
-    /// The agent's clock when it came.
+    /// The agent's clock when the query arrived.
     pub received_ns: i64,
-    /// The agent's clock when it answered.
+    /// The agent's clock when it sent the reply.
     pub replied_ns: i64,
-    /// Our clock at the answer, by the monotonic clock since `sent_ns`.
+    /// The coordinator's clock when the reply arrived: `sent_ns` plus monotonic time.
     pub returned_ns: i64,
 }
 
 impl RoundTrip {
-    /// Offset and uncertainty (D. L. Mills, "Internet Time Synchronization: The Network Time Protocol", 1991); `None` if the agent says
-    /// that it took longer than the whole trip, which means that a clock was set meanwhile.
+    /// Offset and uncertainty (D. L. Mills, "Internet Time Synchronization: The Network Time
+    /// Protocol", 1991).
+    ///
+    /// `None` if the agent reports more time between arrival and reply than the whole round trip
+    /// took, which means that a clock was set meanwhile.
     fn estimate(self) -> Option<(i64, u64)> {
         let way = i128::from(self.returned_ns)
             - i128::from(self.sent_ns)
             - (i128::from(self.replied_ns) - i128::from(self.received_ns));
         let twice = (i128::from(self.received_ns) - i128::from(self.sent_ns))
             + (i128::from(self.replied_ns) - i128::from(self.returned_ns));
-        // Halves are rounded up in the uncertainty, so that it covers the rounding of the offset too.
+        // Halves are rounded up here, so that the uncertainty also covers the rounding of the
+        // offset.
         let uncertainty = u64::try_from(way).ok()?.div_ceil(2);
         Some((
             i64::try_from(twice.div_euclid(2)).ok()?,
@@ -101,7 +111,7 @@ impl RoundTrip {
     }
 }
 
-/// The best of several trips: the shortest.
+/// The estimate with the smallest uncertainty, which is the one of the shortest round trip.
 pub(crate) fn best_of(host: &str, trips: &[RoundTrip]) -> Option<ClockRecord> {
     let (offset_ns, uncertainty_ns) = trips
         .iter()
@@ -115,7 +125,7 @@ pub(crate) fn best_of(host: &str, trips: &[RoundTrip]) -> Option<ClockRecord> {
     })
 }
 
-/// ns since 1970, negative before. Times beyond the years 1677 to 2262 become the nearest end.
+/// Nanoseconds since 1970, negative before. Times outside the years 1677 to 2262 are clamped.
 pub(crate) fn to_unix_ns(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
@@ -123,7 +133,7 @@ pub(crate) fn to_unix_ns(time: SystemTime) -> i64 {
     }
 }
 
-/// The moment of [`to_unix_ns`].
+/// The inverse of [`to_unix_ns`].
 pub(crate) fn from_unix_ns(ns: i64) -> SystemTime {
     let distance = Duration::from_nanos(ns.unsigned_abs());
     if ns >= 0 {
@@ -133,7 +143,8 @@ pub(crate) fn from_unix_ns(ns: i64) -> SystemTime {
     }
 }
 
-/// A wall clock reading that monotonic time is added to, so that setting the clock during a round trip does not lengthen or shorten it.
+/// A reading of the wall clock, to which monotonic time is added, so that setting the clock during
+/// a round trip changes neither its length nor its end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Anchor {
     wall_ns: i64,
@@ -141,7 +152,7 @@ pub(crate) struct Anchor {
 }
 
 impl Anchor {
-    /// Now.
+    /// Reads both clocks.
     pub fn new(clock: &dyn Clock) -> Self {
         Self {
             wall_ns: to_unix_ns(clock.now()),
@@ -149,12 +160,12 @@ impl Anchor {
         }
     }
 
-    /// The wall clock then.
+    /// The wall clock at the time of [`Anchor::new`].
     pub fn start_ns(self) -> i64 {
         self.wall_ns
     }
 
-    /// The wall clock then, plus what passed since.
+    /// That reading plus the monotonic time since.
     pub fn now_ns(self) -> i64 {
         let passed = i64::try_from(self.at.elapsed().as_nanos()).unwrap_or(i64::MAX);
         self.wall_ns.saturating_add(passed)

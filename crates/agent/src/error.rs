@@ -1,211 +1,212 @@
-//! What can go wrong between hosts.
+//! The error type of agents and coordinators.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Why agent or coordinator gave up. Errors about a host name it.
+/// Why an agent or coordinator gave up. Errors about a host contain its name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
-    /// The agent cannot listen.
+    /// The agent cannot listen on its address.
     #[error(
         "cannot listen on {address}: {reason}; give another address with --listen, or port 0 for a free one"
     )]
     Listen {
-        /// The address.
+        /// The address that was asked for.
         address: SocketAddr,
-        /// What the system said.
+        /// The message of the operating system.
         reason: String,
     },
-    /// Traffic and token would be readable on the network.
+    /// The address is not loopback and there is no TLS, so the token would be readable on the
+    /// network.
     #[error(
         "{address} is not this machine alone, and without TLS everybody on the way could read the token: {fix}, \
          use ssh, or allow it on a network that is yours (--allow-plain-remote)"
     )]
     Plain {
-        /// The address.
+        /// The address to listen on or to connect to.
         address: String,
-        /// What this side has to give for TLS.
+        /// How this side enables TLS.
         fix: &'static str,
     },
-    /// Certificate or key cannot be used.
+    /// A certificate or key cannot be used.
     #[error("cannot use {what}: {reason}; certificates and keys must be PEM")]
     Tls {
-        /// "--tls-cert and --tls-key", "the certificate given for host a".
+        /// What was given, such as "--tls-cert and --tls-key".
         what: String,
-        /// What the library said.
+        /// The message of the TLS library.
         reason: String,
     },
-    /// No threads or sockets to be had.
+    /// No thread or socket could be created.
     #[error("cannot start the {what}: {reason}")]
     Runtime {
-        /// What should have started.
+        /// The part of the program that could not be started.
         what: &'static str,
-        /// What the system said.
+        /// The message of the operating system.
         reason: String,
     },
-    /// The agent stopped serving.
+    /// The agent stopped serving because of an error.
     #[error("the agent on {address} ended: {reason}")]
     Serve {
-        /// Its address.
+        /// The address that it listened on.
         address: SocketAddr,
-        /// What the library said.
+        /// The message of the gRPC library.
         reason: String,
     },
-    /// The addresses make no set of hosts.
+    /// A host's address or request is invalid, or does not fit the others.
     #[error("host {host}: {reason}")]
     BadHost {
-        /// Its name.
+        /// Name of the host.
         host: String,
-        /// What is wrong.
+        /// What is wrong with it.
         reason: String,
     },
-    /// Nobody answers there.
+    /// No agent answers at the address.
     #[error(
         "host {host}: cannot reach an agent at {address}: {reason}; \
          is `tierloom bench --agent` running there, and does a firewall let us through?"
     )]
     Connect {
-        /// Its name.
+        /// Name of the host.
         host: String,
-        /// Where.
+        /// Its address as given, `host:port`.
         address: String,
-        /// What the system or library said.
+        /// The message of the operating system or library.
         reason: String,
     },
-    /// The agent has another token.
+    /// The agent does not accept this token.
     #[error(
         "host {host}: the agent at {address} does not accept this token; give the one that it was started with"
     )]
     Unauthenticated {
-        /// Its name.
+        /// Name of the host.
         host: String,
-        /// Where.
+        /// Its address as given, `host:port`.
         address: String,
     },
-    /// Somebody else uses the host.
+    /// Another coordinator has a session with the agent.
     #[error("host {host}: busy: in use by {by} for {}{}; try again later or stop that command", seconds(*since), ending(over))]
     Busy {
-        /// Its name.
+        /// Name of the host.
         host: String,
-        /// The other coordinator's address.
+        /// Address of the other coordinator.
         by: String,
-        /// How long it has had the host.
+        /// Age of its session.
         since: Duration,
-        /// Set if that session is over and its work is still ending: why it is over.
+        /// Why that session ended, if it has ended and only its work has not.
         over: Option<String>,
     },
-    /// The two programs differ.
+    /// Agent and coordinator are different versions of the program.
     #[error(
         "host {host}: its agent is tierloom {theirs}, this is tierloom {ours}; install the same version on both"
     )]
     Version {
-        /// Its name.
+        /// Name of the host.
         host: String,
-        /// Our version and protocol.
+        /// Version and protocol of this coordinator.
         ours: String,
-        /// The agent's.
+        /// Version and protocol of the agent.
         theirs: String,
     },
-    /// The agent died, or the way to it did.
+    /// The agent died or can no longer be reached.
     #[error(
         "host {host} was lost while {doing}: {reason}; its result is lost, the other hosts were told to stop"
     )]
     Lost {
-        /// Its name.
+        /// Name of the host.
         host: String,
-        /// "preparing", "running", ...
+        /// What it was doing, such as "preparing" or "running".
         doing: String,
-        /// What happened.
+        /// Why the session counts as lost.
         reason: String,
     },
-    /// The runner there gave an error.
+    /// The runner on the host returned an error.
     #[error("host {host} failed while {during}: {message}")]
     Failed {
-        /// Its name.
+        /// Name of the host.
         host: String,
         /// "preparing", "waiting for the start" or "running".
         during: String,
-        /// The runner's message.
+        /// The error message of the runner.
         message: String,
     },
-    /// The runner there panicked.
+    /// The runner on the host panicked.
     #[error(
         "host {host} failed while {during}: the benchmark panicked: {message}; this is a defect of tierloom, please report it"
     )]
     Panicked {
-        /// Its name.
+        /// Name of the host.
         host: String,
         /// "preparing", "waiting for the start" or "running".
         during: String,
-        /// The panic's message.
+        /// The message of the panic.
         message: String,
     },
-    /// The work there was stopped and left no result.
+    /// The work was stopped and left no result.
     #[error("host {host} was stopped while {during}; there is no result of it")]
     Stopped {
-        /// Its name.
+        /// Name of the host.
         host: String,
         /// "preparing", "waiting for the start" or "running".
         during: String,
     },
-    /// The agent would not do it.
+    /// The agent refused a call in its current state.
     #[error("host {host} refused to {what}: {why}")]
     Refused {
-        /// Its name.
+        /// Name of the host.
         host: String,
-        /// "prepare", "start", ...
+        /// The call, such as "prepare" or "start".
         what: &'static str,
-        /// Its reason.
+        /// The reason that the agent gave.
         why: String,
     },
-    /// An answer took too long although the host is alive.
+    /// Work took too long although the host is alive.
     #[error("host {host}: no end of {doing} after {}", seconds(*after))]
     Timeout {
-        /// Its name.
+        /// Name of the host.
         host: String,
-        /// What was waited for.
+        /// What the host was doing at the end.
         doing: String,
-        /// How long.
+        /// The limit that was exceeded.
         after: Duration,
     },
-    /// The clock there cannot be measured.
+    /// The host's clock cannot be measured.
     #[error("host {host}: its clock cannot be measured: {reason}")]
     Clock {
-        /// Its name.
+        /// Name of the host.
         host: String,
-        /// Why.
+        /// Why no round trip gave an offset.
         reason: String,
     },
-    /// Calls in the wrong order.
+    /// A call of the coordinator came before the one that it depends on.
     #[error(
         "cannot {what} before anything was asked to {first}; this is a defect of tierloom, please report it"
     )]
     Order {
-        /// What was asked for.
+        /// The call that came too early.
         what: &'static str,
-        /// What comes first.
+        /// The call that must come first.
         first: &'static str,
     },
-    /// Somebody here asked to stop.
+    /// A request to stop ended the call; all hosts were stopped.
     #[error("stopped; all hosts were told so")]
     Interrupted,
-    /// No such host.
+    /// The coordinator has no session with a host of this name.
     #[error("no host is called {host}; there are: {known}")]
     UnknownHost {
-        /// The name.
+        /// The name that was given.
         host: String,
-        /// The names there are.
+        /// The names of all hosts, for the message.
         known: String,
     },
     /// An agent could not be started over ssh.
     #[error("cannot start an agent on {destination} over ssh: {reason}; try `{attempt}` by hand")]
     Ssh {
-        /// Where.
+        /// The destination given to ssh.
         destination: String,
-        /// What happened, with what ssh said.
+        /// What happened, with the last lines of ssh.
         reason: String,
-        /// A command line that shows the trouble.
+        /// A command line that reproduces the problem.
         attempt: String,
     },
 }

@@ -1,8 +1,9 @@
 //! Benchmark tasks on several hosts at once.
 //!
-//! An **agent** ([`serve`]) waits on a host until a **coordinator** ([`Coordinator`]) opens a session with it. The coordinator has work
-//! prepared on all hosts, agrees with them on a start time, waits for results, and stops everybody when one fails. What the work is, this
-//! crate does not know: a [`HostRunner`] reads requests and gives results, both JSON.
+//! An **agent** ([`serve`]) waits on a host until a **coordinator** ([`Coordinator`]) opens a
+//! session with it. The coordinator has work prepared on all hosts, agrees with them on a start
+//! time, waits for the results, and stops all of them when one fails. This crate does not know what
+//! the work is: a [`HostRunner`] reads requests and returns results, both as JSON.
 //!
 //! ```text
 //!  Coordinator                                   agent (one per host)
@@ -13,14 +14,15 @@
 //!    poll                     <───────────────   phase, result; keeps the session alive
 //!    stop, bye                ───────────────>   Stop::request
 //! ```
-//! Calls are gRPC with JSON messages, every one with a token and a deadline, over TLS or (on loopback, through ssh, or if allowed) in plain
-//! text.
+//! Calls are gRPC with JSON messages. Each carries a token and has a deadline. They go over TLS, or
+//! in plain text on loopback, through ssh, or where that is explicitly allowed.
 //!
 //! ```
 //! use std::sync::{Arc, mpsc};
 //! use std::time::{Duration, SystemTime};
 //! use tierloom_agent::{
-//!     AgentOptions, Clock, Coordinator, HostAddress, HostRunner, Ready, RunnerError, Stop, SystemClock, Token, serve,
+//!     AgentOptions, Clock, Coordinator, HostAddress, HostRunner, Ready, RunnerError, Stop,
+//!     SystemClock, Token, serve,
 //! };
 //!
 //! struct Echo(String);
@@ -77,7 +79,7 @@ pub use ssh::{LISTENING, SshAgent, SshLaunch, stop_at_end_of};
 pub use stop::Stop;
 pub use token::{TOKEN_VARIABLE, Token, TokenError, TokenOrigin, default_token_file};
 
-/// An error with its causes, each once, in one line.
+/// An error and its causes in one line, without repeated texts.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

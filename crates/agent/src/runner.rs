@@ -1,39 +1,45 @@
-//! What an agent runs: the seam between this crate and benchmarks.
+//! The interface to the work that an agent runs; the benchmark implements it.
 
 use std::time::SystemTime;
 
 use crate::Stop;
 
-/// Makes work ready on this host. The agent calls it for one request at a time, on a thread of its own.
+/// Prepares work on this host. The agent calls it for one request at a time, on a separate thread.
 pub trait HostRunner: Send + Sync + 'static {
-    /// Makes everything ready: reads `request` (JSON of the coordinator), makes regions, starts threads that wait. Blocks as long as that
-    /// takes; looks at `stop` now and then.
+    /// Prepares everything for `request` (the coordinator's JSON): allocates regions, starts
+    /// threads that wait.
+    ///
+    /// Blocks as long as that takes, and polls `stop` now and then.
     ///
     /// # Errors
-    /// When the request cannot be done here; [`RunnerError::Stopped`] if `stop` came first.
+    /// If the request cannot be carried out here; [`RunnerError::Stopped`] if `stop` was requested
+    /// first.
     fn prepare(&self, request: &str, stop: &Stop) -> Result<Box<dyn Ready>, RunnerError>;
 }
 
-/// Work that waits for its start. Dropped without a run if the coordinator changes its mind.
+/// Prepared work that waits for its start. It is dropped without a run if it is stopped before.
 pub trait Ready: Send {
-    /// JSON for the coordinator: what was made ready.
+    /// A description of what was prepared, as JSON for the coordinator.
     fn summary(&self) -> String;
 
-    /// Begins at `start` on this host's clock (see [`crate::Clock::wait_until`]), runs until the work is done or `stop`, and gives JSON
-    /// for the coordinator. Work without an end of its own (background load) ends by `stop` and then gives its result all the same.
+    /// Starts at `start` on this host's clock (see [`crate::Clock::wait_until`]), runs until the
+    /// work is done or `stop` is requested, and returns JSON for the coordinator.
+    ///
+    /// Work that does not end by itself (background load) ends by `stop` and still returns its
+    /// result.
     ///
     /// # Errors
-    /// When the work failed; [`RunnerError::Stopped`] if it was stopped and has nothing to show.
+    /// If the work failed; [`RunnerError::Stopped`] if it was stopped and has no result.
     fn run(self: Box<Self>, start: SystemTime, stop: &Stop) -> Result<String, RunnerError>;
 }
 
-/// Why a runner has no result.
+/// Why a runner returned no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunnerError {
-    /// It was told to stop before there was a result.
+    /// It was stopped before there was a result.
     #[error("stopped before there was a result")]
     Stopped,
-    /// Something went wrong; the text says what, on what, and what to do.
+    /// An error; the text says what failed, on what, and what the user can do.
     #[error("{0}")]
     Failed(String),
 }

@@ -1,8 +1,9 @@
-//! Agents started over ssh, for as long as the coordinator needs them.
+//! Agents that are started over ssh for as long as the coordinator needs them.
 //!
-//! One `ssh` starts the agent on the host's loopback and gives it a fresh token by standard input. Connections of the coordinator go to a
-//! port of our own loopback; for each of them another `ssh -W` carries the bytes. So nothing listens on a network, nobody chooses ports,
-//! and the agent ends when the first `ssh` does: its standard input ends then.
+//! One `ssh` starts the agent on the host's loopback address and passes it a new token on standard
+//! input. The coordinator connects to a local port, and for each connection another `ssh -W`
+//! forwards the bytes. So nothing listens on a network and no port has to be chosen. The agent ends
+//! with the first `ssh`, because its standard input then ends.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -19,38 +20,40 @@ use tokio::runtime::Runtime;
 
 use crate::{AgentError, HostAddress, Log, Stop, Token};
 
-/// What an agent prints before its address when it listens; [`SshLaunch`] waits for such a line.
+/// What a listening agent prints before its address; [`SshLaunch`] waits for a line that begins so.
 pub const LISTENING: &str = "listening ";
-/// How many of the last lines of ssh an error repeats.
+/// Number of ssh's last lines in an error.
 const LAST_LINES: usize = 5;
-/// How long an agent has to end by itself.
+/// How long an agent may take to end before its ssh is killed.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-/// Starts an agent on a host that ssh reaches. [`SshLaunch::new`] gives usual values.
+/// Starts an agent on a host that ssh reaches. [`SshLaunch::new`] fills in defaults.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SshLaunch {
     /// Name of the host in workload files, records and errors.
     pub name: String,
-    /// What ssh connects to: `db7`, `user@db7`, or a name of `~/.ssh/config`.
+    /// The destination for ssh: `db7`, `user@db7`, or a name from `~/.ssh/config`.
     pub destination: String,
-    /// The program there.
+    /// The program to start on the host.
     pub program: String,
-    /// Its arguments. It must listen on loopback, take the token from standard input, print [`LISTENING`] with its address, and end when
-    /// standard input ends.
+    /// Arguments of the program.
+    ///
+    /// It must listen on loopback, read the token from standard input, print [`LISTENING`] and its
+    /// address, and end when standard input ends.
     pub arguments: Vec<String>,
-    /// Arguments after those.
+    /// Further arguments, after `arguments`.
     pub extra_args: Vec<String>,
-    /// The ssh program here.
+    /// The local ssh program.
     pub ssh: PathBuf,
-    /// For connecting and starting.
+    /// Limit for connecting and starting.
     pub timeout: Duration,
-    /// Gets what the agent and ssh write to standard error.
+    /// Receives what the agent and ssh write to standard error.
     pub log: Log,
 }
 
 impl SshLaunch {
-    /// `tierloom bench --agent` of the host's search path, by the `ssh` of ours.
+    /// Starts `tierloom bench --agent`, found in the host's `PATH`, with the local `ssh`.
     pub fn new(name: impl Into<String>, destination: impl Into<String>) -> Self {
         let arguments = [
             "bench",
@@ -71,10 +74,12 @@ impl SshLaunch {
         }
     }
 
-    /// Starts the agent and waits until it listens. Blocks; must not be called from within an async runtime.
+    /// Starts the agent and waits until it listens.
+    ///
+    /// Blocks; must not be called from within an async runtime.
     ///
     /// # Errors
-    /// [`AgentError::Ssh`] with the last words of ssh when there is no agent within the timeout.
+    /// [`AgentError::Ssh`] with the last lines of ssh if there is no agent within the timeout.
     pub fn launch(&self) -> Result<SshAgent, AgentError> {
         if self.destination.is_empty() || self.destination.starts_with('-') {
             return Err(self.failed("this is no destination"));
@@ -131,7 +136,7 @@ impl SshLaunch {
         })
     }
 
-    /// Gives the token and waits for the port.
+    /// Sends the token and waits for the port.
     async fn listening(
         &self,
         child: &mut Child,
@@ -140,7 +145,7 @@ impl SshLaunch {
         let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("ssh has no standard input or output".to_owned());
         };
-        // A write that fails means that ssh has ended; its output says why.
+        // A failed write means that ssh has ended; its output says why.
         let _ = stdin
             .write_all(format!("{}\n", token.to_hex()).as_bytes())
             .await;
@@ -170,7 +175,9 @@ impl SshLaunch {
         }
     }
 
-    /// Carries one connection. When it breaks the coordinator sees its connection closed, and what the log says.
+    /// Forwards one connection.
+    ///
+    /// If ssh fails, the coordinator's connection closes and the log has the reason.
     async fn forward(self, mut stream: TcpStream, port: u16) {
         let target = format!("127.0.0.1:{port}");
         let mut child = match self.command(&["-W", &target]).spawn() {
@@ -187,17 +194,19 @@ impl SshLaunch {
         }
         if let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) {
             let mut there = tokio::io::join(stdout, stdin);
-            // Either side may hang up at any time.
+            // Either side may close the connection at any time.
             let _ = tokio::io::copy_bidirectional(&mut stream, &mut there).await;
         }
         let _ = child.start_kill();
         let _ = child.wait().await;
     }
 
-    /// ssh with our options: `forward` or, without, the agent's command.
+    /// An ssh command with common options: with `forward`, or else with the agent's command line.
     fn command(&self, forward: &[&str]) -> Command {
         let mut command = Command::new(&self.ssh);
+        // No terminal and no prompts, since nobody could answer them.
         command.args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]);
+        // A dead connection is noticed after about 10 s.
         command.args(["-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=2"]);
         command.args(forward).arg("--").arg(&self.destination);
         if forward.is_empty() {
@@ -207,12 +216,13 @@ impl SshLaunch {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // Ctrl-C in the terminal is for us alone: we stop the hosts in order.
+        // Ctrl-C in the terminal must not reach ssh: the coordinator stops the hosts in order
+        // first.
         command.process_group(0).kill_on_drop(true);
         command
     }
 
-    /// The line for the shell of the host.
+    /// The command line for the host's shell.
     fn remote_command(&self) -> String {
         let words = std::iter::once(&self.program)
             .chain(&self.arguments)
@@ -234,18 +244,20 @@ impl SshLaunch {
     }
 }
 
-/// An agent that was started over ssh. It ends when this is dropped, so keep it longer than the coordinator.
+/// An agent that was started over ssh.
+///
+/// It ends when this is dropped, so keep this longer than the coordinator.
 #[derive(Debug)]
 pub struct SshAgent {
     address: HostAddress,
     child: Child,
-    /// Taken when dropped.
+    /// `None` only while being dropped.
     stdin: Option<ChildStdin>,
     runtime: Option<Runtime>,
 }
 
 impl SshAgent {
-    /// Where the coordinator reaches it.
+    /// The local address at which the coordinator reaches the agent, with its token.
     pub fn address(&self) -> &HostAddress {
         &self.address
     }
@@ -253,7 +265,7 @@ impl SshAgent {
 
 impl Drop for SshAgent {
     fn drop(&mut self) {
-        // The end of its input ends the agent, and that ends ssh; otherwise ssh is killed.
+        // The end of its standard input ends the agent and thereby ssh; if not, ssh is killed.
         let stdin = self.stdin.take();
         let Some(runtime) = self.runtime.take() else {
             return;
@@ -267,15 +279,18 @@ impl Drop for SshAgent {
                 let _ = self.child.kill().await;
             }
         });
-        // With it go the forwarding tasks and their ssh.
+        // This also ends the forwarding tasks and their ssh processes.
         runtime.shutdown_timeout(Duration::from_secs(1));
     }
 }
 
-/// For an agent that was started with its token on standard input: asks `stop` when `input` ends, which means that the coordinator is gone.
+/// Requests `stop` when `input` ends.
+///
+/// For an agent with its token on standard input, the end of which means that the coordinator is
+/// gone.
 ///
 /// # Errors
-/// When there is no thread to be had.
+/// If no thread can be created.
 pub fn stop_at_end_of(mut input: impl Read + Send + 'static, stop: Stop) -> std::io::Result<()> {
     let watch = move || {
         let mut rest = [0; 256];
@@ -288,7 +303,7 @@ pub fn stop_at_end_of(mut input: impl Read + Send + 'static, stop: Stop) -> std:
         .map(drop)
 }
 
-/// The last lines that ssh wrote to standard error.
+/// The last lines of ssh's standard error.
 #[derive(Clone, Default)]
 struct LastLines(Arc<Mutex<VecDeque<String>>>);
 
@@ -309,7 +324,7 @@ impl LastLines {
         }
     }
 
-    /// ": the lines", or nothing.
+    /// A colon and the lines, or an empty text.
     fn words(&self) -> String {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.is_empty() {
@@ -329,7 +344,7 @@ async fn drain(mut lines: Lines<BufReader<ChildStdout>>) {
     while let Ok(Some(_)) = lines.next_line().await {}
 }
 
-/// A word as a POSIX shell reads it.
+/// Quotes a word for a POSIX shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=,+%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! A flag that ends work early.
+//! A flag that asks work to stop early.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// A flag that somebody sets once and others look at or wait for. Clones share it. Looking costs one relaxed load.
+/// A flag that is set once, and that others poll or wait for.
+///
+/// Clones share it. A poll costs one relaxed load.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<Inner>);
 
@@ -19,26 +21,26 @@ struct Inner {
 }
 
 impl Stop {
-    /// A flag that is not set.
+    /// A new flag, not set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether it is set.
+    /// Whether a stop was requested.
     pub fn requested(&self) -> bool {
         self.0.requested.load(Ordering::Relaxed)
     }
 
-    /// Sets it, for good.
+    /// Sets the flag and wakes all waiters. It cannot be cleared.
     pub fn request(&self) {
         self.0.requested.store(true, Ordering::SeqCst);
-        // Taking the lock closes the gap between a waiter's look at the flag and its sleep.
+        // Taking the lock closes the gap between a waiter's check of the flag and its sleep.
         drop(self.0.lock.lock().unwrap_or_else(PoisonError::into_inner));
         self.0.waiting.notify_all();
         self.0.tasks.notify_waiters();
     }
 
-    /// Sleeps until the flag is set, at most `timeout`. Returns whether it is set.
+    /// Sleeps until the flag is set, but at most for `timeout`. Returns whether the flag is set.
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         let mut guard = self.0.lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,10 +58,10 @@ impl Stop {
         true
     }
 
-    /// The same for tasks, without a limit.
+    /// Waits for the flag in an async task, without a limit.
     pub(crate) async fn wait(&self) {
         let mut told = std::pin::pin!(self.0.tasks.notified());
-        // Enrolled before the flag is looked at, so that no request falls between.
+        // Register before the check, so that a request in between is not missed.
         told.as_mut().enable();
         if !self.requested() {
             told.await;

@@ -1,4 +1,4 @@
-//! The secret that coordinator and agents share.
+//! The secret token that a coordinator and its agents share.
 
 use std::fmt;
 use std::io::{self, BufRead, Write};
@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 
 use subtle::ConstantTimeEq;
 
-/// Environment variable that may hold a token.
+/// Name of the environment variable that may hold a token.
 pub const TOKEN_VARIABLE: &str = "TIERLOOM_TOKEN";
-/// Bytes of a token; twice as many hex digits.
+/// Length in bytes; the text form has two hexadecimal digits per byte.
 const TOKEN_BYTES: usize = 32;
 
-/// 32 random bytes. Whoever has them may start load on the agents that have them too. Never shown by `Debug`.
+/// 32 random bytes that authenticate a coordinator.
+///
+/// Whoever has them can run load on the agents that have them too. `Debug` does not show them.
 #[derive(Clone)]
 pub struct Token([u8; TOKEN_BYTES]);
 
@@ -23,10 +25,10 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// A new one from the kernel's random numbers.
+    /// Creates a token from the kernel's random numbers.
     ///
     /// # Errors
-    /// When the kernel gives none.
+    /// [`TokenError::NoRandomness`] if the kernel returns none.
     pub fn generate() -> Result<Self, TokenError> {
         let mut bytes = [0; TOKEN_BYTES];
         getrandom::fill(&mut bytes).map_err(|error| TokenError::NoRandomness {
@@ -35,7 +37,7 @@ impl Token {
         Ok(Self(bytes))
     }
 
-    /// Reads 64 hex digits; white space around them is ignored.
+    /// Parses 64 hexadecimal digits; white space around them is ignored.
     ///
     /// # Errors
     /// [`TokenError::Malformed`] for anything else; the error does not show the text.
@@ -56,7 +58,7 @@ impl Token {
         Ok(Self(bytes))
     }
 
-    /// The 64 hex digits. Handle with care.
+    /// The 64 hexadecimal digits. This is the secret itself: do not log it.
     pub fn to_hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -66,10 +68,10 @@ impl Token {
         self.0.ct_eq(&other.0).into()
     }
 
-    /// Reads a token from a file that only its owner may read.
+    /// Reads a token from a file that only its owner can read.
     ///
     /// # Errors
-    /// When the file cannot be read, others may read it, or it holds no token.
+    /// If the file cannot be read, is readable by others, or holds no token.
     pub fn from_file(path: &Path) -> Result<Self, TokenError> {
         let unreadable = |error: io::Error| TokenError::Unreadable {
             path: path.to_owned(),
@@ -86,10 +88,10 @@ impl Token {
         Self::read_line(io::BufReader::new(file), &path.display().to_string())
     }
 
-    /// Writes the token to a new file that only its owner may read.
+    /// Writes the token to a new file with permissions for its owner only.
     ///
     /// # Errors
-    /// When the file exists or cannot be made.
+    /// If the file exists or cannot be created.
     pub fn write_new(&self, path: &Path) -> Result<(), TokenError> {
         let failed = |error: io::Error| TokenError::Unwritable {
             path: path.to_owned(),
@@ -110,7 +112,7 @@ impl Token {
     /// Reads a token from [`TOKEN_VARIABLE`]; `None` if it is not set.
     ///
     /// # Errors
-    /// When it is set to something else.
+    /// [`TokenError::Malformed`] if it is set to something else.
     pub fn from_environment() -> Result<Option<Self>, TokenError> {
         let Some(text) = std::env::var_os(TOKEN_VARIABLE) else {
             return Ok(None);
@@ -122,16 +124,19 @@ impl Token {
         Self::parse(&text).map(Some).map_err(|_| origin())
     }
 
-    /// Reads a token from the first line of `input`, for example standard input (`--token-stdin`). `origin` names it in errors.
+    /// Reads a token from the first line of `input`, for example of standard input
+    /// (`--token-stdin`).
+    ///
+    /// `origin` names the input in errors.
     ///
     /// # Errors
-    /// When the line cannot be read or is no token.
+    /// If the line cannot be read or is no token.
     pub fn read_line(input: impl BufRead, origin: &str) -> Result<Self, TokenError> {
         let malformed = |_| TokenError::Malformed {
             origin: origin.to_owned(),
         };
         let mut line = String::new();
-        // A bound, so that an endless line is no way to fill the memory.
+        // Limits the memory that an endless line can take.
         io::Read::take(input, 4096)
             .read_line(&mut line)
             .map_err(|error| TokenError::Unreadable {
@@ -141,11 +146,14 @@ impl Token {
         Self::parse(&line).map_err(malformed)
     }
 
-    /// The token of this host: from `file` if given, else [`TOKEN_VARIABLE`], else [`default_token_file`], which is made with a new token
-    /// if `create` is set.
+    /// Finds the token of this host: in `file` if given, else in [`TOKEN_VARIABLE`], else in
+    /// [`default_token_file`].
+    ///
+    /// With `create`, a missing default file is created with a new token.
     ///
     /// # Errors
-    /// Those of the single steps; [`TokenError::None`] if there is no token and none may be made.
+    /// Same as reading, creating or parsing the respective token; [`TokenError::None`] if there is
+    /// no token and `create` is false.
     pub fn find(file: Option<&Path>, create: bool) -> Result<(Self, TokenOrigin), TokenError> {
         if let Some(path) = file {
             return Ok((Self::from_file(path)?, TokenOrigin::File(path.to_owned())));
@@ -166,14 +174,14 @@ impl Token {
     }
 }
 
-/// Where [`Token::find`] got a token from.
+/// The place that [`Token::find`] took a token from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenOrigin {
-    /// A file.
+    /// An existing file, at this path.
     File(PathBuf),
-    /// [`TOKEN_VARIABLE`].
+    /// The environment variable [`TOKEN_VARIABLE`].
     Environment,
-    /// Generated just now and written here.
+    /// This file, which was just created with a new token.
     Created(PathBuf),
 }
 
@@ -187,10 +195,11 @@ impl fmt::Display for TokenOrigin {
     }
 }
 
-/// `$XDG_CONFIG_HOME/tierloom/token`, else `~/.config/tierloom/token`.
+/// Path of the default token file: `$XDG_CONFIG_HOME/tierloom/token`, else
+/// `~/.config/tierloom/token`.
 ///
 /// # Errors
-/// When neither variable is set.
+/// [`TokenError::NoHome`] if neither variable is set.
 pub fn default_token_file() -> Result<PathBuf, TokenError> {
     let folder = |name: &str| {
         std::env::var_os(name)
@@ -203,56 +212,56 @@ pub fn default_token_file() -> Result<PathBuf, TokenError> {
         .ok_or(TokenError::NoHome)
 }
 
-/// Why there is no token.
+/// Why a token could not be read or created.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// Not 64 hex digits.
+    /// The text is not 64 hexadecimal digits.
     #[error(
         "{origin} is not 64 hexadecimal digits; make a token with `openssl rand -hex 32`, the same one for agent and coordinator"
     )]
     Malformed {
-        /// Where it came from.
+        /// Where the text came from.
         origin: String,
     },
-    /// The file cannot be read.
+    /// The token file cannot be read.
     #[error("cannot read a token from {}: {reason}", path.display())]
     Unreadable {
-        /// The file.
+        /// Path of the token file.
         path: PathBuf,
-        /// What the system said.
+        /// The message of the operating system.
         reason: String,
     },
-    /// Others may read it.
+    /// Other users can read or change the token file.
     #[error("others may read or change the token in {} (mode {mode:o}); `chmod 600` it, and make a new token if it was seen", path.display())]
     TooOpen {
-        /// The file.
+        /// Path of the token file.
         path: PathBuf,
-        /// Its permission bits.
+        /// Permission bits of the file, of which only the owner's may be set.
         mode: u32,
     },
-    /// The file cannot be written.
+    /// The token file cannot be written.
     #[error("cannot write a token to {}: {reason}", path.display())]
     Unwritable {
-        /// The file.
+        /// Path of the token file.
         path: PathBuf,
-        /// What the system said.
+        /// The message of the operating system.
         reason: String,
     },
-    /// Nowhere to be found.
+    /// No token was given, and there is none in the default places.
     #[error("no token: give --token-file, set {TOKEN_VARIABLE}, or copy the agent's token to {} (mode 600)", default.display())]
     None {
-        /// Where one was looked for last.
+        /// The place that was searched last.
         default: PathBuf,
     },
-    /// No place for one.
+    /// The path of the default token file is unknown.
     #[error(
         "no place for a token: neither XDG_CONFIG_HOME nor HOME is set; give --token-file or set {TOKEN_VARIABLE}"
     )]
     NoHome,
-    /// The kernel gave no random bytes.
+    /// The kernel returned no random bytes.
     #[error("cannot make a token: {reason}; make one elsewhere and give --token-file")]
     NoRandomness {
-        /// What the system said.
+        /// The message of the operating system.
         reason: String,
     },
 }

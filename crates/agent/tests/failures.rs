@@ -1,4 +1,4 @@
-//! Hosts that fail, die or hang: who is named, and that nobody is left working.
+//! Hosts that fail, die or hang: the error names the right one, and no other host keeps working.
 
 mod common;
 
@@ -58,9 +58,9 @@ fn a_killed_agent_is_named_and_the_other_host_stops() {
     marks.wait_for("begun");
     other_marks.wait_for("begun");
     doomed.kill();
-    // It stops without being waited for: this host may be busy with work of its own.
+    // It stops without a `wait`, because this host may be busy with its own work.
     other_marks.wait_for("ended");
-    // Waiting for the healthy host tells of the dead one.
+    // Waiting for the healthy host reports the dead one.
     let error = coordinator.wait("other").unwrap_err();
     let AgentError::Lost { host, doing, .. } = &error else {
         panic!("{error}")
@@ -72,7 +72,7 @@ fn a_killed_agent_is_named_and_the_other_host_stops() {
     );
     assert_eq!(coordinator.wait("doomed").unwrap_err(), error);
 
-    // The survivor goes on; the dead one does not come back by itself.
+    // The survivor continues; the dead host does not come back by itself.
     assert_eq!(
         coordinator
             .prepare(vec![("doomed".to_owned(), "work".to_owned())])
@@ -165,7 +165,7 @@ fn a_host_that_cannot_prepare_is_named_and_the_others_give_up() {
     let (bad, slow) = (ThreadAgent::start(), ThreadAgent::start());
     let mut coordinator = connect(&[slow.host("slow"), bad.host("bad")]).unwrap();
     let request = |host: &str, work: &str| (host.to_owned(), work.to_owned());
-    // The slow one would take a minute; it is told to stop instead.
+    // The slow one would take a minute; it is stopped instead.
     let error = coordinator
         .prepare(vec![
             request("slow", "slow-prepare"),

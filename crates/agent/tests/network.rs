@@ -1,5 +1,6 @@
-//! A link that is lost: the agent runs in a network namespace of its own, behind a pair of virtual devices. Needs the right to make those;
-//! without it the test says so and checks nothing.
+//! A lost network link: the agent runs in a separate network namespace behind a pair of virtual
+//! devices. This needs the privilege to create those; without it the test says so and checks
+//! nothing.
 
 mod common;
 
@@ -16,7 +17,7 @@ fn agent_process() {
     }
 }
 
-/// A namespace with a link to ours; both are gone when this is dropped.
+/// A namespace with a link to ours; both are removed on drop.
 struct Link {
     name: String,
     here: String,
@@ -25,10 +26,11 @@ struct Link {
 }
 
 impl Link {
-    /// `Err` says what is missing.
+    /// `Err` says what is missing on this host.
     fn make() -> Result<Self, String> {
         let id = std::process::id();
-        // Addresses of the range that is for benchmarks of network devices (RFC 2544), some of them by process.
+        // Addresses from the range for benchmarks of network devices (RFC 2544), varied by process
+        // id.
         let net = format!("198.18.{}.", id % 250);
         let link = Self {
             name: format!("tierloom{id}"),

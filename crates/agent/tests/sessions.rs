@@ -1,4 +1,5 @@
-//! What a session does: work on several hosts at an agreed time, one run after another, one coordinator at a time.
+//! What a session does: work on several hosts at an agreed time, one run after another, one
+//! coordinator at a time.
 
 mod common;
 
@@ -76,7 +77,7 @@ fn a_skewed_clock_is_measured_within_its_uncertainty_and_starts_line_up() {
         );
         let result = coordinator.wait(&clock.host).unwrap();
         let told: u128 = result.split(' ').nth(1).unwrap().parse().unwrap();
-        // What the host was told, on its clock, is the agreed moment on ours.
+        // The start time that the host was given, on its clock, is the agreed time on ours.
         let on_ours = told
             .checked_add_signed(-i128::from(true_offset_ns))
             .unwrap();
@@ -224,7 +225,7 @@ fn an_agent_that_ends_stops_its_work_and_the_coordinator_hears_of_it() {
 
 #[test]
 fn dropping_the_coordinator_stops_the_work_at_once() {
-    // A lease that does not end within the test: it is the farewell that ends the session.
+    // The lease does not end within the test, so it is the `bye` call that ends the session.
     let agent = ThreadAgent::with(|options| options.lease = PATIENCE * 10);
     let marks = Marks::new();
     let mut coordinator = connect(&[agent.host("a")]).unwrap();

@@ -1,4 +1,5 @@
-//! Agents started over ssh, with a program in the place of ssh that checks its arguments and stays on this machine.
+//! Agents started over ssh, with a script in place of ssh that checks its arguments and stays on
+//! this machine.
 
 mod common;
 
@@ -11,7 +12,9 @@ use tierloom_agent::{
     AgentError, AgentOptions, LISTENING, Log, SshLaunch, Stop, Token, serve, stop_at_end_of,
 };
 
-/// Understands what the real one is given, and nothing else. The agent's command is run by a shell, as sshd does.
+/// Accepts the arguments that real ssh would be given, and no others.
+///
+/// It runs the agent's command in a shell, as sshd does.
 const FAKE_SSH: &str = r#"#!/bin/bash
 forward=
 while [ $# -gt 0 ]; do
@@ -61,7 +64,7 @@ fn agent_over_ssh() {
         stop,
     )
     .unwrap();
-    // The last words, so that a test sees a good end.
+    // The last output, by which a test sees that the agent ended in order.
     eprintln!("agent ended");
 }
 
@@ -140,7 +143,7 @@ fn an_agent_over_ssh_works_and_ends_with_its_coordinator() {
     assert!(coordinator.wait("far").unwrap().starts_with("work "));
     begin(&mut coordinator, &[("far", &marks.load())]).unwrap();
     marks.wait_for("begun");
-    // As when the program ends in the middle: nobody says goodbye.
+    // As when the program ends in the middle: no `bye` is sent.
     drop(agent);
     marks.wait_for("ended");
     eventually("the agent ends well", || fake.logged("agent ended"));
@@ -185,8 +188,8 @@ fn what_ssh_says_is_in_the_error() {
     assert!(matches!(without.launch(), Err(AgentError::Ssh { .. })));
 }
 
-/// `TIERLOOM_TEST_SSH` names a destination that reaches this machine without a password, for example `localhost`; `TIERLOOM_TEST_SSH_PROGRAM`
-/// another ssh than that of the search path.
+/// `TIERLOOM_TEST_SSH` names a destination that reaches this machine without a password, for
+/// example `localhost`; `TIERLOOM_TEST_SSH_PROGRAM` names an ssh other than the one in `PATH`.
 #[test]
 fn a_real_server_forwards_and_ends_the_agent() {
     let Some(destination) = std::env::var("TIERLOOM_TEST_SSH").ok() else {

@@ -1,4 +1,4 @@
-//! Who is let in: tokens, TLS, and what a stranger can do.
+//! Access control: tokens, TLS, and what a client without the token can do.
 
 mod common;
 
@@ -45,7 +45,7 @@ fn garbage_and_silence_do_not_disturb_a_session() {
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         &[0; 4096],
-        // The HTTP/2 preface, then a settings frame that says it is 16 MiB long.
+        // The HTTP/2 preface, then a settings frame that claims to be 16 MiB long.
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\x04\x00\x00\x00\x00\x00aaaaaaaaaaaaaaaa",
     ];
     for words in speech {
@@ -53,7 +53,7 @@ fn garbage_and_silence_do_not_disturb_a_session() {
         stranger.set_read_timeout(Some(PATIENCE)).unwrap();
         stranger.write_all(words).unwrap();
         let mut answer = Vec::new();
-        // The agent hangs up by itself; a reset is as good.
+        // The agent closes the connection by itself; a reset is as good.
         let _ = stranger.read_to_end(&mut answer);
         assert!(
             answer.len() < 1024,
@@ -141,7 +141,7 @@ fn a_port_in_use_is_named() {
     );
 }
 
-/// An authority and a certificate for 127.0.0.1 and "db7" that it signed.
+/// A CA and a certificate for 127.0.0.1 and "db7" that it signed.
 fn authority() -> (String, TlsIdentity) {
     let mut ca = CertificateParams::new(Vec::new()).unwrap();
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -264,18 +264,18 @@ fn a_connection_without_a_token_is_closed_and_there_are_not_many() {
     for mut stranger in strangers {
         stranger.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut answer = Vec::new();
-        // Hung up or reset; a stranger that is still connected would run into the time limit.
+        // Closed or reset; a client that is still connected would run into the time limit.
         let ended = stranger.read_to_end(&mut answer);
         let waiting = ended.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
         assert!(!waiting, "a silent stranger is still connected");
     }
     assert!(agent.logged("64 connections are open"));
-    // The session, older than the limit by now, goes on.
+    // The session, by now older than the limit, continues.
     begin(&mut coordinator, &[("a", "work")]).unwrap();
     coordinator.wait("a").unwrap();
 }
 
-/// The command of `docs/hosts.md`; `authority` is what it says of being one.
+/// The command from `docs/hosts.md`; `authority` is the value for its basic constraints.
 fn openssl(authority: &str) -> Option<TlsIdentity> {
     let folder = tempfile::tempdir().unwrap();
     let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=db7 \

@@ -1,6 +1,8 @@
-//! Characterising this machine: the profile is one from which the model gives the measured rates back, and it can be had twice.
+//! Characterising this machine: with the resulting profile, the model reproduces the measured
+//! rates, and a second characterisation agrees.
 //!
-//! Regions are small, so the figures are those of caches as much as of memory; what is tested holds for either.
+//! Regions are small, so the results are as much those of caches as of memory; what is tested holds
+//! for either.
 
 use std::sync::OnceLock;
 
@@ -42,7 +44,7 @@ fn session() -> Session {
     }
 }
 
-/// Leads to the end.
+/// Never stops.
 struct ToTheEnd;
 
 impl Control for ToTheEnd {
@@ -51,7 +53,7 @@ impl Control for ToTheEnd {
     }
 }
 
-/// Two characterisations one after the other, made once for all tests.
+/// Two characterisations one after another, made once for all tests.
 fn both() -> &'static [Characterized; 2] {
     static BOTH: OnceLock<[Characterized; 2]> = OnceLock::new();
     BOTH.get_or_init(|| {
@@ -72,7 +74,7 @@ fn home(machine: &Machine) -> &PathMeasurement {
         .expect("a path to DRAM")
 }
 
-/// GB/s that the model gives for sequential vector reads far larger than caches.
+/// The model's GB/s for sequential vector reads of data far larger than caches.
 fn modelled_read_gbps(machine: &Machine, workers: u32) -> f64 {
     let scan = Access::sequential_read("a", 64.0, 64_000_000_000).vectorised();
     let phase = Phase::new("read", PhaseKind::Scan, 1e9).access(scan);
@@ -113,7 +115,7 @@ fn the_model_gives_the_measured_rates_back_and_never_more_than_the_peak() {
     }
 }
 
-/// Every number that was measured, with a name, in the same order for every profile of this machine.
+/// All measured numbers with names, in the same order for every profile of this machine.
 fn measured(machine: &Machine) -> Vec<(String, &Value)> {
     let mut found = Vec::new();
     for path in &machine.measurements.as_ref().unwrap().paths {
@@ -145,8 +147,8 @@ fn measured(machine: &Machine) -> Vec<(String, &Value)> {
     found
 }
 
-/// The intervals are a promise on what another characterisation would give. Single figures miss it where others use the machine, so only
-/// most of them must keep it; those that do not are printed.
+/// The intervals predict what another characterisation would give. Single values miss them if
+/// others use the machine, so only most of them must keep them; those that do not are printed.
 #[test]
 fn most_intervals_of_two_characterisations_overlap() {
     let [a, b] = both();
@@ -187,7 +189,7 @@ fn progress_rises_to_the_total_and_records_cover_every_step() {
     }
 }
 
-/// Stops at a step.
+/// Stops at a given step.
 struct StopAt(std::sync::atomic::AtomicBool);
 
 impl Control for StopAt {

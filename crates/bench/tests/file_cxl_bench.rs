@@ -1,4 +1,5 @@
-//! Every option of CXL-Bench, read with its meaning there. `docs/cxl-bench.md` has a row for each, with the name of its test.
+//! Every option of CXL-Bench is read with the meaning that it has there. `docs/cxl-bench.md` has a
+//! row for each, with the name of its test.
 
 use tierloom_bench::file::{LoadOptions, parse};
 use tierloom_bench::plan::{
@@ -23,7 +24,7 @@ fn errors(text: &str) -> String {
         .to_string()
 }
 
-/// The only task of a workload with these arguments, given one a line.
+/// The only task of a workload with these arguments, one per line.
 fn task(args: &str) -> TaskPlan {
     let runs = runs(&workload(args));
     assert_eq!(runs.len(), 1);

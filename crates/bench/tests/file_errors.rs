@@ -1,4 +1,4 @@
-//! What users see of a file that is wrong, and of one that is right before it runs.
+//! What users see of a file with errors, and of a correct one before it runs.
 
 use tierloom_bench::dry_run::render_dry_run;
 use tierloom_bench::file::{LoadOptions, parse};

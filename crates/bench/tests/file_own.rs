@@ -1,4 +1,5 @@
-//! Workload files beyond CXL-Bench: placements, ranges, several tasks, loaded latency, hosts, overrides.
+//! Workload files beyond CXL-Bench: placements, ranges, several tasks, loaded latency, hosts,
+//! overrides.
 
 use std::path::{Path, PathBuf};
 

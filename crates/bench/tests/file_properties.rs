@@ -1,4 +1,4 @@
-//! Whatever is in a file: no panic, and valid files mean one thing.
+//! Any text is read without a panic, and valid files have one meaning.
 
 use proptest::prelude::*;
 use tierloom_bench::dry_run::{estimate, render_dry_run};
@@ -27,7 +27,7 @@ fn entry(
     })
 }
 
-/// Arguments that any one workload may have together.
+/// Arguments that any workload may combine.
 fn arguments() -> impl Strategy<Value = String> {
     let what = (
         entry(

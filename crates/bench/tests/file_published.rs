@@ -1,4 +1,5 @@
-//! A look at workload files in the folder that `TIERLOOM_PEER_WORKLOADS` names, such as an unpacked CXL-Bench.
+//! Reads workload files in the folder that `TIERLOOM_PEER_WORKLOADS` names, such as an unpacked
+//! CXL-Bench.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Ignored by default: the files are not ours to keep here.
+/// Ignored by default, because this repository does not contain those files.
 #[test]
 #[ignore = "needs TIERLOOM_PEER_WORKLOADS=FOLDERS (separated by colons) with published workload files"]
 fn published_workload_files_make_runs() {

@@ -1,4 +1,5 @@
-//! Runs on this machine: every kind of work, several tasks at once, stopping, and what the records then say.
+//! Runs on this machine: every kind of work, several tasks at once, stopping, and the content of
+//! the records.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::SystemTime;
@@ -21,7 +22,7 @@ fn host() -> &'static Host {
     HOST.get_or_init(|| Host::look().unwrap())
 }
 
-/// Leads a run to its end.
+/// Never stops a run.
 struct ToTheEnd;
 
 impl Control for ToTheEnd {
@@ -83,7 +84,7 @@ fn run(plan: &RunPlan) -> Part {
     run_part(plan, None, host(), &ToTheEnd).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs a plan of one task; the record must be valid and readable again.
+/// Runs a plan of one task; its record must be valid and readable.
 fn one(work: Work, threads: u32, amount: Amount) -> tierloom_record::TaskRecord {
     let plan = plan(vec![task("main", work, threads, amount)]);
     let part = run(&plan);
@@ -237,7 +238,8 @@ fn mappings_are_timed_one_by_one() {
             };
             let done = one(work, 1, Amount::Operations(4));
             assert_eq!(done.latency.unwrap().samples, 12);
-            // There is no bandwidth, and no page to audit: none is made up. What was mapped is said.
+            // There is no bandwidth and no page to audit, so none may be reported. What was mapped
+            // is.
             assert!(done.bandwidth_gbps.is_none() && done.thread_gbps.is_empty());
             let [region] = done.regions.as_slice() else {
                 panic!("{:?}", done.regions)
@@ -307,7 +309,8 @@ fn background_load_is_counted_in_the_same_windows_and_keeps_to_its_rate() {
     );
     let spread = load.bandwidth_gbps.as_ref().unwrap();
     assert_eq!(spread.values.len(), 3);
-    // Never above the rate by more than a batch a window; how far below is the machine's business.
+    // The rate may not exceed the limit by more than a batch per window; how far below it is
+    // depends on the machine.
     assert!(spread.max < 0.06, "{spread:?}");
 }
 
@@ -339,7 +342,7 @@ fn repeating_until_stable_ends_at_the_limit_and_says_so() {
     assert!(part.stability.is_some_and(|s| s.stable && s.repeats == 6));
 }
 
-/// Stops after so many repetitions.
+/// Stops after this many repetitions.
 struct StopAfter(AtomicU32, AtomicBool);
 
 impl Control for StopAfter {
@@ -387,7 +390,7 @@ fn a_stopped_run_keeps_whole_repetitions_and_without_one_has_no_record() {
     );
 }
 
-/// Gives up when it is asked for the start.
+/// Cancels when it is asked for the start time.
 struct NoStart;
 
 impl Control for NoStart {

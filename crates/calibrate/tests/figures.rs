@@ -1,4 +1,4 @@
-//! Reading figures, and what is priced for them.
+//! Reading figures, and the setting that is priced for each.
 
 use proptest::prelude::*;
 use tierloom_calibrate::{
@@ -247,7 +247,8 @@ fn equal_groups_together_are_as_fast_as_one_of_their_size() {
             "{quantity}: {together} {alone}"
         );
     }
-    // A slow group makes the mean of the threads' times longer, so the tool reports less than what is moved.
+    // A slow group makes the mean of the threads' times longer, so the tool reports less than what
+    // is transferred.
     let apart = "groups: [{ threads: 16, placement: dram }, { threads: 16, placement: cxl }]";
     let sum = priced(&format!(
         "{{ id: a, {apart}, quantity: gbps, published: 1 }}"
@@ -406,7 +407,7 @@ fn explanations_name_the_terms_that_matter() {
 }
 
 proptest! {
-    /// No text makes the parser panic, and what it refuses it refuses with a place.
+    /// No text makes the parser panic, and its errors name a place in the text.
     #[test]
     fn any_text_is_read_or_refused(text in "[ -~\\n]{0,200}") {
         if let Err(error) = FigureFile::from_yaml(&text, "f.yaml") {
@@ -414,7 +415,7 @@ proptest! {
         }
     }
 
-    /// A built-in file with one line broken is read or refused, never a panic.
+    /// A built-in figure file with one broken line is read or refused, without a panic.
     #[test]
     fn broken_lines_are_refused(file in 0usize..5, line in 0usize..80, with in "[ -~]{0,30}") {
         let (name, text) = builtin::figure_texts()[file];

@@ -1,4 +1,4 @@
-//! Fits on figures that the model itself made: what went in has to come out.
+//! Fits on figures that the model itself computed must recover the parameters.
 
 use tierloom_calibrate::{
     Calibration, Constants, FigureFile, Fit, Knowledge, Library, Target, fit, price,
@@ -6,7 +6,7 @@ use tierloom_calibrate::{
 };
 use tierloom_model::{Machine, Options, SourceKind, Value, profiles};
 
-/// Reads and dependent loads on both tiers; `published` is put in by [`published`].
+/// Reads and dependent loads on both tiers; [`published`] fills `published` in.
 const FIGURES: &str = r#"schema: tierloom-figures/2
 paper: MADE
 citation: "made by the model"
@@ -29,7 +29,7 @@ parameters:
   - { name: prefetched, sets: [{ machine: m, path: "concurrency.random_prefetched" }], start: 16, low: 4, high: 60, why: "not used" }
 "#;
 
-/// Path and truth of the parameters that figures depend on.
+/// Paths and true values of the parameters that the figures depend on.
 const TRUTH: [(&str, f64); 4] = [
     ("tiers[dram].read_gbps", 36.0),
     ("tiers[cxl].read_gbps", 21.0),

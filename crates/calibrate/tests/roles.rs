@@ -1,5 +1,5 @@
-//! Whether the roles of the built-in figures are true, as far as that can be computed, and whether
-//! the computation tells roles apart.
+//! Whether the roles of the built-in figures are correct, as far as that can be computed, and
+//! whether the computation can distinguish roles.
 
 use tierloom_calibrate::{
     Arithmetic, Calibration, FigureFile, Library, Role, builtin, check_fitted, validate,
@@ -10,7 +10,7 @@ fn library() -> Library {
     Library::builtin(builtin::constants().unwrap()).unwrap()
 }
 
-/// Figures on machine nus24, whose DRAM and CXL bandwidths two of them give.
+/// Figures on machine nus24; two of them give its DRAM and CXL bandwidths.
 fn made(more: &str) -> Vec<FigureFile> {
     let text = format!(
         "schema: tierloom-figures/2\npaper: MADE\ncitation: \"c\"\n\
@@ -34,7 +34,7 @@ fn follows_from(figure: &str) -> Option<Vec<String>> {
 #[test]
 fn what_repeats_divides_or_saturates_fitted_figures_follows_from_them() {
     let from = |names: &[&str]| Some(names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
-    // A point of the plateau whose height was fitted.
+    // A point on the plateau whose height was fitted.
     let plateau = "{ id: a, threads: 30, placement: dram, quantity: gbps, published: 28.5 }";
     assert_eq!(follows_from(plateau), from(&["dram"]));
     let ratio =
@@ -141,6 +141,6 @@ fn only_the_profiles_of_publications_with_checks_can_be_called_checked() {
         .into_iter()
         .map(|(paper, _)| paper)
         .collect();
-    // docs/validation.md and README.md say so; change them with this.
+    // docs/validation.md and README.md have the same numbers; change them together.
     assert_eq!(few, ["BENCH25", "NUS24", "SAP26"]);
 }

@@ -1,4 +1,4 @@
-//! What would be opened on recorded machines.
+//! The events that would be opened on recorded machines.
 
 mod common;
 

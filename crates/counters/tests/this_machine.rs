@@ -1,4 +1,4 @@
-//! The machine that runs the tests, whatever it offers.
+//! Counters on the machine that runs the tests, whatever it supports.
 
 use tierloom_counters::plan::pmu::Pmu;
 use tierloom_counters::plan::{PlannedEvent, Scope};
@@ -30,12 +30,14 @@ fn every_reading_here_has_a_plausible_value_or_a_reason() {
     }
     let instructions = readings.iter().find(|r| r.name == "instructions").unwrap();
     if let Some(counted) = instructions.value {
-        // The loop is on a thread that was created after the start: without inheritance it would be missing.
+        // The loop is on a thread created after the start: without inheritance it would not be
+        // counted.
         assert!(counted > steps as f64, "{counted} instructions");
     }
 }
 
-/// The `msr` PMU is described in sysfs like those of memory controllers, and many virtual machines have it.
+/// The `msr` PMU is described in sysfs like those of memory controllers, and many virtual machines
+/// have it.
 #[test]
 fn an_event_described_in_sysfs_counts_a_whole_cpu() {
     let root = SysRoot::host();

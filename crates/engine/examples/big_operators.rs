@@ -1,7 +1,11 @@
-//! `BigJoinExec` and `BigAggregateExec` against DataFusion's own operators on tables shaped as those of TPC-H:
-//! `cargo run --release -p tierloom-engine --example big_operators -- [million rows of the large table] [rounds]` (6, 5).
+//! `BigJoinExec` and `BigAggregateExec` against DataFusion's own operators, on tables shaped like
+//! those of TPC-H.
 //!
-//! Both sessions have the same settings, tables and two threads; they alternate within a round. Answers are compared. Times are best and median.
+//! ```text
+//! cargo run --release -p tierloom-engine --example big_operators -- [million rows] [rounds]
+//! ``` The first argument is the size of the large table; the defaults are 6 and 5. Both sessions
+//! have the same settings, tables and two threads, and alternate within a round. Their results are
+//! compared. Times are best and median.
 
 use arrow::array::{ArrayRef, Decimal128Array, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -18,7 +22,7 @@ type Failure = Box<dyn std::error::Error>;
 
 const BATCH_ROWS: usize = 16 << 10;
 
-/// What is measured, by what it resembles.
+/// The measured cases, named after the queries that they resemble.
 const QUERIES: [(&str, &str); 9] = [
     (
         "groups by order (Q18)",
@@ -145,13 +149,14 @@ fn session(big: bool, tables: &[(&str, Arc<MemTable>)]) -> Result<SessionContext
     Ok(context)
 }
 
-/// Lines in the order of their orders (four an order, keys in groups of eight of thirty-two as in TPC-H), all else at random.
+/// Lines in the order of their orders (four per order, keys in groups of eight of thirty-two as in
+/// TPC-H), all other columns random.
 fn tables(lines: usize) -> Result<Vec<(&'static str, Arc<MemTable>)>, Failure> {
     let (orders, parts) = (lines / 4, (lines / 30).max(1));
     let (customers, suppliers) = ((lines / 40).max(1) as u64, (lines / 600).max(1) as u64);
     let order_key = |order: usize| (order / 8 * 32 + order % 8) as i64;
     let part_of = |row: usize| (mix(row as u64) % parts as u64) as i64;
-    // Four suppliers a part.
+    // Four suppliers per part.
     let supplier_of = |part: i64, n: u64| (mix(part as u64 * 4 + n) % suppliers) as i64;
     Ok(vec![
         (

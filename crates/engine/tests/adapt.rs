@@ -1,4 +1,4 @@
-//! Columns move while queries run; every structure of a statement is explained.
+//! Columns move while queries run, and every structure of a statement is explained.
 
 mod common;
 

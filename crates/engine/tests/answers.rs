@@ -1,4 +1,4 @@
-//! Answers never depend on placement, and equal those of an independent engine.
+//! Results do not depend on placement, and equal those of an independent engine.
 
 mod common;
 
@@ -27,7 +27,7 @@ fn assert_golden(engine: &Engine, scale_factor: f64, what: &str) {
     let config = SsbConfig::new(scale_factor, 1).unwrap();
     for query in queries() {
         let planned = engine.plan(query.id, query.sql).unwrap();
-        // Twice: a plan is run many times, and the second run must not see what the first left behind.
+        // Twice: a plan is run many times, and the second run must not see state of the first one.
         for round in 0..2 {
             let answer = to_text(
                 &engine

@@ -100,7 +100,7 @@ fn session(big: bool, collect: bool) -> SessionContext {
     let context = SessionContext::new_with_state(state.build());
     let tables = [
         ("a", table("a", 3000, 500, 1, 400)),
-        // Keys far apart: the hash table, not the array.
+        // Keys far apart use the hash table, not the array.
         ("b", table("b", 9000, 800, 1, 1000)),
         ("far_a", table("fa", 3000, 500, 1 << 40, 400)),
         ("far_b", table("fb", 9000, 800, 1 << 40, 1000)),
@@ -185,7 +185,7 @@ const GROUP_BYS: [&str; 8] = [
     // One column needs more than 32 bits.
     "select fa_k, fa_i, sum(fa_row) as s from far_a group by fa_k, fa_i",
     "select b_k, sum(b_row::decimal(15, 2)) as s, avg(b_row::decimal(15, 2)) as v, count(*) filter (where b_row % 3 = 0) as n from b group by b_k",
-    // As many groups as rows: the partial step gives up looking for groups.
+    // As many groups as rows, so the partial step stops aggregating.
     "select b_row, sum(b_i) as s, count(*) filter (where b_d > '1970-06-01') as n from b group by b_row",
     "select n_k, count(*) as n from none group by n_k",
     "select distinct b_k, b_i from b",
@@ -263,7 +263,7 @@ async fn a_panic_is_one_error_that_names_the_operator() {
         let told = format!("{operator} broke down (a function without bottom at ");
         assert!(error.contains(&told), "{sql}: {error}");
     }
-    // The session goes on.
+    // The session can still be used.
     assert!(!run(&context, GROUP_BYS[0]).await.rows.is_empty());
 }
 

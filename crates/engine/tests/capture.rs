@@ -1,4 +1,4 @@
-//! What an execution is described as: rows, bytes and structures that the model prices.
+//! The description of an execution: rows, bytes and structures that the model prices.
 
 mod common;
 
@@ -47,7 +47,8 @@ fn a_scan_with_a_filter_reads_filter_columns_whole_and_others_where_rows_survive
     let whole = 4.0 / 64.0;
     assert!((access(fact, "lineorder.lo_discount").lines_per_tuple - whole).abs() < 1e-9);
     assert!((access(fact, "lineorder.lo_quantity").lines_per_tuple - whole).abs() < 1e-9);
-    // Three discounts of eleven and five quantities of fifty: a share s of the rows leaves 1 - (1 - s)^16 of the lines.
+    // Three discounts of eleven and five quantities of fifty: a share s of the rows leaves 1 - (1 -
+    // s)^16 of the lines.
     let kept: f64 = 3.0 / 11.0 * 5.0 / 50.0;
     let expected = whole * (1.0 - (1.0 - kept).powi(16));
     let price = access(fact, "lineorder.lo_extendedprice").lines_per_tuple;

@@ -1,4 +1,4 @@
-//! Rows that the scan leaves out by their codes are only such as the filter above drops.
+//! The rows that the scan drops by their codes are only such as the filter above it would drop.
 
 mod common;
 
@@ -16,7 +16,7 @@ use tierloom_workloads::Silent;
 
 const ROWS: i64 = 60_000;
 
-/// Columns of every kind: few values, many values, NULLs, plain.
+/// Columns of every kind: few values, many values, NULLs, not encoded.
 fn table(encoding: Encoding) -> Arc<PlacedTable> {
     let (backend, topology) = common::two_nodes();
     let mut placer =
@@ -109,10 +109,11 @@ fn answers_equal_those_on_plain_columns_for_filters_of_every_kind() {
             "coalesce(mode, 'a ship mode no. 7') = 'a ship mode no. 7'",
             true,
         ),
-        // Two columns in one conjunct, or a plain one: not by codes.
+        // Two columns in one conjunct, or a column that is not encoded, cannot be tested by codes.
         ("percent = 0.07 or mode = 'a ship mode no. 3'", false),
         ("price < 10", false),
-        // The domain has a 4 that no row has: what fails on it is left to the filter, which never sees one.
+        // The domain contains a 4 that no row has. Evaluating the predicate on it fails, so the
+        // predicate is left to the filter, which never sees a 4.
         ("10 / (divisor - 4) > 4", false),
         ("random() < 2", false),
     ] {

@@ -1,4 +1,5 @@
-//! The adaptive controller steers queries on a played machine: pages move on invented nodes, times are those that the model has for a machine.
+//! The adaptive controller steers queries on a simulated machine: pages move between simulated
+//! nodes, and times are those that the model gives for that machine.
 
 mod common;
 
@@ -15,14 +16,14 @@ use tierloom_placement::adaptive::{Measured, PhaseDecision, Prefetching, Setting
 use tierloom_topology::{NodeId, Topology};
 use tierloom_workloads::ssb::queries;
 
-/// Workers of the machine that is played.
+/// Number of workers of the simulated machine.
 const WORKERS: u32 = 32;
 
-/// Takes as long as the model says that a machine takes, and longer on CXL when told so.
+/// Takes as long as the model says for the machine, and longer on CXL if configured so.
 #[derive(Debug)]
 struct Played {
     machine: Machine,
-    /// Everything with a page on CXL takes four times as long.
+    /// Makes everything with a page on CXL take four times as long.
     slow: Arc<AtomicBool>,
 }
 
@@ -71,18 +72,19 @@ impl Stage {
     fn options(&self) -> DriverOptions {
         let machine = profiles::load("nus24").unwrap();
         DriverOptions {
-            // Tables of a test fit into every cache: they are taken as part of a large workload. And as little of the measured time as can be is taken for
-            // computing, so that decisions do not hang on what else this machine does.
+            // Tables of a test fit into every cache, so they are treated as parts of a large
+            // workload. As little as possible of the measured time counts as computing, so that
+            // decisions do not depend on what else this machine does.
             host: HostCosts {
                 stream_ns_per_byte: 1e6,
                 working_set_bytes: 100 << 30,
             },
             settings: Settings {
                 min_phase_ns: 0.0,
-                // Nor do columns of that workload have to pay for being moved by one query.
+                // A single query must not have to pay for moving the columns of that workload.
                 expected_runs: 1e9,
-                // Parts of small tables must be larger to have whole morsels, and pages enough for
-                // any weights; what they may cost is as much more.
+                // Small tables need larger parts to have whole morsels and enough pages for any
+                // weights; the limit for their cost is raised by the same factor.
                 min_trial_share: 0.08,
                 max_trial_share: 0.1,
                 trial_cost: 0.05,
@@ -118,13 +120,13 @@ impl Stage {
         to_text(&executed.unwrap().batches).unwrap()
     }
 
-    /// Share of each column on node 1, by the pages themselves.
+    /// The share of each column on node 1, from its pages.
     fn on_cxl(&self) -> BTreeMap<String, f64> {
         let columns = self.tables.iter().flat_map(|t| t.columns());
         let share = |c: &tierloom_engine::PlacedColumn| {
             let region = &c.regions()[0];
             let audit = region.audit(AuditMode::Full).unwrap();
-            // What a region says of itself is where its pages are.
+            // The placement that a region reports must be that of its pages.
             let wanted = region
                 .placement()
                 .pages_per_node(region.pages(), region.start_page());
@@ -413,7 +415,7 @@ fn with_dram_capped_columns_go_by_heat_between_queries() {
     stage.on_cxl();
 }
 
-/// Remembers how it was set; refuses if told so.
+/// Records its settings; refuses if configured so.
 #[derive(Debug, Default, Clone)]
 struct Switch(Arc<Mutex<Vec<bool>>>, Arc<AtomicBool>);
 

@@ -1,4 +1,5 @@
-//! Whatever is loaded comes back equal, however its columns are kept, and what the planner is told of it is true.
+//! Loaded values come back equal, whatever encoding their columns have, and what the planner is
+//! told about them is true.
 
 mod common;
 
@@ -22,7 +23,7 @@ use tierloom_memory::{PageSize, Placement, Region, RegionOptions};
 use tierloom_topology::NodeId;
 use tierloom_workloads::Silent;
 
-/// Numbers that look random and are the same in every run.
+/// Pseudorandom numbers that are the same in every run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -89,7 +90,7 @@ fn read_back(column: &PlacedColumn, batch_rows: usize) -> ArrayRef {
     whole(&slices)
 }
 
-/// Codes are in the order of the values, and NULL is code 0.
+/// Codes are in the order of the values, and NULL has code 0.
 fn assert_order(column: &PlacedColumn, values: &ArrayRef, what: &str) {
     let Some(coded) = column.coded() else { return };
     let rows = coded.rows();
@@ -174,7 +175,7 @@ fn encoding_of(table: &PlacedTable) -> String {
     table.columns()[0].encoding()
 }
 
-/// Splits values in uneven chunks, as sources do.
+/// Splits values into uneven chunks, as sources do.
 fn chunks<T: Array + 'static>(array: T) -> Vec<ArrayRef> {
     let array: ArrayRef = Arc::new(array);
     let (rows, mut start, mut parts) = (array.len(), 0, Vec::new());
@@ -283,7 +284,7 @@ fn sparse_integers_become_ranks_only_while_they_are_few_and_it_pays() {
         let distinct_told = table.columns()[0].facts().distinct;
         assert_eq!(distinct_told, Precision::Exact(distinct as usize), "{what}");
     }
-    // Every value its own: a list of them would be larger than what it saves.
+    // All values are different, so a dictionary would be larger than what it saves.
     let keys = Int64Array::from_iter_values((0..2_556).map(|v| v * 97));
     assert_eq!(
         encoding_of(&loaded(&chunks(keys), Encoding::Auto)),
@@ -361,7 +362,7 @@ fn dictionaries_keep_their_type_and_those_of_one_byte_their_keys_in_place() {
     assert!(!table.columns()[0].is_zero_copy());
     let fours: DictionaryArray<Int32Type> = (0..1_000).map(nulls).collect();
     assert_round_trip("keys of four bytes", &chunks(fours));
-    // NULL among the dictionary's values, not its keys.
+    // NULL is among the dictionary's values, not its keys.
     let keys = UInt8Array::from_iter_values((0..90).map(|row| row % 3));
     let values: ArrayRef = Arc::new(StringArray::from(vec![Some("b"), None, Some("a")]));
     let odd = DictionaryArray::<UInt8Type>::try_new(keys, values).unwrap();
@@ -519,8 +520,7 @@ fn loading_ends_with_the_first_error_of_source_schema_or_memory() {
     );
 }
 
-/// What loading says that it holds after its last batch, and the error that it makes of a refusal
-/// then.
+/// The size that loading reports after its last batch, and the error if that is refused.
 fn held(batches: Vec<RecordBatch>) -> (u64, String) {
     let (backend, topology) = common::two_nodes();
     let mut placer = ColumnPlacer::new(backend, &topology, PageSize::Base, 2);
@@ -572,7 +572,7 @@ fn columns_of_a_file_that_share_one_buffer_count_it_once() {
     let (bytes, error) = held(reader.map(Result::unwrap).collect());
     let rows: u64 = 2 * 300 * 1000 * 8;
     assert!(bytes >= rows && bytes < rows * 11 / 10, "{bytes}");
-    // Every column has the same rows; one of them is named, with its own bytes alone.
+    // Every column has the same rows; one of them is named, with its own bytes only.
     assert!(
         error.starts_with("table t does not fit (the largest column, c"),
         "{error}"
@@ -600,7 +600,8 @@ fn views_of_one_buffer_count_their_strings_once() {
 
 #[test]
 fn ssb_at_scale_factor_10_takes_at_most_60_percent_of_plain_arrow() {
-    // A row's bytes do not depend on the scale factor, but for keys: those of scale factor 10 need three bytes where these need fewer.
+    // A row's size does not depend on the scale factor, except for keys: those of scale factor 10
+    // need three bytes where these need fewer.
     let (backend, topology) = common::two_nodes();
     let tables = common::ssb(backend, &topology, 0.1);
     let lineorder = &tables[0];

@@ -1,4 +1,4 @@
-//! Plans of the SSB queries: order of joins, build sides, and that other SQL is left alone.
+//! Plans of the SSB queries: order of joins, build sides, and that other SQL is left unchanged.
 
 mod common;
 
@@ -14,7 +14,7 @@ fn plan(engine: &Engine, sql: &str) -> String {
     engine.plan("test", sql).unwrap().display()
 }
 
-/// Tables in the order in which the fact table's rows meet them.
+/// The tables in the order in which the fact table's rows reach them.
 fn probe_order(plan: &str) -> Vec<String> {
     let mut tables: Vec<String> = plan
         .lines()
@@ -61,7 +61,8 @@ fn an_alias_does_not_hide_a_dimension_filter() {
     let sql = "select sum(l.lo_revenue) from date d, supplier s, part p, lineorder l
                where l.lo_orderdate = d.d_datekey and l.lo_suppkey = s.s_suppkey and l.lo_partkey = p.p_partkey and p.p_brand1 = 'MFGR#2221' and s.s_region = 'ASIA'";
     let plan = plan(&engine, sql);
-    // What is left after the brand is less than the date table, so the planner may build on that side of the last join.
+    // After the filter on the brand, fewer rows are left than the date table has, so the planner
+    // may build on that side of the last join.
     let filtered: Vec<String> = probe_order(&plan)
         .into_iter()
         .filter(|t| t != "date")
@@ -72,7 +73,8 @@ fn an_alias_does_not_hide_a_dimension_filter() {
 #[test]
 fn joins_that_are_no_star_keep_their_answers() {
     let engine = engine();
-    // A self join of the fact table, an outer join, and a dimension that hangs on another dimension.
+    // A self join of the fact table, an outer join, and a dimension that depends on another
+    // dimension.
     let count = |sql: &str| {
         let planned = engine.plan("test", sql).unwrap();
         tierloom_engine::answer::to_text(

@@ -1,4 +1,4 @@
-//! Operator memory goes where its class says, and queries are what they were without that.
+//! Operator memory is placed by its class, and results are the same as without routing.
 
 mod common;
 
@@ -19,12 +19,12 @@ use tierloom_workloads::ssb::queries;
 #[global_allocator]
 static ALLOCATOR: TierAllocator<std::alloc::System> = TierAllocator::new(std::alloc::System);
 
-/// Joins the fact table with itself: the build side is far beyond what counts as large.
+/// Joins the fact table with itself: the build side is far above the limit for large ones.
 const BIG_JOIN: &str = "SELECT count(*), sum(b.lo_revenue) FROM lineorder a JOIN lineorder b \
      ON a.lo_orderkey = b.lo_orderkey AND a.lo_linenumber = b.lo_linenumber";
 const MANY_GROUPS: &str = "SELECT count(*) FROM (SELECT lo_orderkey, lo_linenumber, sum(lo_revenue) FROM lineorder GROUP BY 1, 2)";
 
-/// The router is the process's: tests take turns.
+/// The router belongs to the process, so tests take turns.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -45,13 +45,13 @@ fn engine_with(tables: &[Arc<PlacedTable>], routing: Option<RoutingOptions>) -> 
     engine
 }
 
-/// A class on node 0, with a limit, as often as there are limits.
+/// A class on node 0 with these limits, one place per limit.
 fn limited(class: Class, limits: &[Option<u64>]) -> Option<RoutingOptions> {
     let place = |limit: &Option<u64>| PlaceSpec {
         placement: "0".parse().unwrap(),
         limit_bytes: *limit,
     };
-    // One node, whatever this machine has: the rest of the places is the test's business.
+    // One node, whatever this machine has: the test itself sets the other places.
     let topology: Topology = tierloom_memory::fake_topology(&[tierloom_memory::FakeNode {
         node: 0,
         cpus: 2,
@@ -75,7 +75,7 @@ fn of_class(class: Class) -> Vec<PlaceUsage> {
     all.filter(|usage| usage.class == class).collect()
 }
 
-/// Tasks that were aborted drop what they hold a moment later.
+/// Tasks that were aborted release their memory a moment later.
 fn all_memory_returns() {
     let start = Instant::now();
     loop {
@@ -134,7 +134,7 @@ fn plans_answers_and_captures_are_those_without_routing() {
                 .collect();
             (to_text(&execution.batches).unwrap(), operators)
         };
-        // Twice: the second execution has fresh states and accounts.
+        // Twice: the second execution has new states and accounts.
         for _ in 0..2 {
             let (with, without) = (run(&routed, &with), run(&plain, &without));
             assert_eq!(with.0, without.0, "{sql}");
@@ -246,7 +246,7 @@ fn a_panic_in_an_operator_is_an_error_and_memory_returns() {
     );
     engine.context().register_udf(function);
     for sql in [
-        // On the thread that asked, and in a task behind an exchange.
+        // On the calling thread, and in a task behind an exchange.
         "SELECT gives_up(CAST(b.lo_revenue AS BIGINT)) FROM lineorder a JOIN lineorder b ON a.lo_orderkey = b.lo_orderkey",
         "SELECT gives_up(CAST(lo_revenue AS BIGINT)) AS x, count(*) FROM lineorder GROUP BY 1",
     ] {
@@ -268,7 +268,7 @@ fn a_panic_in_an_operator_is_an_error_and_memory_returns() {
 fn a_cancelled_query_returns_its_memory() {
     let _turn = turn();
     let engine = engine_with(&tables(), Some(RoutingOptions::default()));
-    // Hundreds of millions of pairs: only the cancellation ends it soon.
+    // Hundreds of millions of pairs, so only the cancellation ends it soon.
     let sql = "SELECT sum(a.lo_revenue - b.lo_revenue) FROM lineorder a JOIN lineorder b ON a.lo_quantity = b.lo_quantity";
     let planned = engine.plan("endless", sql).unwrap();
     let start = Instant::now();

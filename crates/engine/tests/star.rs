@@ -1,4 +1,5 @@
-//! Fused star joins give what DataFusion's own operators give, and say when they are not used.
+//! Fused star joins return what DataFusion's own operators return, and report when they are not
+//! used.
 
 mod common;
 
@@ -37,7 +38,8 @@ fn load(name: &str, columns: Vec<(&str, ArrayRef)>) -> Arc<PlacedTable> {
     Arc::new(table.unwrap())
 }
 
-/// A fact table of 100,000 sales with NULLs in keys and values, and two dimensions; one key of the fact table has no row in its dimension.
+/// A fact table of 100,000 sales with NULLs in keys and values, and two dimensions; one key of the
+/// fact table has no row in its dimension.
 fn sales() -> Vec<Arc<PlacedTable>> {
     let rows = 100_000i64;
     let some = |i: i64, every: i64, value: i64| (i % every != 0).then_some(value);
@@ -133,7 +135,7 @@ fn answer(engine: &Engine, sql: &str) -> (Vec<String>, bool) {
     (lines, planned.display().contains("StarExec"))
 }
 
-/// Queries that have to be fused.
+/// Queries that must be fused.
 const FUSED: [&str; 20] = [
     "select kind, count(distinct item) from sales group by kind",
     "select sum(amount) from sales",
@@ -157,7 +159,7 @@ const FUSED: [&str; 20] = [
     "select b.brand, sum(s.amount) from (select item, amount from sales where amount > 0) s, items b where s.item = b.item_id group by b.brand",
 ];
 
-/// Queries that must not be, with a part of what is said of them.
+/// Queries that must not be fused, with a part of the reason that is reported.
 const NOT_FUSED: [(&str, &str); 5] = [
     (
         "select sum(amount) from sales where amount < item",

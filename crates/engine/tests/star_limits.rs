@@ -1,4 +1,4 @@
-//! What a star join does where it finds no memory, or breaks down.
+//! A star join that gets no memory or panics.
 
 mod common;
 
@@ -19,7 +19,7 @@ use tierloom_engine::star::StarJoinRule;
 use tierloom_engine::{PlacedTable, PlacedTableProvider};
 
 const ROWS: i32 = 600_000;
-/// More than are an array whatever there is, and few enough for one to pay.
+/// More combinations than always use an array, and few enough for one to pay.
 const GROUPS: i32 = 70_000;
 
 fn ints(values: impl Iterator<Item = i32>) -> ArrayRef {
@@ -78,7 +78,7 @@ fn session(
     context
 }
 
-/// The rows in order of their text, or the error; and the plan after it ran.
+/// The rows as sorted text, or the error; and the plan after it ran.
 async fn run(context: &SessionContext, sql: &str) -> (Result<Vec<String>, String>, String) {
     let frame = context.sql(sql).await.unwrap();
     let plan = frame.create_physical_plan().await.unwrap();
@@ -102,8 +102,8 @@ async fn accumulators_and_tables_are_counted_and_what_has_no_room_is_left_to_dat
         "select id, sum(v), count(*) from f where v = 3 group by id",
     );
     let joined = "select wide % 100, sum(v) from f join d on k = key group by wide % 100";
-    // Arrays take 1.7 MB for each worker, the dimension's rows 600 KB. Where DataFusion's operators
-    // are to go on, there is one worker: with two of them, and little memory, repartitioning of
+    // Arrays take 1.7 MB per worker, the dimension's rows 600 KB. If DataFusion's operators have to
+    // continue, there is one worker: with two of them and little memory, repartitioning in
     // DataFusion 55 can wait for ever (https://github.com/apache/datafusion/issues/24883).
     for (sql, bytes, limited) in [
         (by_id, ALL, false),
@@ -126,12 +126,12 @@ async fn accumulators_and_tables_are_counted_and_what_has_no_room_is_left_to_dat
         }
         let pool = &ours.runtime_env().memory_pool;
         assert!(matches!(pool.memory_limit(), MemoryLimit::Finite(_)));
-        // Tasks of DataFusion's that a failure has stopped may still hold some.
+        // DataFusion's tasks that a failure has stopped may still hold some memory.
         assert!(limited || pool.reserved() == 0, "{sql}");
     }
 }
 
-/// `calm(x)` is x; the first `panics` evaluations panic.
+/// `calm(x)` returns x; its first `panics` evaluations panic.
 fn calm(panics: usize) -> ScalarUDF {
     let calls = AtomicUsize::new(0);
     let calm = move |arguments: &[ColumnarValue]| {

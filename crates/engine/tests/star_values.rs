@@ -1,4 +1,4 @@
-//! Star joins work on codes, keys and positions; what comes out has to be about values.
+//! Star joins work on codes, keys and positions; their results must be correct for the values.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn ints(values: impl IntoIterator<Item = i32>) -> ArrayRef {
     Arc::new(values.into_iter().collect::<Int32Array>())
 }
 
-/// Sales: `k` refers to dimensions of up to 60 rows, `v` has few values, 0 and NULL among them.
+/// Sales: `k` refers to dimensions of up to 60 rows; `v` has few values, 0 and NULL among them.
 fn sales() -> RecordBatch {
     let some = |i: i32| (i % 19 != 0).then_some(i % 97 - 40);
     batch(vec![
@@ -82,7 +82,7 @@ fn dictionaries_of_every_layout_give_the_groups_of_their_values() {
                 ("id", ints(0..30)),
                 ("cat", raw_dictionary(keys.clone(), words.clone())),
             ]);
-            // A second batch with a dictionary of its own, in another order.
+            // A second batch with a different dictionary, in another order.
             let other = vec![Some("q"), Some("a"), Some("q"), Some("b"), Some("z")];
             let second = batch(vec![
                 ("id", ints(30..60)),
@@ -121,7 +121,7 @@ fn a_dictionary_inside_of_a_dictionary_is_no_obstacle() {
         .table("f", &[sales()])
         .unplaced("d", &[batch(vec![("id", ints(0..60)), ("cat", nested)])]);
     both.same("select cast(cat as varchar) c, count(*) from f join d on k = id group by c");
-    // Groups that plain DataFusion cannot give: Arrow makes no dictionary of dictionaries.
+    // Plain DataFusion cannot return these groups: Arrow has no dictionary of dictionaries.
     let sql = "select cat, count(*) from f join d on k = id group by cat";
     let ran = common::both::run(&both.ours, sql);
     let counted = (0..ROWS).filter(|i| i % 60 % 3 == 1).count() as i32;
@@ -329,7 +329,7 @@ fn decimals_are_summed_and_averaged_with_the_digits_of_datafusion() {
     both.same("select tens, count(*) from f group by tens");
 }
 
-/// A fact table with a column of each kind, few values each, extremes and NULLs among them.
+/// A fact table with a column of each kind and few values in each, with extremes and NULLs.
 fn kinds() -> Vec<(&'static str, ArrayRef)> {
     fn of<T: Copy, A: Array + FromIterator<Option<T>> + 'static>(values: &[T]) -> ArrayRef {
         let rows = 0..ROWS as usize;
@@ -428,7 +428,7 @@ fn columns_of_every_kind_group_compare_and_join_as_in_datafusion() {
             both.same(&sql);
         }
     }
-    // Sums of these are exact as floats, in whatever order they are added.
+    // Sums of these are exact as floats, in any order of addition.
     for c in ["i8", "i16", "i32", "u8", "u32"] {
         both.same(&format!(
             "select n % 5, avg({c}), avg({c} + 1) from f group by n % 5"
@@ -469,7 +469,7 @@ fn keys_that_several_rows_of_a_dimension_have_count_each_of_them() {
     let twice = "is there twice";
     let sql = "select x, count(*), sum(v) from f join twice on k = id group by x";
     both.same_unfused(sql, twice);
-    // Operators that keep state have run for the dimension once already.
+    // Operators with state have already run for the dimension once.
     let parted = "select x, count(*), sum(v) from f join \
         (select id, x from (select id, x, row_number() over (partition by x order by id) r \
          from twice) where r > 1) d on k = id group by x";

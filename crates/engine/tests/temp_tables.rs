@@ -1,4 +1,5 @@
-//! Tables made by queries lie at the places of class `temp`, where these are given: counted, limited, falling to the next place, and gone with the table.
+//! Tables created from queries are placed by class `temp` if it has places: counted, limited,
+//! falling back to the next place, and freed with the table.
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type, UInt64Type};
@@ -11,18 +12,18 @@ use tierloom_memory::{AnonymousNuma, FakeNode, PageSize, fake_topology};
 #[global_allocator]
 static ALLOCATOR: TierAllocator<std::alloc::System> = TierAllocator::new(std::alloc::System);
 
-/// 500,000 rows whose two columns do not fit into fewer than four bytes a row.
+/// 500,000 rows whose two columns need at least four bytes per row.
 const MAKE: &str =
     "create table t as select value as k, value * 7919 % 1000003 as v from range(500000)";
 const SUM: &str = "select sum(v) + count(*) from t";
 
-/// The router is the process's: tests take turns.
+/// The router belongs to the process, so tests take turns.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A session on this machine, of which it knows node 0 alone.
+/// A session on this machine that uses node 0 only.
 fn session() -> SqlSession {
     let node = FakeNode {
         node: 0,
@@ -71,7 +72,7 @@ fn numbers(session: &mut SqlSession, sql: &str) -> Vec<i64> {
     rows.batches.iter().flat_map(of).collect()
 }
 
-/// Bytes in use at the places of class `temp`, by the system table.
+/// Bytes in use at the places of class `temp`, from the system table.
 fn temp_bytes(session: &mut SqlSession) -> Vec<i64> {
     numbers(
         session,
@@ -125,7 +126,7 @@ fn tables_beyond_the_limit_go_to_the_next_place_and_queries_on_them_go_on() {
     );
     let filtered = numbers(&mut session, "select count(*) from t where v > 10");
     assert_eq!(joined, filtered);
-    // More than the first place may have is in use, and where the rest went is on record.
+    // More than the limit of the first place is in use, and it is recorded where the rest went.
     let places = temp_bytes(&mut session);
     assert!(places[0] <= 1 << 20 && places[1] > 2 << 20, "{places:?}");
     let events = router::events();
@@ -177,7 +178,7 @@ fn tables_of_class_temp_stay_when_others_move_and_their_places_cannot_change_und
         let error = error_of(&mut session, &format!("set {setting}"));
         assert!(error.contains("(t); DROP them first"), "{error}");
     }
-    // Other settings make a new engine under the same tables.
+    // Other settings create a new engine under the same tables.
     run(
         &mut session,
         "set tierloom.placement = '0'; set tierloom.memory.join = '0'; set tierloom.threads = 1",

@@ -1,4 +1,4 @@
-//! TPC-H and TPC-DS: every answer equals that of an independent engine on the same data.
+//! TPC-H and TPC-DS: every result equals that of an independent engine on the same data.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn plain(benchmark: Benchmark) -> Engine {
     engine
 }
 
-/// Tables in placed columns on a machine of two invented nodes, and an engine that knows them.
+/// Tables in placed columns on a machine with two simulated nodes, and an engine for them.
 fn placed(benchmark: Benchmark) -> (Engine, Vec<Arc<PlacedTable>>, Topology) {
     let (backend, topology) = common::two_nodes();
     let mut placer = ColumnPlacer::new(backend, &topology, PageSize::Base, 2);
@@ -47,7 +47,8 @@ fn placed(benchmark: Benchmark) -> (Engine, Vec<Arc<PlacedTable>>, Topology) {
     (common::engine(&tables), tables, topology)
 }
 
-/// Moves the tables; every column counts as read once, so that policies on heat have something to choose from.
+/// Moves the tables. Every column counts as read once, so that policies based on heat have
+/// something to choose from.
 fn place(tables: &[Arc<PlacedTable>], topology: &Topology, policy: &str) {
     let none = column_uses(tables, &BTreeMap::new());
     let reads = none
@@ -65,7 +66,7 @@ fn place(tables: &[Arc<PlacedTable>], topology: &Topology, policy: &str) {
     }
 }
 
-/// What goes wrong, by query.
+/// Failures by query.
 fn wrong(engine: &Engine, benchmark: Benchmark) -> Vec<String> {
     let mut wrong = Vec::new();
     for query in queries(benchmark) {

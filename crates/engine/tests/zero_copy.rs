@@ -1,4 +1,5 @@
-//! Operators see the regions themselves, not copies, wherever the layout allows it; staged columns are copies.
+//! Operators read the regions themselves, without copies, if the layout allows it; staged columns
+//! are copied.
 
 mod common;
 
@@ -20,7 +21,7 @@ fn table(tables: &[Arc<PlacedTable>], name: &str) -> Arc<PlacedTable> {
     Arc::clone(tables.iter().find(|t| t.name() == name).unwrap())
 }
 
-/// Whether all values of the column lie in its regions.
+/// Whether all values of the column are in its regions.
 fn inside(table: &PlacedTable, column: usize, batch: &RecordBatch) -> bool {
     let regions = table.columns()[column].regions();
     let values = table.columns()[column].size_bytes() > 0;

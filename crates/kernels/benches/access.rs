@@ -1,7 +1,8 @@
-//! Bandwidth of the main kernels, with one thread and two: `cargo bench -p tierloom-kernels --bench access`.
+//! Bandwidth of the main kernels with one thread and with two: `cargo bench -p tierloom-kernels
+//! --bench access`.
 //!
-//! Every kernel works on 256 MiB (1 MiB with `--test`), which no cache holds, in batches of 32 MiB. Two threads have a half each, except at
-//! random places, which lie anywhere.
+//! Every kernel works on 256 MiB (1 MiB with `--test`), which no cache holds, in batches of 32 MiB.
+//! Two threads have a half each, except for random places, which are anywhere.
 
 use divan::Bencher;
 use divan::counter::BytesCount;
@@ -16,7 +17,7 @@ fn main() {
     divan::main();
 }
 
-/// Bytes of memory: small when benchmarks are only tried out.
+/// Bytes of memory: few if benchmarks are only tried out.
 fn memory_bytes() -> usize {
     if std::env::args().any(|argument| argument == "--test") {
         1 << 20
@@ -28,7 +29,7 @@ fn memory_bytes() -> usize {
 /// Runs `access` over the whole memory once per iteration.
 fn bench(bencher: Bencher, threads: usize, access: Access) {
     let Ok(kernel) = Kernel::new(access) else {
-        // A width or instruction that this processor lacks.
+        // This processor lacks the width or instruction.
         return;
     };
     let len = memory_bytes();

@@ -1,4 +1,5 @@
-//! Time to decode codes, a value of a batch of 16,384: `cargo bench -p tierloom-kernels --bench codes`.
+//! Time to decode codes, per value of a batch of 16,384: `cargo bench -p tierloom-kernels --bench
+//! codes`.
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -8,7 +9,8 @@ use tierloom_kernels::{CodeValue, positions};
 const ROWS: usize = 16 * 1024;
 
 fn main() {
-    // The C library gives freed memory back to the kernel until it has seen a larger block freed; page faults are not what is measured here.
+    // The C library returns freed memory to the kernel until a larger block has been freed; page
+    // faults are not to be measured here.
     drop(divan::black_box(vec![1_u8; 16 << 20]));
     divan::main();
 }
@@ -66,7 +68,7 @@ fn dates_from_a_table(bencher: Bencher) {
         .bench_local(|| codes.looked_up(0..ROWS, 0, &days));
 }
 
-/// A filter that keeps 2 in 256, and the positions of what it keeps.
+/// A filter that passes 2 in 256, and the positions that it selects.
 #[divan::bench]
 fn filter_by_range(bencher: Bencher) {
     let bytes = column(CodeWidth::One);

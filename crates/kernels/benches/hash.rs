@@ -1,7 +1,8 @@
 //! Hash tables and partitioning: `cargo bench -p tierloom-kernels --bench hash`.
 //!
-//! Tables have 16 MiB (in the last-level cache of large machines) and 256 MiB (in none); half of the keys looked up are there. For tables of 2
-//! GiB and more on huge pages, next to the machine's random line reads: `cargo run --release -p tierloom-memory --example hash_probe`.
+//! Tables have 16 MiB (in the last-level cache of large machines) and 256 MiB (in none); half of
+//! the keys looked up are present. For tables of 2 GiB and more on huge pages, compared with the
+//! machine's random line reads, use `cargo run --release -p tierloom-memory --example hash_probe`.
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -16,7 +17,7 @@ fn main() {
     divan::main();
 }
 
-/// Small tables when benchmarks are only tried out.
+/// Small tables if benchmarks are only tried out.
 fn keys_of(mib: usize) -> usize {
     let mib = if std::env::args().any(|argument| argument == "--test") {
         1

@@ -1,4 +1,5 @@
-//! Speed of the latency kernels: pointer chases (ring building, one chain, several), timed single accesses, and custom chains.
+//! Speed of the latency kernels: pointer chases (ring building, one chain, several), timed single
+//! accesses, and custom chains.
 
 use std::sync::LazyLock;
 
@@ -10,10 +11,10 @@ use tierloom_kernels::access::{
 };
 use tierloom_kernels::{ChaseRing, LINE_BYTES, Simd};
 
-/// Loads, samples or chains per turn.
+/// Loads, samples or chains per iteration.
 const STEPS: u64 = 20_000;
 
-/// Bytes of the memory: past the caches, but little when the benchmarks are only tested.
+/// Bytes of memory: more than the caches, but few if benchmarks are only tried out.
 static MEMORY_BYTES: LazyLock<usize> = LazyLock::new(|| {
     if std::env::args().any(|arg| arg == "--test") {
         4 << 20
@@ -37,7 +38,8 @@ fn ring_build(bencher: Bencher<'_, '_>, locality: ChaseLocality) {
         .bench_local(|| ChaseRing::build_with(&mut memory, locality, LINE_BYTES, 1).lines());
 }
 
-/// Dependent loads through 16 KiB, where the loop's own instructions would show, and through memory.
+/// Dependent loads through 16 KiB, where the loop's own instructions would show, and through
+/// memory.
 #[divan::bench(args = [16 << 10, usize::MAX], consts = [64, 256])]
 fn chase_walk<const STRIDE_BYTES: usize>(bencher: Bencher<'_, '_>, at_most_bytes: usize) {
     let mut memory = vec![1_u8; at_most_bytes.min(*MEMORY_BYTES)];
@@ -49,7 +51,7 @@ fn chase_walk<const STRIDE_BYTES: usize>(bencher: Bencher<'_, '_>, at_most_bytes
     });
 }
 
-/// The same number of loads in several chains: how much less they take is the memory-level parallelism.
+/// The same number of loads in several chains: the speed-up is the memory-level parallelism.
 #[divan::bench(args = [1, 2, 4, 8, 12, 16, 32])]
 fn chase_walk_many(bencher: Bencher<'_, '_>, chains: usize) {
     let mut memory = vec![1_u8; *MEMORY_BYTES];
@@ -67,7 +69,7 @@ const SAMPLED: [Operation; 4] = [
     Operation::FetchAdd,
 ];
 
-/// What sampling costs in all, not what a sample says.
+/// The whole cost of sampling, not the latency that a sample reports.
 #[divan::bench(args = SAMPLED, consts = [false, true])]
 fn sample<const FLUSHED: bool>(bencher: Bencher<'_, '_>, operation: Operation) {
     let mut memory = vec![1_u8; *MEMORY_BYTES];

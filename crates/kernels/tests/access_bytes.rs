@@ -1,4 +1,5 @@
-//! Kernels touch exactly the bytes they are said to: every one is compared with a byte-by-byte reference, between canaries.
+//! Kernels touch exactly the bytes that they are specified to touch: each is compared with a
+//! byte-by-byte reference, between canaries.
 
 use tierloom_kernels::Simd;
 use tierloom_kernels::access::{
@@ -6,7 +7,7 @@ use tierloom_kernels::access::{
     Touched, check_pattern, pattern_word,
 };
 
-/// Bytes before and after the memory that nobody may touch.
+/// Number of bytes before and after the memory that must stay unchanged.
 const CANARY_BYTES: usize = 256;
 const SEED: u64 = 11;
 
@@ -47,7 +48,7 @@ const CACHE_OPS: [CacheOp; 4] = [
 ];
 const WIDTHS: [Simd; 4] = [Simd::Scalar, Simd::Avx2, Simd::Avx512, Simd::Neon];
 
-/// Memory between canaries, beginning `misaligned_by` bytes after a line does.
+/// Memory between canaries that begins `misaligned_by` bytes after a cache line.
 struct Guarded {
     bytes: Vec<u8>,
     start: usize,
@@ -78,7 +79,7 @@ impl Guarded {
     }
 }
 
-/// What the accesses at `offsets` do to `memory` and count, one byte after the other.
+/// The effect of the accesses at `offsets` on `memory` and the counts, one byte after another.
 fn reference(access: &Access, memory: &mut [u8], offsets: &[usize], image: usize) -> Touched {
     let mut touched = Touched::default();
     let size = access.access_bytes;
@@ -138,7 +139,7 @@ fn reference(access: &Access, memory: &mut [u8], offsets: &[usize], image: usize
     touched
 }
 
-/// Offsets of a batch from `start` of `count` places.
+/// The offsets of a batch of `count` places from `start`.
 fn offsets(access: &Access, memory_len: usize, start: usize, count: usize) -> Vec<usize> {
     let ascending = (0..count).map(|place| start + place * access.stride_bytes);
     match access.order {
@@ -151,7 +152,8 @@ fn offsets(access: &Access, memory_len: usize, start: usize, count: usize) -> Ve
     }
 }
 
-/// Runs `access` on a batch in the middle of some memory and compares all bytes and counts with the reference.
+/// Runs `access` on a batch in the middle of some memory and compares all bytes and counts with the
+/// reference.
 fn compare(access: Access, misaligned_by: usize) -> Result<(), AccessError> {
     let kernel = Kernel::new(access)?;
     let places = 7;
@@ -188,7 +190,8 @@ fn compare(access: Access, misaligned_by: usize) -> Result<(), AccessError> {
     Ok(())
 }
 
-/// [`compare`], except for accesses that are refused with a reason that names a next step; answers whether it ran.
+/// [`compare`], except for accesses that are refused with a reason that names a next step; returns
+/// whether it ran.
 fn compare_unless_refused(access: Access, misaligned_by: usize) -> bool {
     match compare(access, misaligned_by) {
         Ok(()) => true,
@@ -244,7 +247,7 @@ fn every_kind_of_access_touches_exactly_its_bytes() {
             }
         }
     }
-    // What is refused: atomics of 4 bytes, some non-temporal accesses, flushes that a processor lacks.
+    // Refused: atomics of 4 bytes, some non-temporal accesses, flushes that a processor lacks.
     assert!(ran > 2000, "only {ran} accesses were possible");
 }
 

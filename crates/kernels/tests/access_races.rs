@@ -1,4 +1,4 @@
-//! Several threads on the same bytes at once.
+//! Several threads on the same bytes at the same time.
 
 use tierloom_kernels::access::{
     Access, CacheOp, Distribution, Kernel, Operation, Order, Places, SharedBytes, Touched,
@@ -31,7 +31,7 @@ fn race(access: Access, memory: &mut [u8]) -> Touched {
     })
 }
 
-/// Memory of `lines` whole lines and room to align it.
+/// Memory of `lines` whole lines, with room to align it.
 fn lines(buffer: &mut Vec<u8>, lines: usize) -> &mut [u8] {
     buffer.resize(lines * 64 + 64, 0);
     let skip = buffer.as_ptr().align_offset(64);
@@ -108,7 +108,7 @@ fn racing_writers_of_all_kinds_leave_the_pattern() {
             if whole && !matches!(order, Order::Random(_)) {
                 assert_eq!(check_pattern(memory), None);
             }
-            // What was not written is still zero, what was is the pattern: nothing torn.
+            // Unwritten words are still zero, written ones are the pattern, and nothing is torn.
             for (index, word) in memory.chunks(8).enumerate() {
                 let word = u64::from_le_bytes(word.try_into().expect("8 bytes"));
                 assert!(word == 0 || word == pattern_word(index * 8));

@@ -1,10 +1,11 @@
-//! Records what Linux shows in both guests, as fixtures for the topology crate's tests.
+//! Records the files that Linux shows in both guests, as fixtures for the topology crate's tests.
 //!
 //! ```text
 //! cargo run -p tierloom-lab --example record_fixtures [FIXTURES_DIR]
 //! ```
-//! The two-node guest is recorded with weights 3:2, so that the fixture shows a state that is not the default. What is recorded is the topology
-//! crate's own list of paths, `src/record/paths.txt`: one shell pattern a line.
+//! The two-node guest is recorded with weights 3:2, so that the fixture shows a state other than
+//! the default. The paths to record are in the topology crate's `src/record/paths.txt`, one shell
+//! pattern per line.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,8 +17,11 @@ use tierloom_lab::{
     run,
 };
 
-/// `pick PATTERN` copies files and links below `/record`. Contents are read, since sizes under `/sys` are not lengths; what cannot be read is left
-/// out. Files under a link go where the link leads, so that the link can stay one; only `/proc/self` is taken by its name.
+/// `pick PATTERN` copies files and links below `/record`.
+///
+/// Contents are read rather than copied by size, since sizes under `/sys` are not lengths;
+/// unreadable files are skipped. Files under a link are stored below the link's target, so that the
+/// link can stay one; only `/proc/self` is stored under its own name.
 const RECORDER: &str = r#"
 keep() {
     dir=${1%/*}
@@ -112,7 +116,7 @@ fn record(
     Ok(count)
 }
 
-/// Writes one collected entry below `dir`; folders only come with what is in them.
+/// Writes one collected entry below `dir`; folders are only created for what is in them.
 fn write(dir: &Path, file: &CollectedFile) -> std::io::Result<bool> {
     let Some(path) = file
         .guest

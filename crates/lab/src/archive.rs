@@ -1,4 +1,7 @@
-//! Newc cpio archives: the initramfs that goes in, the collected files that come out.
+//! Archives in the newc cpio format: the initramfs of a guest, and the files collected from it.
+//!
+//! Only what the kernel and busybox's `cpio` write is supported; device files and sockets are
+//! skipped.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -9,7 +12,7 @@ use cpio::newc::{Builder, ModeFileType, Reader, trailer};
 
 use crate::LabError;
 
-/// Writes an initramfs, one entry after another. Parent folders are added on their own.
+/// Writes an initramfs as a stream, one entry after another, and adds missing parent folders.
 pub(crate) struct Initramfs<W: Write> {
     out: W,
     names: BTreeSet<String>,
@@ -23,7 +26,7 @@ impl<W: Write> Initramfs<W> {
         }
     }
 
-    /// Adds `guest_dir` (absolute) and its parents, those that are not there yet.
+    /// Adds `guest_dir` (absolute) and those of its parents that are not in the archive yet.
     pub(crate) fn dir(&mut self, guest_dir: &str) -> io::Result<()> {
         let mut path = String::new();
         for part in guest_dir.split('/').filter(|part| !part.is_empty()) {
@@ -38,7 +41,7 @@ impl<W: Write> Initramfs<W> {
         Ok(())
     }
 
-    /// Adds a small file from memory.
+    /// Adds a file whose content is in memory.
     pub(crate) fn bytes(&mut self, guest_path: &str, mode: u32, content: &[u8]) -> io::Result<()> {
         if let Some(name) = self.claim(guest_path)? {
             self.entry(&name, ModeFileType::Regular, mode, content)?;
@@ -46,7 +49,7 @@ impl<W: Write> Initramfs<W> {
         Ok(())
     }
 
-    /// Adds a file of the host without holding it in memory.
+    /// Adds a file of the host by streaming it, so that large programs need no buffer.
     pub(crate) fn file(
         &mut self,
         guest_path: &str,
@@ -64,6 +67,7 @@ impl<W: Write> Initramfs<W> {
             .metadata()
             .map_err(LabError::io("stat", host_path))?
             .len();
+        // The newc header has eight hexadecimal digits for the size.
         let size = u32::try_from(size).map_err(|_| LabError::Program {
             path: host_path.to_owned(),
             reason: format!("it has {size} bytes and an initramfs file can have 4 GiB at most; take less data into the guest"),
@@ -73,6 +77,8 @@ impl<W: Write> Initramfs<W> {
             .write(&mut self.out, size);
         let copied = io::copy(&mut file.take(u64::from(size)), &mut entry)
             .map_err(LabError::io("copy into the initramfs", host_path))?;
+        // The header with the size is already written, so a shorter copy would shift all later
+        // entries.
         if copied != u64::from(size) {
             return Err(LabError::Program {
                 path: host_path.to_owned(),
@@ -85,14 +91,17 @@ impl<W: Write> Initramfs<W> {
             .map_err(LabError::io("copy into the initramfs", host_path))
     }
 
-    /// Ends the archive.
+    /// Writes the trailer and returns the underlying writer.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         trailer(&mut self.out)?;
         self.out.flush()?;
         Ok(self.out)
     }
 
-    /// Adds the parents of `guest_path` and returns its archive name, or nothing when that name is taken: the first one stays.
+    /// Adds the parents of `guest_path` and returns its archive name; `None` if that name is
+    /// already in the archive.
+    ///
+    /// The first file wins, since several programs bring the same libraries.
     fn claim(&mut self, guest_path: &str) -> io::Result<Option<String>> {
         let name = guest_path.trim_start_matches('/').to_owned();
         if let Some((parent, _)) = name.rsplit_once('/') {
@@ -114,7 +123,7 @@ impl<W: Write> Initramfs<W> {
         entry.finish().map(|_| ())
     }
 
-    /// Each entry has its own inode number: the kernel would take equal ones for hard links.
+    /// Gives each entry its own inode number: the kernel treats equal ones as hard links.
     fn builder(&self, name: &str, kind: ModeFileType, mode: u32) -> Builder {
         let ino = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
         Builder::new(name)
@@ -124,7 +133,7 @@ impl<W: Write> Initramfs<W> {
     }
 }
 
-/// One entry of an archive that came back.
+/// One entry of an archive that a guest sent back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Entry {
     Dir,
@@ -132,7 +141,10 @@ pub(crate) enum Entry {
     Link(String),
 }
 
-/// Reads a whole archive as `(name, entry)`; device files and sockets are left out.
+/// Reads a whole archive as `(name, entry)` pairs, skipping device files and sockets.
+///
+/// # Errors
+/// `UnexpectedEof` if an entry is truncated; other errors if a header is malformed.
 pub(crate) fn read(mut bytes: &[u8]) -> io::Result<Vec<(String, Entry)>> {
     let mut entries = Vec::new();
     loop {
@@ -153,6 +165,7 @@ pub(crate) fn read(mut bytes: &[u8]) -> io::Result<Vec<(String, Entry)>> {
                 format!("the entry {name} is cut"),
             ));
         }
+        // The file type bits of st_mode (S_IFMT).
         let kind = mode & 0o170_000;
         match kind {
             0o040_000 => entries.push((name, Entry::Dir)),

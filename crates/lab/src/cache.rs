@@ -1,4 +1,4 @@
-//! The folder where downloaded packages and unpacked kits live, outside any repository.
+//! The folder for downloaded packages and unpacked kits, outside any repository.
 
 use std::env;
 use std::fs::{self, File, TryLockError};
@@ -6,17 +6,24 @@ use std::path::{Path, PathBuf};
 
 use crate::LabError;
 
-/// A folder for the lab's kits. Several processes may share it: preparing takes a lock, using a finished kit does not.
+/// The folder that holds the lab's kits.
+///
+/// Several processes may share it: preparing a kit takes a file lock, using a finished kit does
+/// not.
 #[derive(Debug, Clone)]
 pub struct LabCache {
     dir: PathBuf,
 }
 
 impl LabCache {
-    /// Opens (and creates) the cache in `dir`; without one, in `$TIERLOOM_LAB_CACHE`, `$XDG_CACHE_HOME/tierloom/lab` or `~/.cache/tierloom/lab`.
+    /// Opens the cache in `dir` and creates the folder if needed.
+    ///
+    /// Without `dir` it uses `$TIERLOOM_LAB_CACHE`, `$XDG_CACHE_HOME/tierloom/lab` or
+    /// `~/.cache/tierloom/lab`, whichever variable is set first.
     ///
     /// # Errors
-    /// [`LabError::NoCacheFolder`] when none of these is known, [`LabError::Io`] when the folder cannot be created.
+    /// [`LabError::NoCacheFolder`] if none of these variables is set, [`LabError::Io`] if the
+    /// folder cannot be created.
     pub fn open(dir: Option<PathBuf>) -> Result<LabCache, LabError> {
         let dir = match dir {
             Some(dir) => dir,
@@ -34,12 +41,14 @@ impl LabCache {
         Ok(LabCache { dir })
     }
 
-    /// The cache's folder.
+    /// The cache's folder as an absolute path without symbolic links.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Waits for the exclusive right to change the cache; it ends with the returned file.
+    /// Takes the exclusive lock on the cache, waiting if necessary.
+    ///
+    /// The lock is released when the returned file is dropped, or when the process dies.
     pub(crate) fn lock(&self, progress: &mut dyn FnMut(&str)) -> Result<File, LabError> {
         let path = self.dir.join("lock");
         let file = File::options()
@@ -47,6 +56,7 @@ impl LabCache {
             .append(true)
             .open(&path)
             .map_err(LabError::io("open the lock", &path))?;
+        // Tried first only to tell the user why it takes long.
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) => {

@@ -1,4 +1,8 @@
-//! The kernel modules a guest needs, in an order in which they can be loaded.
+//! The kernel modules that a guest needs, in load order.
+//!
+//! The guest's init script calls plain `insmod`, so dependencies are resolved here, from the
+//! `.modinfo` section of each module. `modules.dep` is not used: it exists only after `depmod` has
+//! run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,15 +14,17 @@ use object::{Object, ObjectSection};
 
 use crate::LabError;
 
-/// One loadable module: its name and its decompressed image.
+/// A loadable module with its decompressed image.
 #[derive(Debug, Clone)]
 pub(crate) struct Module {
     pub(crate) name: String,
     pub(crate) image: Vec<u8>,
 }
 
-/// Loads `wanted` and everything they depend on from `dir` (`/lib/modules/<release>`), dependencies first. Names that the kernel has built
-/// in are left out.
+/// Loads `wanted` and all their dependencies from `dir` (`/lib/modules/<release>`), dependencies
+/// first.
+///
+/// Skips modules that are built into the kernel.
 pub(crate) fn resolve(dir: &Path, wanted: &[&str]) -> Result<Vec<Module>, LabError> {
     let mut index = BTreeMap::new();
     index_dir(&dir.join("kernel"), &mut index)?;
@@ -48,6 +54,7 @@ fn visit(
     {
         return Ok(());
     }
+    // The depth limit ends the recursion if damaged modules depend on each other in a cycle.
     let path = index
         .get(name)
         .filter(|_| depth < 32)
@@ -82,7 +89,7 @@ fn index_dir(dir: &Path, index: &mut BTreeMap<String, PathBuf>) -> Result<(), La
     Ok(())
 }
 
-/// File names may have dashes where module names have underscores.
+/// The module's name for a file name: dashes become underscores, as in the kernel.
 fn module_name(file: &str) -> String {
     file.split(".ko").next().unwrap_or(file).replace('-', "_")
 }
@@ -105,7 +112,7 @@ fn load(path: &Path) -> Result<Vec<u8>, LabError> {
     }
 }
 
-/// The `depends=` entry of the module's `.modinfo` section.
+/// The module names in the `depends=` entry of the `.modinfo` section.
 fn dependencies(image: &[u8], path: &Path) -> Result<Vec<String>, LabError> {
     let damaged = |reason: String| LabError::Program {
         path: path.to_owned(),

@@ -1,4 +1,5 @@
-//! Programs under test: found, made smaller, and taken along with their shared libraries.
+//! Programs under test: finding their shared libraries, and stripping them before they go into a
+//! guest.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -8,19 +9,20 @@ use std::path::{Path, PathBuf};
 use crate::LabError;
 use crate::host::{Host, Invocation, call};
 
-/// Files above this size are stripped of symbols before they go into the guest: the guest's memory holds them twice for a moment.
+/// Programs larger than this are stripped of symbols first: while the kernel unpacks the initramfs,
+/// the guest's memory holds them twice.
 const STRIP_ABOVE_BYTES: u64 = 4 << 20;
 
-/// What a dynamic program needs beside itself.
+/// The shared libraries and the loader that a dynamic program needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Linkage {
-    /// `(name the program asks for, file on the host)`
+    /// `(soname, file on the host)`
     pub(crate) libraries: Vec<(String, PathBuf)>,
-    /// The dynamic loader, at the path that the program names.
+    /// The dynamic loader, at the path that the program's ELF header names.
     pub(crate) loader: Option<PathBuf>,
 }
 
-/// Whether `path` is an ELF file.
+/// Whether `path` begins with the ELF magic number.
 pub(crate) fn is_elf(path: &Path) -> Result<bool, LabError> {
     let mut magic = Vec::new();
     File::open(path)
@@ -38,7 +40,9 @@ pub(crate) fn mode(path: &Path) -> Result<u32, LabError> {
         & 0o777)
 }
 
-/// Asks `ldd` what `path` needs. Libraries that a program opens by name while it runs are not seen.
+/// The libraries that `path` is linked against, from `ldd`.
+///
+/// Libraries that it opens with `dlopen` are not found.
 pub(crate) fn linkage(host: &mut dyn Host, path: &Path) -> Result<Linkage, LabError> {
     let finished = call(
         host,
@@ -88,14 +92,15 @@ fn parse_ldd(text: &str) -> Result<Linkage, String> {
             None if without_address.starts_with('/') => {
                 linkage.loader = Some(without_address.into())
             }
-            // The kernel's own page (linux-vdso.so.1) and empty lines.
+            // The kernel's vDSO (linux-vdso.so.1), which is no file, and empty lines.
             _ => {}
         }
     }
     Ok(linkage)
 }
 
-/// A copy of `path` without symbols, in `scratch`, where it is large and `strip` is there; else `path` itself.
+/// A copy of `path` without symbols, in `scratch`, if the file is large and `strip` works; else
+/// `path` itself.
 pub(crate) fn stripped(
     host: &mut dyn Host,
     path: &Path,

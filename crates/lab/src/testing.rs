@@ -1,4 +1,4 @@
-//! What tests that boot guests share, of this crate and of others.
+//! Helpers for tests that boot guests, in this crate and in others.
 
 use std::io::Write;
 
@@ -6,15 +6,17 @@ use crate::{
     GuestCommand, GuestFile, GuestOptions, GuestOutcome, Kit, LabCache, LabError, prepare, run,
 };
 
-/// Where [`run_tests_in_guest`] puts the program of the running test.
+/// Path in the guest of the test program that is running.
 const PROGRAM: &str = "/bin/test-program";
 
-/// The kit in the usual cache, for a test that boots a guest; `None` where `TIERLOOM_LAB=skip` asks
-/// for tests without guests, which then stands in the summary of the run. A download is told on
-/// stderr, past the test harness, which would keep it to itself while somebody waits.
+/// Prepares the kit in the default cache, for a test that boots a guest.
+///
+/// Returns `None` if `TIERLOOM_LAB=skip` disables guests; the summary of the test run then says so.
+/// Progress of a download goes straight to stderr: the test harness would capture it while somebody
+/// waits.
 ///
 /// # Errors
-/// Those of [`LabCache::open`] and [`prepare`].
+/// Same as [`LabCache::open`] and [`prepare`].
 pub fn kit_for_tests() -> Result<Option<Kit>, LabError> {
     if std::env::var("TIERLOOM_LAB").is_ok_and(|value| value == "skip") {
         tierloom_testing::checked_nothing("no guest was booted: TIERLOOM_LAB=skip");
@@ -28,17 +30,17 @@ pub fn kit_for_tests() -> Result<Option<Kit>, LabError> {
     Ok(Some(prepare(&cache, &mut say)?.for_tests()))
 }
 
-/// One step of what [`run_tests_in_guest`] does in its guest.
+/// One step that [`run_tests_in_guest`] runs in its guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuestStep {
-    /// A command that must return 0.
+    /// A command that must exit with 0.
     Command(GuestCommand),
-    /// An ignored test of the running program, by its whole name, that must pass.
+    /// An `#[ignore]` test of the running test program, by its full name, that must pass.
     Test(&'static str),
 }
 
 impl GuestStep {
-    /// A shell command.
+    /// A command step that runs `script` in busybox's shell.
     pub fn shell(script: impl Into<String>) -> GuestStep {
         GuestStep::Command(GuestCommand::shell(script))
     }
@@ -51,12 +53,14 @@ impl GuestStep {
     }
 }
 
-/// Boots a guest with the program of the running test in it, takes `steps` one after another, and
-/// requires that each command returned 0 and that of each test's name exactly one test ran and
-/// passed. `None` where guests are left out ([`kit_for_tests`]).
+/// Boots a guest that contains the running test program and runs `steps` in it.
+///
+/// Every command must exit with 0, and for the name of every test exactly one test must run and
+/// pass. Returns `None` if guests are disabled ([`kit_for_tests`]).
 ///
 /// # Panics
-/// When the guest did not come to its end, or a step failed; then with all that the step wrote.
+/// If the guest cannot be booted or does not finish, and if a step fails; the message then has the
+/// step's output.
 pub fn run_tests_in_guest(mut options: GuestOptions, steps: &[GuestStep]) -> Option<GuestOutcome> {
     let kit = kit_for_tests()
         .unwrap_or_else(|error| panic!("{error}\n(TIERLOOM_LAB=skip leaves the guests out)"))?;
@@ -68,6 +72,8 @@ pub fn run_tests_in_guest(mut options: GuestOptions, steps: &[GuestStep]) -> Opt
         eprintln!("[{kind}] {line}");
     })
     .unwrap_or_else(|error| panic!("{error}"));
+    // All steps have run by now, also those after a failed one; the first failure is the one to
+    // report.
     for (step, command) in steps.iter().zip(&outcome.commands) {
         let out = command.stdout_text();
         let good = match (step, command.exit_code) {
@@ -82,14 +88,16 @@ pub fn run_tests_in_guest(mut options: GuestOptions, steps: &[GuestStep]) -> Opt
     Some(outcome)
 }
 
-/// One test a command: a second one with a name that begins alike, or no test at all, must not go
-/// unseen.
+/// A command that runs one test.
+///
+/// `--exact` keeps tests whose names begin alike from running too, and the variable turns a test
+/// that would skip itself into a failure.
 fn test_command(name: &str) -> GuestCommand {
     GuestCommand::new([PROGRAM, "--ignored", "--exact", "--nocapture", name])
         .env(tierloom_testing::MUST_CHECK, "1")
 }
 
-/// Whether the harness told of exactly one test, and that it passed.
+/// Whether the test harness reported exactly one test, and that it passed.
 fn one_passed(out: &str) -> Result<(), String> {
     let results: Vec<&str> = out
         .lines()

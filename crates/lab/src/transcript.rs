@@ -1,48 +1,49 @@
-//! What the guest sends through the virtio port: frames of exact length.
+//! The results that a guest sends through the virtio port, as a stream of length-prefixed frames.
 //!
 //! ```text
 //!  <tag> <kind> <index> <value> <length>\n   header, ASCII; tag is random per boot
 //!  <length bytes>\n                          body
 //! ```
 //! Kinds: `boot`, `setup` (value: 0, [`REFUSED`] or [`WAITED`]; body: failed step), `stdout`,
-//! `stderr`, `exit` (value: exit code of command `index`),
-//! `collect` (body: cpio archive), `done`. A guest that dies leaves a cut stream: what was complete is kept.
+//! `stderr`, `exit` (value: exit code of command `index`), `collect` (body: cpio archive), `done`.
+//! Bodies have exact lengths, so outputs may contain anything. If a guest dies, the stream is
+//! truncated and all complete frames are kept.
 
-/// Value of a set-up whose step was refused.
+/// Value of a `setup` frame: a step failed at once.
 #[cfg(test)]
 pub(crate) const REFUSED: i32 = 1;
-/// Value of a set-up that waited for something that did not come.
+/// Value of a `setup` frame: a step timed out.
 pub(crate) const WAITED: i32 = 2;
 
-/// One command's part of a transcript.
+/// The frames of one command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Output {
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
-    /// Absent while the command had not ended.
+    /// `None` if the command had not ended.
     pub(crate) exit_code: Option<i32>,
 }
 
-/// Everything a guest said in frames.
+/// Everything that a guest sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Transcript {
     pub(crate) booted: bool,
-    /// How the set-up ended, and the step that failed.
+    /// Result of the set-up: 0, [`REFUSED`] or [`WAITED`], and the step that failed.
     pub(crate) setup: Option<(i32, String)>,
     pub(crate) outputs: Vec<Output>,
     pub(crate) collected: Option<Vec<u8>>,
     pub(crate) done: bool,
-    /// Where and why reading stopped before the end of the bytes.
+    /// Byte offset at which parsing stopped early, and why.
     pub(crate) damage: Option<String>,
 }
 
 impl Transcript {
-    /// Whether the guest was set up, so that the first command could begin.
+    /// Whether the set-up succeeded, so that the first command could begin.
     pub(crate) fn begun(&self) -> bool {
         matches!(self.setup, Some((0, _)))
     }
 
-    /// Commands that have ended.
+    /// Number of commands that have ended.
     pub(crate) fn finished(&self) -> usize {
         self.outputs
             .iter()
@@ -51,7 +52,8 @@ impl Transcript {
     }
 }
 
-/// Reads frames until the bytes end or make no sense; `commands` is how many commands were asked for.
+/// Parses frames until the bytes end or are malformed; `commands` is the number of commands
+/// requested.
 pub(crate) fn parse(bytes: &[u8], tag: &str, commands: usize) -> Transcript {
     let mut transcript = Transcript {
         outputs: vec![Output::default(); commands],

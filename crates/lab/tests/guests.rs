@@ -1,6 +1,7 @@
-//! Boots both guests for real, with busybox commands and this test's own binary.
+//! Boots a guest of each kind for real, with busybox commands and this test's own binary.
 //!
-//! The first run downloads about 75 MB of Debian packages. `TIERLOOM_LAB=skip` leaves these tests out; without a mirror they fail and say why.
+//! The first run downloads about 75 MB of Debian packages. `TIERLOOM_LAB=skip` skips these tests;
+//! without a mirror they fail and say why.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,10 +11,10 @@ use tierloom_lab::{
     kit_for_tests, run, run_until,
 };
 
-/// Set in a guest, where this very binary is started again as the program under test.
+/// Set in a guest, where this same binary is started as the program under test.
 const IN_GUEST: &str = "TIERLOOM_LAB_TEST_IN_GUEST";
 
-/// `None` where guests are left out.
+/// `None` if guests are disabled.
 fn kit() -> Option<Kit> {
     kit_for_tests()
         .unwrap_or_else(|error| panic!("{error}\n(TIERLOOM_LAB=skip leaves the guests out)"))
@@ -51,7 +52,9 @@ fn node_1_used_kb(meminfo: &str) -> u64 {
         .unwrap()
 }
 
-/// The program under test: leaves every byte value 1,000 times in a file and fails with 42. On the host it is an ordinary, quick test.
+/// The program under test: writes every byte value 1,000 times to a file and exits with 42.
+///
+/// On the host it is an ordinary, quick test.
 #[test]
 fn guest_program() {
     use std::io::Write;
@@ -130,7 +133,7 @@ fn two_node_guest_shows_its_hmat_and_returns_every_byte() {
         "64 MiB bound to node 1, {used_kb} kB used there"
     );
 
-    // QEMU takes 250 ns and 30 GiB/s; the kernel shows ns and MiB/s.
+    // QEMU was given 250 ns and 30 GiB/s; the kernel shows ns and MiB/s.
     let initiators = "/sys/devices/system/node/node1/access0/initiators";
     for (name, value) in [
         ("read_latency", "250"),

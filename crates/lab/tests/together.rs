@@ -1,7 +1,9 @@
-//! Guests with a CXL device in devdax mode: alone, one after another on the same bytes, and two at a time with a network between them.
+//! Guests with a CXL device in devdax mode: one alone, several in turn on the same bytes, and two
+//! at a time with a network between them.
 //!
-//! Bytes of `/dev/dax0.0` are read and written by busybox's `devmem`, which maps one page of `/dev/mem`. The guest lets that name lead to the device,
-//! and gives the device pages of 4 KiB instead of 2 MiB. `TIERLOOM_LAB=skip` leaves these tests out.
+//! busybox's `devmem`, which maps one page of `/dev/mem`, reads and writes the bytes of
+//! `/dev/dax0.0`: the guest makes that name a link to the device and gives the device pages of 4
+//! KiB instead of 2 MiB. `TIERLOOM_LAB=skip` skips these tests.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -21,7 +23,7 @@ const DEVICE_BYTES: u64 = 256 << 20;
 const MAP_BY_PAGE: &str = "D=/sys/bus/dax; echo dax0.0 >$D/drivers/device_dax/unbind && echo 4096 >$D/devices/dax0.0/align && \
     echo dax0.0 >$D/drivers/device_dax/bind && ln -sf dax0.0 /dev/mem";
 
-/// `None` where guests are left out.
+/// `None` if guests are disabled.
 fn kit() -> Option<Kit> {
     kit_for_tests()
         .unwrap_or_else(|error| panic!("{error}\n(TIERLOOM_LAB=skip leaves the guests out)"))
@@ -78,7 +80,7 @@ fn a_devdax_guest_maps_its_device_and_the_next_boot_finds_the_bytes() {
     for flag in ["avx2", "clwb", "clflushopt"] {
         assert!(flags.split_whitespace().any(|f| f == flag), "{flag}");
     }
-    // Not a byte was written: the file is the hole that it was.
+    // No byte was written, so the file is still one hole.
     let untouched = std::fs::metadata(&device).unwrap();
     assert_eq!((untouched.len(), untouched.blocks()), (DEVICE_BYTES, 0));
 
@@ -98,7 +100,7 @@ fn a_devdax_guest_maps_its_device_and_the_next_boot_finds_the_bytes() {
         &[
             MAP_BY_PAGE,
             "devmem 0x7654ff8 64 && devmem 0x7655000 64",
-            // The last word is inside, the next one is not.
+            // The last word is inside the device, the next one is not.
             "devmem 0xffffff8 64 && ! devmem 0x10000000 64",
         ],
     );
@@ -122,7 +124,7 @@ fn two_guests_talk_over_their_link_and_see_each_others_stores() {
     let port =
         |port| GuestCommand::wait_for_port(format!("10.7.0.1:{port}").parse().unwrap(), LIMIT);
     let shell = |script: &str| GuestCommand::shell(script);
-    // Each boots at its own pace and waits for the other where it needs it.
+    // Each boots at its own speed and waits for the other where necessary.
     let server = [
         shell("mkdir /www && echo from one >/www/page && httpd -p 10.7.0.1:7000 -h /www"),
         shell("until ping -c 1 -W 1 10.7.0.2; do sleep 0.1; done >/dev/null"),
@@ -130,7 +132,7 @@ fn two_guests_talk_over_their_link_and_see_each_others_stores() {
         shell(
             "devmem 0x200000 64 0xa11ce && until [ $(devmem 0x400000 64) = 0x0000000000000B0B ]; do sleep 0.1; done && devmem 0x400008 64",
         ),
-        // The first connection ends it: the other guest's word that it is done.
+        // The first connection ends it: it is the other guest's signal that it is done.
         shell("nc -l -p 7001"),
     ];
     let client = [
@@ -160,7 +162,7 @@ fn two_guests_talk_over_their_link_and_see_each_others_stores() {
     .unwrap_or_else(|error| panic!("{error}"));
     outcomes.iter().for_each(assert_all_done);
     assert_eq!(outcomes[1].commands[1].stdout_text(), "from one\n");
-    // The store before the flag is there once the flag is.
+    // The store before the flag is visible once the flag is.
     assert_eq!(
         outcomes[0].commands[3].stdout_text(),
         "0x0000000000000D0E\n"

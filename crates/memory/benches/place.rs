@@ -1,5 +1,6 @@
-//! Placing 1 GiB (reserve, prefault under a bind, fill) against a plain memcpy into freshly mapped pages of the same size, alternating in
-//! one process. Prints the rates and the median of the ratios; above 1 placing is faster than the plain copy.
+//! Placing 1 GiB (reserve, prefault under a bind, fill) against a plain memcpy into freshly mapped
+//! pages of the same size, in alternation in one process. Prints the rates and the median of the
+//! ratios; above 1, placing is faster than the plain copy.
 //!
 //! `cargo bench -p tierloom-memory` runs it; `-- --quick` is a smoke run on 64 MiB.
 
@@ -51,8 +52,8 @@ impl Bench {
     }
 }
 
-/// Prefaults the runs of 3:2 in base pages with one thread, the policy set for every run. All runs go to one node, so this works on any
-/// machine and shows what the policy calls cost.
+/// Prefaults the runs of 3:2 in base pages with one thread, setting the policy for every run. All
+/// runs go to one node, so this works on any machine and shows the cost of the policy calls.
 fn weighted_runs(bench: &Bench, node: NodeId) -> Result<f64> {
     let backend = AnonymousNuma::new();
     let pages = (bench.source.len() / PageSize::Base.bytes()) as u64;
@@ -103,7 +104,7 @@ fn main() -> Result<()> {
     for page_size in [PageSize::Base, PageSize::Thp] {
         for threads in [1, 2] {
             let (mut plain, mut placed) = (Vec::new(), Vec::new());
-            // Unmeasured: a virtual machine may get its memory from the host only now.
+            // Not measured: a virtual machine may get its memory from the host only on first use.
             bench.placed(page_size, threads)?;
             for _ in 0..rounds {
                 plain.push(bench.plain()?);

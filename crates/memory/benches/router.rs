@@ -1,7 +1,9 @@
-//! What routing costs: small allocations through the router against the allocator inside it, and large ones in a scope.
+//! The cost of routing: small allocations through the router against the allocator inside it, and
+//! large ones in a scope.
 //!
-//! `cargo bench -p tierloom-memory --bench router` (add `-- --quick` for a smoke run). Rounds alternate; the best of each is compared,
-//! because whatever else the machine does only ever adds time.
+//! `cargo bench -p tierloom-memory --bench router` (add `-- --quick` for a smoke run). Rounds
+//! alternate and the best of each are compared, because other load on the machine can only add
+//! time.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
@@ -15,10 +17,11 @@ use tierloom_memory::router::{
 static ROUTED: TierAllocator<System> = TierAllocator::new(System);
 static PLAIN: System = System;
 
-/// Blocks that are in use at a time, so that the allocator does not hand out the same one again and again.
+/// Blocks in use at a time, so that the allocator does not return the same one again and again.
 const LIVE: usize = 16;
 
-/// Time of one allocation and its release in ns, `count` blocks of `size` bytes written at their start.
+/// Time of one allocation and its release in ns; `count` blocks of `size` bytes are written at
+/// their start.
 #[inline(never)]
 fn pairs(allocator: &impl GlobalAlloc, size: usize, count: usize) -> f64 {
     let Ok(layout) = Layout::from_size_align(black_box(size), 8) else {
@@ -28,7 +31,8 @@ fn pairs(allocator: &impl GlobalAlloc, size: usize, count: usize) -> f64 {
     let start = Instant::now();
     for index in 0..count {
         let place = &mut live[index % LIVE];
-        // SAFETY: the layout is not empty; a block is freed once, with its layout, by the allocator that made it.
+        // SAFETY: the layout is not empty; a block is freed once, with its layout, by the allocator
+        // that returned it.
         unsafe {
             if !place.is_null() {
                 allocator.dealloc(*place, layout);

@@ -1,9 +1,13 @@
-//! Lookups per second in a hash table that no cache holds, against what the machine's memory allows:
-//! `cargo run --release -p tierloom-memory --example hash_probe -- [MiB of table] [threads]` (2048 MiB, all CPUs).
+//! Lookups per second in a hash table larger than any cache, against what the machine's memory
+//! allows.
 //!
-//! Table and line reads lie in regions of transparent huge pages, keys in ordinary memory. Per round: independent random reads of 64-byte lines
-//! over the table's own bytes, a plain loop over keys on the same table, the same with all keys absent, and the batched lookups. Half of the
-//! keys of the mixed runs are absent. Medians of five alternating rounds.
+//! ```text
+//! cargo run --release -p tierloom-memory --example hash_probe -- [MiB of table] [threads]
+//! ``` The defaults are 2048 MiB and all CPUs. The table and the lines to read are in regions of
+//! transparent huge pages, the keys in ordinary memory. Each round measures independent random
+//! reads of 64-byte lines over the table's own bytes, a plain loop over keys on the same table, the
+//! same with all keys absent, and the batched lookups. Half of the keys of the mixed runs are
+//! absent. The results are medians of five alternating rounds.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -16,10 +20,10 @@ use tierloom_topology::{SysRoot, Topology};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Lookups of one thread and round.
+/// Lookups per thread and round.
 const LOOKUPS: usize = 8 << 20;
 const ROUNDS: usize = 5;
-/// Keys are far apart and without order: multiples of an odd number are distinct.
+/// Multiples of an odd number: distinct keys, far apart and in no order.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 fn main() -> Result<(), Failure> {
@@ -127,7 +131,7 @@ fn lookups(probes: &[Vec<u64>], find: impl Fn(&[u64], &mut [u32]) + Sync) -> f64
     (probes.len() * LOOKUPS) as f64 / start.elapsed().as_secs_f64()
 }
 
-/// Independent random line reads per second over the region, with the widest loads there are.
+/// Independent random line reads per second over the region, with the widest loads available.
 fn lines(region: &mut Region, threads: usize) -> Result<f64, Failure> {
     let access = Access::random(Operation::Read);
     let kernel = Kernel::new(access)?;

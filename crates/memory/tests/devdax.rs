@@ -1,6 +1,9 @@
-//! DAX devices: what sysfs says is believed and checked before anything is mapped. Trees are invented; where a device must be mapped,
-//! `/dev/zero` plays it. The ignored tests want a real one and write to it; one test runs them in a guest that has one (`TIERLOOM_LAB=skip`
-//! leaves it out). On a machine with a device in devdax mode: `cargo test -p tierloom-memory --test devdax -- --ignored real_device`.
+//! DAX devices: the values in sysfs are checked before anything is mapped.
+//!
+//! Trees are written by the tests; where a device must be mapped, `/dev/zero` takes its place. The
+//! ignored tests need a real device and write to it; one test runs them in a guest that has one
+//! (`TIERLOOM_LAB=skip` skips it). On a machine with a device in devdax mode: `cargo test -p
+//! tierloom-memory --test devdax -- --ignored real_device`.
 
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -21,7 +24,7 @@ use tierloom_topology::{NodeId, SysRoot, Topology};
 const SIZE: u64 = 512 * MIB as u64;
 const ALIGN: u64 = 2 * MIB as u64;
 
-/// A tree in which the character device `path` is `dax0.0`.
+/// A sysfs tree in which the character device `path` is `dax0.0`.
 struct Tree {
     directory: TempDir,
     device: PathBuf,
@@ -60,7 +63,8 @@ impl Tree {
         Self::new("/dev/zero", &size, Some(&align), Some("device_dax"))
     }
 
-    /// A device file of this tree's own where that may be made, so that locks of other processes on `/dev/zero` do not matter.
+    /// A separate device file for this tree if it may be created, so that other processes' locks on
+    /// `/dev/zero` do not matter.
     fn own_zero(&self) -> String {
         let path = self.directory.path().join("zero");
         let made = Command::new("mknod")
@@ -332,7 +336,7 @@ fn two_regions_never_own_the_same_bytes_of_a_device() {
         let backend = tree.open(&device, offset_bytes).unwrap();
         backend.reserve("m0", 2 * ALIGN as usize, PageSize::Base)
     };
-    // Away from the other tests, should they share /dev/zero.
+    // On a separate device, in case other tests share /dev/zero.
     let start = 8 * ALIGN;
     let first = reserve(start).unwrap();
     let error = reserve(start + ALIGN).unwrap_err();
@@ -358,8 +362,8 @@ fn a_device_that_cannot_be_mapped_says_which_call_failed() {
     );
 }
 
-/// Boots a guest whose CXL memory is a node's memory at first, follows the way back of the error there, and runs the ignored tests of this
-/// very binary on the device.
+/// Boots a guest whose CXL memory is first a node's memory, follows the error's instructions for
+/// changing that, and runs the ignored tests of this same binary on the device.
 #[test]
 fn a_real_device_is_taken_back_and_mapped_in_a_guest() {
     let way_back = "set -e; for state in /sys/devices/system/node/node1/memory*/state; do echo offline >$state; done; \
@@ -461,7 +465,7 @@ fn a_real_device_has_no_pages_that_the_kernel_would_tell_about() {
         .unwrap();
     let states = backend.locate(&mapping, &[0, size_bytes / 2]).unwrap();
     eprintln!("the kernel says {states:?}");
-    // Were this to change, audits could count the pages of devices.
+    // If this changed, audits could count the pages of devices.
     assert!(
         states
             .iter()

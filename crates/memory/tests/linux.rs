@@ -1,4 +1,4 @@
-//! The real kernel of this machine: anonymous memory and files. Nodes that are not there are not needed.
+//! Anonymous memory and files on the real kernel of this machine. One node is enough.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -202,7 +202,7 @@ fn an_offset_maps_exactly_those_bytes_of_a_longer_file() {
             |offset_bytes: u64| Arc::new(FileBackend::at_path(&path).offset_bytes(offset_bytes));
         let mut second = region(at(MIB as u64), PageSize::Base, MIB).unwrap();
         second.as_mut_slice().fill(2);
-        // Other bytes of the same file are free, the same ones are not.
+        // Other bytes of the same file are not locked, the same ones are.
         let fourth = region(at(3 * MIB as u64), PageSize::Base, MIB).unwrap();
         assert!(fourth.as_slice().iter().all(|byte| *byte == 1));
         let error = region(at(0), PageSize::Base, 2 * MIB).unwrap_err();

@@ -85,7 +85,7 @@ fn unmapped_memory_is_gone() {
     };
     let (mapped, _) = request.timed_map().unwrap();
     let (start, end) = (mapped.address(), mapped.address() + mapped.size_bytes());
-    // No other test maps as much at once.
+    // No other test maps this much at once.
     let covered = || {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         maps.lines()
@@ -158,7 +158,7 @@ fn populating_under_a_placement_restores_the_thread() {
                 assert_eq!(shares, [Share { node, share: 1.0 }]);
             }
         }
-        // A container may forbid policies.
+        // A container may forbid memory policies.
         Err(MemoryError::Syscall {
             errno: libc::EPERM, ..
         }) => {}

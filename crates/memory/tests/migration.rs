@@ -1,4 +1,4 @@
-//! Migrations on an invented machine: shares, rate, resume, failures, contents.
+//! Migrations on a simulated machine: shares, rate, resumption, failures, contents.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -200,7 +200,7 @@ fn failures_are_counted_by_errno_and_busy_pages_are_tried_again() {
     let mut migration = region
         .migrate(&placement("1", &topology), &topology, options())
         .unwrap();
-    // Busy once: moved by the retry. Two of another kind stay.
+    // Busy once, so moved by the retry; two pages fail in another way and stay.
     backend.fail_move(3, EBUSY);
     backend.fail_move(5, ENODEV);
     backend.fail_move(6, ENODEV);

@@ -1,5 +1,8 @@
-//! Placement and migration over two real nodes. The tests that need them are ignored, and the one that is not runs them all in a guest that has
-//! two (`TIERLOOM_LAB=skip` leaves it out). On a machine with two nodes: `cargo test -p tierloom-memory --test numa -- --ignored`.
+//! Placement and migration over two real nodes.
+//!
+//! The tests that need them are ignored; the one that is not ignored runs them in a guest that has
+//! two (`TIERLOOM_LAB=skip` skips it). On a machine with two nodes: `cargo test -p tierloom-memory
+//! --test numa -- --ignored`.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -55,11 +58,12 @@ fn all_in_place(region: &Region) {
     assert_eq!(audit.worst_deviation_from_plan(), 0.0, "{audit:?}");
 }
 
-/// Boots a guest with this very binary in it and runs the ignored tests there, one after another: they look at free memory.
+/// Boots a guest with this same binary in it and runs the ignored tests there, one after another
+/// because they check free memory.
 #[test]
 fn placements_hold_in_a_guest_with_two_nodes() {
     let mut options = GuestOptions::new(GuestKind::TwoNodes);
-    // The kernel must leave pages where they are while they are looked at.
+    // The kernel must not move pages while their places are checked.
     options.kernel_args.push("numa_balancing=disable".into());
     let pool = GuestStep::shell(
         "for n in 0 1; do echo 32 >/sys/devices/system/node/node$n/hugepages/hugepages-2048kB/nr_hugepages; done; grep HugePages_Free /sys/devices/system/node/node*/meminfo",
@@ -135,7 +139,8 @@ fn the_kernel_interleaves_by_the_systems_weights() {
                 (0, 0),
                 "{audit:?}"
             );
-            // The kernel's round starts somewhere in the range: off by less than one round of 5 pages.
+            // The kernel may start in the middle of a round, so shares are off by less than one
+            // round of 5 pages.
             let tolerance = 5.0 / region.pages() as f64;
             assert!(
                 audit.worst_deviation() < tolerance,

@@ -1,4 +1,4 @@
-//! Placements: what is typed, what it means, and how pages are laid out.
+//! Placements: their syntax, their meaning, and the layout of pages.
 
 use proptest::prelude::*;
 use tierloom_memory::{FakeNode, Placement, PlacementError, PlacementSpec, Target, fake_topology};
@@ -200,7 +200,7 @@ fn any_target() -> impl Strategy<Value = Target> {
 fn any_spec() -> impl Strategy<Value = PlacementSpec> {
     let weights = prop::collection::vec((any_target(), 1_u32..10_000), 2..6)
         .prop_map(PlacementSpec::Weighted);
-    // Whole hundredths of a per cent that add up to 100.
+    // Whole hundredths of a per cent with a sum of 100.
     let shares = prop::collection::vec((any_target(), 1_u32..1000), 1..6).prop_map(|parts| {
         let sum: u32 = parts.iter().map(|(_, part)| part).sum();
         PlacementSpec::Partitioned(

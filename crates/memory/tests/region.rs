@@ -1,4 +1,4 @@
-//! Regions on an invented machine: placement, errors before any page is touched, audits.
+//! Regions on a simulated machine: placement, errors before any page is touched, audits.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ fn pages_lie_as_asked_for_under_every_placement_and_page_size() {
                 (0, 0),
                 "{text} {page_size}"
             );
-            // 25 pages of 2 MiB cannot meet a share better than to half a page of its round.
+            // 25 pages of 2 MiB cannot meet a share more exactly than half a page of their round.
             let tolerance = region.placement().round_pages() as f64 / region.pages() as f64;
             assert!(
                 audit.worst_deviation() <= tolerance,

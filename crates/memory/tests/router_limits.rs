@@ -1,6 +1,7 @@
 //! The router in programs with little address space, with locked memory, and with threads that
-//! allocate while places change. Limits hold for a whole process, so each such test runs this
-//! program again as a child.
+//! allocate while places change.
+//!
+//! Such limits apply to a whole process, so each test runs this program again as a child.
 
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +17,10 @@ use tierloom_topology::NodeId;
 #[global_allocator]
 static ALLOCATOR: TierAllocator<std::alloc::System> = TierAllocator::new(std::alloc::System);
 
-/// Set for a child; what it begins with.
+/// Environment variable with the name of the test; set for child processes only.
 const CHILD: &str = "TIERLOOM_LIMITS_CHILD";
 
-/// What a child says that may not lock its memory.
+/// The message of a child that may not lock its memory.
 const FORBIDDEN: &str = "this process may not lock its memory";
 
 /// Runs one ignored test of this file in a shell with limits.
@@ -35,7 +36,7 @@ fn child(limits: &str, name: &str) -> Output {
         .unwrap()
 }
 
-/// What the child has to say of its test.
+/// Runs a child whose test must pass; returns its output.
 fn passes(limits: &str, name: &str) -> String {
     let ended = child(limits, name);
     let told = [ended.stdout, ended.stderr].concat();
@@ -52,7 +53,7 @@ fn scope(class: Class) -> router::ScopeGuard {
     })
 }
 
-/// Blocks of `bytes` all of whose bytes are the block's number.
+/// Blocks of `bytes`, each filled with a nonzero byte that depends on its number.
 fn filled(count: usize, bytes: usize) -> Vec<Vec<u8>> {
     (0..count).map(|n| vec![n as u8 | 1; bytes]).collect()
 }
@@ -74,7 +75,7 @@ fn little_address_space() {
     router::configure(&RouterOptions::default()).unwrap();
     let _scope = scope(Class::SortRun);
     let mut blocks = filled(100, MIB);
-    // One that was routed grows, and finds no addresses.
+    // A routed block grows and finds no address space.
     blocks[0].resize(3 * MIB, 1);
     assert!(keep_contents(&blocks));
     let events = router::events();
@@ -108,7 +109,7 @@ fn a_program_that_locks_its_memory_locks_what_it_uses() {
     }
 }
 
-/// Bytes of this process that are resident.
+/// Resident memory of this process in bytes.
 fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = text.split(' ').nth(1).unwrap().parse().unwrap();
@@ -132,8 +133,8 @@ fn locked_memory() {
     assert!(resident_bytes() < GIB, "{}", resident_bytes());
     let _scope = scope(Class::JoinBuild);
     let blocks = filled(64, MIB);
-    // Now they are locked, too. The router's book-keeping for terabytes is as well, but not the
-    // terabytes.
+    // Now the blocks are locked too, and so is the router's book-keeping for terabytes, but not the
+    // terabytes themselves.
     // SAFETY: as above.
     assert_eq!(unsafe { libc::mlockall(libc::MCL_CURRENT) }, 0);
     assert!(resident_bytes() < 3 * GIB, "{}", resident_bytes());
@@ -148,7 +149,7 @@ fn locked_memory() {
     assert!(zeroed.iter().flatten().all(|byte| *byte == 0));
 }
 
-/// Numbers that look random.
+/// Pseudorandom numbers.
 struct Random(u64);
 
 impl Random {
@@ -160,7 +161,7 @@ impl Random {
     }
 }
 
-/// Takes, grows, shrinks and gives back blocks, each full of a number of its own.
+/// Allocates, grows, shrinks and frees blocks, each filled with its own number.
 fn use_memory(seed: u64, rounds: usize) {
     let mut random = Random(seed | 1);
     let mut blocks: Vec<(Vec<u8>, u8)> = Vec::new();

@@ -1,5 +1,5 @@
-//! The router on two real nodes. The test that needs them is ignored, and the other one runs it in a guest whose node 1 is CXL memory that can be
-//! taken offline (`TIERLOOM_LAB=skip` leaves it out).
+//! The router on two real nodes. The test that needs them is ignored, and the other one runs it in
+//! a guest whose node 1 is CXL memory that can be taken offline (`TIERLOOM_LAB=skip` skips it).
 
 use std::fs;
 use std::process::Command;
@@ -53,7 +53,7 @@ fn options() -> RouterOptions {
     }
 }
 
-/// Written memory of `class`.
+/// Allocates memory of `class` and writes to it.
 fn filled(class: Class, bytes: usize) -> Vec<u8> {
     let _scope = router::enter(ClassScope {
         class,
@@ -64,7 +64,7 @@ fn filled(class: Class, bytes: usize) -> Vec<u8> {
     block
 }
 
-/// Share of a class on node 1 of what was found anywhere.
+/// The share of a class's pages on node 1.
 fn share_on_node_1(audit: &PeakAudit, class: Class) -> f64 {
     let found = audit.classes.iter().find(|c| c.class == class).unwrap();
     let on: u64 = found.by_node.iter().filter(|n| n.0 == 1).map(|n| n.1).sum();
@@ -112,12 +112,13 @@ fn a_full_node() {
         ("node full", "far")
     );
     assert_eq!(event.to.as_deref(), Some("near"));
-    // Most of it did fit on node 1.
+    // Most of it fits on node 1.
     let share = share_on_node_1(&router::audit_now(), Class::JoinBuild);
     assert!(share > 0.9 && share < 1.0, "{share}");
 }
 
-/// What threads get of blocks of `bytes` until one is refused, all at once; every block is written.
+/// The blocks of `bytes` that threads get, all at the same time, until one is refused; every block
+/// is written.
 fn by_threads(bytes: usize) -> Vec<Vec<u8>> {
     let one = move || {
         let _scope = router::enter(ClassScope {
@@ -141,7 +142,8 @@ fn by_threads(bytes: usize) -> Vec<Vec<u8>> {
     })
 }
 
-/// Threads that take memory at the same time until there is none: the kernel never has to kill.
+/// Threads allocate memory at the same time until there is none; the kernel's OOM killer must never
+/// run.
 fn a_node_that_threads_fill() {
     let places = vec![place("far", Placement::bind(NodeId(1)))];
     let all = options();
@@ -160,7 +162,7 @@ fn a_node_that_threads_fill() {
     router::configure(&all).unwrap();
 }
 
-/// Where control groups are.
+/// The folder of control groups.
 const GROUPS: &str = "/sys/fs/cgroup";
 
 fn a_control_group_that_threads_fill() {

@@ -1,4 +1,5 @@
-//! Snapshots of where pages are, compared: on an invented machine whose kernel moves pages by itself.
+//! Comparing snapshots of page placement, on a simulated machine whose kernel moves pages by
+//! itself.
 
 use std::sync::Arc;
 
@@ -175,7 +176,7 @@ proptest! {
             Some(pages) if pages < PAGES => prop_assert!(moved <= changed.min(pages)),
             _ => prop_assert_eq!(moved, changed),
         }
-        // What moved is what the audits disagree about.
+        // The pages that moved are those on which the audits differ.
         let share = |audit: tierloom_memory::Audit, node| {
             audit.actual.iter().find(|share| share.node == node).map_or(0.0, |share| share.share) * audit.pages_checked as f64
         };

@@ -1,4 +1,5 @@
-//! Time of finding weights; the aim for `best` is well below 5 milliseconds, so that an engine can ask before a query.
+//! Time to find weights. The target for `best` is well below 5 milliseconds, so that an engine can
+//! call it before a query.
 
 use tierloom_model::reference::work::{Join, Scan, Work};
 use tierloom_model::search::{Problem, SearchLimits, Weights, best, exhaustive, measured, robust};
@@ -55,7 +56,8 @@ fn range_over_the_uncertainty(bencher: divan::Bencher) {
     bencher.bench_local(|| robust(&problem, &found));
 }
 
-/// What the search itself costs between measurements: a probe that answers at once, from a profile that is 15% off.
+/// The cost of the search itself between measurements: the probe replies at once, and the profile
+/// is 15% off.
 #[divan::bench(sample_count = 10)]
 fn a_whole_search_by_measuring(bencher: divan::Bencher) {
     struct Other<'a>(Problem<'a>);

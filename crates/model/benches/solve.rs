@@ -1,4 +1,4 @@
-//! Time of one solution; the aim is below 10 microseconds per phase.
+//! Time of one solution; the target is below 10 microseconds per phase.
 
 use tierloom_model::reference::ssb::ssb_queries;
 use tierloom_model::{Options, Phase, Placement, TierShares, profiles, solve, solve_all};

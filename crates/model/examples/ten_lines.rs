@@ -1,4 +1,5 @@
-//! Another engine asks for weights: it knows what an operator of its own touches, and sets the weights before it allocates.
+//! How another engine gets weights: it knows what one of its operators touches, and sets the
+//! weights before it allocates.
 //!
 //! `cargo run -p tierloom-model --example ten_lines`
 

@@ -28,14 +28,14 @@ fn filter(skip: u32) -> Work {
     })
 }
 
-/// Lebedev et al. (ADMS 2025): the best weights move towards CXL as more is skipped.
+/// Lebedev et al. (ADMS 2025): the best weights move towards CXL as more rows are skipped.
 #[test]
 fn best_weights_of_a_filter_move_towards_cxl_as_more_is_skipped() {
     let shares: Vec<f64> = [0, 15, 255]
         .map(|skip| share_of_cxl("epfl25-snc4-pf-on", &filter(skip)))
         .into();
     assert!(shares[1] > shares[0] + 0.01, "{shares:?}");
-    // Weights are whole numbers, so equal optima may differ in the third digit.
+    // Weights are integers, so equal optima may differ in the third digit.
     assert!(shares[2] > shares[1] - 0.005, "{shares:?}");
 }
 
@@ -57,9 +57,10 @@ fn best_weights_of_a_partitioning_depend_on_its_fanout() {
 }
 
 /// Lebedev et al. (ADMS 2025): the best weights of reads and writes differ in all but one of six
-/// settings. The model has them differ in all
-/// six: one setting is missed (docs/validation.md). Weights differ if the shares do by more than
-/// half a point.
+/// settings.
+///
+/// In the model they differ in all six, so one setting is missed (docs/validation.md). Weights
+/// count as different if the shares differ by more than half a point.
 #[test]
 fn best_weights_of_reads_and_writes_differ_in_the_five_published_settings_and_one_more() {
     let differ: Vec<String> = ["full", "snc2", "snc4"]
@@ -75,7 +76,7 @@ fn best_weights_of_reads_and_writes_differ_in_the_five_published_settings_and_on
     assert_eq!(differ.len(), published + missed, "{differ:?}");
 }
 
-/// Weisgut et al. (PVLDB 2025): bandwidth grows with devices.
+/// Weisgut et al. (PVLDB 2025): bandwidth grows with the number of devices.
 #[test]
 fn bandwidth_grows_with_devices() {
     let rate = |devices: u32, work: &Work| {

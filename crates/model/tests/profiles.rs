@@ -1,4 +1,5 @@
-//! Embedded profiles: whole, sourced, true to the published peaks; and what is said about broken ones.
+//! Embedded profiles: complete, with sources, consistent with published peaks; and the messages
+//! about broken ones.
 
 use tierloom_model::*;
 
@@ -66,7 +67,7 @@ fn names_are_those_of_the_files() {
     );
 }
 
-/// Bandwidth of all cores reading one column in order, GB/s.
+/// Bandwidth of all cores reading one column sequentially, GB/s.
 fn scan_gbps(machine: &Machine, weights: &[(&str, f64)], simd: bool) -> f64 {
     let access = Access {
         simd,
@@ -131,7 +132,8 @@ fn scalar_loads_do_not_reach_the_peak_of_the_full_socket() {
     assert_eq!(cores_needed(false), None, "scalar loads do not saturate");
 }
 
-/// Huang et al. (ADMS 2024): LOAD at 3:2 reaches about 47.5 GB/s, 1.61x of DRAM alone, and 3:2 is the best of their ratios.
+/// Huang et al. (ADMS 2024): LOAD at 3:2 reaches about 47.5 GB/s, 1.61x of DRAM alone, and 3:2 is
+/// the best of their ratios.
 #[test]
 fn nus24_scans_gain_what_was_published() {
     let machine = profiles::load("nus24").unwrap();
@@ -180,7 +182,8 @@ fn epfl_snc4_reads_gain_close_to_what_was_published() {
     assert!((1.55..1.75).contains(&gain), "{gain}");
 }
 
-/// Lebedev et al. (ADMS 2025): loaded DRAM passes idle CXL in every setting but full socket without prefetching.
+/// Lebedev et al. (ADMS 2025): loaded DRAM is slower than idle CXL in every setting but full socket
+/// without prefetching.
 #[test]
 fn loaded_dram_passes_idle_cxl_where_published() {
     for machine in machines().iter().filter(|m| m.name.starts_with("epfl25")) {
@@ -194,7 +197,8 @@ fn loaded_dram_passes_idle_cxl_where_published() {
     }
 }
 
-/// One change to a good profile, and what is said about it. The profile is a copy, so that calibrating the real one moves no line here.
+/// One change to a valid profile, and the message about it. The profile is a copy, so that
+/// calibrating the real one changes no line here.
 fn broken(from: &str, to: &str) -> String {
     let text = include_str!("fixtures/machine.yaml");
     assert!(text.contains(from), "{from}");

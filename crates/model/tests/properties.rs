@@ -1,4 +1,4 @@
-//! What must hold on any valid machine.
+//! Properties that must hold on any valid machine.
 
 use proptest::prelude::*;
 use tierloom_model::*;
@@ -18,7 +18,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// A tier with all of its optional numbers, each there or not.
+    /// A tier with any of its optional numbers present or absent.
     fn rich_tier(name: &'static str)(
         plain in tier(name), nt in prop::option::of(1.0..600.0), single in prop::option::of(0.05..=1.0), duplex in prop::option::of(0.0..=1.0),
         own in prop::option::of(0.0..500.0), posted in prop::option::of(10.0..500.0), switch in prop::option::of(0.0..300.0), calm in prop::option::of(0.0..=1.0),
@@ -128,7 +128,8 @@ proptest! {
 
     #[test]
     fn more_workers_never_hurt_while_nothing_is_cached_by_core(m in machine(), p in phase(), dram in 0.0..=1.0f64, workers in 1u32..200) {
-        // Places that are written in turn share each core's cache and TLB: there, more workers on a core may hurt.
+        // Places that are written in turn share each core's cache and TLB, so there more workers
+        // per core may be slower.
         prop_assume!(p.accesses.iter().all(|a| !matches!(a.pattern, Pattern::Scatter { .. })));
         prop_assert!(rate(&m, &p, &split(dram), workers + 1) >= rate(&m, &p, &split(dram), workers) * (1.0 - 1e-9));
     }
@@ -171,7 +172,7 @@ proptest! {
         let (alone, shared) = (with(&Options::default()), with(&Options { background, ..Options::default() }));
         prop_assert!(shared.tuples_per_s <= alone.tuples_per_s * (1.0 + 1e-9));
         prop_assert!(shared.tiers.iter().all(|t| t.utilisation <= 1.0));
-        // With a flat curve nothing but the tier's share can be lost.
+        // With a flat curve, nothing but the tier's share can be lost.
         let mut flat = m.clone();
         (flat.tiers[1].loaded.ratio_at_peak, flat.tiers[1].loaded_random) = (value(1.0), None);
         let rate = |options: &Options| solve(&flat, &p, &split(0.5), workers, options).unwrap().tuples_per_s;
@@ -192,7 +193,7 @@ proptest! {
 
     #[test]
     fn units_agree(m in machine(), lines in 0.01..4.0f64, tuples in 1e3..1e9f64, workers in 1u32..200) {
-        // GB/s are bytes per ns: what a tier moves is what the tuples touch, whatever the machine.
+        // GB/s are bytes per ns: a tier transfers what the tuples touch, on any machine.
         let mut m = m;
         m.cache.llc_bytes = value(0.0);
         let scan = Phase::new("scan", PhaseKind::Scan, tuples).access(Access::sequential_read("c", lines * 64.0, 1 << 40));

@@ -1,4 +1,5 @@
-//! The best weights by the model: against all weights, and what must hold on any machine.
+//! The best weights by the model: against trying all weights, and properties that must hold on any
+//! machine.
 
 use proptest::prelude::*;
 use tierloom_model::reference::work::{Filter, Join, Partition, Scan, Stream, Work};
@@ -206,7 +207,7 @@ fn problem<'a>(machine: &'a Machine, phases: &'a [Phase], options: &'a Options) 
     Problem::new(machine, phases, machine.cores.value as u32, options)
 }
 
-/// Two simplifications of weights and the largest weight lie between two best rates.
+/// Two simplifications of weights and the largest weight are between two best rates.
 const TOLERANCE: f64 = 3.0 * SIMPLER_WITHIN;
 
 proptest! {
@@ -241,8 +242,8 @@ proptest! {
         }
     }
 
-    /// Weights on identical tiers do not matter as long as no tier's latency has begun to rise. Beyond, spreading the load is a gain even so,
-    /// and equal weights are the best ones.
+    /// Weights on identical tiers do not matter while no tier's latency has begun to rise. Above
+    /// that, spreading the load is still a gain, and equal weights are the best ones.
     #[test]
     fn identical_tiers_make_weights_irrelevant_until_they_are_loaded(m in machine(), phases in work(), weight in 1u32..100) {
         let options = Options::default();

@@ -1,4 +1,4 @@
-//! Searching by measuring, against simulated machines that the profile is wrong about.
+//! Searching by measuring, against simulated machines that differ from the profile.
 
 use tierloom_model::reference::work::{Filter, Join, Partition, Scan, Stream, Work};
 use tierloom_model::search::{
@@ -6,10 +6,11 @@ use tierloom_model::search::{
 };
 use tierloom_model::{Machine, Options, Phase, profiles};
 
-/// Machines tried for each median.
+/// Number of machines for each median.
 const SEEDS: u64 = 200;
 
-/// A machine whose every number is off by up to 20%, each by itself; whole numbers stay whole and shares below 1.
+/// A machine in which every number is independently off by up to 20%; integers stay integers and
+/// shares below 1.
 fn perturbed(machine: &Machine, seed: u64) -> Machine {
     let mut random = SplitMix::new(seed.wrapping_mul(7919).wrapping_add(17));
     let mut truth = machine.clone();
@@ -59,7 +60,7 @@ impl Probe for Simulated<'_> {
     }
 }
 
-/// Median and 95th percentile of the loss against the true optimum, and the same of the number of points.
+/// Median and 95th percentile of the loss against the true optimum, and of the number of points.
 struct Outcome {
     loss: (f64, f64),
     points: (usize, usize),
@@ -159,7 +160,7 @@ fn works() -> Vec<(&'static str, Work)> {
     ]
 }
 
-/// Machines with the number of their cores.
+/// Machines with their numbers of cores.
 const MACHINES: [(&str, u32); 5] = [
     ("nus24", 32),
     ("epfl25-full-pf-on", 48),
@@ -287,7 +288,8 @@ fn searched_curve(curve: impl Fn(f64) -> f64) -> (f64, usize, bool) {
 
 #[test]
 fn a_curve_unlike_the_models_is_climbed_all_the_same() {
-    // Far from where the model looks (share 0.14): a hill at 0.7, a plateau, and a ridge at 0.4 between two slopes.
+    // Far from where the model searches (share 0.14): a hill at 0.7, a plateau, and a ridge at 0.4
+    // between two slopes.
     let scale = 4e9;
     let hill = |s: f64| scale * (1.0 - (s - 0.7).powi(2));
     let plateau = |s: f64| scale * (0.5 + s.min(0.3));

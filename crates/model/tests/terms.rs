@@ -1,4 +1,4 @@
-//! Each term on its own, against numbers worked out by hand.
+//! Each term separately, against numbers calculated by hand.
 
 use tierloom_model::*;
 
@@ -25,7 +25,8 @@ fn close(a: f64, b: f64) {
     assert!((a / b - 1.0).abs() < 1e-3, "{a} is not {b}");
 }
 
-/// The NUS24 machine: 96 ns, 12 scalar and 10 random lines in flight, 64 MiB cache of 30 ns, TLB reach of 2 GiB, walks of 60 ns.
+/// The NUS24 machine: 96 ns, 12 scalar and 10 random lines in flight, 64 MiB cache of 30 ns, TLB
+/// reach of 2 GiB, walks of 60 ns.
 fn machine() -> Machine {
     profiles::load("nus24").unwrap()
 }
@@ -51,7 +52,8 @@ fn one_worker_streams_at_lines_in_flight_over_latency() {
 fn cache_keeps_its_share_of_a_random_structure() {
     let probe =
         |bytes| Phase::new("probe", PhaseKind::Probe, 1e6).access(Access::probe("h", 1.0, bytes));
-    // Twice the cache: half of the lines miss. The private 2 MiB are 1/64 of it, and free.
+    // The data is twice the cache: half of the lines miss. The private 2 MiB are 1/64 of it, and
+    // free.
     close(
         per_tuple_ns(&machine(), &probe(128 << 20), Terms::default()),
         0.5 * 9.6 + (0.5 - 1.0 / 64.0) * 3.0,
@@ -161,7 +163,8 @@ fn stores_read_what_they_write_and_streaming_stores_do_not() {
     );
 }
 
-/// A machine of one plain tier: 100 GB/s, 100 ns, 10 lines in flight of every kind, no caches, 1000 pages of 4 KiB in the TLB.
+/// A machine of one plain tier: 100 GB/s, 100 ns, 10 lines in flight of every kind, no caches, 1000
+/// pages of 4 KiB in the TLB.
 fn plain() -> Machine {
     let mut machine = machine();
     machine.tiers = vec![Tier::plain("dram", 100.0, 100.0, "test")];
@@ -218,7 +221,7 @@ fn prefetchers_fetch_skipped_lines_within_their_reach() {
     close(time(8, ""), 30.0);
     close(time(8, "prefetch_waste"), 10.0);
     close(time(64, ""), 10.0);
-    // 64 lines are a page of 4 KiB: each line needs a walk of its own, 4 at once.
+    // 64 lines are a page of 4 KiB: each line needs a separate walk, 4 at a time.
     close(
         per_tuple_ns(&machine, &lines(64), Terms::default()),
         10.0 + 30.0 / 4.0,
@@ -240,12 +243,14 @@ fn a_fanout_beyond_the_tlb_walks_and_one_beyond_the_caches_fetches_lines_again()
     let time = |places, terms| per_tuple_ns(&machine, &scatter(places), terms);
     // Eight tuples fill a line.
     close(time(100, Terms::default()), 0.125 * 10.0);
-    // 1000 places: half of their lines are in the private cache, the others in the last-level cache (30 ns, 10 at once).
+    // 1000 places: half of their lines are in the private cache, the others in the last-level cache
+    // (30 ns, 10 at once).
     close(
         time(1000, Terms::default()),
         0.125 * 10.0 + 0.5 * 0.875 * 3.0,
     );
-    // 4000 places: an eighth private, three eighths in the last-level cache, half in memory; three of four touches walk, one at a time.
+    // 4000 places: an eighth private, three eighths in the last-level cache, half in memory; three
+    // of four touches walk, one at a time.
     let fetched = 0.125 * 10.0 + 0.875 * (0.375 * 3.0 + 0.5 * 10.0);
     close(
         time(
@@ -307,7 +312,7 @@ fn a_core_moves_no_more_than_its_path_carries() {
     close(per_tuple_ns(&machine, &stream, Terms::default()), 4.0);
     let solution = solve(&machine, &stream, &dram(), 1, &Options::default()).unwrap();
     assert_eq!(solution.bottleneck, Bottleneck::Compute);
-    // Lines that are not there sooner are waited for as before.
+    // The wait for lines that do not arrive earlier is the same as before.
     machine.concurrency.sequential_simd = value(10.0);
     close(per_tuple_ns(&machine, &stream, Terms::default()), 10.0);
 }
@@ -365,7 +370,7 @@ fn compute_hides_behind_memory_as_far_as_the_core_overlaps() {
         ),
         14.0,
     );
-    // What a chain waits for cannot overlap with what depends on it.
+    // The waiting time of a chain cannot overlap with work that depends on it.
     close(
         per_tuple_ns(&machine, &phase(Pattern::Dependent), Terms::default()),
         104.0,

@@ -1,10 +1,13 @@
-//! One model, two opposite papers: a blind interleave of all memory loses on one machine and wins on the other.
+//! One model, two papers with opposite results: interleaving all memory loses on one machine and
+//! wins on the other.
 //!
-//! Lebedev et al., "Demystifying CXL Memory Bandwidth Expansion for Analytical Workloads" (ADMS 2025), EPFL25: SSB SF 100, 9:1.
-//! Huang et al., "Bandwidth Expansion via CXL" (ADMS 2024), NUS24: SSB SF 30, 3:2.
+//! - Lebedev et al., "Demystifying CXL Memory Bandwidth Expansion for Analytical Workloads" (ADMS
+//!   2025), EPFL25: SSB SF 100, 9:1.
+//! - Huang et al., "Bandwidth Expansion via CXL" (ADMS 2024), NUS24: SSB SF 30, 3:2.
 //!
-//! Both are priced with the same phases and the same processor time per tuple. Compiled or hand-written pipelines spend 2 to 5 ns on a fact
-//! tuple (6 to 15 cycles at 3 GHz: a few loads, compares and hash computations); the sweep shows where verdicts flip outside.
+//! Both are priced with the same phases and the same processor time per tuple. Compiled or
+//! hand-written pipelines spend 2 to 5 ns on a fact tuple (6 to 15 cycles at 3 GHz: a few loads,
+//! compares and hash computations); the sweep shows where the results change outside that range.
 
 use tierloom_model::reference::ssb::ssb_queries;
 use tierloom_model::*;
@@ -12,7 +15,7 @@ use tierloom_model::*;
 const PLAUSIBLE_NS: [f64; 4] = [2.0, 3.0, 4.0, 5.0];
 const SWEEP_NS: [f64; 9] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 20.0, 50.0];
 
-/// A paper's setting: values of how many bytes, which scale factor, which blind interleave.
+/// A paper's setting: bytes per value, scale factor, and weights of the blind interleave.
 struct Setting {
     machine: Machine,
     scale_factor: f64,
@@ -55,7 +58,7 @@ impl Setting {
         ssb_queries(self.scale_factor, self.bytes_per_value, time_per_tuple_ns)
     }
 
-    /// Time on DRAM over time interleaved, query by query.
+    /// Time on DRAM divided by time interleaved, query by query.
     fn speedups(&self, time_per_tuple_ns: f64) -> Vec<f64> {
         let of = |phases: &[Phase]| {
             self.solve(phases, &[("dram", 1.0)]).time_ns / self.solve(phases, &self.blind).time_ns
@@ -71,7 +74,7 @@ fn geomean(of: &[f64]) -> f64 {
     (of.iter().map(|x| x.ln()).sum::<f64>() / of.len() as f64).exp()
 }
 
-/// Queries that change by at least 1%.
+/// Queries whose time changes by at least 1%.
 fn slower(of: &[f64]) -> usize {
     of.iter().filter(|x| **x <= 0.99).count()
 }
@@ -146,8 +149,9 @@ fn the_reason_is_saturation() {
 
 #[test]
 fn verdicts_flip_with_intensity() {
-    // An engine that reads columns with vector loads and spends no time per tuple saturates even eight channels: its scans lose far less
-    // than those of an engine that takes one value at a time, which cannot saturate them.
+    // An engine that reads columns with vector loads and spends no time per tuple saturates even
+    // eight channels. Its scans lose far less than those of an engine that reads one value at a
+    // time, which cannot saturate them.
     let setting = epfl("epfl25-full-pf-on");
     let scalar = setting.speedups(0.0)[0];
     let mut phases = setting.queries(0.0).swap_remove(0).1;
@@ -160,11 +164,12 @@ fn verdicts_flip_with_intensity() {
         scalar < 0.9 && vectorised > scalar + 0.1,
         "{scalar} {vectorised}"
     );
-    // An engine that spends 20 ns per tuple leaves even one channel idle: interleaving costs it latency.
+    // An engine that spends 20 ns per tuple leaves even one channel idle: interleaving costs it
+    // latency.
     assert_eq!(faster(&nus().speedups(20.0)), 0);
 }
 
-/// The numbers that are assumed, not published, must not carry the verdict.
+/// The result must not depend on the numbers that are assumed rather than published.
 #[test]
 fn verdicts_hold_over_the_uncertainty_of_assumed_numbers() {
     let perturb = |setting: &mut Setting, knee: f64, exponent: f64, lines: f64, llc: f64| {
@@ -196,7 +201,8 @@ fn verdicts_hold_over_the_uncertainty_of_assumed_numbers() {
                 perturb(&mut lost, knee, exponent, lines, llc);
                 perturb(&mut won, knee, exponent, lines, llc);
                 let (lost, won) = (lost.speedups(4.0), won.speedups(3.0));
-                // With a knee at a quarter of the peak and a straight curve some losses shrink below 1%, so half a per cent counts here.
+                // With a knee at a quarter of the peak and a straight curve, some losses are below
+                // 1%, so half a per cent counts here.
                 let loses = lost.iter().filter(|x| **x <= 0.995).count();
                 assert!(
                     loses >= 7,
@@ -249,7 +255,7 @@ fn tier_is_about_as_fast_as_cxl_alone() {
     }
 }
 
-/// The table in docs/model.md is what the model says.
+/// The table in docs/model.md must be what the model gives.
 #[test]
 fn documented_verdicts_are_the_models() {
     let docs = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/model.md"))

@@ -1,4 +1,5 @@
-//! Records of memory benchmarks: they stand alone, survive files bit by bit, grow by whole lines, and become CSV.
+//! Records of memory benchmarks: they are self-contained, survive files bit by bit, grow by whole
+//! lines, and become CSV.
 
 mod support;
 
@@ -27,7 +28,7 @@ fn ids(set: &RecordSet) -> Vec<&str> {
     set.benches.iter().map(|b| b.run_id.as_str()).collect()
 }
 
-/// A file in a folder of its own.
+/// A file in a separate folder.
 fn place() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("temporary folder");
     let path = folder.path().join("bench.jsonl");
@@ -70,7 +71,7 @@ fn another_schema_is_refused_on_every_line() {
 fn a_cut_last_line_is_an_error_for_reports_and_told_for_resuming() {
     let (_folder, path) = place();
     let mut second = bench("b", vec![]);
-    // A cut may also go through a character of several bytes.
+    // A file can also be truncated inside a character of several bytes.
     second.workload = "größe".into();
     let (first, second) = (line(&record("a")), line(&Record::Bench(Box::new(second))));
     let umlaut = second.find('ö').expect("there") + 1;
@@ -85,7 +86,7 @@ fn a_cut_last_line_is_an_error_for_reports_and_told_for_resuming() {
         let bytes = cut as u64;
         assert_eq!(tail, Some(CutTail { line: 2, bytes }));
     }
-    // A broken line in the middle is no cut.
+    // A broken line in the middle is not a truncation.
     std::fs::write(&path, format!("{}\n{first}", &second[..9])).expect("written");
     RecordSet::read_whole(&path).expect_err("the first line is broken");
     std::fs::write(&path, "").expect("written");
@@ -181,7 +182,7 @@ fn two_writers_at_once_are_refused() {
             .to_string()
     };
     assert!(refused().contains("another process"), "{}", refused());
-    // The lock goes along to the file that replaces the first one.
+    // The lock must also apply to the file that replaces the first one.
     first.append(&record("a")).expect("added");
     assert!(refused().contains("another process"));
     drop(first);
@@ -317,7 +318,7 @@ proptest! {
         let (_folder, path) = place();
         std::fs::write(&path, &text[..cut]).expect("written");
         let (set, tail) = RecordSet::read_whole(&path).expect("a prefix");
-        // A line that lacks nothing but its end is whole.
+        // A line that lacks only its line end is complete.
         let ends = |at: &usize| *at <= cut + 1;
         let whole = text.match_indices('\n').map(|(at, _)| at + 1).filter(ends).count();
         prop_assert_eq!(set.benches.len(), whole);

@@ -1,4 +1,5 @@
-//! Records of validations, weights and prices: they stand alone, survive files bit by bit, and become CSV.
+//! Records of validations, weights and prices: they are self-contained, survive files bit by bit,
+//! and become CSV.
 
 use proptest::prelude::*;
 use tierloom_record::{

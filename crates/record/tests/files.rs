@@ -1,4 +1,4 @@
-//! Records as files: what is written is read back, and what is broken is refused with file and line.
+//! Records as files: what is written is read back, and broken ones are refused with file and line.
 
 use proptest::prelude::*;
 use std::io::Write;
@@ -147,7 +147,7 @@ fn what_is_written_is_read_back_in_the_same_order() {
         query("a", "q1.1", vec![0.1 + 0.2]),
         run("b"),
         query("b", "q1.1", vec![5e-324]),
-        // Runs of one file may interleave; a record goes to its own run.
+        // Records of several runs may be interleaved in one file; each belongs to its own run.
         query("a", "q3.1", vec![f64::MAX]),
         summary("a"),
     ];

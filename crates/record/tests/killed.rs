@@ -1,4 +1,5 @@
-//! A process that is killed at any moment leaves whole records only, and the next one goes on where it was.
+//! A process that is killed at any moment leaves only whole records, and the next one continues
+//! after them.
 
 mod support;
 
@@ -9,22 +10,23 @@ use std::time::{Duration, Instant};
 use support::{bench, setting};
 use tierloom_record::{Record, RecordFile, RecordSet};
 
-/// Names the file for the process that is to be killed.
+/// Variable with the path of the file, for the process that will be killed.
 const TARGET: &str = "TIERLOOM_TEST_APPEND_TO";
 const KILLS: u32 = 40;
-/// Bytes of text in a record: several pages, so that one written in place would be cut by some kill.
+/// Bytes of text in a record: several pages, so that some kill would truncate one that was written
+/// in place.
 const PADDING: usize = 300_000;
 
 #[test]
 #[ignore = "the process that the next test kills"]
 fn child_appends_for_ever() {
-    // Run with all ignored tests it has nothing to do.
+    // Does nothing if it is run with all ignored tests.
     let Some(path) = std::env::var_os(TARGET) else {
         return;
     };
     let (mut file, set, tail) = RecordFile::open(Path::new(&path)).expect("opened");
     assert_eq!(tail, None);
-    // A file that grows for ever would only slow the kills down.
+    // A file that grows without limit would only slow the kills down.
     if set.benches.len() > 12 {
         drop(file);
         file = RecordFile::begin(Path::new(&path)).expect("begun anew");
@@ -40,7 +42,7 @@ fn child_appends_for_ever() {
     }
 }
 
-/// Kills a child some time after its first record; returns how many it said were there.
+/// Kills a child some time after its first record; returns the number of records that it reported.
 fn kill_one(path: &Path, after: Duration) -> u64 {
     let mut child = Command::new(std::env::current_exe().expect("own path"))
         .args([
@@ -74,7 +76,7 @@ fn killed_writers_leave_whole_records_only() {
     for kill in 0..KILLS {
         let added = kill_one(&path, Duration::from_micros(u64::from(kill) * 733));
         let set = RecordSet::read(&path).expect("whole records only");
-        // The last lines of the child may be a record behind what is in the file, never before it.
+        // The child's last report may be a record behind the file, never ahead of it.
         let last: u64 = set
             .benches
             .last()

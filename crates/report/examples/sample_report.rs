@@ -1,5 +1,5 @@
-//! Writes sample reports of made-up numbers, so that people can look at them:
-//! `cargo run -p tierloom-report --example sample_report -- FOLDER`.
+//! Writes sample reports of made-up numbers for people to look at: `cargo run -p tierloom-report
+//! --example sample_report -- FOLDER`.
 
 #[path = "../tests/support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! Reports and comparisons of memory benchmarks: what they must hold, flag and refuse to say.
+//! Reports and comparisons of memory benchmarks: what they must show, mark and not claim.
 
 mod support;
 
@@ -46,7 +46,7 @@ fn of<'s>(set: &'s mut RecordSet, workload: &str) -> Vec<&'s mut BenchRecord> {
         .collect()
 }
 
-/// A chart's inside.
+/// The content of a chart.
 fn chart(page: &str, id: &str) -> String {
     let start = page.find(&format!("<svg id=\"{id}\""));
     let start = start.unwrap_or_else(|| panic!("no chart {id}"));
@@ -150,7 +150,7 @@ fn an_invalid_run_is_flagged_in_words_table_curve_and_heat_map_and_counts_nowher
         placement.find(">3<").expect("moved pages") < placement.find(">0<").expect("unmoved ones")
     );
 
-    // Even the best figure of all is not told as a finding if it is invalid.
+    // Even the best result of all is not reported as a finding if it is invalid.
     let mut best = bench_sample();
     for bench in of(&mut best, "operations") {
         bench.valid = bench.varied[0].value != "read";
@@ -473,7 +473,7 @@ proptest! {
             BenchVerdict::Worse => BenchVerdict::Better,
             other => other,
         };
-        // A change of 1% up is a little less than 1% down: only there the two may differ.
+        // A change of 1% up is a little less than 1% down: only between them may the two differ.
         let median = |v: &[f64]| Spread::of(v.to_vec()).expect("finite").median;
         let change = (median(&a) / median(&b)).ln().abs();
         if !(0.009..0.011).contains(&change) {

@@ -1,6 +1,7 @@
-//! The report in a real browser: no error, no request, no overlapping labels, and charts that show the records' numbers.
+//! The report in a real browser: no error, no request, no overlapping labels, and charts that show
+//! the records' numbers.
 //!
-//! Needs Chromium (`apt-get install chromium`); `TIERLOOM_BROWSER=skip` leaves these tests out.
+//! Needs Chromium (`apt-get install chromium`); `TIERLOOM_BROWSER=skip` skips these tests.
 
 mod support;
 
@@ -16,7 +17,7 @@ use tierloom_report::{ReportOptions, compare, render, render_comparison};
 /// A page that hangs must not hang the tests.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Runs inside the page and writes what it sees as JSON into the document.
+/// Runs inside the page and writes its findings as JSON into the document.
 const PROBE: &str = r##"<script>
 (function () {
   var seen = { requests: performance.getEntriesByType("resource").length, overlaps: [], outside: [], charts: {}, background: getComputedStyle(document.body).backgroundColor };
@@ -46,7 +47,7 @@ const PROBE: &str = r##"<script>
 })();
 </script>"##;
 
-/// Whether tests in a browser are left out.
+/// Whether tests in a browser are disabled.
 fn skipped() -> bool {
     let skip = std::env::var("TIERLOOM_BROWSER").is_ok_and(|value| value == "skip");
     if skip {
@@ -67,10 +68,10 @@ fn chromium() -> PathBuf {
         .unwrap_or_else(|| panic!("no Chromium found: run `apt-get install chromium`, name one with CHROMIUM=/path, or leave these tests out with TIERLOOM_BROWSER=skip"))
 }
 
-/// What the browser made of a page.
+/// The browser's findings about a page.
 struct Visit {
     dom: String,
-    /// Console lines of the page: errors, warnings, violations of the content policy.
+    /// Console messages of the page: errors, warnings, violations of the content policy.
     console: Vec<String>,
 }
 
@@ -102,7 +103,8 @@ impl Visit {
     }
 }
 
-/// Opens `html` from a file without network, lets its scripts run, and reads the document back.
+/// Opens `html` from a file without network access, lets its scripts run, and reads the document
+/// back.
 fn visit(html: &str, flags: &[&str]) -> Visit {
     let folder = tempfile::tempdir().expect("temporary folder");
     let file = folder.path().join("report.html");
@@ -254,7 +256,7 @@ fn bars_are_as_long_as_their_numbers_say() {
                 .trim_end_matches('×')
                 .parse()
                 .expect("a number");
-            // Labels have two digits: only long bars tell the scale.
+            // Labels have two digits, so only long bars are exact enough to check the scale.
             if value < 0.5 {
                 pixels_per_doubling
                     .push(bar["width"].as_f64().expect("width") / value.log2().abs());
@@ -348,7 +350,7 @@ fn memory_benchmarks_open_without_errors_wide_narrow_and_compared() {
         return;
     }
     let mut set = bench_sample();
-    // Long names must be shortened, not run into each other.
+    // Long names must be shortened and must not overlap.
     for bench in &mut set.benches {
         for setting in &mut bench.varied {
             if setting.value == "cxl" {

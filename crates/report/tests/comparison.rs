@@ -1,4 +1,5 @@
-//! Two sets of records: what is called a change, what is not, and what must not be compared at all.
+//! Comparing two sets of records: what counts as a change, what does not, and what must not be
+//! compared at all.
 
 mod support;
 
@@ -18,7 +19,7 @@ fn page(before: &RecordSet, after: &RecordSet) -> String {
     .expect("rendered")
 }
 
-/// Both sets with these times for their first figure.
+/// Both sets, with these times for their first figure.
 fn with_times(before: &[f64], after: &[f64]) -> (RecordSet, RecordSet) {
     let (mut old, mut new) = (sample(), sample());
     old.runs[0].queries[0].time_ms = Spread::of(before.to_vec()).expect("finite");

@@ -1,4 +1,5 @@
-//! Reports of validations and weights: figures told apart, errors added up right, contradictions never hidden.
+//! Reports of validations and weights: roles of figures kept apart, errors summed correctly,
+//! contradictions never hidden.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What a report must hold, and what it must say when something is missing.
+//! What a report must contain, and what it must say if something is missing.
 
 mod support;
 
@@ -67,7 +67,8 @@ fn every_figure_in_the_tables_is_marked() {
         .filter(|q| q.engine == EngineKind::Tierloom);
     let measured = ours.clone().filter(|q| q.machine == HERE).count();
     let modelled = ours.count() - measured;
-    // One mark per record, and one per geometric mean: 3 placements here, 5 on each of two machines.
+    // One mark per record, and one per geometric mean: 3 placements here, 5 on each of two
+    // machines.
     assert_eq!(
         speedups.matches("class=\"tag measured\"").count(),
         measured + 3
@@ -216,7 +217,7 @@ fn hostile_names_are_text_everywhere() {
     .expect("rendered");
     assert!(!page.contains("<b onmouseover"), "a name became markup");
     assert!(!page.contains("<!--"));
-    // The records' own element and the page's script, each closed once.
+    // The element with the records and the page's script, each closed once.
     assert_eq!(page.matches("</script>").count(), 2);
 }
 

@@ -1,50 +1,53 @@
-//! Statements as trees, so that they can be made, written in two dialects, and shrunk.
+//! Statements as syntax trees, which can be generated, printed in two dialects, and shrunk.
+//!
+//! The trees keep only the structure that shrinking needs; operators and functions are text with
+//! placeholders.
 
 use std::fmt::Write;
 
-/// Whose SQL is written.
+/// The SQL dialect to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// DataFusion's, which is Tierloom's.
+    /// The dialect of DataFusion and Tierloom.
     DataFusion,
-    /// DuckDB's.
+    /// The dialect of DuckDB.
     DuckDb,
 }
 
-/// An expression.
+/// An expression in a statement.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expr {
     /// A column of a relation in scope.
     Column {
-        /// The relation's alias.
+        /// Alias of the relation; empty for an unqualified column.
         table: String,
-        /// The column.
+        /// Name of the column.
         name: String,
     },
-    /// A constant, as it is written.
+    /// A constant, as SQL text.
     Text(String),
-    /// Something made of other expressions: `{}` in the form stands for the next one.
+    /// An operator or function: each `{}` in the form is a placeholder for the next argument.
     Apply {
-        /// As DataFusion writes it.
+        /// The form in DataFusion's dialect.
         form: String,
-        /// As DuckDB writes it, if otherwise.
+        /// The form in DuckDB's dialect, if it is different.
         duck: Option<String>,
-        /// What is put in.
+        /// The expressions for the placeholders, in order.
         args: Vec<Expr>,
     },
-    /// A form around a query, which stands for the last `{}`.
+    /// A form with a subquery in its last placeholder.
     Sub {
-        /// `{} IN {}`, `EXISTS {}`, `{}`.
+        /// The form: `{} IN {}`, `EXISTS {}` or `{}`.
         form: String,
-        /// What is put in before the query.
+        /// The expressions for the placeholders before the subquery.
         args: Vec<Expr>,
-        /// The query, put in brackets.
+        /// The subquery, which is printed in parentheses.
         query: Box<Query>,
     },
 }
 
 impl Expr {
-    /// A column.
+    /// A column of a relation in scope.
     pub fn column(table: &str, name: &str) -> Expr {
         Expr::Column {
             table: table.into(),
@@ -52,7 +55,7 @@ impl Expr {
         }
     }
 
-    /// A form with its parts.
+    /// A form with its arguments, the same in both dialects.
     pub fn apply(form: &str, args: Vec<Expr>) -> Expr {
         Expr::Apply {
             form: form.into(),
@@ -79,7 +82,7 @@ impl Expr {
         }
     }
 
-    /// As SQL.
+    /// The SQL text in the given dialect.
     pub fn sql(&self, dialect: Dialect) -> String {
         let mut out = String::new();
         self.write(dialect, &mut out);
@@ -105,114 +108,114 @@ fn fill(form: &str, args: &[Expr], query: Option<&Query>, dialect: Dialect, out:
     }
 }
 
-/// A query.
+/// A query with its common table expressions, order and limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query {
-    /// Named queries before it.
+    /// The common table expressions (`WITH`), by name.
     pub with: Vec<(String, Query)>,
-    /// What gives the rows.
+    /// The selection or set operation.
     pub body: Body,
-    /// Order of the rows.
+    /// The keys of `ORDER BY`; empty for no order.
     pub order: Vec<Order>,
-    /// How many, and how many are left out before.
+    /// Values of `LIMIT` and `OFFSET`.
     pub limit: Option<(usize, usize)>,
 }
 
-/// One key of an order.
+/// One key of `ORDER BY`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Order {
-    /// What it is by: an expression or a column's number.
+    /// The key: an expression or the number of a column.
     pub by: Expr,
-    /// From the largest down.
+    /// `DESC` instead of `ASC`.
     pub descending: bool,
-    /// NULL first.
+    /// `NULLS FIRST` instead of `NULLS LAST`.
     pub nulls_first: bool,
 }
 
-/// What gives rows.
+/// The part of a query that produces its rows.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
-    /// A selection.
+    /// A single `SELECT`, possibly with groups.
     Select(Box<Select>),
-    /// A set operation.
+    /// A set operation on two queries.
     Set {
-        /// `UNION ALL` and the like.
+        /// The operator, such as `UNION ALL`.
         operation: String,
-        /// One side.
+        /// The left operand, printed in parentheses.
         left: Box<Query>,
-        /// The other.
+        /// The right operand, printed in parentheses.
         right: Box<Query>,
     },
 }
 
-/// A selection.
+/// A `SELECT` without order and limit.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Select {
-    /// Each row once.
+    /// Whether it is `SELECT DISTINCT`.
     pub distinct: bool,
-    /// Its columns.
+    /// The columns of the result.
     pub items: Vec<Item>,
-    /// Its relations, with commas in between.
+    /// The relations of the `FROM` clause, separated by commas.
     pub from: Vec<Source>,
-    /// Conditions, all of which hold.
+    /// The conjuncts of `WHERE`.
     pub filters: Vec<Expr>,
-    /// What it is grouped by.
+    /// The expressions of `GROUP BY`.
     pub groups: Vec<Expr>,
-    /// Conditions on groups, all of which hold.
+    /// The conjuncts of `HAVING`.
     pub having: Vec<Expr>,
 }
 
-/// A column of a selection.
+/// A column of a `SELECT`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
-    /// Its value.
+    /// The expression that computes it.
     pub expr: Expr,
-    /// Its name.
+    /// The alias that it gets.
     pub name: String,
-    /// Whether the order of additions shows in its last digits.
+    /// Whether its last digits depend on the order of floating-point additions.
     pub inexact: bool,
 }
 
-/// A relation and what is joined to it.
+/// An entry of a `FROM` clause: a relation and the relations joined to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Source {
-    /// The first relation.
+    /// The relation that comes first.
     pub relation: Relation,
-    /// The others.
+    /// The joins, in order.
     pub joins: Vec<Join>,
 }
 
-/// A join with what stands before it.
+/// A join with the relations before it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Join {
-    /// `LEFT JOIN` and the like.
+    /// The join type, such as `LEFT JOIN`.
     pub kind: String,
-    /// What is joined.
+    /// The relation on the right side of the join.
     pub relation: Relation,
-    /// Conditions; none is written as `ON true`, and not at all for a cross join.
+    /// The conjuncts of `ON`. If there are none, `ON true` is printed, or nothing for a cross join.
     pub on: Vec<Expr>,
 }
 
-/// A table or a query with an alias.
+/// A table or a subquery with an alias.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relation {
-    /// Its alias.
+    /// The alias by which columns refer to it.
     pub alias: String,
-    /// What it is.
+    /// The table or subquery.
     pub what: What,
 }
 
-/// What a relation is.
+/// The kinds of relation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
-    /// A table, a view or a query with a name.
+    /// A table, a view or a common table expression, by name.
     Table(String),
-    /// A query.
+    /// A subquery in the `FROM` clause.
     Query(Box<Query>),
 }
 
 impl Query {
-    /// A selection as a query.
+    /// A query that consists of this selection.
     pub fn of(select: Select) -> Query {
         Query {
             with: Vec::new(),
@@ -222,7 +225,7 @@ impl Query {
         }
     }
 
-    /// The items of its first selection.
+    /// The columns of the selection; of a set operation, those of its leftmost selection.
     pub fn items(&self) -> &[Item] {
         match &self.body {
             Body::Select(select) => &select.items,
@@ -230,7 +233,7 @@ impl Query {
         }
     }
 
-    /// Which columns may differ in their last digits: those that do in any part of it.
+    /// For each column, whether its last digits may differ; of a set operation, in either operand.
     pub fn inexact(&self) -> Vec<bool> {
         match &self.body {
             Body::Select(select) => select.items.iter().map(|i| i.inexact).collect(),
@@ -243,7 +246,7 @@ impl Query {
         }
     }
 
-    /// As SQL.
+    /// The SQL text in the given dialect.
     pub fn sql(&self, dialect: Dialect) -> String {
         let mut out = String::new();
         self.write(dialect, &mut out);
@@ -298,7 +301,7 @@ impl Order {
         });
     }
 
-    /// As SQL.
+    /// The SQL text in the given dialect.
     pub fn sql(&self, dialect: Dialect) -> String {
         let mut out = String::new();
         self.write(dialect, &mut out);
@@ -339,7 +342,7 @@ impl Source {
     fn write(&self, dialect: Dialect, out: &mut String) {
         self.relation.write(dialect, out);
         for join in &self.joins {
-            // DuckDB has semi joins of one side only.
+            // DuckDB has only left semi and anti joins, and writes them without the side.
             let kind = match dialect {
                 Dialect::DuckDb => join
                     .kind
@@ -359,7 +362,7 @@ impl Source {
 }
 
 impl Relation {
-    /// A table.
+    /// The table or view `name`, with an alias.
     pub fn table(name: &str, alias: &str) -> Relation {
         Relation {
             alias: alias.into(),
@@ -367,7 +370,7 @@ impl Relation {
         }
     }
 
-    /// A query.
+    /// A subquery with an alias.
     pub fn query(query: Query, alias: &str) -> Relation {
         Relation {
             alias: alias.into(),
@@ -390,43 +393,43 @@ impl Relation {
     }
 }
 
-/// A statement of a case.
+/// One statement of a case.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Statement {
-    /// A query, whose rows are compared.
+    /// A query whose rows are compared.
     Query {
-        /// The query.
+        /// The query to run.
         query: Query,
-        /// Whether DuckDB is asked too.
+        /// Whether DuckDB runs it too.
         duck: bool,
     },
-    /// A table of a query's rows.
+    /// `CREATE OR REPLACE TABLE ... AS`.
     CreateTable {
-        /// Its name.
+        /// Name of the new table.
         name: String,
-        /// Its rows.
+        /// The query that fills it.
         query: Query,
     },
-    /// A view.
+    /// `CREATE OR REPLACE VIEW`.
     CreateView {
-        /// Its name.
+        /// Name of the new view.
         name: String,
-        /// Its query.
+        /// The query that defines it.
         query: Query,
     },
-    /// The end of a table or view.
+    /// `DROP TABLE` or `DROP VIEW`.
     Drop {
-        /// Its name.
+        /// Name of the table or view.
         name: String,
         /// Whether it is a view.
         view: bool,
     },
-    /// A statement for Tierloom's session alone.
+    /// A statement that only Tierloom's session runs, such as a setting.
     Own(String),
 }
 
 impl Statement {
-    /// As SQL.
+    /// The SQL text in the given dialect.
     pub fn sql(&self, dialect: Dialect) -> String {
         match self {
             Statement::Query { query, .. } => query.sql(dialect),

@@ -1,4 +1,7 @@
-//! Cases as files: tables with types and values, settings, statements, and the rows expected.
+//! Cases as JSON files: tables with types and values, settings, statements, and the expected rows.
+//!
+//! A case file has everything that is needed to repeat a failure, so it does not depend on the
+//! generator or its seed.
 
 use crate::FuzzError;
 use crate::compare::{cells, shown};
@@ -11,29 +14,31 @@ use serde_json::{Value as Json, json};
 use std::fmt::Write;
 use std::path::Path;
 
-/// A case.
+/// A case that can be written to a file and replayed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
-    /// What is wrong, or was.
+    /// A description of the failure.
     pub about: String,
-    /// How the engines run.
+    /// The settings of the engines.
     pub options: Options,
-    /// The tables.
+    /// The tables to load.
     pub tables: Vec<Table>,
-    /// The statements, in order.
+    /// The statements, in order; the last one failed.
     pub steps: Vec<Step>,
-    /// The rows of the last statement, in any order; none where it has to fail in both engines, or
-    /// no engine could tell.
+    /// The rows of the last statement, sorted as text; `None` if it must fail in both engines, or
+    /// if no oracle returned rows.
     pub expected: Option<Vec<String>>,
-    /// Whether plain DataFusion is known to answer the last statement wrongly.
+    /// Whether plain DataFusion is known to answer the last statement wrongly, so that only
+    /// `expected` counts.
     pub plain_wrong: bool,
 }
 
 impl Case {
-    /// Rows as a case has them: columns whose last digits may differ are left out.
+    /// The rows as a case stores them: sorted, as text, and without columns whose last digits may
+    /// differ.
     ///
     /// # Errors
-    /// A type without cells.
+    /// If a column has a type that cannot be compared.
     pub fn rows(rows: &Rows, step: &Step) -> Result<Vec<String>, FuzzError> {
         let all = cells(rows).map_err(FuzzError::Case)?;
         let mut lines: Vec<String> = all
@@ -49,15 +54,16 @@ impl Case {
         Ok(lines)
     }
 
-    /// Runs the case and answers what is wrong.
+    /// Runs the case and returns its failure, if it still fails.
     ///
-    /// # Errors
+    /// If the engines cannot be set up.
     /// Engines that cannot be set up.
     pub fn replay(&self) -> Result<Option<Failure>, FuzzError> {
         let mut arena = Arena::open(&self.options, &self.tables, &Host::new()?, None)?;
         for (index, step) in self.steps.iter().enumerate() {
             let last = index + 1 == self.steps.len();
             let failure = arena.step(step).failure;
+            // Where plain DataFusion is known to be wrong, a difference from it is expected.
             if let Some(failure) = failure.filter(|_| !(last && self.plain_wrong)) {
                 return Ok(Some(failure));
             }
@@ -83,15 +89,15 @@ impl Case {
         }))
     }
 
-    /// Writes the case.
+    /// Writes the case to a file.
     ///
     /// # Errors
-    /// A file that cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), FuzzError> {
         std::fs::write(path, self.text()).map_err(FuzzError::io(path.display().to_string()))
     }
 
-    /// As JSON with a line for each column and statement.
+    /// The case as JSON, with one line per column and statement so that diffs are readable.
     fn text(&self) -> String {
         let mut out = String::from("{\n");
         let _ = writeln!(out, "\"about\": {},", json!(self.about));
@@ -123,10 +129,10 @@ impl Case {
         out
     }
 
-    /// Reads a case.
+    /// Reads a case from a file.
     ///
     /// # Errors
-    /// A file that is not there, or is no case.
+    /// If the file cannot be read, or is not a valid case.
     pub fn read(path: &Path) -> Result<Case, FuzzError> {
         let text =
             std::fs::read_to_string(path).map_err(FuzzError::io(path.display().to_string()))?;
@@ -167,7 +173,7 @@ fn step_json(step: &Step) -> Json {
     })
 }
 
-/// The outer `None`: something is missing.
+/// Parses a case; the outer `None` means that a field is missing or has the wrong type.
 fn parsed(json: &Json) -> Option<Result<Case, FuzzError>> {
     let options = serde_json::from_value(json.get("options")?.clone()).ok()?;
     let mut tables = Vec::new();

@@ -1,4 +1,4 @@
-//! Whether two answers are the same.
+//! Compares the results of two engines.
 
 use crate::engines::Rows;
 use crate::value::Value;
@@ -10,25 +10,26 @@ use arrow::datatypes::{
 };
 use std::cmp::Ordering;
 
-/// Floats that summed in another order are equal up to this part of the larger one.
+/// Relative tolerance for floats that were summed in another order.
 const TOLERANCE: f64 = 1e-9;
 
-/// A cell in a form that has no type, so that engines with other types can be compared.
+/// A value independent of its Arrow type, so that engines with different types can be compared.
 #[derive(Debug, Clone)]
 pub enum Cell {
-    /// NULL.
+    /// SQL NULL, of any type.
     Null,
-    /// A boolean.
+    /// A Boolean, which equals no number.
     Bool(bool),
-    /// A whole number or a decimal, without zeros at its end: unscaled, and digits after the point.
+    /// An integer or decimal without trailing zeros: the unscaled integer, and the number of digits
+    /// after the point.
     Number(i256, i32),
-    /// A float.
+    /// A floating-point number of any width.
     Float(f64),
-    /// Text.
+    /// Text of any string type.
     Text(String),
-    /// Bytes.
+    /// Bytes of any binary type.
     Bytes(Vec<u8>),
-    /// A day or a point in time, in nanoseconds since 1970.
+    /// A date or timestamp, in nanoseconds since 1970.
     Moment(i128),
     /// A time of day, in nanoseconds.
     Time(i64),
@@ -59,7 +60,7 @@ impl Cell {
         }
     }
 
-    /// As text, for case files and messages.
+    /// The value as text, for case files and messages.
     pub fn shown(&self) -> String {
         match self {
             Cell::Null => "NULL".into(),
@@ -73,7 +74,7 @@ impl Cell {
                 let (whole, part) = digits.split_at(digits.len() - *scale as usize);
                 format!("{}{whole}.{part}", if negative { "-" } else { "" })
             }
-            // One zero, one value that is no number.
+            // All zeros and all NaNs are shown alike, since they compare as equal.
             Cell::Float(value) if *value == 0.0 => "0.0".into(),
             Cell::Float(value) if value.is_nan() => "NaN".into(),
             Cell::Float(value) => format!("{value:?}"),
@@ -96,7 +97,7 @@ impl Cell {
         }
     }
 
-    /// An order in which nearly equal numbers are neighbours.
+    /// A sort order in which nearly equal numbers are neighbours.
     fn order(&self, other: &Cell) -> Ordering {
         match (self, other) {
             (Cell::Bool(a), Cell::Bool(b)) => a.cmp(b),
@@ -130,7 +131,8 @@ impl Cell {
             (Cell::Number(_, scale), Cell::Float(_)) | (Cell::Float(_), Cell::Number(_, scale))
                 if how == How::Loose =>
             {
-                // Averages of decimals are cut off by DataFusion and floats for DuckDB.
+                // For averages of decimals, DataFusion returns a truncated decimal and DuckDB a
+                // float.
                 near(self, other, 10f64.powi(-(*scale).max(3)))
             }
             (Cell::Float(_), Cell::Float(_)) => near(self, other, TOLERANCE),
@@ -147,21 +149,21 @@ fn near(a: &Cell, b: &Cell, tolerance: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance.max(size * TOLERANCE)
 }
 
-/// How exactly a column is compared.
+/// How strictly a column is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// Bit by bit, but for the sign of zero and the bits of NaN.
+    /// Exactly, apart from the sign of zero and the bits of NaN.
     Exact,
-    /// Floats up to the last digits.
+    /// Floats with a relative tolerance.
     Summed,
-    /// The same, and decimals like floats: engines with other types.
+    /// Floats and decimals with tolerances, for engines whose types differ.
     Loose,
 }
 
-/// The cells of an answer, row by row.
+/// The values of a result, row by row.
 ///
 /// # Errors
-/// A type that has no cells.
+/// If a column has a type that cannot be compared.
 pub fn cells(rows: &Rows) -> Result<Vec<Vec<Cell>>, String> {
     let mut all: Vec<Vec<Cell>> = Vec::with_capacity(rows.count());
     for batch in &rows.batches {
@@ -275,9 +277,11 @@ fn nanos_per(unit: TimeUnit) -> i128 {
     }
 }
 
-/// Why two answers differ, if they do. Rows are compared as a set with repetitions, since only
-/// total orders say where a row stands; `ordered` says that the query has one.
+/// A description of the first difference between two results; `None` if they are equal.
+///
+/// Unless `ordered`, which says that the query has a total order, rows are compared as multisets.
 pub fn difference(one: &Rows, other: &Rows, how: &[How], ordered: bool) -> Option<String> {
+    // `Loose` is for DuckDB, whose types and column names are different.
     if how.iter().all(|h| *h != How::Loose)
         && let Some(told) = types_differ(one, other)
     {
@@ -302,7 +306,8 @@ pub fn difference(one: &Rows, other: &Rows, how: &[How], ordered: bool) -> Optio
                 .all(|(i, (a, b))| a.same(b, how.get(i).copied().unwrap_or(How::Exact)))
     };
     let differs = a.iter().zip(&b).find(|(a, b)| !same(a, b))?;
-    // Numbers that are nearly equal may have sorted otherwise: each row then looks for its own.
+    // Nearly equal numbers may have been sorted differently, so each row looks for any match. This
+    // is quadratic, hence the limit.
     if !ordered && how.iter().any(|h| *h != How::Exact) && a.len() <= 2_000 {
         let mut left = b.clone();
         let all = a
@@ -325,7 +330,7 @@ pub fn difference(one: &Rows, other: &Rows, how: &[How], ordered: bool) -> Optio
     ))
 }
 
-/// Sorts rows, exact columns first.
+/// Sorts rows, by exact columns first.
 fn sort(rows: &mut [Vec<Cell>], how: &[How]) {
     let exact = |i: &usize| how.get(*i).is_some_and(|h| *h != How::Exact);
     let mut order: Vec<usize> = (0..rows.first().map_or(0, Vec::len)).collect();

@@ -1,10 +1,14 @@
-//! Which operators the plans of random queries hold, and what is asked for more often therefore.
+//! Counts the operators in the plans of random queries, and derives the weights of query shapes
+//! from them.
+//!
+//! Random SQL rarely plans the operators that are most worth testing. Shapes that produce operators
+//! below their target are chosen more often.
 
 use crate::engines::Seen;
 use crate::generate::Shape;
 use std::collections::BTreeMap;
 
-/// Operators that at least this share of the plans should hold.
+/// The share of plans that each operator should occur in.
 const WANTED: [(&str, f64); 7] = [
     ("star join", 0.2),
     ("star join, snowflake", 0.04),
@@ -15,25 +19,25 @@ const WANTED: [(&str, f64); 7] = [
     ("filter on codes", 0.3),
 ];
 
-/// Counts of a run.
+/// The counts of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Coverage {
-    /// Plans looked at.
+    /// Number of plans that were examined.
     pub plans: u64,
-    /// Plans that hold each operator.
+    /// Number of plans with each operator.
     pub operators: BTreeMap<&'static str, u64>,
-    /// By shape: plans, and plans that hold each operator.
+    /// For each shape, its number of plans and how many have each operator.
     shapes: BTreeMap<Shape, (u64, BTreeMap<&'static str, u64>)>,
-    /// Why aggregations were not fused.
+    /// The reasons for which aggregations were not fused.
     notes: BTreeMap<String, u64>,
-    /// Other things that were counted.
+    /// Other events, such as statements by kind.
     pub events: BTreeMap<&'static str, u64>,
-    /// What was refused by all, or by DuckDB alone, in their words.
+    /// Number of refusals, by engine and message.
     pub refusals: BTreeMap<String, u64>,
 }
 
 impl Coverage {
-    /// Counts what the plan of a query of `shape` holds.
+    /// Counts the operators in the plan of a query of `shape`.
     pub fn plan(&mut self, shape: Shape, seen: Seen) {
         self.plans += 1;
         let of_shape = self.shapes.entry(shape).or_default();
@@ -51,18 +55,18 @@ impl Coverage {
         }
     }
 
-    /// Counts something.
+    /// Counts one event under the name `what`.
     pub fn event(&mut self, what: &'static str) {
         *self.events.entry(what).or_default() += 1;
     }
 
-    /// Counts a refusal.
+    /// Counts one refusal by the engine `who`.
     pub fn refusal(&mut self, who: &str, told: &str) {
         let told = without_names(told.lines().next().unwrap_or_default());
         *self.refusals.entry(format!("{who}: {told}")).or_default() += 1;
     }
 
-    /// How often each shape is to be asked for: more often if it gives what is rare.
+    /// The weight of each shape: larger if its plans have operators that are below their target.
     pub fn weights(&self) -> Vec<f64> {
         let lack = |operator: &str, wanted: f64| {
             let found = self.operators.get(operator).copied().unwrap_or(0) as f64;
@@ -79,12 +83,13 @@ impl Coverage {
                 .iter()
                 .map(|(o, wanted)| lack(o, *wanted) * share(o))
                 .sum();
+            // The constant keeps every shape in use.
             0.5 + 3.0 * gain
         };
         Shape::ALL.iter().map(weight).collect()
     }
 
-    /// The counts as text.
+    /// The counts as text for the end of a run.
     pub fn report(&self) -> String {
         let mut lines = vec![format!("plans looked at: {}", self.plans)];
         let percent = |count: u64| 100.0 * count as f64 / self.plans.max(1) as f64;
@@ -118,7 +123,8 @@ fn most(counts: &BTreeMap<String, u64>, how_many: usize) -> Vec<String> {
         .collect()
 }
 
-/// A message without what is particular to one statement, so that equal ones are counted together.
+/// A message without names and numbers of one statement, so that similar messages are counted
+/// together.
 fn without_names(text: &str) -> String {
     let words = text.split(' ').map(|word| {
         let particular = word.contains(|c: char| c.is_ascii_digit() || "'\"(@[`".contains(c));

@@ -1,26 +1,26 @@
-//! What keeps the fuzzer itself from working.
+//! Errors of the fuzzer itself.
 
-/// An error of the fuzzer, not of what it tests.
+/// An error of the fuzzer, as opposed to a failure that it found.
 #[derive(Debug, thiserror::Error)]
 pub enum FuzzError {
-    /// A case file, or a table of a case, is not what it should be.
+    /// A case file, or a table of a case, is invalid.
     #[error("case: {0}")]
     Case(String),
-    /// Arrow refused.
+    /// Arrow rejected data of a case.
     #[error("arrow: {0}")]
     Arrow(#[from] arrow::error::ArrowError),
-    /// Parquet refused.
+    /// Parquet rejected data of a case.
     #[error("parquet: {0}")]
     Parquet(#[from] parquet::errors::ParquetError),
-    /// A file or a process.
+    /// A file or process could not be used.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The path, or what was attempted.
         what: String,
-        /// Why it failed.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The session does not load a table.
+    /// The session could not load a table.
     #[error("{0}")]
     Load(String),
     /// An engine could not be set up.
@@ -29,7 +29,7 @@ pub enum FuzzError {
 }
 
 impl FuzzError {
-    /// For `map_err` of input and output.
+    /// A closure for `map_err` on I/O errors.
     pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> FuzzError {
         let what = what.into();
         move |source| FuzzError::Io { what, source }

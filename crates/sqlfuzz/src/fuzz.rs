@@ -1,4 +1,4 @@
-//! The loop: a case after the other, each with tables of its own and some dozens of statements.
+//! The main loop: one case after another, each with new tables and some dozens of statements.
 
 use crate::FuzzError;
 use crate::ast::{Body, Expr, Query, Relation, Select, Source, Statement};
@@ -14,43 +14,44 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Statements of a case.
+/// Number of statements per case.
 const STATEMENTS: usize = 40;
 
-/// A failing case is made smaller for so long at most.
+/// Time limit for shrinking a failing case.
 const SHRINKING: Duration = Duration::from_secs(90);
 
-/// The same, for the first answer that DuckDB alone gives otherwise; later ones have less.
+/// Time limit for shrinking the first case in which only DuckDB differs; it is divided by their
+/// number for later ones.
 const SHRINKING_FOR_DUCK: Duration = Duration::from_secs(20);
 
-/// Goes from case to case.
+/// Generates and runs cases, and writes down those that fail.
 pub struct Fuzzer {
     seed: u64,
     host: Host,
     duck: Option<Duck>,
     folder: PathBuf,
-    /// Answers that DuckDB gave otherwise, up to now.
+    /// Number of cases so far in which only DuckDB differed.
     by_duck: usize,
-    /// What was seen so far.
+    /// The counts of this run.
     pub coverage: Coverage,
 }
 
-/// A failure that was made small and written down.
+/// A failure after shrinking, with its case file.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// The case's file.
+    /// Path of the case file.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The failure and the statement.
     pub told: String,
-    /// Whether plain DataFusion agrees with Tierloom, and DuckDB alone does not.
+    /// Whether Tierloom and plain DataFusion agree, and only DuckDB differs.
     pub by_duck: bool,
 }
 
 impl Fuzzer {
-    /// A fuzzer that writes failing cases below `folder`.
+    /// A fuzzer that writes failing cases to `folder`.
     ///
     /// # Errors
-    /// Threads that cannot be started, a folder that cannot be made.
+    /// If threads cannot be started or the folder cannot be created.
     pub fn new(seed: u64, duck: Option<Duck>, folder: &Path) -> Result<Self, FuzzError> {
         std::fs::create_dir_all(folder).map_err(FuzzError::io(folder.display().to_string()))?;
         Ok(Fuzzer {
@@ -63,22 +64,23 @@ impl Fuzzer {
         })
     }
 
-    /// Lets Tierloom make a mistake on purpose, which has to be found.
+    /// Makes Tierloom return wrong results on purpose, which must be found.
     #[must_use]
     pub fn spoiled(mut self, spoil: Spoil) -> Self {
         self.host.spoil = Some(spoil);
         self
     }
 
-    /// Runs case number `number` until something is wrong, or `stop` says so.
+    /// Runs case `number` until something fails or `stop` returns true.
     ///
-    /// # Errors
+    /// If the engines cannot be set up.
     /// Engines that cannot be set up.
     pub fn case(
         &mut self,
         number: u64,
         stop: &dyn Fn() -> bool,
     ) -> Result<Option<Found>, FuzzError> {
+        // Each case has its own seed, so that it can be repeated without the cases before it.
         let mut rng = Rng::new(mixed(self.seed, number));
         let (mut world, tables) = data::world(&mut rng);
         let options = options(&mut rng);
@@ -141,7 +143,7 @@ impl Fuzzer {
         let path = self
             .folder
             .join(format!("seed{}-case{number}.json", self.seed));
-        // Whole, in case that it takes too long.
+        // The unshrunk case is written first, in case shrinking is interrupted.
         case_of(draft.clone(), &failure)?.write(&path)?;
         let duck = self.duck.as_mut();
         let mut shrinker = Shrinker::new(draft, failure, &self.host, duck, time);
@@ -159,7 +161,7 @@ impl Fuzzer {
     }
 }
 
-/// What is written down of a case that fails.
+/// The case file's content for a failing draft.
 fn case_of(draft: Draft, failure: &Failure) -> Result<Case, FuzzError> {
     let steps: Vec<Step> = draft.statements.iter().map(Step::of).collect();
     let expected = match (&failure.right, steps.last()) {
@@ -176,7 +178,7 @@ fn case_of(draft: Draft, failure: &Failure) -> Result<Case, FuzzError> {
     })
 }
 
-/// Gives columns the types that they were loaded with: files of text have others.
+/// Sets the types that columns have after loading; those from CSV files are inferred.
 fn retype(world: &mut World, arena: &Arena<'_>) {
     for table in &mut world.tables {
         let Some(schema) = arena.schema_of(&table.name) else {
@@ -200,6 +202,8 @@ fn mixed(seed: u64, number: u64) -> u64 {
 }
 
 fn options(rng: &mut Rng) -> Options {
+    // Random tables are small: with the default limits they would rarely use the operators for
+    // large joins and many groups.
     let lowered = rng.chance(65);
     let placements = [
         "dram",
@@ -223,16 +227,16 @@ fn options(rng: &mut Rng) -> Options {
     }
 }
 
-/// A case as it unfolds.
+/// The state of a case while its statements are generated and run.
 struct Story<'a, 'b> {
     rng: Rng,
     world: World,
     arena: Arena<'a>,
     coverage: &'b mut Coverage,
-    /// Queries that were asked.
+    /// Queries to repeat later.
     asked: Vec<Statement>,
     views: usize,
-    /// Whether a table was replaced that a view may have been made over.
+    /// Whether a table was replaced or dropped that a view may read.
     stale: bool,
     /// Tables and views that may have other rows in DuckDB.
     unlike: BTreeSet<String>,
@@ -260,7 +264,8 @@ impl Story<'_, '_> {
         let shape = Shape::ALL[self.rng.weighted(&self.coverage.weights())];
         let (statement, _) = Generator::new(&mut self.rng, &self.world).query(shape);
         let statement = self.without_duck_over_views(statement);
-        // Half of the plans are looked at before they run, which puts them into the plan cache.
+        // Half of the queries are planned before they run, so that the run finds the plan in the
+        // cache.
         if self.rng.chance(50) {
             let seen = self.arena.seen(&Step::of(&statement).sql);
             self.coverage.plan(shape, seen);
@@ -272,7 +277,8 @@ impl Story<'_, '_> {
         (statement, outcome)
     }
 
-    /// DuckDB refuses views whose types changed, and what is known of theirs may be out of date.
+    /// Excludes DuckDB from queries that it may answer differently: it refuses views whose column
+    /// types changed.
     fn without_duck_over_views(&self, statement: Statement) -> Statement {
         match statement {
             Statement::Query { query, duck } => {
@@ -283,7 +289,7 @@ impl Story<'_, '_> {
         }
     }
 
-    /// Whether what `query` reads has the same rows in DuckDB.
+    /// Whether all that `query` reads has the same rows in DuckDB.
     fn same_in_duck(&self, query: &Query) -> bool {
         let read = format!("{query:?}");
         let over_view = self.stale && read.contains("\"v");
@@ -291,7 +297,7 @@ impl Story<'_, '_> {
         !over_view && !self.unlike.iter().any(unlike)
     }
 
-    /// Notes whether the table or view `name` has the same rows in DuckDB now.
+    /// Records whether the table or view `name` now has the same rows in DuckDB.
     fn note_unlike(&mut self, name: &str, same: bool) {
         if same {
             self.unlike.remove(name);
@@ -329,7 +335,7 @@ impl Story<'_, '_> {
         outcome
     }
 
-    /// What cannot be read any more is not asked for.
+    /// Removes views that cannot be read any more, and the queries that read them.
     fn forget_lost_views(&mut self) {
         for name in self.arena.lost_views() {
             self.world.tables.retain(|t| t.name != name);
@@ -385,7 +391,7 @@ impl Story<'_, '_> {
         };
         let same = duck && self.same_in_duck(&query);
         let name = format!("v{}", self.rng.below(2));
-        // Views read those before them, so that none reads itself.
+        // A view reads only views with smaller names, so that none reads itself.
         let read = format!("{query:?}");
         if read.contains("\"v1\"") || (name == "v0" && read.contains("\"v0\"")) {
             return self.query();
@@ -452,7 +458,7 @@ impl Story<'_, '_> {
         let setting = self.rng.pick(&settings).clone();
         let statement = Statement::Own(format!("SET tierloom.{setting}"));
         let mut outcome = self.run(&statement);
-        // Some are refused at some times, with a reason: of routing that is off, and the like.
+        // Some settings are refused in some states, for example if routing is off.
         if let Some(failure) = outcome
             .failure
             .take_if(|f| f.told.starts_with("Tierloom: "))
@@ -463,7 +469,7 @@ impl Story<'_, '_> {
         (statement, outcome)
     }
 
-    /// A table or view with the types that it really has.
+    /// Adds a table or view with its actual types to the schema.
     fn know(&mut self, name: String, mut known: Vec<Known>, rows: usize) {
         let Some(schema) = self.arena.schema_of(&name) else {
             return;
@@ -483,7 +489,7 @@ impl Story<'_, '_> {
 }
 
 impl Generator<'_> {
-    /// Other rows for a table, with the same columns.
+    /// A query with the same columns as the table, to replace its rows.
     fn replacement(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
         let (relation, known) = self.relation(table);
         if let crate::ast::What::Query(query) = relation.what

@@ -1,4 +1,7 @@
-//! One case on all engines: each statement's answers are compared as soon as they are there.
+//! Runs the statements of a case on all engines, and judges each result at once.
+//!
+//! Plain DataFusion is the main oracle. DuckDB decides if Tierloom and DataFusion differ, and is a
+//! second oracle if they agree.
 
 use crate::FuzzError;
 use crate::ast::{Dialect, Statement};
@@ -15,46 +18,46 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// A statement may run so long.
+/// Time limit of a statement.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A statement that was told to stop may take so long to do so.
+/// Time that a statement may take to stop after its limit.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// How the session's error begins where a sum leaves its type.
 const SUM_TOO_LARGE: &str = "a sum leaves the range of its type";
 
-/// What is wrong.
+/// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Other rows than plain DataFusion.
+    /// Tierloom returned other rows than plain DataFusion.
     Rows,
-    /// Only one of Tierloom and plain DataFusion answers.
+    /// Only one of Tierloom and plain DataFusion returned an error.
     Error,
-    /// A panic in this repository's code, or a statement that an operator's panic ended.
+    /// Code of this repository panicked, or the panic of an operator ended the statement.
     Panic,
-    /// Did not end in time where plain DataFusion did.
+    /// Tierloom exceeded the time limit, plain DataFusion did not.
     Slow,
-    /// Tierloom and plain DataFusion agree, DuckDB does not.
+    /// Tierloom and plain DataFusion agree, DuckDB differs.
     Duck,
 }
 
-/// Something that is wrong.
+/// A failure of one statement.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// Of what kind.
+    /// The kind, which stays the same while the case is shrunk.
     pub kind: Kind,
-    /// What was seen.
+    /// A description of the difference or the error.
     pub told: String,
-    /// The rows that are right, as far as an oracle gave some.
+    /// The correct rows, if an oracle returned some.
     pub right: Option<Rows>,
 }
 
 impl Failure {
-    /// A table that is not loaded, as a failure.
+    /// The failure for a table that the session did not load.
     ///
     /// # Errors
-    /// Any other error.
+    /// Returns any other error unchanged.
     pub fn of_load(error: FuzzError) -> Result<Failure, FuzzError> {
         match error {
             FuzzError::Load(told) => Ok(Failure {
@@ -67,36 +70,36 @@ impl Failure {
     }
 }
 
-/// A statement as text.
+/// A statement as text, with what is needed to compare its results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// What it does.
+    /// The kind of statement.
     pub does: Does,
-    /// As Tierloom and DataFusion read it.
+    /// The text for Tierloom and DataFusion.
     pub sql: String,
-    /// As DuckDB reads it; none: it is not asked.
+    /// The text for DuckDB; `None` if DuckDB must not run it.
     pub duck: Option<String>,
-    /// Columns whose last digits the order of additions decides.
+    /// For each column, whether its last digits depend on the order of additions.
     pub inexact: Vec<bool>,
-    /// Whether its rows have a total order.
+    /// Whether the query has a total order, so that rows are compared in order.
     pub ordered: bool,
 }
 
-/// What a statement does.
+/// The kinds of statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Does {
-    /// Gives rows.
+    /// Returns rows, which are compared.
     Query,
-    /// Makes the table of this name of the rows of this query.
+    /// Creates the table of this name from the rows of this query.
     CreateTable(String, String),
-    /// Makes or drops a view, or drops a table.
+    /// Creates or drops a view, or drops a table.
     Define,
-    /// Concerns Tierloom alone.
+    /// Runs on Tierloom only.
     Own,
 }
 
 impl Step {
-    /// The text of a statement.
+    /// Prints a statement in both dialects.
     pub fn of(statement: &Statement) -> Step {
         let sql = statement.sql(Dialect::DataFusion);
         let in_duck = Some(statement.sql(Dialect::DuckDb));
@@ -132,36 +135,37 @@ impl Step {
     }
 }
 
-/// What became of a statement.
+/// The outcome of a statement on all engines.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// What is wrong, if something is.
+    /// The failure, if there is one.
     pub failure: Option<Failure>,
-    /// What all refused, in DataFusion's words.
+    /// DataFusion's error message, if Tierloom and DataFusion both refused the statement.
     pub refused: Option<String>,
-    /// Whether DuckDB's rows were compared.
+    /// Whether DuckDB returned the same rows.
     pub duck_agreed: bool,
-    /// What DuckDB alone refused.
+    /// DuckDB's error message, if only DuckDB refused the statement.
     pub duck_refused: Option<String>,
-    /// Whether plain DataFusion alone is wrong: Tierloom and DuckDB agree.
+    /// What plain DataFusion did wrong, if Tierloom is right according to DuckDB, or DataFusion
+    /// panicked.
     pub plain_alone: Option<String>,
 }
 
-/// The engines of a case.
+/// The engines of one case, with the same tables.
 pub struct Arena<'a> {
     tierloom: Tierloom,
     plain: Plain,
     duck: Option<&'a mut Duck>,
-    /// The views by name, with the statements that made them.
+    /// The existing views by name, with the statements that created them.
     views: BTreeMap<String, String>,
     _folder: tempfile::TempDir,
 }
 
 impl<'a> Arena<'a> {
-    /// Engines with the tables loaded.
+    /// Sets the engines up and loads the tables.
     ///
     /// # Errors
-    /// Engines that cannot be set up; a table that the session does not load.
+    /// If an engine cannot be set up, or the session does not load a table ([`FuzzError::Load`]).
     pub fn open(
         options: &Options,
         tables: &[Table],
@@ -176,7 +180,7 @@ impl<'a> Arena<'a> {
         }
         for table in tables {
             let written = files::write(table, folder.path()).or_else(|_| {
-                // What Parquet has no type for goes into an Arrow file.
+                // Types that Parquet cannot store go into an Arrow stream.
                 let arrow = Table {
                     kind: FileKind::Stream,
                     ..table.clone()
@@ -203,26 +207,27 @@ impl<'a> Arena<'a> {
         })
     }
 
-    /// The columns of a table or view.
+    /// The schema of a table or view.
     pub fn schema_of(&self, name: &str) -> Option<SchemaRef> {
         self.tierloom.schema_of(name)
     }
 
-    /// What the plan of a query holds.
+    /// The operators in the plan of a query.
     pub fn seen(&self, sql: &str) -> Seen {
         self.tierloom.seen(sql)
     }
 
-    /// What Tierloom alone answers.
+    /// The result of Tierloom alone.
     ///
     /// # Errors
-    /// What it says instead of an answer.
+    /// The session's error message.
     pub fn answer(&mut self, sql: &str) -> Answer {
         timed(&mut self.tierloom, sql).0
     }
 
-    /// Runs a statement on all engines.
+    /// Runs a statement on all engines and compares the results.
     pub fn step(&mut self, step: &Step) -> Outcome {
+        // Panics of earlier statements were reported with those.
         let _ = panics::ours();
         let mut outcome = match &step.does {
             Does::Query => self.query(step),
@@ -242,15 +247,17 @@ impl<'a> Arena<'a> {
         outcome
     }
 
-    /// The views that cannot be read any more.
+    /// The views that can no longer be read.
     pub fn lost_views(&self) -> Vec<String> {
         let names = self.views.keys();
         names.filter(|n| !self.plain.knows(n)).cloned().collect()
     }
 
-    /// Views mean what their text means now, in Tierloom and in DuckDB: plain DataFusion, which
-    /// keeps the plan that they were made with, makes them again after each change. A view reads
-    /// only those whose names come before its own.
+    /// Creates all views again in plain DataFusion after a definition has changed.
+    ///
+    /// Tierloom and DuckDB resolve the text of a view when it is read, but plain DataFusion keeps
+    /// the plan from its creation. Views are in the order of their names, and each reads only views
+    /// before it.
     fn bind_views(&mut self, changed: &str) {
         let words: Vec<&str> = changed.split_whitespace().take(5).collect();
         match words.as_slice() {
@@ -284,7 +291,7 @@ impl<'a> Arena<'a> {
                 Some(scope.spawn(move || duck.run(sql, LIMIT)))
             });
             let (first, time) = timed(tierloom, &step.sql);
-            // The same text again finds the plan of the first time.
+            // The second run of the same text uses the cached plan.
             let second = first.is_ok().then(|| timed(tierloom, &step.sql).0);
             let broken = || (Err("the thread of DataFusion broke down".into()), LIMIT);
             let plains = plains.join().unwrap_or_else(|_| broken());
@@ -314,7 +321,7 @@ impl<'a> Arena<'a> {
                 }
                 other => other,
             },
-            // One that cannot be read any more is not there in plain DataFusion.
+            // A view that could not be created again does not exist in plain DataFusion.
             _ => self.plain.define(
                 &step.sql.replace("DROP VIEW ", "DROP VIEW IF EXISTS "),
                 LIMIT,
@@ -327,7 +334,7 @@ impl<'a> Arena<'a> {
                 if let (Some(duck), Some(sql)) = (&mut self.duck, &step.duck)
                     && let Err(told) = duck.run(sql, LIMIT)
                 {
-                    // It knows other tables from now on.
+                    // Its tables are different from now on, so it is not asked again in this case.
                     outcome.duck_refused = Some(told);
                     self.duck = None;
                 }
@@ -357,7 +364,7 @@ fn failed(kind: Kind, told: String, right: Option<Rows>) -> Outcome {
     }
 }
 
-/// The batches with the types that the session gave the columns: CSV has types of its own.
+/// The batches in the types that the session gave the columns: those of CSV files are inferred.
 fn as_loaded(
     files: Vec<Vec<RecordBatch>>,
     schema: &SchemaRef,
@@ -377,7 +384,10 @@ fn as_loaded(
     files.into_iter().map(file).collect()
 }
 
-/// Runs a statement in a thread with a large stack; one that does not obey ends the program.
+/// Runs a statement in a thread with a large stack.
+///
+/// If it cannot be stopped after its time limit, the program exits, since the thread would block
+/// everything else.
 fn timed(tierloom: &mut Tierloom, sql: &str) -> (Answer, Duration) {
     let stop = Stop::default();
     let start = Instant::now();
@@ -425,6 +435,7 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
     let ours = match (first, plain) {
         (Ok(Some(ours)), Ok(Some(right))) => {
             if let Some(told) = difference(&ours, &right, &exact, step.ordered) {
+                // If DuckDB agrees with Tierloom, plain DataFusion is wrong.
                 let by_duck = match &duck {
                     Some(Ok(Some(duck))) => difference(&ours, duck, &loose, step.ordered),
                     _ => Some("not asked".into()),
@@ -451,6 +462,8 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
         }
         (Err(told), Ok(Some(right))) => {
             let slow = told == TOO_LONG;
+            // Plain DataFusion is slow too, so the statement is too large and Tierloom is not at
+            // fault.
             if slow && plain_time > LIMIT / 6 {
                 return Outcome {
                     refused: Some("took too long".into()),

@@ -1,10 +1,10 @@
 //! Random SQL on random data: Tierloom's session against plain DataFusion and DuckDB.
 //!
 //! ```text
-//!   seed ── data ──► tables (types, layouts, batches, files) ──┬─► session: placed columns ──┐
-//!        └─ generate ──► statements (a tree of our own)            ├─► plain DataFusion ─────────┼─► compare
-//!                                                              └─► DuckDB (Python worker) ───┘      │
-//!   weights ◄── coverage: which operators the plans hold              case file ◄── shrink ◄── differs
+//!  seed ── data ──► tables (types, layouts, files) ────┬─► session: placed columns ─┐
+//!       └─ generate ──► statements (syntax trees) ─────┼─► plain DataFusion ────────┼─► compare
+//!                                                      └─► DuckDB (Python worker) ──┘      │
+//!  weights ◄── coverage: operators in the plans           case file ◄── shrink ◄──── difference
 //! ```
 
 pub mod ast;

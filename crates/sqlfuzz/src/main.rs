@@ -12,48 +12,48 @@ use tierloom_sqlfuzz::engines::Duck;
 use tierloom_sqlfuzz::fuzz::Fuzzer;
 use tierloom_sqlfuzz::{FuzzError, panics};
 
-/// As in `tierloom` itself: operator memory is routed below mimalloc.
+/// Same as in `tierloom` itself: operator memory is routed below mimalloc.
 #[global_allocator]
 static ALLOCATOR: TierAllocator<mimalloc::MiMalloc> = TierAllocator::new(mimalloc::MiMalloc);
 
-/// Memory may grow by so much after the first cases.
+/// Limit for the growth of resident memory after the first cases, which shows leaks.
 const MOST_GROWTH_MIB: u64 = 768;
 
-/// Cases until memory is taken to have its usual size.
+/// Number of cases after which memory is taken to have its normal size.
 const WARM_CASES: u64 = 30;
 
-/// Asks Tierloom, plain DataFusion and DuckDB random questions about random data.
+/// Runs random SQL on random data in Tierloom, plain DataFusion and DuckDB, and compares the rows.
 #[derive(Parser)]
 #[command(version, max_term_width = 100)]
 struct Args {
-    /// Stop after so many seconds.
+    /// Stop after this many seconds; 60 if neither hours nor cases are given.
     #[arg(long, conflicts_with = "hours")]
     seconds: Option<u64>,
-    /// Stop after so many hours.
+    /// Stop after this many hours.
     #[arg(long)]
     hours: Option<f64>,
-    /// Choices begin with this number; else with one that is drawn and printed.
+    /// Seed of all random choices; if it is not given, a random one is used and printed.
     #[arg(long)]
     seed: Option<u64>,
-    /// Stop after so many cases, of some 40 statements each.
+    /// Stop after this many cases of about 40 statements each.
     #[arg(long)]
     cases: Option<u64>,
-    /// Begin with this case.
+    /// Number of the first case.
     #[arg(long, default_value_t = 0)]
     first: u64,
     /// Run one case file instead.
     #[arg(long, value_name = "FILE")]
     replay: Option<PathBuf>,
-    /// Go on after a failure, up to so many.
+    /// Stop after this many failures.
     #[arg(long, default_value_t = 1)]
     failures: usize,
-    /// Answers that DuckDB alone gives otherwise count as failures too.
+    /// Count cases in which only DuckDB differs as failures too.
     #[arg(long)]
     strict: bool,
-    /// Interpreter with the module duckdb; "none" to go without DuckDB.
+    /// Python interpreter with the module duckdb; "none" runs without DuckDB.
     #[arg(long, default_value = "target/sqlfuzz-venv/bin/python")]
     python: PathBuf,
-    /// Where failing cases are written.
+    /// Folder for the files of failing cases.
     #[arg(long, default_value = "target/sqlfuzz")]
     out: PathBuf,
 }
@@ -143,7 +143,7 @@ fn fuzz(args: &Args) -> Result<bool, FuzzError> {
     Ok(fine)
 }
 
-/// Memory of this process that is resident, in MiB; 0 where that cannot be read.
+/// Resident memory of this process in MiB; 0 if it cannot be read.
 fn resident_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));

@@ -1,4 +1,5 @@
-//! Panics: noted instead of printed, so that those inside of an engine are seen.
+//! Records panics of all threads instead of printing them, so that those inside an engine are
+//! noticed.
 
 use std::panic::PanicHookInfo;
 use std::sync::{Mutex, Once, PoisonError};
@@ -6,7 +7,7 @@ use std::sync::{Mutex, Once, PoisonError};
 static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static ONCE: Once = Once::new();
 
-/// Notes panics from now on.
+/// Records panics from now on.
 pub fn watch() {
     ONCE.call_once(|| std::panic::set_hook(Box::new(note)));
 }
@@ -30,7 +31,7 @@ fn note(info: &PanicHookInfo<'_>) {
         .push(told);
 }
 
-/// Those since the last call whose place is in this repository.
+/// Removes the recorded panics and returns those whose location is in this repository.
 pub fn ours() -> Vec<String> {
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     seen.drain(..)

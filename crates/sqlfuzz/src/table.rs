@@ -1,4 +1,5 @@
-//! Tables of a case: columns of values, how they are cut into batches and files, and their arrays.
+//! The tables of a case: columns of values, their split into files and batches, and their Arrow
+//! arrays.
 
 use crate::FuzzError;
 use crate::value::{Value, array};
@@ -7,47 +8,47 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 
-/// How the dictionaries of a column are laid out, batch by batch.
+/// How the dictionaries of a column are built, for each batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Every word is there twice; odd rows have the second one.
+    /// Whether every dictionary value occurs twice; odd rows use the second one.
     pub doubled: bool,
-    /// There are words that no row has.
+    /// Whether there is a dictionary value that no row uses.
     pub unused: bool,
-    /// NULLs are a word that is NULL instead of a key that is NULL.
+    /// Whether NULLs are a NULL among the dictionary values instead of a NULL key.
     pub null_word: bool,
-    /// Words are in the order of the rows from the last to the first.
+    /// Whether dictionary values are in the order of the rows from last to first.
     pub backwards: bool,
 }
 
-/// A column.
+/// A column with its values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// Its type.
+    /// The Arrow type to store the values in.
     pub data_type: DataType,
-    /// A value a row.
+    /// One value per row.
     pub values: Vec<Value>,
-    /// For dictionaries.
+    /// Dictionary layout; ignored for other types.
     pub layout: Layout,
 }
 
-/// What kind of file a table is loaded from.
+/// The kind of file that a table is loaded from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
-    /// Arrow IPC file.
+    /// An Arrow IPC file.
     Arrow,
-    /// Arrow IPC stream.
+    /// An Arrow IPC stream.
     Stream,
-    /// Parquet.
+    /// A Parquet file, one row group per batch.
     Parquet,
-    /// CSV.
+    /// A CSV file with a header, whose types are inferred.
     Csv,
 }
 
 impl FileKind {
-    /// All of them.
+    /// All kinds, in the order of the generator's weights.
     pub const ALL: [FileKind; 4] = [
         FileKind::Arrow,
         FileKind::Stream,
@@ -55,7 +56,7 @@ impl FileKind {
         FileKind::Csv,
     ];
 
-    /// Its name in case files and of files.
+    /// The name in case files, and the file name extension.
     pub fn name(self) -> &'static str {
         match self {
             FileKind::Arrow => "arrow",
@@ -66,26 +67,26 @@ impl FileKind {
     }
 }
 
-/// A table.
+/// A table with its data.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// Its name.
+    /// Name of the table.
     pub name: String,
-    /// What it is loaded from.
+    /// The kind of its files.
     pub kind: FileKind,
-    /// Its columns.
+    /// Its columns, in order.
     pub columns: Vec<Column>,
-    /// Rows of each batch, by file: at least one file.
+    /// The number of rows of each batch, by file; there is at least one file.
     pub files: Vec<Vec<usize>>,
 }
 
 impl Table {
-    /// Its rows.
+    /// Number of rows, over all files and batches.
     pub fn rows(&self) -> usize {
         self.files.iter().flatten().sum()
     }
 
-    /// Its schema; all columns may be NULL.
+    /// Its schema, in which all columns are nullable.
     pub fn schema(&self) -> SchemaRef {
         let fields = self
             .columns
@@ -94,10 +95,10 @@ impl Table {
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
     }
 
-    /// Its batches, by file.
+    /// Its data, by file and batch.
     ///
     /// # Errors
-    /// A value that its type cannot hold.
+    /// If a value does not fit its type.
     pub fn batches(&self) -> Result<Vec<Vec<RecordBatch>>, FuzzError> {
         let mut start = 0;
         let schema = self.schema();
@@ -124,7 +125,7 @@ impl Table {
         Ok(files)
     }
 
-    /// The table with the rows that `keep` says; batches and files stay, with fewer rows.
+    /// The table with only the rows that `keep` selects; files and batches remain, with fewer rows.
     pub fn with_rows(&self, keep: &[bool]) -> Table {
         let mut start = 0;
         let mut files = self.files.clone();
@@ -160,7 +161,7 @@ impl Column {
     }
 }
 
-/// A dictionary array with the layout asked for, as far as its keys reach.
+/// A dictionary array with the given layout, if its key type can count that many values.
 fn dictionary(
     key: &DataType,
     word_type: &DataType,
@@ -173,7 +174,7 @@ fn dictionary(
         false => Box::new(values.iter()),
     };
     for value in order {
-        // Floats that are not equal to themselves are never found again, which doubles them.
+        // NaN is not equal to itself, so each one gets a separate dictionary value.
         if *value != Value::Null && !distinct.contains(&value) {
             distinct.push(value);
         }

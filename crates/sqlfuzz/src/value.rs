@@ -1,4 +1,4 @@
-//! Values of cells, as a case file writes them, and arrays made of them.
+//! Values of cells: their form in case files, and Arrow arrays of them.
 
 use crate::FuzzError;
 use arrow::array::{
@@ -11,26 +11,27 @@ use arrow::datatypes::{DataType, i256};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 
-/// One cell. Dates, times and points in time are whole numbers in the unit of their type, decimals
-/// are unscaled.
+/// The value of one cell.
+///
+/// Dates, times and timestamps are integers in the unit of their type, decimals are unscaled.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// NULL.
+    /// SQL NULL, of any type.
     Null,
-    /// A boolean.
+    /// A Boolean.
     Bool(bool),
-    /// Whole numbers, and what is kept as one.
+    /// An integer, or a value that is stored as one.
     Int(i128),
-    /// A float.
+    /// A floating-point number of any width.
     Float(f64),
-    /// Text.
+    /// Text of any string type.
     Text(String),
-    /// Bytes.
+    /// Bytes of any binary type.
     Bytes(Vec<u8>),
 }
 
 impl Value {
-    /// As a case file has it: numbers that JSON cannot hold are text.
+    /// The value in a case file: numbers that JSON cannot represent exactly are text.
     pub fn to_json(&self) -> Json {
         match self {
             Value::Null => Json::Null,
@@ -48,10 +49,10 @@ impl Value {
         }
     }
 
-    /// Reads what [`Value::to_json`] wrote for a column of `data_type`.
+    /// Parses what [`Value::to_json`] wrote for a column of `data_type`.
     ///
     /// # Errors
-    /// A value that the type cannot have.
+    /// If the type cannot have such a value.
     pub fn from_json(json: &Json, data_type: &DataType) -> Result<Value, FuzzError> {
         let wrong = || FuzzError::Case(format!("{json} is no value of type {data_type}"));
         let text = match json {
@@ -75,24 +76,24 @@ impl Value {
     }
 }
 
-/// How cells of a type are kept.
+/// How values of a type are stored in a [`Value`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
-    /// Type Null.
+    /// Only NULL, for the type Null.
     Nothing,
-    /// As booleans.
+    /// Booleans, as [`Value::Bool`].
     Bool,
-    /// As whole numbers.
+    /// Integers, decimals, dates, times and timestamps, as [`Value::Int`].
     Int,
-    /// As floats.
+    /// Floating-point numbers, as [`Value::Float`].
     Float,
-    /// As text.
+    /// Strings of any type, as [`Value::Text`].
     Text,
-    /// As bytes.
+    /// Binary values of any type, as [`Value::Bytes`].
     Bytes,
 }
 
-/// How cells of type `data_type` are kept.
+/// How values of `data_type` are stored.
 pub fn kept_as(data_type: &DataType) -> Kept {
     match data_type {
         DataType::Null => Kept::Nothing,
@@ -105,10 +106,10 @@ pub fn kept_as(data_type: &DataType) -> Kept {
     }
 }
 
-/// The array of `values`; dictionaries are made elsewhere.
+/// An array of `values`. Dictionary arrays are built by [`Column`](crate::table::Column).
 ///
 /// # Errors
-/// A value that does not fit into the type.
+/// If a value does not fit the type.
 pub fn array(data_type: &DataType, values: &[Value]) -> Result<ArrayRef, FuzzError> {
     let ints = || {
         values.iter().map(|v| {
@@ -164,7 +165,7 @@ pub fn array(data_type: &DataType, values: &[Value]) -> Result<ArrayRef, FuzzErr
         return Ok(new_null_array(data_type, 0));
     }
     let narrow = match data_type {
-        // Days and seconds of 32 bits come from numbers of 32 bits.
+        // Arrow casts to 32-bit dates and times only from 32-bit integers.
         DataType::Date32 | DataType::Time32(_) => cast(&array, &DataType::Int32)?,
         _ => array,
     };

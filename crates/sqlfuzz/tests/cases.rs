@@ -1,4 +1,4 @@
-//! Cases that failed once: each is one file of `cases/` and holds its data, statements and rows.
+//! Cases that failed once. Each is a file in `cases/` with its data, statements and expected rows.
 
 use std::path::Path;
 use tierloom_memory::router::TierAllocator;
@@ -36,7 +36,8 @@ fn what_was_answered_wrongly_once_is_answered_right() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The generator, the engines and the comparison, without DuckDB: whatever the seed, no failure.
+/// The generator, the engines and the comparison without DuckDB. There must be no failure, whatever
+/// the seed.
 #[test]
 fn random_statements_are_answered_as_plain_datafusion_answers_them() {
     panics::watch();
@@ -55,7 +56,7 @@ fn random_statements_are_answered_as_plain_datafusion_answers_them() {
     assert!(fuzzer.coverage.plans > 0);
 }
 
-/// Leaves out the last row of each answer to a query with a group-by.
+/// Drops the last row of each result of a query with a group-by.
 fn without_last_row(sql: &str, mut rows: Rows) -> Rows {
     let last = rows.batches.iter_mut().rfind(|b| b.num_rows() > 0);
     if let Some(batch) = last.filter(|_| sql.contains("GROUP BY")) {
@@ -64,8 +65,9 @@ fn without_last_row(sql: &str, mut rows: Rows) -> Rows {
     rows
 }
 
-/// The fuzzer can fail: an engine that answers wrongly is found, and the case is written down small
-/// and runs again, there without the mistake.
+/// Tests the fuzzer itself: a wrong result is found, and its case is shrunk and written.
+///
+/// The case passes when it is run again without the error.
 #[test]
 fn a_wrong_answer_is_found_made_small_and_written_down() {
     panics::watch();

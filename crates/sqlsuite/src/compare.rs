@@ -1,17 +1,18 @@
-//! Comparing rows with what a file expects.
+//! Compares result rows with the rows that a test file expects.
 
 use sqllogictest::Normalizer;
 
-/// What stands for any text in an expected answer.
+/// The mark that matches any text in an expected answer.
 const IGNORED: &str = "<slt:ignore>";
 
-/// A line as it is compared: blanks at its end do not count.
+/// A line as it is compared: without blanks at its end.
 #[expect(clippy::ptr_arg, reason = "the runner's own signature")]
 pub fn trimmed(line: &String) -> String {
     line.trim_end().to_owned()
 }
 
-/// Whether `rows`, a line of blank-separated cells each, are the lines of `expected`.
+/// Whether `rows`, each joined to a line by blanks, equal the lines of `expected`, or match them if
+/// they contain marks.
 pub fn same_rows(normalise: Normalizer, rows: &[Vec<String>], expected: &[String]) -> bool {
     let rows: Vec<String> = rows.iter().map(|row| trimmed(&row.join(" "))).collect();
     let expected: Vec<String> = expected.iter().map(normalise).collect();
@@ -21,8 +22,8 @@ pub fn same_rows(normalise: Normalizer, rows: &[Vec<String>], expected: &[String
     rows == expected
 }
 
-/// Whether the parts of `expected` between the marks occur in `text` in this order, the first at
-/// its beginning.
+/// Whether the parts of `expected` between the marks occur in `text` in this order, with the first
+/// part at the beginning.
 fn matches_parts(text: &str, expected: &str) -> bool {
     let mut rest = text;
     for (index, part) in expected.split(IGNORED).enumerate() {

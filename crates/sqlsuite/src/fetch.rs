@@ -1,32 +1,32 @@
-//! Finding the test files in cargo's registry.
+//! Finds the test files in cargo's registry, and fetches them if they are not there.
 
 use crate::SuiteError;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The crate that ships the files.
+/// The crate that contains the files.
 const CRATE: &str = "datafusion-sqllogictest";
 
-/// The test files of one version of DataFusion.
+/// The test files for one version of DataFusion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suite {
-    /// The version of the crate.
+    /// The version of the crate, which is that of DataFusion.
     pub version: String,
-    /// Its folder in the registry; only read.
+    /// The crate's folder in the registry, which is only read.
     pub root: PathBuf,
 }
 
 impl Suite {
-    /// Where the files lie.
+    /// The folder of the test files.
     pub fn files(&self) -> PathBuf {
         self.root.join("test_files")
     }
 
-    /// All files of the suite with their names below [`Suite::files`], sorted.
+    /// The names of all test files, relative to [`Suite::files`], sorted.
     ///
     /// # Errors
-    /// A folder that cannot be read.
+    /// If a folder cannot be read.
     pub fn names(&self) -> Result<Vec<String>, SuiteError> {
         let mut names = Vec::new();
         collect(&self.files(), "", &mut names)?;
@@ -50,17 +50,19 @@ fn collect(folder: &Path, before: &str, names: &mut Vec<String>) -> Result<(), S
     Ok(())
 }
 
-/// Finds the suite that belongs to the DataFusion of `lock`, fetching it once if need be.
+/// Finds the suite for the version of DataFusion in `lock`, fetching it if necessary.
 ///
-/// A manifest that names the crate is written under `folder`; nothing is compiled.
+/// It writes a manifest that depends on the crate to `folder` and asks cargo for the crate's path;
+/// nothing is compiled.
 ///
 /// # Errors
-/// [`SuiteError::Registry`] if the crate is not there and cannot be fetched.
+/// [`SuiteError::Registry`] if the crate is not in the registry and cannot be fetched.
 pub fn find(lock: &Path, folder: &Path) -> Result<Suite, SuiteError> {
     let locked = std::fs::read_to_string(lock).map_err(SuiteError::file(lock.display()))?;
     let version = version_of(&locked, "datafusion")
         .ok_or_else(|| SuiteError::Suite(format!("{} has no datafusion", lock.display())))?;
     let manifest = write_manifest(folder, &version, &locked)?;
+    // Offline first, so that a run without a network works once the crate is there.
     let root = match folder_of_crate(&manifest, true) {
         Ok(root) => root,
         Err(_) => folder_of_crate(&manifest, false).map_err(|told| SuiteError::Registry {
@@ -71,7 +73,7 @@ pub fn find(lock: &Path, folder: &Path) -> Result<Suite, SuiteError> {
     Ok(Suite { version, root })
 }
 
-/// The version that a lock file names for `package`.
+/// The version of `package` in a lock file.
 fn version_of(lock: &str, package: &str) -> Option<String> {
     let name = format!("name = \"{package}\"");
     let mut lines = lock.lines().skip_while(|line| *line != name).skip(1);
@@ -94,7 +96,8 @@ fn write_manifest(folder: &Path, version: &str, lock: &str) -> Result<PathBuf, S
         std::fs::write(&path, text).map_err(SuiteError::file(path.display()))
     };
     write("empty.rs", "")?;
-    // The versions that this workspace has: most of what cargo asks for is there already.
+    // With the versions of this workspace, most crates that cargo needs to resolve are already
+    // there.
     write("Cargo.lock", lock)?;
     write("Cargo.toml", &text)?;
     Ok(manifest)

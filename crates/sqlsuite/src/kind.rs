@@ -1,37 +1,37 @@
-//! What a statement is, as far as running it on placed tables goes.
+//! Classifies statements by how they must be run with placed tables.
 
 use datafusion::sql::parser::{CreateExternalTable, Statement};
 use datafusion::sql::sqlparser::ast::{
     FromTable, ObjectName, Statement as Ast, TableFactor, TableObject, TableWithJoins,
 };
 
-/// What a statement is.
+/// The class of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Gives rows and changes nothing.
+    /// Returns rows and changes nothing.
     Query,
     /// Shows a plan.
     Explain,
-    /// Makes this table of the schema `public`.
+    /// Creates this table of the schema `public`.
     Makes(String),
     /// Changes the rows of this table.
     Fills(String),
-    /// Makes this table from files.
+    /// Creates this table from files.
     External {
-        /// The table.
+        /// Name of the table.
         name: String,
-        /// Where its files are.
+        /// Paths of its files.
         locations: Vec<String>,
     },
-    /// Makes this view.
+    /// Creates this view.
     View(String),
     /// Writes this file or folder.
     Copy(String),
-    /// Changes something that both sessions must know: settings, what is dropped.
+    /// Changes something that both sessions must have alike: settings, dropped tables.
     Both,
-    /// For the session alone: prepared statements, transactions.
+    /// Runs on the session under test only: prepared statements, transactions.
     Alone,
-    /// The parser does not take it.
+    /// The parser rejects it.
     Unreadable,
 }
 
@@ -41,14 +41,14 @@ impl Kind {
             Statement::Explain(_) => Kind::Explain,
             Statement::CopyTo(copy) => Kind::Copy(copy.target.clone()),
             Statement::Reset(_) => Kind::Both,
-            // Reading it to its end may never come to one.
+            // An unbounded source may never end, so it cannot be placed.
             Statement::CreateExternalTable(table) if table.unbounded => Kind::Both,
             Statement::CreateExternalTable(table) => external(table),
             Statement::Statement(ast) => of_ast(ast),
         }
     }
 
-    /// The table that the statement makes or fills.
+    /// The table that the statement creates or fills.
     pub(crate) fn table(&self) -> Option<&str> {
         match self {
             Kind::Makes(name) | Kind::Fills(name) | Kind::External { name, .. } => Some(name),
@@ -56,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// Whether the plain session runs it too.
+    /// Whether the plain session must run it too, to stay in the same state.
     pub(crate) fn mirrored(&self) -> bool {
         matches!(
             self,
@@ -64,8 +64,9 @@ impl Kind {
         )
     }
 
-    /// A file or folder that the statement needs and that is not there. What the test file itself
-    /// writes may come later.
+    /// A file or folder that the statement needs and that does not exist.
+    ///
+    /// Files below `scratch` do not count, since the test file itself may write them later.
     pub(crate) fn lacks(&self) -> Option<&str> {
         let Kind::External { locations, .. } = self else {
             return None;
@@ -139,7 +140,7 @@ fn fills(name: &ObjectName) -> Kind {
     plain_name(name).map_or(Kind::Both, Kind::Fills)
 }
 
-/// The name of a table of the one schema there is.
+/// The name of a table in the only schema that the session has.
 fn plain_name(name: &ObjectName) -> Option<String> {
     let parts = name.0.iter().map(|part| {
         let ident = part.as_ident()?;

@@ -5,10 +5,10 @@
 //!                                                                       └─ Plain (data set up)
 //!   FileReport ◄── run_file ◄── render, compare                 skipped.yaml ── list ──► verdict
 //! ```
-//! Nothing of the suite lies in this repository: the crate that ships it is found in cargo's
-//! registry, in the version of the DataFusion that `Cargo.lock` names. Statements that fill tables
-//! later than when they are made run in a plain DataFusion beside the session, and the table that
-//! they leave is placed; every query runs on the session alone, twice.
+//! The suite's files are not in this repository: the crate that contains them is found in cargo's
+//! registry, in the version of DataFusion in `Cargo.lock`. Statements that change tables after
+//! their creation run in a plain DataFusion beside the session, and the resulting table is then
+//! placed. Every query runs on the session alone, twice.
 
 mod compare;
 mod fetch;
@@ -30,15 +30,15 @@ pub use reason::Reason;
 pub use render::{Column, column_kinds, text_rows};
 pub use run_file::{Difference, FileReport, count_records, run_file};
 
-/// Why the suite could not be run.
+/// Why the suite or one of its files could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum SuiteError {
-    /// A file or folder of this run.
+    /// A file or folder could not be read or written.
     #[error("{what}: {source}")]
     File {
-        /// What was being read or written.
+        /// The path, or what was being done.
         what: String,
-        /// Why it failed.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// The crate with the test files is neither in cargo's registry nor can it be fetched.
@@ -47,15 +47,15 @@ pub enum SuiteError {
          needed once, with a network: {told}"
     )]
     Registry {
-        /// Crate and version.
+        /// Name and version of the crate.
         what: String,
-        /// What cargo said.
+        /// The error message of cargo.
         told: String,
     },
-    /// A test file that the parser does not take.
+    /// A test file cannot be parsed, or a session cannot be created.
     #[error("{0}")]
     Suite(String),
-    /// The list of what is skipped.
+    /// The list of skipped records cannot be read or parsed.
     #[error("skipped.yaml: {0}")]
     List(String),
 }

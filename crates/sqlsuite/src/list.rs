@@ -1,4 +1,4 @@
-//! The list of what is not compared, which may only shrink.
+//! The list of records that are not compared. It may only shrink.
 
 use crate::{FileReport, SuiteError};
 use serde::Deserialize;
@@ -9,44 +9,45 @@ use std::fmt::Write;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Folder {
-    /// Its files.
+    /// Number of its test files.
     pub files: u64,
-    /// Their records.
+    /// Number of records in them.
     pub records: u64,
-    /// Why.
+    /// Why it is not run.
     pub reason: String,
 }
 
-/// Records of one file that are not compared: their number for each reason.
+/// Numbers of records of one file that are not compared, by reason.
 pub type Listed = BTreeMap<String, u64>;
 
-/// The list.
+/// The content of `skipped.yaml`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Skips {
-    /// The version of the suite that it was made with.
+    /// The version of the suite that the list was created with.
     pub version: String,
-    /// Folders that are not run.
+    /// The folders that are not run, by name.
     pub folders: BTreeMap<String, Folder>,
-    /// Answers that differ, one by one, each with the reason why it may.
+    /// The accepted differences: the reason for each, by place ("window.slt:12").
     pub different: BTreeMap<String, String>,
-    /// Records that are not compared, by file and reason.
+    /// The records that are not compared, by file.
     pub files: BTreeMap<String, Listed>,
 }
 
 impl Skips {
-    /// Reads the list.
+    /// Parses the list.
     ///
     /// # Errors
-    /// [`SuiteError::List`] for anything but a list.
+    /// [`SuiteError::List`] if the text is not a valid list.
     pub fn parse(text: &str) -> Result<Self, SuiteError> {
         serde_saphyr::from_str(text).map_err(|e| SuiteError::List(e.to_string()))
     }
 
-    /// Whether a file did as the list says.
+    /// Checks the report of a file against the list.
     ///
     /// # Errors
-    /// What became worse, or better without the list saying so.
+    /// A message with everything that became worse, and everything that became better and is still
+    /// on the list.
     pub fn judge(&self, name: &str, report: &FileReport) -> Result<(), String> {
         let mut told = self.judge_different(name, report);
         let listed = self.files.get(name).cloned().unwrap_or_default();
@@ -89,7 +90,7 @@ impl Skips {
         told
     }
 
-    /// The list as text.
+    /// The list as YAML text.
     pub fn text(&self) -> String {
         let mut text = HEAD.to_owned();
         let _ = writeln!(text, "version: {}\n", self.version);
@@ -127,12 +128,12 @@ impl Skips {
     }
 }
 
-/// The list after a run: shorter where files did better.
+/// The new list after a run, which is shorter if files became better.
 ///
-/// A list that was made with another version of the suite is made anew.
+/// If the old list belongs to another version of the suite, the counts are taken from this run.
 ///
 /// # Errors
-/// A file that does worse than listed: the list does not grow.
+/// A message with the files that became worse or have new differences; the list must not grow.
 pub fn blessed(
     old: &Skips,
     version: &str,
@@ -146,6 +147,7 @@ pub fn blessed(
         let found = counts(report);
         let was: u64 = old.files.get(name).map_or(0, |l| l.values().sum());
         let is: u64 = found.values().sum();
+        // A new version of the suite has other records, so there the counts may grow.
         if is > was && !anew {
             grown.push(format!(
                 "{name}: {is} records are not compared, the list has {was}"
@@ -177,16 +179,16 @@ const HEAD: &str = "\
 # the reasons mean. The list may only shrink: cargo test -p tierloom-sqlsuite -- --bless
 ";
 
-/// What to do about a list that is too long.
+/// The advice if the list is longer than necessary.
 const BETTER: &str = "shorten the list with --bless";
 
-/// Places told of one reason.
+/// Maximum number of places shown for one reason.
 const SHOWN: usize = 20;
 
-/// Columns of a line.
+/// Maximum length of a line.
 const COLUMNS: usize = 100;
 
-/// A text in lines that are indented below its key.
+/// Wraps a text into lines that are indented below its key.
 fn wrapped(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -201,7 +203,7 @@ fn wrapped(text: &str) -> String {
     format!("{INDENT}{}", lines.join(&format!("\n{INDENT}")))
 }
 
-/// What wrapped lines begin with.
+/// The indentation of wrapped lines.
 const INDENT: &str = "      ";
 
 fn open(text: &mut String, name: &str, empty: bool) {

@@ -1,11 +1,14 @@
-//! What skipped statements would have made: tables and files that are not there, or lack rows.
+//! Tables and files that are missing or incomplete because statements were skipped.
+//!
+//! A later record that fails for lack of them is skipped for the same reason.
 
 use crate::kind::Kind;
 use crate::reason::Reason;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Tables and files that are not as their test file has them, each with the reason why not.
+/// Tables and files that are missing or incomplete, with the reason for which the statement was
+/// skipped.
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
     tables: BTreeMap<String, Reason>,
@@ -13,18 +16,19 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    /// Why `table` is not there or lacks rows.
+    /// Why `table` is missing or incomplete.
     pub(crate) fn table(&self, table: &str) -> Option<Reason> {
         self.tables.get(table).copied()
     }
 
-    /// Why one of `tables` is not there or lacks rows.
+    /// Why one of `tables` is missing or incomplete.
     pub(crate) fn any(&self, tables: &[String]) -> Option<Reason> {
         tables.iter().find_map(|table| self.table(table))
     }
 
-    /// Takes note of a statement that names `tables` and was `skipped` or not: what it makes from
-    /// tables and files that lack rows lacks rows too.
+    /// Records the outcome of a statement that names `tables`.
+    ///
+    /// What a statement creates from incomplete tables and files is incomplete too.
     pub(crate) fn remember(&mut self, kind: &Kind, tables: &[String], skipped: Option<Reason>) {
         let target = kind.table();
         let mut sources = tables.iter().filter(|table| Some(table.as_str()) != target);
@@ -50,7 +54,7 @@ impl Lost {
         };
     }
 
-    /// Why files at one of these places, or around them, lack rows.
+    /// Why files at, above or below one of these locations are incomplete.
     fn near(&self, locations: &[String]) -> Option<Reason> {
         let path = |text: &str| {
             let text = text.split('*').next().unwrap_or_default();

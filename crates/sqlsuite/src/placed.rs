@@ -1,4 +1,4 @@
-//! The session under test, as a database that the runner of test files can drive.
+//! The session under test, with the interface that the test runner drives.
 
 use crate::SuiteError;
 use crate::kind::Kind;
@@ -16,58 +16,58 @@ use tierloom_engine::EngineOptions;
 use tierloom_engine::sql::{CsvOptions, Kept, Silent, SqlError, SqlOptions, SqlSession, split};
 use tierloom_memory::{FakeBackend, FakeNode, PageSize, fake_topology};
 
-/// The name that the conditions of records know the session by.
+/// The label of the session in conditions of records (`onlyif`, `skipif`).
 pub(crate) const ENGINE: &str = "Datafusion";
 
-/// Memory of each of the two invented nodes.
+/// Memory of each of the two simulated nodes.
 const NODE_BYTES: u64 = 4 << 30;
 
-/// What happened to the statement that ran last.
+/// What happened to the last statement.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Note {
     pub(crate) kind: Option<Kind>,
-    /// The plain session ran it, and the table that it left was placed.
+    /// Whether the plain session ran it and its table was then placed.
     pub(crate) set_up: bool,
-    /// The tables that it names.
+    /// The tables that the statement names.
     pub(crate) tables: Vec<String>,
-    /// The rows that the session answered.
+    /// The rows that the session returned.
     pub(crate) rows: Option<Vec<Vec<String>>>,
-    /// It reads a placed table.
+    /// Whether it reads a placed table.
     pub(crate) placed: bool,
-    /// What broke down inside of the session.
+    /// Panics inside the session.
     pub(crate) panics: Vec<String>,
-    /// Whether the plain session ran it, if it was asked.
+    /// Whether the plain session could run it; `None` if it was not tried there.
     pub(crate) plain_ran: Option<bool>,
-    /// Files that it needs are not there.
+    /// Whether files that it needs do not exist.
     pub(crate) no_data: bool,
 }
 
-/// A session whose tables are placed, and the plain one beside it.
+/// A session whose tables are placed, and a plain one in the same state.
 pub(crate) struct Pair {
     session: SqlSession,
     pub(crate) plain: Plain,
     folder: PathBuf,
     /// Views that read placed tables.
     views: BTreeSet<String>,
-    /// Placed copies of tables whose files later statements may write.
+    /// Placed copies of external tables, whose files later statements may change.
     externals: BTreeMap<String, (Vec<String>, Stamp)>,
-    /// What skipped statements would have made.
+    /// Tables and files that are missing or incomplete.
     pub(crate) lost: Lost,
     files: usize,
     pub(crate) note: Note,
 }
 
-/// The pair of sessions of one test file.
+/// The pair of sessions that runs one test file.
 #[derive(Clone)]
 pub(crate) struct Placed(Arc<Mutex<Pair>>);
 
-/// What a statement failed with.
+/// The error message of a statement.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Told(pub(crate) String);
 
 impl Placed {
-    /// Sessions without tables that keep what they need in `folder`.
+    /// Sessions without tables, which keep their files in `folder`.
     pub(crate) fn new(folder: PathBuf) -> Result<Self, SuiteError> {
         let node = |node, cpus| FakeNode {
             node,
@@ -77,7 +77,7 @@ impl Placed {
         let topology = fake_topology(&[node(0, 2), node(1, 0)]);
         let topology = topology.map_err(|e| SuiteError::Suite(e.to_string()))?;
         let session = SqlSession::new(SqlOptions {
-            // Memory limits of the files are made for batches of this size.
+            // The files set memory limits that fit batches of this size.
             engine: EngineOptions {
                 batch_rows: 8 * 1024,
                 ..EngineOptions::tuned(PARTITIONS)
@@ -163,7 +163,8 @@ impl Pair {
         Ok(answer)
     }
 
-    /// What becomes of a statement that the session refuses: the plain one may fill the table.
+    /// Handles a statement that the session refuses: the plain session may create or fill the
+    /// table, which is then placed.
     fn without_session(&mut self, sql: &str, kind: &Kind, told: String) -> Result<Answer, String> {
         let theirs = self.plain.run(sql);
         self.note.plain_ran = Some(theirs.is_ok());
@@ -184,7 +185,7 @@ impl Pair {
         Ok(theirs)
     }
 
-    /// Files may have been written that tables are made from.
+    /// Places external tables again whose files have changed.
     fn place_externals(&mut self) -> Result<(), String> {
         let there: BTreeSet<String> = self.session.tables().into_iter().map(|t| t.name).collect();
         self.externals.retain(|name, _| there.contains(name));
@@ -250,7 +251,7 @@ impl Pair {
     }
 }
 
-/// The count that DataFusion gives for `COPY`; the session says it in words.
+/// The row count that DataFusion returns for `COPY`, from the session's message.
 fn rows_written(message: &str) -> Option<Answer> {
     use arrow::array::{RecordBatch, UInt64Array};
     let rows = message.strip_prefix("wrote ")?.split_once(" rows to ")?.0;
@@ -262,14 +263,14 @@ fn rows_written(message: &str) -> Option<Answer> {
     })
 }
 
-/// Panics of any thread of this process, by a hook that the first look at them sets.
+/// Records panics of all threads of this process, with a hook that the first call installs.
 mod panics {
     use std::sync::{Mutex, Once, PoisonError};
 
     static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
     static HOOK: Once = Once::new();
 
-    /// The panics since the last look.
+    /// The panics since the last call.
     pub(super) fn take() -> Vec<String> {
         HOOK.call_once(|| {
             std::panic::set_hook(Box::new(|info| {

@@ -1,4 +1,4 @@
-//! A plain DataFusion beside the session: it fills tables, and answers where answers differ.
+//! A plain DataFusion session that fills tables, and is asked for comparison if an answer differs.
 
 use crate::kind::Kind;
 use crate::render::{column_kinds, text_rows};
@@ -12,10 +12,10 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use std::path::Path;
 use tokio::runtime::Runtime;
 
-/// Partitions of every plan, as DataFusion's own runner has them.
+/// Partitions of every plan, the same number as in DataFusion's own test runner.
 pub(crate) const PARTITIONS: usize = 4;
 
-/// Columns and rows of an answer.
+/// The columns and rows of a result.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) schema: SchemaRef,
@@ -28,6 +28,9 @@ impl Answer {
     }
 
     /// The rows as text.
+    ///
+    /// # Errors
+    /// If a batch does not fit the announced schema, or a value cannot be formatted.
     pub(crate) fn rows(&self) -> std::result::Result<Vec<Vec<String>>, String> {
         for batch in &self.batches {
             if !self.schema.contains(&batch.schema()) {
@@ -60,13 +63,13 @@ impl Plain {
             runtime,
             context: SessionContext::new_with_config(config.with_information_schema(true)),
         };
-        // The session writes files too: what a folder holds must be looked up each time.
+        // The session under test writes files too, so cached folder listings would be wrong.
         let fresh = plain.run("SET datafusion.runtime.list_files_cache_limit = '0K'");
         fresh.map_err(|e| SuiteError::Suite(e.strip_backtrace()))?;
         Ok(plain)
     }
 
-    /// What a statement is, and which tables it reads.
+    /// The kind of a statement, and the tables that it reads.
     pub(crate) fn read(&self, sql: &str) -> (Kind, Vec<String>) {
         let state = self.context.state();
         let dialect = state.config_options().sql_parser.dialect;
@@ -79,7 +82,7 @@ impl Plain {
         (Kind::of(&statement), names)
     }
 
-    /// Runs a statement to its end.
+    /// Runs a statement and collects its result.
     pub(crate) fn run(&self, sql: &str) -> Result<Answer> {
         let (context, sql) = (self.context.clone(), sql.to_owned());
         self.finish(async move {
@@ -92,7 +95,7 @@ impl Plain {
         })
     }
 
-    /// The rows of a table in the order of its partitions, written as an Arrow stream.
+    /// Writes the rows of a table, in the order of its partitions, as an Arrow stream.
     pub(crate) fn write_table(&self, name: &str, file: &Path) -> Result<()> {
         let (context, name) = (self.context.clone(), TableReference::bare(name));
         let answer = self.finish(async move {
@@ -111,7 +114,7 @@ impl Plain {
         Ok(writer.finish()?)
     }
 
-    /// A panic of DataFusion is an error of the statement here.
+    /// Runs a task to its end. Its panic becomes an error of the statement.
     fn finish<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Why a record is not compared: classes of reasons, by the words of the error.
+//! Classifies why a record is not compared, from the text of its error.
 
 use crate::lost::Lost;
 use serde::{Deserialize, Serialize};
@@ -7,34 +7,34 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The text of `EXPLAIN`: Tierloom's plans are others.
+    /// The text of `EXPLAIN`: Tierloom's plans are different.
     Explain,
-    /// Nested functions, array and map literals, access to elements and fields.
+    /// Nested functions, array and map literals, and access to elements and fields.
     Nested,
-    /// Functions of DataFusion that are not built in.
+    /// Other functions of DataFusion that Tierloom is built without.
     Functions,
-    /// Files of DataFusion's repository that no published crate ships.
+    /// Files of DataFusion's repository that no published crate contains.
     NoData,
-    /// Kinds of files, and their options, that are not read or written.
+    /// File formats and options that Tierloom does not read or write.
     Files,
     /// Column types that cannot be placed.
     Types,
-    /// Placed tables have no keys that a query could rely on.
+    /// Keys that a query relies on: placed tables have none.
     Keys,
     /// Schemas, catalogs, indexes, functions: statements that the session does not have.
     Statements,
-    /// Settings that are refused since they would have no effect.
+    /// Settings that are refused because they would have no effect.
     Settings,
-    /// The statement fails as the file expects, with other words.
+    /// The statement fails as expected, but with another message.
     Words,
-    /// Tables that DataFusion's own runner makes.
+    /// Tables that DataFusion's own test runner creates.
     Absent,
     /// Plain DataFusion with the same features refuses it too.
     Plain,
 }
 
 impl Reason {
-    /// All classes, with what is told about them.
+    /// All classes with their descriptions for the summary.
     pub const ALL: [(Reason, &'static str); 12] = [
         (Reason::Explain, "text of EXPLAIN: plans differ"),
         (
@@ -59,7 +59,7 @@ impl Reason {
         ),
     ];
 
-    /// Its key in the list.
+    /// The key of the class in the list.
     pub fn key(self) -> &'static str {
         match self {
             Reason::Explain => "explain",
@@ -77,9 +77,10 @@ impl Reason {
         }
     }
 
-    /// The class of a statement that failed with `told`; `None` if nothing excuses it.
+    /// The class of a statement that failed with the message `told`; `None` if it belongs to none
+    /// and is a failure.
     ///
-    /// `lost` has what earlier statements would have made.
+    /// `lost` has the tables and files that are missing because of earlier statements.
     pub(crate) fn of(told: &str, plain_ran: Option<bool>, lost: &Lost) -> Option<Reason> {
         if let Some(function) = quoted_after(told, "Invalid function '") {
             return Some(of_function(function));
@@ -95,7 +96,7 @@ impl Reason {
     }
 }
 
-/// The name of a table or view that is not there.
+/// The name of the table or view that a message reports as missing.
 fn absent_table(told: &str) -> Option<&str> {
     let ours = told.strip_prefix("there is no table ");
     let ours = ours.and_then(|rest| rest.split([';', ' ']).next());
@@ -105,7 +106,7 @@ fn absent_table(told: &str) -> Option<&str> {
     ours.or_else(view).or_else(theirs).or_else(qualified)
 }
 
-/// What stands in quotes after `before`.
+/// The text between `before` and the next quote.
 pub(crate) fn quoted_after<'a>(told: &'a str, before: &str) -> Option<&'a str> {
     let rest = told.split_once(before)?.1;
     rest.split_once('\'').map(|(name, _)| name)
@@ -119,7 +120,7 @@ fn of_function(name: &str) -> Reason {
     }
 }
 
-/// What names of nested functions begin with.
+/// Prefixes of the names of nested functions.
 const NESTED: [&str; 8] = [
     "array",
     "list_",
@@ -131,7 +132,7 @@ const NESTED: [&str; 8] = [
     "generate_series",
 ];
 
-/// Other nested functions.
+/// Further nested functions, by full name.
 const NESTED_NAMES: [&str; 6] = [
     "range",
     "cardinality",
@@ -141,7 +142,7 @@ const NESTED_NAMES: [&str; 6] = [
     "cosine_distance",
 ];
 
-/// Parts of messages and what they tell; the first that occurs counts.
+/// Parts of messages with the class that they indicate; the first match counts.
 const PATTERNS: [(&str, Reason); 23] = [
     ("nested_expressions", Reason::Nested),
     ("GetFieldAccess not supported", Reason::Nested),

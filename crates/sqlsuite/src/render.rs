@@ -1,4 +1,4 @@
-//! Values as the text that the test files hold.
+//! Formats values as the text that the test files contain.
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{
@@ -11,22 +11,22 @@ use bigdecimal::BigDecimal;
 use sqllogictest::ColumnType;
 use std::str::FromStr;
 
-/// The kind of a column, as one letter of a `query` line tells it.
+/// The type of a column, as the one letter in a `query` line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Column {
-    /// B
+    /// Truth values, letter `B`.
     Boolean,
-    /// D: dates and times of day.
+    /// Dates and times of day, letter `D`.
     Date,
-    /// I
+    /// Integers of any width, letter `I`.
     Integer,
-    /// P
+    /// Timestamps with or without a time zone, letter `P`.
     Timestamp,
-    /// R: floating-point numbers and decimals.
+    /// Floating-point numbers and decimals, letter `R`.
     Real,
-    /// T
+    /// Text, also in dictionaries, letter `T`.
     Text,
-    /// Anything else.
+    /// Any other type, letter `?`. Unknown letters are read as this too.
     Other,
 }
 
@@ -52,7 +52,7 @@ impl ColumnType for Column {
     }
 }
 
-/// The kinds of the columns of `schema`.
+/// The types of the columns of `schema`.
 pub fn column_kinds(schema: &Schema) -> Vec<Column> {
     let kind = |data_type: &DataType| match data_type {
         DataType::Boolean => Column::Boolean,
@@ -70,10 +70,10 @@ pub fn column_kinds(schema: &Schema) -> Vec<Column> {
     fields.map(|field| kind(field.data_type())).collect()
 }
 
-/// The rows of `batches` as cells of text.
+/// The rows of `batches` with their cells as text.
 ///
 /// # Errors
-/// A value that Arrow cannot show.
+/// If Arrow cannot format a value.
 pub fn text_rows(batches: &[RecordBatch]) -> Result<Vec<Vec<String>>, ArrowError> {
     let mut rows = Vec::new();
     for batch in batches {
@@ -89,8 +89,10 @@ pub fn text_rows(batches: &[RecordBatch]) -> Result<Vec<Vec<String>>, ArrowError
     Ok(rows)
 }
 
-/// A row whose last cell has several lines becomes several rows: the file has a line for each, with
-/// its number and as many hyphens as it has blanks at its beginning.
+/// Appends a row. If its last cell has several lines (such as a plan), the lines become rows.
+///
+/// The test files have one line for each, with its number, and with hyphens for the blanks at its
+/// beginning.
 fn push_lines(mut row: Vec<String>, rows: &mut Vec<Vec<String>>) {
     match row.pop() {
         Some(last) if last.contains('\n') => {
@@ -173,7 +175,7 @@ fn text(value: &str) -> String {
     value.trim_end_matches('\n').replace('\0', "\\0")
 }
 
-/// `shown` is the shortest text that reads back as the number.
+/// Formats a floating-point number. `shown` is the shortest text that parses back to `value`.
 fn float(value: f64, shown: &str) -> String {
     if value.is_nan() {
         "NaN".to_owned()
@@ -187,11 +189,11 @@ fn float(value: f64, shown: &str) -> String {
 
 fn decimal<T: DecimalType>(column: &dyn Array, row: usize, scale: i8) -> String {
     let value = column.as_primitive::<T>().value(row);
-    // More digits than any type has: the text must not be cut.
+    // The precision is larger than that of any type, so the text is not truncated.
     rounded(&T::format_decimal(value, u8::MAX, scale), scale.into())
 }
 
-/// A number with at most `digits` behind the point and no zeros at the end.
+/// A number with at most `digits` digits after the point and no trailing zeros.
 fn rounded(number: &str, digits: i64) -> String {
     match BigDecimal::from_str(number) {
         Ok(number) => number.round(digits).normalized().to_plain_string(),

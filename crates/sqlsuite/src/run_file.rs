@@ -1,4 +1,4 @@
-//! One test file: its records run, judged and counted.
+//! Runs one test file, and judges and counts its records.
 
 use crate::compare::{same_rows, trimmed};
 use crate::kind::Kind;
@@ -13,48 +13,49 @@ use sqllogictest::{
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// An answer that is not the expected one, or a failure that nothing excuses.
+/// An answer other than the expected one, or a failure that no reason covers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Difference {
     /// File and line of the record ("window.slt:12").
     pub place: String,
-    /// What differs.
+    /// The difference or the error message.
     pub what: String,
-    /// What plain DataFusion says, in the same state: "as expected", "as the session", "neither".
+    /// The result of plain DataFusion in the same state: "as expected", "as the session",
+    /// "neither", or other text if it was not asked or failed.
     pub plain: String,
 }
 
-/// What became of the records of one file.
+/// The outcomes of one file's records.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct FileReport {
-    /// Records that are for DataFusion: statements and queries.
+    /// Number of statements and queries that are for DataFusion.
     pub records: u64,
-    /// Queries answered as expected, twice.
+    /// Number of queries that were answered as expected, twice.
     pub equal: u64,
-    /// Of `equal`, on placed tables.
+    /// Number of those on placed tables.
     pub placed: u64,
-    /// Statements that ran and have no rows to compare.
+    /// Number of statements that succeeded and have no rows to compare.
     pub without_rows: u64,
-    /// Statements run by the plain session, whose table was placed.
+    /// Number of statements that the plain session ran, after which their table was placed.
     pub set_up: u64,
-    /// Errors that were expected, in the expected words.
+    /// Number of expected errors with the expected message.
     pub errors: u64,
-    /// Records not compared, by reason.
+    /// Number of records that were not compared, by reason.
     pub skipped: BTreeMap<Reason, u64>,
-    /// Answers that differ.
+    /// Answers that differ, and failures that no reason covers.
     pub different: Vec<Difference>,
-    /// Places and messages of what was skipped, for who works on it.
+    /// Place, reason and message of each skipped record, for whoever works on it.
     pub told: Vec<(String, Reason, String)>,
-    /// The most memory that the process of this file held, bytes.
+    /// Peak memory of the process that ran this file, bytes.
     pub peak_bytes: u64,
-    /// Time it took, seconds.
+    /// Run time of that process, seconds.
     pub seconds: f64,
 }
 
-/// The records of the file `name` that are statements or queries for DataFusion.
+/// The number of statements and queries in the file `name` that are for DataFusion.
 ///
 /// # Errors
-/// A file that cannot be parsed.
+/// [`SuiteError::Suite`] if the file cannot be parsed.
 pub fn count_records(suite: &Suite, name: &str) -> Result<u64, SuiteError> {
     let records = read(suite, name)?;
     Ok(records.iter().filter(|record| is_counted(record)).count() as u64)
@@ -76,10 +77,10 @@ fn is_counted(record: &Record<Column>) -> bool {
     }
 }
 
-/// Runs the file `name` in the folder `folder`, which becomes the process's working directory.
+/// Runs the file `name`. `folder` becomes the working directory of the process.
 ///
 /// # Errors
-/// Sessions or folders that cannot be made, a file that cannot be parsed.
+/// If a session or folder cannot be created, or the file cannot be parsed.
 pub fn run_file(suite: &Suite, name: &str, folder: &Path) -> Result<FileReport, SuiteError> {
     prepare(suite, name, folder)?;
     let sessions = Placed::new(folder.to_owned())?;
@@ -107,7 +108,8 @@ pub fn run_file(suite: &Suite, name: &str, folder: &Path) -> Result<FileReport, 
     Ok(report)
 }
 
-/// The folders that statements of the file name, relative to where they run.
+/// Creates the folders and links that statements in the file use, relative to the working
+/// directory.
 fn prepare(suite: &Suite, name: &str, folder: &Path) -> Result<(), SuiteError> {
     let stem = Path::new(name).file_stem().unwrap_or_default();
     let scratch = folder.join("test_files/scratch").join(stem);
@@ -122,7 +124,7 @@ fn prepare(suite: &Suite, name: &str, folder: &Path) -> Result<(), SuiteError> {
     std::env::set_current_dir(folder).map_err(SuiteError::file(folder.display()))
 }
 
-/// What became of one record.
+/// The outcome of one record.
 enum Judged {
     Equal { placed: bool },
     WithoutRows,
@@ -149,6 +151,7 @@ fn judge<M: MakeConnection<Conn = Placed>>(
         Err(error) => judge_error(&error.kind(), &record, &note, sessions),
     };
     let judged = match judged {
+        // Only queries can be repeated without changing the state.
         Judged::Equal { .. } if note.kind == Some(Kind::Query) => {
             again(runner, record.clone(), judged)
         }
@@ -164,7 +167,7 @@ fn judge<M: MakeConnection<Conn = Placed>>(
     }
 }
 
-/// Later statements need what this one would have made.
+/// Records the outcome for later statements, which may need the table.
 fn remember(judged: &Judged, note: &Note, sessions: &Placed) {
     let skipped = match judged {
         Judged::Skipped(reason, _) => Some(*reason),
@@ -175,7 +178,7 @@ fn remember(judged: &Judged, note: &Note, sessions: &Placed) {
     }
 }
 
-/// The plan that was kept for the text gives the same answer.
+/// Runs the query again, now with the cached plan. It must give the same answer.
 fn again<M: MakeConnection<Conn = Placed>>(
     runner: &mut Runner<Placed, M>,
     record: Record<Column>,
@@ -228,7 +231,8 @@ fn judge_error(
         other => {
             let (plain, same) = ask_plain(record, note, sessions);
             match sessions.lock().lost.any(&note.tables) {
-                // Plain DataFusion gives the same answer to what there is.
+                // Plain DataFusion gives the same answer on the incomplete tables, so they are the
+                // cause.
                 Some(reason) if same => Judged::Skipped(reason, other.to_string()),
                 _ => Judged::Different {
                     what: other.to_string(),
@@ -252,7 +256,7 @@ fn expects_error(record: &Record<Column>) -> bool {
     )
 }
 
-/// What stands before a message where DataFusion's own runner shows it; the session leaves it out.
+/// Prefixes of messages in DataFusion's own runner, which the session's messages do not have.
 const KINDS: [&str; 10] = [
     "",
     "Error during planning: ",
@@ -266,7 +270,7 @@ const KINDS: [&str; 10] = [
     "type_coercion\ncaused by\nError during planning: ",
 ];
 
-/// Whether an error is the expected one but for the names of kinds before it.
+/// Whether an error is the expected one, apart from such a prefix.
 fn expected_words(record: &Record<Column>, told: &str) -> bool {
     let expected = match record {
         Record::Statement {
@@ -280,12 +284,12 @@ fn expected_words(record: &Record<Column>, told: &str) -> bool {
         _ => return false,
     };
     let ends = ["", ".", "\")"];
-    // The session names the tables that there are.
+    // The session's message lists the existing tables.
     let absent = told.strip_prefix("there is no table ");
     let absent = absent.and_then(|rest| rest.split_once(';'));
     let told = match absent {
         Some((table, _)) => format!("table 'datafusion.public.{table}' not found"),
-        // It has its messages in one line.
+        // The session's messages are single lines.
         None => told.replace(" caused by ", "\ncaused by\n"),
     };
     let told = of_row(&told, &expected.to_string());
@@ -297,8 +301,9 @@ fn expected_words(record: &Record<Column>, told: &str) -> bool {
     forms.any(|form| expected.is_match(&form, None))
 }
 
-/// The message with the value that `expected` names: of several rows that cannot be cast any may be
-/// the first, as the partitions run side by side.
+/// The message with the value that `expected` contains.
+///
+/// If several rows cannot be cast, any of them may fail first, because partitions run in parallel.
 fn of_row(told: &str, expected: &str) -> String {
     const CAST: &str = "Cannot cast string '";
     match (quoted_after(told, CAST), quoted_after(expected, CAST)) {
@@ -309,8 +314,9 @@ fn of_row(told: &str, expected: &str) -> String {
     }
 }
 
-/// What plain DataFusion says to a query that has not the expected answer, and whether that is the
-/// session's answer.
+/// Runs a query that had an unexpected answer in plain DataFusion.
+///
+/// Returns its result as text, and whether it equals the session's.
 fn ask_plain(record: &Record<Column>, note: &Note, sessions: &Placed) -> (String, bool) {
     let (sql, expected) = match record {
         Record::Query {
@@ -370,7 +376,7 @@ impl FileReport {
         }
     }
 
-    /// Records that were not compared.
+    /// Number of records that were not compared.
     pub fn not_compared(&self) -> u64 {
         self.skipped.values().sum()
     }

@@ -1,15 +1,15 @@
-//! Whether the files of a table have changed since it was placed.
+//! Detects whether the files of a table have changed since it was placed.
 
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The files at some places: which there are, and when they were written.
+/// The files at some locations, with their lengths and modification times.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Stamp(Vec<(PathBuf, u64, Option<SystemTime>)>);
 
 impl Stamp {
-    /// The files at `locations` now; of a pattern, all in its folder.
+    /// The files at `locations` now; for a pattern, all files in its folder.
     pub(crate) fn of(locations: &[String]) -> Stamp {
         let mut files = Vec::new();
         for location in locations {
@@ -32,7 +32,7 @@ fn collect(path: &Path, files: &mut Vec<(PathBuf, u64, Option<SystemTime>)>) {
             inside.for_each(|entry| collect(&entry.path(), files));
         }
         Ok(found) => files.push((path.to_owned(), found.len(), written(&found))),
-        // What is not there has no files.
+        // A missing path has no files.
         Err(_) => {}
     }
 }

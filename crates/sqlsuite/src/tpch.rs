@@ -1,4 +1,4 @@
-//! The tables that the TPC-H files of the suite read: its generator is a crate of its own.
+//! The data for the suite's TPC-H files, which the suite itself does not contain.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -9,10 +9,10 @@ use tpchgen::generators::{
     PartSuppGenerator, RegionGenerator, SupplierGenerator,
 };
 
-/// The scale factor that the expected answers are of.
+/// The scale factor of the expected answers.
 const SCALE: f64 = 0.1;
 
-/// Writes the eight tables as text, a vertical bar behind every value.
+/// Writes the eight tables as text files, with a vertical bar after every value.
 pub(crate) fn write_tables(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder)?;
     let write = Writer(folder);

@@ -1,6 +1,6 @@
-//! Every test file of DataFusion as one test: in a process of its own, within a time limit.
+//! Every test file of DataFusion as one test, in a separate process with a time limit.
 //!
-//! `--bless` shortens the list of what is not compared; it never lengthens it.
+//! `--bless` shortens the list of records that are not compared; it never makes it longer.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::BTreeMap;
@@ -14,14 +14,14 @@ use tierloom_sqlsuite::{
     FileReport, Reason, Skips, Suite, SuiteError, blessed, count_records, find, run_file,
 };
 
-/// The allocator of the program itself: operator memory is routed as it is there.
+/// The allocator of the `tierloom` program, so that operator memory is routed as it is there.
 #[global_allocator]
 static ALLOCATOR: TierAllocator<mimalloc::MiMalloc> = TierAllocator::new(mimalloc::MiMalloc);
 
-/// The longest that one file may take.
+/// Time limit for one file.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The most memory that the process of one file may hold; two run at a time.
+/// Memory limit for the process of one file; two run at a time.
 const MEMORY_BYTES: u64 = 2 << 30;
 
 /// The first argument of a process that runs one file.
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Where this run keeps what it needs.
+/// The folder for files of this test.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("sqlsuite")
 }
@@ -68,7 +68,7 @@ fn all_files(arguments: &Arguments, bless: bool) -> Result<ExitCode, SuiteError>
         trials.push(folder_trial(name, &suite, &list)?);
     }
     let mut names = suite.names()?;
-    // The longest first: nothing is left to run beside it at the end.
+    // The longest files first, so that none of them runs alone at the end.
     names.sort_by_key(|name| !name.starts_with("tpch/"));
     for name in names {
         if !list.folders.keys().any(|folder| name.starts_with(folder)) {
@@ -87,7 +87,7 @@ fn all_files(arguments: &Arguments, bless: bool) -> Result<ExitCode, SuiteError>
     Ok(conclusion.exit_code())
 }
 
-/// A list belongs to one version of the suite.
+/// Checks that the list was created with this version of the suite.
 fn version_trial(suite: &Suite, list: &Skips) -> Trial {
     let (listed, found) = (list.version.clone(), suite.version.clone());
     Trial::test("the_list_is_of_this_version", move || {
@@ -101,7 +101,7 @@ fn version_trial(suite: &Suite, list: &Skips) -> Trial {
     })
 }
 
-/// A folder that is not run has as much in it as the list says.
+/// Checks that a folder that is not run has as many files and records as the list says.
 fn folder_trial(name: &str, suite: &Arc<Suite>, list: &Skips) -> Result<Trial, SuiteError> {
     let (name, suite) = (name.to_owned(), Arc::clone(suite));
     let listed = list.folders[&name].clone();
@@ -136,7 +136,8 @@ fn file_trial(name: String, suite: &Arc<Suite>, list: &Arc<Skips>, reports: &Rep
     })
 }
 
-/// Runs a file in a process and a folder of its own: neither a hang nor an abort harms the others.
+/// Runs a file in a separate process and folder, so that a hang or an abort does not affect the
+/// others.
 fn in_own_process(name: &str, suite: &Suite) -> Result<FileReport, Failed> {
     let scratch = tempfile::tempdir()?;
     let mut command = Command::new(std::env::current_exe()?);
@@ -181,7 +182,7 @@ fn reader(pipe: Option<impl Read + Send + 'static>) -> Option<Reading> {
     let mut pipe = pipe?;
     Some(std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What was read before a pipe broke is all there is to tell.
+        // What was read before the pipe broke is still worth showing.
         let _ = pipe.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     }))
@@ -191,7 +192,7 @@ fn text_of(reading: Option<Reading>) -> String {
     reading.and_then(|r| r.join().ok()).unwrap_or_default()
 }
 
-/// The process of one file: its report goes to stdout.
+/// The main function of the process for one file; it writes its report to stdout.
 fn one_file(arguments: &[String]) -> ExitCode {
     let [root, version, name, folder] = arguments else {
         eprintln!("expected the folder of the suite, its version, a file and a folder");
@@ -202,7 +203,7 @@ fn one_file(arguments: &[String]) -> ExitCode {
         root: PathBuf::from(root),
     };
     let (name, folder) = (name.clone(), PathBuf::from(folder));
-    // Statements are deep: the shell plans on a large stack too.
+    // Some statements are deeply nested; the shell plans on a large stack for the same reason.
     let run = std::thread::Builder::new()
         .stack_size(64 << 20)
         .spawn(move || run_file(&suite, &name, &folder));
@@ -224,7 +225,7 @@ fn one_file(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// The most memory that this process has held.
+/// Peak memory of this process, bytes.
 fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

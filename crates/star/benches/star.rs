@@ -1,6 +1,6 @@
-//! What a row costs: the shapes of the Star Schema Benchmark on invented codes, one thread.
+//! The cost per row: query shapes of the Star Schema Benchmark on random codes, on one thread.
 //!
-//! Besides the shapes, the steps that `cost.rs` weighs against each other are timed on their own.
+//! Also times the steps that the cost model in `cost.rs` compares.
 
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
@@ -25,7 +25,7 @@ struct Column {
     width: CodeWidth,
 }
 
-/// Memory in huge pages, as the engine's columns have it, on the node of the first CPU.
+/// Memory in huge pages, like the engine's columns, on the node of the first CPU.
 fn region(size_bytes: usize) -> Region {
     let topology = Topology::read(&SysRoot::host()).expect("the machine's nodes");
     let page_size = PageSize::Thp;
@@ -38,7 +38,8 @@ fn region(size_bytes: usize) -> Region {
     Region::create(Arc::new(AnonymousNuma::new()), &topology, options).expect("memory")
 }
 
-/// date, customer, supplier, part, discount, quantity, price: as at scale factor 10, but fewer rows.
+/// date, customer, supplier, part, discount, quantity, price: domains as at scale factor 10, but
+/// fewer rows.
 const CODES: [u32; 7] = [2406, 300_000, 20_000, 800_000, 11, 50, 10_000_000];
 
 fn columns() -> &'static [Column] {
@@ -46,7 +47,7 @@ fn columns() -> &'static [Column] {
     COLUMNS.get_or_init(|| made(&[0, 1, 2, 3, 4, 5, 6], ROWS))
 }
 
-/// Evenly spread codes of these of the columns.
+/// Uniformly distributed codes of the given columns.
 fn made(which: &[usize], rows: usize) -> Vec<Column> {
     let mut state = 88_172_645_463_325_252u64;
     which
@@ -153,10 +154,12 @@ fn q1_1_filters(bencher: Bencher<'_, '_>) {
     run(bencher, filters, vec![], vec![]);
 }
 
-/// As many rows as the fact table of scale factor 8 has: the columns are far larger than any cache.
+/// The rows of the fact table at scale factor 8, so that the columns are far larger than any cache.
 const MANY_ROWS: usize = 48_000_000;
 
-/// Q1.1 from memory on one and on two threads; the rate is over the lines that it has to read, as `docs/peers-sql.md` counts them.
+/// Q1.1 from memory on one and on two threads.
+///
+/// The rate counts the cache lines that it has to read, as `docs/peers-sql.md` does.
 #[divan::bench(sample_count = 20, args = [1, 2])]
 fn q1_1_from_memory(bencher: Bencher<'_, '_>, threads: usize) {
     static COLUMNS: OnceLock<Vec<Column>> = OnceLock::new();
@@ -181,7 +184,7 @@ fn q1_1_from_memory(bencher: Bencher<'_, '_>, threads: usize) {
         .map(|c| Codes::new(c.bytes.as_slice(), c.width, MANY_ROWS).expect("padded"))
         .collect();
     let widths: Vec<CodeWidth> = codes.iter().map(Codes::width).collect();
-    // A line of the price's codes has 64 / 3 rows, of which a share passes.
+    // A cache line has 64 / 3 of the price's codes, each of which passes with this share.
     let passing: f64 = plan.filters.iter().map(|f| f.expected_share).product();
     let lines = 1.0 - (1.0 - passing).powf(64.0 / 3.0);
     let bytes = MANY_ROWS as f64 * (2.0 + 1.0 + 1.0 + 3.0 * lines);
@@ -207,7 +210,8 @@ fn q1_1_from_memory(bencher: Bencher<'_, '_>, threads: usize) {
         });
 }
 
-/// What one thread and two can read of those columns at best: all of a large array in turn.
+/// The best rate at which one and two threads can read those columns: all of a large array,
+/// sequentially.
 #[divan::bench(sample_count = 20, args = [1, 2])]
 fn plain_reading(bencher: Bencher<'_, '_>, threads: usize) {
     static WORDS: OnceLock<Region> = OnceLock::new();

@@ -1,19 +1,22 @@
-//! In which order filters are tried.
+//! Chooses the order of the filters with a cost model.
 //!
-//! The first ones look at every row, with SIMD where the processor has it; later ones look at the positions that are left, at a
-//! higher price each. Constants are in nanoseconds a row of a Zen 5 core, as `cargo bench -p tierloom-star` measures them.
+//! The first filters test every row, with SIMD where the processor has it; later ones test only the
+//! rows that are left, at a higher cost per row. Constants are in nanoseconds per row on a Zen 5
+//! core, as `cargo bench -p tierloom-star` measures them.
 
 use crate::plan::{Filter, Test};
 use tierloom_kernels::codes::CodeWidth;
 use tierloom_kernels::select::sets_are_fast;
 
-/// Tests of all rows at most; any more are made on the rows that are left.
+/// Maximum number of filters that test every row; further ones test only the rows that are left.
 pub const MAX_DENSE: usize = 6;
 
+// Per row, for turning the bit mask of the dense tests into a selection vector.
 const TO_POSITIONS: f64 = 0.05;
+// Per row that reaches it, for one range test on a selection vector.
 const SPARSE_RANGE: f64 = 0.5;
 
-/// In which order filters are tried, and how many of the first look at every row.
+/// An order of filters, and the number of its first filters that test every row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Order {
     filters: Vec<usize>,
@@ -21,29 +24,30 @@ pub struct Order {
 }
 
 impl Order {
-    /// All filters.
+    /// All filters, in order.
     pub fn all(&self) -> &[usize] {
         &self.filters
     }
 
-    /// Those that look at every row.
+    /// The first filters, which test every row.
     pub fn dense(&self) -> &[usize] {
         &self.filters[..self.dense]
     }
 
-    /// Those that look at the rows that are left.
+    /// The other filters, which test only the rows that are left.
     pub fn sparse(&self) -> &[usize] {
         &self.filters[self.dense..]
     }
 }
 
-/// What a filter costs: (per row, per row that is left); `fast` says whether lookups in sets run in
-/// SIMD registers here.
+/// The costs of a filter as (per row, per row that is left).
+///
+/// `fast` says whether this processor does set lookups for columns of that width in SIMD registers.
 fn prices(filter: &Filter, width: CodeWidth, fast: bool) -> (f64, f64) {
     let Test::Set(set) = &filter.test else {
         return (0.015 * width.bytes() as f64 + 0.01, SPARSE_RANGE);
     };
-    // First-level cache, second-level cache, and beyond, where lookups are prefetched.
+    // The set fits the L1 cache, the L2 cache, or neither; in the last case lookups are prefetched.
     let (dense, sparse) = match set.size_bytes() {
         0..=0x8000 => (0.2, 0.45),
         0x8001..=0x8_0000 => (0.35, 1.2),
@@ -56,12 +60,15 @@ fn prices(filter: &Filter, width: CodeWidth, fast: bool) -> (f64, f64) {
     }
 }
 
-/// What trying `order` costs per row, if filter `i` passes a share `shares[i]` of the rows that reach it, and how many of its filters had best look at every row.
+/// The cost of `order` per row, and the best number of its filters that test every row.
+///
+/// `shares[i]` is the share of the rows reaching filter `i` that pass it.
 pub fn pipeline_cost(prices: &[(f64, f64)], shares: &[f64], order: &[usize]) -> (f64, usize) {
     let mut left = 1.0;
     let mut dense = TO_POSITIONS;
     let mut sparse = 0.0;
-    // The cost of trying the first `n` on all rows is that of these and of the rest on what they leave.
+    // If the first `n` filters test all rows, the cost is that of those tests, plus that of the
+    // other filters on the rows that the first `n` leave.
     let mut best = (f64::INFINITY, 0);
     let reached: Vec<f64> = order
         .iter()
@@ -87,7 +94,9 @@ pub fn pipeline_cost(prices: &[(f64, f64)], shares: &[f64], order: &[usize]) -> 
     best
 }
 
-/// The cheapest order: all are tried up to six filters, above that the best next one is taken each time.
+/// The cheapest order.
+///
+/// Up to six filters, all permutations are compared; above that, filters are ranked.
 pub fn best_order(filters: &[Filter], widths: &[CodeWidth], shares: &[f64]) -> Order {
     let prices: Vec<(f64, f64)> = filters
         .iter()
@@ -112,7 +121,8 @@ fn cheapest(filters: &[Filter], prices: &[(f64, f64)], shares: &[f64]) -> Order 
         });
         return best.1;
     }
-    // Rank of expensive-predicate ordering: rows removed per unit of cost.
+    // The rank from the optimisation of expensive predicates: share of rows removed per unit of
+    // cost.
     let rank = |i: usize| (1.0 - shares[i]) / pipeline_cost(prices, shares, &[i]).0.max(1e-9);
     order.sort_by(|a, b| rank(*b).total_cmp(&rank(*a)));
     let (_, dense) = pipeline_cost(prices, shares, &order);
@@ -156,7 +166,7 @@ mod tests {
         }
     }
 
-    /// The order on a processor with or without fast lookups in sets, whatever this one has.
+    /// The order on a processor with or without fast set lookups, whichever this one has.
     fn ordered(filters: &[Filter], fast: bool, shares: &[f64]) -> Vec<usize> {
         let prices: Vec<(f64, f64)> = filters
             .iter()
@@ -175,7 +185,7 @@ mod tests {
         for fast in [true, false] {
             assert_eq!(ordered(&filters, fast, &[0.2, 0.2, 0.01])[0], 2);
             assert_eq!(ordered(&many, fast, &shares)[0], 7);
-            // Of two filters alike the one that keeps less comes first.
+            // Of two equally expensive filters, the one that passes fewer rows comes first.
             let order = ordered(&filters, fast, &[0.9, 0.001, 0.95]);
             let place = |filter| order.iter().position(|f| *f == filter);
             assert!(place(1) < place(0));

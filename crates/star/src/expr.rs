@@ -2,46 +2,49 @@
 
 use std::sync::Arc;
 
-/// What is aggregated: integers computed from codes.
+/// The input of an aggregate: an integer computed from the codes of a row.
 ///
-/// Decimals take part as their unscaled integers. Arithmetic wraps; [`Expr::interval`] tells beforehand whether it could.
+/// Decimals are computed as their unscaled integers. Arithmetic wraps on overflow;
+/// [`Expr::interval`] says beforehand whether it can overflow.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expr {
-    /// The same for every row.
+    /// The same value for every row.
     Constant(i64),
-    /// `base + code`.
+    /// A column's value: `base + code`.
     Code {
-        /// The column.
+        /// Index of the column in the plan.
         column: usize,
-        /// Value of code 0.
+        /// The value that code 0 represents.
         base: i64,
     },
-    /// A table by code; a code behind its end counts as 0.
+    /// A lookup table indexed by code; a code past its end gives 0.
     Mapped {
-        /// The column.
+        /// Index of the column in the plan.
         column: usize,
-        /// Value of each code.
+        /// The value of each code.
         values: Arc<[i64]>,
     },
-    /// Sum.
+    /// The sum of two expressions.
     Add(Box<Expr>, Box<Expr>),
-    /// Difference.
+    /// The first expression minus the second one.
     Sub(Box<Expr>, Box<Expr>),
-    /// Product.
+    /// The product of two expressions.
     Mul(Box<Expr>, Box<Expr>),
 }
 
-/// The values between `low` and `high`, both included.
+/// A range of values with both ends included.
+///
+/// It is wider than `i64`, so that sums of bounds do not overflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
-    /// Smallest.
+    /// The smallest value, inclusive.
     pub low: i128,
-    /// Largest.
+    /// The largest value, inclusive.
     pub high: i128,
 }
 
 impl Interval {
-    /// From `low` to `high`.
+    /// The range from `low` to `high`; the caller makes sure that they are in this order.
     pub fn new(low: impl Into<i128>, high: impl Into<i128>) -> Self {
         Interval {
             low: low.into(),
@@ -49,14 +52,15 @@ impl Interval {
         }
     }
 
-    /// Whether all values lie between `low` and `high`.
+    /// Whether all values are between `low` and `high`, both included.
     pub fn within(&self, low: impl Into<i128>, high: impl Into<i128>) -> bool {
         low.into() <= self.low && self.high <= high.into()
     }
 
-    /// The sum of `rows` values; `None` if it cannot be written with 128 bits.
+    /// The range of a sum of at most `rows` values; `None` if it does not fit 128 bits.
     pub fn times_rows(&self, rows: u64) -> Option<Self> {
         Some(Interval {
+            // With fewer rows the sum is closer to 0, so 0 is always in the range.
             low: self.low.min(0).checked_mul(i128::from(rows))?,
             high: self.high.max(0).checked_mul(i128::from(rows))?,
         })
@@ -64,7 +68,7 @@ impl Interval {
 }
 
 impl Expr {
-    /// The columns it reads, each once.
+    /// The columns that the expression reads, ascending, each once.
     pub fn columns(&self) -> Vec<usize> {
         let mut found = Vec::new();
         self.collect(&mut found);
@@ -84,13 +88,15 @@ impl Expr {
         }
     }
 
-    /// Between which values it lies, given the largest code of each column; `None` if a step of it could leave 64 bits.
+    /// The range of its values, given the largest code of each column; `None` if it or a part of it
+    /// can overflow `i64`.
     pub fn interval(&self, max_code: &dyn Fn(usize) -> u32) -> Option<Interval> {
         let result = match self {
             Expr::Constant(value) => Interval::new(*value, *value),
             Expr::Code { column, base } => {
                 Interval::new(*base, i128::from(*base) + i128::from(max_code(*column)))
             }
+            // A code past the end of the table counts as 0.
             Expr::Mapped { values, .. } => Interval::new(
                 values.iter().copied().min().unwrap_or(0).min(0),
                 values.iter().copied().max().unwrap_or(0).max(0),
@@ -120,7 +126,7 @@ impl Expr {
         result.within(i64::MIN, i64::MAX).then_some(result)
     }
 
-    /// Buffers that [`Expr::evaluate`] needs.
+    /// Number of buffers that [`Expr::evaluate`] needs.
     pub(crate) fn depth(&self) -> usize {
         match self {
             Expr::Constant(_) | Expr::Code { .. } | Expr::Mapped { .. } => 1,
@@ -128,7 +134,10 @@ impl Expr {
         }
     }
 
-    /// Writes its value for each of `rows` rows into the first of `buffers` (as many as [`Expr::depth`] says); `codes` has the rows' codes by column.
+    /// Writes the value for each of `rows` rows into the first of `buffers`, of which it needs
+    /// [`Expr::depth`].
+    ///
+    /// `codes` has the codes of these rows by column.
     pub(crate) fn evaluate(&self, codes: &[Vec<u32>], rows: usize, buffers: &mut [Vec<i64>]) {
         match self {
             Expr::Constant(value) => buffers[0][..rows].fill(*value),
@@ -143,6 +152,8 @@ impl Expr {
                 }
             }
             Expr::Add(a, b) | Expr::Sub(a, b) | Expr::Mul(a, b) => {
+                // The left value stays in the first buffer while the right one is computed in the
+                // others.
                 a.evaluate(codes, rows, buffers);
                 b.evaluate(codes, rows, &mut buffers[1..]);
                 let (out, rest) = buffers.split_at_mut(1);

@@ -1,46 +1,54 @@
-//! Accumulators of groups, dense or hashed.
+//! The group table of a worker: accumulators in an array or in a hash table.
+//!
+//! An array needs no hashing but has a slot for every combination of group ordinals, so it pays
+//! only for few combinations or many rows per combination.
 
 use crate::plan::{Measure, MeasureKind, PlanError, StarPlan};
 use tierloom_kernels::prefetch_read;
 use tierloom_kernels::select::prefetch_all;
 
-/// Accumulators of at most so many combinations of group ordinals are an array, however few rows there are.
+/// Up to this many combinations of group ordinals the accumulators are an array, however few rows
+/// there are.
 const DENSE_COMBINATIONS: u64 = 1 << 16;
 
-/// Above that they are an array if there are so many rows for each combination, else they are hashed: an array has to be
-/// initialised and read as a whole by every worker.
+/// Above that, they are an array only if there are this many rows per combination, since every
+/// worker has to initialise its whole array, and all arrays have to be merged.
 const ROWS_PER_COMBINATION: u64 = 8;
 
-/// All workers' arrays together take at most so many bytes for each row of the table: about what
-/// its codes take. More would be initialised, merged and read for hardly any row.
+/// Limit for the arrays of all workers together, in bytes per row of the table: about the size of
+/// its codes.
+///
+/// A larger array would mostly be initialised and merged, and hardly be written.
 const ARRAY_BYTES_PER_ROW: u64 = 16;
 
-/// Accumulators end before this word: places in them are kept with 32 bits.
+/// Accumulators end before this word, because offsets into them are stored as 32 bits.
 const MOST_WORDS: u64 = 1 << 32;
 
-/// Accumulators of more bytes than this are prefetched.
+/// Accumulators are prefetched if they are larger than this.
 const FAR_BYTES: usize = 512 << 10;
 
-/// Hashed groups of more than this are merged by several threads.
+/// Hash tables with more groups than this are merged by several threads.
 const LARGE_GROUPS: usize = 1 << 14;
 
-/// Keys that are looked up together.
+/// Number of keys that are looked up together, so that their cache misses overlap.
 const BATCH: usize = 1024;
 
-/// Up to so many combinations, every group has several accumulators that rows take in turn: additions to one and the same would wait for each other.
+/// Up to this many combinations, each group has several accumulators that rows use in turn.
+///
+/// With one, each addition would have to wait for the previous one.
 const FEW_COMBINATIONS: u64 = 64;
 const LANES: usize = 4;
 
-/// Where a measure's words lie in a slot.
+/// The positions of a measure's words in a slot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Words {
     pub at: usize,
     pub wide: bool,
-    /// Where the number of rows that counted lies, if some may not.
+    /// Position of the number of rows that counted, if some rows may not (NULL inputs).
     pub valid_at: Option<usize>,
 }
 
-/// The words of one group: the number of its rows, then the measures.
+/// The words of one group: its number of rows, then its measures.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     pub words: usize,
@@ -81,34 +89,34 @@ impl Layout {
 enum Index {
     /// Slot = key * lanes + lane.
     Dense { lanes: usize },
-    /// Open addressing: key by slot, and slots by hash (0 is free).
+    /// Open addressing: keys by slot, and buckets by hash (0 means free).
     Hashed {
         keys: Vec<u64>,
-        /// Key and slot plus one side by side: one line answers.
+        /// Key and slot plus one side by side, so that a lookup reads one cache line.
         buckets: Vec<(u64, u64)>,
     },
 }
 
-/// The accumulators of one worker, or of all once merged.
+/// The group table of one worker, or of all workers after merging.
 #[derive(Debug, Clone)]
 pub struct Groups {
     index: Index,
     kinds: Vec<MeasureKind>,
     layout: Layout,
     words: Vec<i64>,
-    /// Words there may be.
+    /// Limit for the length of `words`.
     most_words: u64,
 }
 
 impl Groups {
-    /// Bytes of an array for the accumulators of `combinations` groups; `None` if they are hashed.
+    /// Size of the array for `combinations` groups, in bytes; `None` if the groups are hashed.
     pub(crate) fn dense_bytes(plan: &StarPlan, combinations: u64) -> Option<u64> {
         let slots = combinations.checked_mul(lanes(combinations) as u64)?;
         let words = slots.checked_mul(Layout::new(&plan.measures).words as u64)?;
         let bytes = words.checked_mul(8)?;
         let all_bytes = bytes.checked_mul(plan.workers.max(1) as u64)?;
         if plan.groups.is_empty() {
-            // One slot, to which rows are added without a key.
+            // One slot, which needs no key.
             return Some(bytes);
         }
         let pays = combinations <= DENSE_COMBINATIONS
@@ -117,7 +125,7 @@ impl Groups {
         (pays && !plan.hashed && words <= most_words(plan)).then_some(bytes)
     }
 
-    /// No rows yet. `combinations` is what the plan says of itself.
+    /// An empty group table. `combinations` is the plan's own number of them.
     pub(crate) fn new(plan: &StarPlan, combinations: u64) -> Self {
         let layout = Layout::new(&plan.measures);
         let (index, slots) = match Self::dense_bytes(plan, combinations) {
@@ -144,14 +152,14 @@ impl Groups {
         &mut self.words
     }
 
-    /// Turns combined keys into the offsets of their slots' first words, making slots for new keys.
+    /// Looks up keys and writes the offsets of their slots' first words, adding slots for new keys.
     ///
     /// # Errors
-    /// [`PlanError::TooManyAccumulators`] if there is no room for a new key.
+    /// [`PlanError::TooManyAccumulators`] if a new key does not fit the limit.
     pub(crate) fn offsets(&mut self, keys: &[u64], offsets: &mut [u32]) -> Result<(), PlanError> {
         let words = self.layout.words;
         match &mut self.index {
-            // An array is never of more words than an offset can name.
+            // The size of an array is limited when it is created, so its offsets fit 32 bits.
             Index::Dense { lanes: 1 } => {
                 for (offset, key) in offsets.iter_mut().zip(keys) {
                     *offset = (*key as usize * words) as u32;
@@ -169,6 +177,7 @@ impl Groups {
                 keys: known,
                 buckets,
             } => {
+                // All buckets of the batch are requested before the first one is read.
                 for key in keys {
                     prefetch_read(buckets, bucket(*key, buckets.len()));
                 }
@@ -193,7 +202,8 @@ impl Groups {
     /// Adds the groups of another worker of the same plan.
     ///
     /// # Errors
-    /// [`PlanError::TooManyAccumulators`], or [`PlanError::DifferentPlans`].
+    /// [`PlanError::TooManyAccumulators`] if the groups do not fit the limit,
+    /// [`PlanError::DifferentPlans`] if the plans' measures or kinds of group table differ.
     pub fn merge(&mut self, other: Groups) -> Result<(), PlanError> {
         let words = self.layout.words;
         if words != other.layout.words || self.kinds != other.kinds {
@@ -231,15 +241,17 @@ impl Groups {
         Ok(())
     }
 
-    /// Whether several threads should bring these together with those of other workers, each for [`Groups::merged_part`] of the keys.
+    /// Whether several threads should merge the workers' groups, each with [`Groups::merged_part`]
+    /// for its part.
     pub fn is_large(&self) -> bool {
         matches!(&self.index, Index::Hashed { keys, .. } if keys.len() > LARGE_GROUPS)
     }
 
-    /// The groups of all workers of one plan whose keys fall into the `part`-th of `parts`; no key falls into two.
+    /// Merges those groups of all workers whose keys belong to the `part`-th of `parts`; each key
+    /// belongs to one part.
     ///
     /// # Errors
-    /// [`PlanError::TooManyAccumulators`].
+    /// [`PlanError::TooManyAccumulators`] if the groups of a part do not fit the limit.
     ///
     /// # Panics
     /// If `workers` is empty.
@@ -272,7 +284,7 @@ impl Groups {
         Ok(whole)
     }
 
-    /// Accumulators of the same plan that no row has reached.
+    /// An empty group table of the same plan.
     fn without_groups(&self) -> Groups {
         let index = match &self.index {
             Index::Dense { lanes } => Index::Dense { lanes: *lanes },
@@ -291,7 +303,7 @@ impl Groups {
         }
     }
 
-    /// Brings the accumulators of a group that rows were dealt over together.
+    /// Merges the accumulators of each group that rows used in turn.
     fn fold_lanes(&mut self) {
         let Index::Dense { lanes } = &mut self.index else {
             return;
@@ -314,6 +326,7 @@ impl Groups {
         self.words
             .chunks_exact(self.layout.words)
             .enumerate()
+            // An array has a slot for every combination; those without rows are not groups.
             .filter(|(_, words)| words[0] > 0)
             .map(move |(slot, words)| match &self.index {
                 Index::Dense { lanes } => ((slot / lanes) as u64, words),
@@ -321,7 +334,7 @@ impl Groups {
             })
     }
 
-    /// The groups that have rows.
+    /// The groups that have rows, column by column.
     pub fn finish(mut self) -> FinishedGroups {
         self.fold_lanes();
         let mut found = FinishedGroups {
@@ -341,7 +354,7 @@ impl Groups {
         found
     }
 
-    /// Bytes of the accumulators.
+    /// Size of the accumulators and their index, in bytes.
     pub fn size_bytes(&self) -> usize {
         let index = match &self.index {
             Index::Dense { .. } => 0,
@@ -354,15 +367,16 @@ impl Groups {
 /// The groups that have rows, column by column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinishedGroups {
-    /// Combined keys; ascending unless the groups were hashed.
+    /// Combined keys; in ascending order unless the groups were hashed.
     pub keys: Vec<u64>,
-    /// Rows of each group.
+    /// Number of rows of each group.
     pub rows: Vec<u64>,
-    /// By measure the value of each group; `None` if none of its rows counted.
+    /// The values of each measure by group; `None` where no row counted, except that
+    /// counts are then 0.
     pub measures: Vec<Vec<Option<i128>>>,
 }
 
-/// Accumulators that rows of one group take in turn.
+/// Number of accumulators per group.
 fn lanes(combinations: u64) -> usize {
     if combinations <= FEW_COMBINATIONS {
         LANES
@@ -371,7 +385,7 @@ fn lanes(combinations: u64) -> usize {
     }
 }
 
-/// Words of accumulators that there may be in one place.
+/// Limit for the number of words in one group table.
 fn most_words(plan: &StarPlan) -> u64 {
     plan.most_bytes
         .map_or(MOST_WORDS, |bytes| (bytes / 8).min(MOST_WORDS))
@@ -417,7 +431,10 @@ fn hashed() -> Index {
     }
 }
 
-/// Which of `parts` threads merges `key`. Another product than that of [`bucket`]: else a part's keys would crowd in its own table.
+/// The part that merges `key`.
+///
+/// It uses another multiplier than [`bucket`]: with the same one, all keys of a part would collide
+/// in a section of its table.
 fn part_of(key: u64, parts: usize) -> usize {
     let hash = key.wrapping_mul(0xff51_afd7_ed55_8ccd) >> 32;
     ((hash * parts as u64) >> 32) as usize
@@ -429,8 +446,9 @@ fn bucket(key: u64, buckets: usize) -> usize {
     (hash >> (64 - buckets.trailing_zeros())) as usize
 }
 
-/// The slot of `key`, a new one if it is not known.
+/// The slot of `key`, a new one if the key is new.
 fn find(keys: &mut Vec<u64>, buckets: &mut Vec<(u64, u64)>, key: u64) -> u32 {
+    // At most half full, so that probe sequences stay short.
     if (keys.len() + 1) * 2 > buckets.len() {
         let larger = buckets.len() * 4;
         buckets.clear();

@@ -1,17 +1,20 @@
 //! Fused star joins: filters, dimension lookups and groups over narrow codes, in one pass.
 //!
-//! A star query looks at every row of a large table once. What its dimensions say about a row follows from the row's keys, so
-//! joins become tests and lookups on codes, and nothing is materialised but a vector of positions:
+//! A star query reads every row of a large table once. What its dimensions say about a row follows
+//! from the row's keys, so joins become tests and lookups on codes, and nothing is materialised but
+//! a selection vector:
 //!
 //! ```text
 //!   codes of the fact columns          per worker and vector of 4,096 rows
 //!   ───────────────► filters ──► positions ──► group ordinals ──► slots ──► accumulators
-//!                    ranges: SIMD masks        tables by code      dense: mixed radix of the ordinals
-//!                    sets: bit tables          (late: only rows    hashed: where the product is too large
+//!                    ranges: SIMD masks        tables by code      dense: mixed radix of ordinals
+//!                    sets: bit tables          (late: only rows    hashed: product too large
 //!                    order: measured shares    that are left)
 //! ```
-//! A [`StarPlan`] says what to do, a [`Worker`] does it for one thread, [`Groups::merge`] joins the workers' results. The crate knows neither
-//! SQL nor Arrow: whoever makes a plan has translated predicates into codes, and proves with value ranges that the arithmetic cannot overflow.
+//! A [`StarPlan`] describes the query, a [`Worker`] runs it on one thread, and [`Groups::merge`]
+//! combines the workers' results. The crate knows neither SQL nor Arrow: the caller translates
+//! predicates into tests on codes, and proves with value ranges that the arithmetic cannot
+//! overflow.
 
 mod cost;
 mod expr;

@@ -1,4 +1,4 @@
-//! What a fused star join does, in terms of codes.
+//! The description of a fused star join, in terms of codes.
 
 use crate::{Expr, Groups};
 use std::sync::Arc;
@@ -7,52 +7,53 @@ use tierloom_kernels::select::CodeSet;
 /// A test on the code of one column.
 #[derive(Debug, Clone)]
 pub enum Test {
-    /// The code lies between two codes, both included.
+    /// The code is between two codes, both included.
     Range {
-        /// Smallest that passes.
+        /// The smallest code that passes.
         low: u32,
-        /// Largest that passes.
+        /// The largest code that passes.
         high: u32,
     },
-    /// The code is in a set: a join with a dimension, a list, a pattern on strings.
+    /// The code is in a set, which represents a join with a dimension, a list or a string pattern.
     Set(Arc<CodeSet>),
 }
 
 /// A filter on one column.
 #[derive(Debug, Clone)]
 pub struct Filter {
-    /// The column.
+    /// Index of the column in the plan.
     pub column: usize,
-    /// What it asks.
+    /// The test that a row's code must pass.
     pub test: Test,
-    /// The share of rows expected to pass, 0 to 1; what is measured soon counts more.
+    /// Estimated share of rows that pass, 0 to 1. The measured share soon outweighs it.
     pub expected_share: f64,
 }
 
-/// From a code to its group ordinal, as narrow as the ordinals allow.
+/// A map from codes to group ordinals, with elements as narrow as the ordinals allow.
 #[derive(Debug, Clone)]
 pub enum GroupMap {
-    /// The code is the ordinal.
+    /// The code itself is the ordinal.
     Code,
-    /// Up to 256 ordinals.
+    /// For at most 256 ordinals.
     Bytes(Arc<[u8]>),
-    /// Up to 65,536 ordinals.
+    /// For at most 65,536 ordinals.
     Halves(Arc<[u16]>),
-    /// More.
+    /// For more than 65,536 ordinals.
     Words(Arc<[u32]>),
 }
 
 impl GroupMap {
-    /// A map of `ordinals`, one a code, all below `count`.
+    /// A map with one ordinal per code, all below `count`.
     pub fn new(ordinals: &[u32], count: u64) -> Self {
         let pairs = ordinals.iter().copied().enumerate();
         Self::from_pairs(ordinals.len(), count, pairs)
     }
 
-    /// A map of `codes` codes to fewer than `count` ordinals: those of `pairs`, 0 for all other codes.
+    /// A map for `codes` codes with the ordinals in `pairs`, all below `count`, and 0 for all other
+    /// codes.
     ///
     /// # Panics
-    /// If a code of `pairs` is not below `codes`.
+    /// If a code in `pairs` is not below `codes`.
     pub fn from_pairs(codes: usize, count: u64, pairs: impl Iterator<Item = (usize, u32)>) -> Self {
         match count {
             0..=0x100 => {
@@ -77,84 +78,86 @@ impl GroupMap {
 /// One part of the group key.
 #[derive(Debug, Clone)]
 pub struct GroupPart {
-    /// The column whose code decides.
+    /// Index of the column in the plan.
     pub column: usize,
-    /// How.
+    /// The map from its codes to ordinals.
     pub map: GroupMap,
-    /// Ordinals there are, at least 1.
+    /// Number of ordinals, at least 1; the radix of this part in the combined key.
     pub count: u64,
 }
 
-/// How values of a group become one.
+/// The function that combines the values of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeasureKind {
-    /// Their sum.
+    /// The sum of the values that are not NULL.
     Sum,
-    /// The number of rows.
+    /// The number of rows that count.
     Count,
-    /// The smallest.
+    /// The smallest value that is not NULL.
     Min,
-    /// The largest.
+    /// The largest value that is not NULL.
     Max,
 }
 
-/// An aggregate.
+/// An aggregate of each group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measure {
-    /// How values become one.
+    /// The function that combines the values.
     pub kind: MeasureKind,
-    /// What is aggregated; counts do not look at it.
+    /// The values to combine; ignored for counts.
     pub expr: Expr,
-    /// Columns whose code 0 is NULL and makes the row not count.
+    /// Columns whose code 0 is NULL; a row with NULL in any of them does not count.
     pub nulls: Vec<usize>,
-    /// The sum may leave 64 bits: it is kept in 128.
+    /// Whether the sum can overflow 64 bits and is therefore kept in 128.
     pub wide: bool,
 }
 
-/// A star join over one table.
+/// A star join over one table. [`Worker`](crate::Worker) runs it.
 #[derive(Debug, Clone, Default)]
 pub struct StarPlan {
-    /// Rows that pass all of these count.
+    /// Rows must pass all of these.
     pub filters: Vec<Filter>,
-    /// The group key, first part slowest; none means one group.
+    /// The parts of the group key, most significant first; empty for one group of all rows.
     pub groups: Vec<GroupPart>,
-    /// What is computed per group.
+    /// The aggregates to compute per group.
     pub measures: Vec<Measure>,
-    /// Columns of the table that the plan may name.
+    /// Number of columns; the plan's column indices are below it.
     pub columns: usize,
-    /// Rows of the table: says whether an array of accumulators pays.
+    /// Number of rows of the table, which decides whether an array of accumulators pays.
     pub rows: u64,
-    /// Workers that will share the rows, each with accumulators of its own; 0 is taken as 1.
+    /// Number of workers that share the rows, each with its own accumulators; 0 counts as 1.
     pub workers: usize,
-    /// Accumulators are hashed, even where an array of them would pay.
+    /// Whether to hash the groups even if an array of accumulators would pay.
     pub hashed: bool,
-    /// Bytes of accumulators that groups may have in one place; `None`: as many as can be named.
+    /// Limit for the accumulators of one group table, in bytes; `None` for as many as offsets of 32
+    /// bits reach.
     pub most_bytes: Option<u64>,
 }
 
-/// A plan that cannot be carried out.
+/// Why a plan cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlanError {
-    /// A column that there is not.
+    /// The plan uses the index of a column that does not exist.
     NoSuchColumn(usize),
-    /// More combinations of group ordinals than 64 bits can name.
+    /// The combinations of group ordinals do not fit 64 bits.
     TooManyGroups,
-    /// A map has an ordinal that is not below the number of its part's ordinals.
+    /// A map contains an ordinal that is not below its part's number of ordinals.
     OrdinalTooLarge {
-        /// The part of the group key.
+        /// Index of the part in the group key.
         part: usize,
-        /// The ordinal.
+        /// The largest ordinal in its map.
         ordinal: u32,
-        /// Ordinals there are.
+        /// The number of ordinals of the part.
         count: u64,
     },
-    /// The accumulators of all groups would take more bytes than allowed. It shows while rows are
-    /// read.
+    /// The accumulators of all groups take more bytes than allowed.
+    ///
+    /// This is found while rows are read.
     TooManyAccumulators {
-        /// Bytes allowed.
+        /// The limit, in bytes.
         most_bytes: u64,
     },
-    /// Accumulators of different plans cannot be brought together.
+    /// Group tables of different plans cannot be merged.
     DifferentPlans,
 }
 
@@ -188,18 +191,19 @@ impl std::fmt::Display for PlanError {
 impl std::error::Error for PlanError {}
 
 impl StarPlan {
-    /// Bytes of the array of accumulators that each worker gets; `None` if they are hashed.
+    /// Size of each worker's array of accumulators, in bytes; `None` if they are hashed.
     ///
     /// # Errors
-    /// Those of [`StarPlan::combinations`].
+    /// Same as [`StarPlan::combinations`].
     pub fn dense_bytes(&self) -> Result<Option<u64>, PlanError> {
         Ok(Groups::dense_bytes(self, self.combinations()?))
     }
 
-    /// Whether every ordinal of a map is one that its part has: else two groups would be one.
+    /// Checks that the maps contain only ordinals that their parts have; otherwise different groups
+    /// would get the same key.
     ///
     /// # Errors
-    /// [`PlanError::OrdinalTooLarge`].
+    /// [`PlanError::OrdinalTooLarge`] for the first such part.
     pub fn check_ordinals(&self) -> Result<(), PlanError> {
         for (part, group) in self.groups.iter().enumerate() {
             let largest = match &group.map {
@@ -220,10 +224,12 @@ impl StarPlan {
         Ok(())
     }
 
-    /// Combinations of group ordinals: the size of a dense table.
+    /// Number of combinations of group ordinals, which is the number of slots of a dense group
+    /// table.
     ///
     /// # Errors
-    /// [`PlanError`] if there are too many, or a part of the plan names a column that there is not.
+    /// [`PlanError::TooManyGroups`] if it does not fit 64 bits, [`PlanError::NoSuchColumn`] if the
+    /// plan uses a column that does not exist.
     pub fn combinations(&self) -> Result<u64, PlanError> {
         let filters = self.filters.iter().map(|f| f.column);
         let groups = self.groups.iter().map(|g| g.column);
@@ -244,7 +250,7 @@ impl StarPlan {
             .ok_or(PlanError::TooManyGroups)
     }
 
-    /// The ordinals of group part `part` behind combined keys.
+    /// The ordinals of group part `part` in combined keys.
     pub fn ordinals(&self, keys: &[u64], part: usize) -> Vec<u32> {
         let faster = self.groups[part + 1..].iter().map(|p| p.count.max(1));
         let (below, count) = (faster.product::<u64>(), self.groups[part].count.max(1));

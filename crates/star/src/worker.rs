@@ -1,4 +1,8 @@
-//! One thread's share of a star join.
+//! Runs a star join on one thread, vector by vector.
+//!
+//! While a vector is filtered, the columns of the previous one that its groups and measures need
+//! are prefetched; that vector is aggregated afterwards. So the filters hide the latency of the
+//! lookups.
 
 use crate::cost::{MAX_DENSE, Order, best_order};
 use crate::expr::Expr;
@@ -11,28 +15,28 @@ use tierloom_kernels::select::{
     CHUNK_ROWS, CodeTest, DenseTest, Mask, Selection, VECTOR_ROWS, filter_all, prefetch_all,
 };
 
-/// Rows that a worker takes at a time.
+/// Number of rows that a worker takes at a time.
 pub const MORSEL_ROWS: usize = 16 * VECTOR_ROWS;
 
-/// Morsels after which the order of the filters is judged again.
+/// Number of morsels after which the order of the filters is chosen again.
 const MORSELS_PER_ORDER: u64 = 16;
 
-/// Maps of more bytes than this are prefetched.
+/// Maps larger than this, in bytes, are prefetched.
 const FAR_MAP_BYTES: usize = 512 << 10;
 
-/// Late columns are prefetched where at most one row of so many survives.
+/// Late columns are prefetched if at most one row of this many is left.
 const SPARSE_ONE_IN: usize = 8;
 
-/// What a filter was seen to do.
+/// Counts of one filter: how many rows it tested and passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FilterStats {
-    /// Rows that reached it.
+    /// Number of rows that reached the filter.
     pub rows_in: u64,
-    /// Rows that passed.
+    /// Number of rows that passed.
     pub rows_out: u64,
 }
 
-/// Rows that survived the filters.
+/// A filtered vector: its first row, its length, and how many of its rows are left.
 #[derive(Debug, Clone, Copy)]
 struct Vector {
     start: usize,
@@ -40,29 +44,32 @@ struct Vector {
     count: usize,
 }
 
-/// Runs a plan over morsels. Everything it needs is allocated when it is made; hashed groups grow.
+/// Runs a plan over morsels.
+///
+/// All memory is allocated when the worker is created, except that hashed groups grow.
 pub struct Worker {
     plan: Arc<StarPlan>,
     groups: Groups,
     order: Order,
     stats: Vec<FilterStats>,
-    /// All rows that it was given, and those of them that passed all filters.
+    /// All rows of the morsels, and those of them that passed all filters.
     counted: FilterStats,
     morsels: u64,
     mask: Box<Mask>,
     selection: Box<Selection>,
-    /// The selection of the vector before, whose late columns are under way from memory.
+    /// The selection vector of the previous vector, whose late columns are being prefetched.
     before: Box<Selection>,
-    /// That vector, if it has rows left to be read.
+    /// The previous vector, if it still has to be aggregated.
     pending: Option<Vector>,
     /// Columns that groups and measures read.
     used: Vec<usize>,
-    /// Those of them that no dense test has brought into the caches.
+    /// Those of `used` that no dense test has brought into the caches.
     late: Vec<usize>,
-    /// Codes of the rows that are left, by column; `loaded` tells which are valid for the vector at hand.
+    /// Codes of the rows that are left, by column; `loaded` says which are valid for the current
+    /// vector.
     codes: Vec<Vec<u32>>,
     loaded: Vec<bool>,
-    /// Columns that each measure reads.
+    /// The columns that each measure reads.
     inputs: Vec<Vec<usize>>,
     keys: Vec<u64>,
     offsets: Vec<u32>,
@@ -70,10 +77,11 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker of `plan` with columns of `widths`.
+    /// A worker for `plan`, whose columns have these widths.
     ///
     /// # Errors
-    /// [`PlanError`] if the plan cannot be carried out.
+    /// [`PlanError`] if the plan uses a column that does not exist or has too many combinations of
+    /// groups.
     pub fn new(plan: Arc<StarPlan>, widths: &[CodeWidth]) -> Result<Self, PlanError> {
         let combinations = plan.combinations()?;
         let shares: Vec<f64> = plan.filters.iter().map(|f| f.expected_share).collect();
@@ -128,14 +136,15 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Runs over `rows` of `columns`.
+    /// Runs the plan on the given rows of `columns`.
     ///
     /// # Errors
-    /// [`PlanError::TooManyAccumulators`]; the worker's groups are of no use then.
+    /// [`PlanError::TooManyAccumulators`]; the worker's groups must not be used after it.
     ///
     /// # Panics
-    /// If the rows do not exist in a column that the plan uses.
+    /// If a column that the plan uses does not have these rows.
     pub fn morsel(&mut self, columns: &[Codes<'_>], rows: Range<usize>) -> Result<(), PlanError> {
+        // The first choice uses estimates, so it is corrected after the first morsel.
         if self.morsels % MORSELS_PER_ORDER == 1 && self.plan.filters.len() > 1 {
             self.reorder(columns);
         }
@@ -165,6 +174,8 @@ impl Worker {
             self.counted.rows_in += len as u64;
             self.counted.rows_out += found.map_or(0, |v| v.count as u64);
             self.pending = found;
+            // The vector just filtered becomes the previous one; `aggregate` reads its selection
+            // from `before`.
             std::mem::swap(&mut self.selection, &mut self.before);
             start += len;
         }
@@ -174,28 +185,28 @@ impl Worker {
         }
     }
 
-    /// All rows that it was given, and those of them that passed all filters: as many as its
-    /// groups have.
+    /// All rows of the morsels so far, and those of them that passed all filters, which is the
+    /// number of rows in the groups.
     pub fn counted(&self) -> FilterStats {
         self.counted
     }
 
-    /// Bytes of its accumulators.
+    /// Size of the group table, in bytes.
     pub fn group_bytes(&self) -> usize {
         self.groups.size_bytes()
     }
 
-    /// What its filters did, in the plan's order.
+    /// Counts of the filters, in the plan's order.
     pub fn filter_stats(&self) -> &[FilterStats] {
         &self.stats
     }
 
-    /// The order it tries filters in.
+    /// The current order of the filters.
     pub fn order(&self) -> &[usize] {
         self.order.all()
     }
 
-    /// Its groups.
+    /// The group table, for merging with those of other workers.
     pub fn into_groups(self) -> Groups {
         self.groups
     }
@@ -205,7 +216,7 @@ impl Worker {
         let seen = self.stats.iter().zip(&self.plan.filters);
         let shares: Vec<f64> = seen
             .map(|(s, f)| {
-                // The expectation weighs as much as one vector.
+                // The estimate counts as much as one vector of measurements.
                 let weight = VECTOR_ROWS as f64;
                 (s.rows_out as f64 + f.expected_share * weight) / (s.rows_in as f64 + weight)
             })
@@ -225,7 +236,9 @@ impl Worker {
         self.late.extend(self.used.iter().filter(|c| !near(c)));
     }
 
-    /// Selects the rows of a vector; `None` if none is left. Meanwhile lines of the late columns of the vector before are asked for.
+    /// Filters a vector; `None` if no row is left.
+    ///
+    /// At the same time it prefetches the late columns of the previous vector.
     fn survivors(
         &mut self,
         columns: &[Codes<'_>],
@@ -235,7 +248,7 @@ impl Worker {
     ) -> Option<Vector> {
         let mut passed = [0; MAX_DENSE];
         let (before, late) = (&self.before, &self.late);
-        // Where most lines are read anyway the processor's own prefetching sees the stream.
+        // If most lines are read anyway, the processor's own prefetcher recognises the stream.
         let pending = self
             .pending
             .filter(|v| v.count * SPARSE_ONE_IN <= v.rows && !late.is_empty());
@@ -277,7 +290,7 @@ impl Worker {
         Some(Vector { start, rows, count })
     }
 
-    /// Adds the rows of a vector, whose selection is the one before, to their groups.
+    /// Adds the selected rows of a vector to their groups. Its selection vector is in `before`.
     fn aggregate(&mut self, columns: &[Codes<'_>], vector: Vector) -> Result<(), PlanError> {
         let Vector { start, count, rows } = vector;
         let all = count == rows;
@@ -286,7 +299,7 @@ impl Worker {
         for part in &plan.groups {
             self.load(columns, start, part.column, count, all);
         }
-        // Without groups all rows have the one slot that `offsets` was made with.
+        // Without groups, all rows use the one slot at the initial value of `offsets`.
         if !plan.groups.is_empty() {
             self.find_slots(count)?;
         }
@@ -359,6 +372,7 @@ impl Worker {
         place: Words,
         count: usize,
     ) {
+        // Counts ignore their expression.
         if kind != MeasureKind::Count {
             expr.evaluate(&self.codes, count, &mut self.values);
         }
@@ -416,6 +430,7 @@ impl Worker {
 fn add_wide(words: &mut [i64], at: usize, value: i64) {
     let (low, carry) = (words[at] as u64).overflowing_add(value as u64);
     words[at] = low as i64;
+    // Sign extension of the 64-bit value, plus the carry of the low word.
     words[at + 1] += i64::from(value < 0).wrapping_neg() + i64::from(carry);
 }
 

@@ -1,4 +1,4 @@
-//! The fused pipeline against a loop over rows that does nothing clever.
+//! The fused pipeline against a simple loop over rows.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ impl Column {
     }
 }
 
-/// (rows, per measure the value or `None`)
+/// (rows, value of each measure or `None`)
 type Answer = BTreeMap<u64, (u64, Vec<Option<i128>>)>;
 
 fn value(expr: &Expr, columns: &[Column], row: usize) -> i128 {
@@ -182,7 +182,7 @@ proptest! {
         let plan = StarPlan { filters, groups, measures, columns: 4, rows: rows as u64, ..StarPlan::default() };
         let expected = by_rows(&plan, &columns, rows);
         let mut answer = fused(plan, &columns, rows, workers);
-        // A count over rows that are all NULL is 0, which the loop above says as well.
+        // A count over rows that are all NULL is 0, as in the loop above.
         prop_assert_eq!(answer.len(), expected.len());
         for (key, (rows, measures)) in expected {
             let found = answer.remove(&key);
@@ -239,7 +239,7 @@ fn a_plan_that_names_a_missing_column_is_refused() {
     assert!(Worker::new(Arc::new(many), &[CodeWidth::One]).is_err());
 }
 
-/// Sums by the code of one column, over columns of `codes` codes.
+/// Sums by the code of one column, over columns with `codes` codes.
 fn by_code(codes: u64, rows: u64) -> StarPlan {
     StarPlan {
         groups: vec![GroupPart {
@@ -264,7 +264,7 @@ fn groups_beyond_what_may_be_kept_are_an_error_and_never_share_accumulators() {
     const CODES: u32 = 100_000;
     let column = Column::new(300_000, CODES - 1, 5);
     let codes = [Codes::new(&column.bytes, column.width, 300_000).unwrap()];
-    // Two words a group: its rows and the sum.
+    // Two words per group: its rows and the sum.
     let most_bytes = Some(1000 * 16);
     let plan = Arc::new(StarPlan {
         most_bytes,
@@ -275,7 +275,7 @@ fn groups_beyond_what_may_be_kept_are_an_error_and_never_share_accumulators() {
     let refused = worker.morsel(&codes, 0..MORSEL_ROWS);
     let most_bytes = 16_000;
     assert_eq!(refused, Err(PlanError::TooManyAccumulators { most_bytes }));
-    // Each alone has room for its groups, both together have not.
+    // Each alone has room for its groups, but both together do not.
     let mut team = (0..2).map(|part| {
         let mut worker = Worker::new(Arc::clone(&plan), &[column.width]).unwrap();
         worker.morsel(&codes, part * 800..(part + 1) * 800).unwrap();
@@ -307,14 +307,14 @@ fn arrays_of_all_workers_together_stay_in_proportion_to_the_rows() {
         let bytes = plan(workers, codes).dense_bytes().unwrap().unwrap_or(0);
         assert!(bytes * workers as u64 <= rows * 16, "{workers} {codes}");
     }
-    // 65,536 combinations are an array whatever there is.
+    // 65,536 combinations are an array, whatever the number of rows.
     assert!(plan(96, 1 << 16).dense_bytes().unwrap().is_some());
     let hashed = StarPlan {
         hashed: true,
         ..plan(1, 100)
     };
     assert_eq!(hashed.dense_bytes(), Ok(None));
-    // An array whose end no 32-bit place can name.
+    // An array that is too long for 32-bit offsets.
     let vast = by_code(1 << 32, 1 << 40);
     assert_eq!(vast.dense_bytes(), Ok(None));
 }

@@ -1,12 +1,12 @@
-//! What tests leave behind for the summary at the end of a run.
+//! Notes that tests write for the summary at the end of a test run.
 //!
-//! A test that cannot check what it is for on this machine calls [`checked_nothing`] and returns.
-//! The test harness counts it as passed; the line that this writes to stderr and the summary that
-//! `cargo xtask test` prints at the end say that it was not. Tries of a guest that the emulator
-//! failed are kept by [`retried`] in the same way.
+//! A test that cannot check its subject on this machine calls [`checked_nothing`] and returns. The
+//! test harness counts it as passed, but a line on stderr and the summary that `cargo xtask test`
+//! prints at the end say that it checked nothing. [`retried`] records in the same way that a guest
+//! was booted again after a failure of the emulator.
 //!
 //! ```text
-//!  test ──checked_nothing, retried──> a line in the file that TIERLOOM_TEST_NOTES names ──Notes::read──> Notes::summary
+//!  test──checked_nothing, retried──> line in $TIERLOOM_TEST_NOTES ──Notes::read──> Notes::summary
 //! ```
 
 mod notes;
@@ -16,17 +16,20 @@ use std::io::Write;
 
 pub use notes::{Kind, Note, Notes};
 
-/// The variable that names the file which notes are appended to. Without it they go to stderr only.
+/// Environment variable with the path of the file that notes are appended to.
+///
+/// Without it they only go to stderr.
 pub const NOTES: &str = "TIERLOOM_TEST_NOTES";
 
-/// The variable that makes a test which checks nothing fail; set where everything that tests need
-/// is known to be there.
+/// Environment variable that makes a test fail if it checks nothing.
+///
+/// It is set where everything that tests need is known to exist.
 pub const MUST_CHECK: &str = "TIERLOOM_TEST_MUST_CHECK";
 
-/// Says that the running test checks nothing, and why; the test returns after it.
+/// Records that the running test checks nothing, and why. The test must return after it.
 ///
 /// # Panics
-/// Where [`MUST_CHECK`] is set.
+/// If [`MUST_CHECK`] is set.
 pub fn checked_nothing(reason: impl Display) {
     note(Kind::CheckedNothing, &reason.to_string());
     assert!(
@@ -35,10 +38,10 @@ pub fn checked_nothing(reason: impl Display) {
     );
 }
 
-/// Says that part of the running test checks nothing, and why; the rest goes on.
+/// Records that a part of the running test is skipped, and why.
 ///
 /// # Panics
-/// Where [`MUST_CHECK`] is set.
+/// If [`MUST_CHECK`] is set.
 pub fn left_out(reason: impl Display) {
     note(Kind::LeftOut, &reason.to_string());
     assert!(
@@ -47,15 +50,15 @@ pub fn left_out(reason: impl Display) {
     );
 }
 
-/// Says that the emulator failed under the running test and that its guest is booted again.
+/// Records that the emulator failed during the running test and that its guest is booted again.
 pub fn retried(reason: impl Display) {
     note(Kind::Retried, &reason.to_string());
 }
 
 fn note(kind: Kind, reason: &str) {
     let note = Note::new(kind, &running_test(), reason);
-    // Past the test harness, which keeps what a passed test prints to itself. A closed stderr is no
-    // reason to fail a test.
+    // Written directly to stderr: the test harness captures what a passed test prints. A closed
+    // stderr must not fail a test.
     let _ = writeln!(std::io::stderr(), "{note}");
     if let Some(path) = std::env::var_os(NOTES)
         && let Err(error) = note.append(path.as_ref())
@@ -64,7 +67,7 @@ fn note(kind: Kind, reason: &str) {
     }
 }
 
-/// The program and the test in it: the harness names a test's thread after the test.
+/// The test program and test: the harness names a test's thread after the test.
 fn running_test() -> String {
     let program = std::env::current_exe().ok();
     let program = program
@@ -72,7 +75,7 @@ fn running_test() -> String {
         .and_then(std::path::Path::file_stem)
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    // Cargo puts a dash and a hash behind the name.
+    // Cargo appends a dash and a hash of 16 digits to the name.
     let name = match program.rsplit_once('-') {
         Some((name, hash)) if hash.len() == 16 => name,
         _ => &program,

@@ -1,4 +1,4 @@
-//! Notes as lines of a file, and what they come to.
+//! Notes as lines of a file, and their summary.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,21 +6,21 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// What a note is about.
+/// The kind of event that a note records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// A test that returned without having checked anything.
+    /// A test returned without having checked anything.
     CheckedNothing,
-    /// A part of a test that was left out.
+    /// A test skipped a part of its checks.
     LeftOut,
-    /// A guest that was booted again because the emulator had failed.
+    /// A guest was booted again because the emulator had failed.
     Retried,
 }
 
 impl Kind {
     const ALL: [Kind; 3] = [Kind::CheckedNothing, Kind::LeftOut, Kind::Retried];
 
-    /// The word in the file and in the line on stderr.
+    /// The text for this kind in the file and on stderr.
     fn word(self) -> &'static str {
         match self {
             Kind::CheckedNothing => "checked nothing",
@@ -30,19 +30,19 @@ impl Kind {
     }
 }
 
-/// One test's word on itself.
+/// One event in one test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// What it is about.
+    /// The kind of event.
     pub kind: Kind,
     /// The test, as `program::module::test`.
     pub test: String,
-    /// Why, in one line.
+    /// The reason, in one line.
     pub reason: String,
 }
 
 impl Note {
-    /// A note with all of `reason` in one line.
+    /// A note in which line breaks in `test` and `reason` become spaces.
     pub fn new(kind: Kind, test: &str, reason: &str) -> Note {
         let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         Note {
@@ -52,10 +52,10 @@ impl Note {
         }
     }
 
-    /// Appends the note in one write, so that tests of several processes do not mix their lines.
+    /// Appends the note in one write, so that lines of several test processes do not mix.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be opened or written.
     pub fn append(&self, path: &Path) -> io::Result<()> {
         let line = format!("{}\t{}\t{}\n", self.kind.word(), self.test, self.reason);
         let mut file = File::options().create(true).append(true).open(path)?;
@@ -85,17 +85,17 @@ impl fmt::Display for Note {
     }
 }
 
-/// All notes of a run.
+/// All notes of a test run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Notes {
     notes: Vec<Note>,
 }
 
 impl Notes {
-    /// Reads the file that [`NOTES`](crate::NOTES) named; no file is no note.
+    /// Reads the file that [`NOTES`](crate::NOTES) named; a missing file means no notes.
     ///
     /// # Errors
-    /// When the file cannot be read, and for a line that is no note
+    /// If the file cannot be read, or contains a line that is not a note
     /// ([`io::ErrorKind::InvalidData`]).
     pub fn read(path: &Path) -> io::Result<Notes> {
         let text = match std::fs::read_to_string(path) {
@@ -109,7 +109,7 @@ impl Notes {
         Ok(Notes { notes })
     }
 
-    /// How many notes are of this kind.
+    /// Number of notes of this kind.
     pub fn count(&self, kind: Kind) -> usize {
         self.of(kind).count()
     }
@@ -118,7 +118,7 @@ impl Notes {
         self.notes.iter().filter(move |note| note.kind == kind)
     }
 
-    /// Lines for people: for each kind how many, then every reason with the tests that gave it.
+    /// A summary for people: per kind the count, then each reason with the tests that gave it.
     pub fn summary(&self) -> String {
         let mut text = String::new();
         for kind in Kind::ALL {

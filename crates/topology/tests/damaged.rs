@@ -1,4 +1,5 @@
-//! Trees that are incomplete or garbled: errors and notes name the file and what was expected; nothing becomes zero.
+//! Trees that are incomplete or garbled: errors and notes name the file and the expected content;
+//! nothing is read as zero.
 
 mod common;
 
@@ -125,7 +126,7 @@ fn garbled_details_become_notes() {
 
 #[test]
 fn a_file_that_cannot_be_read_becomes_a_note() {
-    // A directory in its place gives an error for every user; file modes do not stop root.
+    // A directory in place of the file is an error for every user; file modes do not stop root.
     let copy = Copy::of("vm-1node");
     copy.remove("proc/sys/kernel/numa_balancing")
         .write("proc/sys/kernel/numa_balancing/x", "");

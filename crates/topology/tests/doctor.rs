@@ -1,4 +1,4 @@
-//! `doctor`: every missing ability names its cause and its fix.
+//! `doctor`: every missing ability is reported with its cause and its fix.
 
 mod common;
 
@@ -122,7 +122,7 @@ fn a_policy_that_the_kernel_lacks_names_the_release_to_boot() {
     let weights = ability(&found, "kernel weighted interleave");
     assert_eq!(weights.state, State::No);
     assert!(fix(weights).contains("6.9"), "{weights:?}");
-    // The files hidden, the call working: a container with a masked /sys.
+    // The files are hidden but the call works: a container with a masked /sys.
     let found = examine(&copy.read(), &copy.root(), &FakeProbes::all_succeed(0));
     assert_eq!(
         ability(&found, "kernel weighted interleave").state,

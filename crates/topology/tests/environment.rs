@@ -1,4 +1,5 @@
-//! Settings that change what a benchmark measures: what is read, and what is said where nothing can be read.
+//! Settings that affect benchmark results: what is read, and what is reported if they cannot be
+//! read.
 
 mod common;
 
@@ -158,7 +159,7 @@ fn prefetchers_come_from_the_register_of_every_cpu() {
 fn a_recorded_tree_tells_the_settings_of_the_machine_it_came_from() {
     let copy = Copy::of("guest-2node-hmat");
     for cpu in [0, 1] {
-        // The kernel links each CPU to the policy it belongs to.
+        // The kernel links each CPU to the policy that it belongs to.
         copy.link(&format!("{CPU}/cpu{cpu}/cpufreq"), "../cpufreq/policy0");
     }
     copy.write(

@@ -188,7 +188,7 @@ fn memory_of_a_socket_that_may_not_be_used_is_remote() {
 
 #[test]
 fn all_clusters_of_a_socket_are_dram() {
-    // Sub-NUMA clustering: both nodes on one package, and the process may use one of them only.
+    // Sub-NUMA clustering: both nodes are on one package, and the process may use only one of them.
     let copy = Copy::of("server-2s-4cxl");
     for cpu in 24..48 {
         copy.write(
@@ -253,7 +253,7 @@ fn an_interleaved_region_names_all_its_devices() {
     let server = copy.read();
     assert_eq!(server.cxl.regions[0].memdevs(), ["mem0", "mem1"]);
     assert!(render::tree(&server).contains("2 ways every 256 B over mem0+mem1"));
-    // Without its chain, node 3 is still told apart by its distance.
+    // Without its chain, node 3 is still recognised by its distance.
     assert_eq!(server.tier_of(NodeId(3)), Some(TierKind::Cxl));
     let reason = &server.tier(TierKind::Cxl).unwrap().reason;
     assert!(

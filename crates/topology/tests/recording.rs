@@ -1,4 +1,4 @@
-//! Recording: a copy reads like the original, and nothing half-written is left.
+//! Recording: a copy reads like the original, and no partial one is left behind.
 
 mod common;
 

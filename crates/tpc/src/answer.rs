@@ -1,8 +1,9 @@
-//! Stored answers of an independent engine, and comparing with them.
+//! Stored answers of DuckDB, and the comparison of results with them.
 //!
-//! A stored answer is text: a line of column names, each with `~` behind it if DuckDB gives the column as a floating-point number; a
-//! line with the numbers of the columns that the statement orders by (from 1, possibly none); then the rows, `|` between cells, no
-//! text for NULL. `scripts/golden_tpc.py` makes them.
+//! A stored answer is a text of lines: the column names, each with `~` appended if DuckDB returns
+//! the column as a floating-point number; the numbers of the columns that the statement orders by
+//! (from 1, possibly none); then the rows, with `|` between cells and an empty cell for NULL.
+//! `scripts/golden_tpc.py` creates them.
 
 use crate::{Benchmark, Query, TpcError};
 use arrow::array::RecordBatch;
@@ -10,13 +11,14 @@ use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use std::cmp::Ordering;
 
-/// The scale factor of the data that the stored answers are for.
+/// The scale factor of the data that the stored answers belong to.
 pub const STORED_SCALE_FACTOR: f64 = 0.01;
 
-/// Relative difference that two engines' floating-point results may have.
+/// Relative tolerance for floating-point results.
 const RELATIVE: f64 = 1e-6;
 
-/// Absolute difference that comes of decimal averages and quotients, which DataFusion ends after four digits more than their input.
+/// Absolute tolerance for decimal averages and quotients: DataFusion gives them four more digits
+/// than their input and no more.
 const ABSOLUTE: f64 = 1e-5;
 
 macro_rules! stored {
@@ -37,7 +39,7 @@ static TPC_DS: [(&str, &str); 103] = stored!("tpcds":
     "q74" "q75" "q76" "q77" "q78" "q79" "q80" "q81" "q82" "q83" "q84" "q85" "q86" "q87" "q88" "q89" "q90" "q91" "q92" "q93"
     "q94" "q95" "q96" "q97" "q98" "q99");
 
-/// What DuckDB answered to `query` on data of `scale_factor`; `None` where nothing is stored.
+/// DuckDB's answer to `query` on data of `scale_factor`; `None` if none is stored.
 pub fn stored_answer(query: &Query, scale_factor: f64) -> Option<&'static str> {
     if scale_factor != STORED_SCALE_FACTOR {
         return None;
@@ -54,11 +56,12 @@ pub fn stored_answer(query: &Query, scale_factor: f64) -> Option<&'static str> {
 
 /// Compares the rows of `batches` with a stored answer.
 ///
-/// Rows may be in another order where the statement leaves it open; columns it orders by must have their values in order. Whole and
-/// decimal numbers must be equal whatever zeros end them, floating-point numbers nearly so.
+/// Rows may be in any order that the statement allows: the columns that it orders by must have the
+/// same values in the same order. Integers and decimals must be equal, apart from trailing zeros;
+/// floating-point numbers must be equal within the tolerances.
 ///
 /// # Errors
-/// [`TpcError::Answer`] with the first difference.
+/// [`TpcError::Answer`] with the first difference found.
 pub fn compare(query: &str, stored: &str, batches: &[RecordBatch]) -> Result<(), TpcError> {
     let different = |difference: String| TpcError::Answer {
         query: query.into(),
@@ -75,7 +78,7 @@ pub fn compare(query: &str, stored: &str, batches: &[RecordBatch]) -> Result<(),
             stored.approximate.len()
         )));
     }
-    // What one engine gives as a floating-point number is only nearly what the other gives as a decimal one.
+    // A column that either engine returns as floating point is compared with tolerances.
     if let Some(batch) = batches.first() {
         for (approximate, field) in stored.approximate.iter_mut().zip(batch.schema().fields()) {
             *approximate |= matches!(field.data_type(), DataType::Float32 | DataType::Float64);
@@ -108,9 +111,9 @@ pub fn compare(query: &str, stored: &str, batches: &[RecordBatch]) -> Result<(),
 type Row = Vec<String>;
 
 struct Stored {
-    /// Per column: compared as a floating-point number.
+    /// For each column, whether it is compared as floating point.
     approximate: Vec<bool>,
-    /// Columns that the statement orders by, from 0.
+    /// The columns that the statement orders by, from 0.
     ordered_by: Vec<usize>,
     rows: Vec<Row>,
 }
@@ -132,7 +135,7 @@ impl Stored {
         }
     }
 
-    /// Whether the columns that the statement orders by have the same values in every row.
+    /// Checks that the columns that the statement orders by have the expected value in every row.
     fn check_order(&self, rows: &[Row]) -> Result<(), String> {
         for (number, (got, expected)) in rows.iter().zip(&self.rows).enumerate() {
             for &column in &self.ordered_by {
@@ -149,7 +152,8 @@ impl Stored {
         Ok(())
     }
 
-    /// Brings both sides into one order: by exact columns first, so that nearly equal numbers decide last.
+    /// Sorts both sides alike, by exact columns first: nearly equal numbers may sort differently on
+    /// the two sides.
     fn sort(&mut self, rows: &mut [Row]) {
         let mut columns: Vec<usize> = (0..self.approximate.len()).collect();
         columns.sort_by_key(|&c| self.approximate[c]);
@@ -191,7 +195,7 @@ fn same_cell(got: &str, expected: &str, approximate: bool) -> bool {
     }
 }
 
-/// A number without the zeros that end its fraction; other text as it is.
+/// A number without trailing zeros of its fraction; other text unchanged.
 fn plain(cell: &str) -> &str {
     let digits = cell.strip_prefix('-').unwrap_or(cell);
     let number = digits.contains('.') && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.');
@@ -250,19 +254,19 @@ mod tests {
         let names = ["a", "b", "b"];
         let (cents, means) = ([150, 20_000, -325], [0.333_333, 2.0, 1000.0]);
         let wrong = [
-            // A cent.
+            // Differs by a cent.
             batch(&names, &[151, 20_000, -325], &means),
-            // A mean.
+            // Differs in a mean.
             batch(&names, &cents, &[0.334, 2.0, 1000.0]),
-            // The order.
+            // Differs in the order.
             batch(
                 &["b", "a", "b"],
                 &[20_000, 150, -325],
                 &[2.0, 0.333_333, 1000.0],
             ),
-            // A row too few.
+            // Lacks a row.
             batch(&names[..2], &cents[..2], &means[..2]),
-            // A column too few.
+            // Lacks a column.
             batch(&names, &cents, &means).project(&[0, 1]).unwrap(),
         ];
         for (case, batch) in wrong.into_iter().enumerate() {

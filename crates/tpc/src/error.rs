@@ -1,61 +1,61 @@
-//! What can go wrong.
+//! The error type of this crate.
 
 use crate::Benchmark;
 
-/// Errors of generating data and of naming tables and queries.
+/// Errors of generating data, finding tables and queries, and comparing answers.
 #[derive(Debug, thiserror::Error)]
 pub enum TpcError {
-    /// A table that the benchmark does not have.
+    /// The benchmark has no table of this name.
     #[error("{benchmark} has no table {table:?}; it has {}", benchmark.tables().join(", "))]
     NoTable {
-        /// The benchmark.
+        /// The benchmark that was asked for.
         benchmark: Benchmark,
-        /// What was asked for.
+        /// The name that was given.
         table: String,
     },
-    /// A query that the benchmark does not have.
+    /// The benchmark has no query of this name.
     #[error("{benchmark} has no query {query:?}; it has {known}")]
     NoQuery {
-        /// The benchmark.
+        /// The benchmark that was asked for.
         benchmark: Benchmark,
-        /// What was asked for.
+        /// The name that was given.
         query: String,
-        /// What there is, in short.
+        /// The names that exist, as a short text.
         known: String,
     },
-    /// A scale factor out of range.
+    /// The scale factor is out of range.
     #[error(
         "scale factor {scale_factor}: {benchmark} data is made for 0.01 to {}",
         crate::source::LARGEST_SCALE_FACTOR
     )]
     ScaleFactor {
-        /// The benchmark.
+        /// The benchmark that was asked for.
         benchmark: Benchmark,
-        /// What was asked for.
+        /// The scale factor that was given.
         scale_factor: f64,
     },
-    /// The generator or Arrow refused a batch.
+    /// The generator or Arrow rejected a batch.
     #[error("generating {table}: {source}")]
     Generate {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// Arrow's error.
+        /// The error of Arrow or the generator.
         source: arrow::error::ArrowError,
     },
-    /// A thread of the generator ended without its rows.
+    /// A worker thread ended before its rows were complete.
     #[error("generating {table}: a worker thread {problem}")]
     Worker {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// What happened to it.
+        /// How the thread ended.
         problem: String,
     },
-    /// An answer that differs from the stored one.
+    /// An answer differs from the stored one.
     #[error("{query} answers differently from DuckDB on the same data: {difference}")]
     Answer {
-        /// The query.
+        /// Identifier of the query.
         query: String,
-        /// The first difference.
+        /// The first difference found.
         difference: String,
     },
 }

@@ -1,11 +1,12 @@
-//! TPC-H and TPC-DS: data from the generator crates as Arrow, and their queries.
+//! TPC-H and TPC-DS: generated data as Arrow batches, and the benchmarks' queries.
 //!
 //! ```text
-//!   Benchmark ── tables ── Source (table at a scale factor) ── batches: parts made by threads, handed out in order
+//!   Benchmark ── tables ── Source (table at a scale factor) ── Batches: parts by threads, in order
 //!        └────── queries ── stored answers of DuckDB ── compare
 //! ```
-//! The data is that of the Transaction Processing Performance Council's own generators, rewritten in Rust (crates `tpchgen` and
-//! `tpcdsgen`). Figures made with it are not TPC results: no rule of an audited run is kept.
+//! The data is that of the generators by the Transaction Processing Performance Council, rewritten
+//! in Rust (crates `tpchgen` and `tpcdsgen`). Results with it are not TPC results: the rules of an
+//! audited run are not followed.
 
 mod answer;
 mod error;
@@ -21,7 +22,9 @@ pub use query::{Query, queries, query, stream_order};
 pub use source::Source;
 pub use stream::Batches;
 
-/// The version of the generated data: that of the generator crates. Figures of different versions are not comparable.
+/// Version of the generated data, which is that of the generator crates.
+///
+/// Results with different versions are not comparable.
 pub const GENERATOR_VERSION: u32 = 4;
 
 /// One of the two benchmarks.
@@ -34,7 +37,7 @@ pub enum Benchmark {
 }
 
 impl Benchmark {
-    /// Its name as one types it: "tpch", "tpcds".
+    /// The name on the command line and in SQL: "tpch" or "tpcds".
     pub fn id(self) -> &'static str {
         match self {
             Benchmark::TpcH => "tpch",
@@ -42,7 +45,8 @@ impl Benchmark {
         }
     }
 
-    /// Its tables, the largest first: what is loaded first decides whether the rest fits.
+    /// The tables, largest first: if memory is short, the order of loading decides which of them
+    /// fit.
     pub fn tables(self) -> &'static [&'static str] {
         match self {
             Benchmark::TpcH => &tpch::TABLES,
@@ -50,10 +54,10 @@ impl Benchmark {
         }
     }
 
-    /// What is generated for table `table` at `scale_factor`.
+    /// The generator for table `table` at `scale_factor`.
     ///
     /// # Errors
-    /// A table or scale factor that does not exist.
+    /// [`TpcError::NoTable`] or [`TpcError::ScaleFactor`] if the benchmark does not have it.
     pub fn source(self, table: &str, scale_factor: f64) -> Result<Source, TpcError> {
         Source::new(self, table, scale_factor)
     }

@@ -1,4 +1,4 @@
-//! The queries.
+//! The statements of the benchmarks, and the order of a throughput stream.
 
 use crate::{Benchmark, TpcError};
 use std::borrow::Cow;
@@ -6,16 +6,19 @@ use std::borrow::Cow;
 /// One statement of a benchmark.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Query {
-    /// The benchmark it belongs to.
+    /// The benchmark that it belongs to.
     pub benchmark: Benchmark,
-    /// "q01" to "q22" or "q99"; four queries of TPC-DS have two statements, as "q14a" and "q14b".
+    /// "q01" to "q22" or "q99"; four queries of TPC-DS have two statements, such as "q14a" and
+    /// "q14b".
     pub id: &'static str,
-    /// The statement with the specification's validation parameters, for scale factor 1.
+    /// The statement with the specification's validation parameters for scale factor 1.
     text: &'static str,
 }
 
 impl Query {
-    /// The statement for data of `scale_factor`. Only TPC-H's q11 depends on it: its fraction is 0.0001 over the scale factor.
+    /// The statement for data of `scale_factor`.
+    ///
+    /// Only q11 of TPC-H depends on it: its fraction is 0.0001 divided by the scale factor.
     pub fn sql(&self, scale_factor: f64) -> Cow<'static, str> {
         if self.benchmark == Benchmark::TpcH && self.id == "q11" {
             let fraction = format!("{:.10}", 0.0001 / scale_factor);
@@ -25,7 +28,7 @@ impl Query {
     }
 }
 
-/// How q11's fraction stands in its text.
+/// The fraction of q11 as it is written in the statement's text.
 const Q11_FRACTION: &str = "0.0001000000";
 
 macro_rules! stored {
@@ -50,7 +53,7 @@ static TPC_DS: [Query; 103] = stored!(TpcDs, "tpcds":
     "q77" "q78" "q79" "q80" "q81" "q82" "q83" "q84" "q85" "q86" "q87" "q88" "q89" "q90" "q91" "q92" "q93" "q94" "q95" "q96"
     "q97" "q98" "q99");
 
-/// All statements of `benchmark` in the order of their numbers.
+/// All statements of `benchmark`, in ascending order.
 pub fn queries(benchmark: Benchmark) -> &'static [Query] {
     match benchmark {
         Benchmark::TpcH => &TPC_H,
@@ -58,10 +61,11 @@ pub fn queries(benchmark: Benchmark) -> &'static [Query] {
     }
 }
 
-/// The statements that `name` means: "q6", "q06" and "6" are the same, "q14" is both of its statements.
+/// The statements that `name` selects: "q6", "q06" and "6" are the same; "q14" selects both of its
+/// statements.
 ///
 /// # Errors
-/// [`TpcError::NoQuery`].
+/// [`TpcError::NoQuery`] if there is none.
 pub fn query(benchmark: Benchmark, name: &str) -> Result<Vec<&'static Query>, TpcError> {
     let unknown = || TpcError::NoQuery {
         benchmark,
@@ -76,6 +80,7 @@ pub fn query(benchmark: Benchmark, name: &str) -> Result<Vec<&'static Query>, Tp
     let digits = rest.trim_end_matches(['a', 'b']);
     let number: u32 = digits.parse().map_err(|_| unknown())?;
     let id = format!("q{number:02}{}", &rest[digits.len()..]);
+    // "q14" alone selects both of its parts.
     let found: Vec<&Query> = queries(benchmark)
         .iter()
         .filter(|q| q.id == id || (q.id.len() == 4 && id.len() == 3 && q.id.starts_with(&id)))
@@ -86,10 +91,12 @@ pub fn query(benchmark: Benchmark, name: &str) -> Result<Vec<&'static Query>, Tp
     Ok(found)
 }
 
-/// The order in which stream `stream` of a throughput run takes `count` queries: a permutation of 0 to `count` - 1.
+/// The order in which stream `stream` of a throughput run executes `count` queries: a permutation
+/// of 0 to `count` - 1.
 ///
-/// Stream 0 takes them as they are; the others in an order drawn from their number (Fisher-Yates shuffle on SplitMix64: Steele, Lea,
-/// Flood, "Fast Splittable Pseudorandom Number Generators", 2014), the same one in every run.
+/// Stream 0 uses the given order. The others use a random one that depends only on the stream's
+/// number (Fisher-Yates shuffle on SplitMix64: Steele, Lea, Flood, "Fast Splittable Pseudorandom
+/// Number Generators", 2014), so it is the same in every run.
 pub fn stream_order(stream: usize, count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     if stream == 0 {

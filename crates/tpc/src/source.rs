@@ -1,4 +1,4 @@
-//! A table at a scale factor, in parts that can be made at the same time.
+//! The generator of one table at one scale factor, in parts that threads can make at the same time.
 
 use crate::stream::Batches;
 use crate::{Benchmark, TpcError, tpcds, tpch};
@@ -6,13 +6,13 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 
-/// Scale factors from here on would overflow keys of the 32-bit columns.
+/// Largest scale factor accepted: keys in 32-bit columns would overflow above it.
 pub(crate) const LARGEST_SCALE_FACTOR: f64 = 1000.0;
 
-/// What makes the batches of one part.
+/// The batches of one part.
 pub(crate) type Part = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>>;
 
-/// What is generated: one table at one scale factor.
+/// The generator of one table at one scale factor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Source {
     benchmark: Benchmark,
@@ -44,22 +44,22 @@ impl Source {
         })
     }
 
-    /// The table's name.
+    /// The table's name, one of [`Benchmark::tables`].
     pub fn table(&self) -> &'static str {
         self.table
     }
 
-    /// The benchmark it belongs to.
+    /// The benchmark that the table belongs to.
     pub fn benchmark(&self) -> Benchmark {
         self.benchmark
     }
 
-    /// The scale factor.
+    /// The scale factor, 0.01 to 1,000.
     pub fn scale_factor(&self) -> f64 {
         self.scale_factor
     }
 
-    /// Its Arrow schema: `Int32`/`Int64` keys, `Decimal128`, `Date32`, `Utf8View`.
+    /// The table's Arrow schema: `Int32`/`Int64` keys, `Decimal128`, `Date32`, `Utf8View`.
     pub fn schema(&self) -> SchemaRef {
         match self.benchmark {
             Benchmark::TpcH => tpch::schema(self.table),
@@ -67,8 +67,11 @@ impl Source {
         }
     }
 
-    /// Its rows. Exact for tables whose size the specification fixes; within two per cent for TPC-H's `lineitem` and within
-    /// ten for TPC-DS's sales and returns, whose line items per order are drawn at random.
+    /// The expected number of rows.
+    ///
+    /// It is exact for tables whose size the specification fixes, within two per cent for TPC-H's
+    /// `lineitem`, and within ten for TPC-DS's sales and returns, whose number of line items per
+    /// order is random.
     pub fn expected_rows(&self) -> u64 {
         match self.benchmark {
             Benchmark::TpcH => tpch::expected_rows(self.table, self.scale_factor),
@@ -76,14 +79,16 @@ impl Source {
         }
     }
 
-    /// In how many parts it is worth making by `threads` threads; 1 for small tables and those that keep history.
+    /// The number of parts worth making with `threads` threads; 1 for small tables and those that
+    /// keep history.
     pub fn parts(&self, threads: usize) -> usize {
         let rows = self.expected_rows() as usize;
         let splits = match self.benchmark {
             Benchmark::TpcH => !matches!(self.table, "nation" | "region"),
             Benchmark::TpcDs => tpcds::splits(self.table),
         };
-        // Several parts a thread, so that none waits long for the last; each part costs skipping the generator's random numbers.
+        // Several parts per thread, so that no thread waits long for the last part. More would cost
+        // more: each part has to skip the random numbers of the rows before it.
         match rows / FEWEST_ROWS_OF_A_PART {
             0 | 1 => 1,
             _ if !splits || threads <= 1 => 1,
@@ -91,15 +96,19 @@ impl Source {
         }
     }
 
-    /// All its rows in batches of `batch_rows`, made by up to `threads` threads and handed out in the order of one thread's
-    /// work. Batches end where parts end, so their cuts depend on `threads`; rows and their order do not.
+    /// All rows in batches of at most `batch_rows`, made by at most `threads` threads, in the order
+    /// in which one thread would make them.
     ///
-    /// Dropping the iterator stops the threads: that is how a caller cancels. A caller counts rows for its progress.
+    /// Batches end where parts end, so batch boundaries depend on `threads`; rows and their order
+    /// do not.
+    ///
+    /// Dropping the iterator stops the threads, which is how a caller cancels. For progress, the
+    /// caller counts rows.
     pub fn batches(&self, batch_rows: usize, threads: usize) -> Batches {
         Batches::start(*self, batch_rows.max(1), threads.max(1))
     }
 
-    /// Part `index` of `count`, from 0.
+    /// Part `index` of `count`, with `index` from 0.
     pub(crate) fn part(&self, index: usize, count: usize, batch_rows: usize) -> Part {
         match self.benchmark {
             Benchmark::TpcH => tpch::part(self.table, self.scale_factor, index, count, batch_rows),
@@ -110,8 +119,8 @@ impl Source {
     }
 }
 
-/// A part of fewer rows is not worth a thread.
+/// Smaller parts cost more to set up than a thread gains.
 const FEWEST_ROWS_OF_A_PART: usize = 50_000;
 
-/// Parts that each thread makes of a large table.
+/// Number of parts per thread for a large table.
 const PARTS_PER_THREAD: usize = 4;

@@ -1,4 +1,4 @@
-//! Parts made by threads, handed out in order.
+//! Makes the parts of a table with threads, and returns their batches in order.
 
 use crate::{Source, TpcError};
 use arrow::array::RecordBatch;
@@ -9,18 +9,19 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// Batches that a part may be ahead of its reader: what bounds the memory of a stream.
+/// Number of finished batches that a part may have waiting, which bounds the memory of a stream.
 const AHEAD: usize = 4;
 
 type Made = Result<RecordBatch, ArrowError>;
 
-/// The batches of a table in order; see [`Source::batches`].
+/// The batches of a table, in order; see [`Source::batches`].
 ///
-/// Worker threads take parts in ascending order and each writes into its own bounded channel. The reader empties the channels in the
-/// same order, so the part it waits for is always one that a worker has.
+/// Worker threads take parts in ascending order, and each part has a bounded channel. The reader
+/// empties the channels in the same order, so a worker already has the part that the reader waits
+/// for, and there is no deadlock.
 pub struct Batches {
     source: Source,
-    /// Of the parts that were not read to their end.
+    /// Channels of the parts that are not read to their end.
     channels: VecDeque<Receiver<Made>>,
     workers: Vec<JoinHandle<()>>,
     failed: bool,
@@ -51,12 +52,12 @@ impl Batches {
         }
     }
 
-    /// What is generated.
+    /// The generator that the batches come from.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// Waits for the threads; says whether one of them panicked.
+    /// Waits for the threads to end. Returns whether one of them panicked.
     fn join(&mut self) -> bool {
         self.workers
             .drain(..)
@@ -66,7 +67,7 @@ impl Batches {
     }
 }
 
-/// Makes one part after the other until none is left or nobody reads.
+/// Makes one part after another until none is left or the reader is gone.
 fn work(
     source: Source,
     batch_rows: usize,
@@ -75,6 +76,8 @@ fn work(
 ) {
     loop {
         let index = next.fetch_add(1, Ordering::Relaxed);
+        // The sender is moved out of the list, so that the channel closes when this part is
+        // finished.
         let taken = match senders.lock() {
             Ok(mut senders) => {
                 let count = senders.len();
@@ -112,7 +115,7 @@ impl Iterator for Batches {
                         source,
                     }));
                 }
-                // The part is finished, or its worker is gone.
+                // The part is finished, or its worker has panicked; `join` finds out which.
                 Err(_) => drop(self.channels.pop_front()),
             }
         }
@@ -129,7 +132,7 @@ impl Iterator for Batches {
 
 impl Drop for Batches {
     fn drop(&mut self) {
-        // Without a reader every send fails, and the workers end.
+        // Without a receiver every send fails, so the workers end.
         self.channels.clear();
         self.join();
     }

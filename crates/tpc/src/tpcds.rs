@@ -1,4 +1,4 @@
-//! TPC-DS's 24 tables.
+//! The 24 tables of TPC-DS, by the crate `tpcdsgen`.
 
 use crate::source::Part;
 use arrow::datatypes::SchemaRef;
@@ -25,7 +25,8 @@ macro_rules! tables {
             }
         }
 
-        /// Part `index` of `count`, from 0: a range of the generator's source rows, which for sales are orders.
+        /// Part `index` of `count`, with `index` from 0: a range of the generator's source rows,
+        /// which for sales are orders.
         pub(crate) fn part(table: &str, scale_factor: f64, index: usize, count: usize, batch_rows: usize) -> Part {
             let Some(session) = session(scale_factor) else {
                 return Box::new(std::iter::empty());
@@ -77,7 +78,9 @@ tables! {
     "warehouse" => Warehouse, WarehouseArrow;
 }
 
-/// Whether parts of `table` can be made apart from each other. A table that keeps history copies values from its previous row.
+/// Whether parts of `table` can be made independently.
+///
+/// In a table that keeps history, a row copies values from the one before.
 pub(crate) fn splits(table: &str) -> bool {
     matches!(
         table,
@@ -94,12 +97,14 @@ pub(crate) fn splits(table: &str) -> bool {
     )
 }
 
-/// Rows of `table`: exact but for sales and returns, which have eight to sixteen line items an order, a tenth of them returned.
+/// The expected rows of `table`: exact except for sales and returns, whose line items per order and
+/// share of returns are random.
 pub(crate) fn expected_rows(table: &str, scale_factor: f64) -> u64 {
     let Some(known) = of(table) else { return 0 };
     let scaling = Scaling::new(scale_factor);
     let source_rows = scaling.get_row_count(source_of(known)) as f64;
-    // Line items per order and the share returned, as the specification's rows at SF 1 have them (TPC-DS, table 3-2).
+    // Line items per order and share of returns, from the specification's row counts at SF 1
+    // (TPC-DS, table 3-2).
     let rows_of_one = match table {
         "store_sales" => 2_880_404.0 / 240_000.0,
         "store_returns" => 287_514.0 / 240_000.0,
@@ -112,7 +117,8 @@ pub(crate) fn expected_rows(table: &str, scale_factor: f64) -> u64 {
     (source_rows * rows_of_one) as u64
 }
 
-/// Returns are drawn while the orders they belong to are made again.
+/// The table whose rows the generator iterates over: returns are drawn while their orders are
+/// generated again.
 fn source_of(table: Table) -> Table {
     match table {
         Table::StoreReturns => Table::StoreSales,
@@ -122,7 +128,8 @@ fn source_of(table: Table) -> Table {
     }
 }
 
-/// The generator's settings; `None` for a scale factor that it refuses, which [`crate::Source`] does not let through.
+/// The generator's settings; `None` for a scale factor that it rejects, which [`crate::Source`]
+/// prevents.
 fn session(scale_factor: f64) -> Option<Session> {
     SessionBuilder::new()
         .with_scale_factor(scale_factor)
@@ -130,7 +137,7 @@ fn session(scale_factor: f64) -> Option<Session> {
         .ok()
 }
 
-/// First and last of the rows 1 to `rows` that part `index` of `count` has.
+/// First and last row of part `index` of `count`, of the rows 1 to `rows`.
 fn range(rows: u64, index: u64, count: u64) -> (u64, u64) {
     (rows * index / count + 1, rows * (index + 1) / count)
 }

@@ -1,4 +1,4 @@
-//! TPC-H's eight tables.
+//! The eight tables of TPC-H, by the crate `tpchgen`.
 
 use crate::source::Part;
 use arrow::datatypes::SchemaRef;
@@ -20,7 +20,7 @@ macro_rules! tables {
             }
         }
 
-        /// Part `index` of `count`, from 0.
+        /// Part `index` of `count`, with `index` from 0.
         pub(crate) fn part(table: &str, scale_factor: f64, index: usize, count: usize, batch_rows: usize) -> Part {
             let (part, parts) = (index as i32 + 1, count as i32);
             match table {
@@ -44,8 +44,10 @@ tables! {
     "region" => RegionGenerator, RegionArrow;
 }
 
-/// Rows by the specification (TPC-H, clause 4.2.5): SF times the rows at SF 1, but for the two fixed tables; 6,001,215 line items
-/// at SF 1.
+/// The number of rows in the specification (TPC-H, clause 4.2.5): SF times the rows at SF 1, except
+/// for the two tables of fixed size.
+///
+/// `lineitem` has 6,001,215 rows at SF 1.
 pub(crate) fn expected_rows(table: &str, scale_factor: f64) -> u64 {
     let at_one = match table {
         "lineitem" => 6_001_215.0,
@@ -58,6 +60,6 @@ pub(crate) fn expected_rows(table: &str, scale_factor: f64) -> u64 {
         "region" => return 5,
         _ => return 0,
     };
-    // A fifth digit of the scale factor must not cost a row through rounding of the product.
+    // Keeps a rounding error of the product from costing a row.
     (at_one * scale_factor + 1e-6) as u64
 }

@@ -1,4 +1,5 @@
-//! The generated data is what the specifications say, and the same however many threads make it.
+//! The generated data has the sizes of the specifications, and is the same for any number of
+//! threads.
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
@@ -121,7 +122,7 @@ fn a_reader_that_goes_away_ends_the_threads() {
     let source = Benchmark::TpcH.source("lineitem", 10.0).unwrap();
     let mut batches = source.batches(1000, 2);
     assert!(batches.next().unwrap().is_ok());
-    // Drop joins the threads: the test hangs, or takes minutes, if they go on.
+    // Drop joins the threads, so the test hangs or takes minutes if they continue.
     drop(batches);
 }
 

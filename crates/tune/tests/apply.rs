@@ -1,4 +1,5 @@
-//! Setting and restoring the kernel's weights on an invented kernel: whatever goes wrong, and whenever, the old state comes back.
+//! Setting and restoring the kernel's weights on a simulated kernel: at whatever point something
+//! fails, the old state is restored.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -15,22 +16,22 @@ use tierloom_tune::apply::{
 const NOW: &str = "2026-01-01T00:00:00Z";
 const BOOT: &str = "proc/sys/kernel/random/boot_id";
 
-/// What the invented kernel does when `auto` is switched on.
+/// The simulated kernel's behaviour when `auto` is switched on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Auto {
     /// It has no such switch.
     Missing,
-    /// Firmware told no bandwidths: it cannot be switched on.
+    /// Firmware reported no bandwidths, so it cannot be switched on.
     Cannot,
     /// It sets these weights.
     Sets(u32),
 }
 
-/// Files in memory that behave like the kernel's, and fail at the n-th write.
+/// Files in memory that behave like the kernel's and fail at the n-th write.
 struct Kernel {
     files: RefCell<BTreeMap<String, String>>,
     auto: Auto,
-    /// Writes that still succeed; all if `None`.
+    /// Number of writes that still succeed; all if `None`.
     left: Cell<Option<usize>>,
     writes: Cell<usize>,
     deaf: Cell<bool>,
@@ -290,7 +291,8 @@ fn a_switch_that_cannot_come_back_is_told_before_and_after() {
     );
 }
 
-/// The invented kernel dies at every write of an apply, and again at every write of the restore after it.
+/// The simulated kernel fails at every write of an apply, and again at every write of the restore
+/// after it.
 #[test]
 fn after_a_crash_at_any_write_the_old_state_can_be_restored() {
     for auto in [Auto::Missing, Auto::Sets(4)] {
@@ -328,7 +330,8 @@ fn after_a_crash_at_any_write_the_old_state_can_be_restored() {
     }
 }
 
-/// What a killed process leaves: the state is saved, and any number of writes were made, but nobody came to clean up.
+/// The state after a process was killed: the old weights are saved and any number of writes were
+/// made, but nothing was cleaned up.
 #[test]
 fn a_process_killed_between_saving_and_writing_leaves_a_state_that_restores() {
     let (kernel, folder) = (
@@ -337,7 +340,7 @@ fn a_process_killed_between_saving_and_writing_leaves_a_state_that_restores() {
     );
     let (state, before) = (folder.state(), kernel.settings());
     apply(&kernel, &wanted(&[(0, 3), (1, 2)]), KEEP, &state, NOW).unwrap();
-    // As if no write had been made, then as if the first had been.
+    // As if no write had been made, then as if the first one had.
     for first in [1, 3] {
         let saved = std::fs::read(state.path()).unwrap();
         kernel.set(&format!("{FOLDER}/node0"), &first.to_string());
@@ -547,7 +550,7 @@ proptest! {
         is_on in any::<bool>(),
     ) {
         let weights: Vec<(u32, u32)> = old.iter().map(|(node, weight)| (*node, *weight)).collect();
-        // A kernel that weighs by itself has set the weights it would set.
+        // A kernel that chooses weights by itself has set those that it would set.
         let auto = if is_on { Auto::Sets(weights[0].1) } else { Auto::Missing };
         let weights: Vec<_> = weights.iter().map(|(node, weight)| (*node, if is_on { weights[0].1 } else { *weight })).collect();
         let kernel = Kernel::new(&weights, auto, is_on);

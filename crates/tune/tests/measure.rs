@@ -1,4 +1,5 @@
-//! Searching weights by asking tiers: simulated ones, and an invented machine of two nodes that runs real kernels.
+//! Searching weights by measuring tiers: simulated ones, and a simulated machine of two nodes that
+//! runs real kernels.
 
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ fn tier_names() -> Vec<String> {
     vec!["dram".into(), "cxl".into()]
 }
 
-/// A machine that the search does not know, asked as real tiers are.
+/// A machine whose numbers the search does not know, measured like real tiers.
 struct Simulated {
     machine: Machine,
     phases: Vec<Phase>,
@@ -159,7 +160,8 @@ fn a_search_tells_measured_rates_only_and_keeps_to_its_points() {
     }
 }
 
-/// Rates found over the best there are, ascending, and points measured: one of each per seed.
+/// Rates found as shares of the best possible ones, ascending, and points measured: one of each per
+/// seed.
 fn qualities(machine: &str, name: &str, workers: u32, seeds: u64) -> (Vec<f64>, Vec<usize>) {
     let start = profiles::load(machine).unwrap();
     let (tiers, kernel) = (
@@ -243,7 +245,7 @@ fn where_interleaving_does_not_gain_the_record_says_so() {
     );
 }
 
-/// Regions of an invented machine; its pages are bookkeeping over ordinary memory.
+/// Regions of a simulated machine; its page placement is bookkeeping over ordinary memory.
 #[derive(Debug)]
 struct Invented(FakeBackend);
 
@@ -318,7 +320,7 @@ fn every_kernel_runs_on_two_nodes_and_its_pages_are_where_the_weights_say() {
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(reading.tuples_per_s.values.len(), 2, "{name}");
         assert!(reading.tuples_per_s.min > 0.0, "{name}");
-        // The last run is the one that counts: one that must not be used is repeated.
+        // The last run counts: an unusable one is repeated.
         let records = tiers.into_records();
         let record = records.last().unwrap();
         assert!(record.valid, "{name}: {:?}", record.remarks);

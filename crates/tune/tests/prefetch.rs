@@ -1,4 +1,5 @@
-//! Switching prefetchers on an invented machine: whatever goes wrong, and whenever, the registers come back.
+//! Switching prefetchers on a simulated machine: at whatever point something fails, the registers
+//! are restored.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +18,8 @@ const NOW: &str = "2026-01-01T00:00:00Z";
 const INTEL: &str =
     "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\nmodel name\t: Xeon";
 const ZEN5: &str = "vendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: EPYC";
-/// A bit that is no prefetcher's, and one prefetcher that firmware has switched off on some CPU.
+/// A bit that belongs to no prefetcher, and one prefetcher that firmware has switched off on some
+/// CPU.
 const OTHER: u64 = 1 << 40;
 
 /// Registers in memory that fail at the n-th write.
@@ -25,9 +27,9 @@ struct Cpus {
     cpuinfo: String,
     files: Mutex<BTreeMap<String, String>>,
     values: Mutex<BTreeMap<u32, u64>>,
-    /// Writes that still succeed.
+    /// Number of writes that still succeed.
     left: AtomicUsize,
-    /// From then on all fail; else only one does.
+    /// Whether all later writes fail, or only one.
     stays_broken: bool,
     errno: i32,
     reads_fail: Option<i32>,
@@ -62,7 +64,7 @@ impl Cpus {
 impl SystemFiles for Cpus {
     fn names(&self, folder: &str) -> io::Result<Vec<String>> {
         assert_eq!(folder, "dev/cpu");
-        // The folder holds more than CPUs.
+        // The folder contains more than CPUs.
         let cpus = self.values().into_keys().map(|cpu| cpu.to_string());
         Ok(cpus.chain(["microcode".to_owned()]).collect())
     }
@@ -143,7 +145,7 @@ fn only_the_bits_of_prefetchers_change_and_all_values_come_back() {
         };
         assert_eq!(differed, [0, 1, 2, 3]);
         assert_ne!(cpus.values(), before, "telling must not write");
-        // Another program changes another bit meanwhile: it stays.
+        // Another program changes another bit meanwhile: that change must remain.
         cpus.values
             .lock()
             .unwrap()
@@ -256,7 +258,7 @@ fn a_guard_switches_per_phase_and_everything_is_back_when_it_goes() {
 fn the_next_start_tells_of_a_program_that_died_and_brings_its_first_state_back() {
     let (cpus, folder) = (Arc::new(Cpus::new(INTEL)), Folder::new());
     let before = cpus.values();
-    // Nothing that the program does after this: as if it had been killed.
+    // Nothing that the program does after this counts, as if it had been killed.
     switch(&*cpus, &folder.state(), false, NOW).unwrap();
     let registers: Arc<dyn Registers + Send + Sync> = cpus.clone();
     let guard = PrefetchGuard::switch_off(registers, folder.state(), "later").unwrap();
@@ -330,7 +332,7 @@ fn each_reason_is_told_with_what_helps() {
 #[test]
 fn an_unknown_processor_is_never_written_and_told_with_what_it_is() {
     for cpuinfo in [
-        // An Atom core, an AMD from before Zen 3, and one without such fields.
+        // An Atom core, an AMD processor older than Zen 3, and one without such fields.
         "vendor_id : GenuineIntel\ncpu family : 6\nmodel : 92\n",
         "vendor_id : AuthenticAMD\ncpu family : 23\nmodel : 49\n",
         "CPU implementer : 0x41\n",

@@ -1,4 +1,4 @@
-//! How fast SSB data is made: `cargo bench -p tierloom-workloads`.
+//! Speed of generating SSB data: `cargo bench -p tierloom-workloads`.
 
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
@@ -34,7 +34,7 @@ fn lineorder_fill(bencher: Bencher<'_, '_>, scale_factor: f64) {
         });
 }
 
-/// Counts the rows, which must happen before memory can be had.
+/// Counts the rows, which is necessary before memory can be allocated.
 #[divan::bench(args = [0.1, 1.0], sample_count = 10)]
 fn lineorder_plan(bencher: Bencher<'_, '_>, scale_factor: f64) {
     let Ok(config) = ssb::SsbConfig::new(scale_factor, 1) else {

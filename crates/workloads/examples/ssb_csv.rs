@@ -1,4 +1,5 @@
-//! Writes the five SSB tables as CSV files: `cargo run -p tierloom-workloads --example ssb_csv -- --sf 0.01 --out DIR`.
+//! Writes the five SSB tables as CSV files: `cargo run -p tierloom-workloads --example ssb_csv --
+//! --sf 0.01 --out DIR`.
 
 use clap::Parser;
 use std::path::PathBuf;

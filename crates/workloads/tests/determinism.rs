@@ -1,4 +1,5 @@
-//! Risk: data that depends on threads, or changes from one version to the next without anyone noticing.
+//! Risk: data that depends on the number of threads, or changes unnoticed from one version to the
+//! next.
 
 mod common;
 
@@ -77,7 +78,7 @@ fn other_seeds_give_other_values_in_every_random_column() {
         );
         for column in spec.columns {
             let prefix = |table: &Table| match table.values(column.name) {
-                // Row counts of lineorder differ too, so only the common rows count.
+                // Row counts of lineorder differ too, so only the common rows are compared.
                 ColumnValues::Int32(values) => values
                     .iter()
                     .take(50_000)

@@ -1,4 +1,5 @@
-//! Risk: data whose selectivities are not the benchmark's, so that no measured query compares with a published one.
+//! Risk: data with other selectivities than the benchmark's, so that measured queries are not
+//! comparable with published ones.
 
 mod common;
 
@@ -6,7 +7,7 @@ use common::Table;
 use rayon::prelude::*;
 use tierloom_workloads::ssb::{Lineorder, LineorderColumns, SsbConfig, queries};
 
-/// Where the columns that queries filter by lie among lineorder's integer columns.
+/// The positions, among lineorder's integer columns, of the columns that queries filter by.
 const CUSTKEY: usize = 2;
 const PARTKEY: usize = 3;
 const SUPPKEY: usize = 4;
@@ -14,7 +15,7 @@ const ORDERDATE: usize = 5;
 const QUANTITY: usize = 7;
 const DISCOUNT: usize = 10;
 
-/// Which rows of each dimension, and which quantities and discounts, a query keeps.
+/// The rows of each dimension, and the quantities and discounts, that a query keeps.
 struct Filter {
     date: Vec<bool>,
     customer: Vec<bool>,
@@ -143,7 +144,7 @@ fn numbers(all: std::ops::RangeInclusive<i32>, kept: std::ops::RangeInclusive<i3
 }
 
 impl Filter {
-    /// This filter reduced to one of its predicates at a time, leaving out those that keep every row.
+    /// This filter reduced to one of its predicates at a time, without those that keep every row.
     fn predicates(&self) -> Vec<Filter> {
         let all = |kept: &[bool]| vec![true; kept.len()];
         let open = || Filter {
@@ -191,7 +192,7 @@ impl Filter {
         self.order_level() * self.line_level()
     }
 
-    /// What all lines of an order have in common.
+    /// The values that all lines of an order have in common.
     fn order_level(&self) -> f64 {
         share(&self.date) * share(&self.customer)
     }
@@ -200,8 +201,9 @@ impl Filter {
         share(&self.supplier) * share(&self.part) * share(&self.quantity) * share(&self.discount)
     }
 
-    /// Standard error of the share of passing rows among `orders` independent orders of 1 to 7 lines (mean 4, mean square
-    /// 20). Lines of an order pass or fail together in what the order decides, so this is more than a binomial error.
+    /// Standard error of the share of passing rows among `orders` independent orders of 1 to 7
+    /// lines (mean 4, mean square 20). Lines of an order pass or fail together in what the order
+    /// decides, so this is more than a binomial error.
     fn standard_error(&self, orders: f64) -> f64 {
         let (order, line) = (self.order_level(), self.line_level());
         let of_one_order =
@@ -295,7 +297,8 @@ fn filter_factors_of_all_queries_are_the_papers() {
     }
 }
 
-/// The product of a needle-in-a-haystack query is a handful of rows; its predicates one by one are not.
+/// The product of a highly selective query is a handful of rows; each of its predicates alone keeps
+/// more.
 #[test]
 fn every_single_predicate_has_its_share() {
     let config = SsbConfig::new(0.5, 2).unwrap();
@@ -323,7 +326,8 @@ fn every_single_predicate_has_its_share() {
 
 #[test]
 fn filter_factors_hold_for_tables_of_a_few_rows() {
-    // 20 suppliers, 300 customers: regions and (for customers) nations are still shared out evenly.
+    // 20 suppliers, 300 customers: regions and (for customers) nations are still uniformly
+    // distributed.
     let config = SsbConfig::new(0.01, 1).unwrap();
     let dimensions = Dimensions::generate(&config);
     for id in ["q2.1", "q3.1", "q4.1", "q4.2"] {

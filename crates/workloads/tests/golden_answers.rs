@@ -1,4 +1,4 @@
-//! Risk: golden answers that belong to other data than the generator makes now.
+//! Risk: golden answers for other data than the generator now creates.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Risk: rows that break the schema: dangling keys, values out of range, lines that disagree about their order.
+//! Risk: rows that break the schema: dangling keys, values out of range, lines of an order that
+//! contradict each other.
 
 mod common;
 
@@ -29,7 +30,8 @@ fn foreign_keys_all_have_a_target_and_reach_every_row() {
             "{} has keys that {target} lacks",
             spec.name
         );
-        // 150,000 orders over at most 3,000 customers, 600,000 lines over 20,000 parts: a row without any is improbable.
+        // 150,000 orders over at most 3,000 customers, 600,000 lines over 20,000 parts: a row
+        // without any is improbable.
         // Commit dates start 30 days late.
         let missing = keys.len() - used.len();
         assert!(
@@ -157,7 +159,8 @@ fn commit_dates_lie_30_to_90_days_after_the_order_or_on_the_last_day() {
 fn values_stay_inside_the_declared_ranges_and_distinct_counts() {
     let config = config(1.0);
     for spec in tables() {
-        // Lineorder at a tenth: large enough to meet every value of its small domains.
+        // Lineorder at a tenth of its size: large enough to contain every value of its small
+        // domains.
         let sized = if spec.name == "lineorder" {
             self::config(0.1)
         } else {

@@ -1,4 +1,4 @@
-//! Risk: a generation that cannot be stopped, or that leaves something half-made under a final name.
+//! Risk: a generation that cannot be stopped, or that leaves a partial file under its final name.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use tierloom_workloads::ssb::{
@@ -6,7 +6,7 @@ use tierloom_workloads::ssb::{
 };
 use tierloom_workloads::{Progress, Silent, WorkloadError};
 
-/// Counts rows and cancels once it has heard of `limit`.
+/// Counts rows and cancels once `limit` rows are reported.
 struct Until {
     rows: AtomicU64,
     limit: u64,
@@ -43,7 +43,7 @@ fn cancelled_fill_stops_between_chunks_and_says_so() {
         plan.to_columns(&progress),
         Err(WorkloadError::Cancelled)
     ));
-    // Each thread may finish the chunk that it had begun.
+    // Each thread may finish the chunk that it has begun.
     let overshoot = (rayon::current_num_threads() as u64 + 1) * 2048 * 7;
     assert!(progress.rows() < 20_000 + overshoot, "{}", progress.rows());
 }

@@ -1,4 +1,4 @@
-//! Where a host's agent is and how to talk to it.
+//! The address of a host's agent, and the connection to it.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,29 +12,32 @@ use crate::server::SCHEME;
 use crate::wire::{MAX_MESSAGE_BYTES, rpc::agent_client::AgentClient};
 use crate::{AgentError, Token, causes};
 
-/// A host with an agent. [`HostAddress::new`] gives usual values.
+/// A host with an agent. [`HostAddress::new`] fills in defaults.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HostAddress {
-    /// What the host is called in workload files, records and errors.
+    /// Name of the host in workload files, records and errors.
     pub name: String,
     /// `host:port`, as in `db7:7171`, `10.0.0.7:7171` or `[fd00::7]:7171`.
     pub address: String,
-    /// The token that the agent was started with.
+    /// The token that the agent was started with; it is sent with every call.
     pub token: Token,
-    /// TLS: the certificate (PEM) that signed the agent's, or the agent's own if it is self-signed. `None` talks in plain text.
+    /// For TLS: the CA certificate (PEM) of the agent's certificate, or that certificate itself if
+    /// it is self-signed.
+    ///
+    /// `None` connects in plain text.
     pub tls_ca: Option<String>,
-    /// The name in the agent's certificate if it is not the host in `address`.
+    /// The name in the agent's certificate, if it is not the host in `address`.
     pub tls_name: Option<String>,
-    /// Talk in plain text, and show the token, where others might listen in.
+    /// Allows plain text, with a readable token, to addresses other than loopback.
     pub allow_plain_remote: bool,
 }
 
-/// A client that shows its token with each call.
+/// A client that sends its token with each call.
 pub(crate) type Client = AgentClient<InterceptedService<Channel, ShowToken>>;
 
 impl HostAddress {
-    /// A host without TLS.
+    /// A host without TLS, which therefore must be on loopback.
     pub fn new(name: impl Into<String>, address: impl Into<String>, token: Token) -> Self {
         Self {
             name: name.into(),
@@ -46,7 +49,7 @@ impl HostAddress {
         }
     }
 
-    /// The host part of the address, without brackets; `None` if there is no port.
+    /// The host part of the address, without brackets; `None` if the address has no port.
     fn host(&self) -> Option<&str> {
         let (host, port) = self.address.rsplit_once(':')?;
         port.parse::<u16>().ok()?;
@@ -57,7 +60,7 @@ impl HostAddress {
         (!host.is_empty() && (bare.is_some() || !host.contains(':'))).then_some(host)
     }
 
-    /// Checks what needs no network.
+    /// Checks everything that needs no network.
     pub(crate) fn check(&self) -> Result<(), AgentError> {
         let bad = |reason: String| AgentError::BadHost {
             host: self.name.clone(),
@@ -89,7 +92,7 @@ impl HostAddress {
         Ok(())
     }
 
-    /// Connects within `timeout`.
+    /// Connects within `timeout`, with TLS if a certificate is set.
     pub(crate) async fn connect(&self, timeout: Duration) -> Result<Client, AgentError> {
         self.check()?;
         let unreachable = |reason: String| AgentError::Connect {
@@ -127,7 +130,7 @@ impl HostAddress {
             })?
             .connect_timeout(timeout)
             .tcp_nodelay(true)
-            // A dead link is noticed even while a long answer is awaited.
+            // A broken connection is noticed even while a long poll waits for its reply.
             .http2_keep_alive_interval(Duration::from_secs(2))
             .keep_alive_timeout(Duration::from_secs(2));
         let Some(pem) = &self.tls_ca else {
@@ -144,7 +147,7 @@ impl HostAddress {
     }
 }
 
-/// Puts the token on every call.
+/// Adds the token to every call.
 #[derive(Clone)]
 pub(crate) struct ShowToken(Option<MetadataValue<Ascii>>);
 
@@ -152,7 +155,7 @@ impl ShowToken {
     fn new(token: &Token) -> Self {
         let value = MetadataValue::try_from(format!("{SCHEME}{}", token.to_hex())).ok();
         Self(value.map(|mut value| {
-            // Kept out of header compression tables and debug output.
+            // Keeps the token out of header compression tables and debug output.
             value.set_sensitive(true);
             value
         }))

@@ -1,4 +1,5 @@
-//! Following a host: the task that keeps its session alive and learns what happens there.
+//! The task that polls one host: it keeps the session alive and publishes the phase of the host's
+//! work.
 
 use std::error::Error;
 use std::future::Future;
@@ -14,19 +15,21 @@ use crate::coordinator::link::{Link, RETRY, words};
 use crate::coordinator::run::Run;
 use crate::wire::{Failure, Fetch, FetchReply, Phase, Poll, PollReply};
 
-/// What is known of a host.
+/// The last known state of a host.
 #[derive(Debug, Clone)]
 pub(crate) struct View {
     pub sequence: u64,
     pub phase: Phase,
-    /// Of the last work, if it is finished.
+    /// Result of the last work; empty unless that is finished.
     pub result: Arc<str>,
-    /// Why nothing more will come.
+    /// Why no further news will come; `None` while the session lives.
     pub lost: Option<AgentError>,
 }
 
 impl Link {
-    /// Keeps the session alive and `view` up to date until the host is lost. Tells `run` of losses and failures.
+    /// Keeps the session alive and `view` up to date until the host is lost.
+    ///
+    /// Reports losses and failures to `run`.
     pub async fn follow(self, view: watch::Sender<View>, run: Arc<Run>) {
         let reason = self.poll_until_lost(&view, &run).await;
         let (doing, has_work) = {
@@ -42,7 +45,8 @@ impl Link {
             doing,
             reason,
         };
-        // A host that has nothing to do, or whose result is here already, is no reason to stop the others.
+        // A host that has nothing to do, or whose result is already here, is no reason to stop the
+        // others.
         if has_work {
             run.trouble(&lost);
         }
@@ -76,8 +80,9 @@ impl Link {
         }
     }
 
-    /// One poll: a phase newer than `seen`, if there is one.
+    /// Makes one poll; returns a phase newer than `seen`, if there is one.
     async fn news(&self, heard: &mut Instant, seen: u64) -> Result<Option<(u64, Phase)>, String> {
+        // Several polls fit into a lease, so that one lost reply does not end the session.
         let wait = self.lease / 5;
         let poll = Poll {
             session: self.session.clone(),
@@ -97,7 +102,7 @@ impl Link {
         }
     }
 
-    /// The whole result.
+    /// Fetches the whole result, part by part.
     async fn fetch(
         &self,
         heard: &mut Instant,
@@ -126,7 +131,10 @@ impl Link {
         Ok(result)
     }
 
-    /// Makes a call again and again until it is answered, for as long as the agent itself would wait for us since it was `heard`.
+    /// Repeats a call until it is answered.
+    ///
+    /// It gives up once the agent's lease has passed since `heard`, because the agent has then
+    /// ended the session.
     async fn persist<T, F>(&self, heard: &mut Instant, call: impl Fn() -> F) -> Result<T, String>
     where
         F: Future<Output = Result<Response<T>, Status>>,
@@ -153,7 +161,7 @@ impl Link {
     }
 }
 
-/// The error of a phase, if it is one.
+/// The error of a `Failed` phase; `None` for all others.
 pub(crate) fn failure(host: &str, phase: &Phase) -> Option<AgentError> {
     let Phase::Failed { during, failure } = phase else {
         return None;
@@ -174,12 +182,12 @@ pub(crate) fn failure(host: &str, phase: &Phase) -> Option<AgentError> {
     })
 }
 
-/// Whether an error means no more than that work was told to stop.
+/// Whether an error only says that work was stopped on request.
 pub(crate) fn is_stop(error: &AgentError) -> bool {
     matches!(error, AgentError::Stopped { .. })
 }
 
-/// What a host is doing, in a word.
+/// What a host is doing, for messages.
 pub(crate) fn doing(phase: &Phase) -> &'static str {
     match phase {
         Phase::Idle => "idle",
@@ -190,7 +198,7 @@ pub(crate) fn doing(phase: &Phase) -> &'static str {
     }
 }
 
-/// Whether trying again is pointless: nothing listens there any more, or it is another agent.
+/// Whether a retry is pointless: nothing listens there any more, or another agent does.
 fn is_final(status: &Status) -> bool {
     if status.code() == Code::Unauthenticated {
         return true;

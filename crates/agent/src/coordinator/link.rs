@@ -1,4 +1,4 @@
-//! A session with one agent: its calls, each with a deadline, and the task that keeps it alive and learns what happens.
+//! A session with one agent, and its calls, each with a deadline.
 
 use std::error::Error;
 use std::future::Future;
@@ -16,18 +16,21 @@ use crate::{AgentError, Clock, HostAddress, causes};
 
 /// Deadline of a call that the agent answers at once.
 const CALL: Duration = Duration::from_secs(10);
-/// Round trips for a clock: so many, or as many as fit in the time, but not fewer than the least.
+/// Number of clock round trips: at most `MOST_TRIPS`, fewer if `TRIPS_TIME` passes first, but never
+/// fewer than `LEAST_TRIPS`.
+///
+/// The shortest trip counts, so more of them give a better bound.
 const MOST_TRIPS: usize = 64;
 const TRIPS_TIME: Duration = Duration::from_millis(500);
 const LEAST_TRIPS: usize = 8;
-/// Pause between attempts after a broken call.
+/// Pause before a failed call is repeated.
 pub(super) const RETRY: Duration = Duration::from_millis(100);
 
-/// The session.
+/// An open session with an agent.
 #[derive(Clone)]
 pub(crate) struct Link {
     pub host: String,
-    /// What the agent calls itself.
+    /// The name that the agent gave itself.
     pub agent: String,
     pub lease: Duration,
     pub(super) client: Client,
@@ -35,7 +38,9 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects and opens a session, all within `timeout`. Waits for a session that is already ending.
+    /// Connects and opens a session, all within `timeout`.
+    ///
+    /// Waits for another session that is already ending.
     pub async fn open(address: HostAddress, timeout: Duration) -> Result<Self, AgentError> {
         let deadline = Instant::now() + timeout;
         let mut client = address.connect(timeout).await?;
@@ -62,6 +67,7 @@ impl Link {
                     agent,
                     lease_ms,
                 } => {
+                    // Polls divide the lease, so it must not be close to zero.
                     let lease = Duration::from_millis(lease_ms.max(100));
                     return Ok(Self {
                         host: address.name,
@@ -94,7 +100,7 @@ impl Link {
         }
     }
 
-    /// Measures the agent's clock against `clock`.
+    /// Measures the offset of the agent's clock from `clock`.
     pub async fn measure_clock(&self, clock: Arc<dyn Clock>) -> Result<ClockRecord, AgentError> {
         let mut client = self.client.clone();
         let begun = Instant::now();
@@ -122,7 +128,7 @@ impl Link {
         })
     }
 
-    /// Asks for `request` to be made ready. Gives the number of the phase that began with it.
+    /// Asks the agent to prepare `request`. Returns the number of the phase that this began.
     pub async fn prepare(&self, request: String) -> Result<u64, AgentError> {
         let mut client = self.client.clone();
         let prepare = Prepare {
@@ -133,7 +139,7 @@ impl Link {
             .await
     }
 
-    /// Tells the start, on the agent's clock.
+    /// Sends the start time, on the agent's clock.
     pub async fn start(&self, at: SystemTime) -> Result<u64, AgentError> {
         let mut client = self.client.clone();
         let start = Start {
@@ -144,7 +150,7 @@ impl Link {
             .await
     }
 
-    /// Tells the work to stop.
+    /// Asks the agent to stop its work.
     pub async fn stop(&self) -> Result<u64, AgentError> {
         let mut client = self.client.clone();
         let stop = StopWork {
@@ -153,7 +159,7 @@ impl Link {
         self.done("stop", "stopping", CALL, client.stop(stop)).await
     }
 
-    /// Ends the session. Without an answer the agent's lease ends it.
+    /// Ends the session. If the agent is not reached, its lease ends the session.
     pub async fn bye(&self) {
         let mut client = self.client.clone();
         let bye = Bye {
@@ -210,7 +216,7 @@ fn unreachable(address: &HostAddress, reason: String) -> AgentError {
     }
 }
 
-/// A status with all its causes.
+/// The message of a status with all its causes.
 pub(super) fn words(status: &Status) -> String {
     let mut text = status.message().to_owned();
     if let Some(source) = status.source() {

@@ -1,4 +1,7 @@
-//! The coordinator: has sessions with several agents and lets them work at the same time.
+//! The coordinator: opens sessions with the agents of several hosts and has them work at the same
+//! time.
+//!
+//! Its calls block; a small async runtime inside it polls the hosts in the background (`follow`).
 
 mod address;
 mod follow;
@@ -23,19 +26,19 @@ use steps::{Patience, check_names, join_all};
 
 use crate::{AgentError, Clock, ClockRecord, Stop, SystemClock};
 
-/// How a coordinator works. `default()` gives usual values.
+/// Settings of a coordinator, with usable defaults.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct CoordinatorOptions {
-    /// For connecting and opening all sessions.
+    /// Limit for connecting and opening all sessions. 10 s by default.
     pub connect_timeout: Duration,
-    /// For preparing work on all hosts.
+    /// Limit for preparing work on all hosts. 30 min by default.
     pub prepare_timeout: Duration,
-    /// For work to end after it was told to stop.
+    /// Limit for work to end after a request to stop. 15 s by default.
     pub settle_timeout: Duration,
-    /// Ends all that waits, with [`AgentError::Interrupted`], and stops all hosts.
+    /// Ends every call that waits, with [`AgentError::Interrupted`], and stops all hosts.
     pub stop: Stop,
-    /// The clock that start times are given in.
+    /// The clock that start times are given in, and that the agents' clocks are measured against.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -51,11 +54,14 @@ impl Default for CoordinatorOptions {
     }
 }
 
-/// Sessions with agents on several hosts. Runs are made one after another: [`prepare`](Self::prepare), [`start`](Self::start),
-/// [`wait`](Self::wait) for each host, and again. Dropping it ends the sessions, and with them all work.
+/// Sessions with agents on several hosts.
 ///
-/// As soon as a host is lost or its work fails, all others are told to stop; then every `wait` of that run gives that first error. Must not
-/// be used from within an async runtime: all calls block.
+/// Runs are made one after another: [`prepare`](Self::prepare), [`start`](Self::start), then
+/// [`wait`](Self::wait) for each host. Dropping the coordinator ends the sessions and all work.
+///
+/// As soon as a host is lost or its work fails, all other hosts are stopped, and every `wait` of
+/// that run returns that first error. Must not be used from within an async runtime: all calls
+/// block.
 pub struct Coordinator {
     hosts: Vec<Host>,
     run: Arc<Run>,
@@ -68,7 +74,7 @@ struct Host {
     view: watch::Receiver<View>,
     follower: JoinHandle<()>,
     clock: ClockRecord,
-    /// Number of the phase that the current work began with; `None` without work.
+    /// Number of the phase that began the current work; `None` without work.
     since: Option<u64>,
 }
 
@@ -76,7 +82,8 @@ impl Coordinator {
     /// Connects to all hosts at once, opens a session with each and measures their clocks.
     ///
     /// # Errors
-    /// When a host cannot be reached, does not accept the token, is busy or runs another version; the sessions with the others are closed.
+    /// If a host cannot be reached, does not accept the token, is busy or runs another version; the
+    /// sessions with the other hosts are closed.
     pub fn connect(hosts: &[HostAddress], timeout: Duration) -> Result<Self, AgentError> {
         let options = CoordinatorOptions {
             connect_timeout: timeout,
@@ -85,10 +92,10 @@ impl Coordinator {
         Self::connect_with(hosts, options)
     }
 
-    /// [`Coordinator::connect`] with all options.
+    /// Same as [`Coordinator::connect`], with all options.
     ///
     /// # Errors
-    /// As there; [`AgentError::Interrupted`] after a request to stop.
+    /// Same as [`Coordinator::connect`], and [`AgentError::Interrupted`] after a request to stop.
     pub fn connect_with(
         hosts: &[HostAddress],
         options: CoordinatorOptions,
@@ -121,7 +128,8 @@ impl Coordinator {
         Ok(coordinator)
     }
 
-    /// Names of the hosts, in the order of [`Coordinator::connect`], each with what its agent calls itself.
+    /// The hosts' names, in the order of [`Coordinator::connect`], each with the name that its
+    /// agent gave itself.
     pub fn hosts(&self) -> Vec<(&str, &str)> {
         self.hosts
             .iter()
@@ -129,21 +137,26 @@ impl Coordinator {
             .collect()
     }
 
-    /// The clocks as last measured: when connecting, and anew before each start.
+    /// The clock offsets as last measured: when connecting, and again before each start.
     pub fn clocks(&self) -> Vec<ClockRecord> {
         self.hosts.iter().map(|host| host.clock.clone()).collect()
     }
 
-    /// Set as soon as a host of the current run is lost or fails. For work on this host, which should then stop too. Each
-    /// [`Coordinator::prepare`] begins a new run with a new flag.
+    /// A flag that is set as soon as a host of the current run is lost or fails.
+    ///
+    /// It is for work on this host, which should then stop too. Each [`Coordinator::prepare`]
+    /// begins a new run with a new flag.
     pub fn trouble(&self) -> Stop {
         self.run.flag()
     }
 
-    /// Lets hosts make work ready, all at the same time: pairs of host and request. Gives the summaries in the same order.
+    /// Prepares work on hosts, all at the same time, from pairs of host and request.
+    ///
+    /// Returns pairs of host and summary in the same order.
     ///
     /// # Errors
-    /// When a host refuses, fails, or is lost; the others are stopped then.
+    /// If a host refuses, fails or is lost, or if preparing takes longer than the limit; the others
+    /// are then stopped.
     pub fn prepare(
         &mut self,
         requests: Vec<(String, String)>,
@@ -164,11 +177,14 @@ impl Coordinator {
         self.or_settle(prepared)
     }
 
-    /// Measures the clocks of the prepared hosts once more, agrees on a start time `in_` from now (at most a minute) and tells each host on
-    /// its own clock. Gives the start on this host's clock.
+    /// Starts the prepared hosts together, `in_` from now (at most a minute), and returns the start
+    /// time on this host's clock.
+    ///
+    /// It measures the hosts' clocks again, so that each is sent the start time on its own clock.
     ///
     /// # Errors
-    /// When a host refuses the time (it is past by then: give more time), or is lost; all are stopped then.
+    /// If a host refuses the time (it has already passed: allow more time) or is lost; all are then
+    /// stopped.
     pub fn start(&mut self, in_: Duration) -> Result<SystemTime, AgentError> {
         let started = self.measure_clocks().and_then(|()| {
             let start = self.options.clock.now() + in_;
@@ -177,10 +193,12 @@ impl Coordinator {
         self.or_settle(started)
     }
 
-    /// Waits for the result of a host, however long it takes. A host whose work has no end must be told to stop first.
+    /// Waits for the result of a host, however long that takes.
+    ///
+    /// Work that does not end by itself must be stopped first.
     ///
     /// # Errors
-    /// The first failure of the run, whichever host it was; this host's work has ended then.
+    /// The first failure of the run, on whichever host; the work of all hosts has then ended.
     pub fn wait(&mut self, host: &str) -> Result<String, AgentError> {
         let index = self.index(host)?;
         let result = self.end(
@@ -193,31 +211,34 @@ impl Coordinator {
         match (self.run.first(), result) {
             (None, Err(AgentError::Interrupted)) => self.or_settle(Err(AgentError::Interrupted)),
             (None, result) => result,
-            // What stopped us is told rather than that we were stopped; a result is cut short and worth nothing.
+            // The cause of the stop is more useful than the fact of it; a result cut short by a
+            // stop is dropped.
             (Some(first), _) => self.or_settle(Err(first)),
         }
     }
 
-    /// Tells a host's work to stop. Its result is still to be waited for.
+    /// Asks a host to stop its work. [`wait`](Self::wait) still returns its result.
     ///
     /// # Errors
-    /// When the host is lost.
+    /// If the host is lost, or its name is unknown.
     pub fn stop(&mut self, host: &str) -> Result<(), AgentError> {
         let link = self.hosts[self.index(host)?].link.clone();
         self.runtime.block_on(link.stop()).map(|_| ())
     }
 
-    /// Tells all work to stop and waits until it has ended.
+    /// Stops all work and waits until it has ended.
     ///
     /// # Errors
-    /// [`AgentError::Timeout`] with the first host whose work goes on. Hosts that are lost stop by themselves and are no error here.
+    /// [`AgentError::Timeout`] with the first host whose work continues. Hosts that are lost stop
+    /// by their own lease and are not an error here.
     pub fn stop_all(&mut self) -> Result<(), AgentError> {
         let living = self
             .hosts
             .iter()
             .filter(|host| host.view.borrow().lost.is_none());
         let told = living.map(|host| host.link.stop()).collect();
-        // Whoever cannot be told ends by its lease. Not cut short by a request to stop: this is what that request wants.
+        // An agent that is not reached stops when its lease expires. `options.stop` must not cut
+        // this short, because it is what brought us here.
         self.runtime.block_on(join_all(told));
         let whole = self.options.settle_timeout;
         let patience = Patience {
@@ -237,6 +258,7 @@ impl Coordinator {
 
 impl Drop for Coordinator {
     fn drop(&mut self) {
+        // The followers would take the end of the sessions for a loss of the hosts.
         for host in &self.hosts {
             host.follower.abort();
         }

@@ -1,4 +1,4 @@
-//! What went wrong in the current run, and telling everybody at once.
+//! The state of the current run: its first failure, and stopping all hosts because of it.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -29,28 +29,28 @@ impl Run {
         }
     }
 
-    /// Names the hosts that are told to stop when one is in trouble.
+    /// Sets the sessions that are stopped after a failure.
     pub fn set_links(&self, links: Vec<Link>) {
-        // Set once, by the coordinator, before anything is prepared.
+        // The coordinator calls this once, before anything is prepared.
         let _ = self.links.set(links);
     }
 
-    /// A new run: what was wrong with the last one is over.
+    /// Begins a new run: the failure of the last one is forgotten.
     pub fn begin(&self) {
         *self.state() = State::default();
     }
 
-    /// Set as soon as something is wrong with this run.
+    /// A flag that is set as soon as this run has failed.
     pub fn flag(&self) -> Stop {
         self.state().trouble.clone()
     }
 
-    /// The first thing that went wrong.
+    /// The first failure of this run.
     pub fn first(&self) -> Option<AgentError> {
         self.state().first.clone()
     }
 
-    /// Notes the trouble of a host. The first one stops all other hosts.
+    /// Records a failure. The first one of a run stops all hosts.
     pub fn trouble(&self, error: &AgentError) {
         {
             let mut state = self.state();
@@ -62,7 +62,7 @@ impl Run {
         }
         for link in self.links.get().into_iter().flatten() {
             let link = link.clone();
-            // A host that cannot be told stops by its lease.
+            // A host that is not reached stops when its lease expires.
             self.handle.spawn(async move { link.stop().await });
         }
     }

@@ -1,4 +1,4 @@
-//! The steps that the coordinator's calls are made of.
+//! The steps that the coordinator's public calls consist of.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -45,6 +45,7 @@ impl Coordinator {
         let clock = ClockRecord {
             host: link.host.clone(),
             offset_ns: 0,
+            // Not measured yet; `measure_clocks` follows before anything uses it.
             uncertainty_ns: u64::MAX,
             round_trips: 0,
         };
@@ -121,14 +122,14 @@ impl Coordinator {
         Ok((name, summary))
     }
 
-    /// Waits until the current work of a host has ended.
+    /// Waits until the current work of a host has ended, and returns its result.
     pub(super) fn end(&self, index: usize, patience: Patience) -> Result<String, AgentError> {
         self.watch(index, patience, |view| {
             matches!(view.phase, Phase::Finished { .. }).then(|| view.result.to_string())
         })
     }
 
-    /// Waits for a phase of the current work, or its failure.
+    /// Waits until `pick` accepts a phase of the current work, or until that work fails.
     pub(super) fn watch<T>(
         &self,
         index: usize,
@@ -145,6 +146,7 @@ impl Coordinator {
         let news = async {
             loop {
                 let view_now = view.borrow_and_update().clone();
+                // Older phases belong to work of an earlier run.
                 if view_now.sequence >= since {
                     if let Some(picked) = pick(&view_now) {
                         return Ok(picked);
@@ -164,6 +166,8 @@ impl Coordinator {
         let trouble = self.run.flag();
         self.runtime.block_on(async {
             tokio::select! {
+                // A result that is already here counts, even if the run has failed or timed out
+                // meanwhile.
                 biased;
                 news = news => news,
                 () = trouble.wait(), if patience.interruptible => {
@@ -201,7 +205,7 @@ impl Coordinator {
             .map_or(Ok(()), Err)
     }
 
-    /// Measures the clocks of the hosts that have work, or of all if none has.
+    /// Measures the clocks of the hosts that have work, or of all hosts if none has.
     pub(super) fn measure_clocks(&mut self) -> Result<(), AgentError> {
         let any = self.hosts.iter().any(|host| host.since.is_some());
         let mut measuring = Vec::new();
@@ -217,16 +221,17 @@ impl Coordinator {
         Ok(())
     }
 
-    /// After a failure all work is stopped before it is told; the first failure of the run is the one that counts.
+    /// After a failure, stops all work before the error is returned; the first failure of the run
+    /// replaces it.
     pub(super) fn or_settle<T>(&mut self, outcome: Result<T, AgentError>) -> Result<T, AgentError> {
         outcome.map_err(|error| {
-            // Work that goes on is refused by name when something new is prepared there.
+            // Work that does not stop is reported when the next run is prepared there.
             let _ = self.stop_all();
             self.run.first().unwrap_or(error)
         })
     }
 
-    /// Does things on several hosts at once; gives up at a request to stop.
+    /// Runs futures concurrently, until a request to stop.
     pub(super) fn together<F: Future>(&self, what: Vec<F>) -> Result<Vec<F::Output>, AgentError> {
         let stop = self.options.stop.clone();
         self.runtime.block_on(async {
@@ -254,12 +259,12 @@ impl Coordinator {
     }
 }
 
-/// How long something is waited for.
+/// Limits of one wait.
 #[derive(Clone, Copy)]
 pub(super) struct Patience {
-    /// The end, and how long that was from the beginning.
+    /// When the wait ends, and the length of the whole limit for the message.
     pub deadline: Option<(Instant, Duration)>,
-    /// Whether trouble elsewhere or a request to stop ends it.
+    /// Whether a failure elsewhere or a request to stop ends the wait.
     pub interruptible: bool,
 }
 
@@ -288,7 +293,7 @@ pub(super) fn check_names(hosts: &[HostAddress]) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// All outputs, in order.
+/// Polls all futures to their end and returns their outputs in order.
 pub(super) async fn join_all<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
     let mut slots: Vec<_> = futures
         .into_iter()

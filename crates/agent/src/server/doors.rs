@@ -1,4 +1,4 @@
-//! Connections as they come: a bounded number of them, and not for long without a token.
+//! Accepted connections: limits their number, and closes those that do not authenticate in time.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,12 +17,15 @@ use tonic::transport::server::Connected;
 
 use crate::server::log::Refusals;
 
-/// Connections at a time. A coordinator needs one; further ones are closed at once, so that nobody can use up our file descriptors.
+/// Maximum number of open connections.
+///
+/// A coordinator needs one; further ones are closed at once, so that strangers cannot exhaust the
+/// file descriptors.
 const MOST: usize = 64;
-/// A connection that has not shown the token by then is closed.
+/// A connection that has not sent the token within this time is closed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Accepts connections.
+/// The stream of accepted connections.
 pub(crate) struct Doors {
     listener: TcpListener,
     places: Arc<Semaphore>,
@@ -48,7 +51,7 @@ impl Stream for Doors {
         loop {
             let (stream, address) = match ready!(self.listener.poll_accept(context)) {
                 Ok(accepted) => accepted,
-                // Of that one connection; the server goes on.
+                // The error is of that one connection; the server continues.
                 Err(error) => return Poll::Ready(Some(Err(error))),
             };
             let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
@@ -56,7 +59,7 @@ impl Stream for Doors {
                     .say(&format!("refused {address}: {MOST} connections are open"));
                 continue;
             };
-            // Delays of small messages would count as distance of the clocks.
+            // A delay of small messages would enlarge the uncertainty of the clocks.
             if stream.set_nodelay(true).is_err() {
                 continue;
             }
@@ -73,15 +76,15 @@ impl Stream for Doors {
     }
 }
 
-/// Who is on the other side.
+/// The other end of a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
     pub address: SocketAddr,
-    /// Whether the token was shown on this connection.
+    /// Whether a valid token was received on this connection.
     pub known: Arc<AtomicBool>,
 }
 
-/// A connection.
+/// One connection, which counts against the limit until it is dropped.
 pub(crate) struct Visitor {
     stream: TcpStream,
     peer: Peer,

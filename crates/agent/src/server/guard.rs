@@ -1,4 +1,4 @@
-//! Lets in only who knows the token, before anything of a call is read.
+//! Rejects calls without the token before anything of them is read.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -18,12 +18,14 @@ use crate::Token;
 use crate::server::doors::Peer;
 use crate::server::log::Refusals;
 
-/// How long a stranger waits for the answer. The token cannot be guessed anyway; this keeps the log short.
+/// Delay of a rejection.
+///
+/// The token cannot be guessed in any case; the delay limits the rate of log lines.
 const DELAY: Duration = Duration::from_millis(300);
-/// What stands before the token in the `authorization` header.
+/// The authentication scheme before the token in the `authorization` header.
 pub(crate) const SCHEME: &str = "Bearer ";
 
-/// A service behind a token.
+/// A service that only callers with the token reach.
 #[derive(Clone)]
 pub(crate) struct Guard<S> {
     inner: S,
@@ -84,13 +86,13 @@ where
                 if given { "wrong token" } else { "no token" }
             ));
             tokio::time::sleep(DELAY).await;
-            // The same answer whatever was wrong.
+            // The reply does not say what was wrong, so that it helps nobody to guess.
             Ok(Status::unauthenticated("not authenticated").into_http())
         })
     }
 }
 
-/// Who is on the other side.
+/// The connection's other end, with or without TLS.
 pub(crate) fn peer(extensions: &http::Extensions) -> Option<&Peer> {
     extensions.get::<Peer>().or_else(|| {
         extensions
@@ -99,7 +101,7 @@ pub(crate) fn peer(extensions: &http::Extensions) -> Option<&Peer> {
     })
 }
 
-/// Its address, in words.
+/// The other end's address as text.
 pub(crate) fn peer_words(extensions: &http::Extensions) -> String {
     peer(extensions).map_or_else(
         || "an unknown address".to_owned(),

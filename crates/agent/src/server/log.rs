@@ -1,24 +1,25 @@
-//! What an agent tells people.
+//! The log of an agent.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lines about strangers in each [`WINDOW`], so that they cannot fill a disk.
+/// Maximum number of lines about rejected callers in each [`WINDOW`], so that they cannot fill a
+/// disk.
 const MOST: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Where an agent tells people what happens, line by line.
+/// Receives an agent's messages, one line at a time.
 #[derive(Clone)]
 pub struct Log(Arc<dyn Fn(&str) + Send + Sync>);
 
 impl Log {
-    /// Lines go to `sink`.
+    /// Passes each line to `sink`, which is called from several threads.
     pub fn new(sink: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Arc::new(sink))
     }
 
-    /// Lines go nowhere.
+    /// A log that discards all lines, which is the default.
     pub fn silent() -> Self {
         Self::new(|_| {})
     }
@@ -34,7 +35,7 @@ impl fmt::Debug for Log {
     }
 }
 
-/// The log for what strangers cause: only so many lines in a time, and how many there would have been.
+/// A rate-limited log for events that strangers cause. Says how many lines were dropped.
 #[derive(Clone)]
 pub(crate) struct Refusals {
     log: Log,

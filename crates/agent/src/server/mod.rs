@@ -1,4 +1,9 @@
-//! The agent: waits for a coordinator and does its work.
+//! The agent: listens, authenticates callers, and runs the work of one coordinator at a time.
+//!
+//! ```text
+//! Doors (connections) ──> Guard (token) ──> Calls (gRPC) ──> Agent (session) ──> work (thread)
+//!                                                              ^ watch_lease ends a silent session
+//! ```
 
 mod doors;
 mod guard;
@@ -29,17 +34,17 @@ use session::Agent;
 #[cfg(test)]
 mod tests;
 
-/// Without a word from the coordinator for this long a session ends, unless options say otherwise.
+/// Default lease: a session ends if its coordinator is silent for this long.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(5);
-/// How long an agent that ends waits for work that was told to stop.
+/// How long an agent that ends waits for its work to stop.
 const LAST_WAIT: Duration = Duration::from_secs(10);
 
-/// A certificate with its key.
+/// The certificate of an agent with its private key.
 #[derive(Clone)]
 pub struct TlsIdentity {
-    /// The certificate chain, PEM.
+    /// The certificate chain as PEM.
     pub cert_pem: String,
-    /// The private key, PEM. Never shown by `Debug`.
+    /// The private key as PEM. `Debug` does not show it.
     pub key_pem: String,
 }
 
@@ -49,32 +54,32 @@ impl fmt::Debug for TlsIdentity {
     }
 }
 
-/// How an agent serves. [`AgentOptions::new`] gives usual values.
+/// Settings of an agent. [`AgentOptions::new`] fills in defaults.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct AgentOptions {
-    /// Address and port; port 0 takes a free one.
+    /// Address and port to listen on; port 0 picks a free one.
     pub listen: SocketAddr,
-    /// What a coordinator must know.
+    /// The token that coordinators must send.
     pub token: Token,
-    /// For TLS; needed on anything but loopback unless `allow_plain_remote` is set.
+    /// Certificate for TLS; required on anything but loopback unless `allow_plain_remote` is set.
     pub tls: Option<TlsIdentity>,
-    /// What the agent calls itself to coordinators.
+    /// The name that the agent gives coordinators for itself.
     pub name: String,
-    /// Serve without TLS where others might listen in.
+    /// Allows plain text, with a readable token, on addresses other than loopback.
     pub allow_plain_remote: bool,
-    /// A session ends when nothing was heard of its coordinator for so long.
+    /// A session ends if its coordinator is silent for this long.
     pub lease: Duration,
-    /// A connection that has not shown the token by then is closed.
+    /// A connection that has not sent the token within this time is closed.
     pub introduction: Duration,
-    /// The clock that start times are in.
+    /// The clock that start times refer to.
     pub clock: Arc<dyn Clock>,
-    /// Where sessions and refusals are told.
+    /// Receives messages about sessions and rejected callers.
     pub log: Log,
 }
 
 impl AgentOptions {
-    /// No TLS, a lease of [`DEFAULT_LEASE`], this machine's clock, no log.
+    /// No TLS, a lease of [`DEFAULT_LEASE`], this machine's clock, and no log.
     pub fn new(listen: SocketAddr, token: Token) -> Self {
         Self {
             listen,
@@ -90,11 +95,12 @@ impl AgentOptions {
     }
 }
 
-/// Refuses to listen on `address` in plain text where others might listen in. A front end asks
-/// before it makes a token.
+/// Checks that listening on `address` would not send the token in plain text over a network.
+///
+/// A front end calls this before it creates a token.
 ///
 /// # Errors
-/// [`AgentError::Plain`].
+/// [`AgentError::Plain`] unless there is TLS, the address is loopback, or plain text is allowed.
 pub fn check_listen(address: SocketAddr, tls: bool, allow_plain: bool) -> Result<(), AgentError> {
     if tls || address.ip().is_loopback() || allow_plain {
         return Ok(());
@@ -105,12 +111,14 @@ pub fn check_listen(address: SocketAddr, tls: bool, allow_plain: bool) -> Result
     })
 }
 
-/// Serves coordinators, one at a time, until `stop`. `on_ready` gets the address with the port that was taken. Blocks; must not be called
-/// from within an async runtime.
+/// Serves coordinators, one at a time, until `stop` is requested.
+///
+/// `on_ready` receives the address with the actual port. Blocks; must not be called from within an
+/// async runtime.
 ///
 /// # Errors
-/// When the address cannot be listened on, is not loopback although there is neither TLS nor permission for plain text, or certificate
-/// and key cannot be used.
+/// If the address cannot be listened on, or is not loopback and has neither TLS nor permission for
+/// plain text, or if the certificate or key cannot be used.
 pub fn serve(
     options: AgentOptions,
     runner: Arc<dyn HostRunner>,
@@ -136,6 +144,7 @@ pub fn serve(
     } = options.clone();
     let agent = Arc::new(Agent::new(runner, clock, lease, log));
     let served = runtime.block_on(serve_until(options, Arc::clone(&agent), on_ready, stop));
+    // Work may hold large regions and threads, so let it end before the process does.
     agent.close_any("the agent ends");
     let deadline = Instant::now() + LAST_WAIT;
     while !agent.is_free() && Instant::now() < deadline {
@@ -155,7 +164,7 @@ async fn serve_until(
         .max_concurrent_streams(64)
         .max_frame_size(1 << 20)
         .http2_max_header_list_size(16 << 10)
-        // Connections of hosts that vanished are closed, so that they do not pile up.
+        // Closes the connections of hosts that vanished, so that they do not accumulate.
         .http2_keepalive_interval(Some(Duration::from_secs(10)))
         .http2_keepalive_timeout(Some(Duration::from_secs(10)));
     if let Some(tls) = &options.tls {
@@ -191,7 +200,7 @@ async fn serve_until(
     let serving = router.serve_with_incoming_shutdown(incoming, stop.wait());
     let ended = tokio::select! {
         ended = serving => ended,
-        // Connections that stay open do not keep an agent from ending.
+        // Open connections must not keep an agent from ending.
         () = async { stop.wait().await; tokio::time::sleep(Duration::from_secs(2)).await; } => Ok(()),
     };
     watcher.abort();

@@ -1,4 +1,4 @@
-//! The calls, as gRPC sees them.
+//! The gRPC calls, mapped to the methods of [`Agent`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::wire::{
     Prepare, Reply, Start, StopWork, VERSION, rpc::agent_server,
 };
 
-/// Longest time that an answer to a poll is held back.
+/// Longest time that a poll is held open.
 const LONGEST_POLL: Duration = Duration::from_secs(10);
 
-/// The service over an agent.
+/// The gRPC service of an agent.
 pub(crate) struct Calls {
     pub agent: Arc<Agent>,
     pub name: String,
@@ -96,6 +96,7 @@ impl agent_server::Agent for Calls {
         };
         let wait = async {
             loop {
+                // Before reading the phase, so that a change in between is not missed.
                 changes.mark_unchanged();
                 if let Some(news) = newer(self.agent.phase(&session, seen)) {
                     return news;
@@ -149,7 +150,7 @@ fn reply(outcome: Result<u64, Rejection>) -> Answer<Reply> {
     }))
 }
 
-/// 16 random bytes: a session is known to its coordinator alone.
+/// A random id of 16 bytes: other coordinators cannot guess it and use the session.
 fn session_id() -> Result<String, Status> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes)

@@ -1,11 +1,12 @@
-//! The one session that an agent may have: who has it, how its work is doing, and how it ends.
+//! The one session that an agent may have: who has it, the phase of its work, and how it ends.
 //!
 //! ```text
 //!  open ─> Idle ──prepare──> Preparing ──> Ready ──start──> Running ──> Finished
 //!            ^                   └───────────┴────────────────┴───────> Failed
-//!            └── prepare is also accepted in Finished and Failed: a session holds many runs, one after another
+//!            └── prepare is also accepted in Finished and Failed: a session has many runs in turn
 //! ```
-//! A session ends by `bye`, by its lease, or with the agent. Work that is under way is told to stop; the agent is free when it has.
+//! A session ends by `bye`, by its lease, or with the agent. Its running work is then stopped, and
+//! the agent accepts the next session once that work has ended.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant, SystemTime};
@@ -16,24 +17,25 @@ use crate::server::{Log, work};
 use crate::wire::{Failure, PART_BYTES, Phase};
 use crate::{Clock, HostRunner, Stop};
 
-/// A start may be agreed on at most this far ahead.
+/// Furthest time in the future that a start is accepted for.
 pub(crate) const MAX_AHEAD: Duration = Duration::from_secs(60);
 
-/// What the calls of an agent share.
+/// The state that the calls of an agent share.
 pub(crate) struct Agent {
     pub runner: Arc<dyn HostRunner>,
     pub clock: Arc<dyn Clock>,
     pub lease: Duration,
     pub log: Log,
     place: Mutex<Place>,
-    /// Counts changes of phase, over all sessions.
+    /// Counts phase changes over all sessions; only the change itself matters to the polls that
+    /// wait.
     changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct Place {
     session: Option<Session>,
-    /// The session that ended last and why, for a coordinator that comes back.
+    /// The last session that ended and why, for a coordinator that returns.
     last: Option<(String, String)>,
 }
 
@@ -44,10 +46,10 @@ struct Session {
     heard: Instant,
     sequence: u64,
     phase: Phase,
-    /// Of the last work, if it is finished.
+    /// Result of the last work; empty unless that is finished.
     result: String,
     work: Option<Work>,
-    /// Why it is over; it stays until its work has ended.
+    /// Why the session ended, if it has; it stays here until its work has ended.
     over: Option<String>,
 }
 
@@ -59,13 +61,13 @@ struct Work {
 /// Why a call had no effect.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Rejection {
-    /// There is no such session (any more).
+    /// The session does not exist, or no longer.
     NoSession(String),
-    /// Not now, or not so.
+    /// The call is not valid in the current phase, or its arguments are not.
     Refused(String),
 }
 
-/// Somebody else has the session.
+/// Another coordinator has the session.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub by: String,
@@ -90,7 +92,7 @@ impl Agent {
         }
     }
 
-    /// Opens a session for `peer` under the name `id`.
+    /// Opens a session with the identifier `id` for `peer`.
     pub fn open(&self, id: String, peer: &str) -> Result<(), Taken> {
         let mut place = self.place();
         if let Some(session) = &place.session {
@@ -116,12 +118,12 @@ impl Agent {
         Ok(())
     }
 
-    /// Notes that the coordinator is alive.
+    /// Records that the coordinator is alive.
     pub fn heard(&self, id: &str) -> Result<(), Rejection> {
         self.with(id, |_| Ok(()))
     }
 
-    /// Lets the runner prepare `request` on a thread of its own.
+    /// Starts a thread in which the runner prepares `request`.
     pub fn prepare(self: &Arc<Self>, id: &str, request: String) -> Result<u64, Rejection> {
         let stop = Stop::new();
         let (start, starts) = mpsc::channel();
@@ -140,6 +142,8 @@ impl Agent {
                 session: id.to_owned(),
             };
             thread
+                // The thread cannot record a phase before this function has, since `with` holds the
+                // lock.
                 .spawn(move || work::run(&agent, task))
                 .map_err(|error| Rejection::Refused(format!("no thread to be had: {error}")))?;
             session.work = Some(Work {
@@ -151,7 +155,7 @@ impl Agent {
         })
     }
 
-    /// Starts what is ready at `at` on the agent's clock.
+    /// Starts the prepared work at `at` on the agent's clock.
     pub fn start(&self, id: &str, at: SystemTime) -> Result<u64, Rejection> {
         let now = self.clock.now();
         self.with(id, |session| {
@@ -179,7 +183,7 @@ impl Agent {
         })
     }
 
-    /// Tells the work to stop. Nothing happens if there is none.
+    /// Asks the work to stop. Does nothing if there is none.
     pub fn stop(&self, id: &str) -> Result<u64, Rejection> {
         self.with(id, |session| {
             if let Some(work) = &session.work {
@@ -189,9 +193,10 @@ impl Agent {
         })
     }
 
-    /// Ends a session for `why`.
+    /// Ends the session for the reason `why`.
     pub fn close(&self, id: &str, why: &str) -> Result<u64, Rejection> {
         let sequence = self.with(id, |session| Ok(session.sequence))?;
+        // `with` has released the lock, so another call may have ended the session meanwhile.
         let mut place = self.place();
         if place
             .session
@@ -203,12 +208,12 @@ impl Agent {
         Ok(sequence)
     }
 
-    /// Ends whatever session there is.
+    /// Ends the current session, if there is one.
     pub fn close_any(&self, why: &str) {
         self.end(&mut self.place(), why);
     }
 
-    /// Ends the session if its coordinator was silent for too long.
+    /// Ends the session if its coordinator was silent for longer than the lease.
     pub fn expire(&self) {
         let mut place = self.place();
         let Some(session) = &place.session else {
@@ -223,24 +228,24 @@ impl Agent {
         }
     }
 
-    /// Whether there is neither session nor work.
+    /// Whether there is neither a session nor work.
     pub fn is_free(&self) -> bool {
         self.place().session.is_none()
     }
 
-    /// The phase of a session if it is newer than `seen`.
+    /// The phase of a session, if it is newer than `seen`.
     pub fn phase(&self, id: &str, seen: u64) -> Result<Option<(u64, Phase)>, Rejection> {
         self.with(id, |session| {
             Ok((session.sequence != seen).then(|| (session.sequence, session.phase.clone())))
         })
     }
 
-    /// Tells of changes.
+    /// A receiver that is notified of phase changes.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// A part of a result that was ended with phase `sequence`.
+    /// A part of the result that was finished with phase `sequence`, from byte `from`.
     pub fn part(&self, id: &str, sequence: u64, from: usize) -> Result<String, Rejection> {
         self.with(id, |session| {
             let gone =
@@ -255,7 +260,7 @@ impl Agent {
         })
     }
 
-    /// Notes that the work of a session is ready.
+    /// Records that the work of a session is prepared.
     pub fn ready(&self, id: &str, summary: String) {
         if let Some(session) = self
             .place()
@@ -267,7 +272,7 @@ impl Agent {
         }
     }
 
-    /// Notes that the work of a session has ended, and frees the agent if the session has too.
+    /// Records that the work of a session has ended; frees the agent if the session has ended too.
     pub fn ended(&self, id: &str, phase: Phase, result: String) {
         let mut place = self.place();
         let Some(session) = place.session.as_mut().filter(|session| session.id == id) else {
@@ -309,6 +314,7 @@ impl Agent {
         match &mut session.work {
             Some(work) => {
                 work.stop.request();
+                // Dropping the sender wakes work that waits for its start.
                 work.start = None;
             }
             None => place.session = None,
@@ -316,7 +322,7 @@ impl Agent {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Runs `act` on the session `id` and notes that its coordinator lives.
+    /// Runs `act` on the session `id`, and renews its lease.
     fn with<T>(
         &self,
         id: &str,

@@ -1,4 +1,4 @@
-//! The calls as a client sees them that does not keep to the rules.
+//! Calls by a client that does not keep to the protocol.
 
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime};
@@ -33,7 +33,7 @@ impl Ready for Nothing {
     }
 }
 
-/// Runs `act` with a client of an agent. The client shows `shown`, if anything, as its token.
+/// Runs `act` with a client of an agent. The client sends `shown`, if anything, as its token.
 fn with_agent<F: Future<Output = ()>>(
     act: impl FnOnce(AgentClient<tonic::transport::Channel>, String) -> F,
 ) {
@@ -240,7 +240,7 @@ fn a_session_obeys_only_its_own_name_and_order() {
                 "{reply:?}"
             );
         }
-        // Ending the session ends the wait of a poll too.
+        // Ending the session also ends a waiting poll.
         let poll = Poll {
             session: session.clone(),
             seen: sequence + 1,

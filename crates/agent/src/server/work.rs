@@ -1,4 +1,6 @@
-//! One piece of work from its preparation to its result, on a thread of its own. Whatever the runner does, the agent lives on.
+//! Runs one piece of work from its preparation to its result, on a separate thread.
+//!
+//! Errors and panics of the runner become the result of the work; the agent survives them.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,10 +11,10 @@ use crate::server::session::Agent;
 use crate::wire::{Failure, MAX_TEXT_BYTES, Phase};
 use crate::{Ready, RunnerError, Stop};
 
-/// How often a piece of work that waits for its start looks whether it was stopped.
+/// Interval at which work that waits for its start checks for a stop.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What the thread gets.
+/// The inputs of the thread.
 pub(crate) struct Task {
     pub request: String,
     pub stop: Stop,
@@ -20,7 +22,7 @@ pub(crate) struct Task {
     pub session: String,
 }
 
-/// Does it all.
+/// Runs the work and records how it ended.
 pub(crate) fn run(agent: &Agent, task: Task) {
     let (phase, result) = match steps(agent, &task) {
         Ok(result) => (
@@ -59,7 +61,7 @@ fn steps(agent: &Agent, task: &Task) -> Result<String, Ended> {
     })
 }
 
-/// The agreed start; `None` if there will be none.
+/// The agreed start time; `None` if the work was stopped before.
 fn wait_for_start(task: &Task) -> Option<SystemTime> {
     loop {
         if task.stop.requested() {
@@ -73,7 +75,9 @@ fn wait_for_start(task: &Task) -> Option<SystemTime> {
     }
 }
 
-/// Runs a step of the runner and makes its panic an error. What the step owned is dropped within.
+/// Runs one step of the runner and turns its panic into an error.
+///
+/// What the step owns is dropped inside too, since a destructor may panic as well.
 fn guarded<T>(
     during: &'static str,
     step: impl FnOnce() -> Result<T, RunnerError>,

@@ -1,4 +1,4 @@
-//! gRPC messages as JSON.
+//! A gRPC codec with JSON messages.
 
 use std::marker::PhantomData;
 
@@ -7,7 +7,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// Writes `E` and reads `D`.
+/// Encodes `E` and decodes `D`.
 pub(crate) struct JsonCodec<E, D>(PhantomData<(E, D)>);
 
 impl<E, D> Default for JsonCodec<E, D> {
@@ -33,7 +33,6 @@ impl<E: Serialize + Send + 'static, D: DeserializeOwned + Send + 'static> Codec
     }
 }
 
-/// The writing half.
 pub(crate) struct JsonEncoder<E>(PhantomData<E>);
 
 impl<E: Serialize> Encoder for JsonEncoder<E> {
@@ -46,7 +45,6 @@ impl<E: Serialize> Encoder for JsonEncoder<E> {
     }
 }
 
-/// The reading half.
 pub(crate) struct JsonDecoder<D>(PhantomData<D>);
 
 impl<D: DeserializeOwned> Decoder for JsonDecoder<D> {
@@ -54,7 +52,7 @@ impl<D: DeserializeOwned> Decoder for JsonDecoder<D> {
     type Error = Status;
 
     fn decode(&mut self, src: &mut DecodeBuf<'_>) -> Result<Option<D>, Status> {
-        // No copy where the message came in one piece.
+        // This copies nothing if the message arrived in one piece.
         let message = src.copy_to_bytes(src.remaining());
         serde_json::from_slice(&message)
             .map(Some)

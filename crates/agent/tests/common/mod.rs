@@ -1,4 +1,4 @@
-//! Agents for tests: in a thread of this process, or in a process of their own.
+//! Agents for tests, in a thread of this process or in a separate process.
 
 #![allow(dead_code)] // Each test file uses its part.
 
@@ -15,12 +15,13 @@ use tierloom_agent::{
     RunnerError, Stop, Token, serve,
 };
 
-/// Long enough for anything on a busy machine; nothing is expected to take it.
+/// Long enough for anything on a busy machine; nothing should take this long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// Short, so that tests need not wait for the usual one.
+/// Shorter than the default, so that tests wait less.
 pub const LEASE: Duration = Duration::from_secs(2);
 
-/// A runner that does what the first word of a request says; what follows is a folder for its marks.
+/// A runner that does what the first word of a request says; the rest of the request is a folder
+/// for its marker files.
 pub struct Script {
     pub clock: Arc<dyn Clock>,
 }
@@ -150,14 +151,15 @@ impl Drop for ThreadAgent {
     }
 }
 
-/// A child of this test program that runs one of its ignored tests, told what to do by standard input.
+/// A child process of this test program that runs one of its ignored tests, with its instructions
+/// on standard input.
 pub struct Process {
     pub child: Child,
     pub lines: mpsc::Receiver<String>,
 }
 
 impl Process {
-    /// `wrapper` is a command that goes before, such as `ip netns exec NAME`.
+    /// `wrapper` is a command that runs the child, such as `ip netns exec NAME`.
     pub fn start(wrapper: &[&str], test: &str, input: &str) -> Self {
         let program = std::env::current_exe().unwrap();
         let mut words: Vec<&str> = wrapper.to_vec();
@@ -192,7 +194,7 @@ impl Process {
                 .lines
                 .recv_timeout(left)
                 .unwrap_or_else(|_| panic!("no `{word}` of the process"));
-            // The test harness writes its own words before, on the same line.
+            // The test harness writes text before it on the same line.
             if let Some((_, rest)) = line.split_once(word) {
                 return rest.trim().to_owned();
             }
@@ -220,7 +222,8 @@ pub fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// An agent process: standard input has the address to listen on and the token, standard output gets `listening ADDRESS`.
+/// An agent process: standard input has the address to listen on and the token, standard output
+/// gets `listening ADDRESS`.
 pub fn agent_process(allow_plain_remote: bool) {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
@@ -238,7 +241,7 @@ pub fn agent_process(allow_plain_remote: bool) {
     .unwrap();
 }
 
-/// Waits until something is so.
+/// Polls until a condition holds.
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
@@ -247,7 +250,7 @@ pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A folder and the request for load that marks its beginning and end there.
+/// A folder, and the request for load that marks its beginning and end there.
 pub struct Marks(pub tempfile::TempDir);
 
 impl Marks {

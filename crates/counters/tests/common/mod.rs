@@ -1,4 +1,4 @@
-//! Machines written down as trees, and copies of them to break.
+//! Machines described as trees, and copies of them that tests damage.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use std::fs;

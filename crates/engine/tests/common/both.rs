@@ -1,4 +1,5 @@
-//! The same tables in a session of ours and in plain DataFusion, and their answers side by side.
+//! The same tables in a session of Tierloom and in plain DataFusion, and their results side by
+//! side.
 
 use super::two_nodes;
 use arrow::array::{ArrayRef, RecordBatch};
@@ -13,7 +14,7 @@ use tierloom_memory::{PageSize, Placement};
 use tierloom_topology::NodeId;
 use tierloom_workloads::Silent;
 
-/// One batch of named columns; all may be NULL.
+/// One batch of named columns, all nullable.
 pub fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
     let fields: Vec<Field> = columns
         .iter()
@@ -46,14 +47,14 @@ fn mem_table(engine: &Engine, name: &str, batches: &[RecordBatch]) {
     context.register_table(name, Arc::new(table)).unwrap();
 }
 
-/// What a statement gave: its rows in order of their text, or its error; and its plan after it ran.
+/// The result of a statement: its rows as sorted text, or its error; and its plan after it ran.
 pub struct Ran {
     pub rows: Result<Vec<String>, String>,
     pub plan: String,
     pub notes: Vec<String>,
 }
 
-/// Two sessions that know the same tables.
+/// Two sessions with the same tables.
 pub struct Both {
     pub ours: Engine,
     pub plain: Engine,
@@ -68,7 +69,7 @@ impl Both {
         }
     }
 
-    /// Adds a table: placed in our session, as it is in the other one.
+    /// Adds a table: placed in Tierloom's session, in memory in the other one.
     pub fn table(self, name: &str, batches: &[RecordBatch]) -> Self {
         let placed = placed(name, batches, Encoding::Auto);
         self.ours.register(&placed).unwrap();
@@ -76,15 +77,15 @@ impl Both {
         self
     }
 
-    /// Adds a table as it is in both, with whatever layout its arrays have.
+    /// Adds a table in memory to both, with whatever layout its arrays have.
     pub fn unplaced(self, name: &str, batches: &[RecordBatch]) -> Self {
         mem_table(&self.ours, name, batches);
         mem_table(&self.plain, name, batches);
         self
     }
 
-    /// What `sql` gives in our session; it is the same in plain DataFusion, errors included, though
-    /// not their words.
+    /// The result of `sql` in Tierloom's session. It must be the same in plain DataFusion,
+    /// including whether it fails, but not the error's text.
     pub fn same(&self, sql: &str) -> Ran {
         let (ours, plain) = (run(&self.ours, sql), run(&self.plain, sql));
         match (&ours.rows, &plain.rows) {
@@ -96,7 +97,7 @@ impl Both {
         ours
     }
 
-    /// As [`Both::same`], by a star join that did not fall back.
+    /// Same as [`Both::same`], and a star join that did not fall back must have run it.
     pub fn same_fused(&self, sql: &str) -> Ran {
         let ran = self.same(sql);
         let fused = ran.plan.contains("StarExec") && !ran.plan.contains("fell back");
@@ -104,7 +105,8 @@ impl Both {
         ran
     }
 
-    /// As [`Both::same`], without a star join because of `reason`, found before or while it ran.
+    /// Same as [`Both::same`], and no star join ran because of `reason`, found before or during
+    /// execution.
     pub fn same_unfused(&self, sql: &str, reason: &str) -> Ran {
         let ran = self.same(sql);
         let said = ran
@@ -135,7 +137,7 @@ pub fn run(engine: &Engine, sql: &str) -> Ran {
     match engine.execute("query", &planned, &|| false) {
         Ok(done) => {
             let text = pretty_format_batches(&done.batches).unwrap().to_string();
-            // The first line that is no border has the names.
+            // The first line that is not a border has the names.
             let lines = text.lines().filter(|line| line.starts_with('|'));
             let mut rows: Vec<String> = lines.skip(1).map(str::to_owned).collect();
             rows.sort();

@@ -11,7 +11,7 @@ use tierloom_topology::{NodeId, Topology};
 use tierloom_workloads::Silent;
 use tierloom_workloads::ssb::SsbConfig;
 
-/// A machine with a DRAM node 0 and a CXL node 1 of 4 GiB each: real bytes, invented nodes.
+/// A machine with a DRAM node 0 and a CXL node 1 of 4 GiB each: real bytes, simulated nodes.
 pub fn two_nodes() -> (Arc<dyn MemoryBackend>, Topology) {
     let topology = fake_topology(&[
         FakeNode {
@@ -41,7 +41,7 @@ pub fn ssb(
     ssb_as(backend, topology, scale_factor, Encoding::Auto)
 }
 
-/// [`ssb`] with columns kept as `encoding` says.
+/// [`ssb`] with columns encoded as `encoding` says.
 pub fn ssb_as(
     backend: Arc<dyn MemoryBackend>,
     topology: &Topology,
@@ -61,7 +61,7 @@ pub fn ssb_as(
     .tables
 }
 
-/// An engine that knows `tables`.
+/// An engine for `tables`.
 #[allow(dead_code, reason = "tests of options make their own")]
 pub fn engine(tables: &[Arc<PlacedTable>]) -> Engine {
     let engine = Engine::new(EngineOptions::tuned(2)).unwrap();
@@ -69,7 +69,7 @@ pub fn engine(tables: &[Arc<PlacedTable>]) -> Engine {
     engine
 }
 
-/// [`engine`] whose star joins run as DataFusion's own operators.
+/// [`engine`], with star joins run by DataFusion's own operators.
 pub fn unfused(tables: &[Arc<PlacedTable>]) -> Engine {
     let options = EngineOptions {
         fused: false,

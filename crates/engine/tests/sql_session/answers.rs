@@ -1,5 +1,5 @@
-//! Answers that depend on what the planner is told, and statements that make tables otherwise than
-//! by files.
+//! Results that depend on what the planner is told, and tables created in other ways than from
+//! files.
 
 use super::{error, number, run, session, text};
 use arrow::array::{ArrayRef, Int32Array, Int64Array, ListArray, NullArray, RecordBatch};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tierloom_engine::sql::{CsvOptions, Silent, SqlSession};
 
-/// A folder of one test, removed at its end.
+/// A folder for one test, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -21,7 +21,7 @@ impl Folder {
         Folder(path)
     }
 
-    /// The columns as an Arrow file whose schema says that they are never NULL.
+    /// The columns as an Arrow file whose schema declares them NOT NULL.
     fn arrow(&self, columns: Vec<(&str, ArrayRef)>) -> PathBuf {
         let field = |(name, array): &(&str, ArrayRef)| {
             let null = *array.data_type() == DataType::Null;
@@ -50,7 +50,7 @@ fn load(session: &mut SqlSession, name: &str, path: &std::path::Path) {
         .unwrap();
 }
 
-/// Tables of one row from CSV, from an Arrow file that says NOT NULL and from a query.
+/// Tables of one row from CSV, from an Arrow file that declares NOT NULL, and from a query.
 fn one_row_tables(session: &mut SqlSession, folder: &Folder) {
     let csv = folder.0.join("n.csv");
     fs::write(&csv, "v\n1\n").unwrap();
@@ -92,7 +92,7 @@ fn a_scalar_subquery_that_finds_no_row_is_null_whatever_its_column_is_declared()
         for value in ["v", "7"] {
             let sql = format!("select coalesce((select {value} from {n} where v > 5), 7)");
             assert_eq!(text(&mut session, &sql), "7", "{sql}");
-            // DataFusion takes a correlated scalar subquery with an aggregate only.
+            // DataFusion supports a correlated scalar subquery only with an aggregate.
             let sql = format!(
                 "select (select max({value}) from {n} b where b.v = a.v + 5) is null from {n} a"
             );

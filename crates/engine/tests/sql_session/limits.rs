@@ -1,12 +1,12 @@
-//! Statements that are too deep, too large or too much for DataFusion: an answer or one error, and
-//! the session goes on.
+//! Statements that are too deep, too large or too much for DataFusion: they give a result or one
+//! error, and the session continues.
 
 use super::{StopSoon, error, number, run, run_watched, session, text};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tierloom_engine::sql::{Kept, SqlError, SqlSession};
 
-/// An answer or one error; then the session still answers.
+/// The result or one error; then the session still works.
 #[track_caller]
 fn survives(session: &mut SqlSession, what: &str, sql: &str) {
     if let Err(told) = run(session, sql) {
@@ -49,8 +49,8 @@ fn deep_statements_get_an_answer_or_one_error() {
     let nested = |open: &str, inner: &str, close: &str, n: usize| {
         format!("select {}{inner}{} from t", open.repeat(n), close.repeat(n))
     };
-    // DataFusion names a sum by its text at each of its levels: the time of planning grows with
-    // their square.
+    // DataFusion names a sum by its text at each of its levels, so planning time grows with the
+    // square of the levels.
     for (what, sql) in [
         ("brackets", nested("(", "a", ")", 20_000)),
         ("functions", nested("abs(", "a", ")", 1_000)),
@@ -177,7 +177,7 @@ fn decimals_beyond_their_digits_are_an_error_and_those_within_are_whole() {
             other => panic!("{sql}: {other:?}"),
         }
     }
-    // A number that long is a DOUBLE unless it is cast.
+    // A number this long is a DOUBLE unless it is cast.
     let less = "cast('30000000000000000000000000000000000000' as decimal(38,0))";
     for query in [
         format!("select sum(d - {less}) as s from t"),

@@ -18,7 +18,7 @@ use tierloom_engine::sql::{
 };
 use tierloom_memory::PageSize;
 
-/// The one number of a result.
+/// The single number of a result.
 trait Number {
     fn number(&self) -> i64;
 }
@@ -35,7 +35,7 @@ impl Number for Kept {
     }
 }
 
-/// A session on an invented machine with DRAM on node 0 and CXL on node 1.
+/// A session on a simulated machine with DRAM on node 0 and CXL on node 1.
 pub fn session() -> SqlSession {
     let (backend, topology) = common::two_nodes();
     SqlSession::new(SqlOptions {
@@ -48,7 +48,8 @@ pub fn session() -> SqlSession {
     .unwrap()
 }
 
-/// Runs the statements of `text` until one fails or is stopped; the outcome of the last.
+/// Runs the statements of `text` until one fails or is stopped; returns the outcome of the last
+/// one.
 pub fn run_watched(
     session: &mut SqlSession,
     text: &str,
@@ -71,7 +72,7 @@ pub fn run(session: &mut SqlSession, text: &str) -> Result<Kept, SqlError> {
     run_watched(session, text, &mut rows, &Silent::default()).map(|_| rows)
 }
 
-/// The one whole number that a statement gives.
+/// The single integer that a statement returns.
 pub fn number(session: &mut SqlSession, text: &str) -> i64 {
     run(session, text).unwrap().number()
 }
@@ -85,7 +86,7 @@ pub fn error(session: &mut SqlSession, text: &str) -> String {
     }
 }
 
-/// The rows of a statement as comma-separated text without names.
+/// The rows of a statement as comma-separated text without column names.
 #[track_caller]
 pub fn text(session: &mut SqlSession, statement: &str) -> String {
     let rows = run(session, statement).unwrap_or_else(|e| panic!("{statement}: {e}"));
@@ -94,7 +95,7 @@ pub fn text(session: &mut SqlSession, statement: &str) -> String {
     lines.join("\n")
 }
 
-/// Stops when its flag is set by another thread.
+/// Stops when another thread sets its flag.
 pub struct StopSoon(pub AtomicBool);
 
 impl Watch for StopSoon {
@@ -227,11 +228,11 @@ fn placements_set_for_all_for_a_table_and_for_a_column_move_pages() {
             "{set}"
         );
     }
-    // What is read most goes up, once something was read.
+    // The most-read column moves to the fast tier, once something was read.
     run(&mut session, "select sum(b) from t").unwrap();
     run(&mut session, "set tierloom.placement = 'columns:1'").unwrap();
     assert_eq!((on(&mut session, 0), on(&mut session, 1)), (1, 2));
-    // A table that is made now goes to where the policy wants it: nothing has read it yet.
+    // A new table is placed as the policy says: nothing has read it yet.
     run(
         &mut session,
         "create table w as select value as d from range(100000)",
@@ -303,7 +304,7 @@ fn a_file_is_loaded_once_and_its_name_is_taken() {
             .contains("already")
     );
     std::fs::remove_dir_all(&folder).unwrap();
-    // The rows are in memory: the file is not needed any more.
+    // The rows are in memory, so the file is not needed any more.
     assert_eq!(number(&mut session, "select sum(a) from t"), 3);
 }
 

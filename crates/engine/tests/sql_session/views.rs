@@ -1,4 +1,5 @@
-//! What a text means now: views, prepared statements and plans that are kept follow what they name.
+//! Statements are resolved when they run: views, prepared statements and cached plans follow the
+//! tables that they name.
 
 use super::{error, number, run, session, text};
 

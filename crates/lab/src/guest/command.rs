@@ -1,24 +1,29 @@
-//! What a guest runs.
+//! A command that a guest runs.
 
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
 use crate::LabError;
 
-/// One command to run in the guest. Commands run as root, one after another, each whatever the ones before returned. A shell command may leave
-/// a program behind in the background for the next ones: with its output in a file, since a command ends when nobody can write to its output any more.
+/// A command to run in the guest.
+///
+/// Commands run as root, one after another, whatever the earlier ones returned. A shell command may
+/// leave a background process for later ones; its output must then go to a file, because a command
+/// counts as ended only when no process holds its output open any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestCommand {
-    /// Program and arguments.
+    /// The program, found in the guest's `PATH`, and its arguments.
     pub argv: Vec<String>,
-    /// Additions to the environment.
+    /// Variables added to the environment, in order.
     pub env: Vec<(String, String)>,
-    /// Whether output is also shown on the console while the command runs. The emulated serial line is slow: say no for large outputs.
+    /// Whether output also goes to the console while the command runs.
+    ///
+    /// The emulated serial console is slow, so turn this off for large outputs.
     pub echo: bool,
 }
 
 impl GuestCommand {
-    /// A program with its arguments.
+    /// A program with its arguments, echoed on the console.
     pub fn new<S: Into<String>>(argv: impl IntoIterator<Item = S>) -> GuestCommand {
         GuestCommand {
             argv: argv.into_iter().map(Into::into).collect(),
@@ -27,13 +32,16 @@ impl GuestCommand {
         }
     }
 
-    /// A script for busybox's shell.
+    /// A script for busybox's `sh`.
     pub fn shell(script: impl Into<String>) -> GuestCommand {
         GuestCommand::new(["/bin/sh".to_owned(), "-c".to_owned(), script.into()])
     }
 
-    /// Waits until somebody accepts TCP connections at `address`, such as a program in another guest; the one connection that this makes is closed at
-    /// once. Fails with exit code 1 when nobody does within `limit` (whole seconds).
+    /// Waits until TCP connections to `address` are accepted, for example by a program in another
+    /// guest.
+    ///
+    /// The test connection is closed at once. Exits with 1 if nothing accepts one within `limit`
+    /// (whole seconds).
     pub fn wait_for_port(address: SocketAddrV4, limit: Duration) -> GuestCommand {
         let (host, port, seconds) = (address.ip(), address.port(), limit.as_secs());
         GuestCommand::shell(format!(
@@ -42,13 +50,15 @@ impl GuestCommand {
         ))
     }
 
-    /// Adds an environment variable.
+    /// Adds a variable to the environment.
+    ///
+    /// A name that is no shell variable name is refused before the boot.
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> GuestCommand {
         self.env.push((name.into(), value.into()));
         self
     }
 
-    /// Keeps the output off the console; it comes back all the same.
+    /// Keeps the output off the console; it is still part of the results.
     pub fn quiet(mut self) -> GuestCommand {
         self.echo = false;
         self

@@ -1,4 +1,4 @@
-//! The scripts that run inside a guest, filled in for one boot. Pure.
+//! The scripts that run inside a guest, filled in for one boot. They are only built here, not run.
 
 use super::machine::{CXL_SERIAL, PORT_NAME};
 use super::{GuestCommand, GuestKind, GuestOptions};
@@ -6,11 +6,12 @@ use super::{GuestCommand, GuestKind, GuestOptions};
 /// `/init`, the same for every guest.
 pub(crate) const INIT: &str = include_str!("init.sh");
 
-/// Modules of a guest in the order in which they are asked for; what they depend on comes before each.
+/// The modules that a guest loads, in order; dependencies are added before each by
+/// [`crate::modules`].
 pub(crate) fn modules(options: &GuestOptions) -> Vec<&'static str> {
     let mut modules: Vec<&str> = match options.kind {
         GuestKind::TwoNodes => vec![],
-        // Without `kmem` nothing can make the device's bytes the kernel's memory.
+        // Without `kmem` the kernel cannot turn the device's memory into a NUMA node.
         GuestKind::CxlDevdax => vec!["cxl_acpi", "cxl_pci", "cxl_mem", "device_dax", "dax_cxl"],
         GuestKind::Cxl => vec![
             "cxl_acpi",
@@ -27,7 +28,7 @@ pub(crate) fn modules(options: &GuestOptions) -> Vec<&'static str> {
     modules
 }
 
-/// `/lab/setup`: what makes the slow memory after the boot.
+/// `/lab/setup`: brings up the second memory after the boot.
 pub(crate) fn setup(kind: GuestKind) -> &'static str {
     match kind {
         GuestKind::TwoNodes => {
@@ -44,7 +45,7 @@ pub(crate) fn setup(kind: GuestKind) -> &'static str {
     }
 }
 
-/// `/lab/config`: the variables of `/init`. `modules` are in load order.
+/// `/lab/config`: the variables that `/init` reads. `modules` are in load order.
 pub(crate) fn config(
     options: &GuestOptions,
     tag: &str,
@@ -70,7 +71,7 @@ pub(crate) fn command_script(command: &GuestCommand) -> String {
     script
 }
 
-/// What the console shows before `command` runs: one line.
+/// The line that the console shows before `command` runs.
 pub(crate) fn title(command: &GuestCommand) -> String {
     command
         .argv
@@ -84,7 +85,9 @@ pub(crate) fn title(command: &GuestCommand) -> String {
         .collect()
 }
 
-/// `/lab/collect`: copies each path below `/run/lab/collect`. Paths stay unquoted where they can hold shell patterns.
+/// `/lab/collect`: copies each path below `/run/lab/collect`.
+///
+/// Shell patterns in paths stay unquoted so that the guest's shell expands them.
 pub(crate) fn collect_script(paths: &[String]) -> String {
     let mut script = String::new();
     for path in paths {
@@ -103,7 +106,7 @@ pub(crate) fn collect_script(paths: &[String]) -> String {
     script
 }
 
-/// One shell word.
+/// Quotes `word` for the shell.
 pub(crate) fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }

@@ -1,6 +1,7 @@
 #!/bin/busybox sh
-# The guest's first process. It mounts what Linux offers, sets the network and the memory up, runs the commands in /lab/commands one after another and sends
-# every result through the virtio port, framed by length (the serial console is only for people to watch).
+# The guest's first process. It mounts the usual file systems, sets up the network and the memory,
+# runs the commands in /lab/commands one after another, and sends every result through the virtio
+# port in frames with a length. The serial console is only for people to watch.
 /bin/busybox --install -s /bin
 export PATH=/bin HOME=/root LD_LIBRARY_PATH=/lab/lib TMPDIR=/tmp
 mount -t proc proc /proc
@@ -16,7 +17,7 @@ exec </dev/null >/dev/console 2>&1
 
 stop() { sleep 0.2; poweroff -f; sleep 60; }
 
-# The port may come a moment after init starts.
+# The port may appear a moment after init starts.
 port=
 tries=0
 while [ -z "$port" ] && [ $tries -lt 600 ]; do
@@ -37,8 +38,7 @@ frame() {
     printf '\n' >&9
 }
 
-# fail STEP [VALUE]: 1, the default, for a step that was refused, 2 for something that did not come
-# in time.
+# fail STEP [VALUE]: 1, the default, for a step that failed at once, 2 for one that timed out.
 fail() { echo "lab: set-up failed at: $1"; echo "$1" >/run/step; frame setup 0 "${2:-1}" /run/step; stop; }
 
 # wait_for SECONDS WHAT COMMAND...
@@ -89,7 +89,7 @@ while [ $n -lt "$COMMANDS" ]; do
     n=$((n + 1))
 done
 
-# Sizes of /sys and /proc files are not their lengths, so they are copied before they are packed.
+# Sizes of /sys and /proc files are not their lengths, so they are copied before cpio packs them.
 if [ -s /lab/collect ]; then
     mkdir -p /run/lab/collect
     . /lab/collect

@@ -1,4 +1,4 @@
-//! A network cable between two guests: a Unix socket of the host.
+//! A network link between two guests, carried by a Unix socket of the host.
 
 use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,23 +6,27 @@ use std::path::PathBuf;
 
 use crate::LabError;
 
-/// Linux takes 107 bytes and a NUL as the address of a Unix socket.
+/// The size of `sun_path` in Linux is 108 bytes, of which one is the final NUL.
 const LONGEST_SOCKET_PATH: usize = 107;
 
-/// One end of a network between two guests. It needs no privilege on the host and reaches nothing but the other guest. One end listens, the
-/// other connects and tries again until it can, so the guests may start in any order.
+/// One end of a network link between two guests.
+///
+/// It needs no privilege on the host and reaches nothing but the other guest. One end listens; the
+/// other connects and retries until it succeeds, so the guests may start in any order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestLink {
-    /// The socket on the host, the same for both ends; at most 107 bytes long. An old socket there is replaced.
+    /// Path of the socket on the host, the same for both ends, at most 107 bytes long.
+    ///
+    /// A stale socket there is replaced.
     pub socket: PathBuf,
-    /// Whether this end makes the socket; the other end does not.
+    /// Whether this end creates the socket and listens. Exactly one of the two ends must.
     pub listen: bool,
-    /// The guest's IPv4 address on `eth0` with the length of the network part, such as `10.7.0.1/24`.
+    /// The guest's IPv4 address on `eth0` with its prefix length, such as `10.7.0.1/24`.
     pub address: String,
 }
 
 impl GuestLink {
-    /// The end that makes `socket`.
+    /// The end that creates `socket` and listens on it.
     pub fn listen(socket: impl Into<PathBuf>, address: impl Into<String>) -> GuestLink {
         GuestLink {
             socket: socket.into(),
@@ -57,7 +61,8 @@ impl GuestLink {
         Ok(())
     }
 
-    /// The Ethernet address: locally administered, and different wherever the IPv4 addresses are.
+    /// The Ethernet address: locally administered, and derived from the IPv4 address so that two
+    /// guests with different IPv4 addresses never share one.
     pub(crate) fn mac(&self) -> String {
         let [a, b, c, d] = self
             .parsed()

@@ -1,22 +1,25 @@
-//! QEMU's command line for each guest kind. Pure.
+//! QEMU's command line for each guest kind. It is only computed here; `run::qemu` starts the
+//! process.
 
 use std::path::Path;
 
 use super::{CXL_WINDOW_BYTES, GuestKind, GuestLink, GuestOptions};
 
-/// Name of the virtio port that carries the transcript.
+/// Name of the virtio port that carries the results.
 pub(crate) const PORT_NAME: &str = "tierloom.results";
-/// Serial number of the CXL device: memdev numbers vary from boot to boot, this does not.
+/// Serial number of the CXL device.
+///
+/// The guest finds the device by it, because memdev numbers vary from boot to boot.
 pub(crate) const CXL_SERIAL: u64 = 0x7163;
 
-/// HMAT entries: node, latency in ns, bandwidth in GiB/s.
+/// HMAT entries as (node, latency in ns, bandwidth in GiB/s).
 const HMAT: [(u32, u32, u32); 2] = [(0, 100, 100), (1, 250, 30)];
 /// SLIT distance between the nodes (10 is local).
 const DISTANCE: u32 = 30;
-/// How often an end of a link tries to connect.
+/// Interval at which the connecting end of a link retries.
 const RECONNECT_MS: u32 = 100;
 
-/// Where QEMU finds what it boots and leaves what it is told.
+/// Files that QEMU boots from, and the file that the results port writes to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Images<'a> {
     pub(crate) kernel: &'a Path,
@@ -24,7 +27,10 @@ pub(crate) struct Images<'a> {
     pub(crate) results: &'a Path,
 }
 
-/// QEMU's arguments. Emulation only: under KVM the CXL window cannot hold ordinary data, and guests are to behave alike everywhere.
+/// QEMU's arguments.
+///
+/// Guests are always emulated, also where KVM is available: under KVM the CXL window cannot hold
+/// ordinary data, and guests must behave alike on every host.
 pub(crate) fn qemu_args(options: &GuestOptions, images: Images<'_>) -> Vec<String> {
     let mut args = Vec::new();
     let mut push = |flag: &str, value: String| args.extend([flag.to_owned(), value]);
@@ -39,12 +45,15 @@ pub(crate) fn qemu_args(options: &GuestOptions, images: Images<'_>) -> Vec<Strin
         "single"
     };
     push("-accel", format!("tcg,thread={threads}"));
-    // With the hypervisor bit the kernel refuses CXL regions (no cache flush on commit); without erms and fsrm it writes memory in wide
-    // stores, which emulation runs several times faster than `rep stosb`.
+    // With the hypervisor bit set, the kernel refuses CXL regions (it does not flush caches on
+    // commit). Without erms and fsrm it copies and clears memory with wide stores, which TCG runs
+    // several times faster than `rep stosb`.
     push("-cpu", "max,hypervisor=off,erms=off,fsrm=off".into());
     push("-smp", options.cpus.to_string());
     push("-display", "none".into());
     push("-monitor", "none".into());
+    // stdio is the console that people watch; the results have a port of their own below, because
+    // kernel messages mix with everything on the console.
     push("-serial", "stdio".into());
     push("-device", "virtio-serial-pci".into());
     push(
@@ -77,7 +86,9 @@ fn kernel_line(options: &GuestOptions) -> String {
     let mut words = vec![
         "console=ttyS0",
         "quiet",
+        // Reboot at once after a panic, which ends QEMU because of -no-reboot.
         "panic=-1",
+        // `kmem` then brings the CXL memory online without a further step, and as movable.
         "memhp_default_state=online_movable",
     ];
     words.extend(options.kernel_args.iter().map(String::as_str));
@@ -120,7 +131,8 @@ fn two_nodes(options: &GuestOptions, push: &mut dyn FnMut(&str, String)) {
 }
 
 fn cxl(options: &GuestOptions, push: &mut dyn FnMut(&str, String)) {
-    // Without room for hot-plug above its RAM, QEMU 10.0 places the CXL window so that the guest crashes when the region comes online.
+    // Without room for memory hot-plug above RAM, QEMU 10.0 places the CXL window at an address at
+    // which the guest crashes when the region comes online.
     push(
         "-m",
         format!(
@@ -156,7 +168,10 @@ fn cxl(options: &GuestOptions, push: &mut dyn FnMut(&str, String)) {
     );
 }
 
-/// The boot ROM of the network card is left out: QEMU's package does not bring it along. The card is on the main bus, where it is none of the CXL devices.
+/// Adds a network card connected to the link's socket.
+///
+/// `romfile=` is empty because QEMU's package does not contain the card's boot ROM. The card is on
+/// the main PCIe bus, away from the CXL devices.
 fn link(end: &GuestLink, push: &mut dyn FnMut(&str, String)) {
     let role = if end.listen {
         "server=on".to_owned()
@@ -183,7 +198,7 @@ fn mib(bytes: u64) -> String {
     format!("{}M", bytes >> 20)
 }
 
-/// QEMU's option lists end a value at a comma; a doubled comma is a plain one.
+/// QEMU's option lists end a value at a comma; a doubled comma is a literal one.
 fn escape(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }

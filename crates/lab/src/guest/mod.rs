@@ -1,4 +1,4 @@
-//! What a guest is: its kind, its size, what goes in, what is run, what comes back.
+//! The description of a guest: its kind, sizes, files, commands and the results to collect.
 
 mod command;
 pub(crate) mod init;
@@ -16,9 +16,9 @@ pub use link::GuestLink;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
-/// The most a node can be asked to have; far more than QEMU will give.
+/// The largest size accepted for a node, far above what QEMU can provide.
 const MOST_BYTES: u64 = 64 << 40;
-/// CXL regions and memory blocks come in this size.
+/// Alignment of CXL regions, and the size of Linux memory blocks in them.
 const CXL_GRAIN_BYTES: u64 = 256 * MIB;
 /// Size of the fixed memory window that the guest's CXL host bridge decodes.
 pub(crate) const CXL_WINDOW_BYTES: u64 = 4 * GIB;
@@ -26,20 +26,25 @@ pub(crate) const CXL_WINDOW_BYTES: u64 = 4 * GIB;
 /// The memory layouts a guest can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GuestKind {
-    /// Node 0 with all CPUs, node 1 with memory only, and an HMAT that says 100 ns and 100 GiB/s for node 0, 250 ns and 30 GiB/s for node 1
-    /// (settings that the kernel shows, not properties of the emulated memory).
+    /// Node 0 with all CPUs, node 1 with memory only, and an HMAT with 100 ns and 100 GiB/s for
+    /// node 0, 250 ns and 30 GiB/s for node 1.
+    ///
+    /// The kernel reports these values; the emulated memory does not have them.
     TwoNodes,
-    /// Node 0 with all CPUs, and one CXL type-3 device with volatile memory: a RAM region is made over it and comes online as node 1, movable.
+    /// Node 0 with all CPUs, and one CXL type-3 device with volatile memory, whose RAM region comes
+    /// online as node 1 in `ZONE_MOVABLE`.
     Cxl,
-    /// The same device and region in devdax mode: programs map `/dev/dax0.0`. Linux takes none of it as its own memory and changes no byte of it.
+    /// The same device and region in devdax mode: programs map `/dev/dax0.0`.
+    ///
+    /// Linux uses none of its memory and changes no byte of it.
     CxlDevdax,
 }
 
 impl GuestKind {
-    /// Every kind.
+    /// All kinds, in the order in which help texts list them.
     pub const ALL: [GuestKind; 3] = [GuestKind::TwoNodes, GuestKind::Cxl, GuestKind::CxlDevdax];
 
-    /// The name that [`FromStr`] takes.
+    /// The name in options and output, which [`FromStr`] accepts.
     pub fn name(self) -> &'static str {
         match self {
             GuestKind::TwoNodes => "two-nodes",
@@ -48,7 +53,7 @@ impl GuestKind {
         }
     }
 
-    /// Whether the guest has a CXL device.
+    /// Whether guests of this kind have a CXL device.
     pub fn has_cxl(self) -> bool {
         match self {
             GuestKind::TwoNodes => false,
@@ -63,11 +68,11 @@ impl fmt::Display for GuestKind {
     }
 }
 
-/// A guest kind that does not exist.
+/// The error for text that names no guest kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no guest kind {given:?}; there are: two-nodes, cxl, cxl-devdax")]
 pub struct ParseGuestKindError {
-    /// What was given.
+    /// The text that was given.
     pub given: String,
 }
 
@@ -84,17 +89,20 @@ impl FromStr for GuestKind {
     }
 }
 
-/// A file or folder of the host that goes into the guest. ELF programs bring their shared libraries and lose their symbols; folders go whole.
+/// A file or folder of the host that is copied into the guest.
+///
+/// ELF programs bring their shared libraries and are stripped of symbols; folders are copied with
+/// all they contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestFile {
-    /// Where it is on the host.
+    /// Path on the host, of a file or a folder.
     pub host: PathBuf,
-    /// Its absolute path in the guest; `/bin` is in the guest's `PATH`.
+    /// Absolute path in the guest; `/bin` is in the guest's `PATH`.
     pub guest: String,
 }
 
 impl GuestFile {
-    /// `host` as `guest`.
+    /// Copies `host` to the path `guest`.
     pub fn new(host: impl Into<PathBuf>, guest: impl Into<String>) -> GuestFile {
         GuestFile {
             host: host.into(),
@@ -106,39 +114,52 @@ impl GuestFile {
 /// How a guest is built and what it gives back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuestOptions {
-    /// The memory layout.
+    /// The memory layout, which also decides which modules are loaded.
     pub kind: GuestKind,
-    /// Memory of node 0 in bytes, a multiple of 1 MiB. It also holds the programs and files that go in.
+    /// Memory of node 0 in bytes, a multiple of 1 MiB and at least 256 MiB. The initramfs with all
+    /// programs and files is in it too.
     pub dram_bytes: u64,
-    /// Memory of node 1 or of the CXL device in bytes: a multiple of 1 MiB, for CXL of 256 MiB and at most 4 GiB.
+    /// Memory of node 1 or of the CXL device in bytes: a multiple of 1 MiB; for CXL a multiple of
+    /// 256 MiB and at most 4 GiB.
     pub slow_bytes: u64,
-    /// The host file that holds the CXL device's memory; none for memory that ends with the guest. It is made, sparse, where it is missing;
-    /// else it has `slow_bytes` bytes. Later boots find the bytes as they were left, and guests that run at the same time share them: any number
-    /// of [`GuestKind::CxlDevdax`], or one [`GuestKind::Cxl`], whose kernel then owns every byte.
+    /// The host file that holds the CXL device's memory; `None` for memory that is lost when the
+    /// guest ends.
+    ///
+    /// A missing file is created sparse; an existing one must have `slow_bytes` bytes. Later boots
+    /// find the bytes as they were left, and guests that run at the same time share them: any
+    /// number of [`GuestKind::CxlDevdax`], or one [`GuestKind::Cxl`], whose kernel then owns every
+    /// byte.
     pub cxl_backing: Option<PathBuf>,
-    /// A network between this guest and another one; every guest has `lo`.
+    /// A network link between this guest and another one; without it a guest has only `lo`.
     pub link: Option<GuestLink>,
-    /// Virtual CPUs, all on node 0.
+    /// Number of virtual CPUs, 1 to 64, all on node 0.
     pub cpus: u32,
-    /// Whether each virtual CPU is emulated by a thread of the host of its own. One thread for all
-    /// makes a guest of the same CPUs, slower where several of them work at a time; QEMU fails now
-    /// and then where threads emulate at the same time, most of all on a loaded host.
+    /// Whether each virtual CPU is emulated by its own host thread.
+    ///
+    /// With one thread for all, the guest has the same CPUs but is slower if several of them work
+    /// at a time. QEMU occasionally crashes with several emulating threads, most often on a loaded
+    /// host.
     pub thread_per_cpu: bool,
-    /// Time for the commands, from the beginning of the first one (in a group of guests, of the
-    /// last guest's first one) to the guest's end; then it is killed. Time for which the guest
-    /// waited for a processor of the host does not count. Booting has a limit of its own.
+    /// Time limit for the commands, after which the guest is killed.
+    ///
+    /// It is counted from the start of the first command (in a group of guests: of the last guest's
+    /// first command) to the guest's end. Time that the guest spends waiting for a host processor
+    /// does not count. Booting has a separate limit.
     pub timeout: Duration,
-    /// What goes in beside busybox.
+    /// Files and folders to copy into the guest, in addition to busybox.
     pub files: Vec<GuestFile>,
-    /// Absolute guest paths (files, folders, shell patterns; also under `/sys` and `/proc`) to bring back after the last command.
+    /// Absolute guest paths to copy back after the last command: files, folders and shell patterns,
+    /// also under `/sys` and `/proc`.
+    ///
+    /// Missing ones are skipped.
     pub collect: Vec<String>,
     /// Words added to the kernel's command line, such as `numa_balancing=disable`.
     pub kernel_args: Vec<String>,
 }
 
 impl GuestOptions {
-    /// The usual sizes of `kind`: two CPUs emulated by one thread; 1.5 GiB and 1 GiB, or 2 GiB and
-    /// a 512 MiB device; ten minutes.
+    /// The default sizes of `kind`: two CPUs emulated by one thread; 1.5 GiB and 1 GiB for
+    /// [`GuestKind::TwoNodes`], else 2 GiB and a 512 MiB device; a limit of ten minutes.
     pub fn new(kind: GuestKind) -> GuestOptions {
         let (dram_bytes, slow_bytes) = match kind {
             GuestKind::TwoNodes => (3 * GIB / 2, GIB),
@@ -160,7 +181,7 @@ impl GuestOptions {
         }
     }
 
-    /// Threads of the host that emulate the guest's CPUs.
+    /// Number of host threads that emulate the guest's CPUs.
     pub(crate) fn threads(&self) -> usize {
         if self.thread_per_cpu {
             self.cpus as usize
@@ -169,10 +190,12 @@ impl GuestOptions {
         }
     }
 
-    /// Refuses what cannot become a guest, before anything is downloaded or built; [`run`](crate::run) begins with it.
+    /// Checks all options before anything is downloaded or built.
+    ///
+    /// [`run`](crate::run) does this first.
     ///
     /// # Errors
-    /// [`LabError::BadGuest`] with what is wrong.
+    /// [`LabError::BadGuest`] for the first option that is out of range or does not fit the others.
     pub fn check(&self) -> Result<(), LabError> {
         let bad = |what: String| Err(LabError::BadGuest { what });
         if self.dram_bytes < 256 * MIB || !self.dram_bytes.is_multiple_of(MIB) {

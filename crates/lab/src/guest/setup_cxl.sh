@@ -1,4 +1,4 @@
-# Makes a RAM region over the one CXL device. What becomes of it is the next script's part.
+# Creates a RAM region on the one CXL device. The script after this one brings it into use.
 C=/sys/bus/cxl/devices
 
 find_memdev() {
@@ -8,7 +8,7 @@ find_memdev() {
     done
     [ -n "$memdev" ]
 }
-# The endpoint whose upstream port is the device holds the decoder that the region needs.
+# The region needs the decoder of the endpoint whose upstream port is the device.
 find_decoder() {
     decoder=
     for e in $C/endpoint*; do

@@ -1,4 +1,5 @@
-# The kernel keeps the dax device of a CXL region for `kmem`, which is not here; `device_dax` takes it when it is told the name.
+# The kernel reserves the dax device of a CXL region for `kmem`, which is not loaded here;
+# `device_dax` binds to it once its name is in new_id.
 DAX=/sys/bus/dax/devices/dax0.0
 wait_for 60 "the dax device of $region" test -e $DAX/size
 [ "$(cat $DAX/size)" = $((SLOW_KB * 1024)) ] || fail "finding $SLOW_KB kB in dax0.0, which has $(cat $DAX/size) bytes"

@@ -30,7 +30,7 @@ impl Host for FakeHost<'_> {
     }
 }
 
-/// A successful end with this output.
+/// A successful exit with this output.
 pub(crate) fn success(stdout: &str) -> io::Result<Finished> {
     Ok(Finished {
         success: true,
@@ -40,7 +40,7 @@ pub(crate) fn success(stdout: &str) -> io::Result<Finished> {
     })
 }
 
-/// A failed end with this error text.
+/// A failed exit with this error text.
 pub(crate) fn failure(stderr: &str) -> io::Result<Finished> {
     Ok(Finished {
         success: false,

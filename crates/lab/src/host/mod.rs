@@ -1,12 +1,13 @@
-//! The seam to the host's programs (apt-get, dpkg, ldd, strip).
+//! The interface to programs of the host (apt-get, dpkg, ldd, strip), so that tests can replace
+//! them.
 //!
 //! ```text
 //!  kit, program ──Invocation──> trait Host ──> SystemHost  starts the real program
 //!                                         └──> FakeHost    answers from a script (tests)
 //! ```
 //!
-//! A [`Host`] runs a program to its end and returns what it wrote. It does not interpret exit codes and does not stream: the long-lived
-//! QEMU process is started elsewhere.
+//! A [`Host`] runs a program to its end and returns what it wrote. It neither interprets exit codes
+//! nor streams output: the long-lived QEMU process is started in `run::qemu`.
 
 mod system;
 
@@ -20,7 +21,7 @@ use std::path::PathBuf;
 use crate::LabError;
 pub(crate) use system::SystemHost;
 
-/// One program run: what is started, where and with which additions to the environment.
+/// One program to run: the program, its arguments, its folder and additions to its environment.
 #[derive(Debug, Clone)]
 pub(crate) struct Invocation {
     pub(crate) program: String,
@@ -34,6 +35,7 @@ impl Invocation {
         Invocation {
             program: program.into(),
             args: Vec::new(),
+            // The callers parse the output, so it must not be translated.
             env: vec![("LC_ALL".into(), "C".into())],
             cwd: None,
         }
@@ -76,7 +78,7 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
-    /// The last lines of the error stream, or of the output where that is empty.
+    /// The last lines of the error stream, or of the output if the error stream is empty.
     pub(crate) fn detail(&self) -> String {
         let text = if self.stderr.trim().is_empty() {
             &self.stdout
@@ -89,11 +91,13 @@ impl Finished {
 
 /// Runs programs of the host.
 pub(crate) trait Host {
-    /// Runs to the end. `NotFound` means that the program is not installed.
+    /// Runs a program to its end. `NotFound` means that the program is not installed.
     fn run(&mut self, invocation: &Invocation) -> io::Result<Finished>;
 }
 
-/// Runs `invocation`; a missing program becomes [`LabError::MissingTool`] with `fix`. A failed one is returned as is.
+/// Runs `invocation` and returns its output, whatever its exit status.
+///
+/// A missing program becomes [`LabError::MissingTool`] with `fix` as the next step.
 pub(crate) fn call(
     host: &mut dyn Host,
     invocation: &Invocation,

@@ -1,11 +1,11 @@
-//! The real host.
+//! The [`Host`] that starts real programs.
 
 use std::io;
 use std::process::{Command, Stdio};
 
 use super::{Finished, Host, Invocation};
 
-/// Starts programs found in `PATH`.
+/// Starts programs found in `PATH`, without standard input.
 #[derive(Debug, Default)]
 pub(crate) struct SystemHost;
 

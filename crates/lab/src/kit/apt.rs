@@ -1,4 +1,4 @@
-//! Calls of apt-get, apt-cache and dpkg against the private state, and what their outputs say.
+//! Calls of apt-get, apt-cache and dpkg with a private apt state, and parsers for their outputs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use crate::host::{Finished, Host, Invocation, call};
 const APT_FIX: &str = "the lab takes its packages with apt; install it, or run the lab on Debian";
 const DPKG_FIX: &str = "run: apt-get install dpkg";
 
-/// A private apt state in one folder.
+/// A private apt state, all in one folder.
 pub(super) struct Apt<'a> {
     pub(super) host: &'a mut dyn Host,
     pub(super) dir: PathBuf,
     pub(super) release: Release,
 }
 
-/// One package of the plan: the file name of its archive, and its name with version for people.
+/// One package: the file name of its archive, and its name with version for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Package {
     pub(super) archive: String,
@@ -25,12 +25,14 @@ pub(super) struct Package {
 }
 
 impl Apt<'_> {
-    /// Where downloaded archives lie; they stay there until the kit is complete, so that a broken download resumes.
+    /// The folder of downloaded archives.
+    ///
+    /// They stay there until the kit is complete, so that an interrupted download resumes.
     pub(super) fn archives(&self) -> PathBuf {
         self.dir.join("cache/archives")
     }
 
-    /// Writes the configuration and reads the package lists from the first mirror that answers.
+    /// Writes the configuration and reads the package lists from the first mirror that works.
     pub(super) fn update(
         &mut self,
         mirrors: &[Mirror],
@@ -68,7 +70,7 @@ impl Apt<'_> {
         ))
     }
 
-    /// The packages that `name` needs on an empty system, itself included.
+    /// The packages that installing `name` on an empty system would install, itself included.
     pub(super) fn closure(
         &mut self,
         name: &str,
@@ -90,7 +92,9 @@ impl Apt<'_> {
         Ok(packages)
     }
 
-    /// The one package that the meta package `name` stands for (a kernel image's real name changes with each version).
+    /// The package that the meta package `name` depends on.
+    ///
+    /// A kernel image's real name changes with each version.
     pub(super) fn behind_meta(&mut self, name: &str, mirror: &Mirror) -> Result<String, LabError> {
         let target = self.release.kernel_suite();
         let finished = self.apt(
@@ -106,7 +110,7 @@ impl Apt<'_> {
         })
     }
 
-    /// Downloads `name` with all it needs.
+    /// Downloads `name` and all its dependencies.
     pub(super) fn download_closure(&mut self, name: &str, mirror: &Mirror) -> Result<(), LabError> {
         let target = self.release.target();
         let finished = self.apt(
@@ -132,8 +136,8 @@ impl Apt<'_> {
         }
     }
 
-    /// Downloads single packages of the kernel's suite without what they depend on, and says what
-    /// they are.
+    /// Downloads single packages from the kernel's suite without their dependencies, and returns
+    /// their names.
     pub(super) fn download_only(
         &mut self,
         names: &[&str],
@@ -144,7 +148,8 @@ impl Apt<'_> {
         args.extend(names);
         let mut listing = args.clone();
         listing.push("--print-uris");
-        // A listing leaves out what already lies in the working folder, hence another one.
+        // apt leaves files that exist in the working folder out of this listing, so list from
+        // another folder.
         let elsewhere = self.dir.join("log");
         let listed = self.apt_in(&elsewhere, "apt-get", &listing)?;
         let packages = parse_uris(&listed.stdout);
@@ -166,7 +171,7 @@ impl Apt<'_> {
         ))
     }
 
-    /// Unpacks `archive` into `root`, without running any of its scripts.
+    /// Unpacks `archive` into `root`; none of the package's scripts run.
     pub(super) fn unpack(&mut self, archive: &Path, root: &Path) -> Result<(), LabError> {
         let invocation =
             Invocation::new("dpkg").args(["-x".as_ref(), archive.as_os_str(), root.as_os_str()]);
@@ -230,7 +235,7 @@ impl Apt<'_> {
     }
 }
 
-/// Reads `Inst name (version origin [arch])` lines of a simulated install.
+/// Parses the `Inst name (version origin [arch])` lines of a simulated install.
 fn parse_simulation(text: &str) -> Vec<Package> {
     let parse = |line: &str| {
         let (name, rest) = line.strip_prefix("Inst ")?.split_once(' ')?;
@@ -247,7 +252,7 @@ fn parse_simulation(text: &str) -> Vec<Package> {
     text.lines().filter_map(parse).collect()
 }
 
-/// Reads `'uri' archive size checksum` lines of `--print-uris`.
+/// Parses the `'uri' archive size checksum` lines of `--print-uris`.
 fn parse_uris(text: &str) -> Vec<Package> {
     let parse = |line: &str| {
         let archive = line
@@ -266,7 +271,7 @@ fn parse_uris(text: &str) -> Vec<Package> {
     text.lines().filter_map(parse).collect()
 }
 
-/// Reads the first dependency that begins with `prefix`.
+/// The first dependency in apt-cache's output that begins with `prefix`.
 fn parse_depends(text: &str, prefix: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let name = line

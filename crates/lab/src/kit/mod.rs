@@ -1,9 +1,14 @@
-//! The kit: QEMU with its own libraries, a kernel with its modules, and a static busybox, unpacked from Debian packages.
+//! The kit: QEMU with its libraries, a kernel with its modules, and a static busybox, unpacked from
+//! Debian packages.
+//!
+//! QEMU runs with the kit's own libraries and loader, so the host needs neither QEMU nor a matching
+//! C library. The kit appears in the cache by one rename, so an interrupted preparation never
+//! leaves half of one behind.
 //!
 //! ```text
-//!  <cache>/apt/                 private apt state; archives stay here until a kit is complete (resume)
-//!  <cache>/debian-<suite>-amd64-v1.partial/   being unpacked; thrown away by the next preparation
-//!  <cache>/debian-<suite>-amd64-v1/           a complete kit: it appears by one rename
+//!  <cache>/apt/                              private apt state, kept until the kit is ready
+//!  <cache>/debian-<suite>-amd64-v1.partial/  being unpacked; the next preparation removes it
+//!  <cache>/debian-<suite>-amd64-v1/          a complete kit
 //! ```
 
 mod apt;
@@ -21,11 +26,12 @@ use crate::{LabCache, LabError};
 use apt::{Apt, Package};
 use sources::{Mirror, Release, choose_release, find_mirrors};
 
-/// Changes when the layout of a kit changes.
+/// Part of the folder's name; changes when the layout of a kit changes, so that old kits are not
+/// used.
 const LAYOUT: &str = "v1";
 const MANIFEST: &str = "packages.txt";
 
-/// The programs and images that make guests, all inside one folder of the cache.
+/// The programs and images that guests are made from, all inside one folder of the cache.
 #[derive(Debug, Clone)]
 pub struct Kit {
     root: PathBuf,
@@ -37,12 +43,12 @@ pub struct Kit {
     pub(crate) modules: PathBuf,
     pub(crate) busybox: PathBuf,
     packages: Vec<String>,
-    /// Whether boots that are made again are to stand in the summary of a run of tests.
+    /// Whether repeated boots are reported in the summary of the test run.
     for_tests: bool,
 }
 
 impl Kit {
-    /// The kit's folder.
+    /// The kit's folder, a child of the cache's.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -72,26 +78,27 @@ impl Kit {
             .unwrap_or("unknown")
     }
 
-    /// The same kit for tests: [`note_retry`](Kit::note_retry) takes notes.
+    /// The same kit, for use in tests: [`note_retry`](Kit::note_retry) then records repeated boots.
     pub(crate) fn for_tests(mut self) -> Kit {
         self.for_tests = true;
         self
     }
 
-    /// Keeps for the summary of a run of tests that a guest is booted again.
+    /// Records, for the summary of the test run, that a guest is booted again.
     pub(crate) fn note_retry(&self, reason: &str) {
         if self.for_tests {
             tierloom_testing::retried(reason);
         }
     }
 
-    /// The folder that all processes which use this cache share.
+    /// The folder that all processes using this cache share, for their lock files.
     pub(crate) fn shared_dir(&self) -> &Path {
         self.root.parent().unwrap_or(&self.root)
     }
 
-    /// A kit in which a script plays QEMU; see `run/fake_qemu.sh`. Its kernel has every module
-    /// built in.
+    /// A kit in which a shell script takes QEMU's place; see `run/fake_qemu.sh`.
+    ///
+    /// Its kernel has every module built in.
     #[cfg(test)]
     pub(crate) fn played(root: &Path, script: &str) -> Kit {
         let modules = root.join("lib/modules/1");
@@ -114,7 +121,10 @@ impl Kit {
         kit
     }
 
-    /// Looks over an unpacked kit.
+    /// Opens an unpacked kit.
+    ///
+    /// # Errors
+    /// [`LabError::IncompleteKit`] if a required file is missing.
     fn open(root: &Path) -> Result<Kit, LabError> {
         let manifest = root.join(MANIFEST);
         let packages = fs::read_to_string(&manifest).map_err(|_| missing(root, MANIFEST))?;
@@ -134,6 +144,7 @@ impl Kit {
         };
         let kernel =
             newest(&root.join("boot"), "vmlinuz-").ok_or_else(|| missing(root, "boot/vmlinuz"))?;
+        // Debian 13 moved files from /lib to /usr/lib; dpkg -x makes no links between the two.
         let modules = ["lib/modules", "usr/lib/modules"]
             .iter()
             .find_map(|dir| newest(&root.join(dir), ""))
@@ -166,7 +177,7 @@ fn missing(root: &Path, what: &str) -> LabError {
     }
 }
 
-/// The last entry of `dir` by name that begins with `prefix`.
+/// The entry of `dir` that begins with `prefix` and comes last in name order.
 fn newest(dir: &Path, prefix: &str) -> Option<PathBuf> {
     let entries = fs::read_dir(dir).ok()?.filter_map(Result::ok);
     entries
@@ -175,12 +186,16 @@ fn newest(dir: &Path, prefix: &str) -> Option<PathBuf> {
         .max()
 }
 
-/// Makes sure that a complete kit is in `cache` and returns it. The first time this downloads about 75 MB of Debian packages (QEMU 10,
-/// kernel 6.12, busybox and QEMU's libraries) and unpacks them (about 200 MB); later calls touch no network. A broken download resumes with the
-/// next call. `TIERLOOM_LAB_SUITE` overrides the Debian release whose packages are taken. Works for ordinary users.
+/// Makes sure that `cache` has a complete kit, and returns it.
+///
+/// The first call downloads about 75 MB of Debian packages (QEMU 10, kernel 6.12, busybox and
+/// QEMU's libraries) and unpacks them (about 200 MB); later calls use no network. An interrupted
+/// download resumes with the next call. `TIERLOOM_LAB_SUITE` overrides the Debian release that the
+/// packages come from. No privilege is needed.
 ///
 /// # Errors
-/// [`LabError::UnsupportedHost`], [`LabError::MissingTool`], [`LabError::Download`], [`LabError::Tool`], [`LabError::Io`]; all say what to do.
+/// [`LabError::UnsupportedHost`], [`LabError::MissingTool`], [`LabError::Download`],
+/// [`LabError::Tool`], [`LabError::IncompleteKit`] and [`LabError::Io`]; each names the next step.
 pub fn prepare(cache: &LabCache, progress: &mut dyn FnMut(&str)) -> Result<Kit, LabError> {
     if env::consts::ARCH != "x86_64" {
         let reason = format!(
@@ -238,10 +253,12 @@ fn prepare_with(
     let root = cache
         .dir()
         .join(format!("debian-{}-amd64-{LAYOUT}", release.codename));
+    // No lock is needed here: a complete kit never changes.
     if root.exists() {
         return Kit::open(&root);
     }
     let _lock = cache.lock(progress)?;
+    // Another process may have completed the kit while this one waited for the lock.
     if root.exists() {
         return Kit::open(&root);
     }
@@ -273,9 +290,10 @@ fn prepare_with(
     labels.dedup();
     let manifest = partial.join(MANIFEST);
     fs::write(&manifest, labels.join("\n") + "\n").map_err(LabError::io("write", &manifest))?;
+    // Check the kit before the rename makes it visible to other processes.
     Kit::open(&partial)?;
     fs::rename(&partial, &root).map_err(LabError::io("put in place", &root))?;
-    // The archives have served; what is left of them is only disk space.
+    // The archives are not needed any more; if removing them fails, only disk space is lost.
     let _ = fs::remove_dir_all(&apt.dir);
     let kit = Kit::open(&root)?;
     progress(&format!(

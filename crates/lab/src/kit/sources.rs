@@ -1,25 +1,30 @@
-//! Which Debian suite and mirror the packages come from, and the private apt configuration. All pure.
+//! Chooses the Debian suite and mirror for the packages, and writes the private apt configuration.
+//!
+//! Everything here works on texts; nothing is read from the host or started.
 
 use std::path::Path;
 
 use crate::LabError;
 
-/// The mirror used when the machine's own does not answer or is not known.
+/// The mirror to use if the host's own ones fail or none is configured.
 pub(super) const FALLBACK_MIRROR: &str = "http://deb.debian.org/debian";
-/// The archive's keys, as Debian's own package installs them.
+/// The archive's keys as the package debian-archive-keyring installs them.
 pub(super) const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// What the names of suites with newer packages end with.
+/// Suffix of the suites with newer packages for a release.
 const BACKPORTS: &str = "-backports";
 
-/// A Debian release and the suites that together hold a QEMU with volatile CXL devices (10) and a kernel with weighted interleave (6.9).
+/// A Debian release.
+///
+/// Its suites together must have a QEMU with volatile CXL devices (10) and a kernel with weighted
+/// interleave (6.9).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Release {
     pub(super) codename: String,
 }
 
 impl Release {
-    /// The suites to read, in rising preference.
+    /// The suites to read, in ascending order of preference.
     pub(super) fn suites(&self) -> Vec<String> {
         let name = &self.codename;
         match name.as_str() {
@@ -35,8 +40,10 @@ impl Release {
         }
     }
 
-    /// The suite that the kernel and busybox are preferred from. Bookworm's own kernel is too old;
-    /// later releases' is not, and the kernels of their backports come in several packages.
+    /// The suite that the kernel and busybox are preferred from.
+    ///
+    /// Bookworm's own kernel is too old, so it comes from the backports. Later releases have a
+    /// recent one, and the kernels in their backports are split into several packages.
     pub(super) fn kernel_suite(&self) -> String {
         match self.codename.strip_suffix(BACKPORTS) {
             Some(base) => base.to_owned(),
@@ -44,13 +51,13 @@ impl Release {
         }
     }
 
-    /// The suite that packages are preferred from.
+    /// The suite that other packages are preferred from.
     pub(super) fn target(&self) -> String {
         self.suites().pop().unwrap_or_default()
     }
 }
 
-/// Picks the release: `wanted` if given, else the host's own where it is Debian 12 or later.
+/// The release to use: `wanted` if given, else the host's own if that is Debian 12 or later.
 ///
 /// # Errors
 /// [`LabError::UnsupportedHost`] for other systems and older releases.
@@ -65,7 +72,7 @@ pub(super) fn choose_release(os_release: &str, wanted: Option<&str>) -> Result<R
                 fix: FIX.into(),
             });
         }
-        // Bookworm's backports are always read.
+        // Bookworm's backports are always read (`suites`), so both names mean the same kit.
         let codename = match codename {
             "bookworm-backports" => "bookworm",
             other => other,
@@ -104,18 +111,18 @@ pub(super) fn choose_release(os_release: &str, wanted: Option<&str>) -> Result<R
     })
 }
 
-/// A mirror of the Debian archive as the machine's own apt sources name it.
+/// A mirror of the Debian archive, as the host's apt sources configure it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mirror {
     pub(super) uri: String,
-    /// The keys or key file that sign it (`signed-by`), where the source names them in one word.
+    /// The keys or key file that sign it (`signed-by`), if the source names them in one word.
     pub(super) signed_by: Option<String>,
-    /// The administrator marked it trusted without signatures.
+    /// Whether the administrator marked it as trusted without signatures.
     pub(super) trusted: bool,
 }
 
 impl Mirror {
-    /// A mirror with Debian's own keys.
+    /// A mirror whose packages are signed with Debian's keys.
     pub(super) fn plain(uri: &str) -> Mirror {
         Mirror {
             uri: uri.into(),
@@ -125,7 +132,10 @@ impl Mirror {
     }
 }
 
-/// Finds the mirrors of `codename`'s main component in the texts of apt source files (`(file name, content)`), in order, without repeats.
+/// Finds the mirrors of `codename`'s main component in apt source files, given as `(file name,
+/// content)`.
+///
+/// Mirrors keep the order of the files; repeated ones are dropped.
 pub(super) fn find_mirrors(files: &[(String, String)], codename: &str) -> Vec<Mirror> {
     let mut found: Vec<Mirror> = Vec::new();
     for (name, text) in files {
@@ -145,7 +155,7 @@ pub(super) fn find_mirrors(files: &[(String, String)], codename: &str) -> Vec<Mi
     found
 }
 
-/// `deb [options] uri suite component...`
+/// Parses lines of the form `deb [options] uri suite component...`.
 fn from_one_line(text: &str, codename: &str) -> Vec<Mirror> {
     let parse = |line: &str| {
         let rest = line
@@ -178,7 +188,7 @@ fn from_one_line(text: &str, codename: &str) -> Vec<Mirror> {
     text.lines().filter_map(parse).collect()
 }
 
-/// Stanzas of `Key: value` lines; only `deb` types that are enabled.
+/// Parses stanzas of `Key: value` lines (deb822); keeps the enabled ones of type `deb`.
 fn from_deb822(text: &str, codename: &str) -> Vec<Mirror> {
     let mut mirrors = Vec::new();
     let lines: Vec<&str> = text
@@ -203,6 +213,7 @@ fn from_deb822(text: &str, codename: &str) -> Vec<Mirror> {
         {
             continue;
         }
+        // A multi-line value holds the key itself and has no file name.
         let signed_by = field("Signed-By")
             .filter(|value| value.starts_with('/'))
             .map(str::to_owned);
@@ -217,7 +228,9 @@ fn from_deb822(text: &str, codename: &str) -> Vec<Mirror> {
     mirrors
 }
 
-/// The `sources.list` that reads `release` from `mirror`. `keyring` is Debian's key file where the host has it.
+/// The `sources.list` that reads `release` from `mirror`.
+///
+/// `keyring` is Debian's key file if the host has it; a key that the mirror names takes precedence.
 pub(super) fn sources_list(release: &Release, mirror: &Mirror, keyring: Option<&str>) -> String {
     let mut options = Vec::new();
     if let Some(keys) = mirror.signed_by.as_deref().or(keyring) {
@@ -238,8 +251,11 @@ pub(super) fn sources_list(release: &Release, mirror: &Mirror, keyring: Option<&
         .collect()
 }
 
-/// An apt configuration whose whole state lies under `dir`: an empty package database, so that every library QEMU needs comes along, and
-/// none of the host's hooks. `acquire` is the output of `apt-config dump Acquire`: proxies, timeouts and the like are kept from it.
+/// An apt configuration that keeps all of apt's state under `dir`.
+///
+/// The package database is empty, so that every library QEMU needs is downloaded, and none of the
+/// host's hooks run. `acquire` is the output of `apt-config dump Acquire`; proxies, timeouts and
+/// similar settings are taken from it.
 pub(super) fn apt_conf(dir: &Path, acquire: &str) -> String {
     let dropped = [
         "Acquire::IndexTargets",

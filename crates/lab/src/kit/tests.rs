@@ -1,4 +1,4 @@
-//! Preparation against a scripted host: what happens when something is missing or breaks half-way.
+//! Preparation with a scripted host: what happens when something is missing or fails half-way.
 
 use std::cell::Cell;
 use std::io;
@@ -27,7 +27,7 @@ fn touch(path: PathBuf) {
     fs::write(path, "x").unwrap();
 }
 
-/// Answers like a working Debian; `dpkg -x` makes the files of a kit.
+/// Answers like a working Debian host; `dpkg -x` creates the files of a kit.
 fn working(invocation: &Invocation) -> io::Result<crate::host::Finished> {
     let line = invocation.line();
     if line.contains("depends") {

@@ -7,14 +7,17 @@ use std::path::Path;
 use crate::LabError;
 use crate::guest::{GuestKind, GuestOptions};
 
-/// The file, there with its size and locked. QEMU takes no lock of its own, and two kernels that both took the device for their memory would
-/// crash each other: devdax guests share the lock, a system-ram guest has it alone.
+/// The file behind a CXL device, with the right size and locked.
+///
+/// QEMU takes no lock itself, and two kernels that both used the device as their memory would crash
+/// each other. Devdax guests therefore take a shared lock, a system-ram guest an exclusive one.
 pub(super) struct Backing {
     _locked: Option<File>,
 }
 
 impl Backing {
-    /// Makes the file of [`GuestOptions::cxl_backing`] where it is missing, checks its size, and locks it until this is dropped.
+    /// Creates the file of [`GuestOptions::cxl_backing`] if it is missing, checks its size, and
+    /// locks it until this is dropped.
     pub(super) fn provide(options: &GuestOptions) -> Result<Backing, LabError> {
         let locked = options
             .cxl_backing
@@ -58,7 +61,8 @@ fn open(path: &Path, options: &GuestOptions) -> Result<File, LabError> {
     Ok(file)
 }
 
-/// The file gets its name with its size, so that of two guests that make it at the same time one finds it whole.
+/// Creates the file under a temporary name and renames it once it has its size, so that a guest
+/// starting at the same time never sees a file that is too short.
 fn create(path: &Path, size_bytes: u64) -> io::Result<()> {
     let dir = match path.parent() {
         Some(dir) if dir != Path::new("") => dir,
@@ -86,7 +90,7 @@ fn lock(file: &File, path: &Path, kind: GuestKind) -> Result<(), LabError> {
                 path.display()
             ),
         }),
-        // A file system without locks: then the user must know who uses the file.
+        // On a file system without locks the user has to know who uses the file.
         Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
         Err(TryLockError::Error(error)) => {
             Err(LabError::io("lock the CXL device's file", path)(error))

@@ -1,11 +1,14 @@
-//! How long a boot may take: a limit on silence and one on the whole, both in the guest's own time.
+//! Time limits of a boot: one without progress and one for the whole, both in the guest's own time.
+//!
+//! Wall time would be wrong on a loaded host, where a healthy guest may wait for a processor most
+//! of the time.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Words with which the guest's kernel tells that one of its CPUs does not get on.
+/// Messages with which the guest's kernel reports that one of its CPUs or tasks hangs.
 const STALL_REPORTS: [&str; 4] = [
     "rcu: INFO: rcu_",
     "soft lockup - CPU#",
@@ -13,18 +16,18 @@ const STALL_REPORTS: [&str; 4] = [
     "blocked for more than",
 ];
 
-/// Limits of a boot, in the guest's own time.
+/// Time limits of a boot, in the guest's own time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
-    /// Without a new line on the console and without a step of the boot.
+    /// Without a new console line and without a milestone of the boot.
     pub(super) silent: Duration,
-    /// From the kernel's first report that a CPU stalls.
+    /// From the kernel's first report of a stall.
     pub(super) reported: Duration,
     /// For the whole boot.
     pub(super) whole: Duration,
 }
 
-/// An idle host boots a guest in 2 to 4 seconds.
+/// An idle host boots a guest in 2 to 4 seconds, so these limits are generous on purpose.
 impl Default for Patience {
     fn default() -> Patience {
         Patience {
@@ -35,7 +38,7 @@ impl Default for Patience {
     }
 }
 
-/// A boot as it goes on.
+/// The progress of one boot.
 #[derive(Debug)]
 pub(super) struct Boot {
     patience: Patience,
@@ -54,8 +57,10 @@ impl Boot {
         }
     }
 
-    /// A line on the console. After a report of a stall lines are no news: the kernel then prints
-    /// what its CPUs do.
+    /// Records a console line.
+    ///
+    /// After a report of a stall, lines do not count as progress: they are then the kernel's traces
+    /// of its CPUs.
     pub(super) fn line(&mut self, line: &str) {
         if self.report.is_some() {
             return;
@@ -67,12 +72,13 @@ impl Boot {
         }
     }
 
-    /// The guest came a step further.
+    /// Records that the boot reached a milestone.
     pub(super) fn step(&mut self) {
         self.last_news = self.now;
     }
 
-    /// The guest has had `own` time since its start. Some reason where it has had enough.
+    /// Checks the limits at `own`, the guest's own time since its start; `Some` with the reason if
+    /// one is exceeded.
     pub(super) fn advance(&mut self, own: Duration) -> Option<String> {
         self.now = own;
         let s = |time: Duration| time.as_secs();
@@ -100,9 +106,10 @@ impl Boot {
     }
 }
 
-/// The time that a process has had for itself: wall time less the time for which its threads waited
-/// for a processor. A loaded host makes a guest slow by letting it wait; such time says nothing
-/// about the guest.
+/// A clock for the time that a process could use: wall time minus the time its threads waited for a
+/// processor.
+///
+/// A loaded host delays a guest by letting it wait; such time says nothing about the guest.
 #[derive(Debug)]
 pub(super) struct OwnTime {
     tasks: PathBuf,
@@ -121,7 +128,7 @@ impl OwnTime {
         }
     }
 
-    /// The time so far. A kernel that does not say how long threads waited makes it wall time.
+    /// The time so far. Without schedstats in the kernel this is wall time.
     pub(super) fn now(&mut self) -> Duration {
         let seen = Instant::now();
         let waited = self.waits();
@@ -130,7 +137,7 @@ impl OwnTime {
         self.own
     }
 
-    /// How long each thread has waited for a processor so far.
+    /// The time that each thread has waited on a run queue so far, from field 2 of `schedstat`.
     fn waits(&self) -> BTreeMap<u64, Duration> {
         let wait = |entry: fs::DirEntry| {
             let thread = entry.file_name().to_str()?.parse().ok()?;
@@ -143,7 +150,9 @@ impl OwnTime {
     }
 }
 
-/// What is left of `wall` after the longest wait of one thread in it.
+/// `wall` minus the longest wait of any single thread in it.
+///
+/// The waits of several threads overlap, so their sum would be too much.
 fn own_time(
     wall: Duration,
     before: &BTreeMap<u64, Duration>,

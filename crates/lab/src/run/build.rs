@@ -1,4 +1,5 @@
-//! The initramfs of one boot.
+//! Builds the initramfs of one boot: busybox, scripts, kernel modules, and programs with their
+//! libraries.
 
 use std::fs::{self, File};
 use std::io::BufWriter;
@@ -12,7 +13,7 @@ use crate::modules::{self, Module};
 use crate::program;
 use crate::{Kit, LabError};
 
-/// Writes busybox, the scripts, the modules, the files and the programs with their libraries to `path`.
+/// Writes the initramfs to `path`; stripped copies of programs go to `scratch` for a moment.
 pub(super) fn build_initramfs(
     kit: &Kit,
     options: &GuestOptions,
@@ -101,7 +102,7 @@ fn add_scripts<W: std::io::Write>(
     Ok(())
 }
 
-/// Adds a file, a program with what it links to, or a whole folder.
+/// Adds a file, a program with its libraries, or a whole folder.
 fn add_path<W: std::io::Write>(
     archive: &mut Initramfs<W>,
     host: &mut dyn Host,
@@ -118,6 +119,7 @@ fn add_path<W: std::io::Write>(
             .map_err(LabError::io("list", from))?
             .collect();
         let mut entries = entries.map_err(LabError::io("list", from))?;
+        // A fixed order gives the same initramfs for the same folder.
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             add_path(
@@ -136,6 +138,7 @@ fn add_path<W: std::io::Write>(
         return archive.file(guest, mode, from);
     }
     let linkage = program::linkage(host, from)?;
+    // Libraries go by soname to the one folder in LD_LIBRARY_PATH, wherever the host keeps them.
     for (name, library) in &linkage.libraries {
         archive.file(&format!("/lab/lib/{name}"), 0o755, library)?;
     }
@@ -144,7 +147,7 @@ fn add_path<W: std::io::Write>(
     }
     let small = program::stripped(host, from, scratch, tell)?;
     archive.file(guest, mode, &small)?;
-    // A stripped copy has been read; the next program may have the same name.
+    // The copy is in the archive by now, and the next program may have the same name.
     if small != from {
         fs::remove_file(&small).map_err(LabError::io("remove", &small))?;
     }

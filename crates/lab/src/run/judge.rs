@@ -1,9 +1,10 @@
-//! What a boot came to: an outcome, a failure of what ran in the guest, or a failure of the
+//! Classifies the end of a boot: success, a failure of what ran in the guest, or a failure of the
 //! emulator.
 //!
-//! The difference is when and how the guest ended. QEMU never ends by a signal because of what runs
-//! in a guest; and before the first command nothing of the caller's has run. Everything else is the
-//! doing of the commands, and no try is repeated for it.
+//! The time and manner of the end decide. Nothing that runs in a guest makes QEMU die from a
+//! signal, and before the first command nothing of the caller's has run, so these are failures of
+//! the emulator and the guest is booted again. Everything else is caused by the commands and is
+//! never repeated.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -13,28 +14,28 @@ use crate::host::last_lines;
 use crate::transcript::{Transcript, WAITED};
 use crate::{EmulatorFault, LabError};
 
-/// Lines of the console that an error shows.
+/// Number of console lines in an error.
 const TAIL_LINES: usize = 40;
-/// Lines of QEMU's error stream that an error shows.
+/// Number of lines of QEMU's error stream in an error.
 const STDERR_LINES: usize = 12;
-/// SIGHUP, SIGINT and SIGTERM: somebody wants QEMU to end.
+/// SIGHUP, SIGINT and SIGTERM: requests to end, from the user or the system.
 const ASKED_TO_END: [i32; 3] = [1, 2, 15];
 
-/// How QEMU ended.
+/// How QEMU ended. In all cases but the first it was killed here.
 #[derive(Debug)]
 pub(super) enum Ended {
     Exited(ExitStatus),
-    /// Its results were whole and it did not end; it was killed.
+    /// Its results were complete but it did not exit.
     Finished,
-    /// The commands took too long; it was killed.
+    /// The commands exceeded their time limit.
     TimedOut,
-    /// The first command did not come, for this reason; it was killed.
+    /// The first command did not begin in time, for this reason.
     Stalled(String),
-    /// The caller wanted no more; it was killed.
+    /// The caller cancelled the run.
     GivenUp,
 }
 
-/// The end of a boot with what it left.
+/// How QEMU ended, and what it wrote.
 pub(super) struct End<'a> {
     pub(super) ended: Ended,
     pub(super) console: &'a str,
@@ -48,11 +49,13 @@ pub(super) fn judge(
     options: &GuestOptions,
     requested: usize,
 ) -> Result<(), LabError> {
+    // Complete results are a success however QEMU ended after them.
     if transcript.done && transcript.damage.is_none() {
         return Ok(());
     }
     let finished = transcript.finished();
     let tail = || tail(end.console);
+    // A guest that was killed on request may also look stalled or damaged, so this comes first.
     if matches!(end.ended, Ended::GivenUp) {
         return Err(LabError::Interrupted {
             finished,
@@ -103,8 +106,8 @@ pub(super) fn judge(
     })
 }
 
-/// A QEMU that ended by a signal that nobody sent met a fault of its own; one that ended with an
-/// exit code refused what it was told.
+/// The error for an unsuccessful exit status: a signal other than a request to end is a fault of
+/// the emulator, an exit code means that QEMU refused its options.
 fn failed_qemu(status: ExitStatus, stderr: &str, finished: usize, requested: usize) -> LabError {
     let (status, signal) = (status.to_string(), status.signal());
     let detail = last_lines(stderr, STDERR_LINES);
@@ -139,7 +142,7 @@ mod tests {
     const ONE_DONE: &str = "T boot 0 0 0\n\nT setup 0 0 0\n\nT exit 0 0 0\n\n";
     const ABORTED: i32 = 6;
 
-    /// The verdict on a guest of two commands.
+    /// The verdict on a guest that was given two commands.
     fn verdict(ended: Ended, stream: &str, console: &str) -> LabError {
         let end = End {
             ended,

@@ -1,4 +1,5 @@
-//! A CXL device's file as it was before a boot, to begin again from it.
+//! Saves the content of a CXL device's file before the first boot and restores it before each
+//! further one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -9,29 +10,29 @@ use crate::LabError;
 
 const BLOCK_BYTES: usize = 1 << 20;
 
-/// What there was.
+/// The file's state before the first boot.
 enum State {
-    /// No file.
+    /// There was no file.
     Absent,
-    /// The file's bytes; holes stay holes.
+    /// The file's content in an unnamed file; holes stay holes.
     Copy(File),
-    /// Guests of somebody else use the file: it is not ours to put back.
+    /// Guests of another process use the file, so it must not be overwritten.
     InUse,
 }
 
-/// The file of a CXL device and its state before the first boot.
+/// The file of a CXL device and its saved state.
 pub(super) struct Kept {
     path: PathBuf,
     state: State,
 }
 
 impl Kept {
-    /// Keeps the bytes of the file at `path`, in an unnamed file beside it.
+    /// Saves the content of the file at `path` in an unnamed file in the same folder.
     pub(super) fn of(path: &Path) -> Result<Kept, LabError> {
         let state = match OpenOptions::new().read(true).write(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => State::Absent,
             Err(error) => return Err(LabError::io("open the CXL device's file", path)(error)),
-            // What is no ordinary file is refused when the device is made.
+            // Anything but a regular file is refused later, when the device is set up.
             Ok(file) if !file.metadata().is_ok_and(|found| found.is_file()) => State::InUse,
             Ok(file) if file.try_lock().is_err() => State::InUse,
             Ok(file) => {
@@ -45,7 +46,7 @@ impl Kept {
         })
     }
 
-    /// Makes the file what it was. False where that is not ours to do.
+    /// Restores the file's content. Returns false if other guests use the file.
     pub(super) fn put_back(&self) -> Result<bool, LabError> {
         let failed = || LabError::io("put back", &self.path);
         match &self.state {
@@ -60,6 +61,7 @@ impl Kept {
                 if file.try_lock().is_err() {
                     return Ok(false);
                 }
+                // Without its old blocks, the file has holes where the copy has zeros.
                 file.set_len(0).map_err(failed())?;
                 copy_into(kept, &file).map_err(failed())?;
                 Ok(true)
@@ -78,7 +80,7 @@ fn copy(file: &File, path: &Path) -> io::Result<File> {
     Ok(kept)
 }
 
-/// Blocks of zeros are left out: they become holes.
+/// Skips blocks of zeros, which leaves holes in `to`. The caller must have emptied it.
 fn copy_into(from: &File, to: &File) -> io::Result<()> {
     let len = from.metadata()?.len();
     to.set_len(len)?;

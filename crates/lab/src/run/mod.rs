@@ -1,4 +1,10 @@
-//! One boot: build the initramfs, start QEMU, watch it, read what came back.
+//! Boots guests: builds the initramfs, starts QEMU, watches it and reads the results.
+//!
+//! ```text
+//!  Slots (cores) ──> Tries ──> Attempt: Backing, initramfs, Qemu + Watch ──> transcript ──> judge
+//!                     ^                                                                      │
+//!                     └──────────── emulator fault: restore the device, boot again ──────────┘
+//! ```
 
 mod backing;
 mod boot;
@@ -31,82 +37,84 @@ pub use together::run_together;
 use tries::{TRIES, Tries};
 use watch::{Begun, Results, Watch};
 
-/// What a command did.
+/// The result of one command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandOutcome {
-    /// Program and arguments, as asked.
+    /// The program and its arguments, as requested.
     pub argv: Vec<String>,
-    /// Its exit code; 127 when the program does not exist in the guest, 128 + n when signal n ended it.
+    /// The exit code; 127 if the guest has no such program, 128 + n if signal n ended the command.
     pub exit_code: i32,
-    /// Its output, byte for byte.
+    /// Standard output, byte for byte.
     pub stdout: Vec<u8>,
-    /// Its error stream, byte for byte.
+    /// Standard error, byte for byte.
     pub stderr: Vec<u8>,
 }
 
 impl CommandOutcome {
-    /// The output as text; bytes that are no UTF-8 become replacement characters.
+    /// Standard output as text; bytes that are not UTF-8 become replacement characters.
     pub fn stdout_text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
-    /// The error stream as text; bytes that are no UTF-8 become replacement characters.
+    /// Standard error as text; bytes that are not UTF-8 become replacement characters.
     pub fn stderr_text(&self) -> String {
         String::from_utf8_lossy(&self.stderr).into_owned()
     }
 }
 
-/// One collected path.
+/// One path that was copied back from the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CollectedFile {
-    /// Its absolute path in the guest.
+    /// Absolute path in the guest.
     pub guest: String,
-    /// What it is.
+    /// The type of the file, with its content.
     pub kind: CollectedKind,
 }
 
 /// What a collected path is in the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CollectedKind {
-    /// A folder.
+    /// A folder; its entries are separate [`CollectedFile`]s.
     Dir,
-    /// A file with its content.
+    /// A regular file with its content.
     File(Vec<u8>),
-    /// A symbolic link with its target, as it is written.
+    /// A symbolic link with its target as stored, which may be relative.
     Link(String),
 }
 
-/// What a finished guest did.
+/// The results of a guest that ran all its commands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GuestOutcome {
-    /// 0 when every command returned 0, else the code of the first that did not.
+    /// 0 if every command returned 0, else the exit code of the first one that did not.
     pub exit_code: i32,
-    /// The serial console: kernel messages and echoed output.
+    /// The serial console: kernel messages and echoed output, without control characters.
     pub console: String,
-    /// Host wall time from QEMU's start to its end, in seconds.
+    /// Wall time on the host from QEMU's start to its end, in seconds.
     pub seconds: f64,
-    /// One entry for each command, in order.
+    /// One entry per command, in order.
     pub commands: Vec<CommandOutcome>,
-    /// What [`GuestOptions::collect`] asked for and the guest had, parents before children.
+    /// The paths of [`GuestOptions::collect`] that exist in the guest, parents before children.
     pub collected: Vec<CollectedFile>,
-    /// How the emulator failed in the tries before this one, which nothing else is left of; mostly
-    /// empty.
+    /// The emulator's failures in earlier attempts, whose results are discarded. Usually empty.
     pub faults: Vec<EmulatorFault>,
 }
 
-/// Boots a guest from `kit`, runs `commands` in it one after another as root, and returns their outputs. A command that fails does not stop the
-/// next ones. `on_line` gets each console line as it comes.
+/// Boots a guest from `kit`, runs `commands` in it one after another as root, and returns their
+/// results.
 ///
-/// Where the emulator fails (QEMU ends by a signal, or the guest does not come to its first
-/// command) the guest is booted again, at most three times, from the same state: a CXL device's
-/// file is put back. What commands do is never a reason for that. While as many guests run on this
-/// machine as it has cores, in whichever processes, this waits for one of them to end.
+/// A command that fails does not stop the next ones. `on_line` is called for each console line.
+///
+/// If the emulator fails (QEMU is killed by a signal, or the guest does not reach its first
+/// command), the guest is booted again, at most three times, from the same state: the file of a CXL
+/// device is restored first. What commands do never causes another boot. If the guests of all
+/// processes that share the kit's cache already use as many threads as there are cores, this waits
+/// until one of them ends.
 ///
 /// # Errors
 /// [`LabError::BadGuest`] and [`LabError::Program`] before the boot; [`LabError::Qemu`],
 /// [`LabError::Emulator`], [`LabError::GuestPanic`], [`LabError::GuestSetup`],
-/// [`LabError::Timeout`] and [`LabError::GuestStopped`] after it. Commands that merely fail are no
-/// error here.
+/// [`LabError::Timeout`] and [`LabError::GuestStopped`] after it; [`LabError::Io`] at any time.
+/// Commands that fail are not an error here.
 pub fn run(
     kit: &Kit,
     options: &GuestOptions,
@@ -116,10 +124,11 @@ pub fn run(
     run_until(kit, options, commands, &|| false, on_line)
 }
 
-/// [`run`] that can be given up: `stop` is asked several times a second, and the guest is killed once it says yes.
+/// Same as [`run`], but can be cancelled: `stop` is polled several times a second, and the guest is
+/// killed once it returns true.
 ///
 /// # Errors
-/// Those of [`run`], and [`LabError::Interrupted`] for a guest that was given up.
+/// Same as [`run`], and [`LabError::Interrupted`] if the guest was cancelled.
 pub fn run_until(
     kit: &Kit,
     options: &GuestOptions,
@@ -130,7 +139,7 @@ pub fn run_until(
     run_within(kit, options, commands, stop, on_line, Limits::default())
 }
 
-/// What bounds a boot, beside the time that its commands may take.
+/// Limits of a boot other than the time limit of its commands.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     patience: Patience,
@@ -202,12 +211,14 @@ impl Attempt<'_> {
         on_line: &mut dyn FnMut(&str),
     ) -> Result<GuestOutcome, LabError> {
         let (options, commands) = (self.options, self.commands);
-        // Held until the guest has ended.
+        // The file's lock is held until the guest has ended.
         let _backing = Backing::provide(options)?;
         let scratch = tempfile::Builder::new()
             .prefix("tierloom-lab-")
             .tempdir()
             .map_err(LabError::io("create a folder in", std::env::temp_dir()))?;
+        // The random part of the folder's name tags this boot's frames, so that those of another
+        // boot are recognised.
         let tag = scratch
             .path()
             .file_name()
@@ -224,6 +235,7 @@ impl Attempt<'_> {
             scratch.path(),
             on_line,
         )?;
+        // The watcher may read the file before QEMU has opened it.
         fs::write(&results, []).map_err(LabError::io("create", &results))?;
 
         let images = Images {
@@ -241,7 +253,7 @@ impl Attempt<'_> {
         let start = Instant::now();
         let mut qemu = Qemu::start(self.kit, &qemu_args(options, images))?;
         let ended = qemu.watch(&watch, on_line)?;
-        // A terminal sends Ctrl-C to QEMU too, which may be gone before it was asked to stop.
+        // Ctrl-C in a terminal reaches QEMU too, which may have ended before `stop` was polled.
         let ended = if stop() { Ended::GivenUp } else { ended };
         let bytes = fs::read(&results).map_err(LabError::io("read", &results))?;
         let transcript = transcript::parse(&bytes, &tag, commands.len());

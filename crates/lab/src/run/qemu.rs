@@ -1,4 +1,4 @@
-//! The QEMU process: started, watched, killed.
+//! The QEMU process: starting, watching and killing it.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -10,10 +10,10 @@ use super::judge::Ended;
 use super::watch::Watch;
 use crate::{Kit, LabError};
 
-/// How long a console without a new line is waited for before the guest is looked at.
+/// How long to wait for a console line before the guest's state is checked.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A running QEMU. It is killed when this is dropped.
+/// A running QEMU, killed on drop.
 pub(super) struct Qemu {
     child: Child,
     lines: Receiver<String>,
@@ -23,14 +23,16 @@ pub(super) struct Qemu {
 }
 
 impl Qemu {
-    /// Starts the kit's QEMU with the kit's own libraries, so that the host's do not matter.
+    /// Starts the kit's QEMU through the kit's loader and with the kit's libraries, so that the
+    /// host's C library does not matter.
     pub(super) fn start(kit: &Kit, args: &[String]) -> Result<Qemu, LabError> {
         let library_path =
             std::env::join_paths(&kit.library_dirs).map_err(|error| LabError::BadGuest {
                 what: format!("the cache's path cannot hold libraries: {error}"),
             })?;
         let mut command = Command::new(&kit.loader);
-        // Preloaded libraries of the host would meet the kit's C library, and a module folder of the host another QEMU.
+        // Preloaded libraries of the host would be linked with the kit's C library, and a module
+        // folder of the host belongs to another QEMU.
         for name in [
             "LD_PRELOAD",
             "LD_LIBRARY_PATH",
@@ -43,6 +45,7 @@ impl Qemu {
             .arg("--library-path")
             .arg(library_path)
             .arg(&kit.qemu);
+        // Debian's QEMU looks for its firmware below /usr/share, which is inside the kit here.
         for dir in &kit.firmware_dirs {
             command.arg("-L").arg(dir);
         }
@@ -54,6 +57,7 @@ impl Qemu {
         let mut child = command
             .spawn()
             .map_err(LabError::io("start QEMU with", &kit.loader))?;
+        // Both pipes are drained by threads: QEMU would block on a full one.
         let (send, lines) = mpsc::channel();
         if let Some(stdout) = child.stdout.take() {
             thread::spawn(move || pump_lines(stdout, &send));
@@ -61,7 +65,7 @@ impl Qemu {
         let errors = child.stderr.take().map(|mut stderr| {
             thread::spawn(move || {
                 let mut bytes = Vec::new();
-                // What could be read before an error is still worth showing.
+                // A partial message is still worth showing.
                 let _ = stderr.read_to_end(&mut bytes);
                 String::from_utf8_lossy(&bytes).into_owned()
             })
@@ -75,7 +79,7 @@ impl Qemu {
         })
     }
 
-    /// Passes console lines on until QEMU ends or `watch` has a reason to end it.
+    /// Forwards console lines until QEMU exits or `watch` gives a reason to kill it.
     pub(super) fn watch(
         &mut self,
         watch: &Watch<'_>,
@@ -102,6 +106,7 @@ impl Qemu {
                     {
                         break Ended::Exited(status);
                     }
+                    // stdout is closed but the process has not exited yet.
                     thread::sleep(Duration::from_millis(10));
                 }
             }
@@ -114,7 +119,7 @@ impl Qemu {
     }
 
     fn kill(&mut self) {
-        // It may have ended on its own; then there is nothing to kill.
+        // It may have exited already, so an error here means nothing.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

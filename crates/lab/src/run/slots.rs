@@ -1,4 +1,7 @@
-//! As many guests at once as the machine has cores, whichever processes they belong to.
+//! Limits the number of emulating threads to the number of cores, over all processes that share a
+//! cache.
+//!
+//! Each core in use is a file lock in the cache's folder, so a process that dies frees its own.
 
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
@@ -7,18 +10,20 @@ use std::time::Duration;
 
 use crate::{Kit, LabError};
 
-/// How often a waiting process looks again.
+/// Interval at which a waiting process retries.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// The right to emulate with some cores. It ends with this value, and with the process that has it.
+/// The right to emulate on a number of cores.
+///
+/// It ends when this value is dropped, or with the process.
 #[derive(Debug)]
 pub(super) struct Slots {
     _locked: Vec<File>,
 }
 
 impl Slots {
-    /// Waits for `wanted` cores, at most all there are; `None` when `stop` says that nobody wants
-    /// them any more.
+    /// Waits for `wanted` cores, capped at the number of cores; `None` if `stop` returned true
+    /// while waiting.
     pub(super) fn take(
         kit: &Kit,
         wanted: usize,
@@ -30,8 +35,10 @@ impl Slots {
     }
 }
 
-/// One lock file for each core, and one for the turn: who waits for several holds the turn, so that
-/// nobody waits with a part of them.
+/// Takes one lock file per core, and before them a lock on `turn`.
+///
+/// Only the holder of the turn collects locks. Otherwise two groups that each hold a part of the
+/// cores could wait for each other for ever.
 fn take_in(
     dir: &Path,
     cores: usize,
@@ -67,7 +74,8 @@ fn take_in(
         if stop() {
             return Ok(None);
         }
-        // The files were made by whoever made the first one.
+        // The same user created all of these files, so this fails only if `turn` would have failed
+        // too.
         let Some(file) = open(dir, &core.to_string())? else {
             break;
         };
@@ -85,7 +93,7 @@ fn take_in(
     Ok(Some(Slots { _locked: locked }))
 }
 
-/// Whether the lock was free. A file system without locks lets everybody in.
+/// Whether the lock was free. On a file system without locks every process passes.
 fn lock(file: &File, dir: &Path) -> Result<bool, LabError> {
     match file.try_lock() {
         Ok(()) => Ok(true),
@@ -97,7 +105,8 @@ fn lock(file: &File, dir: &Path) -> Result<bool, LabError> {
     }
 }
 
-/// `None` in a cache that this user may not write to: then nobody counts.
+/// Opens a lock file; `None` if this user may not write to the cache, in which case guests are not
+/// counted.
 fn open(dir: &Path, name: &str) -> Result<Option<File>, LabError> {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     let path = dir.join(name);
@@ -127,7 +136,7 @@ mod tests {
             for worker in 0..12 {
                 let (dir, used, most) = (dir.path(), &used, &most);
                 scope.spawn(move || {
-                    // A group that wants more than there are gets all.
+                    // A group that needs more cores than there are takes all of them.
                     let wanted = [1, 2, 3, 5][worker % 4];
                     let cores = wanted.min(3);
                     let _slots = take(dir, wanted).unwrap();

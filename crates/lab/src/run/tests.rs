@@ -1,5 +1,5 @@
-//! Boots with a program in QEMU's place that aborts, stalls and answers as it is told: what is
-//! tried again, and what never is.
+//! Boots with a shell script in place of QEMU that aborts, stalls and replies as told: which
+//! failures are tried again and which never are.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const SHORT: Limits = Limits {
     tries: 3,
 };
 
-/// A machine whose QEMU does what `script` says.
+/// A kit whose QEMU runs `script`.
 struct Played {
     dir: tempfile::TempDir,
     kit: Kit,
@@ -28,7 +28,7 @@ impl Played {
         Played { dir, kit }
     }
 
-    /// Boots one guest with one command; also what was said, and how often QEMU was started.
+    /// Boots one guest with one command; also returns the messages and the number of QEMU starts.
     fn run(&self) -> (Result<GuestOutcome, LabError>, Vec<String>, usize) {
         let mut options = GuestOptions::new(GuestKind::TwoNodes);
         options.timeout = Duration::from_secs(1);
@@ -45,7 +45,7 @@ impl Played {
     }
 }
 
-/// The error of a guest that is booted `starts` times.
+/// The error of a guest, after checking that it was booted `starts` times.
 fn failure(script: &str, starts: usize) -> LabError {
     let (end, _, started) = Played::new(script).run();
     let error = end.unwrap_err();
@@ -139,7 +139,9 @@ fn a_qemu_that_does_not_end_after_its_guests_last_word_is_a_success_all_the_same
     assert_eq!((end.unwrap().exit_code, starts), (0, 1));
 }
 
-/// A group of two on one device. Each boot must find it as it was before the first one.
+/// A group of two guests on one device.
+///
+/// Each boot must find the device as it was before the first one.
 #[test]
 fn a_group_is_booted_again_as_a_whole_and_from_the_same_device() {
     let script = "begin; grep -q used \"$device\" && finish 9; \

@@ -1,4 +1,5 @@
-//! Several guests at the same time.
+//! Runs several guests at the same time: one thread per guest, and a channel to the thread that
+//! waits.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -9,27 +10,33 @@ use crate::guest::{GuestCommand, GuestLink, GuestOptions};
 use crate::host::last_lines;
 use crate::{Kit, LabError};
 
-/// Lines of a failed command's error stream that an error of another guest shows.
+/// Number of lines of a failed command's standard error in the error of another guest.
 const STDERR_LINES: usize = 6;
 
-/// What a guest's thread tells the one that waits.
+/// Messages from a guest's thread to the waiting one.
 enum News {
     Line(String),
     End(Result<GuestOutcome, LabError>),
 }
 
-/// Boots `guests` at the same time, each with its commands, waits until all have ended and returns their outcomes in the same order. `on_line`
-/// gets each console line with the index of its guest.
+/// Boots `guests` at the same time, each with its commands, waits until all have ended and returns
+/// their results in the same order.
 ///
-/// A command that fails stops nothing, as in [`run`](crate::run): a guest that waits for one that failed must give up on its own, or its time
-/// limit ends both. Guests meet through a [`GuestLink`](crate::GuestLink) or through the bytes of a shared
-/// [`cxl_backing`](GuestOptions::cxl_backing). Where the emulator fails under one of them all are
-/// booted again, as in [`run`](crate::run). On a shared device plain stores of one guest become
-/// visible to the other ones (aligned ones of
-/// up to 8 bytes whole); locked operations are **not** atomic between guests.
+/// `on_line` is called for each console line with the index of its guest.
+///
+/// As in [`run`](crate::run), a command that fails stops nothing: a guest that waits for a failed
+/// one must have its own timeout, or the time limit kills both. Guests communicate through a
+/// [`GuestLink`](crate::GuestLink) or through the bytes of a shared
+/// [`cxl_backing`](GuestOptions::cxl_backing). If the emulator fails in one of them, all are booted
+/// again, as in [`run`](crate::run).
+///
+/// On a shared device, plain stores of one guest become visible to the others, and aligned stores
+/// of at most 8 bytes are never torn. Locked operations are **not** atomic between guests.
 ///
 /// # Errors
-/// [`LabError::BadGuest`] where two ends of one link do not fit together, before any boot; [`LabError::Together`] with the first guest that failed, for any of the reasons of [`run`](crate::run), and what the others had done; these are killed.
+/// [`LabError::BadGuest`] before any boot, if a guest's options are invalid or the two ends of a
+/// link do not fit together; [`LabError::Together`] with the first guest that failed, for any of
+/// the reasons of [`run`](crate::run), and the state of the others, which are killed.
 pub fn run_together(
     kit: &Kit,
     guests: &[(GuestOptions, Vec<GuestCommand>)],
@@ -82,7 +89,8 @@ fn boot_all(
         for (index, (options, commands)) in guests.iter().enumerate() {
             let (send, give_up, begun) = (send.clone(), &give_up, &begun);
             scope.spawn(move || {
-                // Nobody listens any more when `on_line` panicked; then the guests are of no use.
+                // The send fails only if `on_line` panicked, and then nobody needs the guests any
+                // more.
                 let tell = |what| {
                     if send.send((index, what)).is_err() {
                         give_up.store(true, Ordering::Relaxed);
@@ -100,12 +108,14 @@ fn boot_all(
                 tell(News::End(boot.make(&stop, &mut say)));
             });
         }
+        // The loop below ends only when the last sender is gone.
         drop(send);
         let mut ends = Vec::with_capacity(guests.len());
         for (index, what) in news {
             match what {
                 News::Line(line) => on_line(index, &line),
                 News::End(end) => {
+                    // The other guests may wait for the failed one, so none can be left running.
                     if end.is_err() {
                         give_up.store(true, Ordering::Relaxed);
                     }
@@ -117,7 +127,8 @@ fn boot_all(
     })
 }
 
-/// Guests whose links could never meet would wait for each other until their time is up.
+/// Checks that the ends of every link fit together; else its guests would wait until their time
+/// limit.
 fn check_links(guests: &[(GuestOptions, Vec<GuestCommand>)]) -> Result<(), LabError> {
     let links: Vec<&GuestLink> = guests
         .iter()
@@ -145,7 +156,7 @@ fn check_links(guests: &[(GuestOptions, Vec<GuestCommand>)]) -> Result<(), LabEr
     Ok(())
 }
 
-/// The outcomes in the guests' order, or the first error in the order of `ends`.
+/// The outcomes in the guests' order, or the first error in the order in which guests ended.
 fn collect(
     guests: &[(GuestOptions, Vec<GuestCommand>)],
     mut ends: Vec<(usize, Result<GuestOutcome, LabError>)>,
@@ -168,7 +179,9 @@ fn collect(
     ends.into_iter().map(|(_, end)| end).collect()
 }
 
-/// What became of a guest that is not the first to fail; it may well be the cause.
+/// A description of a guest other than the first one to fail.
+///
+/// It may still be the cause, so it is part of the error.
 fn fate(end: &Result<GuestOutcome, LabError>) -> String {
     let outcome = match end {
         Err(LabError::Interrupted {

@@ -1,13 +1,13 @@
-//! Boots that are made again because the emulator failed.
+//! Repeats a boot if the emulator failed, from the same state of the CXL devices.
 
 use super::kept::Kept;
 use crate::guest::GuestOptions;
 use crate::{EmulatorFault, Kit, LabError};
 
-/// How often a guest is booted at most.
+/// Maximum number of boots of one guest, the first one included.
 pub(super) const TRIES: u32 = 4;
 
-/// The tries of one guest or of a group of guests.
+/// The attempts of one guest or of one group of guests.
 pub(super) struct Tries<'a> {
     kit: &'a Kit,
     kept: Vec<Kept>,
@@ -16,7 +16,7 @@ pub(super) struct Tries<'a> {
 }
 
 impl<'a> Tries<'a> {
-    /// Keeps what the guests' devices hold, so that each try finds it.
+    /// Saves the content of the guests' CXL devices, so that each attempt starts from it.
     pub(super) fn new<'b>(
         kit: &'a Kit,
         guests: impl IntoIterator<Item = &'b GuestOptions>,
@@ -37,11 +37,11 @@ impl<'a> Tries<'a> {
         })
     }
 
-    /// Takes note of a failed try and says so in a line, if another one is to be made.
+    /// Records a failed attempt and returns a message, if another one is to follow.
     ///
     /// # Errors
-    /// `error` where it is no failure of the emulator, or where the guests cannot be booted again;
-    /// it then tells how many tries there were.
+    /// Returns `error` if it is not a failure of the emulator, or if there must be no further
+    /// attempt; it then has the number of attempts.
     pub(super) fn again(&mut self, error: LabError) -> Result<String, LabError> {
         let Some(fault) = error.emulator_fault().cloned() else {
             return Err(error);
@@ -60,7 +60,7 @@ impl<'a> Tries<'a> {
         ))
     }
 
-    /// The faults of the tries that were given up.
+    /// The failures of the attempts before the successful one.
     pub(super) fn faults(self) -> Vec<EmulatorFault> {
         self.faults
     }
@@ -75,7 +75,7 @@ impl<'a> Tries<'a> {
     }
 }
 
-/// `error` with the number of tries that were made.
+/// `error` with the number of attempts filled in.
 fn after(mut error: LabError, made: u32) -> LabError {
     match &mut error {
         LabError::Emulator { tries, .. } => *tries = made,

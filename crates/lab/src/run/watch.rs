@@ -1,4 +1,4 @@
-//! What a running guest is looked at for: how far it came, and whether it has had enough time.
+//! Watches a running guest: how far it has come, and whether a time limit is exceeded.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,14 +11,14 @@ use super::judge::Ended;
 use crate::LabError;
 use crate::transcript;
 
-/// A look at files costs more than a line on the console.
+/// Checks read files, so they must not follow every console line.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// The frames before the first command fit in this.
+/// Enough for all frames before the first command.
 const HEAD_BYTES: usize = 4096;
-/// How long QEMU may take to end once the guest is done with everything.
+/// Time for QEMU to exit after the guest has sent its last frame.
 const END_OF_QEMU: Duration = Duration::from_secs(30);
 
-/// The guests of a group that have begun their first command.
+/// Counts the guests of a group that have begun their first command.
 #[derive(Debug)]
 pub(super) struct Begun {
     of: usize,
@@ -38,20 +38,20 @@ impl Begun {
     }
 }
 
-/// The file that the guest's frames come to.
+/// The file that the guest's frames are written to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Results<'a> {
     path: &'a Path,
     tag: &'a str,
 }
 
-/// How far a guest came, as far as a quick look shows.
+/// How far a guest has come, from its first frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Milestone {
     Started,
-    /// Its first process runs.
+    /// Its init script runs.
     Init,
-    /// Its first command may begin, or its set-up has failed.
+    /// The set-up has ended: the first command may begin, or a step failed.
     SetUp {
         begun: bool,
     },
@@ -73,14 +73,16 @@ impl<'a> Results<'a> {
         })
     }
 
-    /// Whether the last frame is there.
+    /// Whether the final `done` frame has arrived.
+    ///
+    /// Reads only the end of the file, since outputs may be large.
     fn done(&self) -> Result<bool, LabError> {
         let end = format!("\n{} done 0 0 0\n\n", self.tag);
         let tail = self.read_from(|len| len.saturating_sub(end.len() as u64))?;
         Ok(tail == end.as_bytes())
     }
 
-    /// At most [`HEAD_BYTES`] bytes.
+    /// Reads at most [`HEAD_BYTES`] bytes.
     fn read_from(&self, start: impl Fn(u64) -> u64) -> Result<Vec<u8>, LabError> {
         let failed = || LabError::io("read", self.path);
         let file = File::open(self.path).map_err(failed())?;
@@ -92,19 +94,19 @@ impl<'a> Results<'a> {
     }
 }
 
-/// How a guest is watched.
+/// The limits and inputs for watching one guest.
 pub(super) struct Watch<'a> {
     pub(super) stop: &'a dyn Fn() -> bool,
-    /// For the commands, in the guest's own time.
+    /// Limit for the commands, in the guest's own time.
     pub(super) timeout: Duration,
-    /// For the boot.
+    /// Limits for the boot.
     pub(super) patience: Patience,
     pub(super) results: Results<'a>,
     pub(super) begun: &'a Begun,
 }
 
 impl Watch<'_> {
-    /// Begins with a QEMU that has just been started.
+    /// Starts the clock of a QEMU that has just been started.
     pub(super) fn begin(&self, pid: u32) -> Course<'_> {
         Course {
             watch: self,
@@ -118,25 +120,25 @@ impl Watch<'_> {
     }
 }
 
-/// A guest's course so far.
+/// The state of one watched guest.
 pub(super) struct Course<'a> {
     watch: &'a Watch<'a>,
     clock: OwnTime,
     boot: Boot,
     reached: Milestone,
     looked: Option<Instant>,
-    /// The guest's own time when its commands began to count, and when it was done with all.
+    /// The guest's own time when its commands' limit began, and when its last frame was seen.
     commands_since: Option<Duration>,
     done_since: Option<Duration>,
 }
 
 impl Course<'_> {
-    /// A line on the console.
+    /// Records a console line.
     pub(super) fn line(&mut self, line: &str) {
         self.boot.line(line);
     }
 
-    /// A reason to end the guest, if there is one.
+    /// Checks the guest; `Some` if there is a reason to kill it.
     pub(super) fn look(&mut self) -> Result<Option<Ended>, LabError> {
         if (self.watch.stop)() {
             return Ok(Some(Ended::GivenUp));
@@ -174,6 +176,8 @@ impl Course<'_> {
             let since = *self.done_since.get_or_insert(own);
             return Ok((own - since > END_OF_QEMU).then_some(Ended::Finished));
         }
+        // The limit of a group starts with its last guest, or a slow boot of one guest would use up
+        // the time of the others. A guest whose set-up failed gets no such extension.
         if !self.watch.begun.all() && self.reached == (Milestone::SetUp { begun: true }) {
             return Ok(None);
         }

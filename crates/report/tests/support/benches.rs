@@ -1,4 +1,5 @@
-//! Runs of memory benchmarks as the tests and the example show them: made-up numbers in the shape of real ones.
+//! Runs of memory benchmarks for the tests and the example: made-up numbers in the form of real
+//! ones.
 
 use super::unit;
 use tierloom_record::{
@@ -7,10 +8,10 @@ use tierloom_record::{
     Setting, Spread, StabilityRecord, TaskRecord,
 };
 
-/// Repetitions of every made-up figure.
+/// Number of repetitions of every made-up figure.
 pub const REPEAT: usize = 5;
 
-/// A figure around `center`, a few per cent apart.
+/// A figure around `center`, within a few per cent.
 fn spread(seed: u64, center: f64, noise: f64) -> Spread {
     let place = (center * 1024.0) as usize;
     let values = (0..REPEAT).map(|r| center * (1.0 + noise * (unit(seed, place, r, 1) - 0.5)));
@@ -194,7 +195,7 @@ pub fn latency(seed: u64, median_ns: f64) -> LatencyRecord {
     }
 }
 
-/// A record around its tasks.
+/// A record with these tasks.
 pub fn record(workload: &str, varied: &[(&str, &str)], tasks: Vec<TaskRecord>) -> BenchRecord {
     let name: Vec<String> = varied.iter().map(|(k, v)| format!("{k}={v}")).collect();
     let id = format!("{workload}/{}", name.join("/"));
@@ -233,12 +234,12 @@ pub fn record(workload: &str, varied: &[(&str, &str)], tasks: Vec<TaskRecord>) -
     }
 }
 
-/// What a sample of benchmarks is made with.
+/// The parameters of a sample of benchmarks.
 #[derive(Debug, Clone, Copy)]
 pub struct BenchSample {
-    /// Moves the made-up noise.
+    /// Seed of the made-up noise.
     pub seed: u64,
-    /// All bandwidths are multiplied and all latencies divided by it.
+    /// Factor for all bandwidths, and divisor for all latencies.
     pub speed: f64,
 }
 
@@ -339,7 +340,7 @@ impl BenchSample {
         operations.into_iter().zip(speeds).map(run).collect()
     }
 
-    /// Sizes across, operations as lines.
+    /// Sizes on the x axis, operations as lines.
     fn sizes(self) -> Vec<BenchRecord> {
         let mut records = Vec::new();
         for (operation, peak) in [("read", 11.0), ("write", 6.0), ("stream-write", 9.0)] {

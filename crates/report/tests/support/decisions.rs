@@ -1,4 +1,4 @@
-//! What the model says, as the tests and the example show it: made-up numbers in the shape of real ones.
+//! Output of the model for the tests and the example: made-up numbers in the form of real ones.
 
 use super::unit;
 use tierloom_record::{
@@ -29,7 +29,8 @@ pub fn figure(id: &str, paper: &str, role: &str, published: f64, error: f64) -> 
     }
 }
 
-/// Two papers: a curve of six points (two of them fitted), gains in per cent, and a relation that is broken.
+/// Two papers: a curve of six points (two of them fitted), gains in per cent, and a relation that
+/// does not hold.
 pub fn validation() -> ValidationRecord {
     let threads = [1.0f64, 2.0, 4.0, 8.0, 16.0, 48.0];
     let mut figures: Vec<FigureRecord> = threads
@@ -88,7 +89,7 @@ pub fn validation() -> ValidationRecord {
     }
 }
 
-/// A curve with its best at `best` (dram, cxl).
+/// A curve with its maximum at `best` (dram, cxl).
 pub fn tune(phase: &str, provenance: Provenance, best: (u32, u32)) -> TuneRecord {
     let weights = |dram: u32, cxl: u32| {
         let all = [("dram", dram), ("cxl", cxl)].into_iter();
@@ -171,7 +172,7 @@ pub fn cost() -> CostRecord {
     }
 }
 
-/// One comparison with publications, weights of three phases, one comparison of prices.
+/// One comparison with publications, weights of three phases, and one comparison of prices.
 pub fn decisions_sample() -> RecordSet {
     let mut loses = tune("aggregate", Provenance::Modelled, (1, 0));
     loses.warnings = vec!["interleaving loses: dram is busy only 31% of the time".into()];

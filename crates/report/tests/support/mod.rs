@@ -1,4 +1,4 @@
-//! A run as the tests and the example show it: made-up numbers in the shape of real ones.
+//! A run for the tests and the example: made-up numbers in the form of real ones.
 
 #![allow(dead_code)]
 
@@ -19,20 +19,20 @@ pub const QUERIES: [&str; 13] = [
 pub const PLACEMENTS: [&str; 5] = ["dram", "cxl", "3:2", "tier", "columns:8"];
 pub const MACHINES: [&str; 2] = ["epfl25-full-pf-on", "nus24"];
 
-/// What a sample holds.
+/// The parameters of a sample.
 #[derive(Clone, Copy)]
 pub struct Sample {
-    /// Measured on this machine: placements.
+    /// The placements measured on this machine.
     pub here: &'static [&'static str],
-    /// Modelled machines.
+    /// The machines that are modelled.
     pub machines: &'static [&'static str],
-    /// With plain DataFusion.
+    /// Whether plain DataFusion is included.
     pub yardstick: bool,
-    /// Moves the made-up noise.
+    /// Seed of the made-up noise.
     pub seed: u64,
-    /// All measured times are multiplied by it.
+    /// Factor for all measured times.
     pub factor: f64,
-    /// Timed repeats.
+    /// Number of timed repetitions.
     pub repeat: u32,
 }
 
@@ -145,7 +145,7 @@ impl Sample {
             provenance: Provenance::Measured,
             engine,
             time_ms: Spread::of(values).expect("finite"),
-            // Left to the report, which computes it from the medians.
+            // Empty, because the report computes it from the medians.
             speedup_over_dram: None,
             plan_ms: Some(1.9),
             text_ms: None,

@@ -1,4 +1,4 @@
-//! Random columns.
+//! Random columns: their types, values and dictionary layouts.
 
 use super::{Kind, sample};
 use crate::rng::Rng;
@@ -6,24 +6,25 @@ use crate::table::{Column, FileKind, Layout};
 use crate::value::Value;
 use arrow::datatypes::{DataType, TimeUnit};
 
-/// A column and what is known of it.
+/// A column with the properties that the generator relies on.
 #[derive(Debug, Clone)]
 pub struct Known {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// Its type.
+    /// Its Arrow type after loading.
     pub data_type: DataType,
-    /// What it can be asked for.
+    /// The class of its type, which decides the expressions that it can be used in.
     pub kind: Kind,
-    /// Whether sums and products of it are exact in every order and stay within their types.
+    /// Whether its values are so small that sums and products of them are exact in any order and do
+    /// not overflow.
     pub tame: bool,
-    /// Whether its values are the same whatever the order of additions was.
+    /// Whether its values do not depend on the order of floating-point additions.
     pub exact: bool,
-    /// Whether DuckDB means the same by comparisons of it.
+    /// Whether DuckDB compares its values in the same way.
     pub common: bool,
-    /// Whether all values differ and none is NULL.
+    /// Whether all values are different and none is NULL.
     pub unique: bool,
-    /// Some of its values.
+    /// A few of its values, for constants.
     pub sample: Vec<Value>,
 }
 
@@ -43,7 +44,7 @@ impl Known {
     }
 }
 
-/// The keys of a dimension.
+/// The keys of a dimension, which fact tables refer to.
 #[derive(Debug, Clone)]
 pub struct Pool {
     data_type: DataType,
@@ -52,7 +53,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The key column itself.
+    /// The key column of the dimension.
     pub fn column(&self, rng: &mut Rng, name: &str) -> (Column, Known) {
         let column = Column {
             name: name.into(),
@@ -83,7 +84,7 @@ const UNITS: [TimeUnit; 4] = [
     TimeUnit::Nanosecond,
 ];
 
-/// A type for a key of a table of `kind`; `plain` keys are whole numbers.
+/// A key type that a file of `kind` can store; `plain` keys are integers.
 pub fn key_type(rng: &mut Rng, kind: FileKind, plain: bool) -> DataType {
     if plain {
         return match kind {
@@ -126,7 +127,7 @@ fn dictionary_type(rng: &mut Rng) -> DataType {
     DataType::Dictionary(Box::new(key), Box::new(words))
 }
 
-/// Any type that a table of `kind` can have.
+/// Any type that a file of `kind` can store.
 pub fn data_type(rng: &mut Rng, kind: FileKind) -> DataType {
     if kind == FileKind::Csv {
         let types = [
@@ -189,7 +190,7 @@ fn layout(rng: &mut Rng) -> Layout {
     }
 }
 
-/// Keys of a dimension of `rows` rows; `plain` ones are unique and not NULL.
+/// Keys for a dimension with `rows` rows; `plain` ones are unique and not NULL.
 pub fn keys(rng: &mut Rng, data_type: DataType, rows: usize, plain: bool) -> Pool {
     let limit = largest_key(&data_type);
     let dense = rng.chance(60) || rows > limit / 2;
@@ -227,8 +228,8 @@ pub fn keys(rng: &mut Rng, data_type: DataType, rows: usize, plain: bool) -> Poo
     }
 }
 
-/// The largest number that a key of `data_type` is made of: more do not fit, or a dictionary has
-/// no room for so many words.
+/// The largest number to derive a key from: larger ones do not fit the type, or a dictionary with
+/// that key type cannot have as many entries.
 fn largest_key(data_type: &DataType) -> usize {
     match data_type {
         DataType::Int8 => 127,
@@ -247,7 +248,8 @@ fn inner(data_type: &DataType) -> &DataType {
     }
 }
 
-/// A value of `data_type` that the number decides; different numbers give different values.
+/// A key of `data_type` derived from a number; for key types, different numbers give different
+/// keys.
 fn value_of(data_type: &DataType, number: i64) -> Value {
     match Kind::of(data_type) {
         Kind::Text => Value::Text(format!("k{number}")),
@@ -259,7 +261,7 @@ fn value_of(data_type: &DataType, number: i64) -> Value {
     }
 }
 
-/// A column of `rows` rows that refers to `pool`: some miss, some are NULL.
+/// A column of `rows` foreign keys into `pool`; some may be missing there, some may be NULL.
 pub fn references(
     rng: &mut Rng,
     name: &str,
@@ -318,7 +320,7 @@ fn text_dictionary() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
 }
 
-/// A column of different whole numbers.
+/// A column of consecutive integers, all different.
 pub fn numbered(rng: &mut Rng, name: &str, kind: FileKind, rows: usize) -> (Column, Known) {
     let types = [DataType::Int32, DataType::Int64, DataType::UInt32];
     let data_type = match kind {
@@ -339,7 +341,7 @@ pub fn numbered(rng: &mut Rng, name: &str, kind: FileKind, rows: usize) -> (Colu
     (column, known)
 }
 
-/// A column that is likely to be summed.
+/// A column that is likely to be aggregated.
 pub fn measure(rng: &mut Rng, name: &str, kind: FileKind, rows: usize) -> (Column, Known) {
     let types = match kind {
         FileKind::Csv => vec![DataType::Int64, DataType::Float64],
@@ -354,7 +356,7 @@ pub fn measure(rng: &mut Rng, name: &str, kind: FileKind, rows: usize) -> (Colum
     column(rng, name, data_type, kind, rows)
 }
 
-/// A column of any type.
+/// A column of the given type with random values.
 pub fn column(
     rng: &mut Rng,
     name: &str,
@@ -363,7 +365,7 @@ pub fn column(
     rows: usize,
 ) -> (Column, Known) {
     let nulls = [0, 10, 60, 100][rng.weighted(&[0.5, 0.35, 0.1, 0.05])];
-    // What a CSV file says is read back as a type that all of its values fit.
+    // Types of CSV columns are inferred, and extreme values would change the inferred type.
     let wild = kind != FileKind::Csv && rng.chance(15);
     let domain = match rng.weighted(&[0.15, 0.5, 0.35]) {
         0 => 2,
@@ -425,7 +427,7 @@ fn random_value(rng: &mut Rng, data_type: &DataType, domain: i64, wild: bool) ->
         }
         DataType::Timestamp(unit, _) => {
             let second = i128::from(small - 5) * 86_399;
-            // DuckDB has no nanoseconds in points in time with a zone.
+            // DuckDB has no nanoseconds in timestamps with a time zone.
             let least = match data_type {
                 DataType::Timestamp(TimeUnit::Nanosecond, Some(_)) => 1_000,
                 _ => 1,
@@ -445,7 +447,7 @@ fn per_second(unit: TimeUnit) -> i128 {
     }
 }
 
-/// Quarters, so that sums are exact; or values that floats are feared for.
+/// A multiple of 0.25, so that sums are exact, or if `wild` sometimes a special value.
 fn float(rng: &mut Rng, small: i64, wild: bool) -> f64 {
     if wild && rng.chance(30) {
         let feared = [

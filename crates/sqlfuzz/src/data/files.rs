@@ -1,4 +1,4 @@
-//! Tables as files.
+//! Writes tables as files for Tierloom to load.
 
 use crate::FuzzError;
 use crate::table::{FileKind, Table};
@@ -10,10 +10,11 @@ use parquet::arrow::ArrowWriter;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Writes a table's files below `folder` and answers what to load: a file, or a folder of several.
+/// Writes a table's files below `folder` and returns the path to load: of one file, or of a folder
+/// with several.
 ///
 /// # Errors
-/// A table that its kind of file cannot hold.
+/// If its kind of file cannot store the table.
 pub fn write(table: &Table, folder: &Path) -> Result<PathBuf, FuzzError> {
     let ending = table.kind.name();
     let batches = table.batches()?;
@@ -48,7 +49,8 @@ fn write_file(
     let create = || File::create(path).map_err(FuzzError::io("file of a table"));
     match table.kind {
         FileKind::Arrow => {
-            // A file may not replace dictionaries between batches: it has one batch if it has some.
+            // An Arrow file cannot replace dictionaries between batches, so several batches with
+            // dictionaries become a stream.
             let dictionaries = schema
                 .fields()
                 .iter()
@@ -66,6 +68,7 @@ fn write_file(
             let mut writer = ArrowWriter::try_new(create()?, schema, None)?;
             for batch in batches {
                 writer.write(batch)?;
+                // Each batch becomes a row group.
                 writer.flush()?;
             }
             writer.close()?;

@@ -1,4 +1,4 @@
-//! Random schemas and data: stars, snowflakes, chains and loose tables.
+//! Random schemas and data: stars, snowflakes and unrelated tables.
 
 mod columns;
 pub mod files;
@@ -10,33 +10,33 @@ use arrow::datatypes::DataType;
 pub use columns::Known;
 use columns::{Pool, column, data_type, key_type, keys, references};
 
-/// What an expression over a type can be asked for.
+/// The class of a type, which decides the expressions that it can be used in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Whole numbers.
+    /// Integers of any width.
     Int,
-    /// Floats.
+    /// Floating-point numbers of any width.
     Float,
-    /// Decimals.
+    /// Decimals of any width.
     Decimal,
     /// Booleans.
     Bool,
-    /// Text.
+    /// Strings of any type.
     Text,
-    /// Bytes.
+    /// Binary values of any type.
     Bytes,
-    /// Days.
+    /// Dates without a time of day.
     Date,
-    /// Points in time.
+    /// Timestamps, with or without a time zone.
     Stamp,
-    /// Times of day.
+    /// Times of day, without a date.
     Time,
-    /// Type Null.
+    /// The Arrow type Null.
     Null,
 }
 
 impl Kind {
-    /// The kind of a type.
+    /// The class of a type; of a dictionary, that of its values.
     pub fn of(data_type: &DataType) -> Kind {
         match data_type {
             DataType::Boolean => Kind::Bool,
@@ -57,46 +57,46 @@ impl Kind {
     }
 }
 
-/// A table and what is known of it.
+/// A table with the properties that the generator relies on.
 #[derive(Debug, Clone)]
 pub struct KnownTable {
-    /// Its name.
+    /// Name of the table or view.
     pub name: String,
-    /// About how many rows it has.
+    /// Approximate number of rows, to estimate the size of joins.
     pub rows: usize,
-    /// Its columns.
+    /// Its columns, in order.
     pub columns: Vec<Known>,
 }
 
-/// Two columns that are meant to be joined.
+/// A foreign key: two columns that are meant to be joined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// Table and column that refer.
+    /// Table and column of the foreign key.
     pub from: (String, String),
-    /// Table and column referred to.
+    /// Table and column of the key.
     pub to: (String, String),
 }
 
-/// All tables and links of a case.
+/// All tables and foreign keys of a case.
 #[derive(Debug, Clone, Default)]
 pub struct World {
-    /// Tables and views.
+    /// The tables and views that exist.
     pub tables: Vec<KnownTable>,
-    /// Links between them.
+    /// The foreign keys between them.
     pub links: Vec<Link>,
 }
 
 impl World {
-    /// The table `name`.
+    /// The table or view called `name`.
     pub fn table(&self, name: &str) -> Option<&KnownTable> {
         self.tables.iter().find(|t| t.name == name)
     }
 }
 
-/// A random world and its tables.
+/// A random schema and its tables with data.
 pub fn world(rng: &mut Rng) -> (World, Vec<Table>) {
     let mut made = Made {
-        // Half of the worlds are what the fused star join is made for.
+        // Half of the schemas have the keys that the fused star join supports.
         plain_keys: rng.chance(50),
         ..Made::default()
     };
@@ -129,12 +129,12 @@ pub fn world(rng: &mut Rng) -> (World, Vec<Table>) {
 struct Made {
     world: World,
     tables: Vec<Table>,
-    /// Whether keys are whole numbers and unique.
+    /// Whether keys are unique integers.
     plain_keys: bool,
 }
 
 impl Made {
-    /// A dimension that may refer to another; answers its keys.
+    /// Adds a dimension that may refer to another one, and returns its keys.
     fn dimension(&mut self, rng: &mut Rng, name: &str, of: Option<(Pool, String)>) -> Pool {
         let rows = match rng.weighted(&[0.05, 0.05, 0.5, 0.35, 0.05]) {
             0 => 0,
@@ -238,7 +238,7 @@ fn file_kind(rng: &mut Rng) -> FileKind {
     FileKind::ALL[rng.weighted(&[0.5, 0.15, 0.2, 0.15])]
 }
 
-/// Cuts `rows` into files of batches, some of them empty.
+/// Splits `rows` into files and batches, some of which may be empty.
 fn cut(rng: &mut Rng, rows: usize) -> Vec<Vec<usize>> {
     let files = 1 + rng.weighted(&[0.7, 0.2, 0.1]);
     let mut left = rows;
@@ -258,7 +258,7 @@ fn cut(rng: &mut Rng, rows: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// Some values of a column, for constants.
+/// A few values of a column, for constants.
 pub(crate) fn sample(rng: &mut Rng, values: &[Value]) -> Vec<Value> {
     let some = values.iter().filter(|v| **v != Value::Null);
     let some: Vec<&Value> = some.take(200).collect();

@@ -1,4 +1,6 @@
-//! DuckDB, in a Python process of its own.
+//! DuckDB in a separate Python process.
+//!
+//! Requests and replies are lines of JSON; rows go through Arrow IPC files.
 
 use super::{Answer, Rows};
 use crate::FuzzError;
@@ -16,10 +18,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// The worker's program.
+/// The Python program of the worker.
 const WORKER: &str = include_str!("../../duckdb_worker.py");
 
-/// A DuckDB worker.
+/// A DuckDB worker process.
 pub struct Duck {
     python: PathBuf,
     folder: PathBuf,
@@ -69,10 +71,10 @@ impl Drop for Process {
 }
 
 impl Duck {
-    /// Starts a worker with the interpreter `python`; files for it go below `folder`.
+    /// Starts a worker with the interpreter `python`; its files go below `folder`.
     ///
     /// # Errors
-    /// No interpreter, or no module `duckdb` in it.
+    /// If the interpreter does not start, or has no module `duckdb`.
     pub fn start(python: &Path, folder: &Path) -> Result<Duck, FuzzError> {
         let process = Process::start(python)?;
         let mut duck = Duck {
@@ -105,26 +107,27 @@ impl Duck {
             },
             Err(error) => error.to_string(),
         };
-        // What it knew is lost: the case goes on without DuckDB.
+        // The new process has no tables, so later statements of the case fail in DuckDB and are not
+        // compared.
         if let Ok(process) = Process::start(&self.python) {
             self.process = process;
         }
         Err(failed)
     }
 
-    /// Forgets all tables.
+    /// Drops all tables, for a new case.
     ///
     /// # Errors
-    /// A worker that does not answer.
+    /// If the worker does not reply within a minute.
     pub fn open(&mut self) -> Result<(), FuzzError> {
         let asked = self.ask(&json!({"do": "open"}), Duration::from_secs(60));
         asked.map(drop).map_err(FuzzError::Setup)
     }
 
-    /// Makes batches known as the table `name`; `false` if DuckDB has no types for them.
+    /// Loads batches as the table `name`; `false` if DuckDB has no equivalent types.
     ///
     /// # Errors
-    /// Files that cannot be written.
+    /// If the file for DuckDB cannot be written.
     pub fn load(&mut self, name: &str, batches: &[RecordBatch]) -> Result<bool, FuzzError> {
         let path = self.folder.join(format!("{name}.duck"));
         let Some(batches) = simple(batches) else {
@@ -141,7 +144,7 @@ impl Duck {
         Ok(self.ask(&request, Duration::from_secs(60)).is_ok())
     }
 
-    /// Runs a statement.
+    /// Runs a statement, for at most `limit`.
     pub fn run(&mut self, sql: &str, limit: Duration) -> Answer {
         self.files += 1;
         let path = self.folder.join(format!("answer{}.duck", self.files));
@@ -163,7 +166,8 @@ impl Duck {
     }
 }
 
-/// Batches in types that DuckDB has; `None` if it has none for a column.
+/// The batches in types that DuckDB has; `None` if a column has no equivalent type or would lose
+/// values.
 fn simple(batches: &[RecordBatch]) -> Option<Vec<RecordBatch>> {
     let schema = batches.first()?.schema();
     let types: Option<Vec<DataType>> = schema
@@ -180,6 +184,7 @@ fn simple(batches: &[RecordBatch]) -> Option<Vec<RecordBatch>> {
     let convert = |batch: &RecordBatch| {
         let columns = batch.columns().iter().zip(&types).map(|(column, to)| {
             let made = cast(column, to).ok()?;
+            // A cast that turns values into NULL would give DuckDB other data.
             let lost = made.logical_null_count() != column.logical_null_count();
             (!lost || *column.data_type() == DataType::Null).then_some(made)
         });

@@ -1,4 +1,4 @@
-//! The three engines that answer.
+//! The three engines whose results are compared.
 
 mod duckdb;
 mod plain;
@@ -15,46 +15,46 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
-/// How the engines of a case run.
+/// The settings of the engines in one case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
-    /// Tierloom's worker threads.
+    /// Tierloom's number of worker threads.
     pub threads: usize,
-    /// Tierloom's rows of a batch.
+    /// Tierloom's number of rows per batch.
     pub batch_rows: usize,
-    /// Build rows from which on a join counts as big; none: as measured.
+    /// Build rows from which a join uses Tierloom's own operator; `None` for the default.
     pub big_join_rows: Option<usize>,
-    /// Whether joins with dense keys count as big too.
+    /// Whether that operator also takes joins with dense keys.
     pub dense_keys: bool,
-    /// Groups from which on a group-by counts as big; none: as measured.
+    /// Groups from which a group-by uses Tierloom's own operator; `None` for the default.
     pub big_groups: Option<usize>,
     /// Whether star joins may be fused.
     pub fused: bool,
     /// Whether operator memory is routed.
     pub routed: bool,
-    /// Where columns lie at first.
+    /// The placement of columns when they are loaded.
     pub placement: String,
-    /// Partitions of plain DataFusion.
+    /// Number of partitions of plain DataFusion.
     pub plain_partitions: usize,
 }
 
-/// Changes an answer of Tierloom's: a mistake on purpose, to see that it is found.
+/// Changes a result of Tierloom: an intentional error, to test that the fuzzer finds it.
 pub type Spoil = fn(&str, Rows) -> Rows;
 
-/// What all cases of a run share.
+/// State that all cases of a run share.
 #[derive(Debug, Clone)]
 pub struct Host {
-    /// Threads of plain DataFusion.
+    /// The threads that run plain DataFusion.
     pub runtime: Arc<Runtime>,
-    /// A mistake on purpose; none but in tests of the fuzzer itself.
+    /// An intentional error; `None` except in tests of the fuzzer itself.
     pub spoil: Option<Spoil>,
 }
 
 impl Host {
-    /// Threads of their own, and no mistakes.
+    /// New threads, and no intentional error.
     ///
     /// # Errors
-    /// Threads that cannot be started.
+    /// If the threads cannot be started.
     pub fn new() -> Result<Host, FuzzError> {
         Ok(Host {
             runtime: Plain::runtime()?,
@@ -63,21 +63,21 @@ impl Host {
     }
 }
 
-/// Rows of an answer.
+/// The rows of a result.
 #[derive(Debug, Clone)]
 pub struct Rows {
-    /// Its columns.
+    /// The columns of the result.
     pub schema: SchemaRef,
-    /// Its rows.
+    /// The rows, in batches.
     pub batches: Vec<RecordBatch>,
 }
 
 impl Rows {
-    /// How many.
+    /// Number of rows, over all batches.
     pub fn count(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
 }
 
-/// What an engine says to a statement: rows, if it has some, or its error.
+/// The result of a statement: rows if it returns any, or the error message.
 pub type Answer = Result<Option<Rows>, String>;

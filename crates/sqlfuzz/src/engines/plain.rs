@@ -1,4 +1,4 @@
-//! DataFusion as it is, on the same arrays.
+//! Plain DataFusion on the same arrays: the main oracle.
 
 use super::{Answer, Rows};
 use crate::FuzzError;
@@ -16,14 +16,14 @@ use std::time::Duration;
 use tierloom_engine::{CountedSets, ScanStatistics, WholeOrders};
 use tokio::runtime::Runtime;
 
-/// A session of DataFusion.
+/// A DataFusion session without any of Tierloom's rules but one ([`Plain::new`]).
 pub struct Plain {
     context: SessionContext,
     runtime: Arc<Runtime>,
 }
 
 impl Plain {
-    /// A session without tables, whose work runs in `runtime`.
+    /// A session without tables, whose tasks run in `runtime`.
     pub fn new(runtime: &Arc<Runtime>, partitions: usize) -> Plain {
         let config = SessionConfig::new().with_target_partitions(partitions);
         // Faults of DataFusion that are mended in the engine are mended here too: they would hide
@@ -41,10 +41,10 @@ impl Plain {
         }
     }
 
-    /// Threads for sessions.
+    /// The threads that sessions run in.
     ///
     /// # Errors
-    /// Threads that cannot be started.
+    /// If the threads cannot be started.
     pub fn runtime() -> Result<Arc<Runtime>, FuzzError> {
         tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -56,10 +56,11 @@ impl Plain {
             .map_err(FuzzError::io("threads of DataFusion"))
     }
 
-    /// Makes `partitions` known as the table `name`; all columns may be NULL.
+    /// Registers `partitions` as the table `name`, replacing an older one; all columns are
+    /// nullable.
     ///
     /// # Errors
-    /// Batches of another schema.
+    /// If a batch does not fit the schema.
     pub fn register(
         &self,
         name: &str,
@@ -91,21 +92,21 @@ impl Plain {
             .map_err(setup)
     }
 
-    /// Forgets the view or table `name`.
+    /// Removes the view or table `name`.
     pub fn forget(&self, name: &str) {
         let _ = self.context.deregister_table(name);
     }
 
-    /// Whether it knows a table or view `name`.
+    /// Whether there is a table or view `name`.
     pub fn knows(&self, name: &str) -> bool {
         self.context.table_exist(name).unwrap_or(false)
     }
 
-    /// Runs a query.
+    /// Runs a query, for at most `limit`.
     pub fn query(&self, sql: &str, limit: Duration) -> Answer {
         let context = self.context.clone();
         let text = sql.to_owned();
-        // A panic in an operator of DataFusion's ends the task, not the fuzzer.
+        // A panic in an operator then ends only this task, not the fuzzer.
         let task = self.runtime.spawn(async move {
             let frame = context.sql(&text).await?;
             let plan = frame.create_physical_plan().await?;
@@ -124,7 +125,7 @@ impl Plain {
         }
     }
 
-    /// Runs a statement that defines something.
+    /// Runs a statement without rows, for at most `limit`.
     pub fn define(&self, sql: &str, limit: Duration) -> Answer {
         let context = self.context.clone();
         let text = sql.to_owned();
@@ -143,11 +144,13 @@ impl Plain {
     }
 }
 
-/// What a statement that was given up is told to have said.
+/// The message of a statement that exceeded its time limit.
 pub const TOO_LONG: &str = "took too long";
 
-/// The column with NULLs as keys: DataFusion 55 takes a NULL among the words of a dictionary as a
-/// value in `NOT IN`, so that such rows are kept.
+/// The column with NULLs as NULL keys.
+///
+/// DataFusion 55 treats a NULL among the values of a dictionary as a value in `NOT IN` and keeps
+/// such rows.
 fn without_null_words(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match (column.data_type(), column.as_any_dictionary_opt()) {
         (DataType::Dictionary(_, words), Some(dictionary))

@@ -1,4 +1,4 @@
-//! Tierloom's session, on an invented machine with DRAM and CXL memory.
+//! Tierloom's session, on a simulated machine with DRAM and CXL memory.
 
 use super::{Answer, Options, Rows, Spoil};
 use crate::FuzzError;
@@ -14,25 +14,25 @@ use tierloom_engine::star::StarExec;
 use tierloom_engine::{EngineOptions, PlacedScanExec};
 use tierloom_memory::{FakeBackend, FakeNode, PageSize, fake_topology};
 
-/// Bytes of each invented node.
+/// Memory of each simulated node, in bytes.
 const NODE_BYTES: u64 = 8 << 30;
 
-/// A session.
+/// The session under test.
 pub struct Tierloom {
     session: SqlSession,
     spoil: Option<Spoil>,
 }
 
-/// Operators of ours that a plan holds.
+/// The operators in a plan, for coverage.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Their names, each once.
+    /// Names of the operators, each once.
     pub operators: Vec<&'static str>,
     /// Why aggregations were not fused.
     pub notes: Vec<String>,
 }
 
-/// Stops when told to.
+/// A flag that asks a running statement to stop.
 #[derive(Debug, Default)]
 pub struct Stop(AtomicBool);
 
@@ -46,7 +46,7 @@ impl Tierloom {
     /// A session without tables.
     ///
     /// # Errors
-    /// A session that cannot be made.
+    /// If the session cannot be created.
     pub fn new(options: &Options, spoil: Option<Spoil>) -> Result<Self, FuzzError> {
         let setup = |e: &dyn std::fmt::Display| FuzzError::Setup(format!("session: {e}"));
         let node = |node, cpus| FakeNode {
@@ -81,10 +81,11 @@ impl Tierloom {
         })
     }
 
-    /// Loads a file or folder as the table `name`; answers the types that its columns have now.
+    /// Loads a file or folder as the table `name` and returns the table's schema, which may differ
+    /// from the file's.
     ///
     /// # Errors
-    /// What the session says.
+    /// The session's error message.
     pub fn load(&mut self, name: &str, path: &Path) -> Result<SchemaRef, String> {
         let csv = CsvOptions {
             infer_rows: 0,
@@ -96,12 +97,12 @@ impl Tierloom {
             .map_err(|e| e.to_string())
     }
 
-    /// The columns of a table or view.
+    /// The schema of a table or view.
     pub fn schema_of(&self, name: &str) -> Option<SchemaRef> {
         self.session.schema_of(name).ok()
     }
 
-    /// Runs one statement.
+    /// Runs one statement until it ends or `stop` is set.
     pub fn run(&mut self, sql: &str, stop: &Stop) -> Answer {
         let mut rows = Kept::default();
         for piece in split(sql).map_err(|e| e.to_string())? {
@@ -119,7 +120,9 @@ impl Tierloom {
         })
     }
 
-    /// What the plan of a query holds; planned here, it is found again by its text.
+    /// The operators in the plan of a query.
+    ///
+    /// Planning also puts it into the plan cache, which is checked too.
     pub fn seen(&self, sql: &str) -> Seen {
         let mut seen = Seen::default();
         let Ok(pieces) = split(sql) else { return seen };
@@ -141,7 +144,7 @@ impl Tierloom {
 }
 
 impl Stop {
-    /// Tells the statement to stop.
+    /// Asks the statement to stop.
     pub fn now(&self) {
         self.0.store(true, std::sync::atomic::Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Random aggregates and groups.
+//! Random aggregates and group keys.
 
 use super::{Generator, Scope, Typed};
 use crate::ast::{Expr, Item, Query, Select};
@@ -16,7 +16,7 @@ const ORDERED: [Kind; 8] = [
 ];
 
 impl Generator<'_> {
-    /// An aggregate over `scope`.
+    /// An aggregate over columns of `scope`.
     pub(crate) fn aggregate(&mut self, scope: &Scope) -> Typed {
         let mut made = self.plain_aggregate(scope);
         if self.rng.chance(6) {
@@ -38,7 +38,8 @@ impl Generator<'_> {
             2 | 4 | 6 if self.column_of(scope, &numbers).is_some() => {
                 let argument = self.number(scope, 2);
                 let known = &argument.known;
-                // Sums of whole numbers wrap in any order alike; others need small parts.
+                // Wrapping sums of integers do not depend on the order; other sums are exact only
+                // for small values.
                 let sums = known.exact && (known.tame || known.kind == Kind::Int);
                 match choice {
                     2 if sums => {
@@ -107,7 +108,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Puts groups and aggregates into `select`; answers what is known of its columns.
+    /// Adds groups and aggregates to `select`; returns the properties of its columns.
     pub(crate) fn aggregated(
         &mut self,
         select: &mut Select,
@@ -124,6 +125,7 @@ impl Generator<'_> {
             }
             let name = format!("c{}", known.len());
             let (item, mut column) = self.item(group, name);
+            // A single group key is unique in the result, one of several keys is not.
             column.unique = alone;
             select.items.push(item);
             known.push(column);
@@ -146,7 +148,7 @@ impl Generator<'_> {
         known
     }
 
-    /// `one` compared with a constant.
+    /// A comparison of `one` with a constant.
     pub(crate) fn compared(&mut self, one: Typed) -> Typed {
         self.duck &= one.known.common;
         if matches!(one.kind(), Kind::Null | Kind::Bytes) {
@@ -159,7 +161,7 @@ impl Generator<'_> {
         self.made(form, vec![one, constant], Kind::Bool)
     }
 
-    /// Groups of one relation.
+    /// A group-by on one relation.
     pub(crate) fn grouped(&mut self) -> (Query, Vec<Known>) {
         let (source, scope) = self.source();
         let mut select = Select {
@@ -170,7 +172,7 @@ impl Generator<'_> {
         let count = self.rng.weighted(&[0.1, 0.5, 0.3, 0.1]);
         let mut groups = Vec::new();
         for _ in 0..count {
-            // The operator for many groups takes whole numbers, days and times.
+            // Tierloom's operator for many groups supports integers, dates and timestamps.
             let integers = [Kind::Int, Kind::Date, Kind::Stamp];
             let column = match self.rng.chance(50) {
                 true => self.column_of(&scope, &integers),
@@ -185,7 +187,7 @@ impl Generator<'_> {
         (Query::of(select), known)
     }
 
-    /// Some of the columns in scope, or values made of them, as items.
+    /// Result columns: some columns in scope, or expressions of them.
     pub(crate) fn some_items(&mut self, scope: &Scope, depth: usize) -> (Vec<Item>, Vec<Known>) {
         (0..self.rng.range(1, 4))
             .map(|index| {
@@ -197,7 +199,7 @@ impl Generator<'_> {
 }
 
 impl Typed {
-    /// A count: small and exact whatever is counted.
+    /// The properties of a count: small and exact, whatever is counted.
     fn tamed(mut self) -> Typed {
         self.known.tame = true;
         self.known.exact = true;

@@ -1,4 +1,4 @@
-//! Random expressions without queries in them.
+//! Random scalar expressions without subqueries.
 
 use super::literal::{literal, quoted};
 use super::{Generator, Scope, Typed};
@@ -7,7 +7,7 @@ use crate::data::{Kind, Known};
 use crate::value::Value;
 use arrow::datatypes::DataType;
 
-/// A type that stands for a kind where an expression has no column's.
+/// A type for expressions of a kind that have no column's type.
 fn type_of(kind: Kind) -> DataType {
     match kind {
         Kind::Float => DataType::Float64,
@@ -28,7 +28,7 @@ impl Generator<'_> {
         Typed::column(&found.relation, &found.known)
     }
 
-    /// A column of one of `kinds`.
+    /// A column of one of `kinds`, if there is one.
     pub(crate) fn column_of(&mut self, scope: &Scope, kinds: &[Kind]) -> Option<Typed> {
         let fitting: Vec<_> = scope
             .iter()
@@ -41,7 +41,7 @@ impl Generator<'_> {
         Some(Typed::column(&found.relation, &found.known))
     }
 
-    /// What comes of `parts`: as tame, exact and common as all of them.
+    /// An expression of `parts`: it is tame, exact and common if all of them are.
     pub(crate) fn made(&mut self, form: &str, parts: Vec<Typed>, kind: Kind) -> Typed {
         let all = |f: fn(&Known) -> bool| parts.iter().all(|p| f(&p.known));
         let known = Known {
@@ -78,7 +78,7 @@ impl Generator<'_> {
         made
     }
 
-    /// A constant like the values of `like`.
+    /// A constant of the type of `like`, often one of its values.
     pub(crate) fn constant(&mut self, like: &Known) -> Typed {
         let data_type = like.data_type.clone();
         let written = match like.sample.is_empty() {
@@ -103,7 +103,7 @@ impl Generator<'_> {
         made
     }
 
-    /// A value made of columns in scope.
+    /// An expression of columns in scope, nested at most `depth` deep.
     pub(crate) fn value(&mut self, scope: &Scope, depth: usize) -> Typed {
         let column = self.any_column(scope);
         if depth == 0 || self.rng.chance(55) {
@@ -118,7 +118,7 @@ impl Generator<'_> {
         }
     }
 
-    /// A number made of columns in scope, or a constant where there are none.
+    /// A numeric expression of columns in scope, or a constant if there are no numeric columns.
     pub(crate) fn number(&mut self, scope: &Scope, depth: usize) -> Typed {
         let kinds = [Kind::Int, Kind::Decimal, Kind::Float];
         let Some(one) = self.column_of(scope, &kinds) else {
@@ -139,7 +139,7 @@ impl Generator<'_> {
                 };
                 let form = *self.rng.pick(&["({} + {})", "({} - {})", "({} * {})"]);
                 let mut made = self.made(form, vec![one, other], kind);
-                // A product may be -0.0.
+                // A product can be -0.0, which the engines compare differently.
                 made.known.common &= kind != Kind::Float || !form.contains('*');
                 self.note_arithmetic(&made);
                 made
@@ -150,7 +150,7 @@ impl Generator<'_> {
                     .unwrap_or_else(|| one.clone());
                 let form = "({} / nullif({}, CAST(0 AS DOUBLE)))";
                 let mut made = self.made(form, vec![one, other], kind);
-                // Zeros of either sign are one to nullif here, but not there.
+                // The engines differ in whether nullif treats 0.0 and -0.0 as equal.
                 self.duck &= made.known.common;
                 made.known.tame = false;
                 made.known.common = false;
@@ -194,7 +194,8 @@ impl Generator<'_> {
         }
     }
 
-    /// Overflow is an error of DuckDB's and none of DataFusion's.
+    /// Overflow is an error in DuckDB but not in DataFusion, so DuckDB is only asked if there can
+    /// be none.
     fn note_arithmetic(&mut self, made: &Typed) {
         self.duck &= made.known.tame;
     }
@@ -226,7 +227,7 @@ impl Generator<'_> {
         }
     }
 
-    /// One of two values.
+    /// An expression that selects one of two values.
     fn choice(&mut self, one: Typed, scope: &Scope, depth: usize) -> Typed {
         let kind = one.kind();
         if matches!(kind, Kind::Null | Kind::Bytes) {
@@ -276,7 +277,7 @@ impl Generator<'_> {
         self.test(one, scope)
     }
 
-    /// A test of one value.
+    /// A predicate on one value.
     fn test(&mut self, one: Typed, scope: &Scope) -> Typed {
         let kind = one.kind();
         if matches!(kind, Kind::Null | Kind::Bytes) || self.rng.chance(8) {

@@ -1,10 +1,10 @@
-//! Constants.
+//! Constants as SQL text.
 
 use crate::data::Kind;
 use crate::value::Value;
 use arrow::datatypes::{DataType, TimeUnit};
 
-/// A value of `data_type` as both dialects write it; `None` for what has no notation.
+/// A value of `data_type` as SQL that both dialects accept; `None` if it has no literal.
 pub fn literal(value: &Value, data_type: &DataType) -> Option<String> {
     if let DataType::Dictionary(_, words) = data_type {
         return literal(value, words);
@@ -55,7 +55,7 @@ pub fn literal(value: &Value, data_type: &DataType) -> Option<String> {
     })
 }
 
-/// Text in quotes.
+/// Text as an SQL string literal.
 pub fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -99,7 +99,7 @@ fn clock(second: i64) -> String {
     )
 }
 
-/// A day of the Gregorian calendar, counted from 1970-01-01.
+/// The date that is `days` days after 1970-01-01, in the Gregorian calendar.
 fn day(days: i64) -> String {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);

@@ -1,4 +1,8 @@
-//! Random statements, aimed at the operators of ours.
+//! Generates random statements, biased to those that Tierloom's own operators run.
+//!
+//! Every expression carries the properties of its values ([`Known`]). They decide whether a result
+//! can be compared exactly and whether DuckDB, with its different rules for overflow, zeros and
+//! types, can be asked at all.
 
 mod aggregates;
 mod expressions;
@@ -12,29 +16,29 @@ use crate::ast::{Expr, Item, Order, Query, Statement};
 use crate::data::{Kind, Known, KnownTable, World};
 use crate::rng::Rng;
 
-/// What a random query is like.
+/// The shape of a random query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Shape {
     /// An aggregation over a fact table and its dimensions.
     Star,
-    /// One inside of something else.
+    /// An aggregation of that shape inside another query.
     StarInside,
-    /// Two or three relations joined in any way.
+    /// Joins of two or three relations, on any columns.
     Join,
-    /// Groups of one relation.
+    /// A group-by on one relation.
     Group,
-    /// Rows of one relation.
+    /// Filtered rows of one relation.
     Filter,
-    /// Set operations.
+    /// Set operations on two relations.
     Set,
-    /// Window functions.
+    /// Window functions over one relation.
     Window,
-    /// Conditions with queries in them.
+    /// Filters with subqueries, correlated or not.
     Subquery,
 }
 
 impl Shape {
-    /// All of them.
+    /// All shapes, in the order of their weights.
     pub const ALL: [Shape; 8] = [
         Shape::Star,
         Shape::StarInside,
@@ -47,7 +51,7 @@ impl Shape {
     ];
 }
 
-/// A column in scope: of which relation, and what is known of it.
+/// A column in scope: the alias of its relation, and its properties.
 #[derive(Debug, Clone)]
 pub(crate) struct InScope {
     pub relation: String,
@@ -57,24 +61,24 @@ pub(crate) struct InScope {
 /// The columns that an expression can use.
 pub(crate) type Scope = Vec<InScope>;
 
-/// An expression and what is known of its values.
+/// An expression and the properties of its values.
 #[derive(Debug, Clone)]
 pub(crate) struct Typed {
     pub expr: Expr,
     pub known: Known,
 }
 
-/// Makes statements about the tables of a world.
+/// Generates statements about the tables of a schema.
 pub struct Generator<'a> {
     pub(crate) rng: &'a mut Rng,
     pub(crate) world: &'a World,
     aliases: usize,
-    /// Whether DuckDB means the same by all that was made since this was set.
+    /// Whether DuckDB gives everything generated since this was set the same meaning.
     pub(crate) duck: bool,
 }
 
 impl<'a> Generator<'a> {
-    /// Makes statements about `world`.
+    /// A generator for the tables of `world`.
     pub fn new(rng: &'a mut Rng, world: &'a World) -> Self {
         Generator {
             rng,
@@ -84,7 +88,7 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// A query, and what is known of its columns.
+    /// A query of the given shape, and the properties of its columns.
     pub fn query(&mut self, shape: Shape) -> (Statement, Vec<Known>) {
         self.aliases = 0;
         self.duck = true;
@@ -99,19 +103,19 @@ impl<'a> Generator<'a> {
         )
     }
 
-    /// A new alias.
+    /// An alias that was not used before in this query.
     pub(crate) fn alias(&mut self) -> String {
         self.aliases += 1;
         format!("t{}", self.aliases)
     }
 
-    /// Any table.
+    /// Any table or view.
     pub(crate) fn any_table(&mut self) -> &'a KnownTable {
         let tables: &'a [KnownTable] = &self.world.tables;
         self.rng.pick(tables)
     }
 
-    /// `typed` as column `name` of a selection, and what is known of that.
+    /// `typed` as the result column `name`, and the properties of that column.
     pub(crate) fn item(&mut self, typed: Typed, name: String) -> (Item, Known) {
         let known = Known {
             name: name.clone(),
@@ -127,7 +131,7 @@ impl<'a> Generator<'a> {
         )
     }
 
-    /// Perhaps with an order, and with a limit where the order is total.
+    /// The query, sometimes with an order, and with a limit only if that order is total.
     pub(crate) fn finished(&mut self, mut query: Query, known: Vec<Known>) -> (Query, Vec<Known>) {
         if self.rng.chance(35) {
             self.order(&mut query, &known);
@@ -135,10 +139,11 @@ impl<'a> Generator<'a> {
         (query, known)
     }
 
-    /// Orders by all columns, and perhaps limits.
+    /// Orders by all columns, which makes the order total, and sometimes adds a limit.
     pub(crate) fn order(&mut self, query: &mut Query, known: &[Known]) {
         if known
             .iter()
+            // The engines could order values differently that differ in their last digits.
             .any(|k| !k.exact || matches!(k.kind, Kind::Bytes | Kind::Null))
         {
             return;
@@ -168,7 +173,7 @@ impl<'a> Generator<'a> {
 }
 
 impl Typed {
-    /// The column `column` of the relation `relation`.
+    /// A reference to the column `column` of the relation `relation`.
     pub fn column(relation: &str, column: &Known) -> Typed {
         Typed {
             expr: Expr::column(relation, &column.name),
@@ -181,7 +186,7 @@ impl Typed {
     }
 }
 
-/// `columns` in scope under `relation`.
+/// The scope of one relation with these columns.
 pub(crate) fn scope(relation: &str, columns: &[Known]) -> Scope {
     let in_scope = |c: &Known| InScope {
         relation: relation.to_owned(),

@@ -1,11 +1,11 @@
-//! Relations: tables, and queries in their place.
+//! Relations for `FROM` clauses: tables, and subqueries with the same columns.
 
 use super::{Generator, Scope, Typed, scope};
 use crate::ast::{Body, Expr, Item, Order, Query, Relation, Select, Source};
 use crate::data::{Kind, Known, KnownTable};
 
 impl Generator<'_> {
-    /// One relation, as a source and a scope.
+    /// One relation as a `FROM` clause, and its scope.
     pub(crate) fn source(&mut self) -> (Source, Scope) {
         let table = self.any_table();
         let (relation, columns) = self.relation(table);
@@ -19,7 +19,7 @@ impl Generator<'_> {
         )
     }
 
-    /// `table`, or a query over it that keeps the names of its columns.
+    /// `table`, or a subquery over it that keeps its column names.
     pub(crate) fn relation(&mut self, table: &KnownTable) -> (Relation, Vec<Known>) {
         let alias = self.alias();
         if self.rng.chance(72) {
@@ -29,7 +29,7 @@ impl Generator<'_> {
         (Relation::query(query, &alias), known)
     }
 
-    /// A query over `table` whose columns have the names of the table's.
+    /// A subquery over `table` with the same column names.
     fn derived(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
         match self.rng.below(8) {
             0 | 1 => self.parts_united(table),
@@ -68,7 +68,7 @@ impl Generator<'_> {
         (Query::of(select), known)
     }
 
-    /// Parts of a table one after the other, also twice the same.
+    /// A union of two parts of a table, which may overlap.
     fn parts_united(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
         let (left, mut known) = self.part(table);
         let (right, _) = if self.rng.chance(70) {
@@ -106,7 +106,7 @@ impl Generator<'_> {
         (Query::of(select), known)
     }
 
-    /// One row for each value of the first column, which is the key of dimensions.
+    /// One row per value of the first column, which is the key in dimensions.
     fn one_by_key(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
         let (mut select, known, _) = self.all_of(table);
         if known
@@ -128,7 +128,7 @@ impl Generator<'_> {
         (Query::of(select), known)
     }
 
-    /// The first rows of a total order.
+    /// The first rows by a total order.
     fn limited(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
         let (query, known) = self.part(table);
         let unordered = known
@@ -154,7 +154,7 @@ impl Generator<'_> {
         )
     }
 
-    /// All columns but the first, which may be a key, as values made of them.
+    /// All columns except the first, which may be a key, replaced by expressions of them.
     fn computed(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
         let (mut select, mut known, _) = self.all_of(table);
         for (item, column) in select.items.iter_mut().zip(&mut known).skip(1) {
@@ -186,7 +186,7 @@ impl Generator<'_> {
         (Query::of(select), known)
     }
 
-    /// Adds up to a few conditions on `scope`.
+    /// Adds up to three conditions on `scope`.
     pub(crate) fn filters(&mut self, select: &mut Select, scope: &Scope, depth: usize) {
         for _ in 0..self.rng.weighted(&[0.35, 0.35, 0.2, 0.1]) {
             let condition = self.condition(scope, depth);

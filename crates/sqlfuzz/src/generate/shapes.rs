@@ -1,14 +1,14 @@
-//! Joins, set operations, windows, and plain selections.
+//! Joins, set operations, window functions, and plain selections.
 
 use super::{Generator, Scope, Shape, Typed, scope};
 use crate::ast::{Body, Expr, Join, Query, Select, Source};
 use crate::data::{Kind, Known};
 
-/// Joins may give so many rows, about.
+/// Approximate limit for the rows of a join, so that a case stays fast.
 const MOST_ROWS: usize = 40_000;
 
 impl Generator<'_> {
-    /// A query of shape `shape`.
+    /// A query of the given shape.
     pub(crate) fn shaped(&mut self, shape: Shape) -> (Query, Vec<Known>) {
         let (query, known) = match shape {
             Shape::Star => self.star(),
@@ -27,7 +27,7 @@ impl Generator<'_> {
         }
     }
 
-    /// The same by way of a query with a name.
+    /// The same query as a common table expression.
     fn named(&mut self, query: Query, known: Vec<Known>) -> (Query, Vec<Known>) {
         let select = Select {
             items: known
@@ -72,7 +72,7 @@ impl Generator<'_> {
         (Query::of(select), known)
     }
 
-    /// An equality between two scopes, of a link if there is one.
+    /// An equality between columns of two scopes, preferably between keys.
     pub(crate) fn equality(&mut self, left: &Scope, right: &Scope) -> Option<Typed> {
         let mut pairs = Vec::new();
         for a in left {
@@ -121,6 +121,8 @@ impl Generator<'_> {
                 let names = [&l.from.0, &l.to.0];
                 names.contains(&&first.name) && names.contains(&&table.name)
             });
+            // A join by a foreign key has about as many rows as its larger side; others are guessed
+            // at an eighth of the product.
             let guess = rows * table.rows
                 / if linked {
                     table.rows.min(rows).max(1)
@@ -217,6 +219,8 @@ impl Generator<'_> {
         let mut known = Vec::new();
         for _ in 0..self.rng.range(1, 3) {
             let one = self.value(&scope_a, 1);
+            // Set operations compare rows, so differences in the last digits would change the
+            // result.
             if !one.known.exact {
                 continue;
             }
@@ -297,6 +301,7 @@ impl Generator<'_> {
                 "ASC NULLS FIRST"
             };
             let (function, kind, parts) = self.window_function(&scope, !unique.is_empty());
+            // These need a total order, or the result would depend on the order of equal rows.
             let whole = function.contains("row_number") || function.contains("lag");
             let mut form = format!("{function} OVER (");
             let mut args = parts;

@@ -4,7 +4,7 @@ use super::{Generator, Scope, Typed, scope};
 use crate::ast::{Expr, Join, Query, Relation, Select, Source};
 use crate::data::{Kind, Known, KnownTable, Link};
 
-/// A relation of a star and how it is tied to those before it.
+/// A relation of a star with its join condition.
 struct Tied {
     relation: Relation,
     condition: Option<Expr>,
@@ -48,7 +48,7 @@ impl<'a> Generator<'a> {
         (Query::of(select), known)
     }
 
-    /// A table with links to others: mostly the first.
+    /// A table with foreign keys, usually one of the largest.
     fn fact(&mut self) -> Option<&'a KnownTable> {
         let world = self.world;
         let linked = |name: &str| world.links.iter().any(|l| l.from.0 == name);
@@ -66,7 +66,7 @@ impl<'a> Generator<'a> {
         (!facts.is_empty()).then(|| *self.rng.pick(&facts))
     }
 
-    /// Adds the tables that `from` refers to, and what they refer to.
+    /// Adds the tables that `from` refers to, recursively, and their join conditions.
     fn tie(
         &mut self,
         from: &str,
@@ -112,7 +112,7 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// Writes the relations with commas or joins.
+    /// Adds the relations to `select`, separated by commas or as joins.
     fn from(&mut self, select: &mut Select, tied: Vec<Tied>) {
         let commas = self.rng.chance(40);
         if commas {
@@ -144,7 +144,7 @@ impl<'a> Generator<'a> {
             let on = next.condition.into_iter().collect();
             let first = source.joins.is_empty();
             if first && kind == "JOIN" && self.rng.chance(40) {
-                // The dimension may as well stand first.
+                // The dimension can also come first.
                 let fact = std::mem::replace(&mut source.relation, next.relation);
                 source.joins.push(Join {
                     kind: kind.into(),
@@ -174,7 +174,7 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// What is aggregated: mostly columns of the fact table.
+    /// The columns to aggregate, usually numbers of the fact table.
     fn measured(&mut self, fact: &Scope, all: &Scope) -> Scope {
         if self.rng.chance(20) {
             return all.clone();
@@ -192,7 +192,7 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// A star join inside of another query.
+    /// A star join inside another query.
     pub(crate) fn star_inside(&mut self) -> (Query, Vec<Known>) {
         let (inner, columns) = self.star();
         let alias = self.alias();

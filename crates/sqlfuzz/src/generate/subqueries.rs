@@ -1,4 +1,4 @@
-//! Conditions and values with queries in them.
+//! Conditions and values with subqueries.
 
 use super::{Generator, Scope, Typed, scope};
 use crate::ast::{Expr, Item, Order, Query, Select, Source};
@@ -105,7 +105,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Columns of both scopes with the same type.
+    /// Two columns of the same type, one of each scope.
     fn pair(&mut self, outer: &Scope, inner: &Scope) -> Option<(Typed, Typed)> {
         let mut pairs = Vec::new();
         for a in outer {
@@ -128,7 +128,7 @@ impl Generator<'_> {
         ))
     }
 
-    /// A query of one value: an aggregate, or the first value of an order.
+    /// A scalar subquery: an aggregate, or the first value of an order.
     fn scalar(&mut self, outer: &Scope) -> Option<Typed> {
         let table = self.any_table();
         let (relation, columns) = self.relation(table);
@@ -148,7 +148,7 @@ impl Generator<'_> {
             ..column.known.clone()
         };
         if self.rng.chance(30) {
-            // At most one row, and perhaps none.
+            // It returns at most one row, possibly none.
             select.items = vec![item(column)];
             let order = Order {
                 by: Expr::Text("1".into()),

@@ -1,4 +1,4 @@
-//! Failing cases made small: rows, columns and tables first, then clauses of the statements.
+//! Shrinks failing cases: statements, tables, rows and columns first, then clauses and settings.
 
 mod variants;
 
@@ -9,22 +9,22 @@ use crate::judge::{Arena, Failure, Kind, Step};
 use crate::table::{FileKind, Layout, Table};
 use std::time::{Duration, Instant};
 
-/// A case whose statements are still trees.
+/// A case whose statements are still syntax trees.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draft {
-    /// How the engines run.
+    /// The settings of the engines.
     pub options: Options,
-    /// The tables.
+    /// The tables to load.
     pub tables: Vec<Table>,
     /// The statements; the last one fails.
     pub statements: Vec<Statement>,
 }
 
 impl Draft {
-    /// Runs the statements on fresh engines and answers the first failure.
+    /// Runs the statements on new engines and returns the first failure.
     ///
     /// # Errors
-    /// Engines that cannot be set up.
+    /// If the engines cannot be set up.
     pub fn judge(
         &self,
         host: &Host,
@@ -43,19 +43,19 @@ impl Draft {
     }
 }
 
-/// Makes a failing case smaller for as long as it fails in the same way.
+/// Makes a failing case smaller, keeping every change after which it fails in the same way.
 pub struct Shrinker<'a> {
     best: Draft,
     failure: Failure,
     host: &'a Host,
     duck: Option<&'a mut Duck>,
     until: Instant,
-    /// Cases tried.
+    /// Number of cases tried.
     pub tried: usize,
 }
 
 impl<'a> Shrinker<'a> {
-    /// Begins with `draft`, which fails as `failure` says, and takes at most `time`.
+    /// A shrinker for `draft`, which fails with `failure`. It takes at most `time`.
     pub fn new(
         draft: Draft,
         failure: Failure,
@@ -74,10 +74,11 @@ impl<'a> Shrinker<'a> {
         }
     }
 
-    /// The smallest case found, and how it fails.
+    /// Shrinks until no step helps or the time is over; returns the smallest case and its failure.
     pub fn run(&mut self) -> (Draft, Failure) {
         loop {
             let before = self.best.clone();
+            // Statements and tables first: with fewer of them, every further attempt is faster.
             self.statements();
             self.tables();
             self.rows();
@@ -91,12 +92,13 @@ impl<'a> Shrinker<'a> {
         }
     }
 
-    /// Takes `draft` if it fails in the same way.
+    /// Keeps `draft` if it fails in the same way.
     fn attempt(&mut self, draft: Draft) -> bool {
         if Instant::now() > self.until {
             return false;
         }
         self.tried += 1;
+        // DuckDB is slow to set up and decides nothing for other kinds of failure.
         let wants_duck = self.failure.kind == Kind::Duck;
         let duck = self.duck.as_deref_mut().filter(|_| wants_duck);
         let Ok(Some(failure)) = draft.judge(self.host, duck) else {
@@ -122,6 +124,7 @@ impl<'a> Shrinker<'a> {
         let mut size = self.best.statements.len().div_ceil(2);
         while size > 0 {
             let mut at = 0;
+            // The last statement is the one that fails, so it is never removed.
             while at + size < self.best.statements.len() {
                 let mut statements = self.best.statements.clone();
                 statements.drain(at..at + size);
@@ -221,7 +224,7 @@ impl<'a> Shrinker<'a> {
                 };
                 let mut draft = self.best.clone();
                 draft.statements[at] = variant;
-                // What was tried and did not fail is not tried again at once.
+                // After a success, the same index is the next variant of the smaller statement.
                 if !self.attempt(draft) {
                     next += 1;
                 }
@@ -253,7 +256,7 @@ impl<'a> Shrinker<'a> {
     }
 }
 
-/// Failures of one kind that differ in this are two failures.
+/// A key for failures of one kind: those with different keys have different causes.
 fn sort_of(failure: &Failure) -> String {
     match failure.kind {
         Kind::Panic => failure

@@ -1,8 +1,8 @@
-//! Smaller statements: each variant leaves one thing out.
+//! Smaller variants of a statement, each with one part removed.
 
 use crate::ast::{Body, Expr, Join, Query, Relation, Select, Source, Statement, What};
 
-/// Statements that are a step smaller.
+/// All statements that are one step smaller.
 pub fn of_statement(statement: &Statement) -> Vec<Statement> {
     match statement {
         Statement::Query { query, duck } => of_query(query)
@@ -100,7 +100,7 @@ fn of_query(query: &Query) -> Vec<Query> {
                 let fewer = smaller.items.len() < items;
                 let mut made = with_body(Body::Select(Box::new(smaller)));
                 if fewer && !made.order.is_empty() {
-                    // Orders are by number.
+                    // Order keys are column numbers, so they are renumbered.
                     made.order.pop();
                     let places = made.order.iter_mut().enumerate();
                     places.for_each(|(i, o)| o.by = Expr::Text((i + 1).to_string()));
@@ -112,7 +112,7 @@ fn of_query(query: &Query) -> Vec<Query> {
     found
 }
 
-/// A query without each of its columns in turn.
+/// The query without each of its columns in turn.
 fn without_column(query: &Query) -> Vec<Query> {
     let Body::Select(select) = &query.body else {
         return Vec::new();
@@ -154,7 +154,7 @@ fn of_select(select: &Select) -> Vec<Select> {
         found.push(with(&|s| s.distinct = false));
     }
     for at in 0..select.groups.len() {
-        // The group goes with the column that shows it.
+        // Columns that show the group are removed with it.
         let group = &select.groups[at];
         let rest: Vec<_> = select
             .items
@@ -260,7 +260,7 @@ fn of_relation(relation: &Relation) -> Vec<Relation> {
     };
     let mut found = Vec::new();
     if let Body::Select(select) = &query.body {
-        // The table below, which has columns of the same names where the query kept them.
+        // The underlying table, whose columns have the same names if the subquery kept them.
         for source in &select.from {
             if let What::Table(name) = &source.relation.what {
                 found.push(Relation::table(name, &relation.alias));

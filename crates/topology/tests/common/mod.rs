@@ -1,4 +1,4 @@
-//! Recorded machines, and copies of them to break.
+//! Recorded machines, and copies of them that tests damage.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 use std::fs;
@@ -24,7 +24,8 @@ pub fn root(machine: &str) -> SysRoot {
     )
 }
 
-/// A recorded machine, as if it had been read at `/`, so that texts do not depend on where the repository is.
+/// A recorded machine, as if it had been read at `/`, so that texts do not depend on the path of
+/// the repository.
 pub fn machine(name: &str) -> Topology {
     Topology {
         root: SysRoot::host(),
