@@ -1,4 +1,8 @@
-//! The results in words.
+//! The results of a run as sentences.
+//!
+//! [`derived`] repeats what the query records already hold, for the terminal; a report derives the
+//! same from the records. [`findings`] needs the plan, the model or the page audits, so its
+//! sentences are stored in the summary record.
 
 use super::plan::{REFERENCE, RunPlan};
 use tierloom_model::reference::ssb::ssb_queries;
@@ -8,13 +12,15 @@ use tierloom_record::{
     geometric_mean,
 };
 
-/// Repeats that differ by more than this of their median are called noisy.
+/// Range of the repeats, relative to their median, above which a figure is called noisy.
 const NOISY: f64 = 0.10;
 
-/// CPU time per row taken for the literature's engines, ns: compiled pipelines need a few. The model's documentation shows other values.
+/// CPU time per row assumed for the engines of the literature, ns: compiled pipelines need a few.
+/// The model's documentation shows other values.
 const REFERENCE_NS: f64 = 3.0;
 
-/// What follows from the figures alone: the terminal prints it; a report derives its own from the records.
+/// Findings that follow from the query records alone; the terminal prints them, records do not
+/// carry them.
 pub fn derived(plan: &RunPlan, records: &[QueryRecord], means: &[MeanRecord]) -> Vec<String> {
     let mut found = Vec::new();
     found.extend(all_checked(records));
@@ -27,7 +33,8 @@ pub fn derived(plan: &RunPlan, records: &[QueryRecord], means: &[MeanRecord]) ->
     found
 }
 
-/// What takes the plan, the model or the audits to say, most important first; records carry it.
+/// Findings that need the plan, the model or the audits, most important first; the summary record
+/// carries them.
 pub fn findings(
     plan: &RunPlan,
     records: &[QueryRecord],
@@ -117,7 +124,8 @@ fn best_modelled(machine: &str, means: &[MeanRecord]) -> Option<String> {
     ))
 }
 
-/// What the measured intensity of this engine gives for blind interleaving, where the verdict turns, and why.
+/// What blind interleaving would do at this engine's measured intensity, and at which intensity it
+/// starts to pay.
 fn blind(machine: &str, rows: &[IntensityRow], records: &[QueryRecord]) -> Vec<String> {
     let mut found = Vec::new();
     for measured in rows
@@ -155,8 +163,9 @@ fn blind(machine: &str, rows: &[IntensityRow], records: &[QueryRecord]) -> Vec<S
     found
 }
 
-/// What the literature's own engines get on a published machine: the 13 queries as hand-written or compiled pipelines, at the
-/// scale, value width and blind interleave of the study (Lebedev et al., 2025; Huang et al., 2024).
+/// What the literature's own engines get on a published machine: the 13 queries as hand-written or
+/// compiled pipelines, at the scale, value width and blind interleave of the study (Lebedev et al.,
+/// 2025; Huang et al., 2024).
 fn reference(machine: &Machine) -> Option<String> {
     let (study, scale_factor, bytes_per_value, text, weights) = match machine.name.as_str() {
         "epfl25-full-pf-on" => ("Lebedev et al. (2025)", 100.0, 8, "9:1", (9.0, 1.0)),

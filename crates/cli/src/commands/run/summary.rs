@@ -1,4 +1,4 @@
-//! Geometric means and sensitivity over the results of a run.
+//! Geometric means over the results of a run, and their sensitivity to the engine's intensity.
 
 use super::measure::Measured;
 use super::plan::{REFERENCE, RunPlan};
@@ -8,13 +8,16 @@ use tierloom_model::Phase;
 use tierloom_placement::ColumnUse;
 use tierloom_record::{IntensityRow, MeanRecord, QueryRecord, geometric_mean};
 
-/// A change smaller than this counts as none.
+/// Relative change below which a query counts as neither slower nor faster.
 const NOTICEABLE: f64 = 0.01;
 
-/// From this utilisation on, averaged over a query, a tier counts as full.
+/// Utilisation, averaged over a query, from which a tier counts as full.
 const SATURATED: f64 = 0.95;
 
-/// The speed-up of `record` over the placement `dram` on its machine, which is always made first and so among `earlier`.
+/// The speed-up of `record` over the placement `dram` on its machine.
+///
+/// `dram` is recorded before the others and is therefore among `earlier`, or `record` itself.
+/// `None` if it was not measured.
 pub fn speedup_over_dram(record: &QueryRecord, earlier: &[QueryRecord]) -> Option<f64> {
     let same = |r: &&QueryRecord| {
         r.placement == REFERENCE
@@ -65,10 +68,11 @@ fn mean(first: &QueryRecord, members: &[&QueryRecord]) -> Option<MeanRecord> {
     })
 }
 
-/// The blind interleaves of the two published studies, on every machine of the run and over a range of engine intensities.
+/// Prices the blind interleaves of the two published studies on every machine of the run, over a
+/// range of engine intensities.
 ///
 /// # Errors
-/// The model's.
+/// Errors of the model.
 pub fn intensity(
     plan: &RunPlan,
     measured: &[&Measured],
@@ -99,6 +103,7 @@ fn intensity_row(
     let (mut all, mut first_group, mut own_ns) = (Vec::new(), Vec::new(), Vec::new());
     let (mut busiest, mut saturated) = (0.0f64, 0);
     for one in measured {
+        // One execution represents all repeats: they run the same plan on the same data.
         let Some(work) = one.captured.get(one.captured.len() / 2) else {
             continue;
         };
@@ -138,7 +143,7 @@ fn intensity_row(
     )
 }
 
-/// CPU time per tuple of the phase that handles most tuples: the one on the fact table.
+/// CPU time per tuple of the phase that handles most tuples, which is the one on the fact table.
 fn own_time_per_tuple(phases: &[Phase]) -> Option<f64> {
     phases
         .iter()
