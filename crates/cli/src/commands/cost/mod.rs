@@ -1,4 +1,8 @@
-//! `tierloom cost`.
+//! `tierloom cost`: compares the price of servers with and without CXL memory.
+//!
+//! Per demand and kind of configuration the cheapest one is searched, optionally with its modelled
+//! throughput, and put into one record; the text output and the report are made from that record.
+//! Prices and the search are in `tierloom_model::cost`.
 
 mod args;
 mod render;
@@ -18,24 +22,24 @@ use tierloom_record::{
     CostConfig, CostPoint, CostRecord, CostSensitivity, Provenance, Record, RecordSet, SCHEMA,
 };
 
-/// What was compared, for printing.
+/// The comparison, with what the text output needs beyond the record.
 pub struct Comparison {
-    /// The record.
     pub record: CostRecord,
-    /// Per demand the configuration that costs least per throughput; empty without a machine.
+    /// Per demand the configuration with the lowest price per throughput; empty without a machine.
     pub best: Vec<Option<Best>>,
-    /// What follows from the prices.
+    /// Findings that follow from the prices.
     pub found: Findings,
-    /// The kinds, in the order of the record.
+    /// The kinds of configuration, in the order of the record.
     pub kinds: Vec<Kind>,
 }
 
-/// Runs the command.
+/// Prints the prices, or compares configurations and writes the results.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let prices = args.load_prices()?;
     if args.show_prices {
         return show(args, &prices);
     }
+    // Files are checked before the comparison, which takes long with a machine and many demands.
     let paths: Vec<_> = [&args.records, &args.report]
         .into_iter()
         .flatten()
@@ -71,7 +75,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     output::print(&render::text(&all))
 }
 
-/// The built-in file as it is, with its comments, or what files and `--set` made of it.
+/// Prints the built-in file as it is, with its comments, or the prices as changed by a file and
+/// `--set`.
 fn show(args: &Args, prices: &Prices) -> Result<(), Failure> {
     if args.prices.is_none() && args.set.is_empty() {
         return output::print(BUILTIN_YAML);
@@ -157,7 +162,8 @@ fn described(
     })
 }
 
-/// Per kind the demands at which its cheapest configuration also costs less per throughput than that of CPU memory.
+/// One sentence per kind: the demands at which its cheapest configuration also costs less per
+/// throughput than that of CPU memory.
 fn by_kind(kinds: &[Kind], points: &[CostPoint]) -> Vec<String> {
     let per_query = |point: &CostPoint, index: usize| {
         let config = point.cheapest.get(index)?.as_ref()?;
@@ -190,7 +196,8 @@ fn by_kind(kinds: &[Kind], points: &[CostPoint]) -> Vec<String> {
     words
 }
 
-/// Which configuration is the cheapest per throughput, one sentence per stretch of demands with the same answer.
+/// One sentence per range of demands for which the same configuration is the cheapest per
+/// throughput.
 fn per_throughput(prices: &Prices, demands: &[u64], best: &[Option<Best>]) -> Vec<String> {
     let mut stretches: Vec<(Range, &Best, f64)> = Vec::new();
     let found = demands
