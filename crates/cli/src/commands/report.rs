@@ -1,4 +1,4 @@
-//! `tierloom report`.
+//! `tierloom report`: makes an HTML report from saved records, or compares two files of records.
 
 use crate::failure::Failure;
 use crate::output;
@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use tierloom_record::{RecordSet, atomic_write};
 use tierloom_report::{ReportOptions, compare, render, render_comparison};
 
-/// Make one self-contained HTML report from saved records, or compare two sets of them
+/// Make one self-contained HTML report from saved records, or compare two files of them
 #[derive(clap::Args)]
 pub struct Args {
-    /// Files of records (JSON lines), as `--jsonl` of `tierloom run` and `tierloom bench` and `--records` of all commands that have it write them
+    /// Files of records (JSON lines), as written by `--jsonl` of `tierloom run` and `tierloom
+    /// bench` and by `--records` of all commands that have it
     #[arg(required = true, value_name = "RECORDS.jsonl")]
     records: Vec<PathBuf>,
-    /// Write the report here
+    /// Write the report to this file
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
     /// Compare exactly two files: the first is before, the second after
@@ -24,7 +25,7 @@ pub struct Args {
     title: Option<String>,
 }
 
-/// Runs the command.
+/// Renders the report or the comparison.
 pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.output {
         output::check_writable(path)?;
@@ -80,6 +81,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         {
             eprintln!("warning: {reason}");
         }
+        // A comparison is printed as text in any case; a report without -o would have no output at
+        // all.
         output::print(&format!("{tables}{}\n", comparison.sentences().join("\n")))?;
         render_comparison(&comparison, before, after, &options)
     } else {

@@ -121,8 +121,7 @@ fn from_records(args: &Args, machine: &str, records: &Path) -> Result<(), Failur
         eprintln!("dry run: nothing was written");
         return Ok(());
     };
-    // Checked again because every number was fitted on its own; a profile that fails must not be
-    // written.
+    // A profile that the model would refuse must not be written.
     fitted.machine.check().map_err(Failure::runtime)?;
     let yaml = fitted.machine.to_yaml().map_err(Failure::runtime)?;
     atomic_write(path, yaml.as_bytes())?;

@@ -39,7 +39,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.show_prices {
         return show(args, &prices);
     }
-    // Files are checked before the comparison, which takes long with a machine and many demands.
+    // Files are checked before the comparison, which can take long.
     let paths: Vec<_> = [&args.records, &args.report]
         .into_iter()
         .flatten()

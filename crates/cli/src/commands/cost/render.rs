@@ -158,7 +158,7 @@ fn throughput(all: &Comparison) -> String {
     )
 }
 
-/// Formats with at least three decimals or three digits.
+/// Formats a rate with at least three digits.
 fn rate(value: f64) -> String {
     if value >= 1000.0 {
         money("", value)
