@@ -14,6 +14,7 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// not an error.
 pub fn install() {
     let handler = || {
+        // A second Ctrl-C means that the first did not end the command soon enough.
         if STOP.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
         }

@@ -93,6 +93,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let made = characterize(&host, &options, &open_session(), &UntilStopped, &mut tell);
     bar.finish_and_clear();
+    // The bar is gone by now, so that it does not mix with an error message.
     let made = made.map_err(failure)?;
     if let Some(path) = &args.records {
         let set = RecordSet {

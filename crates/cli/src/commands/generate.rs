@@ -192,6 +192,7 @@ mod tpc {
             Some(n) => n,
             None => available(),
         };
+        // After all checks, so that bad input leaves no folder behind.
         std::fs::create_dir_all(&args.output).map_err(|e| {
             Failure::input(format!("cannot make folder {}: {e}", args.output.display()))
         })?;

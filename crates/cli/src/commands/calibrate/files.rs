@@ -110,6 +110,7 @@ impl Files {
         if changes.is_empty() {
             eprintln!("nothing to write: all files hold these numbers already");
         }
+        // All targets were checked and their old contents read above, before the first write.
         for (index, (path, _, text)) in changes.iter().enumerate() {
             if let Err(error) = atomic_write(path, text.as_bytes()) {
                 take_back(&changes[..index]);

@@ -85,6 +85,7 @@ pub fn fitted(machine: &Machine, records: &Path, tiers: &Tiers) -> Result<Fitted
             Err(reason) => skipped.push(format!("run {} ({}): {reason}", index + 1, name(record))),
         }
     }
+    // Reported rather than ignored: the user may have named the wrong file.
     let others = set.to_records().len() - set.benches.len();
     if others > 0 {
         skipped.push(format!(
@@ -170,6 +171,8 @@ fn parameters(machine: &Machine, tiers: &std::collections::BTreeSet<String>) -> 
         .chain(of_core.map(|key| format!("concurrency.{key}")))
         .chain(["tlb.walk_ns".to_owned()]);
     let parameter = |path: String| {
+        // The range is a multiple of the start, so a number that is 0 in the base profile is not
+        // fitted.
         let start = machine.number(&path)?.value;
         // Lines in flight and ratios are at least 1, shares at most 1.
         let least = if path.starts_with("concurrency") || path.ends_with("ratio_at_peak") {
@@ -237,6 +240,7 @@ fn figure(record: &BenchRecord, machine: &Machine, tiers: &Tiers) -> Result<Figu
     let size_bytes: u64 = task.regions.iter().map(|r| r.size_bytes).sum();
     let (work, quantity, measured) = match &main.work {
         Plan::Throughput { access, .. } => {
+            // The bandwidth of a limited or disturbed task is not what the memory can give.
             if main.rate_gbps.is_some() || plan.tasks.len() > 1 {
                 return Err("it was held back or ran beside other tasks".into());
             }
@@ -251,6 +255,8 @@ fn figure(record: &BenchRecord, machine: &Machine, tiers: &Tiers) -> Result<Figu
             });
             let quantity = match locality {
                 ChaseLocality::Random => Quantity::LatencyNs,
+                // Within groups of pages address translation mostly hits, so a load takes the
+                // tier's latency alone.
                 ChaseLocality::Pages => Quantity::TierLatencyNs,
             };
             if (size_bytes as f64) < BEYOND_CACHES * machine.cache.llc_bytes.value {

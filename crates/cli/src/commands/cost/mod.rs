@@ -170,6 +170,7 @@ fn by_kind(kinds: &[Kind], points: &[CostPoint]) -> Vec<String> {
         Some(config.price / config.queries_per_hour?)
     };
     let mut words = Vec::new();
+    // The first kind is CPU memory alone, with which the others are compared.
     for (index, kind) in kinds.iter().enumerate().skip(1) {
         let both: Vec<(u64, bool)> = points
             .iter()

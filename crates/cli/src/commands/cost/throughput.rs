@@ -134,6 +134,7 @@ fn check_scale(sf: f64, ssb: &Ssb, demands: &[u64]) -> Result<(), Failure> {
     let least = demands.first().copied().unwrap_or(1);
     let fits = ssb_filling(least, ssb.clone()).scale_factor;
     if sf > fits {
+        // The data grows in proportion to the scale factor.
         let needed = (sf / fits * least as f64).ceil() as u64;
         return Err(Failure::input(format!(
             "--ssb-sf {sf} needs {} of memory, the least demand is {}; begin --demand there or leave --ssb-sf out",

@@ -158,6 +158,8 @@ impl Pair<'_> {
             }),
             _ => None,
         };
+        // Sensitivity solves the work again for every number of the profile, so it is computed only
+        // on request.
         if !args.sensitivity {
             return Ok((placed, versus, None, None));
         }

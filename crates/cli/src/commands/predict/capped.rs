@@ -21,6 +21,7 @@ pub fn phases_of_records(path: &Path) -> Result<Mix, Failure> {
     let mut found: BTreeMap<String, Vec<Phase>> = BTreeMap::new();
     let queries = set.runs.iter().flat_map(|run| &run.queries);
     for query in queries.filter(|q| q.phases.iter().any(|p| !p.is_idle())) {
+        // Checked here because the model's error would not name the file.
         for phase in &query.phases {
             phase
                 .check()

@@ -62,6 +62,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let share = percent(&args.dram_share)?;
     let (mix, columns, source) = args.work()?;
     let mut answers = Vec::new();
+    // All machines are solved before anything is printed, so that a mistake in the last one leaves
+    // no partial output.
     for name in &args.machine {
         let machine = machine::load(name)?;
         let workers = args.workers.unwrap_or(machine.cores.value as u32);
@@ -151,6 +153,7 @@ fn text(source: &str, machine: &Machine, answer: &Capped, with_columns: bool) ->
     if with_columns {
         out += &format!("{}\n", columns(answer));
     }
+    // Streams run all queries equally often, so the time of one round gives the rate.
     let per_hour =
         |of: fn(&CappedQuery) -> f64| 3600e9 * answer.queries.len() as f64 / answer.round_ns(of);
     out += &format!(

@@ -43,6 +43,7 @@ pub fn findings(
     intensity: &[IntensityRow],
 ) -> Vec<String> {
     let mut found = Vec::new();
+    // QEMU's emulated processors carry TCG in their name.
     if plan.topology.cpu_model.contains("TCG") {
         found.push("This processor is emulated in software: measured times say nothing about memory, only answers and page audits count.".into());
     }
@@ -104,6 +105,7 @@ fn best_modelled(machine: &str, means: &[MeanRecord]) -> Option<String> {
         .iter()
         .filter(|m| m.machine == machine && m.provenance == Provenance::Modelled)
         .collect();
+    // The defaults keep a placement without a speed-up from being either best or worst.
     let best = of.iter().max_by(|a, b| {
         a.speedup_over_dram
             .unwrap_or(0.0)
@@ -148,6 +150,7 @@ fn blind(machine: &str, rows: &[IntensityRow], records: &[QueryRecord]) -> Vec<S
             .collect();
         if let Some(ns) = others
             .iter()
+            // The largest CPU time that still gains is where the verdict turns.
             .filter(|r| r.speedup_over_dram > 1.0)
             .filter_map(|r| r.time_per_tuple_ns)
             .max_by(f64::total_cmp)
@@ -196,6 +199,7 @@ fn reference(machine: &Machine) -> Option<String> {
     Some(format!(
         "For comparison, the engine of {study}, taken as {REFERENCE_NS} ns of CPU time per row at scale factor {scale_factor} with {bytes_per_value}-byte values: a blind {text} changes the geometric mean on {} by {change:+.1}% ({} queries slower, {} faster).",
         machine.name,
+        // As in the summary, a change of less than 1% counts as none.
         count(&|s| *s < 0.99),
         count(&|s| *s > 1.01)
     ))

@@ -113,6 +113,7 @@ impl Running<'_> {
                 *reads.entry(column).or_default() += bytes;
             }
         }
+        // The baseline's answers are checked too: a wrong answer makes its throughput worthless.
         if let Some((baseline, planned)) = &self.session.baseline {
             for (query, planned) in self.plan.queries.iter().zip(planned) {
                 let execution = measure::execute(Runner::of(baseline), query, planned)?;
@@ -232,6 +233,7 @@ fn one_stream(
     let order = tierloom_tpc::stream_order(stream, planned.len());
     let mut times_ms = Vec::new();
     for index in order.into_iter().cycle() {
+        // Read between queries only, so that a running one completes.
         if clock.is_up() {
             break;
         }
@@ -244,6 +246,7 @@ fn one_stream(
         let elapsed = clock.start.elapsed().min(clock.duration);
         clock.bar.set_position(elapsed.as_secs());
     }
+    // The stream's own time, which exceeds the duration by the rest of its last query.
     let elapsed_s = clock.start.elapsed().as_secs_f64();
     Ok(StreamRecord {
         stream: stream as u32,

@@ -58,6 +58,7 @@ fn mean(first: &QueryRecord, members: &[&QueryRecord]) -> Option<MeanRecord> {
         engine: first.engine,
         queries: members.len() as u32,
         geomean_ms: geometric_mean(members.iter().map(|r| r.time_ms.median))?,
+        // A mean over only some of the queries could not be compared with the others.
         speedup_over_dram: if speedups.len() == members.len() {
             geometric_mean(speedups.iter().copied())
         } else {
@@ -128,6 +129,7 @@ fn intensity_row(
             machine: pricer.machine().name.clone(),
             placement: blind.text.into(),
             time_per_tuple_ns: ns,
+            // Rows with an assumed CPU time do not depend on the engine's own.
             own_time_per_tuple_ns: if ns.is_none() {
                 geometric_mean(own_ns)
             } else {

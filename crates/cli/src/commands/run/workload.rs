@@ -202,6 +202,7 @@ fn ssb_code_bytes(config: &SsbConfig, table: &ssb::TableSpec, column: &ssb::Colu
     match (column.ty, known.distinct, known.range) {
         (ssb::ColumnType::Dict8, ..) => 1,
         (ssb::ColumnType::Int32, Some(days), _) if date => bytes(days),
+        // A column with a single value needs no codes.
         (ssb::ColumnType::Int32, _, Some((least, most))) if least == most => 0,
         (ssb::ColumnType::Int32, _, Some((least, most))) => bytes(least.abs_diff(most) + 1),
         (ssb::ColumnType::Int32, ..) => 4,

@@ -55,6 +55,7 @@ pub fn all(args: &Args) -> Result<(Vec<Tuning>, Result<(), Failure>), Failure> {
     } else {
         args.phases.clone()
     };
+    // All names are checked before the first measurement.
     let phases = names
         .iter()
         .map(|name| kernel_of(name, setup.region_bytes).map_err(failure));
@@ -137,6 +138,7 @@ fn failure(error: MeasureError) -> Failure {
     }
 }
 
+/// Replaces the text of a failure but keeps its kind, and with it the exit code.
 fn with_text(failure: Failure, text: String) -> Failure {
     match failure {
         Failure::BadInput(_) => Failure::BadInput(text),

@@ -21,6 +21,7 @@ pub fn all(args: &Args) -> Result<Vec<Tuning>, Failure> {
     }
     let works = works(args)?;
     let moved = moved(&args.moved)?;
+    // All profiles are loaded before the first is tuned.
     let machines = args.machine.iter().map(|name| machine::load(name));
     let machines = machines.collect::<Result<Vec<_>, _>>()?;
     machines

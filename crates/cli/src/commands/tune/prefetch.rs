@@ -38,6 +38,7 @@ pub fn run(args: &Args, what: Prefetchers) -> Result<(), Failure> {
     let (root, state) = (args.root(), file(args));
     let path = state.path().display();
     let control = prefetch::control(&root).map_err(failure)?;
+    // Read before anything is switched: the output shows the previous state.
     let cpus = prefetch::show(&root, &control).map_err(failure)?;
     let saved = prefetch::saved(&root, &state).map_err(failure)?;
     let mut text = table(&control, &cpus);
