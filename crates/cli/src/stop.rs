@@ -1,7 +1,6 @@
 //! Ctrl-C: the first asks the command to stop, the second ends the process.
 //!
-//! Commands poll the flag at points where they can keep finished work; nothing is stopped from the
-//! signal handler's thread itself.
+//! The first Ctrl-C only sets a flag, which commands poll where they can keep finished work.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
