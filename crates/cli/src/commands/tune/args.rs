@@ -10,7 +10,7 @@ use tierloom_topology::{SysRoot, Topology};
 /// and set them
 ///
 /// Without --measure every figure is modelled on --machine. --apply only prints what it would write
-/// unless --yes is added; the old state is saved first, and --restore restores it.
+/// unless --yes is added; the old state is saved first, and --restore brings it back.
 #[derive(clap::Args)]
 pub struct Args {
     /// Phases: scan, read, write, nt-write, copy, filter, build, probe, partition, aggregate,
