@@ -4,6 +4,11 @@ use crate::failure::Failure;
 use std::path::Path;
 use tierloom_model::{Machine, profiles};
 
+/// Whether `name` is the path of a profile and not the name of a built-in one.
+pub fn is_file(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml")
+}
+
 /// The profile `name`: a built-in one, or a YAML file if the text contains a `/` or ends in `.yaml`
 /// or `.yml`.
 ///
@@ -11,8 +16,7 @@ use tierloom_model::{Machine, profiles};
 /// Bad input: an unknown name (the nearest one is suggested), or a file that cannot be read or is
 /// not a profile.
 pub fn load(name: &str) -> Result<Machine, Failure> {
-    let is_file = name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml");
-    if is_file {
+    if is_file(name) {
         let text = std::fs::read_to_string(Path::new(name))
             .map_err(|e| Failure::input(format!("cannot read machine profile {name}: {e}")))?;
         return Machine::from_yaml(&text, name).map_err(Failure::input);

@@ -94,8 +94,36 @@ pub fn write_report(path: &Path, set: &RecordSet) -> Result<(), Failure> {
     write_file(path, html.as_bytes())
 }
 
+/// Checks the files that a command will write, each with its option, before it does anything: each
+/// is in a folder that exists, none is one of `inputs`, and no two are the same.
+///
+/// # Errors
+/// Bad input naming the options.
+pub fn check_outputs(outputs: &[(&str, Option<&Path>)], inputs: &[&Path]) -> Result<(), Failure> {
+    let outputs = outputs
+        .iter()
+        .filter_map(|(flag, path)| Some((flag, (*path)?)));
+    let mut before: Vec<(&str, &Path)> = Vec::new();
+    for (flag, path) in outputs {
+        check_writable(path)?;
+        if let Some((other, _)) = before.iter().find(|(_, other)| same_file(other, path)) {
+            return Err(Failure::input(format!(
+                "{other} and {flag} name the same file"
+            )));
+        }
+        if let Some(input) = inputs.iter().find(|input| same_file(input, path)) {
+            return Err(Failure::input(format!(
+                "{flag}: {} is read from; write to another file",
+                input.display()
+            )));
+        }
+        before.push((flag, path));
+    }
+    Ok(())
+}
+
 /// Whether two paths name the same file, which need not exist yet.
-pub fn same_file(a: &Path, b: &Path) -> bool {
+fn same_file(a: &Path, b: &Path) -> bool {
     let place = |path: &Path| {
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;

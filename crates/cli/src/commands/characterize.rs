@@ -64,13 +64,11 @@ impl Control for UntilStopped {
 
 /// Measures the machine and writes profile and records.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    output::check_writable(&args.output)?;
-    if let Some(records) = &args.records {
-        output::check_writable(records)?;
-        if output::same_file(records, &args.output) {
-            return Err(Failure::input("--records and --output name the same file"));
-        }
-    }
+    let outputs = [
+        ("--records", args.records.as_deref()),
+        ("--output", Some(args.output.as_path())),
+    ];
+    output::check_outputs(&outputs, &[])?;
     let options = options(args)?;
     let host = Host::look().map_err(Failure::runtime)?;
     if args.dry_run {

@@ -27,19 +27,8 @@ pub struct Args {
 
 /// Renders the report or the comparison.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if let Some(path) = &args.output {
-        output::check_writable(path)?;
-        if args
-            .records
-            .iter()
-            .any(|records| output::same_file(records, path))
-        {
-            return Err(Failure::input(format!(
-                "{} is read from; write the report to another file",
-                path.display()
-            )));
-        }
-    }
+    let inputs: Vec<&Path> = args.records.iter().map(PathBuf::as_path).collect();
+    output::check_outputs(&[("--output", args.output.as_deref())], &inputs)?;
     let sets = args
         .records
         .iter()

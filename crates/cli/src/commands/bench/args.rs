@@ -127,26 +127,9 @@ impl Args {
     pub fn check(&self) -> Result<(), Failure> {
         // Parsed here only for its error; `adjust` parses it again.
         self.until_stable()?;
-        for path in [&self.records, &self.csv, &self.report]
-            .into_iter()
-            .flatten()
-        {
-            output::check_writable(path)?;
-        }
-        let outputs = self.outputs();
-        for (index, (flag, path)) in outputs.iter().enumerate() {
-            if let Some((other, _)) = outputs[..index]
-                .iter()
-                .find(|(_, before)| output::same_file(before, path))
-            {
-                return Err(Failure::input(format!(
-                    "{other} and {flag} name the same file"
-                )));
-            }
-            for input in self.files.iter().chain(&self.plan) {
-                not_read(flag, path, input)?;
-            }
-        }
+        let inputs = self.files.iter().chain(&self.plan);
+        let inputs: Vec<&Path> = inputs.map(PathBuf::as_path).collect();
+        output::check_outputs(&self.outputs(), &inputs)?;
         if self.repeat == Some(0) {
             return Err(Failure::input("--repeat 0: expected 1 or more"));
         }
@@ -159,24 +142,17 @@ impl Args {
     /// Bad input naming the file.
     pub fn check_sources(&self, plans: &[RunPlan]) -> Result<(), Failure> {
         let sources: BTreeSet<&str> = plans.iter().map(|plan| plan.file.as_str()).collect();
-        for (flag, path) in self.outputs() {
-            for source in &sources {
-                not_read(flag, path, Path::new(source))?;
-            }
-        }
-        Ok(())
+        let sources: Vec<&Path> = sources.into_iter().map(Path::new).collect();
+        output::check_outputs(&self.outputs(), &sources)
     }
 
     /// Output files with their options.
-    fn outputs(&self) -> Vec<(&'static str, &Path)> {
+    fn outputs(&self) -> [(&'static str, Option<&Path>); 3] {
         [
-            ("--records", &self.records),
-            ("--csv", &self.csv),
-            ("--report", &self.report),
+            ("--records", self.records.as_deref()),
+            ("--csv", self.csv.as_deref()),
+            ("--report", self.report.as_deref()),
         ]
-        .into_iter()
-        .filter_map(|(flag, path)| Some((flag, path.as_deref()?)))
-        .collect()
     }
 
     /// `--set` as pairs of key and value.
@@ -221,15 +197,4 @@ impl Args {
             ))),
         }
     }
-}
-
-/// Refuses an output file that is also an input.
-fn not_read(flag: &str, path: &Path, input: &Path) -> Result<(), Failure> {
-    if output::same_file(input, path) {
-        return Err(Failure::input(format!(
-            "{flag}: {} is read from; write to another file",
-            input.display()
-        )));
-    }
-    Ok(())
 }

@@ -94,15 +94,7 @@ fn print(args: &Args, fits: &[Fit]) -> Result<(), Failure> {
 /// Fits a profile to measured runs and writes it as a new file.
 fn from_records(args: &Args, machine: &str, records: &Path) -> Result<(), Failure> {
     match &args.output {
-        Some(path) => {
-            output::check_writable(path)?;
-            if output::same_file(path, records) {
-                return Err(Failure::input(format!(
-                    "{} is read from; write the profile to another file",
-                    path.display()
-                )));
-            }
-        }
+        Some(path) => output::check_outputs(&[("--output", Some(path))], &[records])?,
         None if args.dry_run => {}
         None => {
             return Err(Failure::input(

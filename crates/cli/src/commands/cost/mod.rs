@@ -12,6 +12,7 @@ pub use args::Args;
 
 use crate::failure::Failure;
 use crate::output;
+use std::path::Path;
 use std::time::SystemTime;
 use throughput::{Best, Throughput};
 use tierloom_model::cost::{
@@ -40,28 +41,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return show(args, &prices);
     }
     // Files are checked before the comparison, which can take long.
-    let paths: Vec<_> = [&args.records, &args.report]
-        .into_iter()
-        .flatten()
-        .collect();
-    for path in &paths {
-        output::check_writable(path)?;
-        if args
-            .prices
-            .as_deref()
-            .is_some_and(|p| output::same_file(p, path))
-        {
-            return Err(Failure::input(format!(
-                "{} is read from; write to another file",
-                path.display()
-            )));
-        }
-    }
-    if let [records, report] = paths.as_slice()
-        && output::same_file(records, report)
-    {
-        return Err(Failure::input("--records and --report name the same file"));
-    }
+    let outputs = [
+        ("--records", args.records.as_deref()),
+        ("--report", args.report.as_deref()),
+    ];
+    let inputs: Vec<&Path> = args.prices.as_deref().into_iter().collect();
+    output::check_outputs(&outputs, &inputs)?;
     let kinds = args.load_kinds(&prices)?;
     let demands = args.demands()?;
     let throughput = Throughput::of(args, &demands)?;

@@ -144,7 +144,7 @@ fn recorded(query: &str, from: &Path) -> Result<Asked, Failure> {
     known.dedup();
     if known.is_empty() {
         return Err(Failure::input(format!(
-            "{file}: no query in it has captured phases; record some with `tierloom run ssb --placements dram --records FILE`"
+            "{file}: no query in it has captured phases; record some with `tierloom run ssb --placement dram --records FILE`"
         )));
     }
     // Records are appended, so the last one is the newest.

@@ -74,9 +74,6 @@ impl Adaptive {
                 "--placement adaptive learns from times of queries, and streams disturb one another's; leave --streams out, or cap dram (--dram-limit SIZE) so that columns go by heat",
             ));
         }
-        if let Some(file) = &args.decisions {
-            output::check_writable(file)?;
-        }
         Ok(Some(Adaptive {
             machine: profile(&args.machine)?,
             migration_bytes,

@@ -44,17 +44,14 @@ impl RunPlan {
                 tier_shares(spec, machine).map_err(Failure::input)?;
             }
         }
-        if let (Some(records), Some(report)) = (&self.records, &self.report)
-            && output::same_file(records, report)
-        {
-            return Err(Failure::input(format!(
-                "--records and --report both name {}; give them two files",
-                report.display()
-            )));
-        }
-        for path in [&self.records, &self.report].into_iter().flatten() {
-            output::check_writable(path)?;
-        }
+        let decisions = self.adaptive.as_ref().and_then(|a| a.decisions.as_deref());
+        let outputs = [
+            ("--records", self.records.as_deref()),
+            ("--report", self.report.as_deref()),
+            ("--decisions", decisions),
+            ("--memory-audit", self.operator_memory.audit.as_deref()),
+        ];
+        output::check_outputs(&outputs, &[])?;
         if self.place == "here" {
             self.check_memory()?;
         }
@@ -111,7 +108,7 @@ impl RunPlan {
         let pages = needed_bytes.div_ceil(self.page_size.bytes() as u64) * 11 / 10 + 1;
         let kib = self.page_size.bytes() / 1024;
         format!(
-            "put pages into the pool (echo {pages} > /sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages) or use --pages thp"
+            "reserve {pages} more pages on the node (nr_hugepages of hugepages-{kib}kB below /sys/devices/system/node/nodeN/hugepages) or use --pages thp"
         )
     }
 }

@@ -5,6 +5,7 @@
 //! sentences are stored in the summary record.
 
 use super::plan::{REFERENCE, RunPlan};
+use super::summary::NOTICEABLE;
 use tierloom_model::reference::ssb::ssb_queries;
 use tierloom_model::{Machine, Options, Phase, Placement, TierShares, solve_all};
 use tierloom_record::{
@@ -199,9 +200,9 @@ fn reference(machine: &Machine) -> Option<String> {
     Some(format!(
         "For comparison, the engine of {study}, taken as {REFERENCE_NS} ns of CPU time per row at scale factor {scale_factor} with {bytes_per_value}-byte values: a blind {text} changes the geometric mean on {} by {change:+.1}% ({} queries slower, {} faster).",
         machine.name,
-        // As in the summary, a change of less than 1% counts as none.
-        count(&|s| *s < 0.99),
-        count(&|s| *s > 1.01)
+        // As in the summary.
+        count(&|s| *s < 1.0 - NOTICEABLE),
+        count(&|s| *s > 1.0 + NOTICEABLE)
     ))
 }
 

@@ -54,9 +54,6 @@ impl OperatorMemory {
             let resolved = place.placement.resolve(topology);
             resolved.map_err(|e| wrong(e.to_string()))?;
         }
-        if let Some(file) = &args.memory_audit {
-            crate::output::check_writable(file)?;
-        }
         Ok(OperatorMemory {
             text: args.operator_memory.clone(),
             places,

@@ -56,9 +56,10 @@ pub fn run(plan: &RunPlan, streams: StreamPlan) -> Result<(), Failure> {
     run.results.push(Record::Run(Box::new(opened)))?;
     let ended = run.measure_all();
     let ended = ended.and_then(|()| plan.operator_memory.finish(&[]));
-    // Whatever ended the measurement, finished records are written first.
-    run.finish()?;
-    match ended {
+    // Whatever ended the measurement, finished records are written first; a failure to write them
+    // must not hide why it ended.
+    let written = run.finish();
+    match ended.and(written) {
         Err(Failure::Interrupted(_)) => Err(Failure::Interrupted(format!(
             "{} throughputs were finished; their records are kept",
             run.finished.len()

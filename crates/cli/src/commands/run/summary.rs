@@ -9,7 +9,7 @@ use tierloom_placement::ColumnUse;
 use tierloom_record::{IntensityRow, MeanRecord, QueryRecord, geometric_mean};
 
 /// Relative change below which a query counts as neither slower nor faster.
-const NOTICEABLE: f64 = 0.01;
+pub const NOTICEABLE: f64 = 0.01;
 
 /// Utilisation, averaged over a query, from which a tier counts as full.
 const SATURATED: f64 = 0.95;

@@ -144,28 +144,13 @@ impl Args {
     }
 
     fn check_files(&self) -> Result<(), Failure> {
-        let named = [
-            ("--records", &self.records),
-            ("--report", &self.report),
-            ("--config", &self.config),
-            ("--env-file", &self.env_file),
+        let outputs = [
+            ("--records", self.records.as_deref()),
+            ("--report", self.report.as_deref()),
+            ("--config", self.config.as_deref()),
+            ("--env-file", self.env_file.as_deref()),
         ];
-        let files: Vec<(&str, &Path)> = named
-            .into_iter()
-            .filter_map(|(option, path)| Some((option, path.as_deref()?)))
-            .collect();
-        for (index, (option, path)) in files.iter().enumerate() {
-            output::check_writable(path)?;
-            let other = files[..index]
-                .iter()
-                .find(|(_, other)| output::same_file(other, path));
-            if let Some((other, _)) = other {
-                return Err(Failure::input(format!(
-                    "{other} and {option} name the same file"
-                )));
-            }
-        }
-        Ok(())
+        output::check_outputs(&outputs, &[])
     }
 
     /// The root that system files are read and written under.

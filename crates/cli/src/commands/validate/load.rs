@@ -55,8 +55,7 @@ pub fn library(
     for file in figures {
         let beside = Path::new(&file.file).parent().unwrap_or(Path::new(""));
         for name in file.figures.iter().flat_map(|f| f.machines()) {
-            let is_path = name.contains('/') || name.ends_with(".yaml");
-            if is_path && !library.machines.contains_key(name) {
+            if crate::machine::is_file(name) && !library.machines.contains_key(name) {
                 let loaded = machine(&beside.join(name))?;
                 library.machines.insert(name.to_owned(), loaded);
             }

@@ -9,7 +9,7 @@ mod show;
 
 use crate::failure::Failure;
 use crate::output;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tierloom_calibrate::{
     Arithmetic, FigureFile, FigurePoint, Library, Role, explain, headline, markdown, summaries,
     validate,
@@ -86,10 +86,13 @@ enum RoleArg {
 
 /// Compares the figures and writes the results, or explains one of them.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let outputs = [&args.markdown, &args.records, &args.report];
-    for path in outputs.into_iter().flatten() {
-        output::check_writable(path)?;
-    }
+    let outputs = [
+        ("--markdown", args.markdown.as_deref()),
+        ("--records", args.records.as_deref()),
+        ("--report", args.report.as_deref()),
+    ];
+    let inputs: Vec<&Path> = args.constants.as_deref().into_iter().collect();
+    output::check_outputs(&outputs, &inputs)?;
     let options = Options {
         terms: terms(&args.off)?,
         ..Options::default()
