@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::output;
 use comfy_table::{Table, presets};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tierloom_record::{RecordSet, atomic_write};
 use tierloom_report::{ReportOptions, compare, render, render_comparison};
 
