@@ -1,30 +1,34 @@
-//! How a command ends when it does not end well.
+//! Why a command failed, and the exit code that follows from it.
+//!
+//! Every error of a library is sorted into one of three kinds here, because scripts depend on the
+//! exit code: whether to correct the arguments (2), to look at the machine (1), or neither (130).
 
 use std::process::ExitCode;
 
-/// Why a command stopped. Its kind decides the exit code; its text is printed after `error: `.
+/// Why a command stopped. The kind decides the exit code; the text is printed after `error: `.
 #[derive(Debug)]
 pub enum Failure {
-    /// What was asked for cannot be: exit code 2, nothing was changed.
+    /// The request cannot be fulfilled as written: exit code 2, nothing was changed.
     BadInput(String),
-    /// The machine failed while running: exit code 1.
+    /// Something failed while running: exit code 1.
     Runtime(String),
-    /// The user stopped it: exit code 130, as shells have it for SIGINT. What was finished is kept.
+    /// The user interrupted it: exit code 130, the shells' convention for SIGINT. Finished work is
+    /// kept.
     Interrupted(String),
 }
 
 impl Failure {
-    /// A failure of the input.
+    /// Bad input, exit code 2.
     pub fn input(error: impl std::fmt::Display) -> Self {
         Failure::BadInput(error.to_string())
     }
 
-    /// A failure of the machine.
+    /// A failure while running, exit code 1.
     pub fn runtime(error: impl std::fmt::Display) -> Self {
         Failure::Runtime(error.to_string())
     }
 
-    /// Prints the failure to stderr and gives its exit code.
+    /// Prints the failure to stderr and returns its exit code.
     pub fn report(&self) -> ExitCode {
         match self {
             Failure::BadInput(text) => {

@@ -1,16 +1,22 @@
-//! Machine profiles by name or file.
+//! Loads machine profiles by built-in name or from a YAML file.
 
 use crate::failure::Failure;
 use std::path::Path;
 use tierloom_model::{Machine, profiles};
 
-/// The profile `name`: one of those built in, or a YAML file if the text has a `/` or ends in `.yaml` or `.yml`.
+/// Whether `name` is the path of a profile and not the name of a built-in one.
+pub fn is_file(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml")
+}
+
+/// The profile `name`: a built-in one, or a YAML file if the text contains a `/` or ends in `.yaml`
+/// or `.yml`.
 ///
 /// # Errors
-/// Bad input: an unknown name (the nearest one is suggested), a file that cannot be read or is no profile.
+/// Bad input: an unknown name (the nearest one is suggested), or a file that cannot be read or is
+/// not a profile.
 pub fn load(name: &str) -> Result<Machine, Failure> {
-    let is_file = name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml");
-    if is_file {
+    if is_file(name) {
         let text = std::fs::read_to_string(Path::new(name))
             .map_err(|e| Failure::input(format!("cannot read machine profile {name}: {e}")))?;
         return Machine::from_yaml(&text, name).map_err(Failure::input);
@@ -24,5 +30,6 @@ pub fn load(name: &str) -> Result<Machine, Failure> {
             profiles::builtin_names().join(", ")
         )));
     };
+    // A built-in profile that does not parse is a defect of this binary, not bad input.
     Machine::from_yaml(text, &format!("machines/{name}.yaml")).map_err(Failure::runtime)
 }

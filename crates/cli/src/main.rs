@@ -1,6 +1,10 @@
 //! `tierloom`: measures, models and places in-memory analytics on DRAM and CXL memory.
 //!
-//! Data goes to stdout, progress and messages to stderr. Exit codes: 0 done, 1 failed while running, 2 bad input, 130 interrupted.
+//! Data goes to stdout, progress and messages to stderr. Exit codes: 0 success, 1 failure while
+//! running, 2 bad input, 130 interrupted.
+
+// A binary has no users of its API; where a name says everything, a doc comment would repeat it.
+#![allow(missing_docs)]
 
 mod commands;
 #[cfg(test)]
@@ -16,8 +20,10 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 use tierloom_memory::router::TierAllocator;
 
-/// Queries allocate and free large short-lived buffers; mimalloc keeps their pages where glibc would give them back and fault them in again.
-/// Around it, the router gives each class of operator memory its own tier, once a session asks for that.
+/// Queries allocate and free large short-lived buffers. mimalloc keeps their pages, where glibc
+/// would return them to the kernel and fault them in again. The router around it can place each
+/// class of operator memory on its own tier; it passes everything through until a session
+/// configures it.
 #[global_allocator]
 static ALLOCATOR: TierAllocator<mimalloc::MiMalloc> = TierAllocator::new(mimalloc::MiMalloc);
 
@@ -80,7 +86,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// What to say about a value that begins with a minus and was taken for an option.
+/// The message for a value such as `-1` that clap took for an unknown option.
+///
+/// `None` for every other error, which clap reports itself.
 fn negative_value(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -88,6 +96,7 @@ fn negative_value(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(taken)) = error.get(ContextKind::InvalidArg) else {
         return None;
     };
+    // An unknown option that does not look like a number is an ordinary typing error.
     if !taken[1..].starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return None;
     }
@@ -96,6 +105,7 @@ fn negative_value(error: &clap::Error) -> Option<String> {
         .iter()
         .position(|arg| arg.starts_with(taken.as_str()))?;
     let (before, value) = (&typed[at - 1], &typed[at]);
+    // Only after an option could the number have been its value; elsewhere no value is expected.
     Some(if before.starts_with("--") {
         format!(
             "{before} {value}: a value that begins with - is taken for an option; write \

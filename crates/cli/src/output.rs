@@ -1,4 +1,7 @@
-//! Printing results: a closed pipe ends a command quietly, any other failure is told.
+//! Prints results and writes files.
+//!
+//! A closed stdout pipe (`| head`) ends a command quietly; every other write error is reported.
+//! Files are replaced atomically, so an interrupted command never leaves half a file.
 
 use crate::failure::Failure;
 use std::io::Write;
@@ -9,15 +12,15 @@ use tierloom_report::{ReportOptions, render};
 /// Writes `text` to stdout.
 ///
 /// # Errors
-/// [`Failure::Runtime`] if stdout cannot be written. A reader that went away (`| head`) is none.
+/// [`Failure::Runtime`] if stdout cannot be written. A reader that closed the pipe is not an error.
 pub fn print(text: &str) -> Result<(), Failure> {
     print_bytes(text.as_bytes())
 }
 
-/// The same for bytes.
+/// Writes `bytes` to stdout, like [`print()`].
 ///
 /// # Errors
-/// Those of [`print()`].
+/// Same as [`print()`].
 pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
@@ -28,7 +31,7 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Bytes in the unit a reader wants: GiB, MiB, KiB.
+/// A size in the largest binary unit that gives at least 1: GiB, MiB, KiB, or plain bytes.
 pub fn size(bytes: u64) -> String {
     const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let unit = UNITS.iter().find(|(_, shift)| bytes >> shift > 0);
@@ -38,10 +41,12 @@ pub fn size(bytes: u64) -> String {
     )
 }
 
-/// Whether a file can be written under this name, as far as that can be told before.
+/// Checks that a file could be created at this path, as far as that is known before the run.
+///
+/// Permissions and free space are not checked: they can still fail when the file is written.
 ///
 /// # Errors
-/// Bad input: the name is a folder's, or its folder does not exist.
+/// Bad input: the path is a folder, or its folder does not exist.
 pub fn check_writable(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
     let problem = if path.is_dir() {
@@ -57,7 +62,7 @@ pub fn check_writable(path: &Path) -> Result<(), Failure> {
     )))
 }
 
-/// Writes a file whole or not at all, and says on stderr that it was written.
+/// Writes a file atomically (complete or not at all) and says so on stderr.
 ///
 /// # Errors
 /// [`Failure::Runtime`] if it cannot be written.
@@ -67,10 +72,10 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same for records, as JSON lines.
+/// Writes records as JSON lines, like [`write_file()`].
 ///
 /// # Errors
-/// Those of [`write_file()`], and a record that is no JSON.
+/// Same as [`write_file()`], and a record that cannot be written as JSON.
 pub fn write_records(path: &Path, set: &RecordSet) -> Result<(), Failure> {
     let mut bytes = Vec::new();
     let mut writer = RecordWriter::new(&mut bytes, path.display().to_string());
@@ -80,20 +85,49 @@ pub fn write_records(path: &Path, set: &RecordSet) -> Result<(), Failure> {
     write_file(path, &bytes)
 }
 
-/// The same for the report of records.
+/// Writes the HTML report of `set`, like [`write_file()`].
 ///
 /// # Errors
-/// Those of [`write_file()`], and a report that cannot be made.
+/// Same as [`write_file()`], and a report that cannot be rendered.
 pub fn write_report(path: &Path, set: &RecordSet) -> Result<(), Failure> {
     let html = render(set, &ReportOptions::default()).map_err(Failure::runtime)?;
     write_file(path, html.as_bytes())
 }
 
-/// Whether two names lead to one file, which need not exist yet.
-pub fn same_file(a: &Path, b: &Path) -> bool {
+/// Checks the files that a command will write, each with its option, before it does anything: each
+/// is in a folder that exists, none is one of `inputs`, and no two are the same.
+///
+/// # Errors
+/// Bad input naming the options.
+pub fn check_outputs(outputs: &[(&str, Option<&Path>)], inputs: &[&Path]) -> Result<(), Failure> {
+    let outputs = outputs
+        .iter()
+        .filter_map(|(flag, path)| Some((flag, (*path)?)));
+    let mut before: Vec<(&str, &Path)> = Vec::new();
+    for (flag, path) in outputs {
+        check_writable(path)?;
+        if let Some((other, _)) = before.iter().find(|(_, other)| same_file(other, path)) {
+            return Err(Failure::input(format!(
+                "{other} and {flag} name the same file"
+            )));
+        }
+        if let Some(input) = inputs.iter().find(|input| same_file(input, path)) {
+            return Err(Failure::input(format!(
+                "{flag}: {} is read from; write to another file",
+                input.display()
+            )));
+        }
+        before.push((flag, path));
+    }
+    Ok(())
+}
+
+/// Whether two paths name the same file, which need not exist yet.
+fn same_file(a: &Path, b: &Path) -> bool {
     let place = |path: &Path| {
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
+        // A file that does not exist has no canonical path; its folder has one.
         path.canonicalize()
             .ok()
             .or_else(|| Some(folder.join(path.file_name()?)))

@@ -1,13 +1,19 @@
 //! Ctrl-C: the first asks the command to stop, the second ends the process.
+//!
+//! The first Ctrl-C only sets a flag, which commands poll where they can keep finished work.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Installs the handler. Without one (a handler exists already) Ctrl-C ends the process at once, which is worth a word but no failure.
+/// Installs the handler.
+///
+/// If that fails (a handler exists already), Ctrl-C ends the process at once; this is reported but
+/// not an error.
 pub fn install() {
     let handler = || {
+        // A second Ctrl-C means that the first did not end the command soon enough.
         if STOP.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
         }
@@ -23,7 +29,9 @@ pub fn requested() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 
-/// Passes the wish to stop on to `to`, for calls that wait for other hosts. Ends when `to` is set, by whomever.
+/// Forwards a stop request to `to`, for calls that wait for other hosts.
+///
+/// The forwarding thread ends once `to` is set, whoever set it.
 pub fn pass_on(to: tierloom_agent::Stop) {
     std::thread::spawn(move || {
         while !to.requested() {
@@ -35,13 +43,13 @@ pub fn pass_on(to: tierloom_agent::Stop) {
     });
 }
 
-/// The flag itself, for libraries that watch one.
+/// The flag itself, for libraries that poll one.
 #[cfg(feature = "sql")]
 pub fn flag() -> &'static AtomicBool {
     &STOP
 }
 
-/// Takes the wish to stop back, for a command that goes on with something else.
+/// Clears the stop request, for a command that continues with other work, such as the SQL shell.
 #[cfg(feature = "sql")]
 pub fn reset() {
     STOP.store(false, Ordering::SeqCst);

@@ -1,11 +1,15 @@
-//! Benchmarks as they are typed: `probe`, `probe:table_bytes=16GiB,prefetched=true`, or a file that says the same.
+//! Parses the benchmarks that `--work` names.
+//!
+//! A benchmark is written `probe`, `probe:table_bytes=16GiB,prefetched=true`, or as the path of a
+//! YAML or JSON file with the same content. Names and parameters are checked against the model's
+//! own types, so a new parameter there needs no change here.
 
 use crate::failure::Failure;
 use serde_json::{Map, Number, Value, json};
 use std::path::Path;
 use tierloom_model::reference::work::Work;
 
-/// Names of all benchmarks.
+/// Names of all benchmarks; a test checks them against [`Work`].
 pub const NAMES: [&str; 14] = [
     "read",
     "write",
@@ -23,24 +27,24 @@ pub const NAMES: [&str; 14] = [
     "ssb",
 ];
 
-/// The benchmark that `text` says: a name, a name with parameters (`NAME:KEY=VALUE,KEY=VALUE`; sizes may end in KiB, MiB, GiB, TiB), or
-/// the path of a YAML or JSON file with one of them.
+/// Parses a name, a name with parameters (`NAME:KEY=VALUE,KEY=VALUE`; sizes may end in KiB, MiB,
+/// GiB, TiB), or the path of a YAML or JSON file with one of them.
 ///
 /// # Errors
-/// Bad input, with the parameter or file at fault and the nearest thing that may stand there.
+/// Bad input, with the parameter or file at fault and the nearest accepted name.
 pub fn parse(text: &str) -> Result<Work, Failure> {
     let work = if is_path(text) {
         from_file(text)?
     } else {
         from_words(text).map_err(Failure::input)?
     };
-    // Parameters of the right type may still be impossible.
+    // Parameters of the right type may still be out of range; only the model checks that.
     work.phases(1)
         .map_err(|e| Failure::input(format!("--work {text}: {e}")))?;
     Ok(work)
 }
 
-/// Whether this is the name of a file rather than of something built in.
+/// Whether this is a file path rather than the name of a built-in benchmark.
 pub fn is_path(text: &str) -> bool {
     let name = text.split(':').next().unwrap_or(text);
     name.contains('/')
@@ -49,7 +53,7 @@ pub fn is_path(text: &str) -> bool {
             .any(|end| text.ends_with(end))
 }
 
-/// The text of a file that was asked for.
+/// The content of the file at `path`, called `what` in the error message.
 ///
 /// # Errors
 /// Bad input: it cannot be read.
@@ -69,7 +73,7 @@ fn from_file(path: &str) -> Result<Work, Failure> {
     })
 }
 
-/// The first line of a parser's message; further ones show the place in the file.
+/// The first line of a parser's message; later ones quote the file.
 pub fn one_line(message: &str) -> &str {
     message.lines().next().unwrap_or_default().trim_end()
 }
@@ -107,13 +111,13 @@ fn from_words(text: &str) -> Result<Work, String> {
         if given.insert(key.into(), scalar(value)).is_some() {
             return Err(format!("--work {text}: {key} is given twice"));
         }
-        // One at a time, so that the error is that of this parameter.
+        // Deserialized after each parameter, so that the error belongs to this parameter.
         with(&given).map_err(|e| format!("--work {text}: {key} cannot be {value:?}: {e}"))?;
     }
     with(&given).map_err(|e| format!("--work {text}: {e}"))
 }
 
-/// Names of a benchmark's parameters: those that its defaults have.
+/// Names of a benchmark's parameters, taken from its defaults.
 fn keys(name: &str) -> Result<Vec<String>, String> {
     let defaults: Result<Work, _> = serde_json::from_value(json!({ name: {} }));
     let all = defaults.and_then(serde_json::to_value);
@@ -124,7 +128,7 @@ fn keys(name: &str) -> Result<Vec<String>, String> {
         .unwrap_or_default())
 }
 
-/// A number (with a binary unit if it is a size), a truth value, or else a word.
+/// A number (with a binary unit if it is a size), a boolean, or otherwise a string.
 fn scalar(text: &str) -> Value {
     match text {
         "true" => return Value::Bool(true),
@@ -155,15 +159,16 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok()
 }
 
-/// "did you mean X? ", or nothing if no known word is near enough to be meant.
+/// "did you mean X? ", or empty if no known word is similar enough.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, known).map_or_else(String::new, |near| format!("did you mean {near}? "))
 }
 
-/// The known word nearest to `word`, if one is near enough to be meant.
+/// The known word most similar to `word`, if one is similar enough.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let scored = known.into_iter().map(|name| {
-        // Two letters changed round in a short word leave little else in common.
+        // One transposition in a short word lowers the Jaro-Winkler score too far, so an edit
+        // distance of 1 always counts as similar.
         let slip = strsim::osa_distance(word, name) == 1;
         let likeness = strsim::jaro_winkler(word, name);
         (if slip { likeness.max(0.9) } else { likeness }, name)

@@ -1,4 +1,5 @@
-//! `--placement adaptive`: asked for rightly, kept to what this machine has, and its decisions made again.
+//! `--placement adaptive`: checks of its options, pages where the records say they are, and
+//! decisions that can be replayed.
 #![cfg(feature = "sql")]
 
 mod common;
@@ -7,7 +8,7 @@ use common::runs::{SMALL, from_json};
 use common::tierloom_anywhere;
 use std::fs;
 
-/// A small adaptive run with more arguments.
+/// Runs a small adaptive run with the arguments `more`.
 fn adaptive(more: &[&str]) -> common::Ended {
     let asked = ["--placement", "adaptive", "--machine", "nus24"];
     tierloom_anywhere(&[&SMALL[..], &asked, more].concat())
@@ -33,7 +34,8 @@ fn decisions_are_written_whole_and_follow_from_their_log_and_a_changed_log_is_fo
         "measured only, and checked"
     );
     let text = fs::read_to_string(&log).unwrap();
-    // Per query one untimed run and two timed ones, each planned, run and learned from; and the start.
+    // The start, then per query one untimed and two timed runs, each of them planned, run and
+    // learned from.
     assert_eq!(text.lines().count(), 1 + 2 * 3 * 3);
     let replayed = tierloom_anywhere(&["predict", "replay", file]).with_code(0);
     assert!(
@@ -65,7 +67,7 @@ fn decisions_are_written_whole_and_follow_from_their_log_and_a_changed_log_is_fo
 
 #[test]
 fn where_there_is_nothing_to_move_to_it_says_so_and_runs() {
-    // A machine without CXL, whatever this one has.
+    // A machine without CXL, whether or not this one has it.
     let ended = adaptive(&["--queries", "q1.1", "--tiers", "dram=0"]);
     let ended = ended.with_code(0);
     assert!(
@@ -149,7 +151,8 @@ fn prefetchers_that_cannot_be_switched_are_named_and_the_run_goes_on_without() {
         "{}",
         ended.stderr
     );
-    // Registers that can be read here could be written as well: that is left to those who ask for it.
+    // Where the registers can be read they can be written too: a test must not switch this
+    // machine's prefetchers.
     if tierloom_anywhere(&["tune", "--prefetchers", "show"]).code == Some(0) {
         return tierloom_testing::checked_nothing("prefetchers can be switched here");
     }

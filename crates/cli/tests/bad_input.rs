@@ -1,11 +1,11 @@
-//! Bad input ends with exit code 2 and one error that names it, before anything is printed or written.
+//! Bad input: exit code 2 and one error that names it, before anything is printed or written.
 
 mod common;
 
 use common::{profile, recorded, refused, tierloom_anywhere};
 use std::fs;
 
-/// Bad arguments and what the error must say.
+/// Bad arguments, and what the error must contain.
 type Case = (&'static [&'static str], &'static [&'static str]);
 
 #[track_caller]
@@ -146,7 +146,7 @@ fn numbers_out_of_range_are_refused_with_the_range() {
     ]);
 }
 
-/// The argument parser's own errors may go on with usage.
+/// The argument parser's own errors may be followed by usage lines.
 #[test]
 fn usage_errors_print_no_data() {
     let bad: [&[&str]; 9] = [
@@ -170,7 +170,8 @@ fn usage_errors_print_no_data() {
     assert!(bare.stderr.contains("Usage:"), "{}", bare.stderr);
 }
 
-/// A broken copy of a profile, made by replacing `from` with `to` once.
+/// A broken copy of a profile, made by replacing `from` with `to` once; also returns the line that
+/// changed.
 fn broken_profile(from: &str, to: &str) -> (String, usize) {
     let text = profile("nus24");
     let line = text.lines().position(|l| l.contains(from)).unwrap() + 1;
@@ -253,7 +254,8 @@ fn profiles_that_cannot_be_read_are_refused() {
     refused(path, &["machines", "empty.yaml"], &["empty.yaml"]);
 }
 
-/// `here` stands for the machine that measured; a profile of that name would mix modelled figures with measured ones.
+/// `here` represents the machine that measured; a profile of that name would mix modelled figures
+/// with measured ones.
 #[test]
 fn a_profile_cannot_take_the_name_of_measured_figures() {
     let folder = tempfile::tempdir().unwrap();
@@ -289,7 +291,7 @@ fn output_paths_that_cannot_be_written_are_found_before_the_run() {
     }
 }
 
-/// The second to be written would replace the first without a word.
+/// The file that is written second would silently replace the first.
 #[test]
 fn records_and_report_cannot_share_a_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -346,7 +348,8 @@ fn a_folder_that_is_no_system_tree_is_refused() {
     }
 }
 
-/// The cache is where a file stands in the way: whoever looks at the guest's name first never gets there.
+/// The cache folder cannot be created because a file is in its path: a download would fail with
+/// another error.
 #[test]
 fn an_unknown_guest_is_refused_before_anything_is_downloaded() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Files of records that are no such files, and reports that cannot be asked for: exit code 2, one error, nothing written.
+//! Files that are not records, and reports that cannot be written: exit code 2, one error, nothing
+//! written.
 #![cfg(feature = "sql")]
 
 mod common;
@@ -8,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// A folder with the records of a small run in `good.jsonl`.
+/// A folder with the records of a small run in `good.jsonl`, and the file's text.
 fn with_records() -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let args = [
@@ -87,7 +88,7 @@ fn records_of_another_schema_are_named_as_such() {
     );
 }
 
-/// Another version has other fields: a missing one must not hide that.
+/// Another version has other fields: the error must name the version, not a missing field.
 #[test]
 fn records_of_another_schema_with_other_fields_are_named_as_such() {
     let (folder, _) = with_records();
@@ -170,7 +171,7 @@ fn a_report_path_that_cannot_be_is_bad_input() {
     refused(folder.path(), &compare, &["none/r.html"]);
 }
 
-/// The records cannot be made again; the report can.
+/// Measuring cannot be repeated, the report can: the records must survive a failure to write it.
 #[test]
 fn a_report_never_replaces_the_records_it_is_made_from() {
     let (folder, _) = with_records();

@@ -1,4 +1,5 @@
-//! Runs over several hosts: real agent processes on this machine's loopback, and what happens when one of the processes dies.
+//! Runs on several hosts, with real agent processes on this machine's loopback, and what happens
+//! when a process dies.
 
 mod common;
 
@@ -10,13 +11,13 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use tierloom_record::{BenchRecord, RecordSet};
 
-/// How long something that is waited for may take to show up; far more than the leases of agents.
+/// Limit for a condition to become true; much longer than the leases of agents.
 const SLOW: Duration = Duration::from_secs(90);
 
 const TOKEN: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 const OTHER_TOKEN: &str = "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
-/// An agent of its own process; killed when it goes.
+/// An agent in a separate process, which is killed on drop.
 struct Agent {
     child: Child,
     address: String,
@@ -40,7 +41,7 @@ impl Agent {
             let _ = stderr.read_to_string(&mut told);
             panic!("{line:?} instead of an address; stderr:\n{told}");
         };
-        // Nobody reads the log, but a full pipe would hold the agent up.
+        // The log must be drained: a full pipe would block the agent.
         std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         Agent {
             child,
@@ -61,7 +62,8 @@ impl Drop for Agent {
     }
 }
 
-/// `main` and `load` on hosts by name; no name is here. The main task runs for `run_time`, `repeat` times.
+/// A workload file with the tasks `main` and `load` on hosts by name; no name means this host. The
+/// main task runs for `run_time`, `repeat` times.
 struct File<'a> {
     hosts: &'a [(&'a str, &'a str)],
     main: Option<&'a str>,
@@ -107,7 +109,7 @@ impl File<'_> {
     }
 }
 
-/// A coordinator with `w.yaml`.
+/// A coordinator that runs `w.yaml`.
 fn coordinator(folder: &Path, token: &str, more: &[&str]) -> Command {
     let mut command = command(folder, &[&["bench", "w.yaml"], more].concat());
     command.env("TIERLOOM_TOKEN", token);
@@ -126,7 +128,7 @@ fn records_of(ended: Ended) -> Vec<BenchRecord> {
     RecordSet::parse(&ended.stdout, "stdout").unwrap().benches
 }
 
-/// Checks a record of both tasks, on the hosts where they had to run.
+/// Checks a record of both tasks, and the hosts that they ran on.
 #[track_caller]
 fn check(record: &BenchRecord, main: &str, load: &str) {
     assert!(record.valid, "{:?}", record.remarks);
@@ -165,7 +167,8 @@ fn check(record: &BenchRecord, main: &str, load: &str) {
             let (Some(offset), Some(uncertainty)) = clock else {
                 panic!("{}: no clock: {clock:?}", host.name);
             };
-            // One machine, so one clock: the offset is what the uncertainty allows, and that is half a round trip.
+            // Both processes share one clock: the offset must be within the uncertainty, which is
+            // half a round trip.
             assert!(uncertainty > 0.0, "{uncertainty}");
             // Both are rounded to whole ns.
             assert!(
@@ -224,7 +227,7 @@ fn a_wrong_token_is_a_failure_that_names_the_host() {
         "a token is shown"
     );
     assert_eq!(ended.stdout, "");
-    // The agent is as it was.
+    // The agent still works after the failure.
     records_of(run(folder.path(), &file, TOKEN, &["--jsonl"]));
     let malformed = run(folder.path(), &file, "no-token", &["--jsonl"]).with_code(2);
     assert!(
@@ -256,7 +259,7 @@ fn a_host_without_an_agent_is_a_failure_that_names_it_and_says_what_to_start() {
     }
 }
 
-/// What a host lacks is told as the host's, before anything runs there.
+/// What a host lacks is reported as that host's problem, before anything runs there.
 #[test]
 fn what_a_host_cannot_do_is_told_with_its_name() {
     let folder = tempfile::tempdir().unwrap();
@@ -283,7 +286,8 @@ fn what_a_host_cannot_do_is_told_with_its_name() {
     records_of(run(folder.path(), &file, TOKEN, &["--jsonl"]));
 }
 
-/// A run that takes long enough to be cut in the middle: the first of its two records comes within a second, the second one never.
+/// Starts a run that is long enough to be interrupted: the first of its two records comes within a
+/// second, the second one never.
 fn started(
     folder: &Path,
     file: &File<'_>,
@@ -301,12 +305,13 @@ fn started(
     if !first.ends_with('\n') {
         panic!("no first record:\n{}", end_of(child).stderr);
     }
-    // Long enough for the second run to have begun; if it has not, losing the host while it is prepared must end alike.
+    // Long enough for the second run to have begun. If it has not, losing the host while it
+    // prepares must end the same way.
     std::thread::sleep(Duration::from_millis(1500));
     (child, first, stdout)
 }
 
-/// Waits for a child of [`started`].
+/// Waits for the end of a child of [`started`].
 #[track_caller]
 fn ended_in_time(mut child: Child) -> Ended {
     let start = Instant::now();
@@ -356,7 +361,7 @@ fn a_host_that_dies_ends_the_run_by_name_and_frees_the_others() {
         let kept = RecordSet::read(&path.join("r.jsonl")).unwrap().benches;
         assert_eq!(RecordSet::parse(&first, "stdout").unwrap().benches, kept);
 
-        // The other agent takes new work at once.
+        // The other agent accepts new work at once.
         file.main = None;
         file.load = Some(names[1 - dies]);
         let records = records_of(run(path, &file, TOKEN, &["--jsonl"]));
@@ -382,7 +387,8 @@ fn a_coordinator_that_dies_leaves_agents_that_serve_the_next_one() {
         let (mut child, _, _) = started(path, &file);
         child.kill().unwrap();
         end_of(child);
-        // The lease of the dead coordinator has to run out first; until then the next one is told who is in the way.
+        // The lease of the dead coordinator must expire first; until then the next one gets an
+        // error that says who holds it.
         let start = Instant::now();
         let records = loop {
             let ended = run(path, &file, TOKEN, &["--jsonl"]);
@@ -439,7 +445,7 @@ fn ctrl_c_ends_an_agent_well_and_its_port_is_free_again() {
     assert_eq!(status.code(), Some(0));
     let next = Agent::at(folder.path(), &agent.address);
     assert_eq!(next.address, agent.address);
-    // A second one on the same port is bad luck of the machine, and told with the way out.
+    // A port in use is a failure of the machine (exit code 1), and the error says what to do.
     let mut command = command(
         folder.path(),
         &["bench", "--agent", "--listen", &next.address],

@@ -1,4 +1,5 @@
-//! Wrong workload files and options of `tierloom bench`: exit code 2, the place and the nearest right word, no file made or changed.
+//! Wrong workload files and options of `tierloom bench`: exit code 2, the position and the nearest
+//! valid word, no file made or changed.
 
 mod common;
 
@@ -8,7 +9,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
-/// A right file of five runs that are over in half a second.
+/// A valid file of five runs, which together take half a second.
 const RIGHT: &str = "\
 scan:
   matrix:
@@ -30,7 +31,8 @@ chase:
     repeat: 2
 ";
 
-/// Runs `args` in `folder` and checks every promise about bad input. Lines after the error are indented: other places and help.
+/// Runs `args` in `folder` and checks everything that is promised about bad input. Lines after the
+/// error are indented: other positions and help.
 #[track_caller]
 fn rejected(folder: &Path, args: &[&str], says: &[&str]) {
     let before = contents(folder);
@@ -56,7 +58,7 @@ fn with_file(text: &str) -> tempfile::TempDir {
     folder
 }
 
-/// All outputs there are: none of them may appear.
+/// All output options: none of the files may be created.
 const OUTPUTS: [&str; 6] = [
     "--records",
     "r.jsonl",
@@ -66,7 +68,7 @@ const OUTPUTS: [&str; 6] = [
     "r.html",
 ];
 
-/// `w:` with one key beside the size.
+/// A workload `w` with one key beside the size.
 fn one_key(line: &str) -> String {
     format!("w:\n  args:\n    memory_region_size: 1M\n    {line}\n")
 }
@@ -130,7 +132,7 @@ fn what_this_machine_lacks_is_found_before_anything_runs() {
         ("numa_task_nodes: [900]", &["w.yaml:1", "node 900"]),
     ] {
         let folder = with_file(&format!("{RIGHT}{}", one_key(line)));
-        // The wrong workload is the last one: those before it must not have run.
+        // The wrong workload is the last one: those before it must not run.
         let place = format!("w.yaml:{}", RIGHT.lines().count() + 1);
         rejected(
             folder.path(),
@@ -242,7 +244,7 @@ fn wrong_options_are_refused_with_what_was_expected() {
     );
 }
 
-/// A second run into the same file by mistake would lose or mix hours of results.
+/// Writing to the same file by mistake would lose or mix hours of results.
 #[test]
 fn files_that_hold_records_or_something_else_are_left_untouched() {
     let folder = with_file(RIGHT);
@@ -258,7 +260,7 @@ fn files_that_hold_records_or_something_else_are_left_untouched() {
         &[&onto_notes[..], &["--resume"]].concat(),
         &["notes.md:1", "not a record"],
     );
-    // A cut last line that never was a record: nothing of it may be dropped as a record's rest.
+    // A truncated last line that never was a record must not be dropped as the rest of one.
     fs::write(path.join("notes.md"), "my notes").unwrap();
     rejected(path, &onto_notes, &["notes.md"]);
 }
@@ -274,7 +276,7 @@ fn workload_files_found_in_a_folder_are_not_written_over() {
     }
 }
 
-/// Lines of a dry run with what differs from machine to machine taken out.
+/// The output of a dry run without what differs between machines.
 fn settled(ended: Ended) -> String {
     ended
         .with_code(0)
@@ -380,7 +382,8 @@ fn standard_input_is_a_workload_file_whose_mistakes_have_a_place_too() {
     );
 }
 
-/// Keys, values and units in the way of CXL-Bench: lists of lists, upper-case sizes, seconds as numbers, parallel tasks.
+/// Keys, values and units in CXL-Bench's notation: lists of lists, upper-case sizes, seconds as
+/// numbers, parallel tasks.
 #[test]
 fn files_in_the_style_of_cxl_bench_run_unchanged() {
     let folder = with_file(
@@ -399,7 +402,8 @@ bandwidth:
     min_io_batch_size: 64K
 ",
     );
-    // CXL-Bench gives run times in whole seconds only; the option shortens them without touching the file.
+    // CXL-Bench has run times in whole seconds only; the option shortens them without changing the
+    // file.
     let args = [
         "bench",
         "w.yaml",

@@ -1,4 +1,5 @@
-//! What `tierloom bench` leaves: outputs that agree, records that are whole whatever happens, runs that can be repeated and resumed.
+//! The outputs of `tierloom bench`: they agree with each other, records are complete after any
+//! interruption, and runs can be repeated and resumed.
 
 mod common;
 
@@ -37,7 +38,7 @@ chase:
 ";
 const RUNS: usize = 6;
 
-/// A hundred runs, about fifteen seconds: it is stopped long before its end.
+/// A hundred runs, about fifteen seconds: tests stop it long before its end.
 const ENDLESS: &str = "\
 scan:
   matrix:
@@ -57,7 +58,7 @@ fn with_file(text: &str) -> tempfile::TempDir {
     folder
 }
 
-/// Runs `w.yaml` with more arguments.
+/// Runs `w.yaml` with the arguments `more`.
 fn bench(folder: &Path, more: &[&str]) -> Ended {
     tierloom(folder, &[&["bench", "w.yaml"], more].concat())
 }
@@ -72,7 +73,7 @@ fn ids(records: &[BenchRecord]) -> Vec<String> {
     records.iter().map(|r| r.run_id.clone()).collect()
 }
 
-/// The ids of a file's runs in their order.
+/// The ids of the runs in `w.yaml`, in order.
 fn planned(folder: &Path) -> Vec<String> {
     let dry = bench(folder, &["--dry-run", "--json"]).with_code(0);
     let plans: Vec<Value> = serde_json::from_str(&dry.stdout).unwrap();
@@ -127,7 +128,8 @@ fn json_records_csv_and_report_tell_the_same() {
     }
 }
 
-/// Rows of a table by column. Quoted fields may hold commas and quotes, but these tables have no line breaks in fields.
+/// The rows of a CSV table, by column. Quoted fields may contain commas and quotes, but no line
+/// breaks.
 fn csv(text: &str) -> Vec<BTreeMap<String, String>> {
     let fields = |line: &str| {
         let mut fields = vec![String::new()];
@@ -137,7 +139,7 @@ fn csv(text: &str) -> Vec<BTreeMap<String, String>> {
             match c {
                 '"' if quoted => quoted = false,
                 '"' => {
-                    // A quote right after a closing one stands for itself.
+                    // Two quotes in a quoted field represent one.
                     if last == '"' {
                         fields.last_mut().unwrap().push('"');
                     }
@@ -202,7 +204,7 @@ fn saved_plans_run_again_as_the_same_runs() {
     bench(path, &["--records", "r.jsonl"]).with_code(0);
     let before = records(path, "r.jsonl");
     let again = ["bench", "--plan", "r.jsonl", "--records", "again.jsonl"];
-    // Without the workload file: the records are enough.
+    // The workload file is gone: the records are enough.
     fs::remove_file(path.join("w.yaml")).unwrap();
     tierloom(path, &again).with_code(0);
     let after = records(path, "again.jsonl");
@@ -223,7 +225,7 @@ fn saved_plans_run_again_as_the_same_runs() {
     ];
     tierloom(path, &one).with_code(0);
     assert_eq!(ids(&records(path, "one.jsonl")), ids(&before[4..]));
-    // A saved plan has no keys to set any more: saying nothing would be taken for having set it.
+    // A saved plan has no keys to set; ignoring --set would look as if it had been applied.
     for (wrong, says) in [
         (["--set", "threads=1"], "--set"),
         (["--only", "chas"], "chas"),
@@ -255,7 +257,7 @@ fn resuming_skips_what_is_done_and_repeats_what_is_missing_or_invalid() {
     assert!(ended.stderr.contains("6 of 6"), "{}", ended.stderr);
     assert_eq!(fs::read_to_string(&file).unwrap(), whole);
 
-    // The second record is invalid, the third one is missing, the last one cut off.
+    // The second record is invalid, the third one is missing, the last one is truncated.
     let lines: Vec<&str> = whole.lines().collect();
     let invalid = lines[1].replace("\"valid\":true", "\"valid\":false");
     assert_ne!(invalid, lines[1]);
@@ -284,7 +286,8 @@ fn resuming_skips_what_is_done_and_repeats_what_is_missing_or_invalid() {
     );
 }
 
-/// Kills at many moments of a run: what is in the file is whole, and resuming completes it without doing anything twice.
+/// Kills a run at many moments: the file always has complete records only, and resuming completes
+/// it without repeating any.
 #[test]
 fn a_killed_run_leaves_whole_records_and_resuming_completes_it() {
     const TRIES: u32 = 20;
@@ -300,7 +303,7 @@ fn a_killed_run_leaves_whole_records_and_resuming_completes_it() {
         let args = ["bench", "w.yaml", "--records", &name];
         let mut child = command(path, &args).spawn().unwrap();
         std::thread::sleep(whole.mul_f64(f64::from(number) / f64::from(TRIES)));
-        // One that is at its end already is a try as well.
+        // A run that has already ended counts as a try too.
         let _ = child.kill();
         end_of(child);
         let text = fs::read(path.join(&name)).unwrap_or_default();
@@ -370,7 +373,7 @@ fn ctrl_c_keeps_finished_records_and_says_how_to_go_on() {
         "stdout and file tell the same"
     );
     assert!(!kept.is_empty());
-    // The run that was stopped has fewer repetitions, and says so; it is not passed off as a whole one.
+    // The stopped run has fewer repetitions and says so; it must not pass for a complete one.
     for record in &kept {
         let made = record.tasks[0]
             .bandwidth_gbps
@@ -448,14 +451,14 @@ fn a_disk_that_fills_up_keeps_the_records_before() {
     assert_eq!(files, [disk.at.join("r.jsonl")], "no half copy is left");
 }
 
-/// A small file system, gone with this value.
+/// A small file system, unmounted on drop.
 struct SmallDisk {
     at: PathBuf,
     _folder: tempfile::TempDir,
 }
 
 impl SmallDisk {
-    /// Needs root; `None` with a printed reason without it.
+    /// Requires root; otherwise prints the reason and returns `None`.
     fn new(size: &str) -> Option<SmallDisk> {
         if !is_root() {
             checked_nothing("only root can mount a small file system to fill");
@@ -527,7 +530,7 @@ fn repeating_until_stable_says_whether_it_got_there() {
         let ended = bench(folder.path(), &args).with_code(0);
         RecordSet::parse(&ended.stdout, "stdout").unwrap().benches
     };
-    // Nobody's median is known to a hundred thousandth after eight repetitions of 10 ms.
+    // No median is known to 0.001% after eight repetitions of 10 ms.
     for record in stability(&["--until-stable", "0.00001%", "--max-repeat", "8"]) {
         let reached = record.stability.unwrap();
         assert!(!reached.stable && reached.repeats == 8, "{reached:?}");
@@ -535,7 +538,7 @@ fn repeating_until_stable_says_whether_it_got_there() {
         let told = record.remarks.iter().any(|r| r.text.contains("not stable"));
         assert!(told && record.valid, "{:?}", record.remarks);
     }
-    // And everybody's is to 100%.
+    // Every median is known to 100%.
     for record in stability(&["--until-stable", "100%", "--max-repeat", "40"]) {
         let reached = record.stability.unwrap();
         assert!(reached.stable && reached.repeats < 40, "{reached:?}");

@@ -1,4 +1,4 @@
-//! `tierloom calibrate`: profiles fitted to figures and to measured runs.
+//! `tierloom calibrate`: fits of profiles to figures and to measured runs.
 
 mod common;
 
@@ -41,7 +41,7 @@ parameters:
     why: "random loads"
 "#;
 
-/// A copy of what a repository of figures has.
+/// A folder with figures, constants, a calibration file and a copy of a profile.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for name in ["figures", "calibration", "machines"] {
@@ -243,7 +243,8 @@ fn every_calibration_of_the_repository_runs_and_its_profiles_are_its_output() {
     }
 }
 
-/// A run of `tierloom bench` as a record, reading `read` GB/s with `threads` threads from `node`.
+/// The record of a run of `tierloom bench` that reads `gbps` GB/s with `threads` threads from
+/// `node`.
 fn run(threads: u32, node: u32, gbps: f64) -> String {
     let spread = |x: f64| serde_json::json!({ "min": x, "median": x, "max": x, "values": [x] });
     let shares = serde_json::json!([{ "node": node, "share": 1.0 }]);

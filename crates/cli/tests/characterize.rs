@@ -1,4 +1,5 @@
-//! `tierloom characterize` on this machine: a profile that other commands take, with the origin and the interval of every number.
+//! `tierloom characterize` on this machine: a profile that other commands accept, with the source
+//! and range of every number.
 
 mod common;
 
@@ -12,13 +13,13 @@ use std::time::{Duration, Instant};
 use tierloom_model::{Machine, Options, Phase, PhaseKind, Placement, TierShares, solve};
 use tierloom_record::RecordSet;
 
-/// The smallest region that is measured at all keeps the characterisation short; its figures are those of caches.
+/// The smallest region allowed keeps the measurement short; its figures are those of caches.
 const SMALL: [&str; 5] = ["characterize", "--region", "8", "--pages", "4k"];
 
-/// How long something that is waited for may take to show up.
+/// Limit for a condition to become true.
 const SLOW: Duration = Duration::from_secs(200);
 
-/// What one characterisation left, shared by all tests: it takes half a minute.
+/// The result of one characterization, shared by all tests because it takes half a minute.
 struct Made {
     machine: Machine,
     records: RecordSet,
@@ -189,7 +190,7 @@ fn every_run_leaves_a_record_from_which_the_profile_can_be_checked() {
     );
 }
 
-/// The point of a profile: the model with it gives what this machine did.
+/// The purpose of a profile: the model with it gives what this machine did.
 #[test]
 fn the_model_gives_the_measured_rate_of_one_thread_back() {
     let machine = &made().machine;
@@ -244,7 +245,7 @@ fn wrong_options_are_refused_and_leave_nothing() {
         let dry = [&["characterize", "--dry-run"], args].concat();
         refused(folder.path(), &dry, says);
     }
-    // These are told by the parser of arguments, with usage lines.
+    // These errors come from the argument parser, with usage lines.
     for args in [
         &["characterize"][..],
         &["characterize", "-o", "m.yaml", "--targets", "x"],
@@ -274,7 +275,7 @@ fn ctrl_c_leaves_no_profile() {
     let folder = tempfile::tempdir().unwrap();
     let args = [&SMALL[..], &["-o", "m.yaml", "--records", "r.jsonl"]].concat();
     let mut child = command(folder.path(), &args).spawn().unwrap();
-    // Once threads are bound and work, it is in the middle of a probe.
+    // When threads are bound and busy, it is in the middle of a probe.
     let start = Instant::now();
     let tasks = format!("/proc/{}/task", child.id());
     while fs::read_dir(&tasks).map_or(0, Iterator::count) < 4 {

@@ -1,4 +1,5 @@
-//! `tierloom cost`: the published prices come back, every assumption can be changed, and wrong input is told.
+//! `tierloom cost`: it reproduces the published prices, every assumption can be changed, and wrong
+//! input is reported.
 
 mod common;
 
@@ -97,7 +98,8 @@ fn printed_prices_are_read_again_and_edits_take_effect() {
     let ended = tierloom(folder.path(), &args).with_code(0);
     let value: Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!(value["points"][0]["cheapest"][0]["price"], 10_536.0);
-    // What --set made of it is printed as a file that loads, too: two CPUs at 1 with 32 x 32 GiB at 137.
+    // The prices after --set are printed as a file that can be loaded: two CPUs at 1 with 32 x 32
+    // GiB at 137.
     let changed = [
         "cost",
         "--prices",
@@ -213,7 +215,7 @@ fn the_record_and_the_report_hold_the_comparison() {
         2,
         "nothing half-written is left"
     );
-    // A report from the records shows the same.
+    // A report made from the records shows the same.
     tierloom(folder.path(), &["report", "c.jsonl", "-o", "again.html"]).with_code(0);
     let again = fs::read_to_string(folder.path().join("again.html")).unwrap();
     assert!(again.contains("saves at most 61%"));

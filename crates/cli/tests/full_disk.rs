@@ -1,4 +1,4 @@
-//! A disk that is full: exit code 1, one error that names the file, nothing half-written under its name.
+//! A full disk: exit code 1, one error that names the file, and no partial file under its name.
 #![cfg(feature = "sql")]
 
 mod common;
@@ -69,7 +69,7 @@ fn results_that_cannot_be_printed_are_a_failure_that_names_stdout() {
     }
 }
 
-/// As `tierloom run ssb --json | head -1` has it: nobody is told of a failure that is none.
+/// As in `tierloom run ssb --json | head -1`: a closed pipe is not reported as a failure.
 #[test]
 fn a_reader_that_went_away_ends_a_command_quietly() {
     let folder = tempfile::tempdir().unwrap();
@@ -106,14 +106,14 @@ fn records_are_written_even_if_nobody_reads_stdout() {
     );
 }
 
-/// A file system of a few KiB, gone with this value.
+/// A file system of a few KiB, unmounted on drop.
 struct TinyDisk {
     at: PathBuf,
     _folder: TempDir,
 }
 
 impl TinyDisk {
-    /// Needs root; `None` with a printed reason without it.
+    /// Requires root; otherwise prints the reason and returns `None`.
     fn new(size: &str) -> Option<TinyDisk> {
         if !is_root() {
             checked_nothing("only root can mount a small file system to fill");

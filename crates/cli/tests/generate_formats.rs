@@ -17,7 +17,7 @@ fn every_table_is_a_whole_file_of_the_kind_asked_for() {
         for entry in std::fs::read_dir(folder.path().join("data")).unwrap() {
             let path = entry.unwrap().path();
             let bytes = std::fs::read(&path).unwrap();
-            // Both kinds begin and end with their name.
+            // Both formats begin and end with their magic bytes.
             assert!(
                 bytes.starts_with(magic) && bytes.ends_with(magic),
                 "{path:?}"

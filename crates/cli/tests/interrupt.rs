@@ -1,4 +1,5 @@
-//! Ctrl-C: a run stops soon, keeps what was finished and says so; a half-written file is never left under a final name.
+//! Ctrl-C: a run stops soon, keeps what was finished and says so; no partial file is left under a
+//! final name.
 #![cfg(feature = "sql")]
 
 mod common;
@@ -13,20 +14,20 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tierloom_record::{HERE, Provenance, Record, RecordSet};
 
-/// A stopped command is given so long before it counts as hung; it should need less than a second.
+/// Time after which a stopped command counts as hung; it should need less than a second.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long something that is waited for may take to show up.
+/// Limit for a condition to become true.
 const SLOW: Duration = Duration::from_secs(200);
 
-/// A command under way whose lines can be watched.
+/// A running command whose output lines can be awaited.
 struct Watched {
     child: Child,
     stdout: Lines,
     stderr: Lines,
 }
 
-/// Lines of a stream as they come; all of them are kept.
+/// The lines of a stream as they arrive; all of them are kept.
 struct Lines {
     coming: Receiver<String>,
     reader: JoinHandle<String>,
@@ -41,7 +42,7 @@ impl Lines {
                 let line = line.expect("a line");
                 all.push_str(&line);
                 all.push('\n');
-                // Nobody may be waiting for lines any more.
+                // The receiver may be gone already.
                 let _ = send.send(line);
             }
             all
@@ -99,7 +100,7 @@ impl Watched {
     }
 }
 
-/// A run of many minutes, interrupted when its first figure is there.
+/// Interrupts a run of many minutes as soon as its first figure is there.
 fn interrupted_run(folder: &Path) -> Ended {
     let args = [
         "run",
@@ -150,7 +151,7 @@ fn a_stopped_run_keeps_its_finished_records_and_says_so() {
         summary.finished,
         summary.planned
     );
-    // Only the query that was running may have fewer repeats than asked for; those it has are kept.
+    // Only the query that was running may have fewer repeats than requested; those it has are kept.
     for (index, query) in set.runs[0].queries.iter().enumerate() {
         let repeats = query.time_ms.values.len();
         let was_running = index + 1 == set.runs[0].queries.len();
@@ -197,7 +198,7 @@ fn a_report_can_be_made_of_a_stopped_run() {
     );
 }
 
-/// A measured figure without the audit of where its pages were is a figure without provenance.
+/// Without the audit of where its pages were, a measured figure has no provenance.
 #[test]
 fn figures_of_a_stopped_run_have_their_page_audit() {
     let folder = tempfile::tempdir().unwrap();
@@ -281,7 +282,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The records on stdout are whole lines at every moment.
+/// The records on stdout are complete lines at every moment.
 #[test]
 fn every_line_on_stdout_of_a_stopped_run_is_a_record() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,9 @@
-//! The whole product in real Linux guests: one with two memory nodes, one with a CXL device online as node 1. Both tiers exist there, so that
-//! everything is measured, every page is counted, and answers are those of an independent engine.
+//! The whole product in real Linux guests: one with two memory nodes, one with a CXL device online
+//! as node 1. Both tiers exist there, so all placements are measured, every page is audited, and
+//! answers are compared with those of an independent engine.
 //!
-//! The first run downloads about 75 MB of Debian packages; `TIERLOOM_LAB=skip` leaves the guests out. Times in a guest mean nothing and are not looked at.
+//! The first run downloads about 75 MB of Debian packages; `TIERLOOM_LAB=skip` skips the guests.
+//! Times in an emulated guest mean nothing and are not checked.
 #![cfg(feature = "sql")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,17 +16,17 @@ use tierloom_record::{
     AuditRecord, EngineKind, HERE, NodeShare, PlacementCard, Provenance, Record, RecordSet, RunSet,
 };
 
-/// The placements whose pages are counted; all need both tiers but the first.
+/// The placements that are audited; all except the first need both tiers.
 const PLACEMENTS: [&str; 5] = ["dram", "cxl", "3:2", "tier", "columns:8"];
 
-/// The ones tried again with data that is large enough for huge pages.
+/// Placements that are repeated with data large enough for huge pages.
 const LARGE: [&str; 3] = ["dram", "cxl", "3:2"];
 
-/// Largest difference between the share of a node that was asked for and the one found.
+/// Largest accepted difference between the requested and the actual share of a node.
 const TOLERANCE: f64 = 0.01;
 
-/// Every setting of the kernel that has to do with memory, and what lies in the folders of temporary files. Left out are counters, and settings that
-/// the kernel changes of its own accord.
+/// A script that prints every kernel setting that concerns memory, and the contents of the folders
+/// of temporary files. Counters are left out, and settings that the kernel changes by itself.
 const STATE: &str = r"
 for d in /proc/sys/kernel /proc/sys/vm /sys/kernel/mm /sys/devices/system/node /sys/devices/system/memory; do find $d -type f; done >/run/names
 for d in /sys/bus/cxl/devices/*/ /sys/bus/dax/devices/*/; do [ -d $d ] && find $d -maxdepth 1 -type f; done >>/run/names
@@ -33,12 +35,12 @@ ls -A /tmp /dev/shm /dev/hugepages /root
 rm /run/names
 ";
 
-/// A boot of `kind` with the built binary in it; `None` where guests are left out.
+/// Boots a guest of `kind` with the built binary in it; `None` where guests are skipped.
 fn boot(kind: GuestKind, commands: &[GuestCommand]) -> Option<GuestOutcome> {
     let kit = kit_for_tests()
         .unwrap_or_else(|error| panic!("{error}\n(TIERLOOM_LAB=skip leaves the guests out)"))?;
     let mut options = GuestOptions::new(kind);
-    // The kernel must leave pages where they are while they are counted.
+    // Automatic NUMA balancing would move pages while they are counted.
     options.kernel_args.push("numa_balancing=disable".into());
     let binary = env!("CARGO_BIN_EXE_tierloom");
     options.files.push(GuestFile::new(binary, "/bin/tierloom"));
@@ -51,7 +53,7 @@ fn boot(kind: GuestKind, commands: &[GuestCommand]) -> Option<GuestOutcome> {
     Some(outcome)
 }
 
-/// What a failed command said, both streams.
+/// What a failed command printed, both streams.
 fn complaint(command: &CommandOutcome) -> Option<String> {
     (command.exit_code != 0).then(|| {
         format!(
@@ -80,7 +82,7 @@ fn shell(script: &str) -> GuestCommand {
     GuestCommand::shell(script).quiet()
 }
 
-/// The one run in a JSON document.
+/// The only run in a JSON document.
 fn run_in(document: &str) -> RunSet {
     let mut document: serde_json::Value = serde_json::from_str(document).unwrap();
     let records: Vec<Record> = serde_json::from_value(document["records"].take()).unwrap();
@@ -97,7 +99,7 @@ fn share_of(shares: &[NodeShare], node: u32) -> f64 {
         .sum()
 }
 
-/// The share of node 0 that `card` asks for.
+/// The share of node 0 that the placement of `card` requests.
 fn wanted_on_node_0(card: &PlacementCard, audit: &AuditRecord) -> f64 {
     match card.placement.as_str() {
         "dram" => 1.0,
@@ -117,7 +119,7 @@ fn wanted_on_node_0(card: &PlacementCard, audit: &AuditRecord) -> f64 {
     }
 }
 
-/// Every page is there, where it was planned to be, in the shares asked for.
+/// Checks that every page is present, on its planned node, in the requested shares.
 fn pages_are_where_they_were_asked_for(run: &RunSet, placements: &[&str]) {
     let cards = &run.summary.as_ref().unwrap().placements;
     let placed: Vec<&str> = cards.iter().map(|card| card.placement.as_str()).collect();
@@ -140,7 +142,7 @@ fn pages_are_where_they_were_asked_for(run: &RunSet, placements: &[&str]) {
     }
 }
 
-/// 13 queries under each placement, all measured here, and none answers differently.
+/// Checks that all 13 queries were measured under each placement, with the stored answers.
 fn answers_are_golden_under_every_placement(run: &RunSet) {
     assert!(run.run.machines.is_empty(), "{:?}", run.run.machines);
     let mut digests: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -170,7 +172,7 @@ fn answers_are_golden_under_every_placement(run: &RunSet) {
     );
 }
 
-/// The doctor's verdict on an ability.
+/// What the doctor says about an ability.
 fn verdict<'a>(doctor: &'a str, ability: &str) -> &'a str {
     let of = |line: &'a str| {
         let (word, rest) = line.split_once(' ')?;
@@ -206,7 +208,7 @@ fn line<'a>(tree: &'a str, part: &str) -> &'a str {
 }
 
 fn nothing_was_changed(before: &str, after: &str) {
-    // The list is worth something only if it has what Tierloom could be tempted to write.
+    // The list is useful only if it contains the settings that Tierloom could write.
     for setting in [
         "/proc/sys/kernel/numa_balancing:0",
         "/sys/kernel/mm/mempolicy/weighted_interleave/node1:1",
@@ -230,7 +232,7 @@ fn in_a_guest_with_two_nodes_pages_answers_and_settings_are_right() {
         tierloom(&["doctor"]),
         ssb(&PLACEMENTS, &["--sf", "0.01"]),
         shell("grep -E '^thp_(fault_alloc|migration_success) ' /proc/vmstat"),
-        // Columns of six huge pages each.
+        // Columns that take six huge pages each.
         ssb(&LARGE, &["--sf", "0.5", "--queries", "q1.1"]),
         shell("grep -E '^thp_(fault_alloc|migration_success) ' /proc/vmstat"),
         shell(STATE),

@@ -1,7 +1,9 @@
-//! Adaptive placement in a real Linux guest with two memory nodes: pages are where the last decision wants them, trials went back, and the log replays.
+//! Adaptive placement in a real Linux guest with two memory nodes: pages are where the last
+//! decision put them, trials were undone, and the log can be replayed.
 //!
-//! The first run downloads about 75 MB of Debian packages; `TIERLOOM_LAB=skip` leaves the guest out. The guest is emulated, so what is decided means
-//! nothing; the profile is made such that something is: by it, DRAM is slower than anything.
+//! The first run downloads about 75 MB of Debian packages; `TIERLOOM_LAB=skip` skips the guest. The
+//! guest is emulated, so the decisions mean nothing. The profile makes sure that something is
+//! decided: in it, DRAM is slower than anything else.
 #![cfg(feature = "sql")]
 
 use std::time::Duration;
@@ -12,10 +14,10 @@ use tierloom_placement::adaptive::{Entry, PhaseDecision};
 use tierloom_record::{Record, RecordSet};
 use tierloom_topology::NodeId;
 
-/// For the guest on a loaded machine.
+/// Limit for the guest on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// A machine with next to no DRAM bandwidth and no cache to speak of.
+/// A profile with almost no DRAM bandwidth and almost no cache.
 fn played() -> Machine {
     let mut machine = profiles::load("nus24").unwrap();
     machine.cache.l2_bytes.value = f64::from(1 << 14);
@@ -32,13 +34,13 @@ fn played() -> Machine {
     machine
 }
 
-/// What the commands wrote to stdout; all must have succeeded.
+/// What the commands printed to stdout; all must have succeeded.
 fn boot(profile: &std::path::Path, commands: &[GuestCommand]) -> Option<Vec<String>> {
     let kit = kit_for_tests()
         .unwrap_or_else(|error| panic!("{error}\n(TIERLOOM_LAB=skip leaves the guest out)"))?;
     let mut options = GuestOptions::new(GuestKind::TwoNodes);
     options.timeout = LIMIT;
-    // The kernel must leave pages where they are while they are counted.
+    // Automatic NUMA balancing would move pages while they are counted.
     options.kernel_args.push("numa_balancing=disable".into());
     let binary = env!("CARGO_BIN_EXE_tierloom");
     options.files.push(GuestFile::new(binary, "/bin/tierloom"));
@@ -55,7 +57,8 @@ fn boot(profile: &std::path::Path, commands: &[GuestCommand]) -> Option<Vec<Stri
     Some(told.collect())
 }
 
-/// The last decision on the pass over the fact table, with its columns; and whether any pages moved for a decision.
+/// The last decision about the phase that reads the fact table, its columns, and whether any pages
+/// moved for a decision.
 fn last_decision(log: &str) -> (PhaseDecision, Vec<String>, bool) {
     let mut last = None;
     let mut moved = false;
@@ -81,7 +84,7 @@ fn last_decision(log: &str) -> (PhaseDecision, Vec<String>, bool) {
     (decision, columns, moved)
 }
 
-/// Share of node 1 in "nodes 0:3,1:2 at the end".
+/// The share of node 1 in "nodes 0:3,1:2 at the end".
 fn on_node_1(text: &str) -> f64 {
     let nodes = text
         .trim_start_matches("nodes ")
@@ -105,7 +108,7 @@ fn on_node_1(text: &str) -> f64 {
 fn columns_are_where_the_last_decision_wants_them_and_the_log_replays() {
     let folder = tempfile::tempdir().unwrap();
     let profile = folder.path().join("played.yaml");
-    // JSON is YAML.
+    // JSON is also YAML.
     std::fs::write(&profile, serde_json::to_string(&played()).unwrap()).unwrap();
     let shell = |line: &str| GuestCommand::shell(line).quiet();
     let commands = [

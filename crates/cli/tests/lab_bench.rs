@@ -1,7 +1,8 @@
-//! `tierloom bench` in real Linux guests: on a CXL device that is node 1, on the same device as `/dev/dax0.0`, and by two guests at once that share it.
+//! `tierloom bench` in real Linux guests: on a CXL device that is node 1, on the same device as
+//! `/dev/dax0.0`, and in two guests at once that share it.
 //!
-//! The first run downloads about 75 MB of Debian packages; `TIERLOOM_LAB=skip` leaves the guests out. Guests are emulated: regions are small, and no figure
-//! is looked at but whether it is there.
+//! The first run downloads about 75 MB of Debian packages; `TIERLOOM_LAB=skip` skips the guests.
+//! Guests are emulated: regions are small, and figures are only checked to exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -16,21 +17,23 @@ use tierloom_lab::{
 use tierloom_record::{AuditRecord, BenchRecord, NodeShare, Provenance, Record, TaskRecord};
 
 const MIB: u64 = 1 << 20;
-/// CXL devices of guests have this size at least.
+/// Smallest size of a guest's CXL device.
 const DEVICE_BYTES: u64 = 256 * MIB;
-/// For one guest, or one wait in it, on a loaded machine.
+/// Limit for one guest, or one wait in it, on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Both tiers by every kind of access, and every way to spread pages over both.
+/// Every kind of access on both tiers, and every way to spread pages over both.
 const ON_NODES: &str = include_str!("lab_bench/nodes.yaml");
 
-/// The device by every kind of access; CXL-Bench's keys.
+/// Every kind of access on the device, with CXL-Bench's keys.
 const ON_DEVICE: &str = include_str!("lab_bench/device.yaml");
 
-/// One guest writes and is measured, the other one reads in the background; and the other way round.
+/// One guest writes and is measured while the other reads in the background, and the other way
+/// round.
 const ON_TWO_HOSTS: &str = include_str!("lab_bench/two-hosts.yaml");
 
-/// What goes wrong with `--set`, and what has to be said about it. The device has 256 MiB in pages of 2 MiB.
+/// Wrong values of `--set`, and what the error must contain. The device has 256 MiB in pages of 2
+/// MiB.
 const REFUSED: [(&str, &str); 5] = [
     ("region_offset=256M", "/dev/dax0.0 has 268435456 bytes"),
     ("region_offset=254M", "use a smaller offset or size"),
@@ -39,8 +42,8 @@ const REFUSED: [(&str, &str); 5] = [
     ("device_path=/dev/dax9.0", "DAX devices here: dax0.0"),
 ];
 
-/// Every setting of the kernel that has to do with memory, and what lies in the folders of temporary files. Left out are counters, and settings that
-/// the kernel changes of its own accord.
+/// A script that prints every kernel setting that concerns memory, and the contents of the folders
+/// of temporary files. Counters are left out, and settings that the kernel changes by itself.
 const STATE: &str = r"
 for d in /proc/sys/kernel /proc/sys/vm /sys/kernel/mm /sys/devices/system/node /sys/devices/system/memory; do find $d -type f; done >/run/names
 for d in /sys/bus/cxl/devices/*/ /sys/bus/dax/devices/*/; do [ -d $d ] && find $d -maxdepth 1 -type f; done >>/run/names
@@ -49,7 +52,7 @@ ls -A /tmp /dev/shm /dev/hugepages /root
 rm /run/names
 ";
 
-/// `None` where guests are left out.
+/// The packages for guests; `None` where guests are skipped.
 fn kit() -> Option<Kit> {
     kit_for_tests()
         .unwrap_or_else(|error| panic!("{error}\n(TIERLOOM_LAB=skip leaves the guests out)"))
@@ -62,7 +65,7 @@ fn guest(kind: GuestKind, folder: &Path, workload: &str) -> GuestOptions {
     let mut options = GuestOptions::new(kind);
     options.slow_bytes = DEVICE_BYTES;
     options.timeout = LIMIT;
-    // The kernel must leave pages where they are while they are counted.
+    // Automatic NUMA balancing would move pages while they are counted.
     options.kernel_args.push("numa_balancing=disable".into());
     options.files.push(GuestFile::new(
         env!("CARGO_BIN_EXE_tierloom"),
@@ -80,7 +83,7 @@ fn boot(kit: &Kit, options: &GuestOptions, commands: &[GuestCommand]) -> Vec<Str
     outputs(&outcome)
 }
 
-/// What the commands wrote to stdout; all must have succeeded.
+/// What the commands printed to stdout; all must have succeeded.
 fn outputs(outcome: &GuestOutcome) -> Vec<String> {
     let failed: String = outcome.commands.iter().filter_map(complaint).collect();
     assert!(failed.is_empty(), "in the guest:\n{failed}");
@@ -91,7 +94,7 @@ fn outputs(outcome: &GuestOutcome) -> Vec<String> {
         .collect()
 }
 
-/// What a failed command said, both streams.
+/// What a failed command printed, both streams.
 fn complaint(command: &CommandOutcome) -> Option<String> {
     (command.exit_code != 0).then(|| {
         format!(
@@ -119,7 +122,7 @@ fn records(lines: &str) -> Vec<BenchRecord> {
         .collect()
 }
 
-/// How many runs each workload has.
+/// The number of runs per workload.
 fn runs(records: &[BenchRecord]) -> BTreeMap<&str, usize> {
     let mut runs = BTreeMap::new();
     for record in records {
@@ -128,7 +131,7 @@ fn runs(records: &[BenchRecord]) -> BTreeMap<&str, usize> {
     runs
 }
 
-/// The values of the keys that vary.
+/// The value of a varied key in a record.
 fn varied(record: &BenchRecord, key: &str) -> String {
     let mut of_key = record.varied.iter().filter(|setting| setting.key == key);
     of_key
@@ -137,7 +140,8 @@ fn varied(record: &BenchRecord, key: &str) -> String {
         .unwrap_or_default()
 }
 
-/// The record may be used, and its main task has figures and right data.
+/// Checks that the record is valid and that its main task has figures and correct data; returns
+/// that task.
 fn is_sound(record: &BenchRecord) -> &TaskRecord {
     let what = format!(
         "{} {:?} {:?}",
@@ -190,11 +194,11 @@ fn share_of(shares: &[NodeShare], node: u32) -> f64 {
         .sum()
 }
 
-/// The share of node 0 that a workload asks for, and how far off it may be.
+/// The share of node 0 that a workload requests, and the accepted deviation.
 fn wanted_on_node_0(record: &BenchRecord) -> (f64, f64) {
     match (record.workload.as_str(), varied(record, "memory").as_str()) {
         ("weights", _) => (0.6, 1e-9),
-        // The kernel's rounds may begin anywhere.
+        // The kernel's interleaving may begin at any node.
         ("kernel_weighted", _) => (0.6, 0.01),
         ("partitioned", _) => (0.25, 1e-9),
         ("latency" | "chase" | "loaded", _) | (_, "cxl") => (0.0, 1e-9),
@@ -203,7 +207,8 @@ fn wanted_on_node_0(record: &BenchRecord) -> (f64, f64) {
     }
 }
 
-/// Every page was counted before and after the run, was there, and where it was asked for.
+/// Checks that every page was audited before and after the run, was present, and was where it was
+/// requested.
 fn pages_are_where_they_were_asked_for(record: &BenchRecord, task: &TaskRecord) {
     let [region] = task.regions.as_slice() else {
         panic!("{}: {:?}", record.workload, task.regions)
@@ -343,7 +348,8 @@ fn on_a_dax_device_only_the_region_is_written_and_every_addition_arrives() {
                 (4 * MIB, "device"),
                 "{region:?}"
             );
-            // The kernel knows no node of these pages: that is said, and no share is made up.
+            // The kernel reports no node for these pages: the record says so instead of inventing a
+            // share.
             assert_eq!((&region.before, &region.after), (&None, &None));
             assert!(region.note.is_some(), "{region:?}");
         }
@@ -379,7 +385,7 @@ fn two_guests_work_on_one_device_and_the_record_names_both() {
         with_token(
             "tierloom bench --agent --listen 10.7.0.1:7171 --allow-plain-remote >/run/log 2>&1 & echo $! >/run/pid",
         ),
-        // Ends with the first connection: the other guest's word that it is done.
+        // Ends with the first connection, by which the other guest says that it is done.
         shell("nc -l -p 7999"),
         shell("kill -INT $(cat /run/pid); cat /run/log"),
     ];
@@ -416,7 +422,8 @@ fn two_guests_work_on_one_device_and_the_record_names_both() {
     assert_eq!(touched_mib(&device), [8, 9, 32, 33]);
 }
 
-/// Both hosts are named with what is known about their clocks, and each did its task on its part of the device.
+/// Checks that both hosts are named with what is known about their clocks, and that each ran its
+/// task on its part of the device.
 fn two_hosts_worked(record: &BenchRecord) {
     is_sound(record);
     let main_is_here = record.workload == "neighbour";
@@ -430,7 +437,8 @@ fn two_hosts_worked(record: &BenchRecord) {
         let clock = (host.clock_offset_ns, host.clock_uncertainty_ns);
         match (host.name.as_str(), clock) {
             ("here", clock) => assert_eq!(clock, (None, None)),
-            // Guests take the host's time in whole seconds as they start: the clocks are never equal.
+            // Guests take over the host's time in whole seconds when they start, so their clocks
+            // are never equal.
             (_, (Some(offset_ns), Some(uncertainty_ns))) => assert!(
                 offset_ns != 0.0 && offset_ns.abs() < 240e9 && uncertainty_ns > 0.0,
                 "{clock:?}"

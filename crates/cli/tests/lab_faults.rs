@@ -1,7 +1,8 @@
-//! One session of statements in a real guest whose second node is forbidden, fills up, goes offline and comes back between statements: answers stay right
-//! and each fall to the other node is on record. A memory limit that leaves no place is one error.
+//! One session of statements in a real guest whose second node is forbidden, fills up, goes offline
+//! and comes back between statements: answers stay correct and every fallback to the other node is
+//! recorded. A memory limit that leaves no space is one error.
 //!
-//! The first run downloads about 75 MB of Debian packages; `TIERLOOM_LAB=skip` leaves the guest out.
+//! The first run downloads about 75 MB of Debian packages; `TIERLOOM_LAB=skip` skips the guest.
 #![cfg(feature = "sql")]
 
 use std::path::PathBuf;
@@ -24,9 +25,9 @@ use tierloom_workloads::ssb::SsbConfig;
 #[global_allocator]
 static ALLOCATOR: TierAllocator<std::alloc::System> = TierAllocator::new(std::alloc::System);
 
-/// For the guest on a loaded machine.
+/// Limit for the guest on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(900);
-/// A build side and a table of groups, both far beyond what counts as large.
+/// Queries with a join build side and a group table, both far above the limit for large ones.
 const QUERIES: [&str; 2] = [
     "select count(*), sum(b.lo_revenue) from lineorder a join lineorder b \
      on a.lo_orderkey = b.lo_orderkey and a.lo_linenumber = b.lo_linenumber",
@@ -34,7 +35,7 @@ const QUERIES: [&str; 2] = [
 ];
 /// Where the guest's control groups are.
 const GROUPS: &str = "/sys/fs/cgroup";
-/// What the router keeps free below a small limit.
+/// Memory that the router keeps free below a small limit.
 const MARGIN_BYTES: usize = 16 * MIB;
 const MAKE: &str = "as select lo_orderkey, lo_linenumber, lo_revenue from lineorder";
 
@@ -46,10 +47,10 @@ fn a_session_goes_on_when_a_node_is_forbidden_fills_or_goes_offline() {
     run_tests_in_guest(options, &[GuestStep::Test("faults_of_node_1")]);
 }
 
-/// A session on this machine with SSB's tables in DRAM.
+/// A session in this process with the SSB tables in DRAM.
 struct Session {
     sql: SqlSession,
-    /// Events that were looked at.
+    /// Number of events that were read already.
     seen: usize,
 }
 
@@ -90,7 +91,8 @@ impl Session {
         QUERIES.map(|sql| self.run(sql)).to_vec()
     }
 
-    /// Classes that fell to another place since the last call, with where to and why.
+    /// Fallbacks since the last call: the class, the placement that was used instead, and the
+    /// reason.
     fn falls(&mut self) -> Vec<(Class, Option<String>, String)> {
         let events = router::events();
         let new = events.get(self.seen..).unwrap_or_default();
@@ -104,7 +106,7 @@ impl Session {
         falls
     }
 
-    /// Allocations of joins on node 1 so far.
+    /// Number of join allocations on node 1 so far.
     fn joins_on_node_1(&mut self) -> u64 {
         let told = self.run(
             "select allocations from tier_memory where class = 'join' and place = '1' and operator is null",
@@ -113,7 +115,7 @@ impl Session {
     }
 }
 
-/// Shares of class `temp` by node, as the kernel has them now.
+/// Bytes of class `temp` by node, as the kernel reports them now.
 fn temp_by_node() -> Vec<(u32, u64)> {
     let audit = router::audit_now();
     let found = audit.classes.iter().find(|c| c.class == Class::TempTable);
@@ -173,7 +175,7 @@ fn faults_of_node_1() {
     offline_and_back(&mut session, &expected);
 }
 
-/// A cpuset without node 1, entered and left between statements.
+/// The session enters and leaves a cpuset without node 1 between statements.
 fn forbidden(session: &mut Session, expected: &[String]) {
     let own = process::id();
     shell(&format!(
@@ -196,13 +198,14 @@ fn forbidden(session: &mut Session, expected: &[String]) {
     );
 }
 
-/// A control group whose limit leaves less than a build side: the kernel would kill in it, so the query ends with an error before that.
+/// A control group whose limit is smaller than a build side: the kernel would kill the process, so
+/// the query must end with an error before that.
 fn limited(session: &mut Session, expected: &[String]) {
     let own = process::id();
     shell(&format!(
         "mkdir {GROUPS}/tight; echo {own} >{GROUPS}/tight/cgroup.procs"
     ));
-    // What earlier queries left for reuse would be enough for the next ones.
+    // Memory kept from earlier queries would be enough for the next ones.
     router::trim();
     let used = fs::read_to_string(format!("{GROUPS}/tight/memory.current")).unwrap();
     let used: usize = used.trim().parse().unwrap();
@@ -229,12 +232,12 @@ fn limited(session: &mut Session, expected: &[String]) {
         session.joins_on_node_1() > before,
         "node 1 is not used again"
     );
-    // A task of the failed query may have come late.
+    // A task of the failed query may have added an event late.
     session.falls();
     shell(&format!("echo {own} >{GROUPS}/cgroup.procs"));
 }
 
-/// Tasks of a query that failed drop what they hold a moment later.
+/// Waits until the tasks of a failed query have freed their memory, which takes a moment.
 fn joins_have_returned() {
     let start = Instant::now();
     let left = || -> u64 {
@@ -248,12 +251,12 @@ fn joins_have_returned() {
     }
 }
 
-/// Somebody else takes nearly all of a node that is small.
+/// Another user takes nearly all of a small node.
 fn full(session: &mut Session, expected: &[String]) {
     let blocks = blocks_of_node_1();
     assert!(blocks.len() > 1, "{blocks:?}");
     set_blocks(&blocks[1..], "offline");
-    // What earlier queries left for reuse would be enough for the next ones.
+    // Memory kept from earlier queries would be enough for the next ones.
     router::trim();
     let topology = Topology::read(&SysRoot::host()).unwrap();
     let backend = Arc::new(AnonymousNuma::new());
@@ -278,7 +281,7 @@ fn full(session: &mut Session, expected: &[String]) {
     set_blocks(&blocks[1..], "online_movable");
 }
 
-/// All of node 1 goes while a table lies there, and comes back.
+/// Node 1 goes offline while a table is stored there, and comes back.
 fn offline_and_back(session: &mut Session, expected: &[String]) {
     session.run(&format!("create table t {MAKE}"));
     let sum = session.run("select sum(lo_revenue) as total, count(*) as many from t");

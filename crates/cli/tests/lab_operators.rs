@@ -1,7 +1,7 @@
-//! Operator memory in a real guest with two memory nodes: the pages of joins and groups are on the node of their class, and the account agrees with the
-//! kernel's.
+//! Operator memory in a real guest with two memory nodes: the pages of joins and groups are on the
+//! node of their class, and the router's accounting agrees with the kernel's.
 //!
-//! The first run downloads about 75 MB of Debian packages; `TIERLOOM_LAB=skip` leaves the guest out.
+//! The first run downloads about 75 MB of Debian packages; `TIERLOOM_LAB=skip` skips the guest.
 #![cfg(feature = "sql")]
 
 use serde_json::Value;
@@ -11,14 +11,14 @@ use tierloom_lab::{
 
 /// Every class on the node without CPUs.
 const EVERYTHING: &str = "join=1,aggregation=1,sort=1,repartition=1,temp=1,result=1,other=1";
-/// Largest difference between two accounts of the same memory.
+/// Largest accepted difference between two accounts of the same memory.
 const TOLERANCE: f64 = 0.05;
 
 fn boot(kind: GuestKind, commands: &[GuestCommand]) -> Option<GuestOutcome> {
     let kit = kit_for_tests()
         .unwrap_or_else(|error| panic!("{error}\n(TIERLOOM_LAB=skip leaves the guests out)"))?;
     let mut options = GuestOptions::new(kind);
-    // The kernel must leave pages where they are while they are counted.
+    // Automatic NUMA balancing would move pages while they are counted.
     options.kernel_args.push("numa_balancing=disable".into());
     let binary = env!("CARGO_BIN_EXE_tierloom");
     options.files.push(GuestFile::new(binary, "/bin/tierloom"));
@@ -39,7 +39,7 @@ fn boot(kind: GuestKind, commands: &[GuestCommand]) -> Option<GuestOutcome> {
     Some(outcome)
 }
 
-/// A workload whose audit is printed.
+/// Runs a workload and prints its audit.
 fn audited(workload: &str) -> GuestCommand {
     let script = format!(
         "tierloom run {workload} --placement dram --repeat 1 --jsonl --operator-memory {EVERYTHING} \
@@ -61,10 +61,11 @@ fn agree(ours: u64, kernels: u64, audit: &Value) {
     );
 }
 
-/// What one peak had: bytes by class. Checks that all of it is on node 1, and the account against both of the kernel's.
+/// The bytes of one peak by class, after checking that all of it is on node 1 and that the
+/// accounting agrees with both of the kernel's.
 fn checked(audit: &Value) -> Vec<(String, u64)> {
     let peak = &audit["peak"];
-    // Blocks in use and kept: the kernel's word on the whole range (`numa_maps`).
+    // Blocks in use and kept, compared with the kernel's total of the range (`numa_maps`).
     let held = number(&peak["held_bytes"]);
     agree(held, number(&peak["kernel_bytes"]), audit);
     let (mut present, mut classes) = (0, Vec::new());
@@ -78,12 +79,12 @@ fn checked(audit: &Value) -> Vec<(String, u64)> {
         present += all;
         classes.push((class["class"].as_str().unwrap().to_owned(), all));
     }
-    // Blocks in use: the kernel's word on every page of them (`move_pages`).
+    // Blocks in use, compared with the kernel's answer for every page (`move_pages`).
     agree(number(&peak["accounted_bytes"]), present, audit);
     classes
 }
 
-/// Most bytes of a class at the peak of any query of a run, all of whose peaks are checked.
+/// The largest number of bytes of a class at the peak of any query of a run; checks all peaks.
 fn most_of(run: &Value, class: &str) -> u64 {
     let queries = run["queries"].as_array().unwrap();
     assert_eq!(run["events"].as_array().map(Vec::len), Some(0), "{run:#}");
@@ -110,10 +111,12 @@ fn big_structures_are_on_the_node_of_their_class_and_the_account_is_the_kernels(
         .iter()
         .map(|command| read(&command.stdout_text()))
         .collect();
-    // Runs on our operators and on DataFusion's: each has 13 or 5 queries, and what came before the first.
+    // Runs on Tierloom's operators and on DataFusion's: each has 13 or 5 queries, and an entry for
+    // what came before them.
     let queries = |run: &Value| run["queries"].as_array().unwrap().len();
     assert_eq!(runs.iter().map(queries).collect::<Vec<_>>(), [14, 14, 6, 6]);
-    // Codes make the tables of star joins small; plain hash tables and those of TPC-H are far beyond what counts as large.
+    // Codes make the hash tables of star joins small; plain ones and those of TPC-H are far above
+    // the limit for large ones.
     for (run, class, at_least) in [
         (0, "aggregation", 256 << 10),
         (1, "join", 512 << 10),

@@ -1,14 +1,16 @@
-//! `tierloom tune` in a real Linux guest of two nodes: weights are searched on its memory, set in its kernel, and put back.
+//! `tierloom tune` in a real Linux guest with two nodes: weights are searched on its memory, set in
+//! its kernel, and restored.
 //!
-//! The first run downloads about 75 MB of Debian packages; `TIERLOOM_LAB=skip` leaves the guest out. The guest is emulated: rates mean nothing, but pages
-//! have to be where each set of weights puts them, and settings have to be what they were.
+//! The first run downloads about 75 MB of Debian packages; `TIERLOOM_LAB=skip` skips the guest. The
+//! guest is emulated: rates mean nothing, but pages must be where each set of weights puts them,
+//! and settings must be restored.
 
 use std::time::Duration;
 
 use tierloom_lab::{GuestCommand, GuestFile, GuestKind, GuestOptions, kit_for_tests, run};
 use tierloom_record::{BenchRecord, Provenance, Record, TuneRecord};
 
-/// For the guest on a loaded machine.
+/// Limit for the guest on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(900);
 const WEIGHTS: &str = "/sys/kernel/mm/mempolicy/weighted_interleave";
 
@@ -16,13 +18,13 @@ fn shell(script: impl Into<String>) -> GuestCommand {
     GuestCommand::shell(script).quiet()
 }
 
-/// What each command wrote to stdout; all must have succeeded.
+/// What each command printed to stdout; all must have succeeded.
 fn boot(commands: &[GuestCommand]) -> Option<Vec<String>> {
     let kit = kit_for_tests()
         .unwrap_or_else(|error| panic!("{error}\n(TIERLOOM_LAB=skip leaves the guest out)"))?;
     let mut options = GuestOptions::new(GuestKind::TwoNodes);
     options.timeout = LIMIT;
-    // The kernel must leave pages where they are while they are counted.
+    // Automatic NUMA balancing would move pages while they are counted.
     options.kernel_args.push("numa_balancing=disable".into());
     options.files.push(GuestFile::new(
         env!("CARGO_BIN_EXE_tierloom"),
@@ -63,7 +65,7 @@ fn records(lines: &str) -> (Vec<BenchRecord>, Vec<TuneRecord>) {
     (runs, tunes)
 }
 
-/// The share of node 1 that the weights of a run ask for.
+/// The share of node 1 that the weights of a run request.
 fn wanted(run: &BenchRecord) -> f64 {
     let text = run
         .varied
@@ -127,7 +129,7 @@ fn weights_are_measured_set_and_put_back_on_two_real_nodes() {
                 .iter()
                 .find(|share| share.node == 1)
                 .map_or(0.0, |s| s.share);
-            // A last round that is cut short misses by less than a round of pages.
+            // An incomplete last round of the weights deviates by less than one round of pages.
             let tolerance = 200.0 * 4096.0 / region.size_bytes as f64;
             assert!(
                 (found - wanted(run)).abs() <= tolerance,

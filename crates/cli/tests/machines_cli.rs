@@ -1,4 +1,5 @@
-//! `tierloom machines`: every profile of the repository is built in, listed and printed such that it loads again.
+//! `tierloom machines`: every profile of the repository is built in and listed, and prints as a
+//! file that loads again.
 
 mod common;
 

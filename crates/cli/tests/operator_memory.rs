@@ -1,4 +1,5 @@
-//! `tierloom run --operator-memory --memory-audit --plain-operators` from the outside, on this machine's first node.
+//! `tierloom run --operator-memory --memory-audit --plain-operators`, run as a program on this
+//! machine's first node.
 #![cfg(feature = "sql")]
 
 mod common;
@@ -12,7 +13,7 @@ use std::process::{Command, Stdio};
 
 const EVERYTHING: &str = "join=0,aggregation=0,sort=0,repartition=0,temp=0,result=0,other=0";
 
-/// A run with an audit: the operators of its query, and the audit.
+/// Runs with an audit; returns the operators of its query and the audit.
 fn audited(place: &Path, more: &[&str]) -> (Vec<String>, Value) {
     let file = place.join("audit.json");
     let audit = ["--memory-audit", file.to_str().unwrap(), "--json"];
@@ -46,7 +47,7 @@ fn each_query_has_a_peak_of_its_own_on_our_operators_and_on_datafusions() {
             let held = peak["held_bytes"].as_u64().unwrap();
             assert!(held >= peak["accounted_bytes"].as_u64().unwrap());
             assert!(held < peak["process_bytes"].as_u64().unwrap());
-            // A kernel without NUMA does not tell.
+            // A kernel without NUMA support does not report this.
             if let Some(kernel) = peak["kernel_bytes"].as_u64() {
                 assert!(held.abs_diff(kernel) <= kernel / 20, "{peak:#}");
             }
@@ -109,7 +110,7 @@ fn places_that_cannot_be_meant_are_bad_input() {
     }
 }
 
-/// The binary in `folder` with at most so many KiB of addresses.
+/// Runs the binary in `folder` with its address space limited to `kib` KiB.
 fn with_addresses(kib: u64, folder: &Path, args: &[&str]) -> Ended {
     let script = format!("ulimit -v {kib}; exec \"$0\" \"$@\"");
     let child = Command::new("sh")
@@ -157,7 +158,7 @@ fn thousands_of_columns_of_one_row_need_little_memory() {
     fs::write(folder.path().join("wide.csv"), text).unwrap();
     let sql = "select c0, c19999 from t";
     let args = ["sql", "-t", "t=wide.csv", "--format", "csv", "-c", sql];
-    // A mebibyte a column would be five times as much.
+    // One MiB per column would be five times as much.
     let ended = with_addresses(4_000_000, folder.path(), &args).with_code(0);
     assert_eq!(ended.stdout, "c0,c19999\n0,19999\n");
 }

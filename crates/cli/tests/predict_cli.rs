@@ -1,4 +1,5 @@
-//! `tierloom predict`: what it prints is what the model says, everything is marked as modelled, and no mistake goes unnoticed.
+//! `tierloom predict`: it prints what the model gives, everything is marked as modelled, and no
+//! mistake is ignored.
 
 mod common;
 
@@ -28,7 +29,7 @@ fn phases() -> Vec<Phase> {
     Work::Probe(Join::default()).phases(32).unwrap()
 }
 
-/// What the library says of the default probe.
+/// The library's result for the default probe.
 fn modelled(shares: TierShares) -> f64 {
     let machine = profiles::load("nus24").unwrap();
     let placement = Placement::new(shares);
@@ -176,7 +177,7 @@ fn work_from_words_from_yaml_and_as_phases_is_the_same() {
         "phases.json",
         serde_json::to_string(&work.phases(32).unwrap()).unwrap(),
     );
-    // JSON is YAML.
+    // JSON is also YAML.
     write(
         "phases.yaml",
         serde_json::to_string_pretty(&work.phases(32).unwrap()).unwrap(),

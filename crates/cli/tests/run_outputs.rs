@@ -1,4 +1,4 @@
-//! Every output of a run tells the same: document, lines, file of records, report.
+//! All outputs of a run agree: document, lines, file of records, report.
 #![cfg(feature = "sql")]
 
 mod common;
@@ -157,7 +157,7 @@ fn a_dry_run_prints_the_plan_and_does_nothing() {
     .with_code(0);
     assert_eq!(ended.stderr, "");
     assert!(contents(folder.path()).is_empty());
-    // Where a placement can be had depends on the machine.
+    // Whether a placement can be measured depends on the machine.
     insta::with_settings!({filters => vec![(r"; (measured here|not here: .*)", "; [here or not]")]}, {
         insta::assert_snapshot!(ended.stdout);
     });

@@ -1,4 +1,4 @@
-//! `tierloom run ssb` does what was asked for and records it, or says why it does not.
+//! `tierloom run ssb` does what was requested and records it, or says why it does not.
 #![cfg(feature = "sql")]
 
 mod common;
@@ -56,7 +56,7 @@ fn settings_are_recorded_as_they_were_asked_for() {
     assert!(!card.figures.is_empty() && card.figures.iter().all(|f| !f.source.is_empty()));
 }
 
-/// Explicit large pages are asked for, but columns this small get none: that must not go by without a word.
+/// Explicit huge pages are requested, but columns this small get none: that must be reported.
 #[test]
 fn a_page_size_that_was_not_used_is_not_claimed() {
     let ended = tierloom_anywhere(
@@ -67,7 +67,7 @@ fn a_page_size_that_was_not_used_is_not_claimed() {
         .concat(),
     );
     if ended.code != Some(0) {
-        // No such page in the pool is a good answer, too.
+        // An error that the pool has no such page is accepted too.
         assert!(
             ended.one_error().contains("1g") || ended.one_error().contains("huge"),
             "{}",
@@ -156,7 +156,8 @@ fn a_given_time_per_tuple_moves_modelled_figures_and_no_answer() {
     }
 }
 
-/// Figures are measured where the command runs, whatever machine a recorded tree describes.
+/// Figures are measured on the machine that runs the command, not on the one that a recorded tree
+/// describes.
 #[test]
 fn nothing_is_measured_on_a_machine_that_is_only_recorded() {
     for machine in RECORDED {
@@ -197,7 +198,8 @@ fn a_plan_for_a_recorded_machine_does_not_say_here() {
     }
 }
 
-/// Without a DRAM tier there is no measured work under `dram`; modelled figures must still come, or their absence be told.
+/// Without a DRAM tier nothing is measured under `dram`; modelled figures must still be made, or
+/// their absence reported.
 #[test]
 fn nothing_planned_is_left_out_without_a_word() {
     let run = small_run(&["--queries", "q1.1", "--tiers", "cxl=0"]);
@@ -206,7 +208,7 @@ fn nothing_planned_is_left_out_without_a_word() {
     assert!(modelled(&run).count() > 0);
 }
 
-/// A placement in other letters is the same placement.
+/// Upper and lower case name the same placement.
 #[test]
 fn a_placement_is_measured_once_however_it_is_spelled() {
     let run = small_run(&["--queries", "q1.1", "--placement", "DRAM,dram"]);
@@ -218,7 +220,7 @@ fn a_placement_is_measured_once_however_it_is_spelled() {
     );
 }
 
-/// A size that cannot fit is refused before memory is filled with a part of it.
+/// A size that cannot fit is refused before part of it fills the memory.
 #[test]
 fn data_that_cannot_fit_is_refused_before_it_is_generated() {
     let here = fs::read_to_string("/proc/meminfo").unwrap();
@@ -231,7 +233,7 @@ fn data_that_cannot_fit_is_refused_before_it_is_generated() {
         .unwrap()
         .parse()
         .unwrap();
-    // 1400 is too much for 500 GiB.
+    // Scale factor 1400 is too much for 500 GiB.
     let scale = (1400 * (1 + total_kib / (500 << 20))).to_string();
     let args = ["run", "ssb", "--sf", &scale, "--repeat", "1", "--dry-run"];
     let ended = tierloom_anywhere(&args);

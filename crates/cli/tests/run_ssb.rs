@@ -1,4 +1,5 @@
-//! `tierloom run ssb` from the outside: what is measured and what is modelled, and that the figures agree with each other.
+//! `tierloom run ssb` run as a program: what is measured and what is modelled, and that the figures
+//! agree with each other.
 #![cfg(feature = "sql")]
 
 mod common;
@@ -63,7 +64,8 @@ fn measured_answers_are_checked_and_modelled_figures_have_none() {
             q.query
         );
         assert!(q.placement != "dram" || !q.phases.is_empty(), "{}", q.query);
-        // Under the placement that the data was loaded under, from the text too, as often.
+        // Times from text to answer exist under the loading placement only, as many as there are
+        // timed executions.
         let texts = q.text_ms.as_ref().map(|spread| spread.values.len());
         let expected = (q.placement == "dram").then_some(q.time_ms.values.len());
         assert_eq!(texts, expected, "{} under {}", q.query, q.placement);

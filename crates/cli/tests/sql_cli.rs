@@ -1,4 +1,4 @@
-//! `tierloom sql` from the outside: files in, rows out, and what is refused.
+//! `tierloom sql` run as a program: files in, rows out, and what is refused.
 #![cfg(feature = "sql")]
 
 mod common;
@@ -29,14 +29,14 @@ fn sql(folder: &Path, args: &[&str], statements: &str) -> Ended {
     tierloom(folder, &all)
 }
 
-/// Standard output of statements on `people.csv`.
+/// Standard output of statements about `people.csv`.
 #[track_caller]
 fn rows(folder: &Path, format: &str, statements: &str) -> String {
     let args = ["--table", "people=people.csv", "--format", format];
     sql(folder, &args, statements).with_code(0).stdout
 }
 
-/// Statements on the `people` table, refused with one error.
+/// Runs a statement about `people` that must be refused with one error.
 #[track_caller]
 fn refused_sql(folder: &Path, statements: &str, says: &[&str]) {
     let before = contents(folder);
@@ -228,7 +228,7 @@ fn a_table_that_cannot_fit_is_refused_before_it_is_read() {
     let file = fs::OpenOptions::new()
         .append(true)
         .open(folder.path().join("people.csv"));
-    // A hole: the file claims four TiB and takes no room.
+    // A sparse file: it claims four TiB and takes no space.
     if let Err(error) = file.unwrap().set_len(4 << 40) {
         return tierloom_testing::checked_nothing(format!("no file of 4 TiB can be made: {error}"));
     }
@@ -316,7 +316,7 @@ fn a_failure_while_running_is_code_1_and_leaves_no_file_and_no_table() {
         assert!(ended.one_error().to_lowercase().contains("divide by zero"));
         assert!(contents(folder.path()) == before, "{statements}");
     }
-    // The name is free afterwards: the first statement fails in a session that goes on.
+    // The name is free afterwards: the session continues after its first statement fails.
     let args = [
         "sql",
         "-t",
@@ -533,8 +533,8 @@ fn an_interrupted_statement_ends_with_130_and_leaves_no_file() {
     assert!(contents(folder.path()) == before, "a file was left");
 }
 
-/// Sends `signal` to a shell whose first result is `begun`, some time after that has come: it ends
-/// with the exit code of an interrupt.
+/// Sends `signal` to a shell some time after its first result, `begun`, has appeared: the shell
+/// must end with the exit code of an interrupt.
 fn stop_while_running(child: &mut Child, signal: &str) {
     let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();

@@ -115,7 +115,7 @@ fn this_machine_can_be_recorded_and_read_back() {
     let live = tierloom(folder.path(), &["topology", "--json", "--record", "copy"]).with_code(0);
     let again = tierloom(folder.path(), &["topology", "--json", "--sysroot", "copy"]).with_code(0);
     let [live, again] = [&live, &again].map(|e| serde_json::from_str::<Value>(&e.stdout).unwrap());
-    // Free memory changes from one moment to the next; what the machine has does not.
+    // Free memory changes all the time; the tiers of the machine do not.
     assert_eq!(tiers(&live), tiers(&again));
     for same in ["kernel_release", "cpu_model"] {
         assert_eq!(live[same], again[same], "{same}");
@@ -151,7 +151,7 @@ fn a_recording_never_mixes_with_what_is_in_its_folder() {
     assert!(contents(folder.path()) == before, "files were changed");
 }
 
-/// Checks the abilities and gives the states seen.
+/// Checks the abilities and returns the states that occur.
 fn check_abilities(args: &[&str]) -> BTreeSet<String> {
     let ended = tierloom_anywhere(&[&["doctor", "--json"], args].concat()).with_code(0);
     let abilities: Vec<Value> = serde_json::from_str(&ended.stdout).unwrap();

@@ -1,4 +1,4 @@
-//! `tierloom run tpch|tpcds` and `tierloom generate tpch|tpcds` from the outside.
+//! `tierloom run tpch|tpcds` and `tierloom generate tpch|tpcds`, run as programs.
 #![cfg(feature = "sql")]
 
 mod common;
@@ -76,7 +76,7 @@ fn streams_give_throughput_that_is_the_sum_of_their_rates() {
         let rates: f64 = record.streams.iter().map(|s| s.queries_per_hour).sum();
         assert!((rates / record.queries_per_hour - 1.0).abs() < 1e-9);
     }
-    // What was read can be written again.
+    // Records that were read can be written again.
     let again = set.to_records();
     let same = again
         .iter()

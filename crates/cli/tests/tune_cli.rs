@@ -1,4 +1,5 @@
-//! `tierloom tune`: weights by the model, set on recorded machines and put back, and everything that cannot be.
+//! `tierloom tune`: weights by the model, set on copies of recorded machines and restored, and
+//! everything that is refused.
 
 mod common;
 
@@ -26,7 +27,7 @@ const USUAL: [&str; 8] = [
     "aggregate",
 ];
 
-/// The weights of a record in their own type.
+/// The weights of a record as [`Weights`].
 fn weights(of: &[tierloom_record::TierWeight]) -> Weights {
     Weights::new(of.iter().map(|w| (w.tier.clone(), w.weight))).unwrap()
 }
@@ -216,7 +217,7 @@ fn what_cannot_be_tuned_is_refused_with_a_way_on() {
     }
 }
 
-/// Whether weights can be measured here.
+/// Whether this machine has the two tiers that measuring weights requires.
 fn has_two_tiers() -> bool {
     Topology::read(&SysRoot::host()).is_ok_and(|topology| topology.tiers.len() > 1)
 }
@@ -231,7 +232,7 @@ fn measuring_on_a_machine_of_one_tier_says_what_is_missing() {
     refused(folder.path(), &["tune", "--measure", "read"], &says);
 }
 
-/// A copy of a recorded machine, to be written to, and a folder to work in.
+/// A copy of a recorded machine that can be written to, and a folder to work in.
 struct Copy {
     machine: tempfile::TempDir,
     folder: tempfile::TempDir,
@@ -260,7 +261,7 @@ impl Copy {
         self.folder.path()
     }
 
-    /// All that could have been changed: weights, saved state, files.
+    /// Everything that could have changed: weights, saved state, files.
     fn all(&self) -> Vec<BTreeMap<PathBuf, Option<Vec<u8>>>> {
         let state = self.root().join("var");
         let folders = [self.root().join(WEIGHTS), self.dir().to_owned(), state];
@@ -371,7 +372,7 @@ fn tuned_weights_go_to_the_kernel_and_to_the_files_of_an_engine() {
     assert_eq!(file.phases.len(), 2);
     let placement = format!("dram:{},cxl:{}", best.weight("dram"), best.weight("cxl"));
     assert_eq!(file.phases[0].placement, placement);
-    // The shell itself says what it understood.
+    // The shell itself shows how it parsed the file.
     let shell = Command::new("sh")
         .current_dir(copy.dir())
         .args([
@@ -495,11 +496,13 @@ fn an_engine_gets_its_file_from_a_kernel_without_weights() {
     assert!(!copy.root().join("var").exists(), "nothing to save");
 }
 
-/// The register of each CPU's prefetchers on Intel's processors, and a bit of it that belongs to something else.
+/// The register of the prefetchers on Intel processors, one per CPU, and one of its bits that has
+/// another purpose.
 const MISC_FEATURES: u64 = 0x1a4;
 const OTHER_BIT: u64 = 1 << 5;
 
-/// A recorded machine with a processor whose prefetchers are known, and two CPUs' registers as plain files.
+/// A recorded machine with a processor whose prefetchers are known, and the registers of two CPUs
+/// as plain files.
 fn with_prefetchers() -> Copy {
     let copy = Copy::of("guest-2node-hmat");
     let cpuinfo =

@@ -1,4 +1,4 @@
-//! `tierloom validate`: published figures against modelled ones.
+//! `tierloom validate`: published figures compared with modelled ones.
 
 mod common;
 

@@ -1,4 +1,7 @@
-//! `tierloom characterize`.
+//! `tierloom characterize`: measures this machine and writes a machine profile.
+//!
+//! What is measured and how numbers follow from it is in `tierloom_bench::characterize`; this file
+//! has the arguments, the progress and the output.
 
 use crate::commands::bench::open_session;
 use crate::failure::Failure;
@@ -15,41 +18,42 @@ use tierloom_model::Machine;
 use tierloom_record::RecordSet;
 use tierloom_topology::IdSet;
 
-/// Measure every memory path of this machine and write a machine profile that --machine takes
+/// Measure every memory path of this machine and write a machine profile for --machine
 ///
-/// The quick mode takes about a minute on a small machine; --full measures more thread counts, loads and footprints.
+/// The quick mode takes about a minute on a small machine; --full measures more thread counts,
+/// loads and footprints.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Write the profile here
+    /// Write the profile to this file
     #[arg(short, long, value_name = "MACHINE.yaml")]
     output: PathBuf,
-    /// More thread counts, loads, footprints and longer repetitions
+    /// Use more thread counts, loads and footprints, and longer repetitions
     #[arg(long)]
     full: bool,
-    /// Name of the profile; this host's name without
+    /// Name of the profile; default: the host name
     #[arg(long)]
     name: Option<String>,
-    /// Nodes whose cores access, the first being the one the profile is for; all with CPUs without
+    /// Nodes whose cores access memory, the profile being for the first; default: all with CPUs
     #[arg(long, value_name = "NODES")]
     initiators: Option<IdSet>,
-    /// Nodes that are accessed; all with memory without
+    /// Nodes whose memory is accessed; default: all with memory
     #[arg(long, value_name = "NODES")]
     targets: Option<IdSet>,
-    /// Page size: 4k, thp, 2m or 1g; thp where the system allows it
+    /// Page size: 4k, thp, 2m or 1g; default: thp where the system allows it
     #[arg(long, value_name = "SIZE")]
     pages: Option<String>,
-    /// Size of a region in MiB; by caches and free memory without
+    /// Size of a region in MiB; default: from the sizes of caches and free memory
     #[arg(long, value_name = "MIB")]
     region: Option<u64>,
     /// Also write a record of every run to FILE
     #[arg(long, value_name = "FILE.jsonl")]
     records: Option<PathBuf>,
-    /// Print what would be measured, and stop
+    /// Print what would be measured, without measuring
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Stops at Ctrl-C.
+/// Stops a measurement at Ctrl-C.
 struct UntilStopped;
 
 impl Control for UntilStopped {
@@ -58,15 +62,13 @@ impl Control for UntilStopped {
     }
 }
 
-/// Runs the command.
+/// Measures the machine and writes profile and records.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    output::check_writable(&args.output)?;
-    if let Some(records) = &args.records {
-        output::check_writable(records)?;
-        if output::same_file(records, &args.output) {
-            return Err(Failure::input("--records and --output name the same file"));
-        }
-    }
+    let outputs = [
+        ("--records", args.records.as_deref()),
+        ("--output", Some(args.output.as_path())),
+    ];
+    output::check_outputs(&outputs, &[])?;
     let options = options(args)?;
     let host = Host::look().map_err(Failure::runtime)?;
     if args.dry_run {
@@ -89,6 +91,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let made = characterize(&host, &options, &open_session(), &UntilStopped, &mut tell);
     bar.finish_and_clear();
+    // The bar is gone by now, so that it does not mix with an error message.
     let made = made.map_err(failure)?;
     if let Some(path) = &args.records {
         let set = RecordSet {
@@ -128,7 +131,7 @@ fn bar() -> ProgressBar {
     bar
 }
 
-/// The numbers of the profile that people look for first.
+/// The bandwidths and latencies of the tiers, as the first check of a new profile.
 fn summary(machine: &Machine) -> String {
     let mut text = format!("{}: {}\n", machine.name, machine.title);
     let range = |value: &tierloom_model::Value| match (value.low, value.high) {

@@ -1,4 +1,4 @@
-//! `tierloom doctor`.
+//! `tierloom doctor`: reports what this machine supports.
 
 use super::topology::MachineArgs;
 use crate::failure::Failure;
@@ -6,7 +6,7 @@ use crate::output;
 use tierloom_memory::probe::LinuxProbes;
 use tierloom_topology::doctor::examine;
 
-/// Say what this machine can do, what it cannot, why, and the command that fixes it
+/// Check what this machine can do and what it cannot, with the reason and the command that fixes it
 #[derive(clap::Args)]
 pub struct Args {
     /// Print JSON instead of a table
@@ -16,7 +16,7 @@ pub struct Args {
     machine: MachineArgs,
 }
 
-/// Runs the command.
+/// Examines the machine and prints the result.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let topology = args.machine.read()?;
     let abilities = examine(&topology, &args.machine.root(), &LinuxProbes);

@@ -1,4 +1,6 @@
-//! `tierloom generate`.
+//! `tierloom generate`: writes benchmark data as files, for other engines.
+//!
+//! CSV of the Star Schema Benchmark needs no SQL engine in the build; everything else does.
 
 use crate::failure::Failure;
 use crate::stop;
@@ -17,7 +19,7 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum What {
-    /// The Star Schema Benchmark: five files, CSV with a header line each, Arrow IPC or Parquet
+    /// The Star Schema Benchmark: five files, as CSV with a header line each, Arrow IPC or Parquet
     Ssb(SsbArgs),
     /// TPC-H: eight Parquet files
     #[cfg(feature = "sql")]
@@ -30,34 +32,34 @@ enum What {
 #[cfg(feature = "sql")]
 #[derive(clap::Args)]
 struct TpcArgs {
-    /// Scale factor, from 0.01 up; 1 is about a gigabyte as text
+    /// Scale factor, at least 0.01; 1 is about 1 GB as text
     #[arg(long, default_value_t = 1.0)]
     sf: f64,
-    /// Threads that make rows; all CPUs this process may use if not given
+    /// Threads that generate rows; default: all CPUs this process may use
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Folder to write into; made if it does not exist
+    /// Folder to write into; created if it does not exist
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
 }
 
 #[derive(clap::Args)]
 struct SsbArgs {
-    /// Scale factor, from 0.01 up; 1 is six million fact rows
+    /// Scale factor, at least 0.01; 1 is six million fact rows
     #[arg(long, default_value_t = 1.0)]
     sf: f64,
-    /// Data of another seed has other values
+    /// Seed of the generated data
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Folder to write into; made if it does not exist
+    /// Folder to write into; created if it does not exist
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Kind of files; arrow and parquet need the SQL engine in the build
+    /// File format; arrow and parquet require a build with the SQL engine
     #[arg(long, value_enum, default_value_t = Format::Csv)]
     format: Format,
 }
 
-/// Kinds of files.
+/// File formats
 #[derive(Clone, Copy, ValueEnum)]
 enum Format {
     Csv,
@@ -65,13 +67,13 @@ enum Format {
     Parquet,
 }
 
-/// A progress bar over rows that watches for Ctrl-C.
+/// A progress bar over rows that also passes Ctrl-C on to the generator.
 pub struct RowProgress {
     bar: ProgressBar,
 }
 
 impl RowProgress {
-    /// A bar of `rows`, on stderr; invisible if that is no terminal.
+    /// A bar of `rows` on stderr; invisible if stderr is not a terminal.
     pub fn new(what: &str, rows: u64) -> Self {
         let bar = ProgressBar::new(rows);
         if let Ok(style) = ProgressStyle::with_template(
@@ -83,7 +85,7 @@ impl RowProgress {
         RowProgress { bar }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -99,7 +101,7 @@ impl Progress for RowProgress {
     }
 }
 
-/// Runs the command.
+/// Writes the files of the requested benchmark.
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.what {
         What::Ssb(args) => ssb(args),
@@ -138,7 +140,7 @@ fn ssb(args: &SsbArgs) -> Result<(), Failure> {
     }
 }
 
-/// Writes the files. The outer failure is one of the request, the inner one of the writing.
+/// Writes the files. The outer error is about the request, the inner one about writing.
 fn write(
     config: &SsbConfig,
     args: &SsbArgs,
@@ -190,6 +192,7 @@ mod tpc {
             Some(n) => n,
             None => available(),
         };
+        // After all checks, so that bad input leaves no folder behind.
         std::fs::create_dir_all(&args.output).map_err(|e| {
             Failure::input(format!("cannot make folder {}: {e}", args.output.display()))
         })?;

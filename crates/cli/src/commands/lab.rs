@@ -1,4 +1,8 @@
-//! `tierloom lab`.
+//! `tierloom lab`: boots Linux guests with several NUMA nodes or a CXL device under QEMU and runs
+//! commands in them.
+//!
+//! For testing behaviour on machines that have no such memory; guests are emulated, so times mean
+//! nothing.
 
 use crate::failure::Failure;
 use crate::{output, stop};
@@ -10,12 +14,12 @@ use tierloom_lab::{
     prepare, run_until,
 };
 
-/// Try things on real Linux NUMA and CXL guests under QEMU: behaviour, never speed
+/// Run commands on real Linux NUMA and CXL guests under QEMU, to test behaviour but never speed
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
     what: What,
-    /// Keep the downloaded packages here instead of the user's cache folder
+    /// Keep the downloaded packages in DIR instead of the user's cache folder
     #[arg(long, value_name = "DIR", global = true)]
     cache: Option<PathBuf>,
 }
@@ -24,36 +28,39 @@ pub struct Args {
 enum What {
     /// Download QEMU, a kernel and busybox from Debian into the cache; nothing is installed
     Prepare,
-    /// Boot a guest and run commands in it, each with this tierloom at hand as `tierloom`
+    /// Boot a guest and run commands in it, with this binary available as `tierloom`
     ///
-    /// Outputs come to stdout when the guest has ended; its console goes to stderr while it runs. The exit code is 1 if
-    /// a command in the guest failed.
+    /// Output is printed to stdout when the guest has ended; its console goes to stderr while it
+    /// runs. The exit code is 1 if a command in the guest failed.
     Run(RunArgs),
 }
 
 #[derive(clap::Args)]
 struct RunArgs {
-    /// two-nodes: a second, memory-only node with HMAT numbers; cxl: a CXL type-3 device online as node 1; cxl-devdax: the device left to programs as /dev/dax0.0
+    /// two-nodes: a second, memory-only node with HMAT numbers; cxl: a CXL type-3 device online as
+    /// node 1; cxl-devdax: the device available to programs as /dev/dax0.0
     #[arg(long, default_value = "two-nodes", value_name = "GUEST")]
     guest: String,
-    /// A shell command to run in the guest; may be given several times, a failing one does not stop the next
+    /// Shell command to run in the guest; may be given several times; a failing one does not stop
+    /// the next
     #[arg(long = "command", short = 'c', value_name = "SHELL", required = true)]
     commands: Vec<String>,
-    /// A file or folder to take along, as host-path:guest-path; may be given several times
+    /// File or folder to copy into the guest, as host-path:guest-path; may be given several times
     #[arg(long, value_name = "HOST:GUEST")]
     file: Vec<String>,
-    /// A word for the guest kernel's command line, such as numa_balancing=disable; may be given several times
+    /// Argument for the guest kernel's command line, such as numa_balancing=disable; may be given
+    /// several times
     #[arg(long, value_name = "WORD")]
     kernel_arg: Vec<String>,
-    /// Kill the guest when its commands take longer than so many seconds
+    /// Kill the guest if its commands take longer than this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
-    /// Write the commands' outputs only, not the guest's console
+    /// Print only the commands' output, not the guest's console
     #[arg(long)]
     quiet: bool,
 }
 
-/// Runs the command.
+/// Prepares the packages, or boots a guest and runs the commands.
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.what {
         What::Prepare => {
@@ -67,7 +74,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             ))
         }
         What::Run(asked) => {
-            // What was typed is checked before anything is downloaded.
+            // The arguments are checked before anything is downloaded.
             let options = options(asked)?;
             run_guest(&kit(&cache(args)?)?, asked, &options)
         }
@@ -101,6 +108,7 @@ fn options(asked: &RunArgs) -> Result<GuestOptions, Failure> {
         .map_err(|e| Failure::runtime(format!("cannot find this program's own file: {e}")))?;
     options.files.push(GuestFile::new(own, "/bin/tierloom"));
     for file in &asked.file {
+        // Split at the last colon, because a path on the host may contain one.
         let Some((host, guest)) = file.rsplit_once(':') else {
             return Err(Failure::input(format!(
                 "--file {file}: expected host-path:guest-path"
@@ -118,7 +126,7 @@ fn options(asked: &RunArgs) -> Result<GuestOptions, Failure> {
 }
 
 fn run_guest(kit: &Kit, asked: &RunArgs, options: &GuestOptions) -> Result<(), Failure> {
-    // Not echoed on the guest's console: the outputs come byte for byte afterwards.
+    // Not echoed on the guest's console: the output is printed unchanged afterwards.
     let commands: Vec<GuestCommand> = asked
         .commands
         .iter()

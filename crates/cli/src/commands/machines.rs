@@ -1,18 +1,18 @@
-//! `tierloom machines`.
+//! `tierloom machines`: lists the machine profiles, or shows one.
 
 use crate::failure::Failure;
 use crate::{machine, output};
 use comfy_table::{Table, presets};
 use tierloom_model::profiles;
 
-/// List the machine profiles that figures can be modelled on, or show one with the source of every number
+/// List the machine profiles available for modelling, or show one with the source of every number
 #[derive(clap::Args)]
 pub struct Args {
-    /// Show this profile (a name, or the path of a YAML file, which is checked)
+    /// Profile to show: a name, or the path of a YAML file, which is checked
     name: Option<String>,
 }
 
-/// Runs the command.
+/// Lists the built-in profiles, or prints one as YAML.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let Some(name) = &args.name else {
         return list();

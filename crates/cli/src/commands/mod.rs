@@ -1,4 +1,4 @@
-//! One file or folder per subcommand: its arguments as typed, and what it does.
+//! One file or folder per subcommand: its arguments (`args`) and its implementation.
 
 pub mod bench;
 pub mod calibrate;

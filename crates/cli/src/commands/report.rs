@@ -1,19 +1,20 @@
-//! `tierloom report`.
+//! `tierloom report`: makes an HTML report from saved records, or compares two files of records.
 
 use crate::failure::Failure;
 use crate::output;
 use comfy_table::{Table, presets};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tierloom_record::{RecordSet, atomic_write};
 use tierloom_report::{ReportOptions, compare, render, render_comparison};
 
-/// Make one self-contained HTML report from saved records, or compare two sets of them
+/// Make one self-contained HTML report from saved records, or compare two files of them
 #[derive(clap::Args)]
 pub struct Args {
-    /// Files of records (JSON lines), as `--jsonl` of `tierloom run` and `tierloom bench` and `--records` of all commands that have it write them
+    /// Files of records (JSON lines), as written by `--jsonl` of `tierloom run` and `tierloom
+    /// bench` and by `--records` of all commands that have it
     #[arg(required = true, value_name = "RECORDS.jsonl")]
     records: Vec<PathBuf>,
-    /// Write the report here
+    /// Write the report to this file
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
     /// Compare exactly two files: the first is before, the second after
@@ -24,21 +25,10 @@ pub struct Args {
     title: Option<String>,
 }
 
-/// Runs the command.
+/// Renders the report or the comparison.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if let Some(path) = &args.output {
-        output::check_writable(path)?;
-        if args
-            .records
-            .iter()
-            .any(|records| output::same_file(records, path))
-        {
-            return Err(Failure::input(format!(
-                "{} is read from; write the report to another file",
-                path.display()
-            )));
-        }
-    }
+    let inputs: Vec<&Path> = args.records.iter().map(PathBuf::as_path).collect();
+    output::check_outputs(&[("--output", args.output.as_deref())], &inputs)?;
     let sets = args
         .records
         .iter()
@@ -80,6 +70,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         {
             eprintln!("warning: {reason}");
         }
+        // A comparison is printed as text in any case; a report without -o would have no output at
+        // all.
         output::print(&format!("{tables}{}\n", comparison.sentences().join("\n")))?;
         render_comparison(&comparison, before, after, &options)
     } else {

@@ -1,4 +1,4 @@
-//! `tierloom topology`.
+//! `tierloom topology`: shows nodes, tiers, caches, huge pages and CXL devices of this machine.
 
 use crate::failure::Failure;
 use crate::output;
@@ -18,13 +18,13 @@ pub struct Args {
     record: Option<PathBuf>,
 }
 
-/// Where the machine's description comes from; shared by all commands that look at it.
+/// Options that select the machine, shared by all commands that read one
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct MachineArgs {
     /// Read system files under DIR instead of / (a recorded tree)
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,
-    /// Name tiers yourself, as in "dram=0,1;cxl=2-5"
+    /// Assign nodes to tiers instead of detecting them, as in "dram=0,1;cxl=2-5"
     #[arg(long, value_name = "TIERS")]
     pub tiers: Option<String>,
 }
@@ -40,9 +40,10 @@ impl MachineArgs {
     /// Reads the machine.
     ///
     /// # Errors
-    /// Bad input for a tree that is not one or tiers that do not fit it.
+    /// Bad input for a folder that is not a recorded tree, or tiers that do not fit the machine.
     pub fn read(&self) -> Result<Topology, Failure> {
         let mut topology = Topology::read(&self.root()).map_err(|e| {
+            // A recorded tree is the user's input; the machine's own files are not.
             if self.sysroot.is_some() {
                 Failure::input(e)
             } else {
@@ -56,7 +57,7 @@ impl MachineArgs {
     }
 }
 
-/// Runs the command.
+/// Prints the topology and, with `--record`, copies the files that it was read from.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let topology = args.machine.read()?;
     if let Some(into) = &args.record {

@@ -1,4 +1,4 @@
-//! Running the built binary and looking at what it left behind.
+//! Runs the built binary and checks what it left behind.
 #![allow(dead_code, reason = "each test binary uses a part of this")]
 
 pub mod runs;
@@ -11,10 +11,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// After so long a command counts as hung. No test expects a command to be fast.
+/// Time after which a command counts as hung. No test expects a command to be fast.
 const HUNG: Duration = Duration::from_secs(300);
 
-/// A command that came to its end.
+/// The result of a command that ended.
 #[derive(Debug)]
 pub struct Ended {
     /// Exit code; `None` if a signal ended it.
@@ -24,7 +24,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Panics with both streams unless the command ended with `code`.
+    /// Panics, showing both streams, unless the exit code is `code`.
     #[track_caller]
     pub fn with_code(self, code: i32) -> Ended {
         assert_eq!(
@@ -37,7 +37,7 @@ impl Ended {
         self
     }
 
-    /// The one line of stderr that tells what went wrong.
+    /// The only error line on stderr; panics if there is another number of them.
     #[track_caller]
     pub fn one_error(&self) -> &str {
         let errors: Vec<&str> = self.stderr.lines().filter(|l| is_error(l)).collect();
@@ -46,7 +46,7 @@ impl Ended {
         errors[0]
     }
 
-    /// Panics if the command's own text is that of a panic.
+    /// Panics if the command's output shows a panic of its own.
     #[track_caller]
     pub fn no_panic(&self) {
         for trace in ["panicked", "RUST_BACKTRACE", "unwrap()"] {
@@ -60,7 +60,8 @@ fn is_error(line: &str) -> bool {
     line.starts_with("error:")
 }
 
-/// The binary with arguments, in `folder`, its streams piped and nothing of the environment that changes texts.
+/// The binary with arguments, in `folder`, with its streams piped and without environment variables
+/// that change its output.
 pub fn command(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tierloom"));
     command
@@ -73,18 +74,18 @@ pub fn command(folder: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Runs the binary to its end in `folder`.
+/// Runs the binary in `folder` and waits for its end.
 pub fn tierloom(folder: &Path, args: &[&str]) -> Ended {
     end_of(command(folder, args).spawn().expect("the binary starts"))
 }
 
-/// Runs the binary in a folder of its own, which is gone afterwards.
+/// Runs the binary in a temporary folder, which is deleted afterwards.
 pub fn tierloom_anywhere(args: &[&str]) -> Ended {
     let folder = tempfile::tempdir().expect("a temporary folder");
     tierloom(folder.path(), args)
 }
 
-/// Reads what is left of a child's streams and waits for its end.
+/// Reads the rest of a child's streams and waits for its end.
 pub fn end_of(mut child: Child) -> Ended {
     let stdout = child.stdout.take().map(drain);
     let stderr = child.stderr.take().map(drain);
@@ -107,7 +108,7 @@ fn drain(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
     })
 }
 
-/// Waits for `child`, but no longer than `limit`: a child that is still there is killed, and `None` returned.
+/// Waits for `child`, at most `limit`: after that it is killed and `None` is returned.
 pub fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let start = Instant::now();
     loop {
@@ -123,7 +124,7 @@ pub fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     }
 }
 
-/// Every file and folder below `folder` with its content, to see that a command changed none.
+/// Every file and folder below `folder` with its content, to check that a command changed nothing.
 pub fn contents(folder: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).expect("the folder is readable") {
@@ -139,8 +140,9 @@ pub fn contents(folder: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
     found
 }
 
-/// Runs `args` in `folder` and checks every promise about bad input: exit code 2, nothing on stdout, one error that says
-/// `says` and nothing else on stderr, no file made or changed.
+/// Runs `args` in `folder` and checks everything that is promised about bad input: exit code 2,
+/// nothing on stdout, one error that contains each of `says` and nothing else on stderr, no file
+/// made or changed.
 #[track_caller]
 pub fn refused(folder: &Path, args: &[&str], says: &[&str]) {
     let before = contents(folder);
@@ -175,7 +177,7 @@ pub fn profile(name: &str) -> String {
     fs::read_to_string(&path).expect("the profile exists")
 }
 
-/// Machines recorded for the topology tests.
+/// Recorded machines of the topology crate's tests.
 pub const RECORDED: [&str; 4] = [
     "vm-1node",
     "server-2s-4cxl",
@@ -183,13 +185,13 @@ pub const RECORDED: [&str; 4] = [
     "guest-cxl",
 ];
 
-/// The root of a recorded machine, as an argument.
+/// The path of a recorded machine, as an argument.
 pub fn recorded(machine: &str) -> String {
     let fixtures = repository().join("crates/topology/tests/fixtures");
     fixtures.join(machine).display().to_string()
 }
 
-/// Whether this process is user 0.
+/// Whether this process runs as root.
 pub fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let uids = status.lines().find_map(|l| l.strip_prefix("Uid:"));

@@ -1,4 +1,4 @@
-//! Runs of `tierloom run ssb` as records.
+//! Runs `tierloom run ssb` and reads its records.
 
 use super::tierloom_anywhere;
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub const QUERIES: [&str; 13] = [
 pub const PLACEMENTS: [&str; 5] = ["dram", "cxl", "3:2", "tier", "columns:8"];
 pub const SMALL: [&str; 6] = ["run", "ssb", "--sf", "0.01", "--repeat", "2"];
 
-/// The run of a `--json` document.
+/// The only run in a `--json` document.
 pub fn from_json(text: &str) -> RunSet {
     let mut document: Value =
         serde_json::from_str(text).expect("one JSON document and nothing else");
@@ -27,28 +27,28 @@ pub fn from_json(text: &str) -> RunSet {
     set.runs.remove(0)
 }
 
-/// A small run with more arguments.
+/// Runs a small run with the arguments `more`.
 pub fn small_run(more: &[&str]) -> RunSet {
     let ended = tierloom_anywhere(&[&SMALL[..], &["--json"], more].concat()).with_code(0);
     ended.no_panic();
     from_json(&ended.stdout)
 }
 
-/// Figures that were timed here.
+/// Records that were measured.
 pub fn measured(run: &RunSet) -> impl Iterator<Item = &QueryRecord> {
     run.queries
         .iter()
         .filter(|q| q.provenance == Provenance::Measured)
 }
 
-/// Figures that the model gave.
+/// Records that were modelled.
 pub fn modelled(run: &RunSet) -> impl Iterator<Item = &QueryRecord> {
     run.queries
         .iter()
         .filter(|q| q.provenance == Provenance::Modelled)
 }
 
-/// Queries by placement, machine and engine; no figure may be there twice.
+/// Queries by placement, machine and engine; panics if a figure occurs twice.
 pub fn table(run: &RunSet) -> BTreeMap<(String, String, EngineKind), Vec<&str>> {
     let mut table: BTreeMap<_, Vec<&str>> = BTreeMap::new();
     for q in &run.queries {
@@ -61,7 +61,7 @@ pub fn table(run: &RunSet) -> BTreeMap<(String, String, EngineKind), Vec<&str>> 
     table
 }
 
-/// A figure without the values that differ from run to run.
+/// A record without the values that differ between runs.
 pub fn what(
     q: &QueryRecord,
 ) -> (
@@ -88,7 +88,7 @@ pub fn has_cxl(run: &RunSet) -> bool {
     run.run.host.tiers.iter().any(|t| t.kind == "cxl")
 }
 
-/// Checks that a spread belongs to so many positive values.
+/// Checks that a spread has the given number of values, all positive.
 #[track_caller]
 pub fn check_spread(spread: &Spread, repeats: usize) {
     assert_eq!(spread.values.len(), repeats, "{spread:?}");

@@ -1,4 +1,8 @@
-//! `tierloom bench --agent`: runs the tasks that a coordinator asks for.
+//! `tierloom bench --agent`: runs the tasks that a coordinator requests.
+//!
+//! The protocol, its encryption and the token are in `tierloom_agent`; this file implements only
+//! what a request means: a part of a benchmark run, prepared first and started at the time that the
+//! coordinator gives.
 
 use super::Args;
 use crate::failure::Failure;
@@ -16,17 +20,16 @@ use tierloom_agent::{
 use tierloom_bench::plan::RunPlan;
 use tierloom_bench::run::{self, BenchError, Control, Host, Part};
 
-/// What a coordinator asks of one host.
+/// What a coordinator requests of one host.
 #[derive(Serialize, Deserialize)]
 pub struct Request {
-    /// The whole run.
     plan: RunPlan,
-    /// Which of its tasks: those for this host.
+    /// Name of this host; only the plan's tasks for it are run.
     host: String,
 }
 
 impl Request {
-    /// The request to `host` as JSON.
+    /// The request to `host`, as JSON.
     ///
     /// # Errors
     /// If the plan cannot be written as JSON.
@@ -45,7 +48,7 @@ impl Request {
 /// A token, certificate or address that cannot be used.
 pub fn serve(args: &Args) -> Result<(), Failure> {
     let stop = Stop::new();
-    // Whatever can be wrong is found before a token is made.
+    // Certificate and address are checked before a token file is created.
     let tls = tls(args)?;
     check_listen(args.agent.listen, tls.is_some(), args.agent.allow_plain)
         .map_err(Failure::input)?;
@@ -64,7 +67,7 @@ pub fn serve(args: &Args) -> Result<(), Failure> {
     options.tls = tls;
     stop::pass_on(stop.clone());
     let ready = |address| {
-        // A launcher reads this line; a closed pipe is its own affair.
+        // A launcher reads this line; if it closed the pipe, the agent serves all the same.
         let _ = crate::output::print(&format!("listening {address}\n"));
     };
     let runner = Arc::new(BenchRunner {
@@ -105,7 +108,7 @@ fn token(args: &Args, stop: &Stop) -> Result<Token, Failure> {
     Ok(token)
 }
 
-/// A small text file.
+/// The content of a text file.
 ///
 /// # Errors
 /// Bad input naming the file.
@@ -114,7 +117,7 @@ pub fn read(path: &Path) -> Result<String, Failure> {
         .map_err(|error| Failure::input(format!("cannot read {}: {error}", path.display())))
 }
 
-/// Runs parts of benchmark runs.
+/// Runs this host's part of benchmark runs.
 struct BenchRunner {
     host: Arc<Host>,
 }
@@ -135,7 +138,8 @@ impl HostRunner for BenchRunner {
         let worker = std::thread::spawn(move || {
             run::run_part(&request.plan, Some(&request.host), &host, &control)
         });
-        // The sender goes with the thread: an error here means that it ended before it was ready.
+        // The thread owns the sender, so an error here means that the thread ended before it was
+        // ready.
         if ready.recv().is_err() {
             return Err(match worker.join() {
                 Ok(Ok(_)) => RunnerError::Failed("the tasks ended before they began".into()),
@@ -158,7 +162,7 @@ fn failed(error: &BenchError) -> RunnerError {
     }
 }
 
-/// A part whose threads wait for the start.
+/// A part whose threads are ready and wait for the start.
 struct Prepared {
     name: String,
     begin: Sender<SystemTime>,
@@ -183,7 +187,7 @@ impl Ready for Prepared {
     }
 }
 
-/// Leads a part as its coordinator says.
+/// Controls a part on behalf of its coordinator.
 struct Remote {
     ready: Mutex<Sender<()>>,
     begun: Mutex<Receiver<SystemTime>>,
@@ -194,7 +198,7 @@ impl Control for Remote {
     fn ready(&self) -> Option<SystemTime> {
         let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         ready.send(()).ok()?;
-        // Ends with an error when the prepared part is dropped without a run.
+        // An error means that the prepared part was dropped without being run.
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         begun.recv().ok()
     }

@@ -1,4 +1,4 @@
-//! What is typed.
+//! Command line arguments of `tierloom bench`, and the checks that need no other file.
 
 use crate::failure::Failure;
 use crate::output;
@@ -7,10 +7,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tierloom_bench::plan::{RunPlan, UntilStable};
 
-/// Measure memory: run workload files on any tier, with latencies, bandwidths and the proof of where pages were
+/// Measure memory: run workload files on any tier, with latencies, bandwidths and an audit of page
+/// locations
 ///
-/// A workload file is YAML with `matrix:` and `args:`, as CXL-Bench has them; its files run unchanged. `examples/bench` has some,
-/// docs/bench-files.md lists all keys. Each run leaves one record (JSON line) with everything needed to repeat it.
+/// A workload file is YAML with `matrix:` and `args:`, the format of CXL-Bench, whose files run
+/// unchanged. `examples/bench` has some, docs/bench-files.md lists all keys. Each run writes one
+/// record (JSON line) with everything needed to repeat it.
 #[derive(clap::Args)]
 pub struct Args {
     /// Workload files, folders of them, or - for standard input
@@ -25,28 +27,28 @@ pub struct Args {
     /// Override a key of all workloads, as in --set memory=cxl; may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Timed repetitions per run, whatever the files say
+    /// Timed repetitions per run, overriding the files
     #[arg(long, value_name = "N")]
     pub repeat: Option<u32>,
-    /// Repeat each run until its median is known this well, as in 2%
+    /// Repeat each run until its median is known to within this, as in 2%
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, default_missing_value = "2%")]
     pub until_stable: Option<String>,
-    /// With --until-stable: give up after so many repetitions
+    /// With --until-stable: stop after this many repetitions
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub max_repeat: u32,
-    /// Print the resolved runs with an estimate of time and memory, and stop
+    /// Print the resolved runs with an estimate of time and memory, without running them
     #[arg(long)]
     pub dry_run: bool,
     /// Print one JSON document instead of tables
     #[arg(long, conflicts_with = "jsonl")]
     pub json: bool,
-    /// Print records as JSON lines, each when it is done
+    /// Print each record as a JSON line as soon as it is complete
     #[arg(long)]
     pub jsonl: bool,
-    /// Also write the records to FILE, each whole as soon as it is done
+    /// Also write the records to FILE, each as soon as it is complete
     #[arg(long, value_name = "FILE.jsonl")]
     pub records: Option<PathBuf>,
-    /// Go on with --records FILE: runs that have a valid record there are skipped
+    /// Continue with --records FILE: skip runs that have a valid record there
     #[arg(long, requires = "records")]
     pub resume: bool,
     /// Also write a table of all figures to FILE
@@ -62,13 +64,13 @@ pub struct Args {
     pub agent: AgentArgs,
 }
 
-/// Several hosts.
+/// Options for runs on several hosts
 #[derive(clap::Args)]
 pub struct AgentArgs {
-    /// Serve as an agent: run the tasks that a coordinator on another host asks for
+    /// Serve as an agent: run the tasks that a coordinator on another host requests
     #[arg(long, conflicts_with_all = ["files", "plan", "records", "report", "csv", "dry_run"], help_heading = "Several hosts")]
     pub agent: bool,
-    /// Address and port the agent listens on; port 0 takes a free one
+    /// Address and port that the agent listens on; port 0 picks a free one
     #[arg(
         long,
         value_name = "ADDR:PORT",
@@ -76,13 +78,15 @@ pub struct AgentArgs {
         help_heading = "Several hosts"
     )]
     pub listen: SocketAddr,
-    /// What the agent calls itself; its host's name without
+    /// Name of the agent; default: the host name
     #[arg(long, value_name = "NAME", help_heading = "Several hosts")]
     pub name: Option<String>,
-    /// File with the token that agent and coordinator share; $TIERLOOM_TOKEN or ~/.config/tierloom/token without
+    /// File with the token shared by agent and coordinator; default: $TIERLOOM_TOKEN or
+    /// ~/.config/tierloom/token
     #[arg(long, value_name = "FILE", help_heading = "Several hosts")]
     pub token_file: Option<PathBuf>,
-    /// Agent: read the token from the first line of standard input, and end when that is closed (for starting by ssh)
+    /// Agent: read the token from the first line of standard input and exit when it is closed (for
+    /// starting by ssh)
     #[arg(
         long,
         requires = "agent",
@@ -90,7 +94,7 @@ pub struct AgentArgs {
         help_heading = "Several hosts"
     )]
     pub token_stdin: bool,
-    /// Agent: certificate for TLS, PEM
+    /// Agent: TLS certificate, PEM
     #[arg(
         long,
         value_name = "FILE",
@@ -98,7 +102,7 @@ pub struct AgentArgs {
         help_heading = "Several hosts"
     )]
     pub tls_cert: Option<PathBuf>,
-    /// Agent: its key, PEM
+    /// Agent: private key of the certificate, PEM
     #[arg(
         long,
         value_name = "FILE",
@@ -106,77 +110,55 @@ pub struct AgentArgs {
         help_heading = "Several hosts"
     )]
     pub tls_key: Option<PathBuf>,
-    /// Coordinator: certificate that signed the agents' ones (or is theirs), PEM
+    /// Coordinator: certificate that signed the agents' certificates (or is theirs), PEM
     #[arg(long, value_name = "FILE", help_heading = "Several hosts")]
     pub tls_ca: Option<PathBuf>,
-    /// Talk in plain text to other machines: whoever listens in learns the token
+    /// Allow unencrypted connections to other machines: anyone who reads the traffic learns the
+    /// token
     #[arg(long = "allow-plain-remote", help_heading = "Several hosts")]
     pub allow_plain: bool,
 }
 
 impl Args {
-    /// Whatever can be wrong before anything is read.
+    /// Checks everything that can be checked before a file is read.
     ///
     /// # Errors
     /// Bad input.
     pub fn check(&self) -> Result<(), Failure> {
+        // Parsed here only for its error; `adjust` parses it again.
         self.until_stable()?;
-        for path in [&self.records, &self.csv, &self.report]
-            .into_iter()
-            .flatten()
-        {
-            output::check_writable(path)?;
-        }
-        let outputs = self.outputs();
-        for (index, (flag, path)) in outputs.iter().enumerate() {
-            if let Some((other, _)) = outputs[..index]
-                .iter()
-                .find(|(_, before)| output::same_file(before, path))
-            {
-                return Err(Failure::input(format!(
-                    "{other} and {flag} name the same file"
-                )));
-            }
-            for input in self.files.iter().chain(&self.plan) {
-                not_read(flag, path, input)?;
-            }
-        }
+        let inputs = self.files.iter().chain(&self.plan);
+        let inputs: Vec<&Path> = inputs.map(PathBuf::as_path).collect();
+        output::check_outputs(&self.outputs(), &inputs)?;
         if self.repeat == Some(0) {
             return Err(Failure::input("--repeat 0: expected 1 or more"));
         }
         Ok(())
     }
 
-    /// No output goes to a file that `plans` came from, also if it was found in a folder.
+    /// Refuses an output file that `plans` were read from, including files found in a folder.
     ///
     /// # Errors
     /// Bad input naming the file.
     pub fn check_sources(&self, plans: &[RunPlan]) -> Result<(), Failure> {
         let sources: BTreeSet<&str> = plans.iter().map(|plan| plan.file.as_str()).collect();
-        for (flag, path) in self.outputs() {
-            for source in &sources {
-                not_read(flag, path, Path::new(source))?;
-            }
-        }
-        Ok(())
+        let sources: Vec<&Path> = sources.into_iter().map(Path::new).collect();
+        output::check_outputs(&self.outputs(), &sources)
     }
 
-    /// Files that are written, with their options.
-    fn outputs(&self) -> Vec<(&'static str, &Path)> {
+    /// Output files with their options.
+    fn outputs(&self) -> [(&'static str, Option<&Path>); 3] {
         [
-            ("--records", &self.records),
-            ("--csv", &self.csv),
-            ("--report", &self.report),
+            ("--records", self.records.as_deref()),
+            ("--csv", self.csv.as_deref()),
+            ("--report", self.report.as_deref()),
         ]
-        .into_iter()
-        .filter_map(|(flag, path)| Some((flag, path.as_deref()?)))
-        .collect()
     }
 
-    /// `--set` as pairs.
+    /// `--set` as pairs of key and value.
     ///
     /// # Errors
-    /// Bad input: no equals sign.
+    /// Bad input: an argument without an equals sign.
     pub fn overrides(&self) -> Result<Vec<(String, String)>, Failure> {
         self.set
             .iter()
@@ -188,7 +170,7 @@ impl Args {
             .collect()
     }
 
-    /// Applies options that go over the files.
+    /// Applies the options that override the files.
     pub fn adjust(&self, plan: &mut RunPlan) {
         if let Some(repeat) = self.repeat {
             plan.repeat = repeat;
@@ -199,6 +181,7 @@ impl Args {
                 max_repeat: self.max_repeat.max(plan.repeat),
             });
         }
+        // The identifier is derived from the plan, and --resume finds finished runs by it.
         *plan = plan.clone().with_id();
     }
 
@@ -214,15 +197,4 @@ impl Args {
             ))),
         }
     }
-}
-
-/// Refuses to write over what is read.
-fn not_read(flag: &str, path: &Path, input: &Path) -> Result<(), Failure> {
-    if output::same_file(input, path) {
-        return Err(Failure::input(format!(
-            "{flag}: {} is read from; write to another file",
-            input.display()
-        )));
-    }
-    Ok(())
 }

@@ -1,4 +1,12 @@
 //! The coordinator's side of runs on several hosts.
+//!
+//! All hosts prepare, then start at an agreed time. The main task decides when the run ends; where
+//! it runs decides how this host takes part:
+//!
+//! * on this host ([`Remote::lead`]): its part starts the others and stops them when it is done;
+//! * on another host, with tasks here too ([`Remote::follow`]): the own part runs until the main
+//!   task is done;
+//! * on another host, with none here: this host only starts and collects.
 
 use super::{Args, session};
 use crate::failure::Failure;
@@ -17,13 +25,13 @@ use tierloom_bench::run::{self, Control, Event, Host, Part};
 
 use super::agent::Request;
 
-/// From the agreement on the start to the start: more than the slowest message takes.
+/// Time from the agreement on the start to the start: more than the slowest message takes.
 const START_IN: Duration = Duration::from_millis(500);
 
-/// Every host that a task names is known.
+/// Checks that every host that a task names is listed under `hosts:`.
 ///
 /// # Errors
-/// Bad input naming workload and task.
+/// Bad input naming the workload and the task.
 pub fn check(workloads: &Workloads) -> Result<(), Failure> {
     for plan in &workloads.runs {
         for task in &plan.tasks {
@@ -45,14 +53,14 @@ pub fn check(workloads: &Workloads) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sessions with the agents of all hosts.
+/// Connections to the agents of all hosts.
 pub struct Remote {
     coordinator: Coordinator,
-    /// Agents started by ssh; they end with this.
+    /// Agents started by ssh; dropping this ends them.
     _launched: Vec<SshAgent>,
 }
 
-/// Connects to the hosts that `plans` name; `None` if all is on this machine.
+/// Connects to the hosts that `plans` name; `None` if every task is on this machine.
 ///
 /// # Errors
 /// A host that cannot be reached or used.
@@ -61,6 +69,7 @@ pub fn connect(
     workloads: &Workloads,
     plans: &[&RunPlan],
 ) -> Result<Option<Remote>, Failure> {
+    // Only hosts of runs that are still to be done: with --resume others need not be reachable.
     let wanted: BTreeSet<&String> = plans
         .iter()
         .flat_map(|plan| &plan.tasks)
@@ -124,7 +133,7 @@ fn address(
 }
 
 impl Remote {
-    /// Runs `plan` on all its hosts, this one among them if it has tasks here.
+    /// Runs `plan` on all its hosts, including this one if it has tasks here.
     ///
     /// # Errors
     /// The first host that fails; the others are stopped.
@@ -144,6 +153,8 @@ impl Remote {
             .iter()
             .map(|name| Request::text(plan, name).map(|text| ((*name).clone(), text)))
             .collect::<Result<Vec<_>, _>>()?;
+        // Preparing maps and fills memory, which takes different times on different hosts; only
+        // when all are ready can a start be agreed on.
         self.coordinator.prepare(requests).map_err(failure)?;
         let here = plan.tasks.iter().any(|task| task.host.is_none());
         let mut parts = match (&main, here) {
@@ -164,7 +175,7 @@ impl Remote {
         Ok(parts)
     }
 
-    /// The main task is here: the others begin with it and are stopped after it.
+    /// Runs the main task on this host: the others start with it and are stopped after it.
     fn lead(&mut self, plan: &RunPlan, host: &Host, bar: &ProgressBar) -> Result<Part, Failure> {
         let trouble = self.coordinator.trouble();
         let control = Leading {
@@ -182,7 +193,7 @@ impl Remote {
             (_, Some(error)) => Err(failure(error)),
             (part, None) => {
                 let _ = coordinator.stop_all();
-                // A host that was lost is the reason, whatever this one says.
+                // A lost host is the cause of whatever error this host reports.
                 let lost = plan
                     .tasks
                     .iter()
@@ -197,7 +208,8 @@ impl Remote {
         }
     }
 
-    /// The main task is on host `main`; this host's tasks run beside it until it is done. The main part comes first.
+    /// Runs this host's tasks beside the main task on host `main`, until that is done. The main
+    /// part comes first.
     fn follow(
         &mut self,
         plan: &RunPlan,
@@ -216,20 +228,24 @@ impl Remote {
         };
         std::thread::scope(|scope| {
             let own = scope.spawn(move || run::run_part(plan, None, host, &control));
-            // An error here means that the own part ended before it was ready: its own error tells more.
+            // An error means that the own part ended before it was ready; its own error explains
+            // why.
             let led = match told.recv() {
                 Ok(()) => self
                     .coordinator
                     .start(START_IN)
                     .map_err(failure)
                     .and_then(|start| {
-                        // A receiver that is gone has ended with an error that is told below.
+                        // If the receiver is gone, the own part ended with an error, which is
+                        // returned below.
                         let _ = begin.send(start);
                         self.part(main)
                     })
                     .map(Some),
                 Err(_) => Ok(None),
             };
+            // Whether the main task ended or failed, the own part must end, or joining it would
+            // wait forever.
             ended.request();
             drop(begin);
             let own = match own.join() {
@@ -258,7 +274,8 @@ impl Remote {
     }
 }
 
-/// Leads this host's part: the start is agreed on with the others when it is ready.
+/// Controls this host's part when it has the main task: once ready, it agrees on the start with the
+/// others.
 struct Leading<'a> {
     coordinator: Mutex<(&'a mut Coordinator, Option<AgentError>)>,
     trouble: Stop,
@@ -289,7 +306,7 @@ impl Control for Leading<'_> {
     }
 }
 
-/// Leads this host's part beside a main task elsewhere.
+/// Controls this host's part when the main task is on another host.
 struct Following<'a> {
     ended: Stop,
     ready: Mutex<Sender<()>>,
@@ -314,7 +331,7 @@ impl Control for Following<'_> {
     }
 }
 
-/// An agent's error as the command's end.
+/// Converts an error of the agents to a failure.
 pub fn failure(error: AgentError) -> Failure {
     match error {
         AgentError::Interrupted => {

@@ -1,7 +1,7 @@
-//! `tierloom bench`: workload files in, records out.
+//! `tierloom bench`: runs workload files and writes records.
 //!
-//! Files become plans ([`tierloom_bench::file`]), `--dry-run` prints them, [`session`] runs them one after another, on this machine and on
-//! others ([`hosts`]); [`agent`] is the other side.
+//! Files become plans ([`tierloom_bench::file`]). `--dry-run` prints them; [`session`] runs them
+//! one after another on this machine and, through [`hosts`], on others, where [`agent`] serves.
 
 mod agent;
 mod args;
@@ -17,7 +17,7 @@ use tierloom_bench::file::{LoadOptions, Workloads, load};
 use tierloom_bench::plan::RunPlan;
 use tierloom_bench::run::{self, Host};
 
-/// Runs the command.
+/// Serves as an agent, or loads, checks and runs the plans.
 pub fn run(args: &Args) -> Result<(), Failure> {
     if args.agent.agent {
         return agent::serve(args);
@@ -27,6 +27,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     args.check_sources(&workloads.runs)?;
     let mut host = Host::look().map_err(Failure::runtime)?;
     host.overwrite = args.overwrite;
+    // Every plan is checked before the first one runs: a mistake in the last must not show up hours
+    // later.
     for plan in &workloads.runs {
         run::check(plan, None, &host).map_err(session::failure)?;
     }
@@ -37,7 +39,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     session::run(args, &workloads, &host)
 }
 
-/// The runs of all files, or of saved plans.
+/// The plans from all workload files, or from a file of records.
 fn workloads(args: &Args) -> Result<Workloads, Failure> {
     let options = LoadOptions {
         overrides: args.overrides()?,
@@ -61,7 +63,7 @@ fn workloads(args: &Args) -> Result<Workloads, Failure> {
     Ok(workloads)
 }
 
-/// The plans of the workloads called `only`; all of them if it is empty.
+/// The plans of the workloads named `only`; all plans if it is empty.
 fn chosen(mut plans: Vec<RunPlan>, only: &[String]) -> Result<Vec<RunPlan>, Failure> {
     if let Some(unknown) = only
         .iter()
@@ -75,7 +77,7 @@ fn chosen(mut plans: Vec<RunPlan>, only: &[String]) -> Result<Vec<RunPlan>, Fail
     Ok(plans)
 }
 
-/// The plans in a file of records, each once.
+/// The plans in a file of records, each once: repeated runs share a plan.
 fn saved_plans(path: &std::path::Path) -> Result<Vec<RunPlan>, Failure> {
     let set = tierloom_record::RecordSet::read(path)?;
     let mut plans: Vec<RunPlan> = Vec::new();

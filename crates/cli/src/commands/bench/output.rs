@@ -1,4 +1,4 @@
-//! Tables for people.
+//! Formats plans and records of `tierloom bench` as tables.
 
 use crate::failure::Failure;
 use crate::output;
@@ -7,7 +7,7 @@ use tierloom_bench::dry_run;
 use tierloom_bench::plan::RunPlan;
 use tierloom_record::{BenchRecord, Spread, TaskRecord};
 
-/// A run in a few words, for the progress line.
+/// A short name of a run, for the progress line.
 pub fn words(plan: &RunPlan) -> String {
     let varied = plan.varied.iter().map(|(key, value)| (key, value));
     format!("{} {}", plan.workload, settings(varied))
@@ -19,7 +19,7 @@ fn settings<'a>(pairs: impl Iterator<Item = (&'a String, &'a String)>) -> String
     texts.join(" ")
 }
 
-/// What varies in the run of a record.
+/// The varied settings of a record's run.
 fn varied(record: &BenchRecord) -> String {
     settings(record.varied.iter().map(|s| (&s.key, &s.value)))
 }
@@ -40,7 +40,7 @@ pub fn dry_run(plans: &[RunPlan], json: bool) -> Result<(), Failure> {
     output::print(&format!("{table}\n{}\n", dry_run::totals(plans)))
 }
 
-/// The figures of all records: one row per task, remarks below.
+/// The figures of all records: one row per task, remarks below the table.
 pub fn table(records: &[BenchRecord]) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
@@ -123,7 +123,7 @@ fn row(record: &BenchRecord, task: &TaskRecord) -> Vec<Cell> {
     ]
 }
 
-/// Three to four digits.
+/// Formats with about three significant digits.
 fn digits(x: f64) -> String {
     match x.abs() {
         size if size >= 100.0 => format!("{x:.0}"),

@@ -1,4 +1,7 @@
-//! Running plans one after another: progress, records, resuming.
+//! Runs plans one after another: progress, records, resuming.
+//!
+//! Each record is appended to the file as soon as it is complete, so that an interrupted session
+//! can be resumed; tables, CSV and report are written at the end for all records, old and new.
 
 use super::{Args, hosts, output as shown};
 use crate::failure::Failure;
@@ -12,10 +15,10 @@ use tierloom_bench::plan::RunPlan;
 use tierloom_bench::run::{self, BenchError, Control, Event, Host, Session};
 use tierloom_record::{BenchRecord, Record, RecordFile, RecordSet, bench_csv};
 
-/// Runs everything and writes what was asked for.
+/// Runs all plans that have no valid record yet and writes the outputs.
 ///
 /// # Errors
-/// What stops it; finished records are kept.
+/// The first failure; finished records are kept.
 pub fn run(args: &Args, workloads: &Workloads, host: &Host) -> Result<(), Failure> {
     let session = open_session();
     let (mut file, earlier) = open_records(args)?;
@@ -54,6 +57,8 @@ pub fn run(args: &Args, workloads: &Workloads, host: &Host) -> Result<(), Failur
             }
         }
         bar.inc(1);
+        // The run that was interrupted may have ended normally; its record is kept before the
+        // session ends.
         if stop::requested() {
             ended = Err(Failure::Interrupted(format!(
                 "{} of {} runs were done; --resume goes on with them",
@@ -65,11 +70,11 @@ pub fn run(args: &Args, workloads: &Workloads, host: &Host) -> Result<(), Failur
     }
     bar.finish_and_clear();
     let shown = finish(args, earlier, records);
-    // What stopped the runs is what the user must hear of first.
+    // The failure that ended the runs is more important than one of the outputs.
     ended.and(shown)
 }
 
-/// One run, on this machine alone or with others.
+/// Runs one plan, on this machine alone or together with others.
 fn one(
     plan: &RunPlan,
     host: &Host,
@@ -86,7 +91,7 @@ fn one(
     run::record(plan, parts, session).map_err(failure)
 }
 
-/// Leads a run on this machine alone.
+/// Controls a run on this machine alone.
 struct Here<'a> {
     bar: &'a ProgressBar,
 }
@@ -101,7 +106,7 @@ impl Control for Here<'_> {
     }
 }
 
-/// Shows progress within a run.
+/// Shows the progress of a run in the bar.
 pub fn tell(bar: &ProgressBar, event: Event) {
     bar.set_prefix(match event {
         Event::Preparing => "preparing".into(),
@@ -120,7 +125,7 @@ fn bar(runs: u64) -> ProgressBar {
     bar
 }
 
-/// A new invocation.
+/// Describes this invocation for the records.
 pub fn open_session() -> Session {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -157,6 +162,7 @@ fn open_records(args: &Args) -> Result<(Option<RecordFile>, Vec<BenchRecord>), F
         }
         return Ok((Some(file), set.benches));
     }
+    // Refused instead of overwritten: the records may have taken hours.
     if has_records(path) {
         return Err(Failure::input(format!(
             "{} is not empty; add --resume to go on with the records in it, or name a new file",
@@ -182,7 +188,7 @@ fn keep(args: &Args, file: Option<&mut RecordFile>, record: &BenchRecord) -> Res
     Ok(())
 }
 
-/// Tables, CSV and report of all records, those of earlier invocations too.
+/// Prints and writes tables, CSV and report of all records, including those of earlier invocations.
 fn finish(args: &Args, earlier: Vec<BenchRecord>, new: Vec<BenchRecord>) -> Result<(), Failure> {
     let set = RecordSet {
         benches: earlier.into_iter().chain(new).collect(),
@@ -208,7 +214,7 @@ fn finish(args: &Args, earlier: Vec<BenchRecord>, new: Vec<BenchRecord>) -> Resu
     Ok(())
 }
 
-/// A failed run as the command's end.
+/// Converts the error of a run to a failure.
 pub fn failure(error: BenchError) -> Failure {
     match error {
         BenchError::Stopped { .. } => Failure::Interrupted(error.to_string()),

@@ -1,4 +1,7 @@
 //! The texts of profiles and constants that fits change, written together or not at all.
+//!
+//! Fits run one after the other and see each other's results through the texts kept here; files are
+//! written only when all fits have succeeded.
 
 use crate::commands::validate::load;
 use crate::failure::Failure;
@@ -11,14 +14,14 @@ use tierloom_calibrate::{
 use tierloom_model::{Machine, Value};
 use tierloom_record::atomic_write;
 
-/// Texts by the file they were read from.
+/// File contents by the path they were read from.
 pub struct Files {
     folder: Option<PathBuf>,
     texts: BTreeMap<PathBuf, String>,
 }
 
 impl Files {
-    /// Files that are written to `folder`, or in place.
+    /// Starts without changes; `folder` is where they are written, or `None` to write in place.
     pub fn new(folder: Option<PathBuf>) -> Self {
         Files {
             folder,
@@ -32,7 +35,7 @@ impl Files {
             .map_or_else(|| load::read(path), |text| Ok(text.clone()))
     }
 
-    /// Machines and constants as earlier fits of this run left them.
+    /// Loads machines and constants with the changes of earlier fits of this run.
     pub fn library(
         &self,
         machines: &Path,
@@ -60,7 +63,7 @@ impl Files {
         Ok(library)
     }
 
-    /// Puts the numbers of a fit into the texts.
+    /// Puts the fitted numbers into the texts; everything else in them, comments too, stays.
     pub fn put(&mut self, fit: &Fit, machines: &Path, constants: &Path) -> Result<(), Failure> {
         let mut by_machine: BTreeMap<&str, Vec<(&str, &Value)>> = BTreeMap::new();
         let mut named: Vec<(&str, &Value)> = Vec::new();
@@ -88,7 +91,8 @@ impl Files {
         Ok(())
     }
 
-    /// Writes what changed. If one file cannot be written, those before it get their old content back.
+    /// Writes the changed files. If one cannot be written, those written before it get their old
+    /// content back.
     pub fn write(&self) -> Result<(), Failure> {
         let mut changes = Vec::new();
         for (path, text) in &self.texts {
@@ -98,6 +102,7 @@ impl Files {
             };
             output::check_writable(&to)?;
             let old = std::fs::read(&to).ok();
+            // Compared with the file that would be written, which -o may have put elsewhere.
             if old.as_deref() != Some(text.as_bytes()) {
                 changes.push((to, old, text));
             }
@@ -105,6 +110,7 @@ impl Files {
         if changes.is_empty() {
             eprintln!("nothing to write: all files hold these numbers already");
         }
+        // All targets were checked and their old contents read above, before the first write.
         for (index, (path, _, text)) in changes.iter().enumerate() {
             if let Err(error) = atomic_write(path, text.as_bytes()) {
                 take_back(&changes[..index]);

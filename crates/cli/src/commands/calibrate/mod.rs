@@ -1,4 +1,7 @@
-//! `tierloom calibrate`.
+//! `tierloom calibrate`: fits numbers of machine profiles to published figures or to measured runs.
+//!
+//! [`files`] collects the changes to files, [`records`] turns benchmark runs into figures, [`show`]
+//! prints the fits. The fitting itself is in `tierloom_calibrate`.
 
 mod files;
 mod records;
@@ -14,29 +17,31 @@ use tierloom_record::atomic_write;
 
 /// Fit machine profiles to published figures or to measured runs
 ///
-/// With calibration files: only figures of role `fitted` enter, and each has to depend on a
-/// parameter. Profiles and constants are changed in place (or written into the folder
-/// -o), nothing in them but the fitted numbers. Running it again changes nothing.
+/// With calibration files: only figures of role `fitted` are used, and each must depend on a
+/// parameter. Profiles and constants are changed in place (or written into the folder of -o); only
+/// the fitted numbers change. A second run changes nothing.
 ///
-/// With --machine and --records: the numbers of that profile are fitted to runs of `tierloom bench` and a new profile is written to -o.
+/// With --machine and --records: fits the numbers of that profile to runs of `tierloom bench` and
+/// writes a new profile to -o.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Calibration files, fitted one after the other
+    /// Calibration files, fitted in this order
     #[arg(required_unless_present = "records", value_name = "CALIBRATION.yaml")]
     files: Vec<PathBuf>,
     /// Fit and print, but write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write profiles and constants into this folder instead of changing them in place; with --records the new profile's file
+    /// Folder for profiles and constants instead of changing them in place; with --records, the
+    /// file of the new profile
     #[arg(short, long, value_name = "FOLDER|FILE")]
     output: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Profile (name or file) whose numbers are fitted to measured runs
+    /// Profile (name or file) to fit to measured runs
     #[arg(long, value_name = "MACHINE", requires_all = ["records", "tier"])]
     machine: Option<String>,
-    /// Runs of `tierloom bench` or `tierloom characterize --records`
+    /// Records of `tierloom bench` or `tierloom characterize --records`
     #[arg(
         long,
         value_name = "FILE.jsonl",
@@ -44,7 +49,7 @@ pub struct Args {
         conflicts_with = "files"
     )]
     records: Option<PathBuf>,
-    /// Tier of the profile that each NUMA node of the runs belongs to (0=dram,1=cxl)
+    /// Tier of the profile for each NUMA node of the runs (0=dram,1=cxl)
     #[arg(
         long,
         value_name = "NODE=TIER",
@@ -54,7 +59,7 @@ pub struct Args {
     tier: Vec<String>,
 }
 
-/// Runs the command.
+/// Fits and writes, either from calibration files or from records.
 pub fn run(args: &Args) -> Result<(), Failure> {
     if let (Some(machine), Some(records)) = (&args.machine, &args.records) {
         return from_records(args, machine, records);
@@ -86,18 +91,10 @@ fn print(args: &Args, fits: &[Fit]) -> Result<(), Failure> {
     output::print(&texts.join("\n"))
 }
 
-/// Fits a profile to measured runs and writes it under another name.
+/// Fits a profile to measured runs and writes it as a new file.
 fn from_records(args: &Args, machine: &str, records: &Path) -> Result<(), Failure> {
     match &args.output {
-        Some(path) => {
-            output::check_writable(path)?;
-            if output::same_file(path, records) {
-                return Err(Failure::input(format!(
-                    "{} is read from; write the profile to another file",
-                    path.display()
-                )));
-            }
-        }
+        Some(path) => output::check_outputs(&[("--output", Some(path))], &[records])?,
         None if args.dry_run => {}
         None => {
             return Err(Failure::input(
@@ -116,6 +113,7 @@ fn from_records(args: &Args, machine: &str, records: &Path) -> Result<(), Failur
         eprintln!("dry run: nothing was written");
         return Ok(());
     };
+    // A profile that the model would refuse must not be written.
     fitted.machine.check().map_err(Failure::runtime)?;
     let yaml = fitted.machine.to_yaml().map_err(Failure::runtime)?;
     atomic_write(path, yaml.as_bytes())?;
@@ -123,11 +121,12 @@ fn from_records(args: &Args, machine: &str, records: &Path) -> Result<(), Failur
     Ok(())
 }
 
-/// Fits one file and puts the numbers into the texts of profiles and constants.
+/// Fits one calibration file and puts the numbers into the texts of profiles and constants.
 fn fitted(path: &Path, files: &mut Files) -> Result<Fit, Failure> {
     let text = load::read(path)?;
     let calibration =
         Calibration::from_yaml(&text, &path.display().to_string()).map_err(Failure::input)?;
+    // Paths in a calibration file are relative to the file.
     let beside = path.parent().unwrap_or(Path::new(""));
     let figures: Vec<PathBuf> = calibration.figures.iter().map(|f| beside.join(f)).collect();
     let figures: Vec<FigureFile> = load::figures(&figures)?;

@@ -1,4 +1,7 @@
-//! Measured runs as figures: what `tierloom bench` recorded, priced on a profile and fitted to it.
+//! Turns runs of `tierloom bench` into figures and fits a profile to them.
+//!
+//! A run becomes a figure if the model has a benchmark that does the same accesses; all others are
+//! skipped with a reason, since a run that is priced as something else would distort the fit.
 
 use crate::commands::validate::load;
 use crate::failure::Failure;
@@ -15,17 +18,19 @@ use tierloom_model::reference::work::{Chase, Filter, RandomAccess, Stream, Work}
 use tierloom_model::{Background, Machine, Op, Placement, TierShares};
 use tierloom_record::{BenchRecord, RecordSet, Spread, TaskRecord};
 
-/// A measured figure is taken to be no better than this, per cent: runs of another day differ.
+/// Lower limit on the uncertainty of a measured figure, per cent: repetitions of one day vary less
+/// than days do.
 const NOISE_PERCENT: f64 = 2.0;
-/// How far a number of the base profile is expected from the truth, per cent.
+/// Standard deviation assumed for the numbers of the base profile, per cent.
 const PRIOR_PERCENT: f64 = 100.0;
-/// Dependent loads tell a tier's latency only where the last-level cache holds less than one part in so many.
+/// Dependent loads measure a tier's latency only if the footprint is at least this many times the
+/// last-level cache.
 const BEYOND_CACHES: f64 = 8.0;
 
-/// Tiers of the profile by NUMA node.
+/// Tier of the profile by NUMA node.
 pub type Tiers = BTreeMap<u32, String>;
 
-/// Reads `0=dram,1=cxl`.
+/// Parses `0=dram,1=cxl`.
 pub fn tiers(text: &[String], machine: &Machine) -> Result<Tiers, Failure> {
     let mut tiers = Tiers::new();
     for part in text {
@@ -54,13 +59,11 @@ pub fn tiers(text: &[String], machine: &Machine) -> Result<Tiers, Failure> {
     Ok(tiers)
 }
 
-/// A fitted profile with what was left out and why.
+/// A fitted profile, and the runs that were left out.
 pub struct Fitted {
-    /// The profile.
     pub machine: Machine,
-    /// The fit.
     pub fit: Fit,
-    /// Records that are no figures, with the reason.
+    /// Records that were not used, with the reason.
     pub skipped: Vec<String>,
 }
 
@@ -82,6 +85,7 @@ pub fn fitted(machine: &Machine, records: &Path, tiers: &Tiers) -> Result<Fitted
             Err(reason) => skipped.push(format!("run {} ({}): {reason}", index + 1, name(record))),
         }
     }
+    // Reported rather than ignored: the user may have named the wrong file.
     let others = set.to_records().len() - set.benches.len();
     if others > 0 {
         skipped.push(format!(
@@ -118,7 +122,7 @@ pub fn fitted(machine: &Machine, records: &Path, tiers: &Tiers) -> Result<Fitted
     let fit = fit(&calibration, &[measured], &library).map_err(Failure::input)?;
     let mut fitted = machine.clone();
     for ((target, value), parameter) in fit.values.iter().zip(&fit.parameters) {
-        // A number that no run depends on keeps what the base profile says about it.
+        // A number that no run depends on keeps its value and source from the base profile.
         if let (Target::Number { path, .. }, true) =
             (target, parameter.knowledge != Knowledge::Undetermined)
         {
@@ -134,16 +138,16 @@ pub fn fitted(machine: &Machine, records: &Path, tiers: &Tiers) -> Result<Fitted
     })
 }
 
-/// The profile in a file or built in.
+/// Loads the base profile, from a file or built in.
 pub fn base(name: &str) -> Result<Machine, Failure> {
-    if name.contains('/') || name.ends_with(".yaml") {
+    if crate::machine::is_file(name) {
         load::machine(Path::new(name))
     } else {
         tierloom_model::profiles::load(name).map_err(Failure::input)
     }
 }
 
-/// Numbers that benchmarks can tell; each begins where the base profile has it.
+/// The numbers that benchmarks can determine, starting from the base profile's values.
 fn parameters(machine: &Machine, tiers: &std::collections::BTreeSet<String>) -> Vec<Parameter> {
     let of_tier = [
         "read_gbps",
@@ -167,8 +171,10 @@ fn parameters(machine: &Machine, tiers: &std::collections::BTreeSet<String>) -> 
         .chain(of_core.map(|key| format!("concurrency.{key}")))
         .chain(["tlb.walk_ns".to_owned()]);
     let parameter = |path: String| {
+        // The range is a multiple of the start, so a number that is 0 in the base profile is not
+        // fitted.
         let start = machine.number(&path)?.value;
-        // Lines in flight and ratios begin at 1, shares end there.
+        // Lines in flight and ratios are at least 1, shares at most 1.
         let least = if path.starts_with("concurrency") || path.ends_with("ratio_at_peak") {
             1.0
         } else {
@@ -217,7 +223,7 @@ fn name(record: &BenchRecord) -> String {
     }
 }
 
-/// The run as a figure of `machine`, or why it is none.
+/// The run as a figure of `machine`, or the reason why it cannot be one.
 fn figure(record: &BenchRecord, machine: &Machine, tiers: &Tiers) -> Result<FigurePoint, String> {
     if !record.valid {
         return Err("the record says that its figures must not be used".into());
@@ -234,6 +240,7 @@ fn figure(record: &BenchRecord, machine: &Machine, tiers: &Tiers) -> Result<Figu
     let size_bytes: u64 = task.regions.iter().map(|r| r.size_bytes).sum();
     let (work, quantity, measured) = match &main.work {
         Plan::Throughput { access, .. } => {
+            // The bandwidth of a limited or disturbed task is not what the memory can give.
             if main.rate_gbps.is_some() || plan.tasks.len() > 1 {
                 return Err("it was held back or ran beside other tasks".into());
             }
@@ -248,6 +255,8 @@ fn figure(record: &BenchRecord, machine: &Machine, tiers: &Tiers) -> Result<Figu
             });
             let quantity = match locality {
                 ChaseLocality::Random => Quantity::LatencyNs,
+                // Within groups of pages address translation mostly hits, so a load takes the
+                // tier's latency alone.
                 ChaseLocality::Pages => Quantity::TierLatencyNs,
             };
             if (size_bytes as f64) < BEYOND_CACHES * machine.cache.llc_bytes.value {
@@ -296,13 +305,13 @@ fn figure(record: &BenchRecord, machine: &Machine, tiers: &Tiers) -> Result<Figu
     })
 }
 
-/// Half of the range over the median, but at least [`NOISE_PERCENT`].
+/// Half of the range relative to the median, but at least [`NOISE_PERCENT`].
 fn noise_percent(spread: &Spread) -> f64 {
     let half = (spread.max - spread.min) / 2.0 / spread.median * 100.0;
     half.max(NOISE_PERCENT)
 }
 
-/// Where the pages of a task were, as tiers.
+/// The tiers of a task's pages, from the page audit.
 fn shares(task: &TaskRecord, tiers: &Tiers) -> Result<TierShares, String> {
     let mut weights: BTreeMap<&str, f64> = BTreeMap::new();
     for region in &task.regions {
@@ -324,7 +333,7 @@ fn shares(task: &TaskRecord, tiers: &Tiers) -> Result<TierShares, String> {
     TierShares::from_weights(&weights).map_err(|e| e.to_string())
 }
 
-/// What ran beside a chase.
+/// The load that ran beside a chase.
 fn background(record: &BenchRecord, tiers: &Tiers) -> Result<Vec<Background>, String> {
     let mut loads = Vec::new();
     for task in record.tasks.iter().skip(1) {
@@ -348,7 +357,7 @@ fn background(record: &BenchRecord, tiers: &Tiers) -> Result<Vec<Background>, St
     Ok(loads)
 }
 
-/// The benchmark of the model that does what the access does.
+/// The model's benchmark with the same accesses.
 fn throughput(access: &Access, bytes: f64) -> Result<Work, String> {
     if access.cache_op != CacheOp::None {
         return Err(format!(
@@ -385,6 +394,7 @@ fn throughput(access: &Access, bytes: f64) -> Result<Work, String> {
         (_, Operation::Read | Operation::StreamRead) if is_dense => Ok(Work::Read(stream)),
         (_, Operation::Write) if is_dense => Ok(Work::Write(stream)),
         (_, Operation::StreamWrite) if is_dense => Ok(Work::NtWrite(stream)),
+        // Half of the region is read and half is written.
         (_, Operation::Copy) if is_dense => Ok(Work::Copy(Stream {
             bytes: bytes / 2.0,
             ..stream

@@ -1,11 +1,11 @@
-//! Fits as text and JSON.
+//! Formats fits as text and JSON.
 
 use crate::failure::Failure;
 use comfy_table::{Table, presets};
 use tierloom_calibrate::{Fit, FittedParameter, Knowledge, cells, number, summaries};
 use tierloom_record::FigureRecord;
 
-/// Parameters, residuals, errors before and after, warnings.
+/// The fit as text: parameters, residuals, errors before and after, warnings.
 pub fn text(fit: &Fit) -> String {
     let mut text = format!(
         "{}: {} parameters, {} fitted figures of {}; everything here is modelled\n\n{}\n\n{}\n\n",

@@ -1,46 +1,54 @@
-//! What is typed, and what it means.
+//! Command line arguments of `tierloom cost`, and the prices, kinds and demands that they describe.
 
 use crate::failure::Failure;
 use std::path::PathBuf;
 use tierloom_model::cost::{Kind, Prices};
 
-/// Price servers by their demand for memory: CPU memory alone against CXL devices, with break-even and what decides it
+/// Compare the price of servers by memory demand: CPU memory alone against CXL devices, with
+/// break-even and what decides it
 ///
-/// Prices and rules come from a file in which every number has a source; the built-in one is that of Weisgut et al. (PVLDB 2025).
+/// Prices and rules come from a file in which every number has a source; the built-in one is that
+/// of Weisgut et al. (PVLDB 2025).
 #[derive(clap::Args)]
 pub struct Args {
-    /// Prices and rules; the built-in ones without (print them with --show-prices, edit, and give the file here)
+    /// File of prices and rules; default: the built-in one (print it with --show-prices, edit it,
+    /// and give it here)
     #[arg(long, value_name = "FILE.yaml")]
     pub prices: Option<PathBuf>,
-    /// Print the prices that would be used, after --set, and stop
+    /// Print the prices that would be used, including changes by --set, and exit
     #[arg(long)]
     pub show_prices: bool,
-    /// Demands for memory: one (3TiB) or a range (256GiB..10TiB)
+    /// Memory demand: one size (3TiB) or a range (256GiB..10TiB)
     #[arg(long, value_name = "SIZE[..SIZE]", default_value = "256GiB..8TiB")]
     pub demand: String,
     /// Step of a range of demands
     #[arg(long, value_name = "SIZE", default_value = "256GiB")]
     pub step: String,
-    /// Kinds of configuration beside CPU memory, with commas: cxl:N (1 to N devices), reused:N (the same with DIMMs from old servers)
+    /// Kinds of configuration to compare with CPU memory, separated by commas: cxl:N (1 to N
+    /// devices), reused:N (the same with DIMMs from old servers)
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub kinds: Vec<String>,
     /// Also compare devices with reused DIMMs
     #[arg(long, conflicts_with = "kinds")]
     pub reuse: bool,
-    /// Change a price or rule, as in `cpu.price=4500`, `dimms[ddr5-256].price=2000`, `devices[0].sizes_gib=64,128`; may be given several times
+    /// Change a price or rule, as in `cpu.price=4500`, `dimms[ddr5-256].price=2000`,
+    /// `devices[0].sizes_gib=64,128`; may be given several times
     #[arg(long, value_name = "PATH=VALUE")]
     pub set: Vec<String>,
-    /// Also model throughput with this machine profile (a name or a YAML file), data spread over DRAM and CXL as memory was bought; without
-    /// --work that of the 13 queries of the Star Schema Benchmark
+    /// Also model throughput with this machine profile (a name or a YAML file), with data spread
+    /// over DRAM and CXL in proportion to their sizes; by default of the 13 queries of the Star
+    /// Schema Benchmark
     #[arg(long, value_name = "NAME|FILE")]
     pub machine: Option<String>,
-    /// Count runs of this benchmark instead: `probe`, `probe:table_bytes=16GiB`, or a file
+    /// Model the throughput of this benchmark instead: `probe`, `probe:table_bytes=16GiB`, or a
+    /// file
     #[arg(long, value_name = "WORK", requires = "machine", conflicts_with_all = ["ssb_sf", "compute_ns"])]
     pub work: Option<String>,
-    /// Scale factor of the Star Schema Benchmark; without it the data fills the demand
+    /// Scale factor of the Star Schema Benchmark; default: the one at which the data fills the
+    /// demand
     #[arg(long, value_name = "N", requires = "machine")]
     pub ssb_sf: Option<f64>,
-    /// Processor time of the engine per row, ns; 0 shows the most that memory can matter
+    /// CPU time of the engine per row, ns; 0 shows the largest effect that memory can have
     #[arg(long, value_name = "NS", default_value_t = 0.0, requires = "machine")]
     pub compute_ns: f64,
     /// Print one JSON document instead of tables
@@ -54,11 +62,11 @@ pub struct Args {
     pub report: Option<PathBuf>,
 }
 
-/// More demands than this help nobody.
+/// Limit on demands: a longer table would not be read.
 const MOST_DEMANDS: u64 = 10_000;
 
 impl Args {
-    /// The prices, changed as asked.
+    /// Loads the prices and applies `--set`.
     pub fn load_prices(&self) -> Result<Prices, Failure> {
         let mut prices = match &self.prices {
             None => Prices::builtin().map_err(Failure::runtime)?,
@@ -79,6 +87,7 @@ impl Args {
                 .set(path.trim(), value.trim(), "set on the command line")
                 .map_err(Failure::input)?;
         }
+        // Results must not be mistaken for those of the unchanged file.
         if !self.set.is_empty() {
             prices.name += ", changed";
         }
@@ -108,7 +117,7 @@ impl Args {
         Ok(kinds)
     }
 
-    /// The demands, GiB.
+    /// The demands in GiB.
     pub fn demands(&self) -> Result<Vec<u64>, Failure> {
         let (first, last) = match self.demand.split_once("..") {
             None => return Ok(vec![size_gib("--demand", &self.demand)?]),
@@ -131,7 +140,7 @@ impl Args {
     }
 }
 
-/// A size in whole GiB: "256GiB", "1.5 TiB".
+/// Parses a size in whole GiB: "256GiB", "1.5 TiB".
 fn size_gib(option: &str, text: &str) -> Result<u64, Failure> {
     let wrong = || {
         Failure::input(format!(

@@ -1,4 +1,8 @@
-//! `tierloom cost`.
+//! `tierloom cost`: compares the price of servers with and without CXL memory.
+//!
+//! Per demand and kind of configuration the cheapest one is searched, optionally with its modelled
+//! throughput, and put into one record; the text output and the report are made from that record.
+//! Prices and the search are in `tierloom_model::cost`.
 
 mod args;
 mod render;
@@ -8,6 +12,7 @@ pub use args::Args;
 
 use crate::failure::Failure;
 use crate::output;
+use std::path::Path;
 use std::time::SystemTime;
 use throughput::{Best, Throughput};
 use tierloom_model::cost::{
@@ -18,46 +23,30 @@ use tierloom_record::{
     CostConfig, CostPoint, CostRecord, CostSensitivity, Provenance, Record, RecordSet, SCHEMA,
 };
 
-/// What was compared, for printing.
+/// The comparison, with what the text output needs beyond the record.
 pub struct Comparison {
-    /// The record.
     pub record: CostRecord,
-    /// Per demand the configuration that costs least per throughput; empty without a machine.
+    /// Per demand the configuration with the lowest price per throughput; empty without a machine.
     pub best: Vec<Option<Best>>,
-    /// What follows from the prices.
+    /// Findings that follow from the prices.
     pub found: Findings,
-    /// The kinds, in the order of the record.
+    /// The kinds of configuration, in the order of the record.
     pub kinds: Vec<Kind>,
 }
 
-/// Runs the command.
+/// Prints the prices, or compares configurations and writes the results.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let prices = args.load_prices()?;
     if args.show_prices {
         return show(args, &prices);
     }
-    let paths: Vec<_> = [&args.records, &args.report]
-        .into_iter()
-        .flatten()
-        .collect();
-    for path in &paths {
-        output::check_writable(path)?;
-        if args
-            .prices
-            .as_deref()
-            .is_some_and(|p| output::same_file(p, path))
-        {
-            return Err(Failure::input(format!(
-                "{} is read from; write to another file",
-                path.display()
-            )));
-        }
-    }
-    if let [records, report] = paths.as_slice()
-        && output::same_file(records, report)
-    {
-        return Err(Failure::input("--records and --report name the same file"));
-    }
+    // Files are checked before the comparison, which can take long.
+    let outputs = [
+        ("--records", args.records.as_deref()),
+        ("--report", args.report.as_deref()),
+    ];
+    let inputs: Vec<&Path> = args.prices.as_deref().into_iter().collect();
+    output::check_outputs(&outputs, &inputs)?;
     let kinds = args.load_kinds(&prices)?;
     let demands = args.demands()?;
     let throughput = Throughput::of(args, &demands)?;
@@ -71,7 +60,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     output::print(&render::text(&all))
 }
 
-/// The built-in file as it is, with its comments, or what files and `--set` made of it.
+/// Prints the built-in file as it is, with its comments, or the prices as changed by a file and
+/// `--set`.
 fn show(args: &Args, prices: &Prices) -> Result<(), Failure> {
     if args.prices.is_none() && args.set.is_empty() {
         return output::print(BUILTIN_YAML);
@@ -157,13 +147,15 @@ fn described(
     })
 }
 
-/// Per kind the demands at which its cheapest configuration also costs less per throughput than that of CPU memory.
+/// One sentence per kind: the demands at which its cheapest configuration also costs less per
+/// throughput than that of CPU memory.
 fn by_kind(kinds: &[Kind], points: &[CostPoint]) -> Vec<String> {
     let per_query = |point: &CostPoint, index: usize| {
         let config = point.cheapest.get(index)?.as_ref()?;
         Some(config.price / config.queries_per_hour?)
     };
     let mut words = Vec::new();
+    // The first kind is CPU memory alone, with which the others are compared.
     for (index, kind) in kinds.iter().enumerate().skip(1) {
         let both: Vec<(u64, bool)> = points
             .iter()
@@ -190,7 +182,8 @@ fn by_kind(kinds: &[Kind], points: &[CostPoint]) -> Vec<String> {
     words
 }
 
-/// Which configuration is the cheapest per throughput, one sentence per stretch of demands with the same answer.
+/// One sentence per range of demands for which the same configuration is the cheapest per
+/// throughput.
 fn per_throughput(prices: &Prices, demands: &[u64], best: &[Option<Best>]) -> Vec<String> {
     let mut stretches: Vec<(Range, &Best, f64)> = Vec::new();
     let found = demands

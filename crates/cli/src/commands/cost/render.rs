@@ -1,11 +1,11 @@
-//! Tables and sentences for the terminal.
+//! Formats a cost comparison as tables and sentences.
 
 use super::Comparison;
 use comfy_table::{CellAlignment, Table, presets};
 use tierloom_model::cost::{gib, money, share_words};
 use tierloom_record::{CostConfig, CostPoint};
 
-/// All that is printed.
+/// The whole output.
 pub fn text(all: &Comparison) -> String {
     let record = &all.record;
     let mut text = format!(
@@ -39,7 +39,7 @@ fn table(header: Vec<String>, numbers_from: usize) -> Table {
     table
 }
 
-/// Demand by kind: price, price per GiB, saving.
+/// A table of demands by kind: price, price per GiB, saving.
 fn points(all: &Comparison) -> Table {
     let record = &all.record;
     let mut header = vec!["demand".to_owned()];
@@ -74,7 +74,7 @@ fn cell(config: &CostConfig, base: Option<&CostConfig>, demand_gib: u64) -> Stri
     format!("{}  {per_gib:>5.2}{saved}", money("", config.price))
 }
 
-/// One demand with configurations in words.
+/// One demand in detail, with configurations as text.
 fn detail(all: &Comparison, point: &CostPoint) -> String {
     let record = &all.record;
     let header = [
@@ -109,7 +109,7 @@ fn detail(all: &Comparison, point: &CostPoint) -> String {
     format!("Demand {}\n{table}\n", gib(point.demand_gib))
 }
 
-/// What the board of one device may cost more than assumed until the kind saves nothing.
+/// How much more than assumed a device's board may cost before the kind saves nothing.
 fn board(all: &Comparison, kind: usize, demand_gib: u64) -> String {
     let found = all.kinds.get(kind).and_then(|kind| all.found.of(*kind));
     match found.and_then(|f| f.at(demand_gib)) {
@@ -122,7 +122,8 @@ fn board(all: &Comparison, kind: usize, demand_gib: u64) -> String {
     }
 }
 
-/// Demand by kind: queries per hour and price per query in an hour; then the best of all.
+/// A table of demands by kind: queries per hour and price per query per hour; then the best of all
+/// configurations.
 fn throughput(all: &Comparison) -> String {
     let record = &all.record;
     let mut header = vec!["demand".to_owned()];
@@ -157,7 +158,7 @@ fn throughput(all: &Comparison) -> String {
     )
 }
 
-/// Three digits at least.
+/// Formats a rate with at least three digits.
 fn rate(value: f64) -> String {
     if value >= 1000.0 {
         money("", value)

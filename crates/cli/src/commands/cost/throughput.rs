@@ -1,4 +1,7 @@
-//! Cost per modelled query throughput.
+//! Models the throughput of configurations, for the price per throughput.
+//!
+//! A configuration scales the machine profile: cores and DRAM bandwidth by CPUs, CXL bandwidth by
+//! devices.
 
 use super::args::Args;
 use crate::failure::Failure;
@@ -7,32 +10,31 @@ use tierloom_model::cost::{Config, Offer, gib, queries_per_hour, ssb_filling};
 use tierloom_model::reference::work::{Ssb, Work};
 use tierloom_model::{Machine, Options};
 
-/// What throughput is modelled with.
+/// The machine and the work that throughput is modelled with.
 pub struct Throughput {
     machine: Machine,
     asked: Asked,
 }
 
-/// What is counted.
+/// The work that is counted.
 enum Asked {
-    /// Runs of a benchmark as it was typed.
+    /// Runs of a benchmark, with its name as given.
     Work(String, Box<Work>),
-    /// Queries of the Star Schema Benchmark at its own scale factor.
+    /// Queries of the Star Schema Benchmark at the scale factor of `--ssb-sf`.
     Fixed(Ssb),
-    /// The same at the scale factor that fills the demand.
+    /// The same queries at the scale factor that fills the demand.
     Filling(Ssb),
 }
 
-/// The configuration that gives the most queries per hour for its price.
+/// The configuration with the lowest price per query per hour.
 pub struct Best {
-    /// The configuration.
     pub config: Config,
     /// Modelled queries per hour.
     pub queries_per_hour: f64,
 }
 
 impl Throughput {
-    /// What was asked for; `None` if no machine was named.
+    /// Reads the arguments; `None` if no machine was named.
     pub fn of(args: &Args, demands: &[u64]) -> Result<Option<Throughput>, Failure> {
         let Some(name) = &args.machine else {
             return Ok(None);
@@ -65,7 +67,7 @@ impl Throughput {
         }))
     }
 
-    /// In words.
+    /// The method as text, for the output.
     pub fn words(&self) -> String {
         let machine = format!(
             "on machine {} (its cores and DRAM bandwidth per CPU, its CXL bandwidth per device",
@@ -87,7 +89,7 @@ impl Throughput {
         )
     }
 
-    /// Queries that a configuration answers in an hour with the data of a demand.
+    /// Modelled queries per hour of a configuration with the data of a demand.
     pub fn queries_per_hour(&self, config: &Config, demand_gib: u64) -> Result<f64, Failure> {
         let work = match &self.asked {
             Asked::Work(_, work) => work.as_ref().clone(),
@@ -97,7 +99,8 @@ impl Throughput {
         queries_per_hour(&self.machine, config, &work, &Options::default()).map_err(Failure::input)
     }
 
-    /// The configuration of any kind that costs least per query in an hour; `None` if none holds the demand.
+    /// The configuration of any kind with the lowest price per query per hour; `None` if none holds
+    /// the demand.
     pub fn best(&self, offers: &[Offer], demand_gib: u64) -> Result<Option<Best>, Failure> {
         let mut best: Option<Best> = None;
         for config in offers.iter().flat_map(|o| o.options(demand_gib)) {
@@ -115,13 +118,13 @@ impl Throughput {
 }
 
 impl Best {
-    /// Price per query in an hour.
+    /// Price per query per hour.
     pub fn per_query(&self) -> f64 {
         self.config.price / self.queries_per_hour
     }
 }
 
-/// The data has to fit into the least demand.
+/// Checks that the data at this scale factor fits into the smallest demand.
 fn check_scale(sf: f64, ssb: &Ssb, demands: &[u64]) -> Result<(), Failure> {
     if !(sf.is_finite() && sf > 0.0) {
         return Err(Failure::input(format!(
@@ -131,6 +134,7 @@ fn check_scale(sf: f64, ssb: &Ssb, demands: &[u64]) -> Result<(), Failure> {
     let least = demands.first().copied().unwrap_or(1);
     let fits = ssb_filling(least, ssb.clone()).scale_factor;
     if sf > fits {
+        // The data grows in proportion to the scale factor.
         let needed = (sf / fits * least as f64).ceil() as u64;
         return Err(Failure::input(format!(
             "--ssb-sf {sf} needs {} of memory, the least demand is {}; begin --demand there or leave --ssb-sf out",

@@ -1,4 +1,4 @@
-//! The model's answers for one machine.
+//! Solves the work for one machine: times, uncertainty, comparison and sensitivity.
 
 use super::args::Args;
 use super::placement;
@@ -9,43 +9,42 @@ use tierloom_model::{
     Machine, ModelError, Options, Phase, Placement, QuerySolution, Terms, solve_all,
 };
 
-/// One machine's answers.
+/// The results for one machine.
 pub struct Prediction {
-    /// The machine.
     pub machine: Machine,
-    /// Workers.
     pub workers: u32,
-    /// Terms and load of others.
+    /// Terms of the model and load of other programs.
     pub options: Options,
-    /// What was asked for.
+    /// Result under the requested placement.
     pub own: Placed,
-    /// What it is compared with.
+    /// Result under the placement of `--versus`.
     pub versus: Option<Versus>,
-    /// What every number does to the throughput, or to the gain if there is one; largest effect first.
+    /// Effect of every number of the machine on the throughput, or on the gain if there is one;
+    /// largest first.
     pub effects: Option<Vec<Effect>>,
-    /// What every term does to the same.
+    /// Effect of every term of the model on the same.
     pub terms: Option<Vec<TermEffect>>,
 }
 
-/// The work under one placement.
+/// The result of the work under one placement.
 pub struct Placed {
-    /// As typed.
+    /// As given on the command line.
     pub text: String,
-    /// The model's solution.
     pub solution: QuerySolution,
-    /// Tuples per second with the range over the profile's uncertainty.
+    /// Tuples per second, with the range over the profile's uncertainty.
     pub rate: Uncertainty,
 }
 
-/// A comparison of two placements.
+/// A comparison of two placements on the same machine.
 pub struct Versus {
-    /// The other one.
+    /// Result under the other placement.
     pub placed: Placed,
-    /// Rate over the other's rate, with the range over the profile's uncertainty (the machine is the same in both).
+    /// Rate divided by the other's rate, with the range over the profile's uncertainty. Both rates
+    /// are computed with the same varied machine, so uncertainty common to both cancels out.
     pub gain: Uncertainty,
 }
 
-/// A placement of the work on a machine: all that the solver needs but the machine.
+/// Everything that the solver needs except the machine, which sensitivity and uncertainty vary.
 struct Case<'a> {
     phases: &'a [Phase],
     placement: Placement,
@@ -77,8 +76,9 @@ impl Case<'_> {
 }
 
 impl Prediction {
-    /// Names of the terms that are off.
+    /// Names of the terms that are switched off.
     pub fn terms_off(&self) -> Vec<&'static str> {
+        // A switch that changes nothing has been applied already.
         let is_off = |off: fn(&mut Terms)| {
             let mut fewer = self.options.terms;
             off(&mut fewer);
@@ -91,10 +91,10 @@ impl Prediction {
             .collect()
     }
 
-    /// Asks the model.
+    /// Solves the work on `machine`.
     ///
     /// # Errors
-    /// Bad input: a placement or load that the machine cannot have, parameters that cannot be.
+    /// Bad input: a placement or load that the machine cannot have, or impossible parameters.
     pub fn make(
         asked: &Asked,
         machine: Machine,
@@ -135,7 +135,7 @@ impl Prediction {
     }
 }
 
-/// The placement asked for, and the one that it is compared with.
+/// The requested placement and the one that it is compared with.
 struct Pair<'a> {
     own: &'a Case<'a>,
     other: Option<&'a Case<'a>>,
@@ -158,6 +158,8 @@ impl Pair<'_> {
             }),
             _ => None,
         };
+        // Sensitivity solves the work again for every number of the profile, so it is computed only
+        // on request.
         if !args.sensitivity {
             return Ok((placed, versus, None, None));
         }
@@ -172,7 +174,8 @@ impl Pair<'_> {
         Ok((placed, versus, Some(effects), Some(terms)))
     }
 
-    /// The figure in question: the gain if there is something to compare with, else the rate.
+    /// The number whose sensitivity is shown: the gain if there is a comparison, otherwise the
+    /// rate.
     fn asked(&self, machine: &Machine, options: &Options) -> Result<f64, ModelError> {
         let own = self.own.rate_with(machine, options)?;
         match self.other {
@@ -182,7 +185,8 @@ impl Pair<'_> {
     }
 }
 
-/// A load on a tier that the machine lacks would change nothing without anybody noticing.
+/// Refuses a load on a tier that the machine does not have: the solver would ignore it without
+/// notice.
 fn check_background(options: &Options, machine: &Machine) -> Result<(), String> {
     let known: Vec<&str> = machine.tiers.iter().map(|t| t.name.as_str()).collect();
     let missing = options

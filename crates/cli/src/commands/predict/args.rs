@@ -1,11 +1,12 @@
-//! What is typed.
+//! Command line arguments of `tierloom predict`; terms and background load are parsed here too.
 
 use crate::failure::Failure;
 use crate::works;
 use std::path::PathBuf;
 use tierloom_model::{Background, Options, Terms};
 
-/// Model one piece of work on a machine and placement: throughput, load of each tier, bottleneck, and what decides
+/// Model work on a machine and placement: throughput, load of each tier, bottleneck, and what
+/// decides them
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["work", "query", "phases"]))]
@@ -20,61 +21,64 @@ pub struct Args {
         value_name = "NAME|FILE.yaml"
     )]
     pub machine: Vec<String>,
-    /// A benchmark: a name (read, write, nt-write, copy, random, chase, build, probe, filter, partition, scan, aggregate, tree, ssb),
-    /// with parameters (probe:table_bytes=16GiB,prefetched=true), or a YAML file
+    /// A benchmark: a name (read, write, nt-write, copy, random, chase, build, probe, filter,
+    /// partition, scan, aggregate, tree, ssb), optionally with parameters
+    /// (probe:table_bytes=16GiB,prefetched=true), or a YAML file
     #[arg(long, value_name = "NAME[:KEY=VALUE,..]|FILE.yaml")]
     pub work: Option<String>,
-    /// A query that was run and recorded; needs --from
+    /// A recorded query; requires --from
     #[arg(long, requires = "from", value_name = "QUERY")]
     pub query: Option<String>,
-    /// The records of a run (`tierloom run ssb --records FILE`)
+    /// Records of a run (`tierloom run ssb --records FILE`)
     #[arg(long, requires = "query", value_name = "RECORDS.jsonl")]
     pub from: Option<PathBuf>,
-    /// A list of phases as the model has them, YAML or JSON
+    /// A list of the model's phases, YAML or JSON
     #[arg(long, value_name = "FILE.yaml|FILE.json")]
     pub phases: Option<String>,
-    /// Where data lies: a tier, weights (3:2), or by structure or class (table=cxl,default=dram; hash-table=3:2); all on the first
-    /// tier if not given
+    /// Where data is placed: a tier, weights (3:2), or by structure or class
+    /// (table=cxl,default=dram; hash-table=3:2); default: all on the first tier
     #[arg(long, value_name = "PLACEMENT")]
     pub placement: Option<String>,
     /// Another placement to compare with
     #[arg(long, value_name = "PLACEMENT")]
     pub versus: Option<String>,
-    /// Workers; as many as the machine has cores if not given
+    /// Workers; default: the machine's number of cores
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub workers: Option<u32>,
-    /// Load of others on a tier in GB/s; `own` is the part of the tier that this work gets when both want more than there is
+    /// Load of other programs on a tier in GB/s; `own` is this work's share of the tier when both
+    /// together need more than it has
     #[arg(long, value_name = "TIER:read=N[,write=N][,own=SHARE]")]
     pub background: Vec<String>,
     /// Terms of the model to switch off
     #[arg(long, value_delimiter = ',', value_name = "TERM")]
     pub off: Vec<String>,
-    /// What every number of the machine does when it is 10% smaller or larger, and what each term of the model explains; with --versus
-    /// of the gain
+    /// Show the effect of making each number of the machine 10% smaller or larger, and of each term
+    /// of the model, on the throughput (with --versus, on the gain)
     #[arg(long)]
     pub sensitivity: bool,
-    /// With --sensitivity: all numbers, not only the ten that matter most
+    /// With --sensitivity: show all numbers, not only the ten with the largest effect
     #[arg(long, requires = "sensitivity")]
     pub all: bool,
-    /// One JSON document instead of tables
+    /// Print one JSON document instead of tables
     #[arg(long)]
     pub json: bool,
 }
 
-/// Whole workloads.
+/// Predictions for whole workloads
 #[derive(clap::Subcommand)]
 pub enum Workload {
-    /// TPC-H streams with DRAM capped at a share of the tables
+    /// Model TPC-H streams with DRAM limited to a share of the tables
     Tpch(super::tpch::Args),
-    /// The decisions of a log (`tierloom run ... --placement adaptive --decisions FILE`) made again, and what differs
+    /// Make the decisions of a log (`tierloom run ... --placement adaptive --decisions FILE`) again
+    /// and report differences
     Replay(super::replay::Args),
 }
 
 impl Args {
-    /// Terms and background load.
+    /// The model's options: terms that are on, and background load.
     ///
     /// # Errors
-    /// Bad input: an unknown term, a background that does not say what it must.
+    /// Bad input: an unknown term, or an incomplete background load.
     pub fn options(&self) -> Result<Options, Failure> {
         let mut terms = Terms::default();
         let names = || Terms::SWITCHES.iter().map(|(name, _)| *name);
@@ -101,7 +105,7 @@ impl Args {
     }
 }
 
-/// `cxl:read=40,write=5,own=0.5`.
+/// Parses `cxl:read=40,write=5,own=0.5`.
 fn background(text: &str) -> Result<Background, String> {
     let wrong = |problem: String| {
         format!(
@@ -129,6 +133,7 @@ fn background(text: &str) -> Result<Background, String> {
         }
         *place = number;
     }
+    // A load of 0 is more likely a forgotten rate than a wish for none.
     if found.read_gbps + found.write_gbps == 0.0 {
         return Err(wrong("the load is 0".into()));
     }

@@ -1,4 +1,4 @@
-//! Phases of whole workloads from the records of runs.
+//! Reads the phases of whole workloads from the records of runs.
 
 use crate::failure::Failure;
 use std::collections::BTreeMap;
@@ -7,10 +7,13 @@ use tierloom_model::Phase;
 use tierloom_placement::mixes::{ColumnSize, Mix, column_reads};
 use tierloom_record::RecordSet;
 
-/// Every query of a file of records that has captured phases, in the order of the file; of a query that was recorded several times, the last.
+/// The phases of every query in a file of records that has captured phases, in the order of the
+/// file.
+///
+/// Of a query that was recorded several times, the last is used.
 ///
 /// # Errors
-/// Bad input: a file that cannot be read, has no captured phases, or impossible ones.
+/// Bad input: a file that cannot be read, has no captured phases, or has impossible ones.
 pub fn phases_of_records(path: &Path) -> Result<Mix, Failure> {
     let set = RecordSet::read(path)?;
     let file = path.display();
@@ -18,6 +21,7 @@ pub fn phases_of_records(path: &Path) -> Result<Mix, Failure> {
     let mut found: BTreeMap<String, Vec<Phase>> = BTreeMap::new();
     let queries = set.runs.iter().flat_map(|run| &run.queries);
     for query in queries.filter(|q| q.phases.iter().any(|p| !p.is_idle())) {
+        // Checked here because the model's error would not name the file.
         for phase in &query.phases {
             phase
                 .check()
@@ -37,7 +41,10 @@ pub fn phases_of_records(path: &Path) -> Result<Mix, Failure> {
     Ok(order.into_iter().filter_map(take).collect())
 }
 
-/// The columns that phases read, as large as the phases say. Columns that no query reads are not known then.
+/// The columns that phases read, with the sizes that the phases give.
+///
+/// Columns that no query reads are unknown here, so a share of all columns is a share of those that
+/// are read.
 pub fn columns_of_phases(mix: &Mix) -> Vec<ColumnSize> {
     let reads = column_reads(mix);
     let of = |(column, (size_bytes, _)): (String, (u64, f64))| ColumnSize { column, size_bytes };

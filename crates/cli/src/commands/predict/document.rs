@@ -1,4 +1,4 @@
-//! Predictions as one JSON document.
+//! Formats predictions as one JSON document.
 
 use super::answer::{Placed, Prediction};
 use super::question::Asked;
@@ -8,10 +8,10 @@ use tierloom_model::Figure;
 use tierloom_model::sensitivity::{Doubt, Effect, TermEffect, Uncertainty};
 use tierloom_record::Provenance;
 
-/// Name and version of the document.
+/// Name and version of the document's format.
 const SCHEMA: &str = "tierloom-prediction/1";
 
-/// The document.
+/// The predictions as JSON text.
 ///
 /// # Errors
 /// A run-time failure if a figure is not finite.

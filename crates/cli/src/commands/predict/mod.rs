@@ -1,4 +1,8 @@
-//! `tierloom predict`.
+//! `tierloom predict`: what the model says about a piece of work on machine profiles.
+//!
+//! The arguments become the work ([`question`]), which is solved per machine ([`answer`]) and
+//! printed as text ([`render`]) or JSON ([`document`]). Nothing is measured. The subcommands `tpch`
+//! and `replay` have their own arguments and output.
 
 mod answer;
 mod args;
@@ -18,7 +22,7 @@ use crate::{machine, output};
 use answer::Prediction;
 use question::Asked;
 
-/// Runs the command.
+/// Predicts the work on every machine and prints the results.
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.workload {
         Some(Workload::Tpch(args)) => return tpch::run(args),
@@ -28,7 +32,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let asked = Asked::of(args)?;
     let options = args.options()?;
     let mut predictions = Vec::new();
-    // All machines before the first line of output: a mistake in the last one leaves nothing half printed.
+    // All machines are solved before anything is printed, so that a mistake in the last one leaves
+    // no partial output.
     for name in &args.machine {
         let machine = machine::load(name)?;
         predictions.push(Prediction::make(&asked, machine, args, &options)?);
@@ -36,6 +41,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         return output::print(&document::json(&asked, &predictions)?);
     }
+    // The JSON document contains the notes; for tables they go to stderr.
     for note in &asked.notes {
         eprintln!("note: {note}");
     }

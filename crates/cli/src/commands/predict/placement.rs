@@ -1,17 +1,22 @@
-//! Placements as they are typed: `cxl`, `3:2`, `dram:3,cxl:2`, `table=cxl,default=dram`, `hash-table=3:2`.
+//! Parses placements of the model: `cxl`, `3:2`, `dram:3,cxl:2`, `table=cxl,default=dram`,
+//! `hash-table=3:2`.
+//!
+//! Unlike placements of `tierloom run`, which name nodes and tiers of this machine, these name
+//! tiers of a profile and may differ between structures and classes.
 
 use crate::works::did_you_mean;
 use tierloom_model::{Machine, Phase, Placement, StructureClass, TIER_NAMES, TierShares};
 
-/// Where nothing else is said.
+/// Name of the placement of everything that is not named.
 const DEFAULT: &str = "default";
 
-/// What `text` means on `machine` for what `phases` touch.
+/// Parses `text` for the tiers of `machine` and the structures that `phases` access.
 ///
 /// # Errors
-/// A sentence that names the part at fault, and what may stand there.
+/// A sentence that names the part at fault and what is accepted there.
 pub fn parse(text: &str, machine: &Machine, phases: &[Phase]) -> Result<Placement, String> {
     let wrong = |problem: String| format!("placement {text:?}: {problem}");
+    // What no part of the text covers stays on the first tier.
     let first = machine.tiers.first().map_or("dram", |t| t.name.as_str());
     let mut placement = Placement::new(TierShares::all(first));
     let mut seen: Vec<String> = Vec::new();
@@ -30,7 +35,7 @@ pub fn parse(text: &str, machine: &Machine, phases: &[Phase]) -> Result<Placemen
     Ok(placement)
 }
 
-/// Splits at commas; a part without a name of its own goes on with the shares before it.
+/// Splits at commas; a part without a name continues the shares before it.
 fn entries(text: &str) -> Result<Vec<(String, Vec<String>)>, String> {
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
     for part in text.split(',').map(str::trim) {
@@ -39,6 +44,7 @@ fn entries(text: &str) -> Result<Vec<(String, Vec<String>)>, String> {
         }
         let named = part
             .split_once('=')
+            // `dram=60%` is a share of a tier, `table=cxl` a placement of a structure.
             .filter(|(name, _)| !TIER_NAMES.contains(&name.trim()));
         match (named, found.last_mut()) {
             (Some((name, value)), _) => {
@@ -51,7 +57,7 @@ fn entries(text: &str) -> Result<Vec<(String, Vec<String>)>, String> {
     Ok(found)
 }
 
-/// Shares from `cxl`, `3:2`, or a tier and weight each (`dram:3`, `dram=3`, `dram=60%`).
+/// Parses shares: `cxl`, `3:2`, or tiers with their weights (`dram:3`, `dram=3`, `dram=60%`).
 fn shares(parts: &[String], machine: &Machine) -> Result<TierShares, String> {
     if let [one] = parts {
         if machine.tier(one).is_some() {
@@ -96,7 +102,10 @@ fn number(text: &str) -> Result<f64, String> {
     parsed.ok_or_else(|| format!("{text:?} is no weight; expected a number"))
 }
 
-/// `3:2` is short for dram:3,cxl:2; more numbers, or other tiers, are those of the machine in its order.
+/// Parses weights without names.
+///
+/// `3:2` is short for dram:3,cxl:2. Any other number of weights, or a machine without these two
+/// tiers, uses all tiers of the machine in its order.
 fn ratio(text: &str, machine: &Machine) -> Result<TierShares, String> {
     let numbers = text.split(':').map(number).collect::<Result<Vec<_>, _>>()?;
     let names: Vec<&str> = machine.tiers.iter().map(|t| t.name.as_str()).collect();
@@ -124,12 +133,14 @@ enum Place {
     Class(StructureClass),
 }
 
-/// What a name in a placement means: a mistyped one must not go unnoticed.
+/// Looks up a name of a placement. A mistyped name is an error, since it would otherwise have no
+/// effect.
 fn place_of(key: &str, phases: &[Phase]) -> Result<Place, String> {
     if key == DEFAULT {
         return Ok(Place::Default);
     }
     let accesses = || phases.iter().flat_map(|p| &p.accesses);
+    // Structures come before classes: a name that is both means the more specific one.
     if accesses().any(|a| a.structure == key) {
         return Ok(Place::Structure);
     }
@@ -148,7 +159,7 @@ fn place_of(key: &str, phases: &[Phase]) -> Result<Place, String> {
     ))
 }
 
-/// As classes are written in files.
+/// Names of classes as in the files of phases.
 fn class_name(class: StructureClass) -> &'static str {
     match class {
         StructureClass::Column => "column",

@@ -1,4 +1,4 @@
-//! What is to be priced: a benchmark, a recorded query, or phases from a file.
+//! Reads the work to be predicted: a benchmark, a recorded query, or phases from a file.
 
 use super::args::Args;
 use crate::failure::Failure;
@@ -8,25 +8,25 @@ use tierloom_model::reference::work::Work;
 use tierloom_model::{ModelError, Phase};
 use tierloom_record::RecordSet;
 
-/// The work that was asked for.
+/// The requested work.
 pub struct Asked {
-    /// For people ("probe", "q1.1 of RECORDS").
+    /// Name for the output ("probe", "q1.1 of RECORDS").
     pub name: String,
-    /// Where its phases come from.
+    /// Source of its phases.
     source: Source,
-    /// What a reader has to know.
+    /// Remarks that a reader needs to interpret the result.
     pub notes: Vec<String>,
 }
 
 enum Source {
     /// A benchmark, whose phases depend on the number of workers.
     Work(Work),
-    /// Phases as they are.
+    /// Phases that were captured or written by hand, whatever the number of workers.
     Phases(Vec<Phase>),
 }
 
 impl Asked {
-    /// Reads what `args` ask for.
+    /// Reads the work that `args` name.
     ///
     /// # Errors
     /// Bad input, with the file, query or parameter at fault.
@@ -53,10 +53,10 @@ impl Asked {
         }
     }
 
-    /// The phases as `workers` workers run them.
+    /// The phases for `workers` workers.
     ///
     /// # Errors
-    /// The model's, for impossible parameters.
+    /// Errors of the model, for impossible parameters.
     pub fn phases(&self, workers: u32) -> Result<Vec<Phase>, ModelError> {
         match &self.source {
             Source::Work(work) => work.phases(workers),
@@ -64,7 +64,7 @@ impl Asked {
         }
     }
 
-    /// What a rate counts: the benchmark's tuples, or those of all phases together.
+    /// The number of tuples that a rate counts: the benchmark's, or those of all phases together.
     pub fn tuples(&self) -> f64 {
         match &self.source {
             Source::Work(work) => work.tuples(),
@@ -72,7 +72,7 @@ impl Asked {
         }
     }
 
-    /// What a tuple is, in words.
+    /// What one tuple is, as text.
     pub fn tuple(&self) -> &'static str {
         match &self.source {
             Source::Phases(_) => "one of any phase",
@@ -90,7 +90,7 @@ impl Asked {
         }
     }
 
-    /// Bytes per tuple that the benchmark's GB/s counts, if it counts any.
+    /// Bytes per tuple for a rate in GB/s, if the benchmark has one.
     pub fn bytes_per_tuple(&self) -> Option<f64> {
         match &self.source {
             Source::Work(work) => work.bytes_per_tuple(),
@@ -99,7 +99,7 @@ impl Asked {
     }
 }
 
-/// Checks phases as the model would, but names the file.
+/// Checks phases as the model would, but with the file's name in the error.
 fn checked(phases: Vec<Phase>, name: &str) -> Result<Vec<Phase>, Failure> {
     for phase in &phases {
         phase
@@ -116,7 +116,7 @@ fn checked(phases: Vec<Phase>, name: &str) -> Result<Vec<Phase>, Failure> {
 
 fn phases_of_file(path: &str) -> Result<Vec<Phase>, Failure> {
     let text = works::read(path, "phases")?;
-    // JSON is YAML, but the parser of JSON says more about mistakes in JSON.
+    // JSON is also YAML, but the JSON parser gives better messages about mistakes in JSON.
     let phases: Result<Vec<Phase>, String> = if path.ends_with(".json") {
         serde_json::from_str(&text).map_err(|e| e.to_string())
     } else {
@@ -131,7 +131,7 @@ fn phases_of_file(path: &str) -> Result<Vec<Phase>, Failure> {
     checked(phases, path)
 }
 
-/// The phases that were captured from an execution of `query`.
+/// The phases captured from a recorded execution of `query`.
 fn recorded(query: &str, from: &Path) -> Result<Asked, Failure> {
     let set = RecordSet::read(from)?;
     let file = from.display();
@@ -144,10 +144,10 @@ fn recorded(query: &str, from: &Path) -> Result<Asked, Failure> {
     known.dedup();
     if known.is_empty() {
         return Err(Failure::input(format!(
-            "{file}: no query in it has captured phases; record some with `tierloom run ssb --placements dram --records FILE`"
+            "{file}: no query in it has captured phases; record some with `tierloom run ssb --placement dram --records FILE`"
         )));
     }
-    // The last run is the newest.
+    // Records are appended, so the last one is the newest.
     let Some(found) = captured().rfind(|q| q.query == query) else {
         return Err(Failure::input(format!(
             "{file}: no phases of query {query:?}: {}there are {}",

@@ -1,4 +1,4 @@
-//! Predictions as text.
+//! Formats predictions as text.
 
 use super::answer::{Placed, Prediction, Versus};
 use super::question::Asked;
@@ -6,14 +6,14 @@ use comfy_table::{CellAlignment, ColumnConstraint, Table, Width, presets};
 use tierloom_model::sensitivity::{Effect, TermEffect, Uncertainty};
 use tierloom_model::{Background, Figure, QuerySolution, TierLoad, TimeShares};
 
-/// Numbers shown without `--all`.
+/// Numbers of the machine shown without `--all`.
 const SHOWN: usize = 10;
-/// Doubts that a range is explained with.
+/// Uncertain numbers listed below a range.
 const DOUBTS: usize = 3;
-/// Changes below this share are printed as nothing.
+/// Relative change below which a percentage would be printed as 0.0%.
 const SEEN: f64 = 5e-4;
 
-/// All about one machine.
+/// The prediction for one machine.
 pub fn text(asked: &Asked, p: &Prediction, all: bool) -> String {
     let mut out = heading(asked, p);
     out += &format!("{}\n", phases(&p.own.solution, asked.tuples()));
@@ -36,7 +36,7 @@ pub fn text(asked: &Asked, p: &Prediction, all: bool) -> String {
     out
 }
 
-/// What was asked, of which machine, with what left out.
+/// The heading: work, machine, placement, load of other programs, and terms switched off.
 fn heading(asked: &Asked, p: &Prediction) -> String {
     let load = |b: &Background| {
         format!(
@@ -58,7 +58,7 @@ fn heading(asked: &Asked, p: &Prediction) -> String {
     )
 }
 
-/// A table whose columns from `numbers` on are numbers.
+/// A table whose columns in the range `numbers` are right-aligned.
 fn table<const N: usize>(header: [&str; N], numbers: std::ops::Range<usize>) -> Table {
     let mut table = Table::new();
     table
@@ -72,7 +72,7 @@ fn table<const N: usize>(header: [&str; N], numbers: std::ops::Range<usize>) -> 
     table
 }
 
-/// Where the time goes, per phase and in all.
+/// Where the time goes, per phase and in total.
 fn phases(solution: &QuerySolution, tuples: f64) -> Table {
     let header = [
         "phase",
@@ -121,7 +121,7 @@ fn phases(solution: &QuerySolution, tuples: f64) -> Table {
     table
 }
 
-/// Load of the tiers that have any, per phase and in all.
+/// Load of the tiers that are used, per phase and in total.
 fn tiers(solution: &QuerySolution) -> Table {
     let header = [
         "phase",
@@ -149,6 +149,7 @@ fn tiers(solution: &QuerySolution) -> Table {
         }
     }
     if solution.phases.len() > 1 {
+        // Rates of the whole query are averages over its phases, weighted by time.
         let mean = |of: &dyn Fn(&TierLoad) -> f64, name: &str| -> f64 {
             let all = solution.phases.iter().map(|p| &p.solution);
             let weighted = all.map(|s| {
@@ -191,9 +192,9 @@ fn throughput(asked: &Asked, placed: &Placed) -> String {
     )
 }
 
-/// The numbers that a range comes from.
+/// The uncertain numbers that contribute most to a range.
 fn doubts(range: &Uncertainty) -> String {
-    // Less than what is printed of a percentage explains nothing.
+    // A number whose effect would be printed as 0.0% explains nothing.
     let shown = range.doubts.iter().filter(|d| d.factor() > 1.0 + SEEN);
     let told = shown.take(DOUBTS).map(|d| {
         format!(
@@ -224,7 +225,7 @@ fn compared(asked: &Asked, versus: &Versus) -> String {
     )
 }
 
-/// What the range of a gain means.
+/// A sentence on whether the gain is certain given its range.
 fn verdict(gain: &Uncertainty) -> &'static str {
     if gain.low > 1.0 {
         "Faster all over the range."
@@ -258,6 +259,7 @@ fn sensitivity(effects: &[Effect], of: &str, all: bool) -> String {
             signed(e.down / e.answer - 1.0),
             signed(e.up / e.answer - 1.0),
             e.elasticity()
+                // Adding 0.0 turns -0.0 into 0.0.
                 .map_or_else(|| "-".into(), |x| format!("{:+.2}", x + 0.0)),
             e.figure.source.clone(),
         ]);
@@ -296,7 +298,7 @@ fn explained(terms: &[TermEffect], of: &str) -> String {
     format!("Change of the {of} when one term is switched off:\n{table}\n{nothing}")
 }
 
-/// A number of a profile with its unit.
+/// A number of a profile with its unit and range.
 fn value(figure: &Figure) -> String {
     let x = figure.value;
     let text = match figure.unit {
@@ -318,7 +320,7 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// "+1.2%"; what is nothing has no sign.
+/// "+1.2%"; a change that would print as zero has no sign.
 fn signed(share: f64) -> String {
     if share.abs() < SEEN {
         "0.0%".into()
@@ -327,7 +329,7 @@ fn signed(share: f64) -> String {
     }
 }
 
-/// Three significant digits or more.
+/// At least three significant digits for numbers of 1 and more.
 fn number(x: f64) -> String {
     match x.abs() {
         v if v >= 100.0 => format!("{x:.0}"),

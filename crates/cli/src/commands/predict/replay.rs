@@ -1,11 +1,15 @@
-//! `tierloom predict replay`: every decision of a log made again from what the controller was told until then.
+//! `tierloom predict replay`: makes every decision of a log again from what the controller knew at
+//! that time.
+//!
+//! A check that decisions follow from the log alone; it needs neither the machine nor the data of
+//! the run.
 
 use crate::failure::Failure;
 use crate::output;
 use std::path::PathBuf;
 use tierloom_placement::adaptive::replay;
 
-/// Make the decisions of a log again from what it holds before each, and tell what differs
+/// Make the decisions of a log again from the entries before each, and report differences
 #[derive(clap::Args)]
 pub struct Args {
     /// A decision log (tierloom-decisions/1)
@@ -13,10 +17,11 @@ pub struct Args {
     log: PathBuf,
 }
 
-/// Runs the command.
+/// Replays the log and prints the decisions that differ.
 ///
 /// # Errors
-/// Bad input: a file that cannot be read or is no decision log. A failure: a decision that does not follow from what stands before it.
+/// Bad input: a file that cannot be read or is not a decision log. A failure: a decision that does
+/// not follow from the entries before it.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let file = args.log.display();
     let log = std::fs::read_to_string(&args.log)
@@ -40,6 +45,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             replayed.plans
         ));
     }
+    // The file is a valid log, so differences are a failure (exit code 1), not bad input.
     Err(Failure::runtime(format!(
         "{file}: {} of {all} decisions do not follow from what stands before them",
         replayed.differing.len()

@@ -1,4 +1,7 @@
-//! `tierloom predict tpch`: what TPC-H streams keep of their throughput when DRAM holds a part of the tables only.
+//! `tierloom predict tpch`: throughput of TPC-H streams when DRAM holds only part of the tables.
+//!
+//! Compares all columns in DRAM, all on CXL, and the columns read most per byte in DRAM. The phases
+//! are hand-written for the 22 queries or captured from a run; nothing is measured.
 
 use super::capped::{columns_of_phases, phases_of_records};
 use crate::failure::Failure;
@@ -10,10 +13,11 @@ use tierloom_model::Machine;
 use tierloom_placement::mixes::{ColumnSize, Engine, Mix, tpch_columns, tpch_queries};
 use tierloom_placement::{Capped, CappedQuery, capped};
 
-/// Name and version of the document.
+/// Name and version of the document's format.
 const SCHEMA: &str = "tierloom-capped/1";
 
-/// Model TPC-H with DRAM capped at a share of the tables: the columns read most per byte in DRAM, the rest on CXL
+/// Model TPC-H with DRAM limited to a share of the tables: the columns read most per byte in DRAM,
+/// the rest on CXL
 #[derive(clap::Args)]
 pub struct Args {
     /// Machine profiles: names (see `tierloom machines`) or paths of YAML files
@@ -24,13 +28,14 @@ pub struct Args {
         value_name = "NAME|FILE.yaml"
     )]
     machine: Vec<String>,
-    /// How much of all columns DRAM holds
+    /// Share of all columns that DRAM holds
     #[arg(long, default_value = "25%", value_name = "PERCENT")]
     dram_share: String,
-    /// Scale factor of the written-down phases
+    /// Scale factor of the hand-written phases
     #[arg(long, default_value_t = 100.0, value_name = "N")]
     sf: f64,
-    /// The written-down phases with an engine so many times as fast: the faster, the more it waits for memory
+    /// Assume an engine N times as fast for the hand-written phases; a faster engine waits more for
+    /// memory
     #[arg(
         long,
         default_value_t = 1.0,
@@ -38,25 +43,27 @@ pub struct Args {
         conflicts_with = "phases"
     )]
     faster: f64,
-    /// Phases captured from executions instead of the written-down ones: records of a run
+    /// Use phases captured in the records of a run instead of the hand-written ones
     #[arg(long, value_name = "RECORDS.jsonl", conflicts_with = "sf")]
     phases: Option<PathBuf>,
-    /// Workers of each query; as many as the machine has cores if not given
+    /// Workers of each query; default: the machine's number of cores
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     workers: Option<u32>,
-    /// Columns too, with where they go
+    /// Also print the columns and where they are placed
     #[arg(long)]
     columns: bool,
-    /// One JSON document instead of tables
+    /// Print one JSON document instead of tables
     #[arg(long)]
     json: bool,
 }
 
-/// Runs the command.
+/// Models the streams on every machine and prints the results.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let share = percent(&args.dram_share)?;
     let (mix, columns, source) = args.work()?;
     let mut answers = Vec::new();
+    // All machines are solved before anything is printed, so that a mistake in the last one leaves
+    // no partial output.
     for name in &args.machine {
         let machine = machine::load(name)?;
         let workers = args.workers.unwrap_or(machine.cores.value as u32);
@@ -146,6 +153,7 @@ fn text(source: &str, machine: &Machine, answer: &Capped, with_columns: bool) ->
     if with_columns {
         out += &format!("{}\n", columns(answer));
     }
+    // Streams run all queries equally often, so the time of one round gives the rate.
     let per_hour =
         |of: fn(&CappedQuery) -> f64| 3600e9 * answer.queries.len() as f64 / answer.round_ns(of);
     out += &format!(

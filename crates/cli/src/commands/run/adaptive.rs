@@ -1,4 +1,8 @@
-//! `--placement adaptive`: the controller steers the queries of one placement of a run.
+//! `--placement adaptive`: the controller of `tierloom_placement` steers one placement of a run.
+//!
+//! This module checks the options, creates the driver that places data before each query, gives it
+//! the prefetchers' switch where that was requested, and writes the decision log. The decisions
+//! themselves are made in `tierloom_engine::adapt` and `tierloom_placement::adaptive`.
 
 use super::args::RunOptions;
 use super::plan::PlannedPlacement;
@@ -9,30 +13,31 @@ use tierloom_model::Machine;
 use tierloom_placement::{Policy, bytes_of};
 use tierloom_topology::{TierKind, Topology};
 
-/// How placement adapts.
+/// Settings of adaptive placement.
 #[derive(Debug, Clone)]
 #[cfg_attr(
     not(feature = "sql"),
     allow(dead_code, reason = "only the SQL engine carries plans out")
 )]
 pub struct Adaptive {
-    /// The profile that placements are priced on.
+    /// The machine profile that placements are priced on.
     pub machine: Machine,
-    /// Most bytes of columns that may be moved before a run of a query.
+    /// Limit on the bytes of columns migrated before one run of a query.
     pub migration_bytes: Option<u64>,
-    /// Bytes of columns that dram may hold.
+    /// Limit on the bytes of columns in dram.
     pub dram_bytes: Option<u64>,
-    /// Where the decision log goes.
+    /// File for the decision log.
     pub decisions: Option<PathBuf>,
-    /// The profile of this machine with its prefetchers off, if they may be switched.
+    /// Profile of this machine with its prefetchers off, if they may be switched.
     pub prefetch_off: Option<Machine>,
 }
 
 impl Adaptive {
-    /// Checks what was typed; `None` if no placement adapts.
+    /// Checks the options; `None` if no placement is adaptive.
     ///
     /// # Errors
-    /// Bad input: options that only adaptive placement has, no profile or several, a limit that cannot be kept, streams that cannot be learned from.
+    /// Bad input: options that require adaptive placement, no profile or several, a limit that
+    /// cannot be enforced, or streams without a limit (their times cannot be learned from).
     pub fn resolve(
         args: &RunOptions,
         placements: &[PlannedPlacement],
@@ -44,6 +49,7 @@ impl Adaptive {
             _ => None,
         });
         let Some(migration_bytes) = budget else {
+            // An option without effect is refused rather than ignored.
             let given = [
                 ("--decisions", args.decisions.is_some()),
                 ("--dram-limit", args.dram_limit.is_some()),
@@ -68,9 +74,6 @@ impl Adaptive {
                 "--placement adaptive learns from times of queries, and streams disturb one another's; leave --streams out, or cap dram (--dram-limit SIZE) so that columns go by heat",
             ));
         }
-        if let Some(file) = &args.decisions {
-            output::check_writable(file)?;
-        }
         Ok(Some(Adaptive {
             machine: profile(&args.machine)?,
             migration_bytes,
@@ -84,7 +87,7 @@ impl Adaptive {
         }))
     }
 
-    /// In words, for `--dry-run`.
+    /// As text, for `--dry-run`.
     pub fn describe(&self) -> String {
         let log = self.decisions.as_ref();
         let mut log = log.map_or_else(String::new, |f| format!("; decisions to {}", f.display()));
@@ -158,10 +161,11 @@ mod engine {
     use tierloom_tune::apply::StateFile;
     use tierloom_tune::prefetch::{PrefetchGuard, Prefetchers, state_file};
 
-    /// Who places data while queries run under `placement`, if it adapts; as [`Adaptive::driver`].
+    /// The driver that places data while queries run under `placement`, if that is adaptive; see
+    /// [`Adaptive::driver`].
     ///
     /// # Errors
-    /// As there.
+    /// Same as [`Adaptive::driver`].
     pub fn driver_under(
         placement: &PlannedPlacement,
         plan: &RunPlan,
@@ -177,10 +181,12 @@ mod engine {
     }
 
     impl Adaptive {
-        /// A driver of the session's queries, where repeats of a query differ by about `noise`. Says on stderr if nothing can be moved here.
+        /// A driver for the session's queries, where repeats of a query differ by about `noise`.
+        ///
+        /// Says on stderr if nothing can be moved on this machine.
         ///
         /// # Errors
-        /// Bad input: a profile whose first tier is not here.
+        /// Bad input: a profile whose first tier this machine does not have.
         fn driver(
             &self,
             plan: &RunPlan,
@@ -190,7 +196,8 @@ mod engine {
         ) -> Result<Driver, Failure> {
             let mut settings = Settings::new(plan.threads as u32);
             if let Some(noise) = noise.filter(|n| *n > settings.noise) {
-                // A trial is shorter, so more of it is chance: as much more as the usual limits have it.
+                // A trial is shorter than a run and so noisier: both limits grow by the same
+                // factor, which keeps their default ratio.
                 settings.trial_noise *= noise / settings.noise;
                 settings.noise = noise;
             }
@@ -206,6 +213,8 @@ mod engine {
             };
             let tables = session.data.tables.clone();
             let driver = Driver::new(tables, options).map_err(|e| match e {
+                // The user chose the profile, so a profile that does not fit this machine is bad
+                // input.
                 EngineError::Adaptive { .. } | EngineError::Adapt(_) => Failure::input(e),
                 other => Failure::runtime(other),
             })?;
@@ -217,7 +226,9 @@ mod engine {
             Ok(self.with_prefetchers(driver))
         }
 
-        /// The driver with the machine's prefetchers in its hands, if it may have them. Says on stderr if the machine refuses.
+        /// The driver with control over the machine's prefetchers, if `--prefetch-off` was given.
+        ///
+        /// If the machine refuses, the run continues without and stderr says so.
         fn with_prefetchers(&self, driver: Driver) -> Driver {
             let Some(off) = &self.prefetch_off else {
                 return driver;
@@ -240,7 +251,7 @@ mod engine {
             }
         }
 
-        /// Writes the decision log, if one was asked for.
+        /// Writes the decision log, if one was requested.
         ///
         /// # Errors
         /// The file cannot be written.
@@ -255,7 +266,9 @@ mod engine {
         }
     }
 
-    /// The prefetchers of all CPUs. They come back when it is dropped; after a crash `tierloom tune --restore` puts them back.
+    /// The prefetchers of all CPUs.
+    ///
+    /// Dropping it restores their previous state; after a crash `tierloom tune --restore` does.
     struct Switch(Mutex<PrefetchGuard>);
 
     impl fmt::Debug for Switch {
@@ -266,14 +279,16 @@ mod engine {
 
     impl PrefetchSwitch for Switch {
         fn set(&self, on: bool) -> Result<(), String> {
-            // A panic elsewhere leaves the guard whole: it keeps what was there until that is written back.
+            // A panic elsewhere does not invalidate the guard: it keeps the previous state until
+            // that is written back.
             let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             guard.set(on).map_err(|refused| refused.to_string())
         }
     }
 
-    /// How much repeats of a query differ on this machine: the median over queries of the standard deviation of their times under `dram`, as a
-    /// share. `None` if none was repeated.
+    /// How much repeats of a query differ on this machine: the median over queries of the standard
+    /// deviation of their times under `dram`, relative to their mean. `None` if no query was
+    /// repeated.
     pub fn noise(records: &[QueryRecord]) -> Option<f64> {
         let measured = records.iter().filter(|r| {
             r.provenance == Provenance::Measured
@@ -290,7 +305,7 @@ mod engine {
         Spread::of(deviations.collect()).map(|spread| spread.median)
     }
 
-    /// What was decided, in sentences for the summary.
+    /// The decisions, as sentences for the summary.
     pub fn findings(driver: &Driver) -> Vec<String> {
         let decisions = driver.decisions();
         let mut found = Vec::new();
@@ -307,7 +322,7 @@ mod engine {
             "Adaptive: {runs} runs, {changed} changes of a phase's placement, {tried} times a part tried another one; {learned} of {} phase times were learned from.",
             decisions.len()
         ));
-        // Notes of different runs are mostly the same few.
+        // Most notes repeat, so the summary quotes the first and counts the rest.
         let mut notes: Vec<&str> = decisions.iter().map(|d| d.note.as_str()).collect();
         notes.retain(|note| note.starts_with("not tried") || note.contains("cannot be tried"));
         if let Some(note) = notes.first() {

@@ -1,18 +1,19 @@
-//! What is typed.
+//! Command line arguments of `tierloom run`, unchecked; [`super::plan`] resolves them.
 
 use super::operator_memory::OperatorMemoryArgs;
 use crate::commands::topology::MachineArgs;
 use clap::Subcommand;
 use std::path::PathBuf;
 
-/// Run a workload on placed memory: measured here, modelled for machines with CXL
+/// Run a workload with its data placed across memory tiers: measured here, modelled for machines
+/// with CXL
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
     pub workload: Workload,
 }
 
-/// The workloads.
+/// Workload to run
 #[derive(Subcommand)]
 pub enum Workload {
     /// The Star Schema Benchmark: 13 SQL queries on a fact table and four dimensions
@@ -25,13 +26,13 @@ pub enum Workload {
     Tpcds(TpcArgs),
 }
 
-/// `tierloom run ssb`.
+/// Arguments of `tierloom run ssb`
 #[derive(clap::Args)]
 pub struct SsbArgs {
-    /// Scale factor, from 0.01 up; 1 is six million fact rows, about 0.4 GiB
+    /// Scale factor, at least 0.01; 1 is six million fact rows, about 0.4 GiB
     #[arg(long, default_value_t = 1.0)]
     pub sf: f64,
-    /// Queries to run, as in q1.1,q4.3; all 13 if not given
+    /// Queries to run, as in q1.1,q4.3; default: all 13
     #[arg(long, value_name = "LIST", value_delimiter = ',', alias = "query")]
     pub queries: Vec<String>,
     /// Seed of the generated data
@@ -41,67 +42,72 @@ pub struct SsbArgs {
     pub options: RunOptions,
 }
 
-/// `tierloom run tpch` and `tierloom run tpcds`.
+/// Arguments of `tierloom run tpch` and `tierloom run tpcds`
 #[cfg(feature = "sql")]
 #[derive(clap::Args)]
 pub struct TpcArgs {
-    /// Scale factor, from 0.01 up; 1 is about a gigabyte as text
+    /// Scale factor, at least 0.01; 1 is about 1 GB as text
     #[arg(long, default_value_t = 1.0)]
     pub sf: f64,
-    /// Queries to run, as in q1,q21 (q14 of TPC-DS is q14a and q14b); all if not given
+    /// Queries to run, as in q1,q21 (q14 of TPC-DS is q14a and q14b); default: all
     #[arg(long, value_name = "LIST", value_delimiter = ',', alias = "query")]
     pub queries: Vec<String>,
-    /// Folder with answers to check against, as `scripts/golden_tpc.py --into` writes them; those at scale factor 0.01 are built in
+    /// Folder of expected answers, as written by `scripts/golden_tpc.py --into`; answers for scale
+    /// factor 0.01 are built in
     #[arg(long, value_name = "DIR")]
     pub answers: Option<PathBuf>,
-    /// Measure throughput: so many sessions at once, each with the queries in an order of its own
+    /// Measure throughput: number of concurrent sessions, each running the queries in its own order
     #[arg(long, value_name = "N", requires = "duration")]
     pub streams: Option<usize>,
-    /// How long streams start queries, as in 60s or 5m; what runs then is finished
+    /// Stop starting queries after this time, as in 60s or 5m; running ones complete
     #[arg(long, value_name = "TIME", requires = "streams")]
     pub duration: Option<humantime::Duration>,
     #[command(flatten)]
     pub options: RunOptions,
 }
 
-/// What all workloads have in common.
+/// Options common to all workloads
 #[derive(clap::Args)]
 pub struct RunOptions {
-    /// Worker threads; all CPUs this process may use if not given
+    /// Worker threads; default: all CPUs this process may use
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// Where table data lies: dram, cxl, weights (3:2, dram:3,cxl:2; by node in brackets, as in `[0:3,2:2]`), tier, columns:N, columns:P%, adaptive (needs --machine); several with commas
+    /// Where table data is placed: dram, cxl, weights (3:2 or dram:3,cxl:2; by node in brackets, as
+    /// in `[0:3,2:2]`), tier, columns:N, columns:P%, adaptive (requires --machine); separate
+    /// several with commas
     #[arg(
         long,
         value_name = "LIST",
         default_value = "dram,cxl,3:2,tier,columns:8"
     )]
     pub placement: String,
-    /// Machine profiles to model on: names (see `tierloom machines`) or YAML files, with commas
+    /// Machine profiles to model: names (see `tierloom machines`) or YAML files, separated by
+    /// commas
     #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',')]
     pub machine: Vec<String>,
     /// Timed executions per query and placement
     #[arg(long, default_value_t = 5)]
     pub repeat: u32,
-    /// Page size of table data: 4k, thp, 2m or 1g (the last two need a hugetlb pool)
+    /// Page size of table data: 4k, thp, 2m or 1g (2m and 1g require a hugetlb pool)
     #[arg(long, value_name = "SIZE", default_value = "thp")]
     pub pages: String,
-    /// Worker threads assumed on modelled machines; all their cores if not given
+    /// Worker threads assumed on modelled machines; default: all their cores
     #[arg(long, value_name = "N")]
     pub model_workers: Option<u32>,
-    /// Model as if each fact row took so much pure CPU time per worker, in ns, instead of the measured time
+    /// CPU time per fact row and worker that the model assumes, in ns, instead of the measured time
     #[arg(long, value_name = "NS")]
     pub time_per_tuple: Option<f64>,
-    /// Also run plain DataFusion on a MemTable of the same data, alternating with ours
+    /// Also run plain DataFusion on a MemTable of the same data, alternating with Tierloom's engine
     #[arg(long)]
     pub baseline: bool,
-    /// Run on DataFusion's own operators only: no fused star joins, no tables made for memory latency. Placement and planning stay ours
+    /// Use DataFusion's own operators only: no fused star joins, no hash tables designed for memory
+    /// latency. Placement and planning remain Tierloom's
     #[arg(long)]
     pub plain_operators: bool,
     /// Print one JSON document instead of tables
     #[arg(long, conflicts_with = "jsonl")]
     pub json: bool,
-    /// Print records as JSON lines, each when it is done
+    /// Print each record as a JSON line as soon as it is complete
     #[arg(long)]
     pub jsonl: bool,
     /// Also write the records to FILE
@@ -110,17 +116,20 @@ pub struct RunOptions {
     /// Also write an HTML report to FILE
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
-    /// With --placement adaptive: write everything that was decided, and why, to FILE (`tierloom predict replay FILE` makes the decisions again)
+    /// With --placement adaptive: write every decision and its reason to FILE (`tierloom predict
+    /// replay FILE` makes the decisions again)
     #[arg(long, value_name = "FILE.jsonl")]
     pub decisions: Option<PathBuf>,
-    /// With --placement adaptive: bytes of columns that dram may hold, as in 512MiB; columns then go by heat, in the background
+    /// With --placement adaptive: limit on the bytes of columns in dram, as in 512MiB; columns are
+    /// then placed by heat, in the background
     #[arg(long, value_name = "SIZE")]
     pub dram_limit: Option<String>,
-    /// With --placement adaptive: a profile of this machine with its hardware prefetchers off; queries that are faster so run so (writes the CPUs'
-    /// registers, see `tierloom tune --prefetchers show`; what was there comes back)
+    /// With --placement adaptive: a profile of this machine with its hardware prefetchers off;
+    /// queries that are faster without prefetching run without it (writes CPU registers, see
+    /// `tierloom tune --prefetchers show`; the previous settings are restored afterwards)
     #[arg(long, value_name = "NAME|FILE")]
     pub prefetch_off: Option<String>,
-    /// Print what would run, and stop
+    /// Print the plan without running it
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Describing the run, the machine and the data for the records.
+//! Builds the cards (run, host, data, machine, placement) that open a run's records.
 
 use super::data::Session;
 use super::plan::{PlannedPlacement, RunPlan};
@@ -13,7 +13,7 @@ use tierloom_record::{
 };
 use tierloom_topology::{Environment, Topology};
 
-/// The record that opens a run.
+/// The first record of a run: what ran, where, and with which settings.
 pub fn run(plan: &RunPlan, session: &Session, probe: &StreamProbe) -> RunRecord {
     let now = SystemTime::now();
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -62,6 +62,8 @@ fn settings(plan: &RunPlan) -> Settings {
 
 fn host(topology: &Topology, probe: &StreamProbe) -> HostCard {
     let environment = Environment::read(&topology.root, topology);
+    // Bandwidth is the only part that depends on the data of this run; the rest is common to all
+    // commands.
     HostCard {
         probe: probe_card(probe),
         ..tierloom_bench::run::host_card(topology, &environment)
@@ -76,7 +78,7 @@ fn probe_card(probe: &StreamProbe) -> Option<ProbeCard> {
     })
 }
 
-/// The card of a modelled machine.
+/// The card of a modelled machine, each number with its source.
 pub fn machine(machine: &Machine) -> MachineCard {
     let figures = machine.figures().into_iter();
     MachineCard {
@@ -115,7 +117,7 @@ fn data(session: &Session) -> DataCard {
     }
 }
 
-/// The card of a placement; audits are added when they were made.
+/// The card of a placement. Page audits are filled in once they were made.
 pub fn placement(
     placement: &PlannedPlacement,
     decisions: &[Decision],

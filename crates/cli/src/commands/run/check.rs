@@ -1,4 +1,7 @@
-//! What a resolved plan is refused for: everything that can be found wrong before a page is touched.
+//! Checks of a resolved plan: everything that can be found wrong before a page is touched.
+//!
+//! Memory is checked last because it reads the state of the machine, and only for plans that run
+//! here.
 
 use super::plan::{PlannedPlacement, RunPlan};
 use crate::failure::Failure;
@@ -8,7 +11,8 @@ use tierloom_placement::{Policy, tier_shares};
 use tierloom_topology::{NodeId, TierKind};
 
 impl RunPlan {
-    /// Refuses what cannot be done, naming what was asked, what exists and what to do.
+    /// Refuses a plan that cannot be carried out; the message names what was requested, what exists
+    /// and what to do.
     ///
     /// # Errors
     /// Bad input.
@@ -40,24 +44,22 @@ impl RunPlan {
                 tier_shares(spec, machine).map_err(Failure::input)?;
             }
         }
-        if let (Some(records), Some(report)) = (&self.records, &self.report)
-            && output::same_file(records, report)
-        {
-            return Err(Failure::input(format!(
-                "--records and --report both name {}; give them two files",
-                report.display()
-            )));
-        }
-        for path in [&self.records, &self.report].into_iter().flatten() {
-            output::check_writable(path)?;
-        }
+        let decisions = self.adaptive.as_ref().and_then(|a| a.decisions.as_deref());
+        let outputs = [
+            ("--records", self.records.as_deref()),
+            ("--report", self.report.as_deref()),
+            ("--decisions", decisions),
+            ("--memory-audit", self.operator_memory.audit.as_deref()),
+        ];
+        output::check_outputs(&outputs, &[])?;
         if self.place == "here" {
             self.check_memory()?;
         }
         Ok(())
     }
 
-    /// Refuses data that cannot fit, under any of the placements that are measured, before a part of it fills the machine.
+    /// Refuses data that does not fit under one of the measured placements, before part of it fills
+    /// the machine.
     fn check_memory(&self) -> Result<(), Failure> {
         let backend = AnonymousNuma::new();
         for placement in self.measured() {
@@ -66,6 +68,7 @@ impl RunPlan {
                 let capacity = backend.capacity(node, self.page_size);
                 let free_bytes = match capacity.map_err(Failure::runtime)? {
                     Some(capacity) => capacity.free_bytes,
+                    // This backend's pages do not come out of the node's free memory.
                     None => continue,
                 };
                 if needed_bytes > free_bytes {
@@ -83,12 +86,14 @@ impl RunPlan {
         Ok(())
     }
 
-    /// The share of all table data on each node, where a placement tells it before it is known what is read.
+    /// The share of all table data on each node, for placements where it is known before the
+    /// queries run.
     fn node_shares(&self, placement: &PlannedPlacement) -> Result<Vec<(NodeId, f64)>, Failure> {
         let cxl = PlacementSpec::Bind(Target::Tier(TierKind::Cxl));
         let spec = match &placement.policy {
             Policy::Uniform(spec) => spec,
             Policy::Tier => &cxl,
+            // These depend on the heat of the columns, which the first pass measures.
             Policy::TopColumns(_) | Policy::Adaptive(_) => return Ok(Vec::new()),
         };
         let resolved = spec.resolve(&self.topology).map_err(Failure::input)?;
@@ -99,11 +104,11 @@ impl RunPlan {
         if !self.page_size.is_hugetlb() {
             return "use a smaller --sf, or a machine with more memory".into();
         }
-        // Every column is rounded up to whole pages: a tenth more than the bytes need.
+        // Every column is rounded up to whole pages; a tenth more than the bytes need covers that.
         let pages = needed_bytes.div_ceil(self.page_size.bytes() as u64) * 11 / 10 + 1;
         let kib = self.page_size.bytes() / 1024;
         format!(
-            "put pages into the pool (echo {pages} > /sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages) or use --pages thp"
+            "reserve {pages} more pages on the node (nr_hugepages of hugepages-{kib}kB below /sys/devices/system/node/nodeN/hugepages) or use --pages thp"
         )
     }
 }

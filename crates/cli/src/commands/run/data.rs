@@ -1,4 +1,4 @@
-//! Loading the data of a run and the engines on it.
+//! Loads the data of a run and opens the engines on it.
 
 use super::memory;
 use super::plan::RunPlan;
@@ -14,41 +14,42 @@ use tierloom_placement::Policy;
 use tierloom_record::MemoryUse;
 use tierloom_workloads::WorkloadError;
 
-/// Data, engines and plans of a run.
+/// Data, engines and query plans of a run.
 pub struct Session {
     pub data: Data,
     pub engine: Engine,
     pub queries: Vec<PlannedQuery>,
-    /// Plain DataFusion on a `MemTable` of the same data, with its plans.
+    /// Plain DataFusion on a `MemTable` of the same data, with its query plans.
     pub baseline: Option<(Engine, Vec<PlannedQuery>)>,
     /// The placement that the data was loaded under.
     pub loaded_as: String,
-    /// Memory of this process once the data was loaded.
+    /// Memory of this process after loading.
     pub memory: MemoryUse,
 }
 
-/// The tables of a run and what loading them cost.
+/// The tables of a run and the time that loading them took.
 pub struct Data {
     pub tables: Vec<Arc<PlacedTable>>,
     pub times: LoadTimes,
 }
 
-/// Turns an engine error into how the command ends; `kept` says what is left after an interruption.
+/// Converts an engine error to a failure; `kept` completes the message of an interruption.
 pub fn failure(error: EngineError, kept: &str) -> Failure {
     match error {
         EngineError::Interrupted | EngineError::Workload(WorkloadError::Cancelled) => {
             Failure::Interrupted(kept.into())
         }
+        // The placement comes from the command line.
         EngineError::Placement(error) => Failure::input(error),
         other => Failure::runtime(other),
     }
 }
 
 impl Session {
-    /// Generates the data under the first placement that is measured and plans every query once.
+    /// Generates the data under [`RunPlan::loaded_under`] and plans every query once.
     ///
     /// # Errors
-    /// Memory that cannot be had, a query that cannot be planned, or an interruption.
+    /// Memory that cannot be allocated, a query that cannot be planned, or an interruption.
     pub fn open(plan: &RunPlan) -> Result<Session, Failure> {
         let nothing = "while loading the data; nothing was measured yet";
         let data = load(plan).map_err(|e| failure(e, nothing))?;
@@ -60,6 +61,8 @@ impl Session {
             ..EngineOptions::tuned(plan.threads)
         };
         let engine = Engine::new(options).map_err(|e| failure(e, nothing))?;
+        // The audit starts only now, so that memory of the loading is not counted as operator
+        // memory.
         plan.operator_memory.watch();
         for table in &data.tables {
             engine.register(table).map_err(Failure::runtime)?;
@@ -84,7 +87,8 @@ impl Session {
 fn load(plan: &RunPlan) -> Result<Data, EngineError> {
     let placement = match &plan.loaded_under().policy {
         Policy::Uniform(spec) => spec.resolve(&plan.topology)?,
-        // Other policies decide column by column once they know what is read; until then the kernel does.
+        // Other policies place column by column once the heat is known; until then the kernel
+        // decides.
         _ => Placement::kernel_default(),
     };
     eprintln!(
@@ -102,6 +106,7 @@ fn load(plan: &RunPlan) -> Result<Data, EngineError> {
     let placement_of = |_: &str| placement.clone();
     match &plan.workload {
         Workload::Ssb(config) => {
+            // An order has four lines on average.
             let progress = RowProgress::new("generating", config.orders() * 4);
             let loaded = load_ssb(config, &mut placer, &placement_of, &progress);
             progress.finish();

@@ -1,6 +1,11 @@
-//! The results in words.
+//! The results of a run as sentences.
+//!
+//! [`derived`] repeats what the query records already hold, for the terminal; a report derives the
+//! same from the records. [`findings`] needs the plan, the model or the page audits, so its
+//! sentences are stored in the summary record.
 
 use super::plan::{REFERENCE, RunPlan};
+use super::summary::NOTICEABLE;
 use tierloom_model::reference::ssb::ssb_queries;
 use tierloom_model::{Machine, Options, Phase, Placement, TierShares, solve_all};
 use tierloom_record::{
@@ -8,13 +13,15 @@ use tierloom_record::{
     geometric_mean,
 };
 
-/// Repeats that differ by more than this of their median are called noisy.
+/// Range of the repeats, relative to their median, above which a figure is called noisy.
 const NOISY: f64 = 0.10;
 
-/// CPU time per row taken for the literature's engines, ns: compiled pipelines need a few. The model's documentation shows other values.
+/// CPU time per row assumed for the engines of the literature, ns: compiled pipelines need a few.
+/// The model's documentation shows other values.
 const REFERENCE_NS: f64 = 3.0;
 
-/// What follows from the figures alone: the terminal prints it; a report derives its own from the records.
+/// Findings that follow from the query records alone; the terminal prints them, records do not
+/// carry them.
 pub fn derived(plan: &RunPlan, records: &[QueryRecord], means: &[MeanRecord]) -> Vec<String> {
     let mut found = Vec::new();
     found.extend(all_checked(records));
@@ -27,7 +34,8 @@ pub fn derived(plan: &RunPlan, records: &[QueryRecord], means: &[MeanRecord]) ->
     found
 }
 
-/// What takes the plan, the model or the audits to say, most important first; records carry it.
+/// Findings that need the plan, the model or the audits, most important first; the summary record
+/// carries them.
 pub fn findings(
     plan: &RunPlan,
     records: &[QueryRecord],
@@ -36,6 +44,7 @@ pub fn findings(
     intensity: &[IntensityRow],
 ) -> Vec<String> {
     let mut found = Vec::new();
+    // QEMU's emulated processors carry TCG in their name.
     if plan.topology.cpu_model.contains("TCG") {
         found.push("This processor is emulated in software: measured times say nothing about memory, only answers and page audits count.".into());
     }
@@ -97,6 +106,7 @@ fn best_modelled(machine: &str, means: &[MeanRecord]) -> Option<String> {
         .iter()
         .filter(|m| m.machine == machine && m.provenance == Provenance::Modelled)
         .collect();
+    // The defaults keep a placement without a speed-up from being either best or worst.
     let best = of.iter().max_by(|a, b| {
         a.speedup_over_dram
             .unwrap_or(0.0)
@@ -117,7 +127,8 @@ fn best_modelled(machine: &str, means: &[MeanRecord]) -> Option<String> {
     ))
 }
 
-/// What the measured intensity of this engine gives for blind interleaving, where the verdict turns, and why.
+/// What blind interleaving would do at this engine's measured intensity, and at which intensity it
+/// starts to pay.
 fn blind(machine: &str, rows: &[IntensityRow], records: &[QueryRecord]) -> Vec<String> {
     let mut found = Vec::new();
     for measured in rows
@@ -140,6 +151,7 @@ fn blind(machine: &str, rows: &[IntensityRow], records: &[QueryRecord]) -> Vec<S
             .collect();
         if let Some(ns) = others
             .iter()
+            // The largest CPU time that still gains is where the verdict turns.
             .filter(|r| r.speedup_over_dram > 1.0)
             .filter_map(|r| r.time_per_tuple_ns)
             .max_by(f64::total_cmp)
@@ -155,8 +167,9 @@ fn blind(machine: &str, rows: &[IntensityRow], records: &[QueryRecord]) -> Vec<S
     found
 }
 
-/// What the literature's own engines get on a published machine: the 13 queries as hand-written or compiled pipelines, at the
-/// scale, value width and blind interleave of the study (Lebedev et al., 2025; Huang et al., 2024).
+/// What the literature's own engines get on a published machine: the 13 queries as hand-written or
+/// compiled pipelines, at the scale, value width and blind interleave of the study (Lebedev et al.,
+/// 2025; Huang et al., 2024).
 fn reference(machine: &Machine) -> Option<String> {
     let (study, scale_factor, bytes_per_value, text, weights) = match machine.name.as_str() {
         "epfl25-full-pf-on" => ("Lebedev et al. (2025)", 100.0, 8, "9:1", (9.0, 1.0)),
@@ -187,8 +200,9 @@ fn reference(machine: &Machine) -> Option<String> {
     Some(format!(
         "For comparison, the engine of {study}, taken as {REFERENCE_NS} ns of CPU time per row at scale factor {scale_factor} with {bytes_per_value}-byte values: a blind {text} changes the geometric mean on {} by {change:+.1}% ({} queries slower, {} faster).",
         machine.name,
-        count(&|s| *s < 0.99),
-        count(&|s| *s > 1.01)
+        // As in the summary.
+        count(&|s| *s < 1.0 - NOTICEABLE),
+        count(&|s| *s > 1.0 + NOTICEABLE)
     ))
 }
 

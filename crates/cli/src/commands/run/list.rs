@@ -1,9 +1,9 @@
-//! Comma-separated lists of placements, which may have commas themselves.
+//! Splits comma-separated lists of placements, which may contain commas themselves.
 
 /// Splits a list of placements.
 ///
-/// A comma separates placements, except inside brackets (`[0:3,2:2]`) and between parts that name their tier or share
-/// (`dram:3,cxl:2`, `0=70%,2=30%`), which belong to one placement.
+/// A comma separates placements, except inside brackets (`[0:3,2:2]`) and between parts that name
+/// their tier or share (`dram:3,cxl:2`, `0=70%,2=30%`), which belong to one placement.
 pub fn placements(text: &str) -> Result<Vec<String>, String> {
     let mut found: Vec<String> = Vec::new();
     let mut open = false;
@@ -31,8 +31,11 @@ pub fn placements(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Whether `piece` goes on with the placement `before`: both are parts of the form `name:weight`, or `target=share`.
+/// Whether `piece` continues the placement `before`: both are of the form `name:weight`, or of the
+/// form `target=share`.
 fn continues(before: &str, piece: &str) -> bool {
+    // `columns:8` has the form of a named weight but is a placement; `3:2` begins with a digit and
+    // is one too.
     let named_weight = |part: &str| {
         let name = part.split(':').next().unwrap_or_default().trim();
         part.contains(':')

@@ -1,4 +1,7 @@
-//! Timing queries and checking their answers.
+//! Times queries and checks their answers.
+//!
+//! One untimed execution per query and placement checks the answer and warms caches; the timed ones
+//! follow. Which placement the data has is the caller's concern.
 
 use super::data::{Session, failure};
 use super::plan::RunPlan;
@@ -14,7 +17,7 @@ use tierloom_engine::{Engine, EngineError, Execution, PlannedQuery};
 use tierloom_record::{Answer, EngineKind};
 use tierloom_workloads::ssb;
 
-/// Executions of one query that are described for the model; more would add nothing but memory.
+/// Executions of one query that are captured for the model; more would only take memory.
 const MOST_CAPTURED: usize = 100;
 
 /// The repeated executions of one query under one placement by one engine.
@@ -22,17 +25,17 @@ pub struct Measured {
     pub query: RunQuery,
     pub placement: String,
     pub engine: EngineKind,
-    /// One time per timed execution, ms.
+    /// Time of each timed execution, ms.
     pub times_ms: Vec<f64>,
     pub plan_ms: f64,
-    /// One time per execution from text to answer, ms; none where that was not measured.
+    /// Time from text to answer of each such execution, ms; empty if that was not measured.
     pub text_ms: Vec<f64>,
     pub answer: Answer,
-    /// What the timed executions did, the first of them if there are many (Tierloom's engine only).
+    /// The captured work of the timed executions, up to [`MOST_CAPTURED`] (Tierloom's engine only).
     pub captured: Vec<Captured>,
 }
 
-/// Who runs queries: an engine as it is, or under a driver that places data before each run.
+/// Runs queries with an engine alone, or under a driver that places data before each run.
 #[derive(Clone, Copy)]
 pub struct Runner<'a> {
     pub engine: &'a Engine,
@@ -40,7 +43,6 @@ pub struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    /// The engine alone.
     pub fn of(engine: &'a Engine) -> Self {
         Runner {
             engine,
@@ -51,7 +53,7 @@ impl<'a> Runner<'a> {
     /// Runs a planned query once.
     ///
     /// # Errors
-    /// Those of the engine.
+    /// Errors of the engine.
     pub fn run(
         &self,
         id: &str,
@@ -65,7 +67,10 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Runs every query once, untimed: answers are checked, caches and allocators get warm, and it is seen what is read.
+/// Runs every query once, untimed.
+///
+/// This checks the answers, warms caches and allocators, and shows which columns are read, which
+/// the placements that depend on heat need.
 ///
 /// # Errors
 /// A failing query, or an interruption.
@@ -82,12 +87,13 @@ pub fn first_pass(
     plan.queries.iter().zip(&session.queries).map(run).collect()
 }
 
-/// Times one query under the placement that the data has now; the baseline, if there is one, runs alternately.
+/// Times one query under the data's present placement, alternating with the baseline if there is
+/// one.
 ///
-/// With what stopped the repeats, if something did: the executions before it are kept.
+/// Also returns what stopped the repeats, if anything did: executions finished before are kept.
 ///
 /// # Errors
-/// A failing query, an answer that is wrong, or an interruption, before anything was timed.
+/// A failing query, a wrong answer, or an interruption before anything was timed.
 pub fn query(
     plan: &RunPlan,
     session: &Session,
@@ -124,6 +130,8 @@ pub fn query(
         )),
         None => None,
     };
+    // Alternating instead of one engine after the other spreads slow changes of the machine (clock,
+    // other load) over both.
     let mut once = || {
         let execution = execute(runner, query, &session.queries[index])?;
         ours.times_ms.push(execution.time.as_secs_f64() * 1e3);
@@ -137,6 +145,7 @@ pub fn query(
         Ok(())
     };
     let mut stopped = (0..plan.repeat).try_for_each(|_| once()).err();
+    // Timed under one placement only, since it doubles the executions.
     if stopped.is_none() && placement == session.loaded_as {
         stopped = from_text(plan.repeat, &session.engine, &mut ours).err();
         if let (None, Some((engine, _, plain))) = (&stopped, &mut plain) {
@@ -147,7 +156,7 @@ pub fn query(
     Ok((both.filter(|m| !m.times_ms.is_empty()).collect(), stopped))
 }
 
-/// Times a query from its text to its answer, as a client sees it.
+/// Times a query from its text to its answer, as a client would.
 fn from_text(repeat: u32, engine: &Engine, measured: &mut Measured) -> Result<(), Failure> {
     let query = measured.query.clone();
     for _ in 0..repeat {
@@ -157,12 +166,13 @@ fn from_text(repeat: u32, engine: &Engine, measured: &mut Measured) -> Result<()
             .map_err(|e| failure(e, "while running queries"))?;
         let execution = execute(Runner::of(engine), &query, &planned)?;
         measured.text_ms.push(start.elapsed().as_secs_f64() * 1e3);
+        // The batches are freed outside the timed part.
         drop(execution);
     }
     Ok(())
 }
 
-/// One untimed execution whose answer is checked.
+/// Runs one untimed execution and checks its answer.
 fn started(
     plan: &RunPlan,
     runner: Runner<'_>,
@@ -199,10 +209,10 @@ pub fn execute(
         .map_err(|e| failure(e, "while running queries"))
 }
 
-/// Compares an answer with the stored one of an independent engine, where there is one for this data.
+/// Compares an answer with the stored one of an independent engine, if one exists for this data.
 ///
 /// # Errors
-/// An answer that is wrong.
+/// A wrong answer.
 pub fn check(plan: &RunPlan, query: &RunQuery, execution: &Execution) -> Result<Answer, Failure> {
     let text = to_text(&execution.batches).map_err(Failure::runtime)?;
     let unchecked = match &plan.workload {
@@ -218,7 +228,7 @@ pub fn check(plan: &RunPlan, query: &RunQuery, execution: &Execution) -> Result<
     })
 }
 
-/// Why the answer could not be checked, if so.
+/// The reason why the answer could not be checked; `None` if it was checked and is right.
 fn check_ssb(
     config: &ssb::SsbConfig,
     query: &RunQuery,
@@ -242,7 +252,8 @@ fn check_ssb(
     )))
 }
 
-/// Whether two answers are the same; one without rows may lack its header, since an engine may return no batch at all.
+/// Whether two answers are equal; one without rows may lack its header, since an engine may return
+/// no batch.
 fn same_rows(expected: &str, got: &str) -> bool {
     expected == got || (got.is_empty() && expected.lines().count() == 1)
 }

@@ -1,9 +1,10 @@
-//! How much memory this process has.
+//! Memory use of this process, as the kernel reports it.
 
 use tierloom_record::MemoryUse;
 
-/// What the kernel counts for this process now, just after the data was loaded.
+/// The process's memory just after loading.
 pub fn after_loading() -> MemoryUse {
+    // File pages are left out: they are the binary and mapped inputs, not table data.
     let own = resident("RssAnon")
         .zip(resident("RssShmem"))
         .map(|(anonymous, shared)| anonymous + shared);
@@ -14,7 +15,7 @@ pub fn after_loading() -> MemoryUse {
     }
 }
 
-/// A size from /proc/self/status, in bytes; `None` where the kernel does not tell it.
+/// A size from /proc/self/status, in bytes; `None` where the kernel does not report it.
 pub fn resident(key: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|l| l.starts_with(key))?;

@@ -1,7 +1,10 @@
-//! `tierloom run`: a workload on placed memory, measured here and modelled elsewhere.
+//! `tierloom run`: runs a workload on placed memory, measured on this machine and modelled on
+//! others.
 //!
-//! What was typed ([`args`]) is resolved once into a plan ([`plan`]); the plan is what `--dry-run` prints, what runs ([`measure`],
-//! [`price`]) and what is recorded ([`cards`], [`summary`]).
+//! [`args`] is the command line as clap parses it; [`plan`] resolves and checks it once. The plan
+//! is what `--dry-run` prints, what is executed ([`measure`], [`price`]) and what the records
+//! describe ([`cards`], [`summary`]). Without the `sql` feature a plan can be printed but not
+//! executed.
 
 mod adaptive;
 mod args;
@@ -42,7 +45,7 @@ use crate::failure::Failure;
 use crate::output;
 use tierloom_workloads::ssb::SsbConfig;
 
-/// Runs the command.
+/// Resolves the plan, then prints it (`--dry-run`) or executes it.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let (plan, dry_run) = match &args.workload {
         args::Workload::Ssb(ssb) => {
@@ -78,6 +81,7 @@ fn start(plan: &plan::RunPlan) -> Result<(), Failure> {
 
 #[cfg(not(feature = "sql"))]
 fn start(_plan: &plan::RunPlan) -> Result<(), Failure> {
+    // The arguments are valid; this build cannot execute them. That is not bad input (exit code 2).
     Err(Failure::runtime(
         "this tierloom was built without its SQL engine; build it with the default features: cargo build --release",
     ))

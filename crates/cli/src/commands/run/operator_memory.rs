@@ -1,43 +1,49 @@
-//! `--operator-memory`: where the memory of operators goes, by class.
+//! `--operator-memory`: where operators' memory is placed, by class.
+//!
+//! Resolves and checks the option, turns it into options of the engine, and reports afterwards
+//! which allocations did not get the placement they requested. The routing itself is in
+//! `tierloom_memory`.
 
 use crate::failure::Failure;
 use std::path::PathBuf;
 use tierloom_memory::router::{Class, PlaceSpec};
 use tierloom_topology::Topology;
 
-/// Options of commands that run queries.
+/// Operator memory options of commands that run queries
 #[derive(Debug, Clone, clap::Args)]
 pub struct OperatorMemoryArgs {
-    /// Where operator memory goes, by class (join, aggregation, sort, repartition, temp, result, other): a placement each, with a limit if
-    /// wanted, as in join=cxl,aggregation=dram:2GiB; weights in brackets, as in `join=[0:3,1:1]:4GiB`. A class that is named again gets a
-    /// second choice. Classes that are not named are counted and left to the kernel
+    /// Where operator memory is placed, by class (join, aggregation, sort, repartition, temp,
+    /// result, other): one placement per class, optionally with a limit, as in
+    /// join=cxl,aggregation=dram:2GiB; weights in brackets, as in `join=[0:3,1:1]:4GiB`. Naming a
+    /// class again adds a fallback. Classes not named are counted and left to the kernel
     #[arg(long, value_name = "CLASS=PLACEMENT[:LIMIT],...")]
     pub operator_memory: Option<String>,
-    /// Write what was counted, where the pages were at the peak of each query, and what did not go where it was wanted to FILE
+    /// Write memory use by class, the nodes of the pages at each query's peak, and allocations that
+    /// missed their requested placement to FILE
     #[arg(long, value_name = "FILE.json")]
     pub memory_audit: Option<PathBuf>,
 }
 
-/// What was typed, read and checked.
+/// The options, parsed and checked.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[cfg_attr(
     not(feature = "sql"),
     allow(dead_code, reason = "only the SQL engine has operators")
 )]
 pub struct OperatorMemory {
-    /// As typed.
+    /// The argument as given.
     pub text: Option<String>,
-    /// Places in order, by class.
+    /// Placements in order of preference, by class.
     pub places: Vec<(Class, Vec<PlaceSpec>)>,
-    /// Where the audit goes.
+    /// File for the audit.
     pub audit: Option<PathBuf>,
 }
 
 impl OperatorMemory {
-    /// Reads what was typed and checks it on `topology`.
+    /// Parses the options and checks them against `topology`.
     ///
     /// # Errors
-    /// Bad input: a class, placement or limit that cannot be read, or a node that is not there.
+    /// Bad input: a class, placement or limit that cannot be parsed, or a node that does not exist.
     pub fn resolve(args: &OperatorMemoryArgs, topology: &Topology) -> Result<Self, Failure> {
         let wrong = |problem: String| Failure::input(format!("--operator-memory: {problem}"));
         let places = match &args.operator_memory {
@@ -48,9 +54,6 @@ impl OperatorMemory {
             let resolved = place.placement.resolve(topology);
             resolved.map_err(|e| wrong(e.to_string()))?;
         }
-        if let Some(file) = &args.memory_audit {
-            crate::output::check_writable(file)?;
-        }
         Ok(OperatorMemory {
             text: args.operator_memory.clone(),
             places,
@@ -59,21 +62,19 @@ impl OperatorMemory {
     }
 }
 
-/// Where the memory of one query was at its peak.
+/// Where one query's operator memory was at its peak.
 #[cfg(feature = "sql")]
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct QueryPeak {
-    /// The query.
     pub query: String,
-    /// Where table data lay.
+    /// Placement of table data during the query.
     pub placement: String,
-    /// What was found.
     pub peak: tierloom_memory::router::PeakAudit,
 }
 
 #[cfg(feature = "sql")]
 impl OperatorMemory {
-    /// Options of an engine on the machine described by `topology`.
+    /// Engine options that route operator memory on the machine described by `topology`.
     pub fn routing(&self, topology: &Topology) -> tierloom_engine::routing::RoutingOptions {
         tierloom_engine::routing::RoutingOptions {
             places: self.places.clone(),
@@ -82,14 +83,17 @@ impl OperatorMemory {
         }
     }
 
-    /// Starts the audit of peaks if one was asked for. Call it when the data is loaded.
+    /// Starts the audit of peaks if one was requested. Call it once the data is loaded, so that
+    /// loading is not part of a peak.
     pub fn watch(&self) {
         if self.audit.is_some() {
             tierloom_memory::router::watch_peak(true);
         }
     }
 
-    /// The highest peak since the last call, if an audit was asked for and anything was freed: what `query` had under `placement`.
+    /// The highest peak since the last call, attributed to `query` under `placement`.
+    ///
+    /// `None` if no audit was requested or nothing was freed.
     pub fn peak_of(&self, query: &str, placement: &str) -> Option<QueryPeak> {
         self.audit.as_ref()?;
         Some(QueryPeak {
@@ -99,7 +103,8 @@ impl OperatorMemory {
         })
     }
 
-    /// Says on stderr what went elsewhere, and writes the audit if one was asked for: that of each query, and of all of them the highest.
+    /// Reports on stderr what was placed elsewhere, and writes the audit if one was requested: the
+    /// peak of each query and the highest of them all.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -112,6 +117,8 @@ impl OperatorMemory {
             .chain(&last)
             .max_by_key(|peak| peak.accounted_bytes);
         let events = router::events();
+        // Without a requested placement nothing was missed, and the audit file still lists the
+        // events.
         if self.text.is_some() {
             for event in &events {
                 eprintln!(

@@ -1,4 +1,8 @@
-//! What was typed, resolved and checked: everything that can be wrong is found before a page is touched.
+//! The resolved and checked plan of a run.
+//!
+//! Separate from [`super::args`] because the plan holds parsed values (policies, machines, page
+//! size) that every later step relies on without checking again. Everything that can be found wrong
+//! is found here, before any page is touched.
 
 use super::adaptive::Adaptive;
 use super::args::RunOptions;
@@ -15,45 +19,42 @@ use tierloom_placement::Policy;
 use tierloom_record::HERE;
 use tierloom_topology::{TierKind, Topology};
 
-/// Machines that figures are modelled on when this one lacks a tier and none was named: the two published machines
-/// whose answers on interleaving differ.
+/// Machines to model when this one lacks a tier and none was named: two published machines on which
+/// interleaving has opposite effects.
 const DEFAULT_MACHINES: [&str; 2] = ["nus24", "epfl25-full-pf-on"];
 
 /// The placement that all others are compared with.
 pub const REFERENCE: &str = "dram";
 
-/// How results are printed.
+/// Format of the results on stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputMode {
-    /// Tables for a person.
+    /// Tables for reading.
     Tables,
-    /// One JSON document.
     Json,
-    /// JSON lines.
     JsonLines,
 }
 
-/// A placement of the run.
+/// One placement of the run.
 #[derive(Debug, Clone)]
 pub struct PlannedPlacement {
-    /// As typed.
+    /// As given on the command line.
     pub text: String,
-    /// As understood.
+    /// As parsed.
     pub policy: Policy,
     /// Why it cannot be measured here; `None` if it can.
     pub why_not_here: Option<String>,
 }
 
-/// A throughput run.
+/// Settings of a throughput run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StreamPlan {
-    /// Sessions at once.
+    /// Number of concurrent sessions.
     pub count: usize,
-    /// How long they start queries.
+    /// How long sessions start new queries.
     pub duration: std::time::Duration,
 }
 
-/// A resolved run.
 #[cfg_attr(
     not(feature = "sql"),
     allow(dead_code, reason = "only the SQL engine carries plans out")
@@ -61,7 +62,7 @@ pub struct StreamPlan {
 pub struct RunPlan {
     pub workload: Workload,
     pub queries: Vec<RunQuery>,
-    /// Throughput of concurrent sessions instead of the time of each query.
+    /// If set, measure the throughput of concurrent sessions instead of the time of each query.
     pub streams: Option<StreamPlan>,
     pub placements: Vec<PlannedPlacement>,
     pub machines: Vec<Machine>,
@@ -71,24 +72,24 @@ pub struct RunPlan {
     pub model_workers: Option<u32>,
     pub time_per_tuple_ns: Option<f64>,
     pub baseline: bool,
-    /// Without operators of our own.
+    /// Use DataFusion's own operators only.
     pub plain_operators: bool,
     pub output: OutputMode,
     pub records: Option<PathBuf>,
     pub report: Option<PathBuf>,
     pub operator_memory: OperatorMemory,
-    /// How placement adapts, if one of the placements does.
+    /// Settings of the adaptive placement, if the run has one.
     pub adaptive: Option<Adaptive>,
     pub topology: Topology,
-    /// "here", or "there" if the plan is for a recorded machine.
+    /// "here", or "there" if the plan is for a machine read from `--sysroot`.
     pub place: &'static str,
 }
 
 impl RunPlan {
-    /// Checks and resolves what was typed.
+    /// Resolves and checks the arguments.
     ///
     /// # Errors
-    /// Bad input, naming what was asked, what exists and what to do.
+    /// Bad input; the message names what was requested, what exists and what to do.
     pub fn resolve(
         workload: Workload,
         queries: &[String],
@@ -101,6 +102,8 @@ impl RunPlan {
                 "--sysroot describes another machine, and queries can only be measured on this one; add --dry-run to see the plan for it",
             ));
         }
+        // Placements are resolved on the topology; machines are resolved after them, because the
+        // default list depends on which placements this machine lacks a tier for.
         let topology = args.here.read()?;
         let placements = placements(&args.placement, &topology)?;
         let machines = machines(&args.machine, &placements)?;
@@ -140,7 +143,8 @@ impl RunPlan {
         Ok(plan)
     }
 
-    /// The placement that the data is loaded under: DRAM only if it is measured, which it is wherever there is a DRAM tier.
+    /// The placement that the data is loaded under: DRAM if it is measured, that is, wherever a
+    /// DRAM tier exists.
     #[cfg(feature = "sql")]
     pub fn loaded_under(&self) -> &PlannedPlacement {
         let reference = self.measured().find(|p| p.text == REFERENCE);
@@ -149,17 +153,17 @@ impl RunPlan {
             .unwrap_or(&self.placements[0])
     }
 
-    /// Placements that can be measured here.
+    /// Placements that can be measured on this machine.
     pub fn measured(&self) -> impl Iterator<Item = &PlannedPlacement> {
         self.placements.iter().filter(|p| p.why_not_here.is_none())
     }
 
-    /// Bytes of the columns, about.
+    /// Estimated bytes of the columns.
     pub fn estimated_bytes(&self) -> u64 {
         self.workload.estimated_bytes()
     }
 
-    /// The plan in words, for `--dry-run`.
+    /// The plan as text, for `--dry-run`.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: String| {
@@ -239,6 +243,7 @@ fn threads(asked: Option<usize>, topology: &Topology) -> Result<usize, Failure> 
     let allowed = topology.limits.cpus_allowed.len().max(1);
     match asked {
         Some(0) => Err(Failure::input("--threads 0: at least one worker is needed")),
+        // The factor leaves room for experiments with oversubscription and stops a mistyped number.
         Some(n) if n > 4 * allowed => Err(Failure::input(format!(
             "--threads {n}: this process may use {allowed} CPUs; at most {} threads make sense",
             4 * allowed
@@ -252,13 +257,14 @@ fn placements(text: &str, topology: &Topology) -> Result<Vec<PlannedPlacement>, 
     let mut texts = list::placements(text)
         .map_err(|problem| Failure::input(format!("--placement: {problem}")))?;
     texts.iter_mut().for_each(|t| t.make_ascii_lowercase());
+    // Speed-ups are relative to dram, so it is measured even if it was not asked for.
     if !texts.iter().any(|t| t == REFERENCE) {
         texts.insert(0, REFERENCE.into());
     }
     let mut found: Vec<PlannedPlacement> = Vec::new();
     for text in texts {
         let placement = planned(text, topology)?;
-        // However it is spelled, a placement is measured once.
+        // `3:2` and `dram:3,cxl:2` are the same placement and are measured once.
         if !found.iter().any(|f| f.policy == placement.policy) {
             found.push(placement);
         }
@@ -273,6 +279,7 @@ fn planned(text: String, topology: &Topology) -> Result<PlannedPlacement, Failur
     let missing = needed_tiers(&policy)
         .into_iter()
         .find(|kind| topology.tier(*kind).is_none());
+    // A missing tier is not an error: the placement is then only modelled.
     let why_not_here = missing.map(|kind| format!("this machine has no {kind} tier"));
     if let (Policy::Uniform(spec), None) = (&policy, &why_not_here) {
         spec.resolve(topology)
@@ -292,7 +299,7 @@ fn needed_tiers(policy: &Policy) -> Vec<TierKind> {
     };
     match policy {
         Policy::Tier | Policy::TopColumns(_) => vec![TierKind::Dram, TierKind::Cxl],
-        // Where there is nothing to move to it stays.
+        // Without a CXL tier adaptive placement runs too; everything then stays in dram.
         Policy::Adaptive(_) => vec![TierKind::Dram],
         Policy::Uniform(PlacementSpec::Default) => vec![],
         Policy::Uniform(PlacementSpec::Bind(target)) => tier(target).into_iter().collect(),
@@ -319,6 +326,7 @@ fn machines(names: &[String], placements: &[PlannedPlacement]) -> Result<Vec<Mac
     let mut machines: Vec<Machine> = Vec::new();
     for name in names {
         let machine = machine::load(name)?;
+        // Records tell measured from modelled results by the machine's name.
         if machine.name == HERE {
             return Err(Failure::input(format!(
                 "{name}: a machine profile cannot be named {HERE:?}: that stands for what was measured on this machine"

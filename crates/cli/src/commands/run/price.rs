@@ -1,4 +1,7 @@
-//! Pricing captured work on machine profiles.
+//! Prices captured work on machine profiles.
+//!
+//! The phases captured from an execution here are solved by the model for another machine and
+//! placement. Of the times measured here only the CPU time per tuple enters a modelled time.
 
 use super::measure::Measured;
 use super::plan::{PlannedPlacement, RunPlan};
@@ -9,7 +12,7 @@ use tierloom_model::{
 use tierloom_placement::{ColumnUse, Policy, model_placement};
 use tierloom_record::{EngineKind, Provenance, QueryRecord, Spread, TierUse, TimeShares};
 
-/// CPU times per fact tuple for which the sensitivity of a verdict is shown, ns.
+/// CPU times per fact tuple for which the sensitivity of a result is shown, ns.
 pub const INTENSITIES_NS: [f64; 8] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0];
 
 /// Blind interleaves of the two published studies: Lebedev et al. (2025) and Huang et al. (2024).
@@ -24,16 +27,15 @@ pub const BLIND: [Blind; 2] = [
     },
 ];
 
-/// Weights on all memory of a process, tables and operator memory alike.
+/// The same weights for all memory of a process, tables and operator memory alike.
 #[derive(Debug, Clone, Copy)]
 pub struct Blind {
-    /// As typed.
     pub text: &'static str,
-    /// Pages on dram, pages on cxl.
+    /// Weights of dram and cxl.
     pub weights: (f64, f64),
 }
 
-/// Prices captured work on one machine.
+/// Prices captured work on one machine profile.
 pub struct Pricer<'a> {
     plan: &'a RunPlan,
     machine: &'a Machine,
@@ -42,7 +44,7 @@ pub struct Pricer<'a> {
 }
 
 impl<'a> Pricer<'a> {
-    /// A pricer for `machine`; `columns` is what column policies decide on.
+    /// Creates a pricer for `machine`; `columns` is what column policies decide on.
     pub fn new(plan: &'a RunPlan, machine: &'a Machine, columns: &'a [ColumnUse]) -> Self {
         Pricer {
             plan,
@@ -52,10 +54,13 @@ impl<'a> Pricer<'a> {
         }
     }
 
-    /// The record of `measured`'s work under `placement`, which means `placed` on this machine: one modelled time per timed execution.
+    /// The modelled record of `measured`'s work under `placement`, with one modelled time per
+    /// captured execution.
+    ///
+    /// `placed` is what `placement` means on this machine, see [`Pricer::place`].
     ///
     /// # Errors
-    /// The model's, which the checks of the plan should have caught before.
+    /// Errors of the model, which the checks of the plan should have caught before.
     pub fn record(
         &self,
         run_id: &str,
@@ -71,6 +76,8 @@ impl<'a> Pricer<'a> {
         let times: Vec<f64> = solutions.iter().map(|s| s.time_ns / 1e6).collect();
         let time_ms = Spread::of(times.clone())
             .ok_or_else(|| Failure::runtime(format!("{} was never executed", measured.query.id)))?;
+        // Shares and tier loads are those of one execution, the one nearest to the median, so that
+        // they are consistent with each other.
         let typical = (0..times.len())
             .min_by(|&a, &b| {
                 (times[a] - time_ms.median)
@@ -131,6 +138,7 @@ impl<'a> Pricer<'a> {
             .iter()
             .map(|p| with_intensity(p, self.plan.time_per_tuple_ns))
             .collect();
+        // TIER copies each batch through a buffer in DRAM, which adds accesses to every scan.
         if *policy == Policy::Tier {
             phases = phases
                 .into_iter()
@@ -167,13 +175,14 @@ impl<'a> Pricer<'a> {
         .map_err(Failure::runtime)
     }
 
-    /// The machine.
     pub fn machine(&self) -> &Machine {
         self.machine
     }
 }
 
-/// The phase with another CPU time per tuple, where it reads table columns; phases on intermediate rows keep theirs.
+/// The phase with `time_per_tuple_ns` instead of its own CPU time if it reads table columns.
+///
+/// Phases on intermediate rows keep theirs.
 fn with_intensity(phase: &Phase, time_per_tuple_ns: Option<f64>) -> Phase {
     let reads_columns = phase
         .accesses

@@ -1,4 +1,4 @@
-//! Results as tables for a terminal.
+//! Formats the results of a run as tables for a terminal.
 
 use super::findings;
 use super::plan::RunPlan;
@@ -8,7 +8,8 @@ use tierloom_record::{
     AuditRecord, EngineKind, HERE, PlacementCard, Provenance, QueryRecord, SummaryRecord,
 };
 
-/// The tables of a run: one per machine, queries down and placements across; then means, audits, findings and times.
+/// The tables of a run: one per machine and engine, queries as rows and placements as columns; then
+/// audits, findings and times.
 pub fn tables(plan: &RunPlan, records: &[QueryRecord], summary: &SummaryRecord) -> String {
     let mut text = String::new();
     let machines = std::iter::once(HERE).chain(plan.machines.iter().map(|m| m.name.as_str()));

@@ -1,18 +1,17 @@
-//! Where records go while they are made.
+//! Collects the records of a run and writes them to where the plan says.
 
 use super::plan::{OutputMode, RunPlan};
 use crate::failure::Failure;
 use crate::output;
 use tierloom_record::{Record, RecordWriter, atomic_write};
 
-/// Keeps the records of a run and prints each when it is done, if JSON lines were asked for.
+/// Keeps the records of a run; with `--jsonl` it also prints each one at once.
 pub struct Results {
     records: Vec<Record>,
     stream: bool,
 }
 
 impl Results {
-    /// An empty set for `plan`.
     pub fn new(plan: &RunPlan) -> Self {
         Results {
             records: Vec::new(),
@@ -28,17 +27,18 @@ impl Results {
         if self.stream {
             let mut line = Vec::new();
             RecordWriter::new(&mut line, "stdout").write(&record)?;
-            // A reader that went away does not end the run: files may still be wanted.
+            // A closed pipe does not end the run: records may still have to be written to files.
             output::print_bytes(&line)?;
         }
         self.records.push(record);
         Ok(())
     }
 
-    /// Writes what the plan asked for: a file of records, a report, a JSON document.
+    /// Writes the outputs that the plan asks for: a file of records, a report, a JSON document.
     ///
     /// # Errors
-    /// [`Failure::Runtime`] for a file or stdout that cannot be written; what could be written is.
+    /// [`Failure::Runtime`] for a file or stdout that cannot be written; the other outputs are
+    /// still written.
     pub fn write(&self, plan: &RunPlan) -> Result<(), Failure> {
         let records = plan.records.as_ref().map_or(Ok(()), |path| {
             let mut lines = Vec::new();
@@ -61,6 +61,7 @@ impl Results {
         } else {
             Ok(())
         };
+        // All three were attempted above; only the first failure is reported.
         records.and(report).and(json)
     }
 

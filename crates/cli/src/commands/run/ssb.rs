@@ -1,4 +1,9 @@
-//! `tierloom run ssb` from data to report.
+//! Measures and models a run of single queries, from loading the data to the report.
+//!
+//! Used for `run ssb` and, without `--streams`, for `run tpch` and `run tpcds`. Placements are
+//! measured in turn on the same data, which is migrated in between; then the work captured under
+//! the reference placement is priced on every machine profile. An interruption keeps the finished
+//! records.
 
 use super::data::{Session, failure};
 use super::measure::{self, Measured};
@@ -23,13 +28,13 @@ use tierloom_record::{
     Spread, SummaryRecord, TimeBreakdown,
 };
 
-/// Columns that the host probe reads: enough for a median, few enough to take no time against the queries.
+/// Columns that the host probe reads: enough for a median, few enough to add no noticeable time.
 const PROBED_COLUMNS: usize = 5;
 
-/// Runs the benchmark.
+/// Loads the data, measures, models and writes the results.
 ///
 /// # Errors
-/// What stops it; records that were finished are written first.
+/// The first failure; records that were finished are written before it is returned.
 pub fn run(plan: &RunPlan) -> Result<(), Failure> {
     let started = Instant::now();
     let session = Session::open(plan)?;
@@ -40,14 +45,14 @@ pub fn run(plan: &RunPlan) -> Result<(), Failure> {
         Ok(()) => run.finish(false),
         Err(Failure::Interrupted(_)) => run.finish(true),
         Err(other) => {
-            // What was finished is kept; what went wrong is what the user must hear of.
+            // Finished records are kept; a failure to write them must not hide the original
+            // failure.
             let _ = run.finish(true);
             Err(other)
         }
     }
 }
 
-/// A run under way.
 struct Running<'a> {
     plan: &'a RunPlan,
     session: Session,
@@ -56,14 +61,14 @@ struct Running<'a> {
     run_id: String,
     host: HostCosts,
     results: Results,
-    /// Everything measured, by query and placement.
+    /// Measured executions, one entry per query, placement and engine.
     measured: Vec<Measured>,
     uses: Vec<ColumnUse>,
     placements: Vec<PlacementCard>,
     records: Vec<QueryRecord>,
-    /// What adaptive placement did, in words.
+    /// Findings about adaptive placement.
     adapted: Vec<String>,
-    /// Where operator memory was, by query and placement.
+    /// Peaks of operator memory, by query and placement.
     peaks: Vec<QueryPeak>,
     bar: ProgressBar,
 }
@@ -81,6 +86,8 @@ impl<'a> Running<'a> {
             .chain(session.baseline.iter().flat_map(|(_, q)| q))
             .map(|q| q.planning.as_secs_f64())
             .sum();
+        // The probe needs the loaded data; it gives the cost of a streamed byte that splits
+        // measured time into compute and memory.
         let probe = timed(&mut times.probe_s, || probe(&session, plan.threads));
         let opened = cards::run(plan, &session, &probe);
         let run_id = opened.run_id.clone();
@@ -115,6 +122,7 @@ impl<'a> Running<'a> {
         self.times.execute_s += first.elapsed().as_secs_f64();
         self.learn_heat(&seen);
         let mut order: Vec<&PlannedPlacement> = self.plan.measured().collect();
+        // The placement that the data was loaded under comes first: it needs no migration.
         order.sort_by_key(|p| p.text != self.session.loaded_as);
         for placement in order {
             self.measure_placement(placement)?;
@@ -123,7 +131,8 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// What one round of the queries reads from each column; only columns that are read compete for caches.
+    /// Sums the bytes that one round of the queries reads from each column, and from that the
+    /// working set: only columns that are read compete for caches.
     fn learn_heat(&mut self, seen: &[Captured]) {
         let mut reads: BTreeMap<String, u64> = BTreeMap::new();
         for (column, bytes) in seen.iter().flat_map(|c| &c.column_reads) {
@@ -148,6 +157,7 @@ impl<'a> Running<'a> {
         let mut card = cards::placement(placement, &decisions, &self.uses);
         card.audit_before = self.audit()?;
         self.placements.push(card);
+        // dram was measured before, so its repeats show how noisy this machine is.
         let noise = adaptive::noise(&self.records);
         let driver = adaptive::driver_under(placement, self.plan, &self.session, self.host, noise)?;
         let measured = self.measure_queries(placement, driver.as_ref());
@@ -156,7 +166,7 @@ impl<'a> Running<'a> {
             self.tell_columns();
             adaptive.finish(driver)?;
         }
-        // However the queries ended, their pages are audited.
+        // Audited even if the queries failed: the records of the finished ones need it.
         let audit = self.audit();
         if let (Some(card), Ok(audit)) = (self.placements.last_mut(), &audit) {
             card.audit_after.clone_from(audit);
@@ -164,7 +174,7 @@ impl<'a> Running<'a> {
         measured.and(audit.map(drop))
     }
 
-    /// Puts into the card of the present placement where its columns were wanted last.
+    /// Writes into the current placement's card where adaptive placement last placed each column.
     fn tell_columns(&mut self) {
         let Some(card) = self.placements.last_mut() else {
             return;
@@ -186,7 +196,7 @@ impl<'a> Running<'a> {
         driver: Option<&Driver>,
     ) -> Result<(), Failure> {
         let memory = &self.plan.operator_memory;
-        // What ran before belongs to no query of this placement.
+        // Takes the peak so far, so that it is not attributed to this placement's first query.
         self.peaks
             .extend(memory.peak_of("first pass", &placement.text));
         for index in 0..self.plan.queries.len() {
@@ -263,20 +273,20 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Adds a record with its speed-up over DRAM.
+    /// Adds a record after setting its speed-up over DRAM.
     fn push(&mut self, mut record: QueryRecord) -> Result<(), Failure> {
         record.speedup_over_dram = summary::speedup_over_dram(&record, &self.records);
         self.records.push(record.clone());
         self.results.push(Record::Query(Box::new(record)))
     }
 
-    /// Prices the work measured under the reference placement for every machine and placement.
+    /// Prices the work captured under the reference placement for every machine and placement.
     fn model_all(&mut self) -> Result<(), Failure> {
         let start = Instant::now();
         let mut priced = Vec::new();
         for machine in &self.plan.machines {
             let pricer = Pricer::new(self.plan, machine, &self.uses);
-            // What adapts has no placement to be priced at.
+            // An adaptive placement has no fixed shares that could be priced.
             let standing = self.plan.placements.iter();
             for placement in standing.filter(|p| !adaptive::is_adaptive(p)) {
                 let placed = pricer.place(&placement.policy)?;
@@ -285,7 +295,7 @@ impl<'a> Running<'a> {
                 }
             }
         }
-        // DRAM first: the others are compared with it.
+        // Sorted so that DRAM comes first: `push` looks for it among the earlier records.
         priced.sort_by_key(|r| r.placement != REFERENCE);
         priced
             .into_iter()
@@ -328,6 +338,8 @@ impl<'a> Running<'a> {
         findings.append(&mut self.adapted);
         let standing = self.plan.placements.iter();
         let standing = standing.filter(|p| !adaptive::is_adaptive(p)).count();
+        // Figures that a complete run has: each placement measured per engine, and modelled per
+        // machine.
         let engines = 1 + u32::from(self.plan.baseline);
         let planned = (self.plan.measured().count() as u32 * engines
             + (self.plan.machines.len() * standing) as u32)
@@ -388,7 +400,7 @@ fn operators(captured: &Captured) -> Vec<OperatorRecord> {
     captured.operators.iter().map(of).collect()
 }
 
-/// Streams over a few columns of the fact table.
+/// Measures the read bandwidth over a few columns of the largest table.
 fn probe(session: &Session, threads: usize) -> StreamProbe {
     let fact = session.data.tables.iter().max_by_key(|t| t.size_bytes());
     let regions = fact
@@ -399,7 +411,8 @@ fn probe(session: &Session, threads: usize) -> StreamProbe {
     stream_probe(&columns, threads)
 }
 
-/// What a byte costs one of `threads` workers that stream at the same time, ns; 0 if nothing was measured.
+/// Time per byte of one of `threads` workers that stream at the same time, ns; 0 if it was not
+/// measured.
 fn stream_cost(probe: &StreamProbe, threads: usize) -> f64 {
     Spread::of(probe.read_gbps_all_threads.clone()).map_or(0.0, |rate| threads as f64 / rate.median)
 }

@@ -1,8 +1,9 @@
-//! Throughput: several sessions at once, each with the queries in an order of its own.
+//! Measures throughput: several concurrent sessions, each running the queries in its own order.
 //!
-//! Sessions share the tables and the worker threads. Each plans its queries once, runs all of them in its order, and begins again until
-//! the time is up; a query that runs then is finished, so that a stream's rate is what it finished over its own time. The sum of the
-//! streams' rates is the throughput. Every answer's first execution is checked, before the clock starts.
+//! Sessions share the tables and the worker threads. Each plans its queries once, runs all of them
+//! in its order and repeats until the time is up. A query that runs at that moment completes, so a
+//! stream's rate is its queries over its own elapsed time; the throughput is the sum of the
+//! streams' rates. Every answer is checked once, before the clock starts.
 
 use super::data::{Session, failure, plan_all};
 use super::measure::Runner;
@@ -25,19 +26,19 @@ use tierloom_record::{
     EngineKind, HERE, Provenance, Record, Spread, StreamRecord, ThroughputRecord,
 };
 
-/// Throughput is measured, not priced: what memory costs here is not asked.
+/// Host costs for the captured work: not needed, because throughput is not modelled.
 const UNPROBED: HostCosts = HostCosts {
     stream_ns_per_byte: 0.0,
     working_set_bytes: 0,
 };
 
-/// Runs the streams under every placement that can be measured here.
+/// Loads the data and measures the streams under every placement that this machine has.
 ///
 /// # Errors
-/// What stops it; records that were finished are written first.
+/// The first failure; records that were finished are written before it is returned.
 pub fn run(plan: &RunPlan, streams: StreamPlan) -> Result<(), Failure> {
     let session = Session::open(plan)?;
-    // Nothing is split into compute and memory time here, so the machine is not probed.
+    // Throughput is not split into compute and memory time, so the machine is not probed.
     let unprobed = StreamProbe {
         read_gbps_one_thread: Vec::new(),
         read_gbps_all_threads: Vec::new(),
@@ -55,8 +56,10 @@ pub fn run(plan: &RunPlan, streams: StreamPlan) -> Result<(), Failure> {
     run.results.push(Record::Run(Box::new(opened)))?;
     let ended = run.measure_all();
     let ended = ended.and_then(|()| plan.operator_memory.finish(&[]));
-    run.finish()?;
-    match ended {
+    // Whatever ended the measurement, finished records are written first; a failure to write them
+    // must not hide why it ended.
+    let written = run.finish();
+    match ended.and(written) {
         Err(Failure::Interrupted(_)) => Err(Failure::Interrupted(format!(
             "{} throughputs were finished; their records are kept",
             run.finished.len()
@@ -103,7 +106,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Checks every answer and learns what one round of the queries reads.
+    /// Checks every answer and determines the bytes that one round of the queries reads.
     fn first_pass(&self) -> Result<Vec<ColumnUse>, Failure> {
         let mut reads: BTreeMap<String, u64> = BTreeMap::new();
         for captured in measure::first_pass(self.plan, &self.session, &UNPROBED)? {
@@ -111,6 +114,7 @@ impl Running<'_> {
                 *reads.entry(column).or_default() += bytes;
             }
         }
+        // The baseline's answers are checked too: a wrong answer makes its throughput worthless.
         if let Some((baseline, planned)) = &self.session.baseline {
             for (query, planned) in self.plan.queries.iter().zip(planned) {
                 let execution = measure::execute(Runner::of(baseline), query, planned)?;
@@ -136,6 +140,7 @@ impl Running<'_> {
         placement: &PlannedPlacement,
     ) -> Result<ThroughputRecord, Failure> {
         let count = self.streams.count;
+        // Planned before the clock starts, so that throughput does not include planning.
         let plans = (0..count)
             .map(|_| plan_all(self.plan, runner.engine))
             .collect::<Result<Vec<_>, _>>()?;
@@ -200,11 +205,11 @@ impl Running<'_> {
     }
 }
 
-/// When streams end, and what they tell while they run.
+/// When streams end, and where they report progress.
 struct Clock<'a> {
     start: Instant,
     duration: Duration,
-    /// Set by the first stream that fails: the others need not go on.
+    /// Set by the first stream that fails, so that the others stop.
     failed: &'a AtomicBool,
     bar: &'a ProgressBar,
 }
@@ -229,6 +234,7 @@ fn one_stream(
     let order = tierloom_tpc::stream_order(stream, planned.len());
     let mut times_ms = Vec::new();
     for index in order.into_iter().cycle() {
+        // Read between queries only, so that a running one completes.
         if clock.is_up() {
             break;
         }
@@ -241,6 +247,7 @@ fn one_stream(
         let elapsed = clock.start.elapsed().min(clock.duration);
         clock.bar.set_position(elapsed.as_secs());
     }
+    // The stream's own time, which exceeds the duration by the rest of its last query.
     let elapsed_s = clock.start.elapsed().as_secs_f64();
     Ok(StreamRecord {
         stream: stream as u32,

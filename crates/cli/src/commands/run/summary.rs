@@ -1,4 +1,4 @@
-//! Geometric means and sensitivity over the results of a run.
+//! Geometric means over the results of a run, and their sensitivity to the engine's intensity.
 
 use super::measure::Measured;
 use super::plan::{REFERENCE, RunPlan};
@@ -8,13 +8,16 @@ use tierloom_model::Phase;
 use tierloom_placement::ColumnUse;
 use tierloom_record::{IntensityRow, MeanRecord, QueryRecord, geometric_mean};
 
-/// A change smaller than this counts as none.
-const NOTICEABLE: f64 = 0.01;
+/// Relative change below which a query counts as neither slower nor faster.
+pub const NOTICEABLE: f64 = 0.01;
 
-/// From this utilisation on, averaged over a query, a tier counts as full.
+/// Utilisation, averaged over a query, from which a tier counts as full.
 const SATURATED: f64 = 0.95;
 
-/// The speed-up of `record` over the placement `dram` on its machine, which is always made first and so among `earlier`.
+/// The speed-up of `record` over the placement `dram` on its machine.
+///
+/// `dram` is recorded before the others and is therefore among `earlier`, or `record` itself.
+/// `None` if it was not measured.
 pub fn speedup_over_dram(record: &QueryRecord, earlier: &[QueryRecord]) -> Option<f64> {
     let same = |r: &&QueryRecord| {
         r.placement == REFERENCE
@@ -55,6 +58,7 @@ fn mean(first: &QueryRecord, members: &[&QueryRecord]) -> Option<MeanRecord> {
         engine: first.engine,
         queries: members.len() as u32,
         geomean_ms: geometric_mean(members.iter().map(|r| r.time_ms.median))?,
+        // A mean over only some of the queries could not be compared with the others.
         speedup_over_dram: if speedups.len() == members.len() {
             geometric_mean(speedups.iter().copied())
         } else {
@@ -65,10 +69,11 @@ fn mean(first: &QueryRecord, members: &[&QueryRecord]) -> Option<MeanRecord> {
     })
 }
 
-/// The blind interleaves of the two published studies, on every machine of the run and over a range of engine intensities.
+/// Prices the blind interleaves of the two published studies on every machine of the run, over a
+/// range of engine intensities.
 ///
 /// # Errors
-/// The model's.
+/// Errors of the model.
 pub fn intensity(
     plan: &RunPlan,
     measured: &[&Measured],
@@ -99,6 +104,7 @@ fn intensity_row(
     let (mut all, mut first_group, mut own_ns) = (Vec::new(), Vec::new(), Vec::new());
     let (mut busiest, mut saturated) = (0.0f64, 0);
     for one in measured {
+        // One execution represents all repeats: they run the same plan on the same data.
         let Some(work) = one.captured.get(one.captured.len() / 2) else {
             continue;
         };
@@ -123,6 +129,7 @@ fn intensity_row(
             machine: pricer.machine().name.clone(),
             placement: blind.text.into(),
             time_per_tuple_ns: ns,
+            // Rows with an assumed CPU time do not depend on the engine's own.
             own_time_per_tuple_ns: if ns.is_none() {
                 geometric_mean(own_ns)
             } else {
@@ -138,7 +145,7 @@ fn intensity_row(
     )
 }
 
-/// CPU time per tuple of the phase that handles most tuples: the one on the fact table.
+/// CPU time per tuple of the phase that handles most tuples, which is the one on the fact table.
 fn own_time_per_tuple(phases: &[Phase]) -> Option<f64> {
     phases
         .iter()

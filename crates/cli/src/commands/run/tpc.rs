@@ -1,4 +1,4 @@
-//! What is special about TPC-H and TPC-DS: their plans and the check of their answers.
+//! TPC-H and TPC-DS: their arguments, the check of their answers, and the mix of their queries.
 
 use super::args::TpcArgs;
 use super::plan::{REFERENCE, RunPlan, StreamPlan};
@@ -9,15 +9,16 @@ use tierloom_engine::RecordBatch;
 use tierloom_record::{EngineKind, QueryRecord};
 use tierloom_tpc::{Benchmark, compare, stored_answer};
 
-/// More sessions than this are a slip of the finger: each has its plans and at least one thread.
+/// Limit on streams: each has its plans and at least one thread, so a higher number is a typing
+/// error.
 const MOST_STREAMS: usize = 1000;
 
-/// Checks and resolves what was typed.
+/// Resolves and checks the arguments.
 ///
 /// # Errors
 /// Bad input.
 pub fn plan(benchmark: Benchmark, args: &TpcArgs) -> Result<RunPlan, Failure> {
-    // Any table tells whether the scale factor is one.
+    // The scale factor is checked by the first table's generator; all tables accept the same.
     let first = benchmark.tables().first().copied().unwrap_or_default();
     benchmark.source(first, args.sf).map_err(Failure::input)?;
     let streams = match (args.streams, args.duration) {
@@ -53,10 +54,10 @@ pub fn plan(benchmark: Benchmark, args: &TpcArgs) -> Result<RunPlan, Failure> {
     RunPlan::resolve(workload, &args.queries, streams, &args.options)
 }
 
-/// Compares an answer of TPC-H or TPC-DS; gives why it could not be, if so.
+/// Compares an answer with the stored one; returns the reason if none is stored.
 ///
 /// # Errors
-/// An answer that is wrong, or a file of answers that cannot be read.
+/// A wrong answer, or a file of answers that cannot be read.
 pub fn check(
     workload: &Workload,
     query: &RunQuery,
@@ -93,8 +94,10 @@ fn read_answer(folder: &Path, query: &RunQuery) -> Result<String, Failure> {
         .map_err(|e| Failure::input(format!("--answers: cannot read {}: {e}", path.display())))
 }
 
-/// What placements leave of the throughput with everything in DRAM, on each modelled machine: queries one after the other, each as often
-/// as the others, so that long ones weigh as they do in streams.
+/// The throughput of each placement relative to everything in DRAM, on each modelled machine.
+///
+/// Every query counts once and times are summed, so long queries weigh as much as they do in
+/// streams; a geometric mean would weigh all queries alike.
 pub fn mixes(plan: &RunPlan, records: &[QueryRecord]) -> Vec<String> {
     if plan.workload.id() == "ssb" {
         return Vec::new();
@@ -104,6 +107,7 @@ pub fn mixes(plan: &RunPlan, records: &[QueryRecord]) -> Vec<String> {
             r.machine == machine && r.placement == placement && r.engine == EngineKind::Tierloom
         });
         let times: Vec<f64> = of.map(|r| r.time_ms.median).collect();
+        // An incomplete sum would favour the placement that lacks a query.
         (times.len() == plan.queries.len()).then(|| times.iter().sum::<f64>())
     };
     let mix = |machine: &str, placement: &str| {

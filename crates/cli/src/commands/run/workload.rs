@@ -1,4 +1,7 @@
-//! What a run can run: the Star Schema Benchmark, TPC-H, TPC-DS.
+//! The workloads of a run: the Star Schema Benchmark, TPC-H, TPC-DS.
+//!
+//! Gives the rest of `run` one view of them: queries, estimated size, and what the records say
+//! about the data.
 
 use crate::failure::Failure;
 use std::borrow::Cow;
@@ -19,7 +22,7 @@ pub enum Workload {
     Tpc {
         benchmark: Benchmark,
         scale_factor: f64,
-        /// A folder with answers that are not among the stored ones.
+        /// Folder of expected answers, for scale factors without stored ones.
         answers: Option<PathBuf>,
     },
 }
@@ -27,11 +30,11 @@ pub enum Workload {
 /// One query of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunQuery {
-    /// "q1.1" of the Star Schema Benchmark, "q01" of the others.
+    /// `q1.1` in the Star Schema Benchmark, `q01` in the others.
     pub id: &'static str,
-    /// 1 to 4, the flight of the Star Schema Benchmark; 0 of the others.
+    /// Flight of the Star Schema Benchmark, 1 to 4; 0 for the others.
     pub group: u8,
-    /// The statement.
+    /// The SQL text.
     #[cfg_attr(
         not(feature = "sql"),
         allow(dead_code, reason = "only the SQL engine reads it")
@@ -44,7 +47,7 @@ pub struct RunQuery {
     allow(dead_code, reason = "only the SQL engine asks all of it")
 )]
 impl Workload {
-    /// As it is typed: "ssb".
+    /// Name on the command line and in records: `ssb`.
     pub fn id(&self) -> &'static str {
         match self {
             Workload::Ssb(_) => "ssb",
@@ -53,7 +56,7 @@ impl Workload {
         }
     }
 
-    /// In words, with its scale factor.
+    /// Name as text, with its scale factor.
     pub fn title(&self) -> String {
         match self {
             Workload::Ssb(config) => format!(
@@ -69,7 +72,6 @@ impl Workload {
         }
     }
 
-    /// The scale factor.
     pub fn scale_factor(&self) -> f64 {
         match self {
             Workload::Ssb(config) => config.scale_factor,
@@ -78,7 +80,7 @@ impl Workload {
         }
     }
 
-    /// The seed of the data; the TPC's generators have one data set a scale factor, and 0 stands for it.
+    /// The seed of the data; 0 for the TPC benchmarks, which have one data set per scale factor.
     pub fn seed(&self) -> u64 {
         match self {
             Workload::Ssb(config) => config.seed,
@@ -87,7 +89,7 @@ impl Workload {
         }
     }
 
-    /// The version of the generated data.
+    /// Version of the generated data; figures of different versions are not comparable.
     pub fn generator_version(&self) -> u32 {
         match self {
             Workload::Ssb(_) => ssb::GENERATOR_VERSION,
@@ -96,7 +98,7 @@ impl Workload {
         }
     }
 
-    /// The queries of these names in this order, each once; all of them if no name is given.
+    /// The queries with these names in this order, each once; all of them if no name is given.
     ///
     /// # Errors
     /// Bad input: a query that does not exist.
@@ -142,7 +144,7 @@ impl Workload {
         Ok(found)
     }
 
-    /// Bytes of the columns, about.
+    /// Estimated bytes of the columns.
     pub fn estimated_bytes(&self) -> u64 {
         match self {
             Workload::Ssb(config) => {
@@ -163,7 +165,7 @@ impl Workload {
         }
     }
 
-    /// The tables of TPC-H or TPC-DS, whose scale factor was checked when the run was planned.
+    /// The tables of TPC-H or TPC-DS; the scale factor was checked when the run was planned.
     #[cfg(feature = "sql")]
     pub fn sources(&self) -> Vec<Source> {
         match self {
@@ -189,7 +191,8 @@ fn of_ssb(query: &'static ssb::Query) -> RunQuery {
     }
 }
 
-/// Bytes of a value of `column` as it will be kept, about: the code that its range or number of values needs.
+/// Estimated stored bytes per value of `column`: the code width that its range or number of values
+/// needs.
 fn ssb_code_bytes(config: &SsbConfig, table: &ssb::TableSpec, column: &ssb::ColumnSpec) -> u64 {
     let bytes = |codes: u64| u64::from(codes.saturating_sub(1).max(1).ilog2() / 8 + 1);
     let Ok(known) = config.column_statistics(table.name, column.name) else {
@@ -199,6 +202,7 @@ fn ssb_code_bytes(config: &SsbConfig, table: &ssb::TableSpec, column: &ssb::Colu
     match (column.ty, known.distinct, known.range) {
         (ssb::ColumnType::Dict8, ..) => 1,
         (ssb::ColumnType::Int32, Some(days), _) if date => bytes(days),
+        // A column with a single value needs no codes.
         (ssb::ColumnType::Int32, _, Some((least, most))) if least == most => 0,
         (ssb::ColumnType::Int32, _, Some((least, most))) => bytes(least.abs_diff(most) + 1),
         (ssb::ColumnType::Int32, ..) => 4,
@@ -207,7 +211,8 @@ fn ssb_code_bytes(config: &SsbConfig, table: &ssb::TableSpec, column: &ssb::Colu
     }
 }
 
-/// Bytes of a row, about: a view and a dozen bytes for text, half of a decimal's 16 bytes since few values need more.
+/// Estimated bytes of a row: for text a view and a dozen bytes; for decimals half of their 16
+/// bytes, since few values need more.
 #[cfg(feature = "sql")]
 fn tpc_width(source: &Source) -> u64 {
     let schema = source.schema();

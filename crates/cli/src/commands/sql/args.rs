@@ -1,19 +1,19 @@
-//! What is typed.
+//! Command line arguments of `tierloom sql`, unchecked; [`super::plan`] resolves them.
 
 use crate::commands::topology::MachineArgs;
 use std::path::PathBuf;
 
 /// Run SQL on CSV, Parquet and Arrow files, loaded into placed memory
 ///
-/// Without -c or -f, statements come from the terminal (end them with a semicolon; .help lists commands) or from a pipe.
-/// Rows go to stdout, everything else to stderr.
+/// Without -c or -f, statements come from the terminal (end them with a semicolon; .help lists
+/// commands) or from a pipe. Rows go to stdout, everything else to stderr.
 #[derive(clap::Args)]
 #[cfg_attr(
     not(feature = "sql"),
     allow(dead_code, reason = "only the SQL engine reads them")
 )]
 pub struct Args {
-    /// Run these statements (several with semicolons) and end
+    /// Run these statements (several separated by semicolons) and exit
     #[arg(
         short = 'c',
         long = "command",
@@ -21,48 +21,51 @@ pub struct Args {
         conflicts_with = "file"
     )]
     pub command: Option<String>,
-    /// Run the statements of FILE and end
+    /// Run the statements of FILE and exit
     #[arg(short = 'f', long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Load PATH as table NAME: a CSV, Parquet or Arrow IPC file, or a folder of files of one kind; repeat for more tables
+    /// Load PATH as table NAME: a CSV, Parquet or Arrow IPC file, or a folder of files of one kind;
+    /// repeat for more tables
     #[arg(short = 't', long = "table", value_name = "NAME=PATH")]
     pub tables: Vec<String>,
-    /// Make benchmark data as tables: ssb:SF, tpch:SF or tpcds:SF (scale factor); repeat for more
+    /// Generate benchmark data as tables: ssb:SF, tpch:SF or tpcds:SF (scale factor); repeat for
+    /// more
     #[arg(long, value_name = "WHAT:SF")]
     pub generate: Vec<String>,
-    /// What parts the fields of CSV files, one character; a comma, or a tab in .tsv files, if not given
+    /// Field separator of CSV files, one character; default: a comma, or a tab in .tsv files
     #[arg(long, value_name = "CHAR")]
     pub csv_delimiter: Option<String>,
-    /// CSV files have no line of names; columns are named column_1, column_2, ...
+    /// CSV files have no header line; columns are named column_1, column_2, ...
     #[arg(long)]
     pub csv_no_header: bool,
-    /// Rows of each CSV file that types are inferred from; 0 for all
+    /// Rows of each CSV file used to infer types; 0 for all
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub csv_infer_rows: usize,
-    /// A text that stands for a missing value in CSV files, as in --csv-null NA; repeat for more.
-    /// An empty field always does
+    /// Text that represents NULL in CSV files, as in --csv-null NA; repeat for more. An empty field
+    /// is always NULL
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub csv_null: Vec<String>,
-    /// How rows are printed: table, csv, json (one array; NaN and infinities as strings), jsonl or
+    /// Output format of rows: table, csv, json (one array; NaN and infinities as strings), jsonl or
     /// arrow (IPC stream)
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub format: String,
-    /// Write the rows to FILE, whole or not at all (arrow: in the file format)
+    /// Write the rows to FILE, complete or not at all (arrow: in the file format)
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Most rows of a table that are printed; 0 for all. Other formats are always whole
+    /// Limit on the printed rows of a table; 0 for all. Other formats are never cut
     #[arg(long, value_name = "N", default_value_t = 40)]
     pub max_rows: usize,
-    /// Print what each statement took, on stderr
+    /// Print the time of each statement on stderr
     #[arg(long)]
     pub timing: bool,
-    /// Where columns lie: dram, cxl, a node, weights (3:2, dram:3,cxl:2), tier, columns:N, columns:P%
+    /// Where columns are placed: dram, cxl, a node, weights (3:2, dram:3,cxl:2), tier, columns:N,
+    /// columns:P%
     #[arg(long, value_name = "PLACEMENT", default_value = "dram")]
     pub placement: String,
-    /// Worker threads; all CPUs this process may use if not given
+    /// Worker threads; default: all CPUs this process may use
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// Page size of columns: 4k, thp, 2m or 1g (the last two need a hugetlb pool)
+    /// Page size of columns: 4k, thp, 2m or 1g (2m and 1g require a hugetlb pool)
     #[arg(long, value_name = "SIZE", default_value = "thp")]
     pub pages: String,
     #[command(flatten)]

@@ -1,7 +1,9 @@
-//! `tierloom sql`: statements from a terminal, the command line, a file or a pipe, on files loaded into placed columns.
+//! `tierloom sql`: runs statements from a terminal, the command line, a file or a pipe on files
+//! loaded into placed columns.
 //!
-//! What was typed ([`args`]) is resolved into a plan ([`plan`]): tables, settings, where statements come from and how results are printed.
-//! Statements themselves are the engine's (`tierloom_engine::sql`).
+//! The arguments ([`args`]) are resolved into a plan ([`plan`]): tables, settings, where statements
+//! come from and how results are printed. Parsing and executing statements is the engine's part
+//! (`tierloom_engine::sql`).
 
 mod args;
 
@@ -22,7 +24,7 @@ pub use args::Args;
 
 use crate::failure::Failure;
 
-/// Runs the command.
+/// Loads the tables, then runs the shell or the given statements.
 #[cfg(feature = "sql")]
 pub fn run(args: &Args) -> Result<(), Failure> {
     let plan = plan::SqlPlan::resolve(args)?;
@@ -34,7 +36,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// A panic in a worker of the engine is told once, as the error of its statement.
+/// Silences the panic message of engine workers: the panic is already reported as the error of its
+/// statement.
 #[cfg(feature = "sql")]
 fn quiet_workers() {
     let told = std::panic::take_hook();
@@ -46,7 +49,7 @@ fn quiet_workers() {
     }));
 }
 
-/// Runs the command.
+/// Fails: this build has no SQL engine.
 #[cfg(not(feature = "sql"))]
 pub fn run(_args: &Args) -> Result<(), Failure> {
     Err(Failure::runtime(

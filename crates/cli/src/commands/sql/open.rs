@@ -1,4 +1,4 @@
-//! A session with its tables loaded.
+//! Opens a session and loads its tables.
 
 use super::plan::{SqlPlan, TableSource};
 use super::watch::Terminal;
@@ -6,7 +6,10 @@ use crate::failure::Failure;
 use crate::output;
 use tierloom_engine::sql::{Loaded, SqlError, SqlSession};
 
-/// Turns an error into how the command ends; `place` stands before it.
+/// Converts an error of the engine to a failure.
+///
+/// `script` is the file or option that the statement came from; it precedes the position in the
+/// message.
 pub fn failure(error: SqlError, script: Option<&str>) -> Failure {
     match error {
         SqlError::Input { place, message } => Failure::input(match (script, place) {
@@ -22,7 +25,7 @@ pub fn failure(error: SqlError, script: Option<&str>) -> Failure {
 /// Starts the engine and loads what `--table` and `--generate` name.
 ///
 /// # Errors
-/// Bad input for files that are not what they should be or do not fit, an interruption.
+/// Bad input for files that cannot be parsed or do not fit into memory, or an interruption.
 pub fn session(plan: &SqlPlan) -> Result<SqlSession, Failure> {
     let mut session = SqlSession::new(plan.options.clone()).map_err(|e| failure(e, None))?;
     let watch = Terminal::default();

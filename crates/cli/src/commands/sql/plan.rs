@@ -1,4 +1,7 @@
-//! What was typed, resolved and checked before anything is loaded.
+//! The resolved and checked arguments of a SQL session.
+//!
+//! Separate from [`super::args`] because everything that can be found wrong is found here, before a
+//! table is loaded: loading can take minutes.
 
 use super::args::Args;
 use crate::failure::Failure;
@@ -16,30 +19,33 @@ use tierloom_workloads::ssb::SsbConfig;
 
 /// Where statements come from.
 pub enum Statements {
-    /// A terminal.
     Shell,
-    /// A text that was given whole, and what to call it in errors.
-    Script { text: String, name: String },
+    /// A complete text, and its name in error messages.
+    Script {
+        text: String,
+        name: String,
+    },
 }
 
-/// How rows are printed.
+/// Format of printed rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shown {
-    /// A table for people, with at most so many rows; `None` for all.
+    /// A table for reading, with at most this many rows; `None` for all.
     Table { max_rows: Option<usize> },
-    /// For programs.
+    /// A format for programs.
     Rows(Format),
 }
 
-/// A table that is loaded at the start.
+/// A table to load at the start.
 pub enum TableSource {
-    /// Files.
-    Files { name: String, path: PathBuf },
-    /// Benchmark data, and what was typed.
+    Files {
+        name: String,
+        path: PathBuf,
+    },
+    /// Benchmark data, and the argument that named it.
     Generated(String, Generated),
 }
 
-/// A resolved session.
 pub struct SqlPlan {
     pub statements: Statements,
     pub tables: Vec<TableSource>,
@@ -51,10 +57,10 @@ pub struct SqlPlan {
 }
 
 impl SqlPlan {
-    /// Checks and resolves what was typed.
+    /// Resolves and checks the arguments.
     ///
     /// # Errors
-    /// Bad input, naming what was asked and what is possible.
+    /// Bad input; the message names what was requested and what is possible.
     pub fn resolve(args: &Args) -> Result<SqlPlan, Failure> {
         if args.here.sysroot.is_some() {
             return Err(Failure::input(
@@ -66,6 +72,7 @@ impl SqlPlan {
             .placement
             .parse()
             .map_err(|e| Failure::input(format!("--placement {}: {e}", args.placement)))?;
+        // Before the first query no column has any heat to decide by.
         if placement.needs_heat() {
             return Err(Failure::input(format!(
                 "--placement {placement} goes by what queries read; start with another and SET tierloom.placement = '{placement}' after some have run"
@@ -74,6 +81,8 @@ impl SqlPlan {
         let mut tables = Vec::new();
         for text in &args.tables {
             let table = files(text)?;
+            // Only names of files are compared here. Names of generated tables are known when they
+            // are generated.
             let taken = |t: &TableSource| matches!((t, &table), (TableSource::Files { name: a, .. }, TableSource::Files { name: b, .. }) if a == b);
             if tables.iter().any(taken) {
                 return Err(Failure::input(format!(
@@ -102,6 +111,7 @@ impl SqlPlan {
                 topology,
                 backend: Arc::new(AnonymousNuma::new()),
             },
+            // Resolved last: it may read stdin to its end, which would only delay other errors.
             statements: statements(args)?,
         })
     }
@@ -122,6 +132,7 @@ fn statements(args: &Args) -> Result<Statements, Failure> {
             name: path.display().to_string(),
         });
     }
+    // Without -c and -f, a terminal gives a shell and a pipe gives a script.
     if std::io::stdin().is_terminal() {
         if args.output.is_some() {
             return Err(Failure::input(
@@ -158,7 +169,7 @@ fn files(text: &str) -> Result<TableSource, Failure> {
     })
 }
 
-/// A name as SQL reads it: in lower case unless it is in double quotes.
+/// A table name with SQL's rule for case: lower case unless it is in double quotes.
 pub fn table_name(text: &str) -> Option<String> {
     if let Some(quoted) = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')) {
         let name = quoted.replace("\"\"", "\"");
@@ -217,6 +228,7 @@ fn csv(args: &Args) -> Result<CsvOptions, Failure> {
 
 fn shown(args: &Args) -> Result<Shown, Failure> {
     if args.format == "table" {
+        // The limit is for reading on a screen; a file gets all rows.
         let all = args.max_rows == 0 || args.output.is_some();
         return Ok(Shown::Table {
             max_rows: (!all).then_some(args.max_rows),

@@ -1,4 +1,4 @@
-//! Statements that were given whole: `-c`, `-f`, a pipe.
+//! Runs statements that were given as a whole: `-c`, `-f`, a pipe.
 
 use super::open::failure;
 use super::plan::{Shown, SqlPlan};
@@ -9,10 +9,10 @@ use tierloom_engine::sql::{Format, Piece, SqlError, SqlSession, Watch, split};
 
 /// Runs the statements of `text` up to the first that fails.
 ///
-/// All of them are parsed before the first runs.
+/// All of them are parsed before the first runs, so a typing error at the end has no effects.
 ///
 /// # Errors
-/// Bad input with `name` and the place in it, a failure, an interruption.
+/// Bad input with `name` and the position in it, a failure, or an interruption.
 pub fn run(plan: &SqlPlan, mut session: SqlSession, text: &str, name: &str) -> Result<(), Failure> {
     let told = |error| failure(error, Some(name));
     let pieces = split(text).map_err(told)?;
@@ -23,6 +23,7 @@ pub fn run(plan: &SqlPlan, mut session: SqlSession, text: &str, name: &str) -> R
     let mut printer = Printer::new(plan);
     let watch = Terminal::default();
     for piece in &pieces {
+        // A statement that ran to its end may have left a stop request behind.
         if watch.stopped() {
             return Err(told(SqlError::Interrupted));
         }
@@ -32,7 +33,7 @@ pub fn run(plan: &SqlPlan, mut session: SqlSession, text: &str, name: &str) -> R
     Ok(())
 }
 
-/// Refuses several results where only one has a place.
+/// Refuses a second result where the output holds only one.
 fn check_results(plan: &SqlPlan, session: &SqlSession, pieces: &[Piece]) -> Result<(), SqlError> {
     let one = plan.output.is_some() || plan.shown == Shown::Rows(Format::Arrow);
     let mut with_rows = pieces.iter().filter(|p| session.gives_rows(p));

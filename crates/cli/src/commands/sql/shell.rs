@@ -1,4 +1,7 @@
-//! Statements from a terminal.
+//! The interactive shell: reads statements and dot commands from a terminal.
+//!
+//! A failing statement is reported and the shell continues; only a terminal that cannot be read
+//! ends it with an error.
 
 use super::open::failure;
 use super::plan::{Shown, SqlPlan};
@@ -25,7 +28,7 @@ COPY (query) TO 'file' (FORMAT csv)   or json, jsonl, arrow, parquet
 ANALYZE table                         counts again what the planner is told
 ";
 
-/// Reads and runs statements until the user leaves.
+/// Reads and runs statements until the user quits.
 ///
 /// # Errors
 /// A terminal that cannot be read.
@@ -34,7 +37,7 @@ pub fn run(plan: &SqlPlan, session: SqlSession) -> Result<(), Failure> {
     let mut editor = DefaultEditor::with_config(config).map_err(Failure::runtime)?;
     let history = history_file();
     if let Some(file) = &history {
-        // The first session has no history yet.
+        // A missing file is normal: the first session has no history yet.
         let _ = editor.load_history(file);
     }
     eprintln!("tierloom sql; .help lists commands");
@@ -52,6 +55,7 @@ pub fn run(plan: &SqlPlan, session: SqlSession) -> Result<(), Failure> {
                 typed.push_str(&line);
                 typed.push('\n');
             }
+            // As in other shells, Ctrl-C at the prompt discards what was entered so far.
             Err(ReadlineError::Interrupted) => {
                 typed.clear();
                 continue;
@@ -117,7 +121,7 @@ struct Shell {
 }
 
 impl Shell {
-    /// Runs statements; the first that fails ends the text that it came with, and not the session.
+    /// Runs statements up to the first that fails; the session continues after a failure.
     fn statements(&mut self, text: &str) {
         let watch = Terminal::default();
         let pieces = match split(text) {
@@ -125,6 +129,7 @@ impl Shell {
             Err(error) => return complain(&failure(error, Some("here"))),
         };
         for piece in &pieces {
+            // Ctrl-C during the previous statement must not stop this one.
             stop::reset();
             let done = self.session.run(piece, &mut self.printer, &watch);
             match done {
@@ -139,7 +144,7 @@ impl Shell {
         stop::reset();
     }
 
-    /// Carries out a line that begins with a dot; false to leave.
+    /// Runs a line that begins with a dot; returns false to quit.
     fn command(&mut self, line: &str) -> bool {
         let mut words = line.split_whitespace();
         let name = words.next().unwrap_or_default();
@@ -223,6 +228,6 @@ impl Shell {
 }
 
 fn complain(failure: &Failure) {
-    // The shell goes on; the code is that of a command.
+    // The shell continues, so the exit code is not used.
     let _ = failure.report();
 }

@@ -1,4 +1,7 @@
-//! Rows as they are printed.
+//! Prints the rows of results: as a table, or in a format for programs, to stdout or a file.
+//!
+//! Tables need all shown rows before the first line can be laid out; the other formats are written
+//! batch by batch as the engine delivers them.
 
 use super::plan::{Shown, SqlPlan};
 use crate::output;
@@ -10,11 +13,11 @@ use tierloom_engine::arrow::util::display::FormatOptions;
 use tierloom_engine::arrow::util::pretty::pretty_format_batches_with_options;
 use tierloom_engine::sql::{BatchWriter, Flow, Outcome, Sink, SqlError, WholeFile, WriteOptions};
 
-/// Prints the rows of statements one after the other, to stdout or a file.
+/// Prints the results of statements one after the other, to stdout or a file.
 pub struct Printer {
     shown: Shown,
     to: Option<PathBuf>,
-    /// Results printed so far.
+    /// Number of results printed so far.
     printed: usize,
     current: Current,
 }
@@ -27,7 +30,7 @@ enum Current {
     File(BatchWriter<WholeFile>),
 }
 
-/// The first rows of a result, kept to be laid out; the others are only counted.
+/// The first rows of a result, kept for the layout; the others are only counted.
 struct TableRows {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
@@ -36,7 +39,7 @@ struct TableRows {
 }
 
 impl Printer {
-    /// A printer as the plan has it.
+    /// Creates a printer with the plan's format and file.
     pub fn new(plan: &SqlPlan) -> Self {
         Printer {
             shown: plan.shown,
@@ -46,17 +49,17 @@ impl Printer {
         }
     }
 
-    /// Changes how rows are printed from now on.
+    /// Changes the format of later results.
     pub fn set_shown(&mut self, shown: Shown) {
         self.shown = shown;
     }
 
-    /// Forgets a result that was not finished.
+    /// Drops a result that was not completed.
     pub fn abandon(&mut self) {
         self.current = Current::None;
     }
 
-    /// Tells on stderr what there is to say about a statement that is done.
+    /// Prints the message and, with `timing`, the times of a completed statement on stderr.
     pub fn tell(&self, outcome: &Outcome, timing: bool) {
         if let Some(message) = outcome.message.as_deref().filter(|m| !m.is_empty()) {
             eprintln!("{message}");
@@ -116,6 +119,8 @@ impl Sink for Printer {
             }),
             (Shown::Rows(format), None) => {
                 let options = WriteOptions::new(format, false);
+                // CSV results on one stream are separated by an empty line; other formats mark
+                // their own end.
                 let between = self.printed > 0 && options.parted();
                 let stdout = Stdout::new(between)?;
                 Current::Stream(BatchWriter::new(stdout, schema, options)?)
@@ -146,6 +151,8 @@ impl Sink for Printer {
             }
             Current::Stream(writer) => {
                 let written = writer.write(batch);
+                // A closed pipe (`| head`) is not an error, but there is no point in computing
+                // further rows.
                 if Stdout::reader_is_gone() {
                     return Ok(Flow::Enough);
                 }
@@ -176,7 +183,7 @@ impl Sink for Printer {
     }
 }
 
-/// What a statement took, measured.
+/// The measured times of a statement, as text.
 fn times(outcome: &Outcome) -> String {
     let ms = |d: std::time::Duration| d.as_secs_f64() * 1e3;
     let timing = outcome.timing;
@@ -195,12 +202,13 @@ fn times(outcome: &Outcome) -> String {
     text
 }
 
-/// Stdout for writers of whole formats; remembers that its reader has gone.
+/// Stdout for the format writers; remembers whether its reader has closed the pipe.
 struct Stdout {
     to: io::BufWriter<io::Stdout>,
     last: u8,
 }
 
+// Static because the writers own their `Stdout` and the result after it must know too.
 static GONE: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
 impl Stdout {
@@ -219,8 +227,9 @@ impl Stdout {
         GONE.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Ends a text with a line break, and lets everything out.
+    /// Adds a final line break where the format lacks one, and flushes.
     fn end(mut self) -> Result<(), SqlError> {
+        // Of all formats only a JSON array ends without a line break.
         if self.last == b']' {
             self.write_all(b"\n").map_err(SqlError::failed)?;
         }

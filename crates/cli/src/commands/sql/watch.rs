@@ -1,4 +1,4 @@
-//! Progress on stderr, and Ctrl-C.
+//! Shows progress on stderr and passes Ctrl-C on to the engine.
 
 use crate::stop;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 use tierloom_engine::sql::{Unit, Watch};
 
-/// A bar on stderr while data is loaded (none if that is no terminal); Ctrl-C stops the statement.
+/// A progress bar on stderr while data is loaded (hidden if stderr is not a terminal); Ctrl-C stops
+/// the statement.
 #[derive(Default)]
 pub struct Terminal {
     bar: Mutex<Option<ProgressBar>>,

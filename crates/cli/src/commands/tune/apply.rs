@@ -1,4 +1,7 @@
-//! Setting weights: plan, message, deed.
+//! Sets weights in the kernel and writes the files for an engine.
+//!
+//! Without `--yes` everything is planned and printed, but nothing is written. The old weights are
+//! saved by `tierloom_tune::apply` before the first write.
 
 use super::show;
 use super::{Args, Tuning, stamp};
@@ -15,18 +18,20 @@ use tierloom_tune::apply::{
 use tierloom_tune::engine::{self, EngineWeights, PhaseWeights};
 use tierloom_tune::modelled::tier_weights;
 
-/// Shares that whole weights miss by more are told.
+/// Deviation of a share above which the rounding to whole weights is reported.
 const DEVIATION_TOLD: f64 = 0.005;
 
-/// What was, or would be, set.
+/// What was set, or would be set with `--yes`.
 pub struct Told {
     pub text: String,
     pub json: serde_json::Value,
 }
 
-/// The machine whose weights are set, looked at before anything else.
+/// The machine whose weights are set.
+///
+/// Read before any tuning, so that a machine that cannot be set is found first.
 pub struct Target {
-    /// What it is, for people.
+    /// Host name and processor, for messages.
     name: String,
     root: SysRoot,
     tiers: Vec<TierNodes>,
@@ -35,7 +40,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Looks at the machine.
+    /// Reads the machine's tiers and where its old weights are saved.
     pub fn look(args: &Args) -> Result<Self, Failure> {
         let topology = args.topology()?;
         let host = topology.hostname.as_deref().unwrap_or("without a name");
@@ -60,7 +65,7 @@ pub(super) fn tier_nodes(topology: &Topology) -> Vec<TierNodes> {
     topology.tiers.iter().map(one).collect()
 }
 
-/// Whether the kernel has bandwidths to weigh by.
+/// Whether firmware reports bandwidths, from which the kernel could derive weights again.
 fn firmware_tells(topology: &Topology) -> bool {
     let mut access = topology.nodes.iter().flat_map(|node| &node.access);
     access.any(|access| access.read_bandwidth_gbps.is_some())
@@ -100,6 +105,8 @@ pub fn tuned(args: &Args, target: &Target, tuning: &Tuning) -> Result<Told, Fail
         Some(prepare(target, best)?)
     };
     let files = files(args, target, tuning, &chosen)?;
+    // Everything is prepared and checked before the first write. The files come before the kernel
+    // because they are harmless if setting the weights then fails.
     if args.yes {
         if let Some(kernel) = &kernel {
             kernel.plan.check_writable(&target.root).map_err(failure)?;
@@ -142,7 +149,7 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("    {line}\n")).collect()
 }
 
-/// The phase whose weights the kernel gets: it has one set for all.
+/// The phase whose weights the kernel gets: it has one set for all programs.
 fn chosen(args: &Args, tuning: &Tuning) -> Result<String, Failure> {
     let names: Vec<&str> = tuning
         .outcomes
@@ -163,7 +170,7 @@ fn chosen(args: &Args, tuning: &Tuning) -> Result<String, Failure> {
     }
 }
 
-/// Sets weights that were typed.
+/// Sets the weights given with `--weights`.
 pub fn typed(args: &Args, text: &str) -> Result<(), Failure> {
     let target = Target::look(args)?;
     let names = match args.tier_names() {
@@ -183,7 +190,7 @@ pub fn typed(args: &Args, text: &str) -> Result<(), Failure> {
     output::print(told.text.trim_start())
 }
 
-/// Weights of nodes and what setting them would write.
+/// Weights per node, and what setting them would write.
 struct Kernel {
     nodes: NodeWeights,
     plan: Plan,
@@ -280,7 +287,7 @@ pub(super) fn table(plan: &Plan, tiers: &[TierNodes]) -> String {
     format!("{table}\n")
 }
 
-/// The files for an engine, by path.
+/// The contents of the files for an engine, by path.
 fn files(
     args: &Args,
     target: &Target,
@@ -308,6 +315,7 @@ fn files(
                 .map(|weight| weight.tier.as_str())
         })
         .collect();
+    // Only tiers that some phase uses: an engine needs no nodes of the others.
     let tiers = target
         .tiers
         .iter()
@@ -330,6 +338,7 @@ fn files(
         ));
     }
     if let Some(path) = &args.env_file {
+        // The shell that reads the file may run in another folder.
         let config = args.config.as_deref().map(std::path::absolute).transpose();
         let config = config.map_err(|error| {
             Failure::runtime(format!("cannot tell the full path of --config: {error}"))

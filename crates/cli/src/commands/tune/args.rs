@@ -1,4 +1,4 @@
-//! What may be typed, and what cannot go together.
+//! Command line arguments of `tierloom tune`, and the combinations that clap cannot refuse.
 
 use super::prefetch::Prefetchers;
 use crate::failure::Failure;
@@ -6,26 +6,32 @@ use crate::output;
 use std::path::{Path, PathBuf};
 use tierloom_topology::{SysRoot, Topology};
 
-/// Find the best weights of memory tiers for each phase of work, by the model or by measuring, and set them
+/// Find the best weights of memory tiers for each phase of work, with the model or by measuring,
+/// and set them
 ///
-/// Without --measure every figure is modelled on --machine. --apply only tells what it would write unless --yes is added; the old
-/// state is saved first and --restore puts it back.
+/// Without --measure every figure is modelled on --machine. --apply only prints what it would write
+/// unless --yes is added; the old state is saved first, and --restore brings it back.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Phases: scan, read, write, nt-write, copy, filter, build, probe, partition, aggregate, random, tree, chase, ssb, also with parameters
-    /// (probe:table_bytes=4GiB,prefetched=true); the usual eight without
+    /// Phases: scan, read, write, nt-write, copy, filter, build, probe, partition, aggregate,
+    /// random, tree, chase, ssb, optionally with parameters
+    /// (probe:table_bytes=4GiB,prefetched=true); default: the usual eight, six of them with
+    /// --measure
     #[arg(value_name = "PHASE")]
     pub phases: Vec<String>,
-    /// Machine profiles (names or YAML files) to model on; with --measure, where the search starts
+    /// Machine profiles (names or YAML files) to model on; with --measure, the starting point of
+    /// the search
     #[arg(short, long, value_name = "MACHINE", value_delimiter = ',')]
     pub machine: Vec<String>,
-    /// Workers; all cores of the machine without
+    /// Workers; default: all cores of the machine
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub workers: Option<u32>,
-    /// Tiers to spread over ("dram,cxl"), the first being where all lies otherwise; or this machine's nodes by tier ("dram=0,1;cxl=2-5")
+    /// Tiers to spread over ("dram,cxl"), the first being where everything is placed otherwise; or
+    /// this machine's nodes by tier ("dram=0,1;cxl=2-5")
     #[arg(long, value_name = "TIERS")]
     pub tiers: Option<String>,
-    /// Only these structures (input, output, table, ...) or classes (column, hash-table, ...) move, the others stay on the first tier
+    /// Spread only these structures (input, output, table, ...) or classes (column, hash-table,
+    /// ...); the others stay on the first tier
     #[arg(
         long,
         value_name = "STRUCTURES",
@@ -33,10 +39,10 @@ pub struct Args {
         conflicts_with = "measure"
     )]
     pub moved: Vec<String>,
-    /// A phase in a file: `probe: { table_bytes: 16e9 }`
+    /// File that describes a phase: `probe: { table_bytes: 16e9 }`
     #[arg(long, value_name = "FILE.yaml", conflicts_with = "measure")]
     pub work: Vec<String>,
-    /// Print the rate at every share too
+    /// Also print the rate at every share
     #[arg(long)]
     pub curve: bool,
     /// Print JSON
@@ -48,49 +54,53 @@ pub struct Args {
     /// Write a report with the curves to FILE
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
-    /// Measure on the tiers of this machine, with the model as a guide
+    /// Measure on the tiers of this machine, guided by the model
     #[arg(long)]
     pub measure: bool,
-    /// Measured points per phase at most
+    /// Limit on measured points per phase
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(3..=100))]
     pub points: u32,
-    /// Page size: 4k, thp, 2m or 1g; thp where the system allows it
+    /// Page size: 4k, thp, 2m or 1g; default: thp where the system allows it
     #[arg(long, value_name = "SIZE", requires = "measure")]
     pub pages: Option<String>,
-    /// Size of the measured region in MiB; by caches and free memory without
+    /// Size of the measured region in MiB; default: from the sizes of caches and free memory
     #[arg(long, value_name = "MIB", requires = "measure")]
     pub region: Option<u64>,
-    /// Seconds of one repetition
+    /// Duration of one repetition in seconds
     #[arg(long, value_name = "S", requires = "measure")]
     pub seconds: Option<f64>,
     /// Repetitions of each point
     #[arg(long, value_name = "N", requires = "measure", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: Option<u32>,
-    /// Set the weights of the tuned phase in the kernel and write the files for an engine; only tells without --yes
+    /// Set the weights of the tuned phase in the kernel and write the files for an engine; without
+    /// --yes, only print what would be written
     #[arg(long)]
     pub apply: bool,
-    /// The phase whose weights the kernel gets, if several were tuned
+    /// Phase whose weights the kernel gets, if several were tuned
     #[arg(long, value_name = "PHASE", requires = "apply")]
     pub phase: Option<String>,
     /// Set these weights ("3:2" or "dram=3,cxl=2") instead of tuned ones
     #[arg(long, value_name = "WEIGHTS", requires = "apply", conflicts_with_all = ["phases", "machine", "measure", "work", "config", "env_file", "records", "report"])]
     pub weights: Option<String>,
-    /// Put the weights back that the kernel had before --apply, and prefetchers as they were before --prefetchers; only tells without --yes
+    /// Restore the kernel's weights from before --apply and the prefetchers from before
+    /// --prefetchers; without --yes, only print what would be written
     #[arg(long, conflicts_with_all = ["phases", "machine", "measure", "apply", "work", "records", "report"])]
     pub restore: bool,
-    /// Tell which hardware prefetchers of this machine are on, or switch all of them on or off; only tells without --yes
+    /// Show which hardware prefetchers of this machine are on, or switch all of them on or off;
+    /// without --yes, only print what would be written
     #[arg(long, value_name = "WHAT", value_enum, conflicts_with_all = ["phases", "machine", "measure", "apply", "restore", "work", "records", "report"])]
     pub prefetchers: Option<Prefetchers>,
-    /// Do it
+    /// Write the changes instead of only printing them
     #[arg(long)]
     pub yes: bool,
-    /// Allow that the kernel stops deriving weights from the bandwidths that firmware reports
+    /// Allow switching off the kernel's automatic weights, which follow the bandwidths that
+    /// firmware reports
     #[arg(long, requires = "apply")]
     pub auto_off: bool,
-    /// Leave the kernel alone, write only --config and --env-file
+    /// Do not change the kernel; write only --config and --env-file
     #[arg(long, requires = "apply", conflicts_with = "weights")]
     pub no_kernel: bool,
-    /// Where the old weights are saved; prefetchers are saved in the same folder
+    /// File that the old weights are saved in; prefetchers are saved in the same folder
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
     /// Write the weights of all tuned phases for an engine to FILE
@@ -105,7 +115,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// What clap cannot tell.
+    /// Checks combinations of options that clap cannot express.
     pub fn check(&self) -> Result<(), Failure> {
         let wrong = |text: &str| Err(Failure::input(text));
         if self.yes && !self.apply && !self.restore && self.prefetchers.is_none() {
@@ -129,32 +139,18 @@ impl Args {
                 "--seconds {seconds}: expected more than 0"
             )));
         }
+        // Last, because it looks at the file system.
         self.check_files()
     }
 
     fn check_files(&self) -> Result<(), Failure> {
-        let named = [
-            ("--records", &self.records),
-            ("--report", &self.report),
-            ("--config", &self.config),
-            ("--env-file", &self.env_file),
+        let outputs = [
+            ("--records", self.records.as_deref()),
+            ("--report", self.report.as_deref()),
+            ("--config", self.config.as_deref()),
+            ("--env-file", self.env_file.as_deref()),
         ];
-        let files: Vec<(&str, &Path)> = named
-            .into_iter()
-            .filter_map(|(option, path)| Some((option, path.as_deref()?)))
-            .collect();
-        for (index, (option, path)) in files.iter().enumerate() {
-            output::check_writable(path)?;
-            let other = files[..index]
-                .iter()
-                .find(|(_, other)| output::same_file(other, path));
-            if let Some((other, _)) = other {
-                return Err(Failure::input(format!(
-                    "{other} and {option} name the same file"
-                )));
-            }
-        }
-        Ok(())
+        output::check_outputs(&outputs, &[])
     }
 
     /// The root that system files are read and written under.
@@ -164,11 +160,12 @@ impl Args {
             .map_or_else(SysRoot::host, SysRoot::at)
     }
 
-    /// Tiers as names; those before `=` if nodes were given.
+    /// Names of the tiers; without the nodes, if those were given.
     pub fn tier_names(&self) -> Vec<String> {
         let Some(text) = &self.tiers else {
             return Vec::new();
         };
+        // In `dram=0,1;cxl=2-5` a comma separates nodes, so tiers are separated otherwise.
         let separators: &[char] = if text.contains('=') {
             &[';', ' ']
         } else {
@@ -181,7 +178,7 @@ impl Args {
         names.filter(|name| !name.is_empty()).collect()
     }
 
-    /// Gives `topology` the nodes of tiers that were typed.
+    /// Assigns nodes to the tiers of `topology` if `--tiers` lists nodes.
     pub fn name_tiers(&self, topology: &mut Topology) -> Result<(), Failure> {
         match &self.tiers {
             Some(text) if text.contains('=') => {
@@ -191,9 +188,10 @@ impl Args {
         }
     }
 
-    /// The machine that weights are set on.
+    /// Reads the machine that weights are set on.
     pub fn topology(&self) -> Result<Topology, Failure> {
         let mut topology = Topology::read(&self.root()).map_err(|error| {
+            // A recorded tree is the user's input; the machine's own files are not.
             if self.sysroot.is_some() {
                 Failure::input(error)
             } else {

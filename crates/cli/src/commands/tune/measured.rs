@@ -1,4 +1,8 @@
-//! Weights by measuring.
+//! Finds weights by measuring on this machine.
+//!
+//! The search in `tierloom_tune::measure` starts from a profile or, without one, from a rough
+//! machine made of firmware's numbers. Phases run one after the other; those finished before a
+//! failure are kept.
 
 use super::{Args, Outcome, Tuning, stamp};
 use crate::commands::bench::open_session;
@@ -12,7 +16,7 @@ use tierloom_tune::measure::{
     rough_machine, search_phase,
 };
 
-/// Stops at Ctrl-C.
+/// Stops a measurement at Ctrl-C.
 struct UntilStopped;
 
 impl Control for UntilStopped {
@@ -21,7 +25,9 @@ impl Control for UntilStopped {
     }
 }
 
-/// All phases on this machine. What was finished before something failed is returned with the failure.
+/// Measures all phases on this machine.
+///
+/// Phases finished before a failure are returned together with the failure.
 pub fn all(args: &Args) -> Result<(Vec<Tuning>, Result<(), Failure>), Failure> {
     let mut host = Host::look().map_err(Failure::runtime)?;
     args.name_tiers(&mut host.topology)?;
@@ -49,6 +55,7 @@ pub fn all(args: &Args) -> Result<(Vec<Tuning>, Result<(), Failure>), Failure> {
     } else {
         args.phases.clone()
     };
+    // All names are checked before the first measurement.
     let phases = names
         .iter()
         .map(|name| kernel_of(name, setup.region_bytes).map_err(failure));
@@ -75,6 +82,7 @@ pub fn all(args: &Args) -> Result<(Vec<Tuning>, Result<(), Failure>), Failure> {
         };
         let mut on_host = HostTiers::new(&host, &setup, phase, &session, &UntilStopped);
         let found = search_phase(&request, &mut on_host, &stamp);
+        // The runs are kept even if the search failed: they were measured.
         tuning.benches.extend(on_host.into_records());
         match found {
             Ok(found) => {
@@ -130,6 +138,7 @@ fn failure(error: MeasureError) -> Failure {
     }
 }
 
+/// Replaces the text of a failure but keeps its kind, and with it the exit code.
 fn with_text(failure: Failure, text: String) -> Failure {
     match failure {
         Failure::BadInput(_) => Failure::BadInput(text),

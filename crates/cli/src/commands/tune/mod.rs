@@ -1,4 +1,7 @@
-//! `tierloom tune`.
+//! `tierloom tune`: finds weights of memory tiers, by the model ([`modelled`]) or by measuring
+//! ([`measured`]), sets them ([`apply`]), and restores what was there before ([`restore`]). It also
+//! shows and switches hardware prefetchers ([`prefetch`]), which are saved and restored in the same
+//! way.
 
 mod apply;
 mod args;
@@ -17,38 +20,38 @@ use tierloom_model::{PhaseKind, StructureClass};
 use tierloom_record::{BenchRecord, Provenance, RecordSet, TuneRecord};
 use tierloom_tune::modelled::Stamp;
 
-/// The weights of one phase, however they were found.
+/// The best weights of one phase, modelled or measured.
 struct Outcome {
     record: TuneRecord,
     kind: PhaseKind,
     classes: Vec<StructureClass>,
-    /// For the table: what limits the phase, or how the search ended.
+    /// Last column of the table: what limits the phase, or how the search ended.
     note: String,
-    /// What only the model tells.
+    /// Numbers that only the model gives.
     modelled: Option<Modelled>,
 }
 
-/// What the model tells beyond the record.
+/// Numbers of the model beyond the record.
 struct Modelled {
-    /// Rate over that with one page for each node in turn.
+    /// Rate relative to equal weights on all nodes.
     gain_over_equal: f64,
-    /// Share of the best weights off the first tier, 0 to 1.
+    /// Share of the data that the best weights place off the first tier, 0 to 1.
     share: f64,
 }
 
-/// All phases on one machine.
+/// The results of all phases on one machine.
 struct Tuning {
-    /// What the figures are and where they come from.
+    /// What the figures are and where they come from, for the heading.
     title: String,
     provenance: Provenance,
-    /// The tier where all lies without interleaving.
+    /// The tier that holds everything without interleaving.
     home: String,
     outcomes: Vec<Outcome>,
-    /// The runs behind measured figures.
+    /// Benchmark runs behind measured figures.
     benches: Vec<BenchRecord>,
 }
 
-/// Runs the command.
+/// Restores, shows or switches, or tunes and applies, as the arguments say.
 pub fn run(args: &Args) -> Result<(), Failure> {
     args.check()?;
     if args.restore {
@@ -61,7 +64,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(text) = &args.weights {
         return apply::typed(args, text);
     }
-    // A plan that cannot be carried out is found before anything is computed or measured.
+    // The machine is read before anything is computed or measured, which can take long.
     let target = args.apply.then(|| apply::Target::look(args)).transpose()?;
     let (tunings, ended) = if args.measure {
         measured::all(args)?
@@ -69,6 +72,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         (modelled::all(args)?, Ok(()))
     };
     write_files(args, &tunings)?;
+    // Returned only now: the files hold the phases finished before the failure.
     ended?;
     let applied = match (&target, tunings.as_slice()) {
         (Some(target), [tuning]) => Some(apply::tuned(args, target, tuning)?),
@@ -102,7 +106,7 @@ fn records(tunings: &[Tuning]) -> RecordSet {
     set
 }
 
-/// Writes records and report, each whole.
+/// Writes records and report, each complete or not at all.
 fn write_files(args: &Args, tunings: &[Tuning]) -> Result<(), Failure> {
     let set = records(tunings);
     if set.is_empty() {

@@ -1,4 +1,4 @@
-//! Weights by the model.
+//! Finds weights with the model, on one or several machine profiles.
 
 use super::{Args, Modelled, Outcome, Tuning, stamp};
 use crate::failure::Failure;
@@ -11,7 +11,7 @@ use tierloom_record::Provenance;
 use tierloom_tune::modelled::{Question, tune};
 use tierloom_tune::work::USUAL;
 
-/// All phases on all machines.
+/// Tunes all phases on all machines.
 pub fn all(args: &Args) -> Result<Vec<Tuning>, Failure> {
     if args.machine.is_empty() {
         return Err(Failure::input(format!(
@@ -21,6 +21,7 @@ pub fn all(args: &Args) -> Result<Vec<Tuning>, Failure> {
     }
     let works = works(args)?;
     let moved = moved(&args.moved)?;
+    // All profiles are loaded before the first is tuned.
     let machines = args.machine.iter().map(|name| machine::load(name));
     let machines = machines.collect::<Result<Vec<_>, _>>()?;
     machines
@@ -78,7 +79,8 @@ fn one(
     })
 }
 
-/// Tiers as typed; else all of the machine but memory of another socket, which has work of its own.
+/// The tiers of `--tiers`; by default all of the machine except memory of another socket, which
+/// that socket's own work needs.
 fn tiers(args: &Args, machine: &Machine) -> Result<Vec<String>, Failure> {
     let known = || {
         let names: Vec<&str> = machine
@@ -105,7 +107,7 @@ fn tiers(args: &Args, machine: &Machine) -> Result<Vec<String>, Failure> {
     Ok(tiers)
 }
 
-/// The phases that were asked for, by names that differ.
+/// The requested phases. Each name may occur once, because records are told apart by it.
 fn works(args: &Args) -> Result<Vec<(String, Work)>, Failure> {
     let usual = || USUAL.iter().map(|name| (*name).to_owned()).collect();
     let texts: Vec<String> = if args.phases.is_empty() && args.work.is_empty() {
@@ -124,7 +126,7 @@ fn works(args: &Args) -> Result<Vec<(String, Work)>, Failure> {
     Ok(works)
 }
 
-/// As typed, or the name of the file without folder and ending.
+/// The argument itself, or for a file its name without folder and extension.
 fn name_of(text: &str) -> String {
     let stem = Path::new(text).file_stem();
     match stem.filter(|_| works::is_path(text)) {
@@ -133,7 +135,7 @@ fn name_of(text: &str) -> String {
     }
 }
 
-/// Classes if all names are classes, else structures.
+/// Parses `--moved`: classes if all names are classes, otherwise structures.
 fn moved(names: &[String]) -> Result<Moved, Failure> {
     if names.is_empty() {
         return Ok(Moved::All);

@@ -1,4 +1,7 @@
-//! Hardware prefetchers of this machine.
+//! `tune --prefetchers`: shows and switches this machine's hardware prefetchers.
+//!
+//! The registers are read and written by `tierloom_tune::prefetch`, which saves their content
+//! before the first change.
 
 use super::apply::{Told, state};
 use super::{Args, stamp};
@@ -7,10 +10,10 @@ use crate::output;
 use tierloom_tune::apply::StateFile;
 use tierloom_tune::prefetch::{self, Control, CpuState, PrefetchError, Restored};
 
-/// What `--prefetchers` does.
+/// What `--prefetchers` does
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Prefetchers {
-    /// Tell what the registers hold
+    /// Show what the registers hold
     Show,
     /// Switch all on
     On,
@@ -30,11 +33,12 @@ fn file(args: &Args) -> StateFile {
     prefetch::state_file(&state(args))
 }
 
-/// Shows or switches them.
+/// Shows the prefetchers and, with `--yes`, switches them.
 pub fn run(args: &Args, what: Prefetchers) -> Result<(), Failure> {
     let (root, state) = (args.root(), file(args));
     let path = state.path().display();
     let control = prefetch::control(&root).map_err(failure)?;
+    // Read before anything is switched: the output shows the previous state.
     let cpus = prefetch::show(&root, &control).map_err(failure)?;
     let saved = prefetch::saved(&root, &state).map_err(failure)?;
     let mut text = table(&control, &cpus);
@@ -85,7 +89,7 @@ fn word(on: bool) -> &'static str {
     if on { "on" } else { "off" }
 }
 
-/// CPUs that hold the same are one line.
+/// The state of all CPUs, with CPUs of equal register content on one line.
 fn table(control: &Control, cpus: &[CpuState]) -> String {
     let mut values: Vec<u64> = cpus.iter().map(|c| c.value).collect();
     values.sort_unstable();
@@ -110,7 +114,7 @@ fn cpu_json(control: &Control, cpu: &CpuState) -> serde_json::Value {
     serde_json::json!({ "cpu": cpu.cpu, "value": format!("{:#x}", cpu.value), "on": on })
 }
 
-/// Puts them back, or tells what that would write; `None` if nothing is saved.
+/// Restores the prefetchers, or describes what that would write; `None` if nothing is saved.
 pub fn restored(args: &Args) -> Result<Option<Told>, Failure> {
     let state = file(args);
     let path = state.path().display();
@@ -149,7 +153,8 @@ pub fn restored(args: &Args) -> Result<Option<Told>, Failure> {
     Ok(Some(Told { text, json }))
 }
 
-/// Says on stderr that an earlier program switched them and did not put them back.
+/// Notes on stderr that an earlier command switched the prefetchers and did not restore them:
+/// measured weights would depend on it.
 pub fn warn_of_a_saved_state(args: &Args) {
     let state = file(args);
     if let Ok(Some(saved)) = prefetch::saved(&args.root(), &state) {

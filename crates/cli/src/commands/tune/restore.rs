@@ -1,4 +1,4 @@
-//! Putting weights and prefetchers back.
+//! `tune --restore`: restores the kernel's weights and the prefetchers.
 
 use super::Args;
 use super::apply::{Told, failure, node_json, state, table, tier_nodes};
@@ -7,10 +7,12 @@ use crate::failure::Failure;
 use crate::output;
 use tierloom_tune::apply::{self, Restored};
 
-/// Puts the old weights and prefetchers back; one that fails does not keep the other from it.
+/// Restores weights and prefetchers. A failure of one does not prevent the other.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let prefetchers = prefetch::restored(args);
     let weights = weights(args);
+    // What could be restored is printed even if the other part failed; the failure decides the exit
+    // code.
     let (told, ended) = match (weights, prefetchers) {
         (Ok(weights), Ok(None)) => (weights, Ok(())),
         (Ok(mut weights), Ok(Some(prefetchers))) => {

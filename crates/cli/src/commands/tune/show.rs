@@ -1,4 +1,4 @@
-//! Tables and JSON.
+//! Formats tuned weights as tables and JSON.
 
 use super::apply::Told;
 use super::{Outcome, Tuning, records};
@@ -16,7 +16,7 @@ pub fn weights(weights: &[TierWeight]) -> String {
     parts.join(", ")
 }
 
-/// One machine: what the figures are, a row per phase, warnings, and curves if they are wanted.
+/// The results on one machine: heading, a row per phase, warnings, and curves if requested.
 pub fn text(tuning: &Tuning, curve: bool) -> String {
     let mut text = format!("{}\n", tuning.title);
     if tuning.outcomes.is_empty() {
@@ -84,7 +84,7 @@ fn number(x: f64) -> Cell {
     Cell::new(figure(x)).set_alignment(CellAlignment::Right)
 }
 
-/// Three digits that count.
+/// Formats with about three significant digits.
 fn figure(x: f64) -> String {
     match x.abs() {
         big if big >= 100.0 => format!("{x:.0}"),
@@ -171,7 +171,7 @@ fn curve_text(record: &TuneRecord) -> String {
     format!("\n{}: {}\n{table}\n", record.phase, record.what)
 }
 
-/// Records as a run's `--json` prints them, and what was set.
+/// Prints the records in the format of `tierloom run --json`, and what was set.
 pub fn json(tunings: &[Tuning], applied: Option<&Told>) -> Result<(), Failure> {
     let mut value = serde_json::json!({ "records": records(tunings).to_records() });
     if let (Some(told), Some(object)) = (applied, value.as_object_mut()) {

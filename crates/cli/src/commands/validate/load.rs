@@ -1,4 +1,7 @@
-//! Figures, machines and constants: built in, or from files.
+//! Loads figures, machines and constants: built in, or from files.
+//!
+//! Also used by `tierloom calibrate`. Errors in built-in files are failures of this binary (exit
+//! code 1), errors in the user's files are bad input (2).
 
 use crate::failure::Failure;
 use std::path::{Path, PathBuf};
@@ -7,13 +10,13 @@ use tierloom_calibrate::{
 };
 use tierloom_model::Machine;
 
-/// The text of a file that the user named.
+/// The content of a file that the user named.
 pub fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path)
         .map_err(|e| Failure::input(format!("cannot read {}: {e}", path.display())))
 }
 
-/// The figures of `files`; all built-in ones if there are none.
+/// The figures of `files`; all built-in ones if it is empty.
 pub fn figures(files: &[PathBuf]) -> Result<Vec<FigureFile>, Failure> {
     if files.is_empty() {
         return builtin::figures().map_err(Failure::runtime);
@@ -28,7 +31,7 @@ pub fn figures(files: &[PathBuf]) -> Result<Vec<FigureFile>, Failure> {
     Ok(made)
 }
 
-/// The constants of a file, or the built-in ones.
+/// The constants of a file, by default the built-in ones.
 pub fn constants(file: Option<&Path>) -> Result<Constants, Failure> {
     match file {
         None => builtin::constants().map_err(Failure::runtime),
@@ -38,7 +41,8 @@ pub fn constants(file: Option<&Path>) -> Result<Constants, Failure> {
     }
 }
 
-/// The built-in machines, those of `folder` over them, and those that `figures` name by path (from the folder of their file).
+/// The built-in machines, replaced by those of `folder` where names are equal, and the machines
+/// that `figures` name by path (relative to their file).
 pub fn library(
     folder: Option<&Path>,
     constants: Constants,
@@ -51,8 +55,7 @@ pub fn library(
     for file in figures {
         let beside = Path::new(&file.file).parent().unwrap_or(Path::new(""));
         for name in file.figures.iter().flat_map(|f| f.machines()) {
-            let is_path = name.contains('/') || name.ends_with(".yaml");
-            if is_path && !library.machines.contains_key(name) {
+            if crate::machine::is_file(name) && !library.machines.contains_key(name) {
                 let loaded = machine(&beside.join(name))?;
                 library.machines.insert(name.to_owned(), loaded);
             }
@@ -61,12 +64,12 @@ pub fn library(
     Ok(library)
 }
 
-/// The profile in a file.
+/// Loads the profile in a file.
 pub fn machine(path: &Path) -> Result<Machine, Failure> {
     Machine::from_yaml(&read(path)?, &path.display().to_string()).map_err(Failure::input)
 }
 
-/// Names and paths of the profiles in a folder.
+/// Names and paths of the profiles in a folder, sorted.
 fn profiles_in(folder: &Path) -> Result<Vec<(String, PathBuf)>, Failure> {
     let cannot = |e| Failure::input(format!("cannot read folder {}: {e}", folder.display()));
     let mut found = Vec::new();

@@ -1,11 +1,15 @@
-//! `tierloom validate`.
+//! `tierloom validate`: models every published experiment and compares the result with what was
+//! published.
+//!
+//! [`load`] reads figures and machines, `tierloom_calibrate` models and judges them, [`show`]
+//! formats the result. Numbers are never changed here; that is `tierloom calibrate`.
 
 pub mod load;
 mod show;
 
 use crate::failure::Failure;
 use crate::output;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tierloom_calibrate::{
     Arithmetic, FigureFile, FigurePoint, Library, Role, explain, headline, markdown, summaries,
     validate,
@@ -13,45 +17,44 @@ use tierloom_calibrate::{
 use tierloom_model::{Options, Terms};
 use tierloom_record::{FigureRecord, Provenance, RecordSet, SCHEMA, ValidationRecord};
 
-/// Largest median error of checks that `--strict` lets pass.
+/// Largest median error of checks that passes `--strict`.
 const STRICT_MEDIAN: f64 = 0.10;
 
-/// Price every published experiment with the model and compare: published, modelled, error
+/// Model every published experiment and compare: published, modelled, error
 ///
-/// Figures are kept apart by role: checks, which nothing was chosen with in view; figures that a
-/// fit used; figures that something was chosen
-/// by hand for; figures that follow from fitted ones. Only checks say how good the model is. Exit
-/// code 0 even where the model misses: this
-/// is a report (see --strict).
+/// Figures are reported separately by role: checks (nothing was chosen with them in view), figures
+/// that a fit used, figures that something was chosen by hand for, and figures that follow from
+/// fitted ones. Only checks show how good the model is. The exit code is 0 even where the model
+/// misses: this is a report (see --strict).
 #[derive(clap::Args)]
 pub struct Args {
-    /// Figures files; the built-in ones without
+    /// Files of figures; default: the built-in ones
     #[arg(long, value_name = "FILE.yaml", num_args = 1..)]
     figures: Vec<PathBuf>,
-    /// File of the constants that figures name; the built-in one without
+    /// File of the constants that figures name; default: the built-in one
     #[arg(long, value_name = "FILE.yaml")]
     constants: Option<PathBuf>,
-    /// Take machine profiles from this folder first
+    /// Folder of machine profiles that replace built-in ones of the same name
     #[arg(long, value_name = "FOLDER")]
     machines: Option<PathBuf>,
-    /// Only figures of this publication (its key, EPFL25); may be repeated
+    /// Only figures of this publication (its key, as in EPFL25); may be repeated
     #[arg(long, value_name = "KEY")]
     paper: Vec<String>,
     /// Only figures of this role
     #[arg(long, value_enum)]
     role: Option<RoleArg>,
-    /// Switch this term of the model off to see what it explains; may be repeated
+    /// Switch off this term of the model to see what it explains; may be repeated
     #[arg(long, value_name = "TERM")]
     off: Vec<String>,
     /// Only figures that the model misses (by more than 10%, or a wrong sign or relation)
     #[arg(long)]
     misses: bool,
-    /// Show how the model comes to the value of this figure, and what each term does to it
+    /// Show how the model computes the value of this figure, and the effect of each term on it
     #[arg(long, value_name = "ID", conflicts_with_all = ["json", "markdown", "records", "report", "strict", "misses"])]
     explain: Option<String>,
     /// Write the tables as Markdown; in a file with lines `<!-- validate -->` and `<!-- /validate
-    /// -->` only what is between them changes,
-    /// and between `<!-- validate headline -->` and its end stand the sentences that sum them up
+    /// -->` only the text between them is replaced, and the text between `<!-- validate headline
+    /// -->` and its end by the summary sentences
     #[arg(long, value_name = "FILE.md")]
     markdown: Option<PathBuf>,
     /// Print one record as JSON
@@ -63,7 +66,7 @@ pub struct Args {
     /// Write an HTML report
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Exit with 1 if a sign or relation of a check is wrong or the median error of the checks
+    /// Exit with code 1 if a sign or relation of a check is wrong or the median error of the checks
     /// exceeds 10%
     #[arg(long)]
     strict: bool,
@@ -81,12 +84,15 @@ enum RoleArg {
     Implied,
 }
 
-/// Runs the command.
+/// Compares the figures and writes the results, or explains one of them.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let outputs = [&args.markdown, &args.records, &args.report];
-    for path in outputs.into_iter().flatten() {
-        output::check_writable(path)?;
-    }
+    let outputs = [
+        ("--markdown", args.markdown.as_deref()),
+        ("--records", args.records.as_deref()),
+        ("--report", args.report.as_deref()),
+    ];
+    let inputs: Vec<&Path> = args.constants.as_deref().into_iter().collect();
+    output::check_outputs(&outputs, &inputs)?;
     let options = Options {
         terms: terms(&args.off)?,
         ..Options::default()
@@ -95,12 +101,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     check_papers(&args.paper, &files)?;
     let constants = load::constants(args.constants.as_deref())?;
     let library = load::library(args.machines.as_deref(), constants, &files)?;
+    // An explanation replaces the comparison and all its outputs.
     if let Some(id) = &args.explain {
         let figure = find(id, &files)?;
         library.check([figure]).map_err(Failure::input)?;
         let explained = explain(figure, &library, &options).map_err(Failure::input)?;
         let known = Arithmetic::new(&files, &library).map_err(Failure::input)?;
         let from = known.follows_from(figure).map_err(Failure::input)?;
+        // An implied figure also names the fitted ones that it follows from.
         let text = show::explanation(figure, &explained, from.as_deref(), &library);
         return output::print(&text);
     }
@@ -119,6 +127,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     } else {
         output::print(&text(args, &record, &files, &library)?)?;
     }
+    // Judged last, so that a failing check still leaves all outputs.
     if args.strict {
         strict(&record.figures)
     } else {
@@ -220,7 +229,7 @@ fn write_records(args: &Args, record: &ValidationRecord) -> Result<(), Failure> 
     Ok(())
 }
 
-/// The tables for people; with terms off each error beside the one of the whole model.
+/// The tables as text; with terms switched off, each error beside that of the whole model.
 fn text(
     args: &Args,
     record: &ValidationRecord,
@@ -242,7 +251,10 @@ fn text(
     Ok(text)
 }
 
-/// Only checks can fail: the others were made to come out, or follow from those that were.
+/// Fails if the checks are not good enough.
+///
+/// Figures of other roles cannot fail: the model was made to agree with them, or they follow from
+/// such figures.
 fn strict(figures: &[FigureRecord]) -> Result<(), Failure> {
     let mut problems = Vec::new();
     let all = summaries(figures);

@@ -1,4 +1,4 @@
-//! Comparisons as text.
+//! Formats comparisons as text, and places them into an existing Markdown document.
 
 use super::load;
 use crate::failure::Failure;
@@ -10,7 +10,9 @@ use tierloom_calibrate::{
 };
 use tierloom_record::{FigureRecord, FigureSummary};
 
-/// A table per publication and role, then the summary; `whole` are the same figures by the whole model.
+/// A table per publication and role, then the summary.
+///
+/// `whole` has the same figures with no term switched off, for a column of its errors.
 pub fn tables(
     records: &[FigureRecord],
     whole: Option<&[FigureRecord]>,
@@ -106,7 +108,7 @@ fn summary(summaries: &[FigureSummary]) -> String {
     format!("{table}\n")
 }
 
-/// How the model comes to a figure's value; `from` are the fitted figures that it follows from.
+/// How the model computes a figure's value; `from` are the fitted figures that it follows from.
 pub fn explanation(
     figure: &FigurePoint,
     explained: &Explanation,
@@ -215,15 +217,17 @@ fn phases(explained: &Explanation) -> Table {
     table
 }
 
-/// What is written into a document: the tables, and the sentences that sum them up.
+/// The parts written into a document: the tables, and the sentences that summarize them.
 pub struct Parts<'a> {
-    /// Between `<!-- validate -->` and its end, or alone.
+    /// Replaces the text between `<!-- validate -->` and `<!-- /validate -->`, or is the whole
+    /// document.
     pub tables: &'a str,
-    /// Between `<!-- validate headline -->` and its end.
+    /// Replaces the text between `<!-- validate headline -->` and `<!-- /validate headline -->`.
     pub headline: &'a str,
 }
 
-/// The parts between the marks of an existing document, or the tables alone.
+/// The document at `path` with the parts replaced, or the tables alone if it has no marks or does
+/// not exist.
 pub fn into_document(path: &Path, parts: &Parts<'_>) -> Result<String, Failure> {
     if !path.exists() {
         return Ok(parts.tables.to_owned());
@@ -244,7 +248,7 @@ pub fn into_document(path: &Path, parts: &Parts<'_>) -> Result<String, Failure> 
     Ok(if marked { new } else { parts.tables.to_owned() })
 }
 
-/// `text` with `part` between the marks of this name; `None` if it has no such marks.
+/// `text` with `part` between the marks called `name`; `None` if it has no such marks.
 fn between(text: &str, name: &str, part: &str) -> Result<Option<String>, String> {
     let (begin, end) = (format!("<!-- {name} -->"), format!("<!-- /{name} -->"));
     let lines: Vec<&str> = text.lines().collect();
@@ -255,6 +259,7 @@ fn between(text: &str, name: &str, part: &str) -> Result<Option<String>, String>
             Ok(Some(format!("{head}\n\n{}\n\n{tail}\n", part.trim())))
         }
         (None, None) => Ok(None),
+        // A single mark is refused: the text to be replaced has no end then.
         _ => Err(format!(
             "it needs both lines, {begin} and then {end}, or neither"
         )),
