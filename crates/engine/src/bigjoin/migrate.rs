@@ -1,48 +1,54 @@
-//! Whether it pays to move a table between its build and its probe.
+//! Decides by the model whether to migrate a hash table between build and probe.
+//!
+//! It compares the modelled probe time at both placements with the modelled copy. It only advises:
+//! the migration itself is [`super::StructurePlacer::before_probe`]'s.
 
 use tierloom_model::{
     Access, LINE_BYTES, Machine, ModelError, Op, Options, Phase, PhaseKind, Placement, TierShares,
     solve,
 };
 
-/// A probe that is about to start.
+/// A probe phase that is about to start.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProbeWork {
-    /// Bytes of the table.
+    /// Bytes of the hash table.
     pub table_bytes: u64,
-    /// Probe rows to come, as estimated.
+    /// Estimated number of probe rows.
     pub probe_rows: u64,
-    /// Lines of the table that a probe row reads.
+    /// Cache lines of the table that a probe row reads.
     pub lines_per_row: f64,
-    /// CPU time of a probe row beside the table, in ns.
+    /// CPU time per probe row without the table accesses, ns.
     pub cpu_ns_per_row: f64,
-    /// Threads that probe.
+    /// Number of threads that probe.
     pub workers: u32,
 }
 
-/// What moving would cost and gain, all modelled.
+/// Modelled cost and gain of migrating the table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MigrationAdvice {
-    /// Time of the probe where the table is, in ns.
+    /// Time of the probe with the table where it is, ns.
     pub stay_ns: f64,
-    /// Time of the probe after the move, in ns.
+    /// Time of the probe with the table migrated, ns.
     pub moved_ns: f64,
-    /// Time of the move itself, in ns.
+    /// Time of the migration, ns.
     pub move_ns: f64,
-    /// Whether to move: it saves more than it costs, with a tenth to spare for what the estimate does not know.
+    /// Whether to migrate: the saving has to exceed the cost by a tenth.
+    ///
+    /// The tenth is a margin for errors of the estimates.
     pub moves: bool,
-    /// In one sentence, with the machine's name.
+    /// The reason in one sentence, with the machine's name.
     pub why: String,
 }
 
-/// A move has to save this much more than it costs.
+/// Factor by which the saving has to exceed the cost.
 const MARGIN: f64 = 1.1;
 
-/// Prices the probe with the table at `now` and at `wanted` (shares of its bytes by tier), and the copy in between at the rate at which the
-/// machine copies from the one to the other.
+/// Prices the probe with the table at `now` and at `wanted`, and the copy between them.
+///
+/// Placements are shares of the table's bytes by tier.
 ///
 /// # Errors
-/// The model's, for shares of tiers that the machine does not have.
+/// The model's, for tiers that the machine does not have.
 pub fn advise_migration(
     machine: &Machine,
     work: ProbeWork,
@@ -84,8 +90,10 @@ pub fn advise_migration(
     })
 }
 
-/// One thread (the kernel moves pages on the thread that asks) copies the pages that change their tier: reads where they leave, writes where they
-/// come to.
+/// Time to copy the pages that change their tier.
+///
+/// One thread copies, because the kernel migrates pages on the calling thread: it reads from the
+/// tiers that lose pages and writes to those that gain them.
 fn move_ns(
     machine: &Machine,
     table_bytes: u64,
@@ -100,6 +108,7 @@ fn move_ns(
     };
     let (leaving, coming) = (surplus(now, wanted), surplus(wanted, now));
     let moved: f64 = coming.iter().map(|(_, share)| share).sum();
+    // Equal placements up to rounding: nothing to copy.
     if moved <= f64::EPSILON || table_bytes == 0 {
         return Ok(0.0);
     }
@@ -110,6 +119,7 @@ fn move_ns(
     let moved_bytes = moved * table_bytes as f64;
     let stream =
         |name: &str| Access::sequential_read(name, LINE_BYTES, moved_bytes as u64).vectorised();
+    // Priced like any other phase: a sequential read and a sequential write per cache line.
     let copy = Phase::new("move", PhaseKind::Other, moved_bytes / LINE_BYTES)
         .compute_ns(tierloom_model::COPY_NS_PER_LINE)
         .access(stream("from"))
@@ -145,7 +155,7 @@ mod tests {
             let (short, long) = (advise(profile, 1_000_000), advise(profile, 20_000_000_000));
             assert!(!short.moves, "{}", short.why);
             assert!(long.moves, "{}", long.why);
-            // The move is the same; only the probe differs.
+            // The migration is the same; only the probe differs.
             assert_eq!(short.move_ns, long.move_ns);
             assert!(long.why.contains("modelled on"), "{}", long.why);
         }

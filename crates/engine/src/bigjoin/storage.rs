@@ -1,4 +1,7 @@
-//! Memory of the tables: on the heap, or in a region with a placement of its own.
+//! Memory of the tables: on the heap, or in a region with its own placement.
+//!
+//! The session's [`StructurePlacer`] is asked for each table when it is made and once more before
+//! it is probed. Without one, or if a region cannot be created, tables are on the heap.
 
 use datafusion::common::{DataFusionError, Result};
 use std::fmt;
@@ -9,13 +12,17 @@ use tierloom_memory::{
 };
 use tierloom_topology::Topology;
 
-/// Where a session wants its operators' structures, asked when one is made. Registered as an extension of the session's configuration
-/// (`SessionConfig::with_extension`); without it tables are on the heap.
+/// Policy that places the structures of a session's operators.
+///
+/// Registered in a [`StructurePlacement`] as an extension of the session configuration
+/// (`SessionConfig::with_extension`). Without it tables are on the heap.
 pub trait StructurePlacer: Send + Sync {
-    /// Where a structure of `size_bytes` of the class (`hash table`, `group table`) goes; `None` leaves it on the heap.
+    /// Placement of a new structure of class `hash table` or `group table`; `None` for the heap.
     fn place(&self, class: &str, size_bytes: usize) -> Option<Placement>;
 
-    /// Where a filled structure shall be before it is read `line_reads` times at random; `None` leaves it where it is.
+    /// Placement of a filled structure before it is probed; `None` to leave it.
+    ///
+    /// It is about to be read `line_reads` times at random.
     fn before_probe(
         &self,
         class: &str,
@@ -28,15 +35,15 @@ pub trait StructurePlacer: Send + Sync {
     }
 }
 
-/// The extension: who decides, and what regions are made of.
+/// Session extension: the policy, and how its regions are made.
 pub struct StructurePlacement {
-    /// Decides.
+    /// The policy that is asked for each structure.
     pub placer: Arc<dyn StructurePlacer>,
-    /// Gives the memory.
+    /// Source of the regions' memory.
     pub backend: Arc<dyn MemoryBackend>,
-    /// The machine's nodes.
+    /// Topology that placements are resolved on.
     pub topology: Topology,
-    /// Pages of the regions.
+    /// Page size of the regions.
     pub page_size: PageSize,
 }
 
@@ -48,23 +55,23 @@ impl fmt::Debug for StructurePlacement {
     }
 }
 
-/// Bytes of one table, zero at the start.
+/// Memory of one table, initially zero.
 pub(crate) enum Storage {
-    /// From the allocator. Words, so that the allocator can hand out zeroed pages without touching them.
+    /// From the allocator, as words: a `Vec<u64>` of zeros can come from untouched zero pages.
     Heap(Vec<u64>),
-    /// In a region.
     Placed(Region),
 }
 
 impl Storage {
-    /// Zeroed memory of at least `size_bytes`, where `placement` (if there is one) wants it. If the region cannot be had, the heap it is, with
-    /// the reason.
+    /// Allocates at least `size_bytes` zeroed bytes where the policy of `placement` says.
+    ///
+    /// If the region cannot be created, the memory is on the heap and the second value says why.
     pub fn new(
         class: &str,
         size_bytes: usize,
         placement: Option<&StructurePlacement>,
     ) -> (Self, Option<String>) {
-        // Room to begin with a whole line.
+        // One extra cache line, so that the first bucket can start at a line boundary.
         let heap = || Storage::Heap(vec![0; size_bytes.div_ceil(8) + 8]);
         let Some(by) = placement else {
             return (heap(), None);
@@ -78,11 +85,12 @@ impl Storage {
         };
         match Region::create(Arc::clone(&by.backend), &by.topology, options) {
             Ok(region) => (Storage::Placed(region), None),
+            // A full tier should not fail the query. For joins the metric `tables_not_placed`
+            // counts these.
             Err(error) => (heap(), Some(error.to_string())),
         }
     }
 
-    /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Storage::Heap(words) => bytemuck::cast_slice(words),
@@ -90,7 +98,6 @@ impl Storage {
         }
     }
 
-    /// The bytes, writable.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             Storage::Heap(words) => bytemuck::cast_slice_mut(words),
@@ -98,7 +105,7 @@ impl Storage {
         }
     }
 
-    /// Moves a placed table to where the session wants it before it is read; answers whether it moved.
+    /// Migrates a placed table as the policy says for the probe; returns whether it moved.
     pub fn before_probe(
         &self,
         class: &str,
@@ -124,6 +131,7 @@ impl Storage {
             if step.finished {
                 return Ok(true);
             }
+            // A rate limit makes a step ask for a pause.
             if step.wait > Duration::ZERO {
                 std::thread::sleep(step.wait);
             }
