@@ -1,15 +1,18 @@
-//! Answers in one text form, so that engines and placements can be compared.
+//! Renders query results as text, to compare engines and placements.
+//!
+//! Rows keep their order and values keep their type's plain form, so equal texts mean equal
+//! results.
 
 use crate::EngineError;
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-/// The rows of `batches` as comma-separated text: a header of column names, then a line per row in order, `\n` line ends.
+/// The rows of `batches` as CSV: a header line, then one line per row, with `\n` line ends.
 ///
-/// Values are written plainly; a value with a comma, quote or line end is quoted as in RFC 4180.
+/// Values with a comma, quote or line end are quoted as in RFC 4180; NULL is an empty field.
 ///
 /// # Errors
-/// Those of Arrow, for a type that has no text form.
+/// Arrow's, for a type without a text form.
 pub fn to_text(batches: &[RecordBatch]) -> Result<String, EngineError> {
     let mut text = String::new();
     if let Some(first) = batches.first() {
@@ -41,7 +44,7 @@ pub fn to_text(batches: &[RecordBatch]) -> Result<String, EngineError> {
     Ok(text)
 }
 
-/// Rows in all batches.
+/// Total number of rows in all batches.
 pub fn row_count(batches: &[RecordBatch]) -> u64 {
     batches.iter().map(|b| b.num_rows() as u64).sum()
 }

@@ -1,4 +1,7 @@
-//! Tables whose rows are what something is at the moment.
+//! System tables whose rows are computed at planning time.
+//!
+//! The rows become a `MemTable` in `scan`, so one statement sees one consistent state. The plan
+//! cache refuses such tables.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -11,19 +14,21 @@ use std::any::type_name;
 use std::fmt;
 use std::sync::Arc;
 
-/// Something that can be told in rows.
+/// A source of rows that change over time.
 pub trait Rows: Send + Sync {
-    /// The columns.
+    /// Names and types of the columns; never changes.
     fn schema(&self) -> SchemaRef;
 
-    /// The rows as they are now.
+    /// The rows as of now.
     ///
     /// # Errors
-    /// Whatever keeps it from being told.
+    /// If the state cannot be read or converted to a batch.
     fn rows(&self) -> Result<RecordBatch>;
 }
 
-/// The table of its rows. They are read when a statement is planned: a plan that is kept would show what was.
+/// Table provider over [`Rows`].
+///
+/// The rows are read when a statement is planned, so its plan must not be cached.
 pub struct AsNow<T>(pub T);
 
 impl<T> fmt::Debug for AsNow<T> {

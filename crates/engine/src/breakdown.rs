@@ -1,7 +1,8 @@
-//! Panics of our own operators, as errors of the statement that ran them.
+//! Converts panics of our own operators to errors of their statement.
 //!
-//! A panic is a mistake of ours. While planning it is a reason to leave the work to DataFusion's
-//! operators, while running it is one error that names the operator; other statements go on.
+//! A panic is a bug of ours. While planning it is a reason to leave the work to DataFusion's
+//! operators; while running it becomes one error that names the operator. Other statements are not
+//! affected.
 
 use datafusion::common::{DataFusionError, Result};
 use std::any::Any;
@@ -10,22 +11,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 thread_local! {
-    /// Whether a panic of this thread will be told as an error, and where the last such was.
+    /// Whether a panic on this thread becomes an error, and where the last such panic occurred.
     static TOLD: Cell<bool> = const { Cell::new(false) };
     static PLACE: Cell<Option<String>> = const { Cell::new(None) };
 }
 
-/// Runs `work` of `operator`; a panic in it becomes an error.
+/// Runs `work` of `operator`; a panic becomes an error.
 ///
-/// What `work` changes must not be used after an error: it may be half done.
+/// State that `work` modifies must not be used after an error, because it may be inconsistent.
 ///
 /// # Errors
-/// Those of `work`, and its panic.
+/// Errors of `work`, and its panic.
 pub(crate) fn guarded<T>(operator: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     caught(work).unwrap_or_else(|said| Err(broke_down(operator, &said)))
 }
 
-/// The error for a panic of `operator`.
+/// The error for a panic of `operator` with message `said`.
 pub(crate) fn broke_down(operator: &str, said: &str) -> DataFusionError {
     DataFusionError::Execution(format!(
         "{operator} broke down ({said}); other statements are not affected, but please report \
@@ -33,9 +34,10 @@ pub(crate) fn broke_down(operator: &str, said: &str) -> DataFusionError {
     ))
 }
 
-/// Runs `work`; answers what a panic in it said, and where.
+/// Runs `work`; a panic is returned as its message and location.
 pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     keep_reports_quiet();
+    // Restored afterwards: a nested call must not turn off the outer one.
     let before = TOLD.replace(true);
     let outcome = catch_unwind(AssertUnwindSafe(work));
     TOLD.set(before);
@@ -45,14 +47,16 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn said(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("it did not say why")
 }
 
-/// A panic that becomes an error is not told on standard error as well.
+/// Installs a panic hook that is silent for panics that become errors.
+///
+/// They would be reported twice otherwise.
 fn keep_reports_quiet() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -60,7 +64,7 @@ fn keep_reports_quiet() {
         std::panic::set_hook(Box::new(move |panic| {
             if TOLD.get() {
                 let place = panic.location().map(ToString::to_string);
-                // A thread that is at its end has no place to note it.
+                // A thread that is exiting has already dropped its thread-local storage.
                 let _ = PLACE.try_with(|noted| noted.set(place));
             } else {
                 report(panic);

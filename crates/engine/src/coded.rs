@@ -1,12 +1,12 @@
-//! Columns kept as narrow codes.
+//! Columns stored as narrow codes.
 //!
 //! ```text
-//!   rows      codes (0 to 4 bytes)          domain: what a code stands for
-//!   1994-01-03    2                          Offset: value = base + code      (dates, keys, quantities, decimals)
-//!   1994-01-01    0                          Values: values[code], ascending  (strings, sparse integers)
+//!   rows        codes (0 to 4 bytes)  domain: the value of a code
+//!   1994-01-03    2                   Offset: value = base + code      (dates, keys, decimals)
+//!   1994-01-01    0                   Values: values[code], ascending  (strings, sparse integers)
 //!   NULL          0 in a nullable column; its values start at code 1
 //! ```
-//! Codes keep the order of the values, so that a range of values is a range of codes.
+//! Codes have the order of the values, so a range of values is a range of codes.
 
 mod decode;
 
@@ -20,42 +20,42 @@ use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes};
 use tierloom_memory::Region;
 
-/// A domain of more codes than this is never written out as an array.
+/// Largest domain that is materialised as an array.
 pub const MAX_LISTED_CODES: u32 = 1 << 16;
 
-/// What the codes of a column stand for.
+/// The mapping from codes to values.
 #[derive(Debug, Clone)]
 pub enum Domain {
-    /// Integers, dates, timestamps and decimals (as their unscaled integers): `base + code`.
+    /// Integers, dates, timestamps and decimals (unscaled): the value is `base + code`.
     Offset {
         /// Value of the first code.
         base: i64,
         /// Value of the last code.
         last: i64,
     },
-    /// The distinct values, ascending and without NULL, in the column's own type.
+    /// The distinct values in the column's type, strictly ascending and without NULL.
     Values(ArrayRef),
 }
 
 /// A column of codes in a region.
 #[derive(Debug, Clone)]
 pub struct CodedColumn {
-    /// The column's type towards SQL.
+    /// The type that SQL sees.
     data_type: DataType,
     region: Arc<Region>,
     width: CodeWidth,
     rows: usize,
-    /// Code 0 is NULL, the values' codes start at 1.
+    /// Whether code 0 is NULL; values then start at code 1.
     nullable: bool,
     domain: Domain,
 }
 
 impl CodedColumn {
-    /// The first `rows` codes of `region`.
+    /// Creates a column of the first `rows` codes of `region`.
     ///
     /// # Errors
-    /// If the region is shorter than the codes and their padding, the domain does not fit the width,
-    /// or its values are not ascending, each there once.
+    /// If the region is too short for the codes and their padding, there are more than 2^32 codes,
+    /// or the domain's values are not strictly ascending.
     pub fn new(
         name: &str,
         data_type: DataType,
@@ -82,10 +82,12 @@ impl CodedColumn {
                 values.len() as u64
             }
         };
+        // An empty domain without NULL has no code; its width is that of code 0.
         let max_code = (values + u64::from(nullable)).saturating_sub(1);
         let max_code = u32::try_from(max_code)
             .map_err(|_| wrong(format!("has {values} values, too many for codes")))?;
         let width = CodeWidth::for_max(max_code);
+        // Checks the length once, so that `codes` cannot fail later.
         Codes::new(region.as_slice(), width, rows).map_err(|e| wrong(e.to_string()))?;
         Ok(CodedColumn {
             data_type,
@@ -97,13 +99,13 @@ impl CodedColumn {
         })
     }
 
-    /// The codes.
+    /// The codes with their width, for the kernels.
     pub fn codes(&self) -> Codes<'_> {
         Codes::new(self.region.as_slice(), self.width, self.rows)
             .unwrap_or_else(|e| unreachable!("checked when the column was made: {e}"))
     }
 
-    /// The column's type towards SQL.
+    /// The type that SQL sees.
     pub fn data_type(&self) -> &DataType {
         &self.data_type
     }
@@ -113,12 +115,12 @@ impl CodedColumn {
         &self.region
     }
 
-    /// Bytes of a code.
+    /// Bytes per code, derived from the size of the domain.
     pub fn width(&self) -> CodeWidth {
         self.width
     }
 
-    /// Rows.
+    /// Number of rows, NULLs included.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -128,12 +130,12 @@ impl CodedColumn {
         self.nullable
     }
 
-    /// What the codes stand for.
+    /// The mapping from codes to values.
     pub fn domain(&self) -> &Domain {
         &self.domain
     }
 
-    /// Number of codes: one more than the largest, NULL's included.
+    /// Number of codes, that of NULL included: one more than the largest code.
     pub fn code_count(&self) -> u64 {
         let values = match &self.domain {
             Domain::Offset { base, last } => (*last as u64).wrapping_sub(*base as u64) + 1,
@@ -142,19 +144,21 @@ impl CodedColumn {
         values + u64::from(self.nullable)
     }
 
-    /// The integer behind every code as `base + code`, if the domain is such: `(base, first code that is a value)`.
+    /// The `base` for which every value is `base + code`; `None` for a listed domain.
     pub fn integer_base(&self) -> Option<i64> {
         match &self.domain {
-            // Wrapping: the code of NULL has no value, and the codes after it come round to theirs.
+            // Wrapping: NULL's code has no value, and adding any other code wraps back into range.
             Domain::Offset { base, .. } => Some(base.wrapping_sub(i64::from(self.nullable))),
             Domain::Values(_) => None,
         }
     }
 
-    /// The value of every code in the column's own type, NULL first where there is one; `None` if there are more than [`MAX_LISTED_CODES`].
+    /// The value of every code in the column's type, NULL first if there is one.
+    ///
+    /// `None` if there are more than [`MAX_LISTED_CODES`].
     ///
     /// # Errors
-    /// Those of Arrow's casts.
+    /// Arrow's, from casting to the column's type.
     pub fn listed(&self) -> Result<Option<ArrayRef>, EngineError> {
         let count = self.code_count();
         if count > u64::from(MAX_LISTED_CODES) {
@@ -178,7 +182,7 @@ impl CodedColumn {
     /// The value of one code as an array of one row; NULL for the code of NULL.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Arrow's, from casting to the column's type.
     pub fn value(&self, code: u32) -> Result<ArrayRef, EngineError> {
         let first = u32::from(self.nullable);
         if code < first {
@@ -194,44 +198,48 @@ impl CodedColumn {
         }
     }
 
-    /// The values of `rows` as an Arrow array of the column's type, in fresh memory.
+    /// Decodes `rows` to an Arrow array of the column's type on the heap.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Arrow's, from building the array.
     ///
     /// # Panics
-    /// If the rows do not exist.
+    /// If the rows are out of range.
     pub fn decode(&self, rows: Range<usize>) -> Result<ArrayRef, EngineError> {
         decode::decode(self, &decode::Rows::Range(rows))
     }
 
-    /// The values of the rows `start + position` as an Arrow array of the column's type, in fresh memory.
+    /// Decodes the rows `start + position` to an Arrow array of the column's type on the heap.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Arrow's, from building the array.
     ///
     /// # Panics
-    /// If a row does not exist.
+    /// If a row is out of range.
     pub fn decode_at(&self, start: usize, positions: &[u32]) -> Result<ArrayRef, EngineError> {
         decode::decode(self, &decode::Rows::At { start, positions })
     }
 }
 
-/// Whether every value is larger than the one before it, and none is NULL: two codes never stand
-/// for one value, and a range of values is a range of codes.
+/// Whether the values are strictly ascending without NULL.
+///
+/// Then every value has one code, and a range of values is a range of codes.
 fn ascending(values: &ArrayRef) -> Result<bool, EngineError> {
     let compare = make_comparator(values, values, SortOptions::default())?;
     let ascends = (1..values.len()).all(|i| compare(i - 1, i) == Ordering::Less);
     Ok(values.logical_null_count() == 0 && ascends)
 }
 
-/// Integers seen as values of `data_type`: a decimal takes them unscaled, a date as days, a timestamp in its unit.
+/// Reinterprets integers as values of `data_type`.
+///
+/// They become unscaled decimals, days, or counts of the type's time unit.
 pub(crate) fn from_integers(
     integers: &ArrayRef,
     data_type: &DataType,
 ) -> Result<ArrayRef, EngineError> {
     match data_type {
         DataType::Decimal128(precision, scale) => {
+            // A cast to the final scale would multiply the values, but only the type has to change.
             let plain = cast(integers, &DataType::Decimal128(38, 0))?;
             let data = plain
                 .to_data()

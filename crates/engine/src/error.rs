@@ -1,91 +1,94 @@
-//! What can go wrong in the engine.
+//! Errors of the engine.
+//!
+//! Texts are for users: what failed, on what, and where possible the next step. Errors of SQL
+//! statements are derived from these in [`crate::sql`].
 
 /// Errors of loading, planning and running queries.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// A table cannot be built.
+    /// A table cannot be built or loaded.
     #[error("table {table} {problem}")]
     Table {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// What is wrong.
+        /// The problem, as the predicate of a sentence about the table.
         problem: String,
     },
-    /// Memory could not be had or placed.
+    /// Memory could not be allocated or placed.
     #[error(transparent)]
     Memory(#[from] tierloom_memory::MemoryError),
     /// A placement does not fit the machine.
     #[error(transparent)]
     Placement(#[from] tierloom_memory::PlacementError),
-    /// A policy cannot be had on a machine.
+    /// The machine cannot follow a policy.
     #[error(transparent)]
     Policy(#[from] tierloom_placement::PolicyError),
     /// The model cannot price a placement.
     #[error(transparent)]
     Adapt(#[from] tierloom_placement::AdaptError),
-    /// The data could not be made.
+    /// Benchmark data could not be generated, or generation was cancelled.
     #[error(transparent)]
     Workload(#[from] tierloom_workloads::WorkloadError),
-    /// Data of TPC-H or TPC-DS could not be made.
+    /// TPC-H or TPC-DS data could not be generated.
     #[error(transparent)]
     Tpc(#[from] tierloom_tpc::TpcError),
     /// A file could not be written.
     #[error("cannot write {path}: {source}")]
     Export {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What refused it.
+        /// The underlying error of the operating system or the file format.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// DataFusion refused a statement or failed while running it.
+    /// DataFusion rejected a statement or failed while running it.
     #[error("{context}: {source}")]
     DataFusion {
-        /// The statement or step.
+        /// The statement or step that failed.
         context: String,
-        /// DataFusion's error.
+        /// The underlying error of DataFusion.
         source: Box<datafusion::error::DataFusionError>,
     },
-    /// Arrow refused an array.
+    /// Arrow rejected an array.
     #[error(transparent)]
     Arrow(#[from] arrow::error::ArrowError),
     /// The runtime could not be started.
     #[error("cannot start {threads} worker threads: {source}")]
     Runtime {
-        /// Threads asked for.
+        /// Number of threads requested.
         threads: usize,
-        /// The operating system's answer.
+        /// The underlying error of the operating system.
         source: std::io::Error,
     },
-    /// Placement cannot adapt as asked.
+    /// Adaptive placement is impossible as requested.
     #[error("adaptive placement: {problem}")]
     Adaptive {
-        /// What is wrong, and what to do.
+        /// The problem and the remedy.
         problem: String,
     },
-    /// Operator memory cannot be routed as asked.
+    /// Operator memory cannot be routed as requested.
     #[error("operator memory: {problem}")]
     Routing {
-        /// What is wrong, and what to do.
+        /// The problem and the remedy.
         problem: String,
     },
-    /// An operator or function panicked; its query is over, the session is not.
+    /// An operator or function panicked. Its query failed; the session is still usable.
     #[error(
         "{context}: the engine broke down over this statement ({message}); others can go on, but \
          please report this one"
     )]
     Panicked {
-        /// The statement.
+        /// The statement or step that panicked.
         context: String,
-        /// What the panic said.
+        /// The message of the panic.
         message: String,
     },
-    /// The user stopped the run.
+    /// The user cancelled the run.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl EngineError {
-    /// Wraps why the file `path` could not be written.
+    /// Wraps the reason why the file `path` could not be written.
     pub fn export(
         path: &std::path::Path,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -96,7 +99,7 @@ impl EngineError {
         }
     }
 
-    /// A panic that ended the execution of `context`.
+    /// Wraps a panic during `context`.
     pub(crate) fn panicked(context: &str, panic: &(dyn std::any::Any + Send)) -> EngineError {
         EngineError::Panicked {
             context: context.to_owned(),
@@ -104,7 +107,7 @@ impl EngineError {
         }
     }
 
-    /// Wraps a DataFusion error with what was attempted.
+    /// Returns a function that wraps a DataFusion error with what was attempted.
     pub fn datafusion(
         context: impl Into<String>,
     ) -> impl FnOnce(datafusion::error::DataFusionError) -> EngineError {

@@ -1,11 +1,13 @@
-//! SQL on placed memory: Arrow columns in regions, served to DataFusion without a copy.
+//! SQL on placed memory: Arrow columns in regions, scanned by DataFusion in place.
 //!
 //! ```text
-//!   SQL ── plan (star joins ordered by sampled selectivity) ──► operators of DataFusion, unchanged
+//!   SQL ── plan (star joins ordered by sampled selectivity) ──► DataFusion's operators and ours
 //!                                                                   │ batches: slices of regions
 //!   PlacedTable ── PlacedColumn ── Region (placement, audit, migration: crate memory)
 //! ```
-//! [`capture`] reads the metrics of an execution and describes it as the phases that the tier model prices.
+//! [`star`] and [`bigjoin`] replace operators for which memory access dominates, [`routing`] places
+//! their memory, [`capture`] describes executions as phases for the tier model, [`adapt`] moves
+//! data by its predictions, and [`mod@sql`] is the statement layer of the shell.
 
 pub mod adapt;
 pub mod answer;
@@ -35,7 +37,7 @@ mod table;
 pub mod tpc;
 mod whole_order;
 
-/// The Arrow that tables and results are made of.
+/// Re-export of the Arrow version that tables and results use.
 pub use arrow;
 pub use arrow::array::RecordBatch;
 pub use coded::{CodedColumn, Domain, MAX_LISTED_CODES};

@@ -1,13 +1,13 @@
-//! What DataFusion is told about NULLs, and what it must not conclude.
+//! Corrects what DataFusion derives from the nullability of columns.
 //!
-//! Placed tables call every column nullable: DataFusion 55 takes the value of a scalar subquery as
-//! never NULL where its column is declared so, and such a subquery is NULL when it finds no row.
-//! Two rules go with that:
+//! Placed tables declare every column nullable: DataFusion 55 takes a scalar subquery over a column
+//! declared NOT NULL as never NULL, although it is NULL when it finds no row. Two rules complement
+//! that:
 //!
 //! * [`NullableSubqueries`] marks scalar subqueries over expressions that are never NULL (`(SELECT
-//!   1 FROM t WHERE ...)`), which declarations of tables cannot help.
-//! * [`PlainAntiJoins`] takes the NULL-aware form off `NOT IN` where the tables themselves know
-//!   that their columns hold no NULL: only the plain form runs in parallel.
+//!   1 FROM t WHERE ...)`), where the declaration of tables does not help.
+//! * [`PlainAntiJoins`] replaces the NULL-aware anti join of `NOT IN` by the plain one where the
+//!   placed columns contain no NULL. Only the plain form runs in parallel.
 
 use crate::table::{PlacedTable, PlacedTableProvider};
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -24,7 +24,9 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::{Arc, LazyLock};
 
-/// See the module's text.
+/// Marks scalar subqueries that may be NULL although their type says otherwise.
+///
+/// See the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct NullableSubqueries;
 
@@ -38,19 +40,22 @@ impl AnalyzerRule for NullableSubqueries {
             return Ok(plan);
         }
         let marked = plan.transform_up_with_subqueries(|node| {
+            // Wrapping an expression changes its derived name, to which parents refer.
             let names = NamePreserver::new(&node);
             let node = node.map_expressions(|expr| {
                 let name = names.save(&expr);
                 Ok(expr.transform_up(mark)?.update_data(|e| name.restore(e)))
             })?;
-            // Columns above a marked one may be NULL too.
+            // Columns computed from a marked subquery are nullable too.
             node.map_data(LogicalPlan::recompute_schema)
         })?;
         Ok(marked.data)
     }
 }
 
-/// Whether a scalar subquery of the plan is to be marked.
+/// Whether some scalar subquery of the plan needs a mark.
+///
+/// Most plans have none and are not rewritten.
 fn is_due(plan: &LogicalPlan) -> Result<bool> {
     let mut due = false;
     plan.apply_with_subqueries(|node| {
@@ -67,7 +72,7 @@ fn is_due(plan: &LogicalPlan) -> Result<bool> {
     Ok(due)
 }
 
-/// A scalar subquery that is taken for never NULL and may find no row.
+/// Whether a scalar subquery is typed as never NULL but may find no row.
 fn is_mistaken(expr: &Expr) -> bool {
     let Expr::ScalarSubquery(query) = expr else {
         return false;
@@ -75,7 +80,7 @@ fn is_mistaken(expr: &Expr) -> bool {
     !query.subquery.schema().field(0).is_nullable() && !gives_one_row(&query.subquery)
 }
 
-/// Puts [`MayBeNull`] around a scalar subquery that needs it.
+/// Wraps a scalar subquery in [`MayBeNull`] if it needs that.
 fn mark(expr: Expr) -> Result<Transformed<Expr>> {
     static MARK: LazyLock<Arc<ScalarUDF>> =
         LazyLock::new(|| Arc::new(ScalarUDF::new_from_impl(MayBeNull::new())));
@@ -86,7 +91,7 @@ fn mark(expr: Expr) -> Result<Transformed<Expr>> {
     })
 }
 
-/// Whether a plan gives a row whatever its tables hold.
+/// Whether a plan returns exactly one row for any table contents.
 fn gives_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
@@ -98,7 +103,7 @@ fn gives_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// A function that gives its argument, whose type says that it may be NULL.
+/// The identity function, except that its result type is nullable.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct MayBeNull {
     signature: Signature,
@@ -135,7 +140,7 @@ impl ScalarUDFImpl for MayBeNull {
     }
 }
 
-/// See the module's text.
+/// Replaces NULL-aware anti joins on columns without NULLs; see the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct PlainAntiJoins;
 
@@ -178,8 +183,7 @@ impl OptimizerRule for PlainAntiJoins {
     }
 }
 
-/// Whether `column` of the plan's output is a column of a placed table that holds no NULL; no
-/// operator in between adds one.
+/// Whether `column` of the plan's output is a placed column without NULLs, passed on unchanged.
 fn has_no_nulls(plan: &LogicalPlan, column: &Column) -> bool {
     let Ok(index) = plan.schema().index_of_column(column) else {
         return false;
@@ -193,6 +197,7 @@ fn has_no_nulls(plan: &LogicalPlan, column: &Column) -> bool {
                     .filter(|c| c.name() == field.name())
                     .all(|c| !c.nullable())
             });
+            // Other tables are taken at their declaration.
             held.unwrap_or_else(|| !scan.projected_schema.field(index).is_nullable())
         }
         LogicalPlan::Projection(projection) => match projection.expr[index].clone().unalias() {
@@ -211,10 +216,12 @@ fn has_no_nulls(plan: &LogicalPlan, column: &Column) -> bool {
             .inputs()
             .first()
             .is_some_and(|input| has_no_nulls(input, column)),
+        // Only group columns are passed on unchanged; aggregates may be NULL.
         LogicalPlan::Aggregate(aggregate) => match aggregate.group_expr.get(index) {
             Some(Expr::Column(inner)) => has_no_nulls(&aggregate.input, inner),
             _ => false,
         },
+        // Outer joins are not listed: they pad with NULLs.
         LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
             has_no_nulls(&join.left, column) || has_no_nulls(&join.right, column)
         }
@@ -227,7 +234,7 @@ fn has_no_nulls(plan: &LogicalPlan, column: &Column) -> bool {
     }
 }
 
-/// The placed table that a scan reads.
+/// The placed table of a table scan.
 fn placed_table(scan: &LogicalPlan) -> Option<Arc<PlacedTable>> {
     let LogicalPlan::TableScan(scan) = scan else {
         return None;

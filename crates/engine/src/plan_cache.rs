@@ -1,10 +1,10 @@
-//! Plans of statements that were seen before.
+//! Cache of physical plans by statement text.
 //!
-//! Planning a star query takes longer than running it on a small table. A plan is found again by the exact text of its statement, and only
-//! while every name in that text, of a table or of a view, still means what it did, and no setting
-//! has changed. What it reads are placed tables and tables of batches, which do not change.
-//! Statements whose plan holds the time or chance of planning (`now()`, `random()`) are planned
-//! each time.
+//! Planning a star query takes longer than running it on a small table. A plan is reused for the
+//! exact text of its statement, and only while every table and view named in the text is the same
+//! and no setting has changed. It reads placed tables and in-memory tables, whose rows do not
+//! change. Plans that contain the time or a random choice of planning (`now()`, `random()`) are not
+//! cached.
 
 use crate::planning::Planned;
 use crate::table::PlacedTableProvider;
@@ -20,21 +20,23 @@ use datafusion::prelude::SessionContext;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Plans kept; the whole cache is emptied when there are more.
+/// Maximum number of cached plans; the whole cache is cleared beyond it.
 const MOST_PLANS: usize = 1024;
 
-/// What the text of a statement meant when it was planned.
+/// What the names in a statement's text referred to when it was planned.
 #[derive(Clone)]
 pub(crate) struct Sources {
-    /// Tables and views by the names in the text. Held weakly: a plan that is kept does not keep a
-    /// dropped table.
+    /// Tables and views by name, as weak references.
+    ///
+    /// A cached plan does not keep a dropped table that way, yet its address is not reused, so that
+    /// comparing pointers is safe.
     names: Vec<(TableReference, Weak<dyn TableProvider>)>,
-    /// The settings. A change makes new ones, since these are held here.
+    /// The settings. Held here, so that a change copies them and gives another pointer.
     settings: Arc<ConfigOptions>,
 }
 
 impl Sources {
-    /// What `names` mean now; `None` if the plan of `logical` would be another one the next time.
+    /// Resolves `names` now; `None` if the plan of `logical` must not be reused.
     pub async fn of(
         context: &SessionContext,
         logical: &LogicalPlan,
@@ -54,7 +56,7 @@ impl Sources {
         })
     }
 
-    /// Whether all of it is as it was.
+    /// Whether all names and settings are unchanged.
     async fn hold(&self, context: &SessionContext) -> bool {
         if !Arc::ptr_eq(&self.settings, &settings(context)) {
             return false;
@@ -78,19 +80,20 @@ struct Kept {
     sources: Sources,
 }
 
-/// Plans by the text of their statements.
+/// Cached plans by the text of their statements.
 #[derive(Default)]
 pub(crate) struct PlanCache {
     plans: Mutex<HashMap<String, Kept>>,
 }
 
 impl PlanCache {
-    /// The plan of `sql`, if it is known and means the same as then.
+    /// The cached plan of `sql`, if it is still valid.
     pub async fn find(
         &self,
         context: &SessionContext,
         sql: &str,
     ) -> Option<Arc<dyn ExecutionPlan>> {
+        // The lock is released before the names are resolved, which awaits the catalog.
         let (plan, sources) = {
             let plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
             let kept = plans.get(sql)?;
@@ -99,7 +102,7 @@ impl PlanCache {
         sources.hold(context).await.then_some(plan)
     }
 
-    /// Remembers the plan of a query, unless it would be another one the next time.
+    /// Caches the plan of a query, unless it must not be reused.
     pub fn keep(&self, sql: &str, planned: &Planned) {
         let Some(sources) = planned.sources.clone() else {
             return;
@@ -107,12 +110,12 @@ impl PlanCache {
         let plan = Arc::clone(&planned.plan);
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         if plans.len() >= MOST_PLANS {
+            // Simpler than tracking use; the only cost is planning again.
             plans.clear();
         }
         plans.insert(sql.to_owned(), Kept { plan, sources });
     }
 
-    /// Forgets all plans.
     pub fn clear(&self) {
         self.plans
             .lock()
@@ -121,8 +124,7 @@ impl PlanCache {
     }
 }
 
-/// Whether a plan is a query that would be planned in the same way again, as long as its tables are
-/// the same.
+/// Whether planning again would give the same plan for the same tables.
 fn is_stable(plan: &LogicalPlan) -> bool {
     let mut stable = true;
     let visited = plan.apply_with_subqueries(|node| {
@@ -149,7 +151,7 @@ fn is_stable(plan: &LogicalPlan) -> bool {
     visited.is_ok() && stable
 }
 
-/// System tables and files are read while planning: their plans hold what was there then.
+/// Whether a table's rows are read at run time. System tables and files are read while planning.
 fn is_lasting(scan: &TableScan) -> bool {
     source_as_provider(&scan.source).is_ok_and(|table| {
         table.downcast_ref::<PlacedTableProvider>().is_some()

@@ -1,8 +1,8 @@
-//! From a statement's text to a physical plan, away from the thread that waits for it.
+//! Plans statements on a separate thread, so that the waiting thread can cancel.
 //!
-//! Planning evaluates constant expressions and tries filters, so it can take as long as running
-//! can: it goes on in the runtime's own threads, a wish to stop ends the waiting, and a panic is
-//! the error of its statement alone.
+//! Planning evaluates constant expressions and samples filters, so it can take as long as running.
+//! It runs on the runtime's threads; cancellation ends the wait, and a panic fails its statement
+//! only.
 
 use crate::EngineError;
 use crate::plan_cache::Sources;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// A plan and what it was made from, if it may be kept.
+/// A physical plan, and what it depends on if it may be cached.
 pub(crate) struct Planned {
     pub plan: Arc<dyn ExecutionPlan>,
     pub sources: Option<Sources>,
@@ -29,11 +29,12 @@ pub(crate) struct Planned {
 /// Plans the query `sql`.
 ///
 /// # Errors
-/// DataFusion's, and a statement that is no query.
+/// DataFusion's, or a statement that is not a query.
 pub(crate) async fn query(context: &SessionContext, sql: &str) -> Result<Planned> {
     let state = context.state();
     let dialect = state.config_options().sql_parser.dialect;
     let statement = state.sql_to_statement(sql, &dialect)?;
+    // Names in the text, those of views included; the plan only has the tables below them.
     let names = state.resolve_table_references(&statement)?;
     let logical = state.statement_to_plan(statement).await?;
     expect_query(&logical)?;
@@ -45,7 +46,7 @@ pub(crate) async fn query(context: &SessionContext, sql: &str) -> Result<Planned
 /// The optimised logical plan of the query `sql`.
 ///
 /// # Errors
-/// DataFusion's, and a statement that is no query.
+/// DataFusion's, or a statement that is not a query.
 pub(crate) async fn optimised(state: &SessionState, sql: &str) -> Result<LogicalPlan> {
     let dialect = state.config_options().sql_parser.dialect;
     let statement = state.sql_to_statement(sql, &dialect)?;
@@ -54,7 +55,7 @@ pub(crate) async fn optimised(state: &SessionState, sql: &str) -> Result<Logical
     state.optimize(&logical)
 }
 
-/// Refuses a statement that makes, drops, fills or sets something.
+/// Refuses statements that change data, the catalog or settings.
 fn expect_query(logical: &LogicalPlan) -> Result<()> {
     match logical {
         LogicalPlan::Ddl(_)
@@ -68,19 +69,21 @@ fn expect_query(logical: &LogicalPlan) -> Result<()> {
 /// The physical plan of a logical one.
 ///
 /// # Errors
-/// DataFusion's, and plans that are known to give wrong rows.
+/// DataFusion's, and plans that are known to return wrong rows.
 pub(crate) async fn physical(
     state: &SessionState,
     logical: &LogicalPlan,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let optimised = state.optimize(logical)?;
     refuse_list_casts(&optimised)?;
+    // `SessionState::create_physical_plan` would optimise the plan again.
     let planner = state.query_planner();
     planner.create_physical_plan(&optimised, state).await
 }
 
-/// Refuses casts of lists to lists of a fixed size: Arrow 59 reads the wrong values wherever an
-/// array does not begin at its buffer's start.
+/// Refuses casts of lists to fixed-size lists.
+///
+/// Arrow 59 reads wrong values from arrays that do not start at their buffer's start.
 fn refuse_list_casts(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
@@ -115,11 +118,13 @@ fn is_list(data_type: &DataType) -> bool {
     )
 }
 
-/// Runs `work` on a thread of the runtime, with a stack for `levels` of nesting, and waits for it
-/// or for the wish to stop (asked every 10 ms). What is stopped goes on in the background until it
-/// next looks up, and its outcome is dropped.
+/// Runs `work` on a thread of the runtime with a stack for `levels` of nesting.
+///
+/// Waits for the result or for `stop`, which is polled every 10 ms. Stopped work continues in the
+/// background until its next await point, and its result is dropped.
 ///
 /// # Errors
+/// [`EngineError::Interrupted`] and [`EngineError::Panicked`].
 /// [`EngineError::Interrupted`], [`EngineError::Panicked`].
 pub(crate) fn aside<T, F>(
     handle: &Handle,
@@ -133,6 +138,7 @@ where
     F: Future<Output = T> + Send + 'static,
 {
     let inside = handle.clone();
+    // A blocking thread: planning is CPU-bound and would hold up an async worker.
     let task = handle.spawn_blocking(move || {
         stack::with(levels, || {
             std::panic::catch_unwind(AssertUnwindSafe(|| inside.block_on(work)))
@@ -148,7 +154,7 @@ where
         None => Err(EngineError::Interrupted),
         Some(Ok(Ok(outcome))) => Ok(outcome),
         Some(Ok(Err(panic))) => Err(EngineError::panicked(name, panic.as_ref())),
-        // The runtime is going down.
+        // The runtime is shutting down.
         Some(Err(_)) => Err(EngineError::Interrupted),
     }
 }

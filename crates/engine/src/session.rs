@@ -1,4 +1,8 @@
-//! Planning and running SQL on placed tables.
+//! The engine: plans and runs SQL on placed tables with its own worker threads.
+//!
+//! An [`Engine`] owns a DataFusion context with our planner rules, a tokio runtime and a plan
+//! cache. It knows nothing of scripts, settings by SQL or output formats; those are in
+//! [`crate::sql`].
 
 use crate::EngineError;
 use crate::as_now::AsNow;
@@ -27,34 +31,39 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Runtime};
 
-/// What the threads that plan and run queries are called.
+/// Name of the threads that plan and run queries.
 pub const WORKER_NAME: &str = "tierloom-worker";
 
-/// How the engine runs.
+/// Configuration of an [`Engine`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineOptions {
-    /// Worker threads; also the partitions of every plan.
+    /// Number of worker threads and of partitions of every plan.
     pub threads: usize,
-    /// Rows of a batch, and of a morsel of a scan.
+    /// Rows per batch, and per morsel of a scan.
     pub batch_rows: usize,
-    /// Tierloom's own planner settings and rules; without them this is plain DataFusion, the yardstick.
+    /// Whether Tierloom's planner settings and rules apply.
+    ///
+    /// Without them this is plain DataFusion, the baseline.
     pub tuned: bool,
-    /// Star joins run as one fused pipeline where that is possible.
+    /// Whether star joins run as one fused pipeline where possible.
     pub fused: bool,
-    /// Joins and group-bys whose tables leave the cache run on tables made for memory latency.
+    /// Whether joins and group-bys with large tables use operators built for memory latency.
     pub big_tables: bool,
-    /// Which joins count as such; lower thresholds are for tests.
+    /// Which joins count as large; tests lower the threshold.
     pub big_joins: BigJoinOptions,
-    /// Which group-bys count as such.
+    /// Which group-bys count as large.
     pub big_aggregates: BigAggregateOptions,
-    /// Where operator memory goes; `None`: it is neither routed nor counted. The router is the process's: the engine made last decides.
+    /// Placement of operator memory; `None` to neither route nor count it.
+    ///
+    /// Routing is process-wide: the engine created last decides.
     pub routing: Option<RoutingOptions>,
 }
 
 impl EngineOptions {
-    /// Tierloom's settings for `threads` workers.
+    /// Tierloom's defaults for `threads` workers.
     pub fn tuned(threads: usize) -> Self {
-        // 16,384 rows of four bytes are 64 KiB a column: batches of the columns of one query stay in a core's L2 cache.
+        // 16,384 rows of four bytes are 64 KiB per column: a batch of one query's columns stays in
+        // a core's L2 cache.
         EngineOptions {
             threads,
             batch_rows: 16 * 1024,
@@ -82,21 +91,21 @@ impl EngineOptions {
     }
 }
 
-/// One SQL session on placed tables, with its own worker threads.
+/// A SQL session on placed tables, with its own worker threads.
 pub struct Engine {
     context: SessionContext,
     handle: Handle,
-    /// Owns the worker threads; taken when the engine is dropped.
+    /// Owns the worker threads; taken by `drop`.
     runtime: Option<Runtime>,
     options: EngineOptions,
     plans: PlanCache,
 }
 
-/// A query that was planned once and can be run many times.
+/// A planned query that can run many times.
 #[derive(Debug, Clone)]
 pub struct PlannedQuery {
     plan: Arc<dyn ExecutionPlan>,
-    /// Time spent planning.
+    /// Time to plan the query, or to find its plan in the cache.
     pub planning: Duration,
 }
 
@@ -106,32 +115,33 @@ impl PlannedQuery {
         displayable(self.plan.as_ref()).indent(false).to_string()
     }
 
-    /// What became of each aggregation of the plan: a fused star join, or why not.
+    /// For each aggregation of the plan, that it was fused or why not.
     pub fn notes(&self) -> Vec<String> {
         star::notes(&self.plan)
     }
 
-    /// The physical plan.
+    /// The physical plan; operators need fresh state for each run, see [`Engine::execute`].
     pub fn plan(&self) -> &Arc<dyn ExecutionPlan> {
         &self.plan
     }
 }
 
-/// One execution: its answer, its time, and the plan that ran, whose operators hold their metrics.
+/// One execution of a query: result, duration and executed plan.
 pub struct Execution {
-    /// The answer.
+    /// The result in batches, in the order of the plan's output.
     pub batches: Vec<RecordBatch>,
-    /// From the first poll to the last batch.
+    /// Time from the first poll to the last batch.
     pub time: Duration,
-    /// The plan that ran.
+    /// The executed plan, whose operators hold their metrics.
     pub plan: Arc<dyn ExecutionPlan>,
 }
 
 impl Engine {
-    /// A session without tables.
+    /// Creates a session without tables.
     ///
     /// # Errors
-    /// [`EngineError::Runtime`] if the threads cannot be started.
+    /// [`EngineError::Runtime`] if the threads cannot be started; with places for operator memory,
+    /// also [`EngineError::Routing`] and placement errors.
     pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(options.threads)
@@ -165,25 +175,25 @@ impl Engine {
         })
     }
 
-    /// How it runs.
+    /// The configuration that the engine was created with.
     pub fn options(&self) -> &EngineOptions {
         &self.options
     }
 
-    /// Where its work runs.
+    /// Handle of the runtime that plans and runs queries.
     pub(crate) fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// DataFusion's context, for what this type does not offer.
+    /// DataFusion's context, for everything that this type does not wrap.
     pub fn context(&self) -> &SessionContext {
         &self.context
     }
 
-    /// Makes `table` known under its name, read in place.
+    /// Registers `table` under its name; scans read it in place.
     ///
     /// # Errors
-    /// Those of DataFusion's catalog.
+    /// DataFusion's, from its catalog.
     pub fn register(&self, table: &Arc<PlacedTable>) -> Result<(), EngineError> {
         let provider = Arc::new(PlacedTableProvider::new(Arc::clone(table)));
         self.context
@@ -192,10 +202,13 @@ impl Engine {
             .map_err(EngineError::datafusion(format!("table {}", table.name())))
     }
 
-    /// Makes `table` known as a DataFusion `MemTable` over the same memory: batches of `batch_rows` rows dealt over the partitions.
+    /// Registers `table` as a DataFusion `MemTable` over the same memory.
+    ///
+    /// Batches of `batch_rows` rows are distributed round-robin over the partitions. For comparison
+    /// with the placed scan.
     ///
     /// # Errors
-    /// Those of DataFusion's catalog.
+    /// DataFusion's, from its catalog, or Arrow's, from decoding columns.
     pub fn register_as_mem_table(&self, table: &Arc<PlacedTable>) -> Result<(), EngineError> {
         let rows = self.options.batch_rows;
         let mut partitions: Vec<Vec<RecordBatch>> = vec![Vec::new(); self.options.threads];
@@ -213,21 +226,20 @@ impl Engine {
             .map_err(failed())
     }
 
-    /// Plans one query, or finds the plan of the same text over the same tables:
-    /// [`PlannedQuery::planning`] is the time that this took.
+    /// Plans a query, or finds the cached plan of the same text over the same tables.
     ///
     /// # Errors
-    /// DataFusion's, for a statement that does not parse, is no query or names what does not exist;
-    /// [`EngineError::Panicked`].
+    /// DataFusion's, for a statement that does not parse, is not a query or names something
+    /// unknown; [`EngineError::Panicked`].
     pub fn plan(&self, name: &str, sql: &str) -> Result<PlannedQuery, EngineError> {
-        // A level takes two characters at least.
+        // Every level of nesting takes at least two characters.
         self.plan_until(name, sql, sql.len() / 2, &|| false)
     }
 
-    /// The same for a text that nests at most `levels` deep, until `stop` says so.
+    /// Same for a text that nests at most `levels` deep; `stop` can interrupt it.
     ///
     /// # Errors
-    /// Those of [`Engine::plan`], or [`EngineError::Interrupted`].
+    /// Same as [`Engine::plan`], or [`EngineError::Interrupted`].
     pub(crate) fn plan_until(
         &self,
         name: &str,
@@ -253,10 +265,10 @@ impl Engine {
         })
     }
 
-    /// Does `work`, which plans for `name`, on a thread of the runtime; see [`planning::aside`].
+    /// Runs planning work for `name` on a thread of the runtime; see [`planning::aside`].
     ///
     /// # Errors
-    /// [`EngineError::Interrupted`], [`EngineError::Panicked`].
+    /// [`EngineError::Interrupted`] and [`EngineError::Panicked`].
     pub(crate) fn aside<T, F>(
         &self,
         name: &str,
@@ -272,15 +284,15 @@ impl Engine {
         planning::aside(&self.handle, &name, levels, stop, work)
     }
 
-    /// Forgets plans of earlier statements: a setting that planning looks at has changed.
+    /// Clears the plan cache; needed after a change of a setting that planning depends on.
     pub fn forget_plans(&self) {
         self.plans.clear();
     }
 
-    /// Runs a planned query to its end, or until `stop` says so (asked every 20 ms).
+    /// Runs a planned query to its end, or until `stop` returns true (polled every 20 ms).
     ///
     /// # Errors
-    /// [`EngineError::Interrupted`], or what an operator failed with.
+    /// [`EngineError::Interrupted`], or the error of an operator.
     pub fn execute(
         &self,
         name: &str,
@@ -291,10 +303,10 @@ impl Engine {
         self.run(name, plan, stop)
     }
 
-    /// The plan of a query for one execution: operators keep state and metrics, every execution gets fresh ones.
+    /// The plan of a query with fresh operator state and metrics, for one execution.
     ///
     /// # Errors
-    /// Those of its operators.
+    /// DataFusion's, from resetting operators.
     pub(crate) fn fresh(
         &self,
         name: &str,
@@ -304,10 +316,10 @@ impl Engine {
             .map_err(EngineError::datafusion(format!("running {name}")))
     }
 
-    /// Runs a fresh plan as [`Engine::execute`] does.
+    /// Runs a fresh plan; see [`Engine::execute`].
     ///
     /// # Errors
-    /// Those of [`Engine::execute`].
+    /// Same as [`Engine::execute`].
     pub(crate) fn run(
         &self,
         name: &str,
@@ -315,13 +327,15 @@ impl Engine {
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Execution, EngineError> {
         let failed = || EngineError::datafusion(format!("running {name}"));
+        // Memory may have been added to or removed from nodes since the last query.
         if self.options.routing.is_some() {
             tierloom_memory::router::refresh();
         }
         let start = Instant::now();
         let outcome = self.handle.block_on(async {
             let work = collect(Arc::clone(&plan), self.context.task_ctx());
-            // A panic in an operator ends its query, not the session: operators of one execution share nothing with others.
+            // A panic in an operator fails its query only: operators of one execution share no
+            // state with others.
             let work = AssertUnwindSafe(work).catch_unwind();
             tokio::select! {
                 batches = work => Some(batches),
@@ -342,12 +356,14 @@ impl Engine {
 }
 
 impl Drop for Engine {
-    /// Does not wait for an operator that is in the middle of a long stretch without a yield, as after an interruption.
+    /// Does not wait for running operators.
+    ///
+    /// After an interruption one may not yield for a long time.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
-        // Plans of deep statements are deep.
+        // Dropping a deeply nested plan recurses as deeply as planning it did.
         stack::with(stack::most_levels(), || self.plans.clear());
     }
 }
@@ -368,7 +384,7 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
             .with_analyzer_rule(Arc::new(CountedSets))
             .with_analyzer_rule(Arc::new(NullableSubqueries))
             .with_physical_optimizer_rules(ScanStatistics::among_defaults());
-        // Last, so that every other rule sees the operators themselves.
+        // Last, so that every other rule matches on the operators themselves.
         if routed {
             builder = builder.with_physical_optimizer_rule(Arc::new(RouteOperators));
         }
@@ -383,7 +399,8 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
         );
     }
     let optimizer = &mut config.options_mut().optimizer;
-    // A build side of up to 256 MiB is collected once and shared: repartitioning the probe side costs more than it saves.
+    // Build sides of up to 256 MiB are collected once and shared: repartitioning the probe side
+    // costs more than it saves.
     optimizer.hash_join_single_partition_threshold = 256 << 20;
     optimizer.hash_join_single_partition_threshold_rows = 16 << 20;
     config
@@ -411,12 +428,15 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
     // Later functions replace earlier ones of the same name.
     let functions = builder.aggregate_functions().get_or_insert_default();
     functions.push(checked_sum());
-    // Operators are wrapped last, the fused ones too.
+    // Routing wraps operators last, the fused ones included.
     with_rules(builder)
 }
 
-/// DataFusion's logical rules with [`PlainAntiJoins`] after those that make joins of subqueries
-/// and, `tuned`, [`StarJoinOrder`] after the filters have been pushed down to the tables.
+/// DataFusion's logical rules plus ours.
+///
+/// [`PlainAntiJoins`] comes after the rule that makes joins of subqueries, because that one creates
+/// the NULL-aware joins; with `tuned`, [`StarJoinOrder`] after filters were pushed down to the
+/// tables, because it samples them there.
 fn rules(tuned: bool) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = WholeOrders::among(Optimizer::new().rules);
     let mut after = |name: &str, rule: Arc<dyn OptimizerRule + Send + Sync>| {

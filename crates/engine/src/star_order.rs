@@ -1,17 +1,19 @@
-//! A logical rule that orders star joins by how much each dimension filters.
+//! Logical rule that orders star joins by the selectivity of their dimensions.
 //!
-//! SQL of the Star Schema Benchmark lists its tables with commas; DataFusion joins them in the order of the FROM
-//! clause. For a tree of inner equi-joins in which one table (the fact table, the largest) is joined to every other one directly,
-//! any order is correct, and the cheapest first probes the dimension that keeps the fewest fact rows. The rule rebuilds
-//! such a tree with the fact table as the probe side of every join:
+//! DataFusion joins tables in the order of the FROM clause. In a tree of inner equi-joins in which
+//! one table (the fact table, the largest) is joined directly to every other one, any order is
+//! correct, and it is cheapest to probe the dimension first that keeps the fewest fact rows. The
+//! rule rebuilds such a tree with the fact table as the probe side of every join:
 //!
 //! ```text
-//!   from:  ((date x lineorder) x customer) x supplier          to:   join supplier <- build
-//!                                                                    └ join customer <- build
-//!                                                                      └ join date  <- build
-//!                                                                        └ lineorder (probes the most selective first)
+//!   from:  ((date x lineorder) x customer) x supplier     to:   join supplier <- build
+//!                                                               └ join customer <- build
+//!                                                                 └ join date  <- build
+//!                                                                   └ lineorder (most selective
+//! first)
 //! ```
-//! How much a dimension keeps is found by running its filter on a sample of the table itself, not guessed from statistics.
+//! Selectivity is measured by evaluating the filter on a sample of the dimension, not estimated
+//! from statistics.
 
 use crate::breakdown::caught;
 use crate::table::{PlacedTable, PlacedTableProvider};
@@ -25,10 +27,10 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr::create_physical_expr;
 use std::sync::Arc;
 
-/// Rows of a dimension that its filter is tried on.
+/// Number of sampled dimension rows on which a filter is evaluated.
 const SAMPLE_ROWS: usize = 16 * 1024;
 
-/// The rule; see the module's text.
+/// Rule that probes the most selective dimension first; see the module documentation.
 #[derive(Debug, Default)]
 pub struct StarJoinOrder;
 
@@ -50,15 +52,14 @@ impl OptimizerRule for StarJoinOrder {
             return Ok(Transformed::no(plan));
         };
         let props = config.execution_props_or_default();
-        // The order only saves time: where none is found the plan stays as it is.
+        // The order only saves time, so any error or panic leaves the plan as it is.
         let reordered = caught(|| reordered(&plan, join, &props));
         let reordered = reordered.ok().and_then(Result::ok).flatten();
         Ok(reordered.map_or_else(|| Transformed::no(plan), Transformed::yes))
     }
 }
 
-/// `plan`, which is `join`, with the most selective dimension first; `None` if it is no star or in
-/// that order already.
+/// Reorders `plan`, which is `join`; `None` if it is not a star or is in that order already.
 fn reordered(
     plan: &LogicalPlan,
     join: &Join,
@@ -71,6 +72,7 @@ fn reordered(
     if ordered.matches(join) {
         return Ok(None);
     }
+    // Columns come out in another order; the projection restores names and order for the parents.
     let columns = plan.schema().columns().into_iter().map(Expr::Column);
     let rebuilt = Projection::try_new_with_schema(
         columns.collect(),
@@ -80,7 +82,7 @@ fn reordered(
     Ok(Some(LogicalPlan::Projection(rebuilt)))
 }
 
-/// Gives the execution properties of a configuration, or fresh ones.
+/// Execution properties to evaluate filters with at planning time.
 trait PropsOrDefault {
     fn execution_props_or_default(&self) -> ExecutionProps;
 }
@@ -91,10 +93,10 @@ impl PropsOrDefault for dyn OptimizerConfig + '_ {
     }
 }
 
-/// A dimension of a star and the columns that tie it to the fact table.
+/// A dimension of a star and its join columns.
 struct Dimension {
     plan: Arc<LogicalPlan>,
-    /// (dimension expression, fact expression)
+    /// Pairs of dimension expression and fact expression.
     on: Vec<(Expr, Expr)>,
 }
 
@@ -105,12 +107,13 @@ struct Star {
 }
 
 impl Star {
-    /// The star rooted at `join`, if it is one.
+    /// The star rooted at `join`; `None` if the tree has another shape.
     fn find(join: &Join) -> Option<Star> {
         let (mut leaves, mut edges) = (Vec::new(), Vec::new());
         flatten(join, &mut leaves, &mut edges)?;
         let fact =
             (0..leaves.len()).max_by_key(|&i| placed_table(&leaves[i]).map_or(0, |t| t.rows()))?;
+        // With two tables there is only one order.
         if leaves.len() < 3 || leaves.iter().any(|leaf| placed_table(leaf).is_none()) {
             return None;
         }
@@ -136,6 +139,8 @@ impl Star {
                 on,
             });
         }
+        // An edge between two dimensions makes it a snowflake or a cycle, which this rule does not
+        // reorder.
         let used: usize = dimensions.iter().map(|d| d.on.len()).sum();
         (used == edges.len()).then(|| Star {
             fact: Arc::clone(&leaves[fact]),
@@ -143,10 +148,10 @@ impl Star {
         })
     }
 
-    /// The same star with the dimension that keeps the smallest share of its rows first.
+    /// Sorts the dimensions by the share of rows that they keep, smallest first.
     fn ordered(mut self, props: &ExecutionProps) -> Star {
-        // Equal shares are ordered by name. The order that they have in the tree would not do: the rebuilt tree has the last one first, so
-        // that the rule would turn it around again for ever.
+        // Ties are broken by name. The order in the present tree would not do: the rebuilt tree
+        // reverses it, and the rule would reorder forever.
         self.dimensions.sort_by_cached_key(|d| {
             let name = d.plan.schema().columns().first().map(|c| c.flat_name());
             ((kept_share(&d.plan, props) * 1e9) as u64, name)
@@ -188,7 +193,9 @@ impl Star {
     }
 }
 
-/// Gathers the leaves and equalities of a tree of plain inner equi-joins; `None` if a join is of another kind.
+/// Collects the leaves and equalities of a tree of inner equi-joins.
+///
+/// `None` if a join is of another kind.
 fn flatten(
     join: &Join,
     leaves: &mut Vec<Arc<LogicalPlan>>,
@@ -211,7 +218,7 @@ fn flatten(
     Some(())
 }
 
-/// Which leaf all columns of `expr` come from.
+/// The leaf that all columns of `expr` come from.
 fn owner(expr: &Expr, leaves: &[Arc<LogicalPlan>]) -> Option<usize> {
     let columns = expr.column_refs();
     (!columns.is_empty()).then_some(())?;
@@ -236,7 +243,9 @@ fn placed_table(plan: &LogicalPlan) -> Option<Arc<PlacedTable>> {
     }
 }
 
-/// The share of a dimension's rows that its filters keep, from a sample; 1 where it has none or it cannot be told.
+/// Share of a dimension's rows that its filters keep, from a sample.
+///
+/// 1 without a filter or if it cannot be evaluated.
 fn kept_share(plan: &LogicalPlan, props: &ExecutionProps) -> f64 {
     match plan {
         LogicalPlan::Filter(filter) => {
@@ -263,11 +272,12 @@ fn sampled_share(predicate: &Expr, input: &LogicalPlan, props: &ExecutionProps) 
         .into_array(sample.num_rows())
         .ok()?;
     let kept: &BooleanArray = kept.as_boolean_opt()?;
-    // Half a row is added: a filter that no sampled row passes is very selective, not certainly empty.
+    // Half a row is added to both counts: a filter that no sampled row passes is very selective,
+    // not certainly empty.
     Some((kept.true_count() as f64 + 0.5) / (sample.num_rows() as f64 + 0.5))
 }
 
-/// Rewrites the columns of `expr` to `table`'s own name: an alias in FROM gives them another one.
+/// Renames the columns of `expr` to `table`'s own name; an alias in FROM gives them another one.
 fn unqualify(expr: Expr, table: &str) -> Expr {
     use datafusion::common::tree_node::TreeNode;
     let rewritten = expr.clone().transform(|e| match e {

@@ -1,4 +1,7 @@
-//! Placed tables and their face towards DataFusion.
+//! Placed tables, and their DataFusion table provider.
+//!
+//! A table's rows never change. What changes is the placement of its columns, whether scans stage
+//! them, and the planner's statistics.
 
 use crate::EngineError;
 use crate::column::{ColumnFacts, PlacedColumn};
@@ -15,32 +18,34 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// How a scan hands out a column's values.
+/// How a scan returns a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Staging {
-    /// Slices of the region itself.
+    /// As slices of the region, or decoded from it.
     InPlace,
-    /// A copy in DRAM, one batch at a time.
+    /// As a copy in DRAM, one batch at a time (the glossary's "staged").
     WorkingBuffer,
 }
 
-/// A table whose columns lie in regions, each with its own placement.
+/// A table of columns in regions, each with its own placement.
 #[derive(Debug)]
 pub struct PlacedTable {
     name: String,
     schema: SchemaRef,
     columns: Vec<PlacedColumn>,
-    /// Per column: copied through a working buffer. Switched between queries when the placement changes.
+    /// Per column, whether scans copy it through a working buffer.
+    ///
+    /// Changes between queries with the placement.
     staged: Vec<AtomicBool>,
     rows: usize,
     statistics: RwLock<Arc<Statistics>>,
 }
 
 impl PlacedTable {
-    /// A table of `columns`.
+    /// Creates a table of `columns`.
     ///
     /// # Errors
-    /// If there is no column, two have one name, or their lengths differ.
+    /// If there is no column, two have the same name, or their lengths differ.
     pub fn new(name: &str, columns: Vec<PlacedColumn>) -> Result<Self, EngineError> {
         let rows = columns
             .first()
@@ -67,9 +72,9 @@ impl PlacedTable {
                 problem: format!("has two columns named {}", twice.name()),
             });
         }
-        // Nullable whatever the values are: the planner takes a scalar subquery over a column that
-        // is declared otherwise as never NULL, also where it finds no row. Operators of ours ask
-        // the column itself (`PlacedColumn::nullable`).
+        // All fields are declared nullable: the planner takes a scalar subquery over a NOT NULL
+        // column as never NULL, even where it finds no row. Our own operators ask the column
+        // (`PlacedColumn::nullable`).
         let fields: Vec<Field> = columns
             .iter()
             .map(|c| Field::new(c.name(), c.data_type().clone(), true))
@@ -87,39 +92,39 @@ impl PlacedTable {
         })
     }
 
-    /// Its name.
+    /// Name under which it is registered.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its Arrow schema.
+    /// Arrow schema; every field is nullable, see [`crate::PlacedColumn::nullable`] for the data.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Its columns in schema order.
+    /// The columns in schema order.
     pub fn columns(&self) -> &[PlacedColumn] {
         &self.columns
     }
 
-    /// Rows.
+    /// Number of rows, the same for all columns.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Bytes of all columns' values.
+    /// Bytes of all columns' values or codes.
     pub fn size_bytes(&self) -> u64 {
         self.columns.iter().map(PlacedColumn::size_bytes).sum()
     }
 
-    /// Bytes on the heap beside the columns' regions: the values that codes stand for.
+    /// Bytes on the heap outside the columns' regions: the values of their codes.
     pub fn domain_bytes(&self) -> u64 {
         self.columns.iter().map(PlacedColumn::domain_bytes).sum()
     }
 
-    /// What the planner is told.
+    /// Statistics for the planner.
     pub fn statistics(&self) -> Arc<Statistics> {
-        // A poisoned lock only means that a reader panicked; the statistics are replaced whole.
+        // The statistics are replaced as a whole, so a panic elsewhere leaves them consistent.
         Arc::clone(
             &self
                 .statistics
@@ -128,10 +133,12 @@ impl PlacedTable {
         )
     }
 
-    /// Reads all columns again and tells the planner what they hold: exact bounds, NULLs and, where counting is cheap, distinct values.
+    /// Computes the planner's statistics again by reading all columns.
+    ///
+    /// They have exact bounds and NULL counts, and distinct counts where those are cheap.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Arrow's or DataFusion's, from reading the columns.
     pub fn refresh_statistics(&self) -> Result<(), EngineError> {
         let facts = self
             .columns
@@ -146,7 +153,7 @@ impl PlacedTable {
         Ok(())
     }
 
-    /// Sets how scans that start from now on hand out column `index`.
+    /// Sets how scans that start from now on return column `index`.
     pub fn set_staging(&self, index: usize, staging: Staging) {
         self.staged[index].store(staging == Staging::WorkingBuffer, Ordering::Relaxed);
     }
@@ -156,20 +163,22 @@ impl PlacedTable {
         self.staged[index].load(Ordering::Relaxed)
     }
 
-    /// Rows `start..start + len` of all columns, without a copy where a column's layout allows it.
+    /// Rows `start..start + len` of all columns, without a copy where the layout allows.
     ///
     /// # Errors
-    /// Those of Arrow, if the range lies outside the table.
+    /// Arrow's, from decoding columns.
     pub fn batch(&self, start: usize, len: usize) -> Result<RecordBatch, EngineError> {
         let columns: Result<Vec<ArrayRef>, _> =
             self.columns.iter().map(|c| c.slice(start, len)).collect();
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns?)?)
     }
 
-    /// Up to `rows` rows of the named columns, spread evenly over the table in runs of 64: what the planner looks at to judge a filter.
+    /// Up to about `rows` rows of the named columns, spread evenly over the table in runs of 64.
+    ///
+    /// The planner evaluates filters on this sample.
     ///
     /// # Errors
-    /// A column that the table does not have, or those of Arrow.
+    /// An unknown column, or Arrow's errors.
     pub fn sample(&self, rows: usize, columns: &[&str]) -> Result<RecordBatch, EngineError> {
         const RUN: usize = 64;
         let indices = columns
@@ -192,6 +201,7 @@ impl PlacedTable {
         }
         let runs = rows.div_ceil(RUN);
         let parts = (0..runs)
+            // Runs instead of single rows: 64 codes take at most four cache lines.
             .map(|i| part(i * (self.rows - RUN) / runs, RUN))
             .collect::<Result<Vec<_>, _>>()?;
         Ok(arrow::compute::concat_batches(&schema, &parts)?)
@@ -205,6 +215,8 @@ fn statistics<'a>(
 ) -> Statistics {
     Statistics {
         num_rows: Precision::Exact(rows),
+        // Bytes as scanned, not as stored: the planner compares them with the output of other
+        // operators.
         total_byte_size: Precision::Exact(columns.iter().map(|c| c.output_bytes() as usize).sum()),
         column_statistics: columns
             .iter()
@@ -214,19 +226,19 @@ fn statistics<'a>(
     }
 }
 
-/// DataFusion's view of a [`PlacedTable`].
+/// DataFusion table provider of a [`PlacedTable`].
 #[derive(Debug)]
 pub struct PlacedTableProvider {
     table: Arc<PlacedTable>,
 }
 
 impl PlacedTableProvider {
-    /// Serves `table`.
+    /// Wraps `table` for registration.
     pub fn new(table: Arc<PlacedTable>) -> Self {
         PlacedTableProvider { table }
     }
 
-    /// The table served.
+    /// The table that scans of this provider read.
     pub fn table(&self) -> &Arc<PlacedTable> {
         &self.table
     }

@@ -1,4 +1,4 @@
-//! Sorting by all that `ORDER BY` names.
+//! Restores the complete sort key of `ORDER BY`, against a rule of DataFusion 55.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::Transformed;
@@ -7,17 +7,18 @@ use datafusion::optimizer::eliminate_duplicated_expr::EliminateDuplicatedExpr;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
-/// DataFusion's rule that takes double expressions out, for all nodes but sorts.
+/// DataFusion's `EliminateDuplicatedExpr`, except that it leaves sorts alone.
 ///
-/// From a sort the rule of DataFusion 55 also takes the expressions that earlier ones determine, by
-/// dependencies that it carries through joins: in `SELECT f.id, d.k FROM f, (SELECT k FROM t GROUP
-/// BY k) d WHERE ... GROUP BY f.id, d.k ORDER BY d.k, f.id` it holds that `d.k`, unique before the
-/// join, determines `f.id`, and leaves rows of one `d.k` in any order.
+/// From a sort the rule of DataFusion 55 also removes expressions that are functionally dependent
+/// on earlier ones, by dependencies that it propagates through joins. In `SELECT f.id, d.k FROM f,
+/// (SELECT k FROM t GROUP BY k) d WHERE ... GROUP BY f.id, d.k ORDER BY d.k, f.id` it concludes
+/// that `d.k`, unique before the join, determines `f.id`, and so leaves rows of one `d.k` in any
+/// order.
 #[derive(Debug, Default)]
 pub struct WholeOrders(EliminateDuplicatedExpr);
 
 impl WholeOrders {
-    /// `rules` with this one in the place of DataFusion's.
+    /// Replaces DataFusion's rule in `rules` by this one.
     #[must_use]
     pub fn among(
         rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>,

@@ -1,7 +1,9 @@
-//! From a physical plan that has not run to the phases that the model prices.
+//! Describes a physical plan that has not run as the phases that the model prices.
 //!
-//! Row counts are the planner's estimates. A scan's columns are taken as read whole, because how many rows survive in which line is not known
-//! before the run, and processor time per tuple is that of [`Engine`]'s defaults; `capture` knows both after a run.
+//! Row counts are the planner's estimates. A scan is assumed to read its columns whole, because the
+//! share of cache lines that a filter leaves untouched is unknown before the run. CPU time per
+//! tuple comes from [`Engine`]'s defaults. After a run, `capture` replaces both by measured
+//! numbers.
 
 use crate::scan::PlacedScanExec;
 use crate::star::StarExec;
@@ -15,21 +17,21 @@ use std::sync::Arc;
 use tierloom_model::{Access, Op, Phase, PhaseKind, StructureClass};
 use tierloom_placement::mixes::Engine;
 
-/// Bytes that an entry of a hash table or a group costs beside its values: hash, chain, slack.
+/// Bytes per entry of a hash table or group table beyond its values: hash, chain and free slots.
 const ENTRY_BYTES: f64 = 32.0;
 
-/// A pipeline of a plan.
+/// One pipeline of a plan.
 #[derive(Debug, Clone)]
 pub struct Described {
-    /// What the model prices.
+    /// The phase as the model prices it.
     pub phase: Phase,
-    /// Operators in it, from the scan up.
+    /// Operators of the pipeline, from the scan upwards.
     pub operators: Vec<String>,
-    /// The table that it scans, if there is one.
+    /// The table that the pipeline scans; `None` if its source is something else.
     pub table: Option<Arc<PlacedTable>>,
 }
 
-/// The pipelines of a plan in the order in which they end.
+/// Lists the pipelines of a plan in the order in which they finish.
 pub fn describe(plan: &Arc<dyn ExecutionPlan>) -> Vec<Described> {
     let mut walk = Walk {
         engine: Engine::default(),
@@ -37,14 +39,15 @@ pub fn describe(plan: &Arc<dyn ExecutionPlan>) -> Vec<Described> {
     };
     let root = walk.visit(plan);
     walk.done.push(root.described);
+    // Idle phases have nothing to place.
     walk.done.retain(|d| !d.phase.is_idle());
     walk.done
 }
 
-/// A pipeline that goes on upwards.
+/// A pipeline whose upper operators have not been visited yet.
 struct Open {
     described: Described,
-    /// Share of its tuples that reach the present operator.
+    /// Share of the scanned tuples that reach the current operator.
     kept: f64,
 }
 
@@ -80,6 +83,7 @@ impl Walk {
         }
         let mut open = self.inputs(plan);
         if plan.downcast_ref::<FilterExec>().is_some() {
+            // Without an estimate the filter is assumed to keep every row.
             let share = estimated_rows(plan).map_or(1.0, |rows| rows / open.rows().max(1.0));
             open.described.phase.compute_ns_per_tuple += open.kept * self.engine.value_ns;
             open.kept *= share.clamp(0.0, 1.0);
@@ -87,6 +91,7 @@ impl Walk {
                 open.described.phase.kind = PhaseKind::Filter;
             }
         } else if plan.downcast_ref::<AggregateExec>().is_some() {
+            // Without statistics the estimate may exceed the input; groups cannot.
             let groups = estimated_rows(plan)
                 .unwrap_or_else(|| open.rows())
                 .min(open.rows());
@@ -98,6 +103,7 @@ impl Walk {
                 groups * 2.0 * ENTRY_BYTES,
                 ns,
             );
+            // Operators above see one row per group.
             open.kept = groups / open.described.phase.tuples.max(1.0);
             open.described.phase.kind = PhaseKind::Aggregate;
         } else if plan.downcast_ref::<SortExec>().is_some() {
@@ -110,9 +116,11 @@ impl Walk {
         open
     }
 
-    /// The pipeline of the last input; those of the others end here.
+    /// Visits the inputs: the last one's pipeline continues, those of the others end here.
     fn inputs(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Open {
         let mut last = None;
+        // All inputs but the last are taken as finished before it starts. The plan does not say
+        // which input an unknown operator streams.
         for child in plan.children() {
             let open = self.visit(child);
             if let Some(Open { described, .. }) = last.replace(open) {
@@ -167,7 +175,9 @@ impl Walk {
         probe
     }
 
-    /// A fused star join: its dimensions are plans of their own, its fact columns are those that its own text names.
+    /// Describes a fused star join: a build pipeline per dimension, then one probe pipeline.
+    ///
+    /// The probe pipeline reads the fact columns of the operator.
     fn star(&mut self, star: &StarExec, plan: &Arc<dyn ExecutionPlan>) -> Open {
         let mut tables = Vec::new();
         for child in plan.children() {
@@ -177,6 +187,7 @@ impl Walk {
             let (class, ns) = (StructureClass::HashTable, self.engine.probe_ns);
             dimension.touch(name.clone(), class, Op::Update, bytes, ns);
             dimension.described.phase.kind = PhaseKind::Build;
+            // Dimensions run before the pass over the fact table, so their pipelines end first.
             self.done.push(dimension.described);
             tables.push((name, bytes));
         }
@@ -192,7 +203,7 @@ impl Walk {
     }
 }
 
-/// The planner's estimate, if it has one.
+/// The planner's row estimate, exact or not; `None` if it has none.
 fn estimated_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<f64> {
     let context = StatisticsContext::new();
     let statistics = context

@@ -1,4 +1,7 @@
-//! `EXPLAIN PLACEMENT`: what every structure of a statement wants, has, and costs.
+//! `EXPLAIN PLACEMENT`: wanted placement, actual placement and modelled cost of every structure.
+//!
+//! Nothing runs and nothing moves: sizes are the planner's estimates and times are the model's.
+//! `EXPLAIN ANALYZE PLACEMENT`, with measured memory of a run, is in [`crate::routing`].
 
 use super::describe::{Described, describe};
 use crate::{Engine, EngineError, PlacedColumn, PlacedTable};
@@ -10,16 +13,20 @@ use tierloom_model::{
 };
 use tierloom_placement::{AdaptError, ColumnUse, Policy, tier_shares};
 
-/// Least modelled gain for which columns are wanted elsewhere than in DRAM.
+/// Smallest modelled gain for which columns are proposed elsewhere than in DRAM.
 const MIN_GAIN: f64 = 0.01;
 
-/// Plans `sql` and tells for every pipeline and structure: the operators, its pattern and bytes, the placement that `policy` wants on `machine`, the
-/// one that it has on this machine, the modelled time of the pipeline with all in DRAM and as wanted, and why. Nothing runs.
+/// Plans `sql` and describes the placement of every structure, without running it.
 ///
-/// Sizes and rows are the planner's estimates; times are *modelled* on the profile, with processor time assumed: see [`super::describe`].
+/// There is a row per pipeline and structure: operators, access pattern, bytes, the placement that
+/// `policy` proposes on `machine`, the actual placement on this machine, the modelled time of the
+/// pipeline with everything in DRAM and as proposed, and the reason. Sizes and rows are the
+/// planner's estimates; times are *modelled* on the profile with assumed CPU time, see
+/// [`super::describe`].
 ///
 /// # Errors
-/// DataFusion's, for a statement that does not parse; [`EngineError::Adapt`] and [`EngineError::Policy`] if the policy cannot be had on that machine.
+/// DataFusion's for a statement that does not parse or plan; [`EngineError::Adapt`] and
+/// [`EngineError::Policy`] if the machine cannot follow the policy.
 pub fn explain_placement(
     engine: &Engine,
     sql: &str,
@@ -31,6 +38,7 @@ pub fn explain_placement(
     let mut rows = Rows::default();
     for described in describe(planned.plan()) {
         let wanted = wanted(&described.phase, machine, policy, workers)?;
+        // The baseline: everything on the machine's first tier.
         let dram = Placement::new(TierShares::all(first(machine)));
         let dram_ns = time_ns(machine, &described.phase, &dram, workers)?;
         let wanted_ns = time_ns(machine, &described.phase, &wanted.placement, workers)?;
@@ -85,9 +93,10 @@ fn wanted(
     }
 }
 
-/// What the model wants for the columns of the phase; memory of operators stays in DRAM.
+/// The model's proposal for the columns of a phase; operator memory stays in DRAM.
 fn modelled(phase: &Phase, machine: &Machine, workers: u32) -> Result<Wanted, ModelError> {
     let home = Placement::new(TierShares::all(first(machine)));
+    // Only columns are moved, so without one there is nothing to optimise.
     let has_columns = phase
         .accesses
         .iter()
@@ -101,6 +110,7 @@ fn modelled(phase: &Phase, machine: &Machine, workers: u32) -> Result<Wanted, Mo
     }
     let options = Options::default();
     let problem = Problem {
+        // Operator memory stays on the first tier.
         moved: Moved::Classes(vec![StructureClass::Column]),
         ..Problem::new(machine, std::slice::from_ref(phase), workers, &options)
     };
@@ -127,7 +137,7 @@ fn modelled(phase: &Phase, machine: &Machine, workers: u32) -> Result<Wanted, Mo
     })
 }
 
-/// What a policy that does not ask the model wants.
+/// The proposal of a policy that does not use the model.
 fn by_policy(phase: &Phase, machine: &Machine, policy: &Policy) -> Result<Wanted, EngineError> {
     let columns = phase
         .accesses
@@ -137,6 +147,7 @@ fn by_policy(phase: &Phase, machine: &Machine, policy: &Policy) -> Result<Wanted
         .map(|a| ColumnUse {
             column: a.structure.clone(),
             size_bytes: a.footprint_bytes,
+            // The plan has not run, so reads are derived from the modelled cache lines.
             read_bytes: (phase.tuples * a.lines_per_tuple * 64.0) as u64,
         })
         .collect();
@@ -149,7 +160,7 @@ fn by_policy(phase: &Phase, machine: &Machine, policy: &Policy) -> Result<Wanted
     Ok(Wanted { placement, why })
 }
 
-/// Where the pages of a column were put; operator memory exists only while it is used.
+/// Actual placement of a column. Operator memory exists only during a run and has none yet.
 fn actual(described: &Described, access: &Access) -> String {
     let columns = described
         .table
@@ -168,11 +179,12 @@ fn actual(described: &Described, access: &Access) -> String {
         .iter()
         .map(|r| r.placement().to_string())
         .collect();
+    // The regions of a column usually have the same placement.
     places.dedup();
     format!("nodes {}", places.join(" and "))
 }
 
-/// The answer, column by column.
+/// Columns of the result.
 #[derive(Default)]
 struct Rows {
     phase: Vec<String>,

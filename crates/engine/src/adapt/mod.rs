@@ -1,11 +1,12 @@
-//! Placement that adapts, in the engine: what a statement's operators want, and columns that move while queries run.
+//! Adaptive placement in the engine.
 //!
 //! ```text
-//!   physical plan ── describe ──> phases, structures ── explain_placement ──> wanted and actual placement, expected time, why
-//!   physical plan ── Driver ──> controller's decisions ──> pages of columns and trials; times of the run ──> controller
-//!   column reads of executions ── ColumnMover ──> heat ── moves ──> Region::migrate, page by page, at a bounded rate
+//!   physical plan ── describe ──> phases, structures ── explain_placement ──> wanted, actual, cost
+//!   physical plan ── Driver ──> decisions ──> pages of columns, trials; times ──> controller
+//!   column reads ── ColumnMover ──> heat ── moves ──> Region::migrate, page by page, rate-limited
 //! ```
-//! Decisions come from [`tierloom_placement`]; here they meet plans, tables and regions.
+//! Decisions are made in [`tierloom_placement`]; this module applies them to plans, tables and
+//! regions.
 
 mod describe;
 mod driver;
@@ -24,14 +25,14 @@ pub use mover::{ColumnMover, Moved, MoverOptions};
 
 use tierloom_placement::Policy;
 
-/// The session's own settings: an extension of DataFusion's session configuration.
+/// Tierloom's extension of DataFusion's session configuration.
 ///
 /// `SET tierloom.placement = 'adaptive'` sets [`Settings::placement`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Where columns go.
+    /// Placement policy of columns.
     pub placement: Policy,
-    /// Machine profile that wanted placements are priced on; without one nothing is modelled.
+    /// Machine profile that placements are priced on; `None` disables modelling.
     pub machine: Option<String>,
 }
 

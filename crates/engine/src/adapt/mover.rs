@@ -1,4 +1,8 @@
-//! Moves columns between tiers while queries run.
+//! Moves columns between two tiers by heat while queries run.
+//!
+//! Heat is a decaying count of the bytes read per byte of a column. Each round plans moves under a
+//! page budget and migrates at a bounded rate, so that queries keep most of the bandwidth. It does
+//! not consult the model or the controller.
 
 use super::gate::Gate;
 use crate::{EngineError, PlacedColumn, PlacedTable};
@@ -11,29 +15,29 @@ use tierloom_memory::{MigrationOptions, Placement, Region};
 use tierloom_placement::heat::{Heat, Move, MoveLimits, PlacedColumn as Seen, plan_moves};
 use tierloom_topology::{NodeId, Topology};
 
-/// How columns move.
+/// Limits and rates of a [`ColumnMover`].
 #[derive(Debug, Clone)]
 pub struct MoverOptions {
     /// The node of the fast tier.
     pub fast: NodeId,
-    /// The node of the slow tier; another one.
+    /// The node of the slow tier; must differ from `fast`.
     pub slow: NodeId,
     /// Bytes of columns that the fast tier may hold.
     pub fast_bytes: u64,
-    /// Most bytes moved per second.
+    /// Upper limit of the migration rate, bytes per second.
     pub max_bytes_per_s: u64,
-    /// Most bytes moved in one round.
+    /// Upper limit of the bytes moved in one round.
     pub round_bytes: u64,
-    /// Time from one round to the next.
+    /// Pause between two rounds.
     pub interval: Duration,
-    /// Time in which reads count half as much.
+    /// Half-life of the heat: reads this long ago count half.
     pub half_life: Duration,
-    /// A column takes the place of another only if it is so many times as hot.
+    /// A column replaces another on the fast tier only if it is this factor hotter.
     pub hotter: f64,
 }
 
 impl MoverOptions {
-    /// Rounds every two seconds of at most 256 MiB at 1 GiB per second; heat halves in a minute.
+    /// A round every two seconds, at most 256 MiB at 1 GiB/s; half-life of one minute.
     pub fn new(fast: NodeId, slow: NodeId, fast_bytes: u64) -> Self {
         MoverOptions {
             fast,
@@ -48,23 +52,25 @@ impl MoverOptions {
     }
 }
 
-/// What one round moved of one column.
+/// The result of one round for one column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moved {
-    /// "lineitem.l_shipdate".
+    /// Name with its table, such as "lineitem.l_shipdate".
     pub column: String,
-    /// Its share on the fast tier after the move, 0 to 1.
+    /// Share of the column on the fast tier after the move, 0 to 1.
     pub fast_share: f64,
     /// Pages that the kernel moved.
     pub moved_pages: u64,
-    /// Pages that stayed where they were although they should have moved.
+    /// Pages that should have moved and did not, for example because they were pinned.
     pub failed_pages: u64,
 }
 
 /// Keeps the hottest columns on the fast tier.
 ///
-/// Regions stay mapped at the same addresses and the kernel keeps their contents while a page moves, so morsels that run on them go on; they wait at
-/// most for the page that is being copied. [`ColumnMover::start`] moves in a thread of its own; without it [`ColumnMover::round`] moves when it is called.
+/// Regions stay mapped at the same addresses and the kernel preserves their contents during a page
+/// migration, so running morsels continue; at most they wait for the page that is being copied.
+/// [`ColumnMover::start`] moves in a background thread; without it, [`ColumnMover::round`] moves
+/// when called.
 pub struct ColumnMover {
     shared: Arc<Shared>,
     worker: Option<JoinHandle<()>>,
@@ -79,17 +85,17 @@ struct Shared {
     stop: AtomicBool,
     wake: (Mutex<()>, Condvar),
     failure: Mutex<Option<String>>,
-    /// One round at a time.
+    /// Serialises rounds.
     turn: Mutex<()>,
-    /// Kept closed for queries while a column moves.
+    /// Taken exclusively while a column moves, if queries must not overlap with moves.
     gate: Option<Arc<Gate>>,
 }
 
 impl ColumnMover {
-    /// A mover of the columns of these tables that does nothing by itself.
+    /// Creates a mover for the columns of `tables`; nothing moves until it is started.
     ///
     /// # Errors
-    /// [`EngineError::Table`] if both tiers are one node: nothing could be moved.
+    /// [`EngineError::Table`] if both tiers are the same node.
     pub fn new(
         tables: Vec<Arc<PlacedTable>>,
         topology: Topology,
@@ -122,17 +128,19 @@ impl ColumnMover {
         })
     }
 
-    /// Moves a column only while `gate` lets no query through. To be said before the mover is started.
+    /// Moves columns only while `gate` keeps queries out. Must be called before [`Self::start`].
     #[must_use]
     pub fn with_gate(mut self, gate: Arc<Gate>) -> Self {
-        // Nobody else holds what is shared before the start.
+        // Before the start this is the only reference.
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.gate = Some(gate);
         }
         self
     }
 
-    /// Moves in the background until the mover is dropped. A round that fails ends it; [`ColumnMover::failure`] says why.
+    /// Moves in the background until the mover is dropped.
+    ///
+    /// A failed round ends the thread; [`ColumnMover::failure`] says why.
     ///
     /// # Errors
     /// [`EngineError::Runtime`] if the thread cannot be started.
@@ -147,7 +155,7 @@ impl ColumnMover {
         Ok(())
     }
 
-    /// Bytes that an execution read of each column, as [`crate::capture`] tells them.
+    /// Adds the bytes that an execution read of each column, as [`crate::capture`] reports them.
     pub fn note(&self, column_reads: &BTreeMap<String, u64>) {
         let now_s = self.shared.now_s();
         let mut heat = lock(&self.shared.heat);
@@ -156,15 +164,16 @@ impl ColumnMover {
         }
     }
 
-    /// One round: plans by heat and moves, on the calling thread.
+    /// Runs one round on the calling thread: plans by heat and moves.
     ///
     /// # Errors
-    /// [`EngineError::Memory`] if the kernel refuses, or a node is full; what was moved until then stays moved.
+    /// [`EngineError::Memory`] if the kernel refuses a move or a node is full; completed moves
+    /// stay.
     pub fn round(&self) -> Result<Vec<Moved>, EngineError> {
         self.shared.round()
     }
 
-    /// Why the background thread ended, if it did.
+    /// Why the background thread stopped; `None` if it has not failed.
     pub fn failure(&self) -> Option<String> {
         lock(&self.shared.failure).clone()
     }
@@ -175,13 +184,15 @@ impl Drop for ColumnMover {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.shared.wake.1.notify_all();
         if let Some(worker) = self.worker.take() {
-            // A panic of the worker was its own; there is nobody left to tell.
+            // `join` only fails if the worker panicked; a destructor has nobody to report it to.
             let _ = worker.join();
         }
     }
 }
 
-/// A poisoned lock only means that another thread panicked; what these locks guard is always whole.
+/// Locks and ignores poisoning.
+///
+/// Updates under these locks are single steps, so a panic leaves no partial state.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -193,6 +204,8 @@ impl Shared {
 
     fn run(&self) {
         while !self.stop.load(Ordering::Relaxed) {
+            // A refused migration would most likely be refused again, so the thread ends and keeps
+            // the reason.
             if let Err(error) = self.round() {
                 *lock(&self.failure) = Some(error.to_string());
                 return;
@@ -208,19 +221,21 @@ impl Shared {
     fn columns(&self) -> impl Iterator<Item = (String, &PlacedColumn)> {
         self.tables.iter().flat_map(|table| {
             let name = |c: &PlacedColumn| format!("{}.{}", table.name(), c.name());
+            // Columns at the places of a memory class are placed by the router.
             let movable = table.columns().iter().filter(|c| !c.is_of_class());
             movable.map(move |c| (name(c), c))
         })
     }
 
     fn round(&self) -> Result<Vec<Moved>, EngineError> {
+        // `ColumnMover::round` may be called while the background thread runs.
         let _turn = lock(&self.turn);
         let now_s = self.now_s();
         let page_bytes = self
             .columns()
             .flat_map(|(_, c)| c.regions())
             .map(|r| r.page_size().bytes());
-        // Pages of different sizes are counted in the largest, so that a limit is never passed.
+        // Count all pages in units of the largest size: rounding up cannot exceed a limit.
         let Some(page_bytes) = page_bytes.max().map(|b| b as u64) else {
             return Ok(Vec::new());
         };
@@ -273,6 +288,8 @@ impl Shared {
         let to = match fast {
             f if f <= 0.0 => Placement::bind(down),
             f if f >= 1.0 => Placement::bind(up),
+            // A contiguous split moves few pages when the share changes a little; interleaving
+            // would move pages everywhere.
             f => Placement::partitioned(vec![(up, f), (down, 1.0 - f)])?,
         };
         let mut moved = Moved {
@@ -281,6 +298,8 @@ impl Shared {
             moved_pages: 0,
             failed_pages: 0,
         };
+        // One column at a time holds the gate, so queries wait for one migration and not for a
+        // whole round.
         let _moving = self.gate.as_ref().map(|gate| gate.move_pages());
         for region in column.regions() {
             let options = MigrationOptions {
@@ -296,7 +315,9 @@ impl Shared {
     }
 }
 
-/// Pages that each column gains on the fast tier, in the order in which columns are first named: what sinks comes first.
+/// Net pages that each column gains on the fast tier.
+///
+/// Demotions come first, to free room for the promotions.
 fn merged(moves: &[Move]) -> Vec<(String, i64)> {
     let mut sums: Vec<(String, i64)> = Vec::new();
     for m in moves {
@@ -319,7 +340,10 @@ fn bytes_of(column: &PlacedColumn) -> u64 {
     column.regions().iter().map(|r| r.size_bytes() as u64).sum()
 }
 
-/// Share of a column's bytes that its placements put on `fast`. What the kernel placed by itself counts as being there.
+/// Share of a column's bytes whose placement is on `fast`.
+///
+/// A region placed by the kernel's default policy counts as on the fast tier: there is no node to
+/// compare with.
 fn fast_share(column: &PlacedColumn, fast: NodeId) -> f64 {
     let on_fast = |region: &Arc<Region>| {
         let shares = region.placement().shares();

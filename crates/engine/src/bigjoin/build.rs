@@ -1,4 +1,8 @@
-//! Collecting a build side and making its table.
+//! Collects a build side and builds its table.
+//!
+//! All batches are concatenated and keys are packed to 64-bit integers. A narrow key range gets a
+//! dense array indexed by key, anything else a hash table whose segments are filled by several
+//! threads. Rows with equal keys are chained by links.
 
 use super::NAME;
 use super::keys::{KeyColumns, Packing};
@@ -18,31 +22,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use tierloom_kernels::hash::{Bucket, Builder, JoinTable, Layout, Links, NONE, SegmentFull};
 
-/// A dense array has at most this many slots per key: 32 bytes a key, as much as a hash table that is two thirds full.
+/// Largest number of 4-byte slots per key of a dense array.
+///
+/// That is 32 bytes per key, as much as a hash table that is two thirds full.
 const DENSE_SLOTS_PER_KEY: u64 = 8;
-/// Up to this many slots (256 KiB) an array is dense whatever it holds.
+/// Up to this many slots (256 KiB) the array is dense at any fill.
 const ALWAYS_DENSE_SLOTS: u64 = 1 << 16;
-/// Rows that are worth a thread of their own while a table is filled.
+/// Rows per thread from which filling a table in parallel pays.
 const ROWS_PER_BUILDER: usize = 64 << 10;
 
-/// What a build needs to know.
+/// Parameters of a build.
 pub(crate) struct BuildPlan {
     pub on: Vec<Arc<dyn PhysicalExpr>>,
-    /// Columns of the build side that are read later; the others are not kept.
+    /// Per build column, whether it is read later; other columns are not kept.
     pub needed: Vec<bool>,
-    /// Threads that may fill the table.
+    /// Upper limit of the threads that fill the table.
     pub builders: usize,
-    /// Streams that will probe it; 0 if nobody asks which rows were met.
+    /// Number of streams that will probe the table.
     pub streams: usize,
-    /// Whether to remember which rows were met.
+    /// Whether to record which build rows matched, for semi and anti joins of the build side.
     pub remember: bool,
 }
 
-/// Metrics of a build, named as those of `HashJoinExec`.
+/// Metrics of a build, with the names that `HashJoinExec` uses.
 #[derive(Clone)]
 pub(crate) struct BuildMetrics {
     pub time: Time,
-    /// Gets the time, too, when the table is made.
+    /// Receives `time` too, once the table is complete.
     pub elapsed: Time,
     pub batches: Count,
     pub rows: Count,
@@ -51,7 +57,7 @@ pub(crate) struct BuildMetrics {
 }
 
 enum Table {
-    /// Slot `key` holds the first row plus one.
+    /// An array indexed by packed key; a slot holds the first row plus one, 0 for none.
     Dense {
         slots: usize,
     },
@@ -60,24 +66,24 @@ enum Table {
     },
 }
 
-/// A finished build side.
+/// A completed build side.
 pub(crate) struct BuildSide {
     rows: usize,
     columns: Vec<Option<ArrayRef>>,
     packing: Packing,
-    /// Kept where numbers of keys do not tell keys apart.
+    /// Kept if different keys may have equal packed keys, to compare matches.
     keys: Option<KeyColumns>,
     table: Table,
     storage: Storage,
-    /// Empty where keys are unique.
+    /// The next row with the same key; empty if keys are unique.
     links: Vec<AtomicU32>,
-    /// A bit per row that was met by a probe row.
+    /// A bit per row that matched a probe row.
     met: Vec<AtomicU64>,
     streams_left: AtomicUsize,
     _reservation: MemoryReservation,
 }
 
-/// Reads `stream` to its end and makes the table.
+/// Reads `stream` to its end and builds the table.
 pub(crate) async fn collect(
     plan: BuildPlan,
     mut stream: SendableRecordBatchStream,
@@ -86,7 +92,7 @@ pub(crate) async fn collect(
 ) -> Result<BuildSide> {
     let schema = stream.schema();
     let (mut batches, mut keys, mut rows) = (Vec::new(), KeyColumns::default(), 0);
-    // Batches may share buffers, as the words of a dictionary.
+    // Batches may share buffers, such as a dictionary's values; shared ones are counted once.
     let mut counter = RecordBatchMemoryCounter::new();
     while let Some(batch) = stream.next().await.transpose()? {
         let _timer = metrics.time.timer();
@@ -120,7 +126,7 @@ pub(crate) async fn collect(
     Ok(side)
 }
 
-/// The needed columns, each in one piece.
+/// Concatenates the needed columns.
 fn concatenate(
     schema: &SchemaRef,
     batches: &[RecordBatch],
@@ -187,6 +193,7 @@ impl Filling {
         let more_bytes = side.links.len() * 4
             + side.met.len() * 8
             + side.keys.as_ref().map_or(0, KeyColumns::size_bytes);
+        // Reserved last: how many links there are is known only after the insertions.
         side._reservation.try_grow(more_bytes)?;
         self.metrics.memory.add(more_bytes);
         Ok(side)
@@ -210,6 +217,7 @@ impl Filling {
         let links = Links::new(links);
         let array: &mut [u32] = bytemuck::cast_slice_mut(storage.bytes_mut());
         let mut duplicates = 0;
+        // In reverse, so that the chain of a key starts at its first row and keeps row order.
         for (index, key) in packed.iter().enumerate().rev() {
             let row = rows.map_or(index as u32, |rows| rows[index]);
             let slot = &mut array[*key as usize];
@@ -233,7 +241,8 @@ impl Filling {
         if let Ok(duplicates) = self.fill(layout, &mut storage, packed, rows, links) {
             return Ok((Table::Hash { layout }, storage, duplicates));
         }
-        // Keys that hash alike: one segment takes whatever comes. Links that were set are set again.
+        // Too many keys fall into one segment. A single segment takes any distribution; it has to
+        // be filled by one thread.
         let layout = Layout::one_segment(packed.len());
         links.iter().for_each(|l| l.store(0, Ordering::Relaxed));
         let mut storage = self.storage(layout.size_bytes())?;
@@ -243,7 +252,7 @@ impl Filling {
         Ok((Table::Hash { layout }, storage, duplicates))
     }
 
-    /// Answers the rows whose key was there before them.
+    /// Inserts all keys; returns the number of rows whose key was already present.
     fn fill(
         &self,
         layout: Layout,
@@ -267,7 +276,8 @@ impl Filling {
         };
         let mut builders = Builder::split(layout, builders, buckets, Links::new(links));
         let own = builders.pop();
-        // Helpers allocate nothing, so it does not matter that they are no threads of the runtime.
+        // The helper threads allocate nothing, so they need neither the runtime nor an operator's
+        // memory class.
         std::thread::scope(|scope| {
             let others: Vec<_> = builders
                 .into_iter()
@@ -291,7 +301,7 @@ impl Filling {
     }
 }
 
-/// Drops keys of rows with a NULL; answers the rows of the others if any was dropped.
+/// Removes the keys of rows with a NULL; returns the remaining rows, `None` if there was no NULL.
 fn without_nulls(keys: &KeyColumns, packed: &mut Vec<u64>) -> Option<Vec<u32>> {
     let nulls = keys.nulls()?;
     let rows: Vec<u32> = nulls.valid_indices().map(|row| row as u32).collect();
@@ -300,34 +310,34 @@ fn without_nulls(keys: &KeyColumns, packed: &mut Vec<u64>) -> Option<Vec<u32>> {
 }
 
 impl BuildSide {
-    /// Rows, those with NULL keys included.
+    /// Number of rows, including those with NULL keys.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// A needed column; `None` for others and where no batch came.
+    /// A needed column; `None` for others, or if there was no batch.
     pub fn column(&self, index: usize) -> Option<&ArrayRef> {
         self.columns.get(index)?.as_ref()
     }
 
-    /// Whether rows that a lookup finds have to be compared.
+    /// Whether matches of a lookup have to be compared with the full keys.
     pub fn inexact(&self) -> bool {
         self.keys.is_some()
     }
 
-    /// Whether the keys of the two rows are the same, where lookups are not exact.
+    /// Whether two rows have the same key; always true if lookups are exact.
     pub fn same(&self, row: u32, probe: &KeyColumns, probe_row: u32) -> bool {
         self.keys
             .as_ref()
             .is_none_or(|keys| keys.same(row, probe, probe_row))
     }
 
-    /// The rows that follow others with the same key.
+    /// The chains of rows with equal keys.
     pub fn links(&self) -> Links<'_> {
         Links::new(&self.links)
     }
 
-    /// Writes the first build row of each probe row to `heads`, [`NONE`] where there is none.
+    /// Writes the first build row of each probe row to `heads`, [`NONE`] if there is none.
     pub fn find(&self, probe: &KeyColumns, packed: &mut Vec<u64>, heads: &mut Vec<u32>) {
         self.packing.pack(probe, packed);
         heads.clear();
@@ -336,7 +346,7 @@ impl BuildSide {
             Table::Dense { slots } => {
                 let array: &[u32] = &bytemuck::cast_slice(self.storage.bytes())[..slots];
                 for (head, key) in heads.iter_mut().zip(&*packed) {
-                    // 0 becomes NONE.
+                    // An empty slot is 0 and becomes NONE.
                     *head = array
                         .get(*key as usize)
                         .copied()
@@ -358,17 +368,20 @@ impl BuildSide {
         }
     }
 
-    /// Notes that a probe row met `row`.
+    /// Records that a probe row matched `row`.
     pub fn meet(&self, row: u32) {
         let (word, bit) = (&self.met[row as usize / 64], 1_u64 << (row % 64));
-        // Most rows are met again and again: look before writing.
+        // Most rows match many times, and an unneeded write would move the cache line between
+        // cores.
         if word.load(Ordering::Relaxed) & bit == 0 {
             word.fetch_or(bit, Ordering::Relaxed);
         }
     }
 
-    /// Called by each stream at its end; the last one gets the rows that were met (or not), in order.
+    /// Ends a stream; for the last one, returns the rows that matched (or did not), in order.
     pub fn leave(&self, met: bool) -> Option<Vec<u32>> {
+        // AcqRel orders all relaxed updates of `met` by the other streams before the reads of the
+        // last one.
         if self.streams_left.fetch_sub(1, Ordering::AcqRel) != 1 {
             return None;
         }

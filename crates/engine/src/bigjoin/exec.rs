@@ -1,4 +1,7 @@
-//! The operator.
+//! The physical operator of the join.
+//!
+//! It wraps the `HashJoinExec` that it replaces and answers all planning questions from it, so
+//! schema, partitioning, ordering and statistics are DataFusion's.
 
 use super::build::{BuildMetrics, BuildPlan, collect};
 use super::stream::{Probe, ProbeMetrics, ProbePlan, SharedBuild};
@@ -21,22 +24,22 @@ use futures::FutureExt;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A hash join of integer keys for build sides that leave the cache; see the module's text.
+/// A hash join on integer keys for build sides larger than the cache; see the module documentation.
 pub struct BigJoinExec {
-    /// Answers what the plan asks; it is not run.
+    /// The replaced join; answers the planner's questions and is never run.
     join: Arc<HashJoinExec>,
     why: String,
     columns: Vec<ColumnIndex>,
     metrics: ExecutionPlanMetricsSet,
-    /// The one build side of all partitions, if it is collected.
+    /// The build side shared by all partitions in `CollectLeft` mode.
     shared: Mutex<Option<SharedBuild>>,
 }
 
 impl BigJoinExec {
-    /// In place of `join`, because of `why`.
+    /// Replaces `join`; `why` is shown in `EXPLAIN`.
     ///
     /// # Errors
-    /// If it does not do joins of this kind; [`super::BigJoinRule`] asks before.
+    /// If the operator cannot do this join; [`super::BigJoinRule`] checks first.
     pub fn try_new(join: Arc<HashJoinExec>, why: String) -> Result<Self> {
         if let Some(reason) = super::rule::unsupported(&join)? {
             return internal_err!("BigJoinExec cannot stand for this join: {reason}");
@@ -59,17 +62,17 @@ impl BigJoinExec {
         })
     }
 
-    /// The join that it stands for (not run, so without metrics).
+    /// The replaced join. It is not run, so it has no metrics.
     pub fn join(&self) -> &Arc<HashJoinExec> {
         &self.join
     }
 
-    /// Why it stands here.
+    /// Why the join was replaced, as shown in `EXPLAIN`.
     pub fn why(&self) -> &str {
         &self.why
     }
 
-    /// Columns of the build side that the output or the filter reads.
+    /// Per build column, whether the output or the filter reads it.
     fn needed(&self) -> Vec<bool> {
         let mut needed = vec![false; self.join.left().schema().fields().len()];
         let filter = self.join.filter().map_or(&[][..], |f| f.column_indices());
@@ -92,8 +95,10 @@ impl BigJoinExec {
         let plan = BuildPlan {
             on: self.join.on().iter().map(|(l, _)| Arc::clone(l)).collect(),
             needed: self.needed(),
+            // The probe streams wait for the build, so their threads are free to help.
             builders: streams,
             streams,
+            // Only these join types return build rows by whether they matched.
             remember: matches!(
                 self.join.join_type(),
                 JoinType::LeftSemi | JoinType::LeftAnti
@@ -120,11 +125,12 @@ impl BigJoinExec {
         .shared())
     }
 
-    /// The build side of a partition: one for all where it is collected.
+    /// The build side of a partition; the same for all partitions in `CollectLeft` mode.
     fn build_of(&self, partition: usize, context: &Arc<TaskContext>) -> Result<SharedBuild> {
         if *self.join.partition_mode() != PartitionMode::CollectLeft {
             return self.build(partition, context);
         }
+        // The first partition starts the build and the others wait for its shared future.
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(build) = shared.as_ref() {
             return Ok(build.clone());
@@ -143,7 +149,7 @@ impl BigJoinExec {
     }
 }
 
-/// What memory pools call the build side; the name that `HashJoinExec` uses.
+/// Memory consumer name of the build side, the one that `HashJoinExec` uses.
 const CONSUMER: &str = "HashJoinInput";
 
 impl ExecutionPlan for BigJoinExec {
@@ -200,6 +206,7 @@ impl ExecutionPlan for BigJoinExec {
     }
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        // A new operator, because the shared build side of the last execution must not be reused.
         Ok(Arc::new(Self::try_new(
             Arc::clone(&self.join),
             self.why.clone(),
@@ -258,7 +265,7 @@ impl ExecutionPlan for BigJoinExec {
 
 impl DisplayAs for BigJoinExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // HashJoinExec's own text, with the other name and the reason.
+        // HashJoinExec's own text, with the other name and the reason appended.
         struct Inner<'a>(&'a HashJoinExec, DisplayFormatType);
         impl fmt::Display for Inner<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

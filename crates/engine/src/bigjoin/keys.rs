@@ -1,4 +1,7 @@
-//! Join keys as 64-bit integers.
+//! Join and group keys as 64-bit integers.
+//!
+//! Only equality matters, so every supported type maps to the bits of an `i64`. Two columns are
+//! packed into one number by their ranges on the build side where those fit.
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanBufferBuilder, RecordBatch};
 use arrow::buffer::NullBuffer;
@@ -11,10 +14,10 @@ use datafusion::common::{Result, internal_err};
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
 
-/// Most columns of a key.
+/// Largest number of key columns.
 pub(crate) const MAX_COLUMNS: usize = 2;
 
-/// Whether columns of this type can be keys: whole numbers of at most 64 bits, dates and points in time.
+/// Whether columns of this type can be keys: integers of up to 64 bits, dates and timestamps.
 pub(crate) fn is_key_type(data_type: &DataType) -> bool {
     matches!(
         data_type,
@@ -32,13 +35,15 @@ pub(crate) fn is_key_type(data_type: &DataType) -> bool {
     )
 }
 
-/// The key columns of one or several batches, one integer per row; equal values have equal integers.
+/// The key columns of one or several batches, one integer per row.
+///
+/// Equal values have equal integers.
 #[derive(Debug, Default)]
 pub(crate) struct KeyColumns {
     columns: Vec<Vec<i64>>,
-    /// Rows that are valid in all columns.
+    /// Validity of the rows: a NULL in any column makes a row invalid.
     nulls: Option<NullBuffer>,
-    /// Of each column; not kept by [`KeyColumns::append`].
+    /// Validity per column; not maintained by [`KeyColumns::append`].
     each_nulls: Vec<Option<NullBuffer>>,
 }
 
@@ -60,12 +65,12 @@ impl KeyColumns {
         })
     }
 
-    /// Rows with a NULL in a key column.
+    /// Validity of the rows; `None` if no key is NULL.
     pub fn nulls(&self) -> Option<&NullBuffer> {
         self.nulls.as_ref().filter(|n| n.null_count() > 0)
     }
 
-    /// Adds the rows of `later` behind these.
+    /// Appends the rows of `later`.
     pub fn append(&mut self, later: KeyColumns) {
         if self.columns.is_empty() {
             *self = later;
@@ -96,7 +101,7 @@ impl KeyColumns {
         self.nulls.as_ref().is_none_or(|n| n.is_valid(row))
     }
 
-    /// The key of a row, column by column; the second one of a single column is NULL.
+    /// The key of a row by column, NULLs as `None`; with a single column the second is `None`.
     pub fn key(&self, row: usize) -> [Option<i64>; MAX_COLUMNS] {
         let mut key = [None; MAX_COLUMNS];
         for (index, (part, column)) in key.iter_mut().zip(&self.columns).enumerate() {
@@ -108,7 +113,7 @@ impl KeyColumns {
         key
     }
 
-    /// Whether row `row` and row `other_row` of `other` have the same key.
+    /// Whether row `row` and row `other_row` of `other` have equal keys.
     pub fn same(&self, row: u32, other: &KeyColumns, other_row: u32) -> bool {
         self.columns
             .iter()
@@ -116,12 +121,11 @@ impl KeyColumns {
             .all(|(a, b)| a[row as usize] == b[other_row as usize])
     }
 
-    /// Bytes of the integers.
+    /// Bytes allocated for the integers.
     pub fn size_bytes(&self) -> usize {
         self.columns.iter().map(|c| c.capacity() * 8).sum()
     }
 
-    /// Rows.
     pub fn rows(&self) -> usize {
         self.columns.first().map_or(0, Vec::len)
     }
@@ -140,7 +144,7 @@ fn integers(array: &ArrayRef) -> Result<Vec<i64>> {
         DataType::UInt8 => of::<UInt8Type>(array, i64::from),
         DataType::UInt16 => of::<UInt16Type>(array, i64::from),
         DataType::UInt32 => of::<UInt32Type>(array, i64::from),
-        // Equality is all that counts, so bits may be taken as they are.
+        // Only equality matters, so the bits may be reinterpreted.
         DataType::UInt64 => of::<UInt64Type>(array, |v| v as i64),
         DataType::Date32 => of::<Date32Type>(array, i64::from),
         DataType::Date64 => of::<Date64Type>(array, |v| v),
@@ -156,19 +160,25 @@ fn integers(array: &ArrayRef) -> Result<Vec<i64>> {
     })
 }
 
-/// How the columns of a key become one number. It is made from the build side's ranges; a probe row outside of them matches nothing.
+/// How the columns of a key are packed to one number.
+///
+/// It is derived from the build side's ranges; a probe row outside of them has no match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Packing {
-    /// One column: its value less the smallest one, `span` of them (`None`: more than 2^64 - 1).
+    /// One column: its value minus the smallest; `span` values, `None` for 2^64.
     One { min: i64, span: Option<u64> },
     /// Two columns whose ranges together fit into 64 bits.
     Two { min: [i64; 2], span: [u64; 2] },
-    /// Two columns that do not: different keys may have the same number, so matches have to be compared.
+    /// Two columns that do not fit into 64 bits.
+    ///
+    /// Different keys may get the same number, so matches must be compared.
     Mixed,
 }
 
 impl Packing {
-    /// For build keys of one or two columns. Rows with NULLs count too: their values are harmless.
+    /// Derives the packing of one or two build key columns.
+    ///
+    /// Rows with NULLs are included; their values can only widen the ranges.
     pub fn of(keys: &KeyColumns) -> Self {
         let range = |column: &[i64]| {
             let (min, max) = column
@@ -195,7 +205,7 @@ impl Packing {
                     _ => Packing::Mixed,
                 }
             }
-            // No batch came: nothing can match.
+            // The build side had no batch, so nothing can match.
             _ => Packing::One {
                 min: 0,
                 span: Some(0),
@@ -203,7 +213,7 @@ impl Packing {
         }
     }
 
-    /// Numbers that keys can be packed to: `0..span`, if that is less than 2^64.
+    /// Number of packed values, `0..span`; `None` if they need all 64 bits.
     pub fn span(&self) -> Option<u64> {
         match self {
             Packing::One { span, .. } => *span,
@@ -212,7 +222,10 @@ impl Packing {
         }
     }
 
-    /// One number per row, and what to answer for rows that can match nothing: numbers of at least [`Packing::span`]. NULL rows are not marked.
+    /// Packs one number per row.
+    ///
+    /// A row outside the build side's ranges gets a number of at least [`Packing::span`]. Rows with
+    /// NULLs are not marked.
     pub fn pack(&self, keys: &KeyColumns, packed: &mut Vec<u64>) {
         packed.clear();
         packed.reserve(keys.rows());
@@ -221,6 +234,7 @@ impl Packing {
                 packed.extend(one.iter().map(|v| v.wrapping_sub(*min) as u64));
             }
             (Packing::Two { min, span }, [first, second]) => {
+                // One past the largest packed key, so it is in no table.
                 let outside = span[0] * span[1];
                 packed.extend(first.iter().zip(second).map(|(a, b)| {
                     let (a, b) = (a.wrapping_sub(min[0]) as u64, b.wrapping_sub(min[1]) as u64);
@@ -232,6 +246,7 @@ impl Packing {
                 }));
             }
             (Packing::Mixed, [first, second]) => {
+                // 2^64 divided by the golden ratio, as in Fibonacci hashing.
                 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
                 packed.extend(
                     first
@@ -240,7 +255,7 @@ impl Packing {
                         .map(|(a, b)| (*a as u64).wrapping_mul(ODD).rotate_left(32) ^ (*b as u64)),
                 );
             }
-            // Keys of an empty build side, or of a number of columns that the exec refuses.
+            // Keys of an empty build side, or of more columns than the operator accepts.
             _ => packed.resize(keys.rows(), u64::MAX),
         }
     }

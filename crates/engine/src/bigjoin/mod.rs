@@ -1,12 +1,14 @@
-//! Hash joins whose build side leaves the cache.
+//! Hash joins and group-bys whose tables are larger than the cache.
 //!
 //! ```text
-//!   HashJoinExec ──BigJoinRule──► BigJoinExec   same schema, partitions, order, NULL rules and metrics
-//!        build: all batches -> one batch, keys as 64-bit integers -> dense array or hash table (kernels::hash), several threads
-//!        probe: a batch of keys at a time, many cache lines in flight, rows put together at the end
+//!   HashJoinExec ──BigJoinRule──► BigJoinExec   same schema, partitions, order, NULLs, metrics
+//!     build: all batches -> one batch, keys as 64-bit integers
+//!            -> dense array or hash table (kernels::hash), several threads
+//!     probe: a batch of keys at a time, many cache lines in flight, late materialisation
 //! ```
-//! [`BigJoinExec`] keeps the `HashJoinExec` that it replaces and answers from it what a plan asks of a node. What it does not do (outer, mark and
-//! null-aware joins, keys that are not integer-like, filters pushed down at run time) stays with DataFusion; [`BigJoinRule`] says why.
+//! [`BigJoinExec`] wraps the `HashJoinExec` that it replaces and answers planning questions from
+//! it. Outer, mark and null-aware joins, keys that are not integer-like and joins that feed dynamic
+//! filters stay with DataFusion; [`BigJoinRule`] says why.
 
 mod aggregate;
 mod build;
@@ -20,5 +22,5 @@ pub use aggregate::{BigAggregateExec, BigAggregateOptions, BigAggregateRule};
 pub use exec::BigJoinExec;
 pub use rule::{BigJoinOptions, BigJoinRule};
 
-/// What plans and errors call the operator.
+/// Name of the operator in plans and errors.
 const NAME: &str = "BigJoinExec";

@@ -1,4 +1,8 @@
-//! Which joins are replaced.
+//! Physical optimizer rule that replaces joins with large build sides.
+//!
+//! A join qualifies by type, keys and NULL semantics, and by the planner's estimate of its build
+//! rows. Joins for which DataFusion uses a dense array by key stay with DataFusion, which is faster
+//! there.
 
 use super::exec::BigJoinExec;
 use super::keys::{MAX_COLUMNS, is_key_type};
@@ -14,13 +18,17 @@ use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
 use std::sync::Arc;
 
-/// When [`BigJoinRule`] replaces a join.
+/// Thresholds of [`BigJoinRule`]; lower ones are for tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BigJoinOptions {
-    /// Build rows, as the planner estimates them, from which on a join is replaced. A build side without an estimate counts as large.
+    /// Smallest estimated number of build rows that is replaced.
+    ///
+    /// Without an estimate a build side counts as large.
     pub min_build_rows: usize,
-    /// Also where DataFusion finds matches in an array by key (one integer column, values close together). Measured, that is faster than
-    /// [`BigJoinExec`], so the default is no.
+    /// Whether to replace joins for which DataFusion uses a dense array by key.
+    ///
+    /// It does for one integer column in a narrow range. In measurements DataFusion is faster
+    /// there, so the default is false.
     pub dense_keys: bool,
 }
 
@@ -33,18 +41,19 @@ impl Default for BigJoinOptions {
     }
 }
 
-/// 21 bytes a row: tables of 1 MiB and more, which leave the L2 cache.
+/// At 21 bytes per row, tables of 1 MiB and more, which exceed the L2 cache.
 const DEFAULT_MIN_BUILD_ROWS: usize = 48 << 10;
 
-/// Replaces hash joins whose build side leaves the cache by [`BigJoinExec`]. Runs after the rules that choose join sides and push filters and
-/// projections down.
+/// Replaces hash joins with large build sides by [`BigJoinExec`].
+///
+/// Must run after the rules that choose join sides and push down filters and projections.
 #[derive(Debug, Default)]
 pub struct BigJoinRule {
     options: BigJoinOptions,
 }
 
 impl BigJoinRule {
-    /// With its thresholds.
+    /// Creates the rule with its thresholds.
     pub fn new(options: BigJoinOptions) -> Self {
         Self { options }
     }
@@ -89,7 +98,7 @@ impl PhysicalOptimizerRule for BigJoinRule {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|plan| {
             let replaced = caught(|| self.replace(Arc::clone(&plan), config));
-            // What cannot be judged stays with DataFusion.
+            // An error or panic while analysing leaves the operator as it is.
             Ok(replaced
                 .ok()
                 .and_then(Result::ok)
@@ -107,7 +116,7 @@ impl PhysicalOptimizerRule for BigJoinRule {
     }
 }
 
-/// Why [`BigJoinExec`] cannot stand for `join`, if so.
+/// Why [`BigJoinExec`] cannot replace `join`; `None` if it can.
 pub(super) fn unsupported(join: &HashJoinExec) -> Result<Option<String>> {
     let kind = matches!(
         join.join_type(),
@@ -144,8 +153,11 @@ pub(super) fn unsupported(join: &HashJoinExec) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Whether DataFusion will find matches in an array by key, or may do so when it sees the keys. It does for one integer column whose range is small
-/// (`perfect_hash_join_small_build_threshold`) or not much larger than the number of rows (`perfect_hash_join_min_key_density`).
+/// Whether DataFusion uses, or may use, a dense array by key.
+///
+/// It does for one integer column whose range is small (`perfect_hash_join_small_build_threshold`)
+/// or not much larger than the number of rows (`perfect_hash_join_min_key_density`). Without
+/// statistics it decides when it sees the keys.
 fn may_be_dense(join: &HashJoinExec, build: &Statistics, config: &ConfigOptions) -> Result<bool> {
     let [(key, _)] = join.on() else {
         return Ok(false);
@@ -153,6 +165,7 @@ fn may_be_dense(join: &HashJoinExec, build: &Statistics, config: &ConfigOptions)
     if !key.data_type(&join.left().schema())?.is_integer() {
         return Ok(false);
     }
+    // The range of an expression is unknown, so DataFusion may still find it dense.
     let Some(column) = key.downcast_ref::<Column>() else {
         return Ok(true);
     };
@@ -181,8 +194,10 @@ fn may_be_dense(join: &HashJoinExec, build: &Statistics, config: &ConfigOptions)
     )
 }
 
-/// Whether an operator below the probe side waits for what the join learns about its build side.
+/// Whether an operator below the probe side uses a dynamic filter that this join produces.
 fn feeds_a_filter(join: &HashJoinExec) -> Result<bool> {
+    // This operator does not fill in dynamic filters, so a consumer would never get the bounds of
+    // its build side.
     let ids: Vec<u64> = join
         .dynamic_expressions_produced()
         .iter()

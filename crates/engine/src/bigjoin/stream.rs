@@ -1,4 +1,7 @@
-//! Probing: one batch of the probe side at a time.
+//! The probe of a join, one batch of the probe side at a time.
+//!
+//! A batch is looked up as a whole; the matching pairs are then expanded in bounded steps, filtered
+//! and emitted. Columns are gathered only for the pairs that remain.
 
 use super::NAME;
 use super::build::BuildSide;
@@ -23,18 +26,18 @@ use tierloom_kernels::hash::{Cursor, NONE};
 pub(crate) type SharedBuild =
     Shared<BoxFuture<'static, Result<Arc<BuildSide>, Arc<DataFusionError>>>>;
 
-/// What all streams of a join have in common.
+/// Parameters shared by all streams of a join.
 pub(crate) struct ProbePlan {
     pub schema: SchemaRef,
     pub join_type: JoinType,
     pub on: Vec<Arc<dyn PhysicalExpr>>,
     pub filter: Option<JoinFilter>,
-    /// Where the output's columns come from.
+    /// Source of each output column.
     pub columns: Vec<ColumnIndex>,
     pub batch_rows: usize,
 }
 
-/// Metrics of a stream, named as those of `HashJoinExec`.
+/// Metrics of a stream, with the names that `HashJoinExec` uses.
 pub(crate) struct ProbeMetrics {
     pub baseline: BaselineMetrics,
     pub join_time: Time,
@@ -48,17 +51,17 @@ impl Drop for ProbeMetrics {
     }
 }
 
-/// One probe batch on its way through the join.
+/// A probe batch that is being expanded.
 struct Current {
     batch: RecordBatch,
     keys: KeyColumns,
     heads: Vec<u32>,
     cursor: Cursor,
-    /// Semi and anti joins of the probe side: rows that met a build row.
+    /// For semi and anti joins of the probe side, whether a row has a match.
     met: Vec<bool>,
 }
 
-/// The stream of one partition.
+/// The output stream of one partition.
 pub(crate) struct Probe {
     plan: Arc<ProbePlan>,
     waiting: Option<SharedBuild>,
@@ -67,7 +70,9 @@ pub(crate) struct Probe {
     right_done: bool,
     current: Option<Current>,
     output: BatchCoalescer,
-    /// Batches without columns, which only have a number of rows.
+    /// Batches without columns, which the coalescer does not take.
+    ///
+    /// Only their number of rows matters.
     bare: Vec<RecordBatch>,
     packed: Vec<u64>,
     metrics: ProbeMetrics,
@@ -96,11 +101,12 @@ impl Probe {
         }
     }
 
-    /// The next batch of the join.
+    /// The next output batch.
     pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
         if let Some(waiting) = self.waiting.take() {
             let build = waiting.await.map_err(DataFusionError::Shared)?;
-            // Nothing can come of an empty build side, so the probe side is not even asked.
+            // An empty build side has no matches, so the probe side need not run; except for an
+            // anti join.
             self.right_done = build.rows() == 0 && self.plan.join_type != JoinType::RightAnti;
             self.build = Some(build);
         }
@@ -116,6 +122,7 @@ impl Probe {
             if let Some(current) = self.current.take() {
                 guarded(NAME, || self.advance(&build, current))?;
             } else if self.right_done {
+                // Releases this stream's share of the build side.
                 if self.build.take().is_none() || self.output.is_empty() {
                     return Ok(None);
                 }
@@ -144,6 +151,7 @@ impl Probe {
             self.plan.join_type,
             JoinType::RightSemi | JoinType::RightAnti
         );
+        // Existence is enough here: no pair has to be compared or filtered.
         if probe_side && self.plan.filter.is_none() && !build.inexact() {
             let met: Vec<bool> = heads.iter().map(|head| *head != NONE).collect();
             return self.emit_probe_rows(&batch, met);
@@ -163,12 +171,13 @@ impl Probe {
         Ok(())
     }
 
-    /// Takes the next pairs of the current batch.
+    /// Expands the next pairs of the current batch.
     fn advance(&mut self, build: &BuildSide, mut current: Current) -> Result<()> {
         let time = self.metrics.join_time.clone();
         let timer = time.timer();
         let rows = current.batch.num_rows();
         let (mut left, mut right) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+        // Bounds the output of one step: a key with many matches is expanded over several batches.
         let limit = self.plan.batch_rows.max(1);
         build.links().expand(
             &current.heads,
@@ -207,7 +216,7 @@ impl Probe {
         Ok(())
     }
 
-    /// The rows of the build side that were met or not, from the last stream.
+    /// For semi and anti joins of the build side, the last stream emits the build rows.
     fn finish(&mut self, build: &BuildSide) -> Result<()> {
         let met = match self.plan.join_type {
             JoinType::LeftSemi => true,
@@ -262,6 +271,7 @@ impl Probe {
             .expression()
             .evaluate(&pairs)?
             .into_array(pairs.num_rows())?;
+        // A filter that evaluates to NULL drops the pair.
         let kept = match kept.as_boolean() {
             unknown if unknown.null_count() > 0 => prep_null_mask_filter(unknown),
             known => known.clone(),
@@ -285,7 +295,7 @@ impl Probe {
         if rows == 0 {
             return Ok(());
         }
-        // As many pairs as rows, in order and without a gap: every probe row is there once and need not be copied.
+        // One match per probe row, in order: the probe columns can be reused without a copy.
         let all = rows == batch.num_rows()
             && right
                 .iter()
@@ -305,7 +315,7 @@ impl Probe {
         self.emit(columns, rows)
     }
 
-    /// The probe rows that were met (semi) or not (anti).
+    /// Emits the probe rows that matched (semi) or did not (anti).
     fn emit_probe_rows(&mut self, batch: &RecordBatch, met: Vec<bool>) -> Result<()> {
         let wanted = self.plan.join_type == JoinType::RightSemi;
         let kept: BooleanArray = met.into_iter().map(|m| Some(m == wanted)).collect();

@@ -1,20 +1,22 @@
-//! A pipeline while it is being described.
+//! A pipeline under construction: its columns, CPU time and accesses.
+//!
+//! Columns stay pending until the first operator reads them, because the share of rows that survive
+//! until then decides how many of their cache lines are read.
 
 use super::{HostCosts, LINE_BYTES};
 use std::collections::BTreeMap;
 use tierloom_model::{Access, Op, Pattern, Phase, PhaseKind, StructureClass};
 
-/// A column of the scan that no operator has read yet.
+/// A scanned column that no operator has read yet.
 pub(super) struct Pending {
-    /// "lineorder.lo_discount".
+    /// Name as "lineorder.lo_discount".
     pub structure: String,
-    /// Bytes of the scanned rows of the column.
+    /// Bytes of the column's scanned rows.
     pub bytes: f64,
     /// Values in a cache line.
     pub values_per_line: f64,
 }
 
-/// One pipeline: rows, CPU time and accesses so far.
 pub(super) struct Pipeline {
     pub name: String,
     pub kind: PhaseKind,
@@ -38,7 +40,9 @@ impl Pipeline {
         }
     }
 
-    /// Reads column `name` where a share `kept` of the rows is needed, if nobody read it before. Returns the bytes.
+    /// Reads column `name` where a share `kept` of the rows is needed.
+    ///
+    /// Returns name and bytes, or `None` if the column was read before.
     pub fn read_column(&mut self, name: &str, kept: f64) -> Option<(String, u64)> {
         let column = self.pending.remove(name)?;
         let bytes = column.bytes * lines_touched(kept, column.values_per_line);
@@ -54,7 +58,7 @@ impl Pipeline {
         Some((column.structure, bytes as u64))
     }
 
-    /// Adds an access of `lines` cache lines in all.
+    /// Adds an access of `lines` cache lines in total.
     pub fn access(
         &mut self,
         structure: &str,
@@ -78,10 +82,12 @@ impl Pipeline {
         }
     }
 
-    /// The finished phase; `None` if it saw no row.
+    /// Completes the phase; `None` if it has no rows.
     pub fn finish(self, host: &HostCosts) -> Option<Phase> {
         (self.tuples > 0.0).then(|| {
             let stalls = self.streamed_bytes * host.stream_ns_per_byte;
+            // The stalls are an estimate and may exceed the measured time; a tenth of it always
+            // remains.
             let compute_ns = (self.cpu_ns - stalls).max(self.cpu_ns * 0.1);
             let stretch = working_set_stretch(&self.accesses, host.working_set_bytes);
             let per_tuple = |(access, lines): (Access, f64)| {
@@ -108,9 +114,10 @@ impl Pipeline {
     }
 }
 
-/// By how much the footprints of a phase's columns grow so that they sum to the working set of the whole workload.
+/// Factor from the footprint of a phase's columns to the working set of the workload.
 ///
-/// Between two executions of a query the others read their columns: a cache keeps a column only if it holds all of them.
+/// Between two executions of a query the others read their columns. A cache therefore keeps a
+/// column only if it holds them all.
 fn working_set_stretch(accesses: &[(Access, f64)], working_set_bytes: u64) -> f64 {
     let own: u64 = accesses
         .iter()
@@ -124,7 +131,9 @@ fn working_set_stretch(accesses: &[(Access, f64)], working_set_bytes: u64) -> f6
     }
 }
 
-/// The share of a column's lines that hold at least one needed value, if needed rows lie at random.
+/// Share of a column's lines with at least one needed value.
+///
+/// Needed rows are assumed to be randomly distributed.
 pub(super) fn lines_touched(kept: f64, values_per_line: f64) -> f64 {
     1.0 - (1.0 - kept.clamp(0.0, 1.0)).powf(values_per_line.max(1.0))
 }

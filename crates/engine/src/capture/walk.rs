@@ -1,4 +1,7 @@
-//! Walks an executed plan from the root and describes its pipelines.
+//! Walks an executed plan from the root and collects its pipelines.
+//!
+//! A breaker (build side, final aggregation, sort) closes the pipeline below it and starts a new
+//! one. Where a plan node has no metrics, its input's row count is used.
 
 use super::pipeline::{Pending, Pipeline};
 use super::{Captured, HostCosts, LINE_BYTES, OperatorWork};
@@ -16,7 +19,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use std::sync::Arc;
 use tierloom_model::{Op, Pattern, PhaseKind, StructureClass};
 
-/// Bytes that a group costs beside its key and its aggregates: hash, index and bucket slack.
+/// Bytes per group beyond keys and aggregates: hash, index and free buckets.
 const GROUP_OVERHEAD_BYTES: u64 = 32;
 
 pub(super) struct Walk {
@@ -39,6 +42,7 @@ impl Walk {
     }
 
     fn close(&mut self, mut pipeline: Pipeline) {
+        // Columns that no operator has asked for are part of the result and are read whole.
         self.read_rest(&mut pipeline, 1.0);
         let cpu_ns = pipeline.cpu_ns;
         if let Some(phase) = pipeline.finish(&self.host) {
@@ -87,16 +91,17 @@ impl Walk {
             let pending = Pending {
                 structure: format!("{}.{}", scan.table().name(), column.name()),
                 bytes: column.size_bytes() as f64 * scanned,
+                // At least a bit per value: a column with a single value has codes of zero bytes.
                 values_per_line: LINE_BYTES / width.max(0.125),
             };
             pipeline.pending.insert(column.name().into(), pending);
             if filtering.contains(&index) {
                 self.read(&mut pipeline, column.name(), 1.0);
             } else if !filtering.is_empty() {
-                // Rows are picked in the scan already.
+                // The scan filters by codes and reads the other columns for surviving rows only.
                 self.read(&mut pipeline, column.name(), share(kept_rows, rows));
             } else if scan.table().is_staged(index) || !column.is_zero_copy() {
-                // What the scan copies or decodes it reads whole.
+                // Columns that the scan copies or decodes are read whole.
                 self.read(&mut pipeline, column.name(), 1.0);
             }
         }
@@ -140,10 +145,13 @@ impl Walk {
         let table = format!("hash({dimension})");
         let table_bytes = metric(join, "build_mem_used").max(1);
         let build_rows = metric(join, "build_input_rows");
-        // The time of the build side's own operators is inside `build_time`: they are polled from there.
+        // `build_time` contains the time of the build side's own operators, which are polled inside
+        // it.
         let build_ns = (metric(join, "build_time") as f64 - subtree_cpu_ns(left.as_ref())).max(0.0);
         build.name = format!("build {dimension}");
         build.kind = PhaseKind::Build;
+        // The operators of the build side were recorded under the scan's name; they belong to the
+        // build phase.
         self.found.operators[first..]
             .iter_mut()
             .filter(|o| o.phase == dimension)
@@ -197,7 +205,7 @@ impl Walk {
         probe
     }
 
-    /// A fused star join: the dimensions' plans end as phases of their own, the pass over the fact table is one.
+    /// A fused star join: a build phase per dimension, one probe phase over the fact table.
     fn star(
         &mut self,
         plan: &Arc<dyn ExecutionPlan>,
@@ -231,6 +239,8 @@ impl Walk {
             } else {
                 share(*rows_in, seen.rows)
             };
+            // Filters run one after the other, so each reads its column only for rows that passed
+            // the earlier ones.
             self.read(&mut pipeline, column, kept);
             if *table_bytes > 0 {
                 pipeline.access(
@@ -282,6 +292,8 @@ impl Walk {
             output_rows(aggregate.input().as_ref()),
             output_rows(aggregate),
         );
+        // A final aggregation reads repartitioned states and starts a pipeline; a partial one is
+        // part of the scan's.
         let is_final = matches!(
             aggregate.mode(),
             AggregateMode::Final | AggregateMode::FinalPartitioned
@@ -337,7 +349,9 @@ impl Walk {
         pipeline
     }
 
-    /// Operators that only pass rows on (projection, repartition, merge, limit): their CPU time counts, their batches stay in cache.
+    /// Operators that only pass rows on, such as projection, repartition and limit.
+    ///
+    /// Their CPU time counts, their batches stay in cache.
     fn other(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Pipeline {
         let mut pipeline = self.through_children(plan);
         pipeline.cpu_ns += cpu_ns(plan.as_ref());
@@ -355,7 +369,7 @@ impl Walk {
         pipeline
     }
 
-    /// Goes on into the last child; earlier ones (unions, other joins) end as phases of their own.
+    /// Continues in the last child; the pipelines of the others (unions, other joins) end here.
     fn through_children(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Pipeline {
         let mut last = None;
         for child in plan.children() {
@@ -427,7 +441,7 @@ fn operator_name(exec: &str) -> String {
 fn output_rows(plan: &dyn ExecutionPlan) -> u64 {
     match plan.metrics().and_then(|m| m.output_rows()) {
         Some(rows) => rows as u64,
-        // An operator without metrics passes on what it gets.
+        // An operator without metrics is assumed to pass its input on.
         None => plan
             .children()
             .first()
@@ -441,7 +455,7 @@ fn cpu_ns(plan: &dyn ExecutionPlan) -> f64 {
         .unwrap_or(0) as f64
 }
 
-/// CPU time of `plan` and everything below it.
+/// CPU time of `plan` and everything below it, ns.
 fn subtree_cpu_ns(plan: &dyn ExecutionPlan) -> f64 {
     cpu_ns(plan)
         + plan
@@ -451,7 +465,7 @@ fn subtree_cpu_ns(plan: &dyn ExecutionPlan) -> f64 {
             .sum::<f64>()
 }
 
-/// The sum over partitions of the metric `name`; 0 if the operator has none such.
+/// The metric `name` summed over partitions; 0 if the operator does not have it.
 fn metric(plan: &dyn ExecutionPlan, name: &str) -> u64 {
     let Some(metrics) = plan.metrics() else {
         return 0;

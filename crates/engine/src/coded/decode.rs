@@ -1,7 +1,8 @@
-//! Codes back to Arrow arrays.
+//! Decodes codes to Arrow arrays.
 //!
-//! Integers of every width, dates, times and decimals are written once, straight from the codes. Strings and dictionaries go
-//! through Arrow's `take` on the column's values: for string views that moves 16 bytes a row and shares the payload.
+//! Integers of every width, dates, times and decimals are written once, straight from the codes.
+//! Strings and dictionaries go through Arrow's `take` on the column's values; for string views that
+//! copies 16 bytes per row and shares the payload.
 
 use super::{CodedColumn, Domain};
 use crate::EngineError;
@@ -23,12 +24,12 @@ use std::sync::Arc;
 use tierloom_kernels::CodeValue;
 use tierloom_kernels::codes::Codes;
 
-/// Which rows of a column.
+/// A selection of rows.
 #[derive(Debug, Clone)]
 pub(crate) enum Rows<'a> {
-    /// All of a range.
+    /// A contiguous range.
     Range(Range<usize>),
-    /// `start + position` each.
+    /// Row `start + position` for each position.
     At { start: usize, positions: &'a [u32] },
 }
 
@@ -54,7 +55,7 @@ impl Rows<'_> {
         }
     }
 
-    /// Which rows are not NULL; `None` if none is.
+    /// Validity of the rows; `None` if no row is NULL.
     fn nulls(&self, codes: &Codes<'_>) -> Option<NullBuffer> {
         let nulls = match self {
             Rows::Range(range) => {
@@ -75,7 +76,7 @@ impl Rows<'_> {
     }
 }
 
-/// Rows of a column as an array of its type.
+/// Decodes rows to an array of the column's type.
 pub(super) fn decode(column: &CodedColumn, rows: &Rows<'_>) -> Result<ArrayRef, EngineError> {
     if rows.len() == 0 {
         return Ok(new_empty_array(column.data_type()));
@@ -83,6 +84,7 @@ pub(super) fn decode(column: &CodedColumn, rows: &Rows<'_>) -> Result<ArrayRef, 
     if let Domain::Values(values) = column.domain()
         && values.is_empty()
     {
+        // All rows are NULL: there is no value to look up.
         return Ok(new_null_array(column.data_type(), rows.len()));
     }
     let nulls = if column.nullable() {
@@ -96,7 +98,7 @@ pub(super) fn decode(column: &CodedColumn, rows: &Rows<'_>) -> Result<ArrayRef, 
     }
 }
 
-/// `None` for a type that is no integer inside.
+/// Decodes a type represented by integers; `None` for other types.
 fn integers(column: &CodedColumn, rows: &Rows<'_>, nulls: Option<NullBuffer>) -> Option<ArrayRef> {
     macro_rules! of {
         ($($pattern:pat => $physical:ty),* $(,)?) => {
@@ -150,6 +152,7 @@ where
         }
     };
     let array = PrimitiveArray::<T>::new(values.into(), nulls);
+    // Restores what the physical type lacks: time zone, precision, scale.
     Arc::new(array.with_data_type(column.data_type().clone()))
 }
 
@@ -165,7 +168,7 @@ fn taken(
         });
     };
     let positions: Vec<u32> = if column.nullable() {
-        // Rows that are NULL take any value: it is not looked at.
+        // The position of a NULL row is arbitrary, because `take` does not read it.
         let listed = rows.offsets::<u32>(&column.codes(), -1);
         listed
             .into_iter()

@@ -1,4 +1,7 @@
-//! What the planner is told about a column.
+//! Statistics of a column for the query planner.
+//!
+//! They are exact where that is cheap: coded columns get bounds, NULL and distinct counts from
+//! their codes. Plain columns get bounds only for types that DataFusion orders in the same way.
 
 use crate::EngineError;
 use crate::coded::{CodedColumn, Domain};
@@ -10,31 +13,32 @@ use datafusion::error::DataFusionError;
 use datafusion::functions_aggregate::min_max::{MaxAccumulator, MinAccumulator};
 use datafusion::logical_expr::Accumulator;
 
-/// Codes are counted one by one in a bitmap of up to 16 MiB.
+/// Up to this many codes are counted exactly, by a bitmap of at most 16 MiB.
 const MOST_COUNTED_CODES: u64 = 1 << 27;
 
-/// What is known about a column's values.
+/// Statistics of a column's values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnFacts {
-    /// Smallest value, exact; `None` if not known, or if every row is NULL.
+    /// Smallest value, exact; `None` if unknown or if all rows are NULL.
     pub min: Option<ScalarValue>,
-    /// Largest value, exact.
+    /// Largest value, exact; `None` as for `min`.
     pub max: Option<ScalarValue>,
-    /// Rows that are NULL.
+    /// Number of rows that are NULL, exact.
     pub null_count: u64,
-    /// Number of distinct values, NULL not counted.
+    /// Number of distinct values without NULL; exact if they were counted.
     pub distinct: Precision<usize>,
 }
 
 impl ColumnFacts {
-    /// Reads all codes of `column`.
+    /// Computes the statistics from all codes of `column`.
     ///
     /// # Errors
-    /// A code that stands for nothing, and those of Arrow.
+    /// A code without a value, or Arrow's errors.
     pub fn of_codes(column: &CodedColumn) -> Result<Self, EngineError> {
         let first = u32::from(column.nullable());
         let (range, nulls) = column.codes().range(first);
         let count = column.code_count();
+        // A code without a value would index past the domain when it is decoded.
         if let Some((_, high)) = range.filter(|(_, high)| u64::from(*high) >= count) {
             return Err(EngineError::Table {
                 table: "of codes".into(),
@@ -47,6 +51,7 @@ impl ColumnFacts {
                 Precision::Exact(column.codes().distinct(first, count as u32) as usize)
             }
             Some((low, high)) => {
+                // An upper bound: no more distinct values than codes in the range, or than rows.
                 let span = (high - low) as usize + 1;
                 Precision::Inexact(span.min(column.rows() - nulls))
             }
@@ -77,10 +82,10 @@ impl ColumnFacts {
         })
     }
 
-    /// What is cheap to know of an array: its NULLs, and the bounds of integers.
+    /// Computes what is cheap for an array: its NULLs, and the bounds of integers.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// DataFusion's, from computing the bounds.
     pub fn of_array(array: &ArrayRef) -> Result<Self, EngineError> {
         let data_type = array.data_type();
         let (min, max) = if has_bounds(data_type) && data_type.primitive_width().is_some() {
@@ -92,11 +97,12 @@ impl ColumnFacts {
             min,
             max,
             null_count: array.logical_null_count() as u64,
+            // Counting would need a hash set of all values.
             distinct: Precision::Absent,
         })
     }
 
-    /// DataFusion's form, for a column of `rows` rows and `size_bytes` bytes.
+    /// Converts to DataFusion's statistics, for a column of `rows` rows and `size_bytes` bytes.
     pub fn statistics(&self, rows: usize, size_bytes: u64) -> ColumnStatistics {
         let bound =
             |value: &Option<ScalarValue>| value.clone().map_or(Precision::Absent, Precision::Exact);
@@ -125,7 +131,9 @@ fn bounds(array: &ArrayRef) -> Result<(Option<ScalarValue>, Option<ScalarValue>)
     Ok((known(min.evaluate()?), known(max.evaluate()?)))
 }
 
-/// Types whose order is the same for everybody: floats have NaN, and dictionaries compare by keys here and by values there.
+/// Whether a type has one agreed order.
+///
+/// Floats have NaN; dictionaries are ordered by key here and by value in DataFusion.
 fn has_bounds(data_type: &DataType) -> bool {
     data_type.is_integer()
         || matches!(

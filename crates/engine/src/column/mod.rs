@@ -1,4 +1,7 @@
-//! A column whose values lie in memory regions: as Arrow buffers, or as narrow codes.
+//! Columns whose values are stored in memory regions, as Arrow buffers or as narrow codes.
+//!
+//! A column is immutable once it is built; only its pages move. It never converts between the two
+//! forms.
 
 mod facts;
 
@@ -16,15 +19,16 @@ use std::sync::Arc;
 use tierloom_kernels::codes::CodeWidth;
 use tierloom_memory::{Placing, Region};
 
-/// One column in placed memory.
+/// A column in placed memory.
 ///
 /// ```text
-///   plain   one region: the array's buffers one after the other, each at a multiple of 64 bytes
-///   coded   one region: [codes; rows] and padding;       the domain, at most 65,536 values, is on the heap
+///   plain   one region: the array's buffers in sequence, each at a multiple of 64 bytes
+///   coded   one region: [codes; rows], padding;  the domain (at most 65,536 values) is on the heap
 /// ```
-/// What a scan hands out borrows the regions through reference-counted owners wherever it can, so a result that still points into a
-/// region keeps it mapped. Codes that are themselves an Arrow layout (the keys of a dictionary of strings, integers whose code
-/// is the value) are handed out as they lie; all others are decoded batch by batch.
+/// Where possible, a scan returns slices that borrow the region through reference-counted owners,
+/// so a result that points into a region keeps it mapped. Codes that are themselves an Arrow layout
+/// (keys of a dictionary of strings, integers whose code is the value) are returned in place; all
+/// others are decoded per batch.
 #[derive(Debug, Clone)]
 pub struct PlacedColumn {
     name: String,
@@ -39,16 +43,16 @@ enum Store {
     Plain(ArrayRef),
     Coded {
         column: CodedColumn,
-        /// The codes as an array of the column's type, where that is possible without a copy.
+        /// The codes as an array of the column's type, where that needs no copy.
         view: Option<ArrayRef>,
     },
 }
 
 impl PlacedColumn {
-    /// A column of `array`, whose buffers lie in `regions`.
+    /// Creates a column of `array`, whose buffers are in `regions`.
     ///
     /// # Errors
-    /// If a buffer lies elsewhere.
+    /// If a buffer is outside of `regions`.
     pub fn plain(
         name: &str,
         array: ArrayRef,
@@ -57,6 +61,7 @@ impl PlacedColumn {
     ) -> Result<Self, EngineError> {
         let data = array.to_data();
         let mut size_bytes = 0;
+        // A buffer outside would make audits and migrations of the regions meaningless.
         for_buffers(&data, &mut |address, len| {
             size_bytes += len as u64;
             let inside = |r: &Arc<Region>| r.contains(address) && r.contains(address + len - 1);
@@ -77,10 +82,10 @@ impl PlacedColumn {
         })
     }
 
-    /// A column of codes.
+    /// Creates a column of codes.
     ///
     /// # Errors
-    /// Those of Arrow, if a code lies outside the dictionary.
+    /// Arrow's, if a code is outside the dictionary.
     pub fn from_codes(
         name: &str,
         column: CodedColumn,
@@ -98,12 +103,12 @@ impl PlacedColumn {
         })
     }
 
-    /// Its name.
+    /// Column name, without the table's.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its Arrow type.
+    /// Arrow type that scans return.
     pub fn data_type(&self) -> &DataType {
         match &self.store {
             Store::Plain(array) => array.data_type(),
@@ -111,7 +116,7 @@ impl PlacedColumn {
         }
     }
 
-    /// Rows.
+    /// Number of rows, NULLs included.
     pub fn rows(&self) -> usize {
         match &self.store {
             Store::Plain(array) => array.len(),
@@ -119,7 +124,7 @@ impl PlacedColumn {
         }
     }
 
-    /// Its codes, if that is how it is kept.
+    /// The codes; `None` for a plain column.
     pub fn coded(&self) -> Option<&CodedColumn> {
         match &self.store {
             Store::Plain(_) => None,
@@ -127,7 +132,7 @@ impl PlacedColumn {
         }
     }
 
-    /// Whether it has rows that are NULL.
+    /// Whether some row is NULL, as seen when the column was loaded.
     pub fn nullable(&self) -> bool {
         match &self.store {
             Store::Plain(array) => array.is_nullable(),
@@ -135,16 +140,19 @@ impl PlacedColumn {
         }
     }
 
-    /// Bytes of its values or codes in the regions (not rounded up to pages).
+    /// Bytes of its values or codes in the regions, not rounded up to pages.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// Bytes of its values as a scan hands them out, shared payloads not counted: what operators above work on.
+    /// Bytes of the values as returned by a scan, without shared payloads.
+    ///
+    /// This is the volume that operators process.
     pub fn output_bytes(&self) -> u64 {
         let Store::Coded { column, .. } = &self.store else {
             return self.size_bytes;
         };
+        // Strings count as 16-byte views.
         let slot = match column.data_type() {
             DataType::Dictionary(key, _) => key.primitive_width().unwrap_or(4),
             other => other.primitive_width().unwrap_or(16),
@@ -152,7 +160,7 @@ impl PlacedColumn {
         (column.rows() * slot) as u64
     }
 
-    /// Bytes on the heap beside the regions: the values that codes stand for.
+    /// Bytes on the heap outside the regions: the values of the codes.
     pub fn domain_bytes(&self) -> u64 {
         match self.coded().map(CodedColumn::domain) {
             Some(Domain::Values(values)) => values.get_array_memory_size() as u64,
@@ -160,7 +168,7 @@ impl PlacedColumn {
         }
     }
 
-    /// How it is kept: "plain", or the bytes of a code and what it stands for.
+    /// Encoding for display: "plain", or the bytes per code and the kind of domain.
     pub fn encoding(&self) -> String {
         match self.coded() {
             None => "plain".into(),
@@ -175,26 +183,26 @@ impl PlacedColumn {
         }
     }
 
-    /// Whether it lies at the places of a class of operator memory, and stays there.
+    /// Whether it is stored at the places of a class of operator memory; such a column never moves.
     pub fn is_of_class(&self) -> bool {
         let by_class = |region: &Arc<Region>| matches!(region.placing(), Placing::ByClass { .. });
         self.regions.iter().any(by_class)
     }
 
-    /// The regions that hold it.
+    /// The regions that hold its values or codes.
     pub fn regions(&self) -> &[Arc<Region>] {
         &self.regions
     }
 
-    /// What the planner is told about it.
+    /// Statistics as of when it was loaded.
     pub fn facts(&self) -> &ColumnFacts {
         &self.facts
     }
 
-    /// What its values say themselves; reads the whole column.
+    /// Computes the statistics again; reads the whole column.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Same as [`ColumnFacts::of_codes`] and [`ColumnFacts::of_array`].
     pub fn measured_facts(&self) -> Result<ColumnFacts, EngineError> {
         match &self.store {
             Store::Plain(array) => ColumnFacts::of_array(array),
@@ -202,7 +210,9 @@ impl PlacedColumn {
         }
     }
 
-    /// Whether [`PlacedColumn::slice`] points into the regions (a string's or list's own payload included).
+    /// Whether [`PlacedColumn::slice`] points into the regions.
+    ///
+    /// If so, payloads of strings and lists do as well.
     pub fn is_zero_copy(&self) -> bool {
         matches!(
             &self.store,
@@ -210,16 +220,18 @@ impl PlacedColumn {
         )
     }
 
-    /// Rows `start..start + len`: without a copy where [`PlacedColumn::is_zero_copy`] says so, else decoded into fresh memory.
+    /// Rows `start..start + len`, as a slice or decoded.
     ///
-    /// Slices of fixed width get a buffer of their own length: memory accounting that counts whole buffers would else charge
-    /// the whole column for every batch.
+    /// A slice needs no copy, see [`PlacedColumn::is_zero_copy`]; decoded rows are on the heap.
+    ///
+    /// A slice of fixed width gets a buffer of its own length: memory accounting that counts whole
+    /// buffers would otherwise charge the whole column to every batch.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Arrow's, from decoding.
     ///
     /// # Panics
-    /// If the rows do not exist.
+    /// If the rows are out of range.
     pub fn slice(&self, start: usize, len: usize) -> Result<ArrayRef, EngineError> {
         let array = match &self.store {
             Store::Plain(array) => array,
@@ -234,13 +246,13 @@ impl PlacedColumn {
         }
     }
 
-    /// The rows `start + position` in fresh memory, each position below `len`.
+    /// Copies the rows `start + position` to the heap; each position is below `len`.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Arrow's, from decoding.
     ///
     /// # Panics
-    /// If a row does not exist.
+    /// If a row is out of range.
     pub fn take(
         &self,
         start: usize,
@@ -257,7 +269,7 @@ impl PlacedColumn {
     }
 }
 
-/// The rows `start + position` of `array`, copied.
+/// Copies the rows `start + position` of `array`.
 fn taken(
     array: &ArrayRef,
     start: usize,
@@ -268,7 +280,7 @@ fn taken(
     Ok(take(array.slice(start, len).as_ref(), &positions, None)?)
 }
 
-/// Rows of a fixed-width array that lies in `region`, in a buffer that is no longer than they are.
+/// Rows of a fixed-width array stored in `region`, with a buffer of exactly their length.
 fn own_slice(
     array: &ArrayRef,
     width: usize,
@@ -290,7 +302,7 @@ fn own_slice(
     Ok(make_array(data))
 }
 
-/// `len` bytes of `region` from `start` on as an Arrow buffer that keeps the region alive.
+/// `len` bytes of `region` from `start` as an Arrow buffer that keeps the region mapped.
 pub(crate) fn buffer_of(
     region: &Arc<Region>,
     start: usize,
@@ -314,7 +326,7 @@ fn for_buffers(
             nulls.len().div_ceil(8).min(nulls.buffer().len()),
         )?;
     }
-    // The values of a dictionary are few and shared by all batches: they stay where they are.
+    // The values of a dictionary are few and shared by all batches, so they stay on the heap.
     if matches!(data.data_type(), DataType::Dictionary(..)) {
         return Ok(());
     }
@@ -323,8 +335,9 @@ fn for_buffers(
         .try_for_each(|child| for_buffers(child, see))
 }
 
-/// The codes as an array of the column's type, if their bytes are that array's.
+/// The codes as an array of the column's type, if their bytes are that array's layout.
 fn view(column: &CodedColumn) -> Result<Option<ArrayRef>, EngineError> {
+    // NULL takes code 0 and shifts the others, and codes are stored in little-endian order.
     if column.nullable() || column.rows() == 0 || cfg!(target_endian = "big") {
         return Ok(None);
     }

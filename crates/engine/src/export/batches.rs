@@ -1,4 +1,7 @@
-//! Generated columns as Arrow batches.
+//! Converts generated columns to Arrow batches.
+//!
+//! Types are those that other engines read without a cast. The fact table is converted a few chunks
+//! at a time.
 
 use crate::EngineError;
 use arrow::array::{ArrayRef, DictionaryArray, Int32Array, StringArray, UInt8Array};
@@ -12,7 +15,7 @@ use tierloom_workloads::ssb::{
     self, ColumnType, ColumnValues, Lineorder, LineorderColumns, SsbConfig, TableSpec, TextColumn,
 };
 
-/// Names and types of a table's columns. No column has NULLs.
+/// Column names and types of a table. No column is nullable.
 pub fn schema(spec: &TableSpec) -> SchemaRef {
     let field = |column: &ssb::ColumnSpec| {
         let ty = match column.ty {
@@ -29,10 +32,10 @@ pub fn schema(spec: &TableSpec) -> SchemaRef {
     ))
 }
 
-/// A whole dimension.
+/// A whole dimension as one batch.
 ///
 /// # Errors
-/// An unknown table, or columns that do not make a batch.
+/// An unknown table, or columns that do not match the schema.
 pub fn dimension_batch(config: &SsbConfig, spec: &TableSpec) -> Result<RecordBatch, EngineError> {
     let columns = ssb::dimension(config, spec.name)?
         .into_iter()
@@ -41,10 +44,10 @@ pub fn dimension_batch(config: &SsbConfig, spec: &TableSpec) -> Result<RecordBat
     Ok(RecordBatch::try_new(schema(spec), columns)?)
 }
 
-/// The rows of some chunks of the fact table.
+/// The rows of some chunks of the fact table as one batch.
 ///
 /// # Errors
-/// Columns that do not make a batch.
+/// Columns that do not match the schema.
 pub fn lineorder_batch(
     lineorder: &Lineorder,
     spec: &TableSpec,
@@ -53,6 +56,7 @@ pub fn lineorder_batch(
     let rows: usize = chunks.clone().map(|c| lineorder.chunk_rows(c).len()).sum();
     let texts = spec.columns.iter().filter(|c| c.ty == ColumnType::Dict8);
     let texts = texts.count();
+    // The generator fills all columns of a chunk together, in separate buffers by type.
     let mut int32 = vec![vec![0i32; rows]; spec.columns.len() - texts];
     let mut dict8 = vec![vec![0u8; rows]; texts];
     let mut start = 0;
@@ -100,8 +104,9 @@ fn dictionary<'a>(
     Ok(Arc::new(coded))
 }
 
-/// Text without a copy of its characters.
+/// Converts text without copying its characters.
 fn text_array(text: TextColumn) -> Result<ArrayRef, ArrowError> {
+    // Arrow's `Utf8` has 32-bit offsets.
     let offsets = text
         .offsets
         .into_iter()

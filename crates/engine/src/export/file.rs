@@ -1,4 +1,7 @@
-//! One table's file while it is written.
+//! Writes one table's file, under a temporary name until it is complete.
+//!
+//! Both formats share one interface. The file is renamed after it has been synced, so readers never
+//! see part of a table.
 
 use crate::EngineError;
 use arrow::datatypes::SchemaRef;
@@ -14,7 +17,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tierloom_workloads::{Draft, io_error};
 
-/// How a table is written.
+/// File format of an exported table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFormat {
     /// Arrow's IPC file format, uncompressed: readers can map it.
@@ -24,7 +27,7 @@ pub enum FileFormat {
 }
 
 impl FileFormat {
-    /// What file names end with, without the dot.
+    /// File name extension, without the dot.
     pub fn extension(self) -> &'static str {
         match self {
             FileFormat::Arrow => "arrow",
@@ -45,10 +48,10 @@ pub struct TableFile {
 }
 
 impl TableFile {
-    /// Makes the file and writes what precedes the batches.
+    /// Creates the file and writes the format's header.
     ///
     /// # Errors
-    /// A file that cannot be made or written.
+    /// If the file cannot be created or written.
     pub fn create(
         path: &Path,
         format: FileFormat,
@@ -57,6 +60,8 @@ impl TableFile {
         let draft = Draft::create(path)?;
         let writer = match format {
             FileFormat::Arrow => {
+                // The IPC writer writes each buffer separately; the Parquet writer buffers by
+                // itself.
                 let buffered = BufWriter::with_capacity(1 << 20, draft);
                 let writer = FileWriter::try_new(buffered, schema).map_err(arrow_failed(path))?;
                 Writer::Arrow(Box::new(writer))
@@ -78,7 +83,7 @@ impl TableFile {
     /// Appends a batch.
     ///
     /// # Errors
-    /// A file that cannot be written.
+    /// If the file cannot be written.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), EngineError> {
         match &mut self.writer {
             Writer::Arrow(writer) => writer.write(batch).map_err(arrow_failed(&self.path)),
@@ -86,10 +91,10 @@ impl TableFile {
         }
     }
 
-    /// Writes what follows the batches and gives the file its name. Returns its size in bytes.
+    /// Writes the footer and renames the file to its final name; returns its size in bytes.
     ///
     /// # Errors
-    /// A file that cannot be written or renamed.
+    /// If the file cannot be written or renamed.
     pub fn publish(self) -> Result<u64, EngineError> {
         let path = &self.path;
         let draft = match self.writer {
@@ -109,7 +114,7 @@ impl TableFile {
     }
 }
 
-/// What the operating system said, where Arrow only passed it on.
+/// Maps an Arrow error to ours; an operating system error inside keeps its kind.
 fn arrow_failed(path: &Path) -> impl FnOnce(ArrowError) -> EngineError {
     let wrap = io_error("write", path);
     move |error| match error {
@@ -118,7 +123,7 @@ fn arrow_failed(path: &Path) -> impl FnOnce(ArrowError) -> EngineError {
     }
 }
 
-/// The same for Parquet.
+/// Same as [`arrow_failed`], for Parquet.
 fn parquet_failed(path: &Path) -> impl FnOnce(ParquetError) -> EngineError {
     let wrap = io_error("write", path);
     move |error| {

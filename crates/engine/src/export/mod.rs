@@ -1,10 +1,11 @@
-//! Generated data as files that other engines read fast: Arrow IPC and Parquet.
+//! Writes generated data to files that other engines read quickly: Arrow IPC and Parquet.
 //!
 //! ```text
-//!   chunks of lineorder ─┐
-//!   columns of a dimension ─┴─► batches ─► Arrow IPC or Parquet ─► a draft beside TABLE.arrow ─► renamed when whole
+//!   chunks of lineorder ─────┐
+//!   columns of a dimension ──┴─► batches ─► Arrow IPC or Parquet ─► draft ─► renamed when complete
 //! ```
-//! Integers are `Int32`, text is `Utf8`, and the two texts of lineorder with few values are `Dictionary(UInt8, Utf8)`.
+//! Integers are `Int32`, text is `Utf8`, and the two text columns of lineorder with few values are
+//! `Dictionary(UInt8, Utf8)`.
 
 mod batches;
 mod file;
@@ -19,17 +20,19 @@ use std::path::Path;
 use tierloom_workloads::ssb::{ExportedTable, Lineorder, SsbConfig, TableSpec, tables};
 use tierloom_workloads::{Progress, WorkloadError, io_error};
 
-/// Chunks of lineorder in one batch: about 131,072 rows, which is also a row group's size that readers like.
+/// Chunks of lineorder per batch: about 131,072 rows, also a usual row group size.
 const CHUNKS_PER_BATCH: usize = 16;
 
 /// Writes every table of the Star Schema Benchmark to `directory/TABLE.arrow` or `.parquet`.
 ///
-/// The folder is made if it is missing. A file has its name only when it is whole and on disk; one that was there is replaced. One batch
-/// of the fact table is in memory at a time. `progress` counts the rows of all tables.
+/// The directory is created if it is missing. A file gets its name only when it is complete and on
+/// disk; an existing one is replaced. One batch of the fact table is in memory at a time.
+/// `progress` counts the rows of all tables.
 ///
 /// # Errors
-/// [`EngineError::Workload`]: a scale factor out of range, a file that cannot be written, or a cancellation; tables that were finished
-/// before stay. [`EngineError::Arrow`] if columns do not make a batch.
+/// [`EngineError::Workload`] for a scale factor out of range, a file that cannot be written, or a
+/// cancellation; tables completed before stay. [`EngineError::Arrow`] if columns do not match the
+/// schema.
 pub fn write_ssb(
     config: &SsbConfig,
     format: FileFormat,
@@ -38,7 +41,7 @@ pub fn write_ssb(
 ) -> Result<Vec<ExportedTable>, EngineError> {
     let lineorder = Lineorder::plan(config)?;
     fs::create_dir_all(directory).map_err(io_error("create", directory))?;
-    // The dimensions go first: they are small, and a path that cannot be written shows early.
+    // Dimensions first: they are small, so a path that cannot be written shows early.
     tables()
         .iter()
         .rev()
@@ -107,7 +110,7 @@ mod tests {
     use tierloom_workloads::Silent;
     use tierloom_workloads::ssb::write_csv;
 
-    /// A folder of this test alone, removed at its end.
+    /// A directory for one test, removed at its end.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -161,7 +164,7 @@ mod tests {
         }
     }
 
-    /// Stops after some rows.
+    /// Cancels after some rows.
     struct Stopping(AtomicU64);
 
     impl Progress for Stopping {

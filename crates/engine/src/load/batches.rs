@@ -1,13 +1,14 @@
-//! Record batches from anywhere into placed columns.
+//! Loads record batches from any source into placed columns.
 //!
 //! ```text
 //!   batches ── kept as they come, column by column ──┐
-//!   as many columns at a time as there are threads:  │ prepare: look at the values, choose the encoding   (in parallel)
-//!                                                    │ reserve a region of the size that this takes      (one after the other)
-//!                                                    └ place: write the codes or buffers, drop the source (in parallel)
+//!   as many columns at a time as there are threads:  │
+//!     prepare: read the values, choose the encoding  │  in parallel
+//!     reserve: a region of the size that this takes  │  one after the other
+//!     place:   write codes or buffers, drop source   ┘  in parallel
 //! ```
-//! So the data exists once as it came, and the columns in work a second time. Regions are reserved in the order of the schema, which
-//! keeps the weights of a placement over all columns together.
+//! At its peak the data exists once as it came, plus the columns in work a second time. Regions are
+//! reserved in schema order, so that the columns together keep the weights of a placement.
 
 use super::encode::{self, Prepared};
 use super::held::Held;
@@ -21,24 +22,28 @@ use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use tierloom_memory::Placement;
 use tierloom_workloads::{Progress, WorkloadError};
 
-/// Is told the bytes of all batches held so far, each allocation counted once, and ends the loading
-/// by an error.
+/// Checks the memory held by a load; an error aborts it.
+///
+/// It receives the bytes of all batches held so far, each allocation counted once.
 pub type MemoryCheck<'a> = &'a (dyn Fn(u64) -> Result<(), EngineError> + Sync);
 
-/// How tables are loaded.
+/// Optional behaviour of [`load_batches`] and [`load_partitions`].
 #[derive(Clone, Copy, Default)]
 pub struct LoadOptions<'a> {
-    /// Asked after every batch; without it loading goes on until memory cannot be had.
+    /// Called after every batch; `None` loads until an allocation fails.
     pub check_memory: Option<MemoryCheck<'a>>,
 }
 
-/// Loads `batches` of `schema` as table `name`, its columns placed by `placement_of` (asked with "table.column").
+/// Loads `batches` of `schema` as table `name`.
 ///
-/// The number of rows need not be known. `progress` hears of the rows of every batch and may cancel between two.
+/// `placement_of` receives "table.column".
+///
+/// The number of rows need not be known. `progress` receives the rows of every batch and may cancel
+/// between two.
 ///
 /// # Errors
-/// The first error among the batches, a batch of another schema, what `check_memory` says, memory that cannot be had, or
-/// [`WorkloadError::Cancelled`].
+/// The first error among the batches, a batch of another schema, an error of `check_memory`, a
+/// failed allocation, or [`WorkloadError::Cancelled`].
 pub fn load_batches(
     name: &str,
     schema: SchemaRef,
@@ -60,10 +65,12 @@ pub fn load_batches(
     collected.place(&schema, placer, placement_of, progress)
 }
 
-/// [`load_batches`] from several sources at once, each read by its own thread; rows are in the order of the sources.
+/// [`load_batches`] from several sources at once, one thread each.
+///
+/// Rows are in the order of the sources.
 ///
 /// # Errors
-/// Those of [`load_batches`]. `check_memory` is told the bytes of one source at a time.
+/// Same as [`load_batches`]. `check_memory` receives the bytes of one source at a time.
 pub fn load_partitions<I>(
     name: &str,
     schema: SchemaRef,
@@ -76,6 +83,8 @@ pub fn load_partitions<I>(
 where
     I: Iterator<Item = Result<RecordBatch, EngineError>> + Send,
 {
+    // Sources are collected separately and appended in order, so row order does not depend on
+    // timing.
     let parts = in_parallel(partitions, |batches| {
         let mut collected = Collected::new(name, &schema);
         for batch in batches {
@@ -97,7 +106,7 @@ where
     all.place(&schema, placer, placement_of, progress)
 }
 
-/// The batches of a table, by column.
+/// The batches collected so far, by column.
 struct Collected<'a> {
     table: &'a str,
     schema: &'a SchemaRef,
@@ -138,7 +147,7 @@ impl<'a> Collected<'a> {
         Ok(())
     }
 
-    /// What does not fit is told with the column that takes most.
+    /// Adds the largest column to an error about memory.
     fn with_largest(&self, error: EngineError) -> EngineError {
         match (error, self.held.largest()) {
             (EngineError::Table { table, problem }, Some((index, bytes))) if bytes > 0 => {
@@ -166,6 +175,7 @@ impl<'a> Collected<'a> {
         let mut waiting = schema.fields().iter().zip(self.columns);
         let mut placed = Vec::new();
         loop {
+            // A wave of one column per thread bounds how many columns exist in both forms.
             let wave: Vec<_> = waiting.by_ref().take(placer.threads()).collect();
             if wave.is_empty() {
                 return PlacedTable::new(table, placed);
@@ -186,14 +196,14 @@ impl<'a> Collected<'a> {
     }
 }
 
-/// A column as it came.
+/// A column as it arrived.
 pub(super) struct Source<'a> {
     pub table: &'a str,
     pub field: &'a FieldRef,
     pub chunks: Vec<ArrayRef>,
 }
 
-/// Encodes and places columns, all at the same time.
+/// Encodes and places several columns in parallel.
 pub(super) fn place_columns(
     sources: Vec<Source<'_>>,
     placer: &mut ColumnPlacer<'_>,
@@ -216,6 +226,8 @@ pub(super) fn place_columns(
         let prepared = encode::prepare(&data_type, chunks, encoding)?;
         Ok((source.table, source.field.name(), prepared))
     })?;
+    // In order, not in parallel: each region continues the round of weights where the last one
+    // ended.
     let mut reserved = Vec::new();
     for (table, column, prepared) in prepared {
         let region = reserve(table, column, &prepared, placer, placement_of)?;
@@ -270,7 +282,9 @@ fn reserve(
     placer.region(&name, prepared.size_bytes(), &placement_of(&name))
 }
 
-/// Does `work` with every item on a thread of its own; the first error in the order of the items wins.
+/// Applies `work` to every item on a separate thread.
+///
+/// Returns the first error in the order of the items.
 pub(super) fn in_parallel<T: Send, R: Send>(
     items: Vec<T>,
     work: impl Fn(T) -> Result<R, EngineError> + Sync,
@@ -284,7 +298,8 @@ pub(super) fn in_parallel<T: Send, R: Send>(
             .into_iter()
             .map(|item| scope.spawn(move || work(item)))
             .collect();
-        // All are joined before the first error is handed on.
+        // Every handle is joined before the first error returns: the scope panics itself if a
+        // panicked thread was not joined.
         let done: Vec<_> = running.into_iter().map(|thread| thread.join()).collect();
         done.into_iter()
             .map(|outcome| outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))

@@ -1,26 +1,28 @@
-//! The memory that batches hold while they are loaded.
+//! Memory held by batches during a load.
+//!
+//! Arrow arrays share buffers: the columns of a batch that was read from a file often point into
+//! one allocation. Adding up the sizes of arrays would count it several times, so allocations are
+//! identified by address.
 
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::DataType;
 use std::collections::HashSet;
 
-/// Bytes of a view.
+/// Bytes of a string view.
 const VIEW_BYTES: u64 = 16;
 
-/// What the batches so far hold.
+/// Memory held by the batches so far.
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    /// Where allocations begin that are counted: the columns of a batch that was read from a file
-    /// share one.
+    /// Addresses of counted allocations: the columns of a batch read from a file share one.
     counted: HashSet<usize>,
     bytes: u64,
-    /// What the rows of each column take, whoever else shares their buffers.
+    /// Bytes of the rows of each column, ignoring shared buffers.
     by_column: Vec<u64>,
 }
 
 impl Held {
-    /// Counts a batch. The batches before are still there, so that an address stands for one
-    /// allocation.
+    /// Counts a batch. Earlier batches are still alive, so an address identifies an allocation.
     pub fn add(&mut self, batch: &RecordBatch) {
         self.by_column.resize(batch.num_columns(), 0);
         for (sum, column) in self.by_column.iter_mut().zip(batch.columns()) {
@@ -33,13 +35,12 @@ impl Held {
         }
     }
 
-    /// Bytes of all allocations, each counted once. What belongs to somebody else (a placed column)
-    /// is not in them.
+    /// Bytes of all allocations, each counted once; placed columns are not included.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The column whose rows take most, and their bytes.
+    /// The column whose rows take the most bytes.
     pub fn largest(&self) -> Option<(usize, u64)> {
         let all = self.by_column.iter().copied().enumerate();
         all.max_by_key(|(_, bytes)| *bytes)

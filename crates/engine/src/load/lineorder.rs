@@ -1,11 +1,11 @@
-//! SSB's fact table, encoded while it is made.
+//! Generates SSB's fact table directly in encoded form.
 //!
 //! ```text
-//!   thread 1: chunk 0, 1, ... ──► some thousand rows of integers, used again ──► codes ──► the thread's part of each region
-//!   thread 2: chunk n, ...
+//!   thread 1: chunks 0, 1, ... ─► buffer of integers ─► codes ─► the thread's part of each region
+//!   thread 2: chunks n, ...
 //! ```
-//! What a column's codes stand for is known beforehand: the specification gives the range of every integer, and dates are those
-//! of the calendar. So the table never exists in plain form.
+//! The domain of every column is known in advance: the specification gives the range of every
+//! integer, and dates are those of the calendar. The table therefore never exists in plain form.
 
 use super::batches::in_parallel;
 use super::encode::Encoding;
@@ -26,17 +26,17 @@ use tierloom_workloads::ssb::{
 };
 use tierloom_workloads::{Progress, WorkloadError};
 
-/// How one column is written.
+/// The encoding of one column.
 struct Form {
-    /// What the codes stand for; `None` for plain integers.
+    /// Domain of the codes; `None` for plain integers.
     domain: Option<Domain>,
     width: CodeWidth,
     code: Code,
 }
 
-/// From a generated value to its code.
+/// Maps a generated value to its code.
 enum Code {
-    /// A key of the dictionary.
+    /// The generator's dictionary key is the code.
     Key,
     /// `value - base`.
     Offset(i32),
@@ -44,7 +44,7 @@ enum Code {
     Table { first: i32, table: Arc<Vec<u16>> },
 }
 
-/// Generates the table.
+/// Generates the fact table into regions.
 pub(super) fn load(
     config: &SsbConfig,
     spec: &TableSpec,
@@ -86,6 +86,7 @@ fn forms(
     let (first, ranks) = ranks(days);
     let ranks = Arc::new(ranks);
     let of = |column: &ColumnSpec| -> Result<Form, EngineError> {
+        // Coded even if plain encoding is requested: the generator produces dictionary keys.
         if let Some(listed) = plan.dictionaries(column.name) {
             return Ok(Form {
                 domain: Some(words(listed)?),
@@ -93,6 +94,7 @@ fn forms(
                 code: Code::Key,
             });
         }
+        // Plain 32-bit integers are written like codes of four bytes with base 0.
         if encoding == Encoding::Plain {
             return Ok(Form {
                 domain: None,
@@ -100,6 +102,7 @@ fn forms(
                 code: Code::Offset(0),
             });
         }
+        // Dates are sparse integers (yyyymmdd), so ranks are narrower than offsets.
         if column.foreign_key.is_some_and(|(table, _)| table == "date") {
             return Ok(Form {
                 domain: Some(Domain::Values(Arc::new(Int32Array::from(days.to_vec())))),
@@ -116,7 +119,9 @@ fn forms(
     spec.columns.iter().map(of).collect()
 }
 
-/// Offsets from the least value that the column can have; from 0 if they are no narrower than the values, which makes them the values.
+/// Offsets from the smallest possible value.
+///
+/// If they are not narrower than the values, offsets from 0, so that codes equal values.
 fn offsets(range: Option<(i64, i64)>) -> Form {
     let known = range.and_then(|(least, most)| {
         Some((
@@ -149,7 +154,9 @@ fn offsets(range: Option<(i64, i64)>) -> Form {
     }
 }
 
-/// The least of the ascending `days`, and for every integer from it on how many days come before.
+/// The first of the ascending `days`, and a table of ranks.
+///
+/// For every integer from it on, the table has the number of days before it.
 fn ranks(days: &[i32]) -> (i32, Vec<u16>) {
     let (Some(&first), Some(&last)) = (days.first(), days.last()) else {
         return (0, vec![0]);
@@ -161,7 +168,7 @@ fn ranks(days: &[i32]) -> (i32, Vec<u16>) {
     (first, table)
 }
 
-/// Makes all rows; every thread takes an equal number of chunks.
+/// Generates all rows; every thread gets the same number of chunks.
 fn fill(
     plan: &Lineorder,
     forms: &[Form],
@@ -174,6 +181,7 @@ fn fill(
     let mut shares = Vec::new();
     for first in (0..plan.chunks()).step_by(per_thread) {
         let chunks = first..plan.chunks().min(first + per_thread);
+        // Threads write disjoint ranges of each region, so they need no synchronisation.
         let rows = plan.chunk_rows(chunks.end - 1).end - plan.chunk_rows(chunks.start).start;
         let mut parts = Vec::new();
         for (slot, form) in rest.iter_mut().zip(forms) {
@@ -198,6 +206,7 @@ fn fill_share(
 ) -> Result<(), EngineError> {
     let is_key = |form: &&Form| matches!(form.code, Code::Key);
     let keys = forms.iter().filter(is_key).count();
+    // Buffers for the largest chunk are reused for all chunks.
     let most = chunks.clone().map(|c| plan.chunk_rows(c).len()).max();
     let most = most.unwrap_or(0);
     let mut int32 = vec![vec![0_i32; most]; forms.len() - keys];

@@ -1,4 +1,4 @@
-//! Loading data into placed columns: generated straight into them, or from record batches of any source.
+//! Loads data into placed columns: generated in place, or from record batches of any source.
 
 mod batches;
 mod encode;

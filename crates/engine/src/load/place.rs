@@ -1,4 +1,7 @@
-//! Reserving regions for columns and moving them between placements.
+//! Reserves regions for columns and moves them between placements.
+//!
+//! [`ColumnPlacer`] keeps weights across columns that are too small to be split by themselves.
+//! Moving works on whole columns; moving parts of them is the adaptive driver's.
 
 use super::encode::Encoding;
 use crate::EngineError;
@@ -14,33 +17,37 @@ use tierloom_memory::{
 use tierloom_placement::{ColumnUse, Decision};
 use tierloom_topology::Topology;
 
-/// An object of fewer large pages than this gets small ones: rounding up would waste more than a few per cent.
+/// Objects of fewer large pages than this get base pages.
+///
+/// Rounding up would waste too large a share.
 const FEWEST_LARGE_PAGES: usize = 4;
 
-/// Time spent by [`ColumnPlacer`].
+/// Time spent by a [`ColumnPlacer`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PlaceTimes {
-    /// Reserving and prefaulting, or moving.
+    /// Time to reserve and prefault regions.
     pub placing: Duration,
 }
 
-/// Reserves one region after the other such that together they keep the weights.
+/// Reserves regions one after the other such that together they keep the weights.
 ///
-/// Every region starts in the round of weights where the one before it stopped: a column of 59 pages alone cannot be
-/// split 3:2, but sixty such columns can.
+/// Every region starts in the round of weights where the previous one stopped: a column of 59 pages
+/// cannot be split 3:2, but sixty such columns can.
 pub struct ColumnPlacer<'a> {
     backend: Arc<dyn MemoryBackend>,
     topology: &'a Topology,
     page_size: PageSize,
     threads: usize,
     encoding: Encoding,
-    /// Pages handed out so far, by page size.
+    /// Pages handed out so far, by page size in bytes.
     used_pages: BTreeMap<usize, u64>,
     times: PlaceTimes,
 }
 
 impl<'a> ColumnPlacer<'a> {
-    /// Regions come from `backend`; large objects get `page_size`.
+    /// Creates a placer that takes regions from `backend`.
+    ///
+    /// Objects large enough get `page_size`; `threads` of 0 means all CPUs.
     pub fn new(
         backend: Arc<dyn MemoryBackend>,
         topology: &'a Topology,
@@ -58,22 +65,22 @@ impl<'a> ColumnPlacer<'a> {
         }
     }
 
-    /// Columns are kept as `encoding` says.
+    /// Sets the encoding of loaded columns, [`Encoding::Auto`] by default.
     #[must_use]
     pub fn with_encoding(mut self, encoding: Encoding) -> Self {
         self.encoding = encoding;
         self
     }
 
-    /// How columns are kept.
+    /// The encoding of loaded columns.
     pub fn encoding(&self) -> Encoding {
         self.encoding
     }
 
-    /// A region of at least `bytes` bytes, prefaulted under `placement`.
+    /// Reserves at least `bytes` bytes, prefaulted under `placement`.
     ///
     /// # Errors
-    /// Those of [`Region::create`].
+    /// Same as [`Region::create`].
     pub fn region(
         &mut self,
         name: &str,
@@ -87,7 +94,9 @@ impl<'a> ColumnPlacer<'a> {
         } else {
             self.page_size
         };
+        // A mapping cannot be empty.
         let size_bytes = page_size.round_up(bytes.max(1));
+        // Rounds are counted per page size, because pages of different sizes cannot share one.
         let used = self.used_pages.entry(page_size.bytes()).or_default();
         let start_page = *used;
         *used += (size_bytes / page_size.bytes()) as u64;
@@ -104,7 +113,7 @@ impl<'a> ColumnPlacer<'a> {
         Ok(region)
     }
 
-    /// Threads that loading may use: those that prefault, and columns that are encoded at a time.
+    /// Threads for loading: they prefault, and this many columns are encoded at a time.
     pub fn threads(&self) -> usize {
         match self.threads {
             0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
@@ -112,13 +121,15 @@ impl<'a> ColumnPlacer<'a> {
         }
     }
 
-    /// Time spent so far.
+    /// Time spent since the placer was created.
     pub fn times(&self) -> PlaceTimes {
         self.times
     }
 }
 
-/// Every column of `tables` as placement policies see it; `reads` has the bytes read by name.
+/// All columns of `tables` as input of placement policies.
+///
+/// `reads` has the bytes read by "table.column".
 pub fn column_uses(tables: &[Arc<PlacedTable>], reads: &BTreeMap<String, u64>) -> Vec<ColumnUse> {
     let of = |table: &Arc<PlacedTable>, column: &PlacedColumn| {
         let name = format!("{}.{}", table.name(), column.name());
@@ -135,12 +146,15 @@ pub fn column_uses(tables: &[Arc<PlacedTable>], reads: &BTreeMap<String, u64>) -
 }
 
 impl PlacedTable {
-    /// Moves the columns to where `decisions` want them; columns that nothing was decided on stay, and so do those at the places of a class
-    /// of operator memory.
+    /// Moves the columns as `decisions` say.
+    ///
+    /// Columns without a decision stay, and so do those at the places of a class of operator
+    /// memory.
     ///
     /// # Errors
-    /// A placement that this machine cannot give (before anything moves for that column), a page that could not be
-    /// moved, or [`EngineError::Interrupted`] when `stop` was set: what moved stays moved and the audit tells.
+    /// A placement that this machine cannot follow (before that column moves), a page that could
+    /// not be moved, or [`EngineError::Interrupted`] when `stop` was set. Completed moves stay; the
+    /// page audit shows them.
     pub fn place(
         &self,
         decisions: &[Decision],
@@ -159,6 +173,7 @@ impl PlacedTable {
             for region in column.regions() {
                 move_region(region, &target, topology, stop)?;
             }
+            // Only after the pages have moved: whether a column is staged depends on where it is.
             self.set_staging(
                 index,
                 if decision.staged {
@@ -198,10 +213,10 @@ fn move_region(
     }
 }
 
-/// The page audit of all regions of `tables` together.
+/// The page audit of all regions of `tables` as one.
 ///
 /// # Errors
-/// Those of the page query.
+/// If the kernel refuses the page query.
 pub fn merged_audit(
     tables: &[Arc<PlacedTable>],
     mode: AuditMode,

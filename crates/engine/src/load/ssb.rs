@@ -1,4 +1,7 @@
-//! The Star Schema Benchmark in placed columns.
+//! Loads the Star Schema Benchmark into placed columns.
+//!
+//! The fact table is generated in encoded form; dimensions are generated as arrays and then
+//! encoded, which is cheap at their size.
 
 use super::batches::{Source, in_parallel, place_columns};
 use super::lineorder;
@@ -16,29 +19,30 @@ use tierloom_memory::Placement;
 use tierloom_workloads::Progress;
 use tierloom_workloads::ssb::{self, ColumnType, ColumnValues, SsbConfig, TableSpec};
 
-/// The five tables.
+/// The five tables of the benchmark.
 pub struct SsbData {
     /// lineorder first, then the dimensions.
     pub tables: Vec<Arc<PlacedTable>>,
-    /// What loading cost.
+    /// Durations of the parts of loading.
     pub times: LoadTimes,
 }
 
-/// Where loading time went.
+/// Durations of the parts of loading.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LoadTimes {
-    /// Making and encoding the values.
+    /// Time to generate and encode the values: everything but `placing`.
     pub generating: Duration,
-    /// Reserving and prefaulting memory.
+    /// Time to reserve and prefault memory.
     pub placing: Duration,
 }
 
-/// Generates the data of `config` into regions placed by `placement_of` (asked with "table.column").
+/// Generates the data of `config` into regions placed by `placement_of` ("table.column").
 ///
-/// The fact table is encoded while it is made, some thousand rows at a time; of a dimension one table at a time exists twice.
+/// The fact table is encoded while it is generated, some thousand rows at a time; one dimension at
+/// a time exists twice.
 ///
 /// # Errors
-/// Memory that cannot be had, or [`tierloom_workloads::WorkloadError::Cancelled`] if `progress` says so.
+/// A failed allocation, or [`tierloom_workloads::WorkloadError::Cancelled`] if `progress` cancels.
 pub fn load_ssb(
     config: &SsbConfig,
     placer: &mut ColumnPlacer<'_>,
@@ -99,7 +103,7 @@ fn dimension(
     Ok(table)
 }
 
-/// SQL's type of a column: text of few values is a dictionary of one-byte keys.
+/// The Arrow type of a generated column; text of few values is a dictionary with one-byte keys.
 pub(super) fn data_type(ty: ColumnType) -> DataType {
     match ty {
         ColumnType::Int32 => DataType::Int32,
@@ -121,7 +125,7 @@ fn array(values: ColumnValues) -> Result<ArrayRef, EngineError> {
     })
 }
 
-/// The words of a dictionary column as a domain of its own type.
+/// The values of a dictionary column as a domain of the same type.
 pub(super) fn words(words: &[&str]) -> Result<Domain, EngineError> {
     let keys = UInt8Array::from_iter_values((0..words.len()).map(|at| at as u8));
     let words = Arc::new(StringArray::from_iter_values(words));

@@ -1,15 +1,21 @@
-//! Which class the memory of an operator belongs to.
+//! Maps operators to classes of operator memory.
+//!
+//! The mapping is by operator name, so operators of other crates that follow DataFusion's naming
+//! are covered as well.
 
 use tierloom_memory::router::Class;
 
-/// The class of what an operator of that name allocates. Names are those of `ExecutionPlan::name`.
+/// The class of memory that an operator allocates, by its `ExecutionPlan::name`.
+///
+/// Operators do not say what their memory is for, so the name decides. Unknown operators are
+/// [`Class::Other`].
 pub fn class_of(operator: &str) -> Class {
     let name = operator.strip_suffix("Exec").unwrap_or(operator);
     match name {
         "Repartition" | "CoalescePartitions" => Class::Repartition,
         "DataSink" | "RecursiveQuery" | "WorkTable" => Class::TempTable,
         "Star" => Class::Aggregation,
-        // Window functions keep the rows of a partition, as a sort does.
+        // Window functions buffer the rows of a partition, as a sort does.
         _ if name.contains("Window") || name.contains("Sort") && !name.contains("Join") => {
             Class::SortRun
         }

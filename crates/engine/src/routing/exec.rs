@@ -1,4 +1,6 @@
-//! An operator whose memory goes to its class, and which is otherwise what it was.
+//! An operator wrapper that accounts memory to the operator's class.
+//!
+//! All other methods delegate, so other rules and `EXPLAIN` see the inner operator.
 
 use super::stream::RoutedStream;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -26,7 +28,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use tierloom_memory::router::{Class, ClassScope, OperatorHandle, OperatorUsage};
 
-/// An operator's name and account, shared by its node and its streams.
+/// Name and memory account of an operator, shared by its node and its streams.
 #[derive(Debug)]
 pub(super) struct Operator {
     name: String,
@@ -42,6 +44,8 @@ impl Operator {
             handle: OperatorHandle::register(),
         });
         let mut all = registry().lock().unwrap_or_else(PoisonError::into_inner);
+        // Plans that are gone are removed only when the vector would grow, so registration is
+        // amortised O(1).
         if all.len() == all.capacity() {
             all.retain(|known| known.strong_count() > 0);
         }
@@ -78,18 +82,18 @@ fn registry() -> &'static Mutex<Vec<Weak<Operator>>> {
     ALL.get_or_init(Mutex::default)
 }
 
-/// The operators of all plans that are in memory, in the order of their planning.
+/// The operators of all live plans, in planning order.
 pub(super) fn operators() -> Vec<Arc<Operator>> {
     let all = registry().lock().unwrap_or_else(PoisonError::into_inner);
     all.iter().filter_map(Weak::upgrade).collect()
 }
 
-/// See the module.
+/// Wraps an operator; see the module documentation.
 #[derive(Debug)]
 pub(super) struct RoutedExec {
     inner: Arc<dyn ExecutionPlan>,
     operator: Arc<Operator>,
-    /// See [`RoutedStream`].
+    /// The parent's class after this node has returned rows; see [`RoutedStream`].
     parent_after: Option<Class>,
 }
 
@@ -107,7 +111,7 @@ impl RoutedExec {
         })
     }
 
-    /// The wrapper around a node, if it has one.
+    /// The wrapper, if `plan` is one.
     pub(super) fn of(plan: &dyn ExecutionPlan) -> Option<&RoutedExec> {
         (plan as &dyn Any).downcast_ref()
     }
@@ -118,6 +122,7 @@ impl RoutedExec {
 
     /// The same wrapper around another version of the node.
     fn around(&self, inner: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        // A rewrite may return a node that is already wrapped.
         if RoutedExec::of(inner.as_ref()).is_some() {
             return inner;
         }
@@ -140,6 +145,7 @@ impl ExecutionPlan for RoutedExec {
         self.inner.name()
     }
 
+    // Lets other code downcast to the inner operator through the wrapper.
     fn downcast_delegate(&self) -> Option<&dyn ExecutionPlan> {
         Some(self.inner.as_ref())
     }
@@ -160,6 +166,7 @@ impl ExecutionPlan for RoutedExec {
         self.inner.dynamic_expressions_produced()
     }
 
+    // Deprecated, but an operator may implement only this one.
     #[allow(deprecated)]
     fn required_input_distribution(&self) -> Vec<Distribution> {
         self.inner.required_input_distribution()
@@ -211,7 +218,7 @@ impl ExecutionPlan for RoutedExec {
         self.inner.apply_expressions(f)
     }
 
-    /// Each execution has an account of its own.
+    /// A new account for each execution.
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         let inner = Arc::clone(&self.inner).reset_state()?;
         Ok(RoutedExec::wrap(
@@ -236,6 +243,7 @@ impl ExecutionPlan for RoutedExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let stream = {
+            // `execute` itself may allocate or spawn tasks, not only the stream that it returns.
             let _scope = tierloom_memory::router::enter(self.operator.scope());
             self.inner.execute(partition, context)?
         };

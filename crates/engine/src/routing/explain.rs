@@ -1,4 +1,7 @@
-//! `EXPLAIN ANALYZE PLACEMENT`: what each operator's memory was and where.
+//! `EXPLAIN ANALYZE PLACEMENT`: class, size and place of each operator's memory.
+//!
+//! It reports what the router counted for the run; columns of tables are not operator memory and
+//! are listed by the session.
 
 use super::exec::{Operator, RoutedExec};
 use super::table::{places_text, router_places};
@@ -8,27 +11,29 @@ use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 use tierloom_memory::router::SYSTEM_PLACE;
 
-/// Runs `sql` and says for each operator, root first, of which class its memory was, how much it had at its peak, on which place that was wanted and
-/// where it really was.
+/// Runs `sql` and reports each operator's memory, root first.
 ///
-/// Columns: `operator` (indented by depth), `class`, `rows`, `peak_bytes`, `place_wanted`, `place_actual` (with the peak bytes of each place),
-/// `allocations` (of 64 KiB and more), `fallbacks`.
+/// Columns: `operator` (indented by depth), `class`, `rows`, `peak_bytes`, `place_wanted`,
+/// `place_actual` (with the peak bytes of each place), `allocations` (of 64 KiB and more),
+/// `fallbacks`.
 ///
 /// # Errors
-/// Those of planning and running, and [`EngineError::Routing`] if this engine does not route memory.
+/// Errors of planning and running, and [`EngineError::Routing`] if this engine does not route
+/// memory.
 pub fn explain_analyze(engine: &Engine, sql: &str) -> Result<RecordBatch, EngineError> {
     let query = engine.plan("the query", sql)?;
     let execution = engine.execute("the query", &query, &|| false)?;
     placement_of_execution(&execution)
 }
 
-/// As [`explain_analyze`], of an execution that is over.
+/// Same as [`explain_analyze`], for an execution that has finished.
 ///
 /// # Errors
 /// [`EngineError::Routing`] if its operators were not routed.
 pub fn placement_of_execution(execution: &Execution) -> Result<RecordBatch, EngineError> {
     let mut lines = Vec::new();
     walk(&execution.plan, 0, &mut lines);
+    // Without routing no operator is wrapped.
     if lines.is_empty() {
         return Err(EngineError::Routing {
             problem: "operators are not accounted: routing is off in this session, or the program's allocator is no `TierAllocator`; \
@@ -66,6 +71,7 @@ fn table(lines: &[Line<'_>]) -> Result<RecordBatch, EngineError> {
     let text = |values: Vec<String>| Arc::new(StringArray::from(values)) as ArrayRef;
     let count = |values: Vec<u64>| Arc::new(UInt64Array::from(values)) as ArrayRef;
     let name = |line: &Line<'_>| format!("{}{}", "  ".repeat(line.depth), line.operator.name());
+    // The first place is the preferred one; the others take the overflow.
     let wanted = |line: &Line<'_>| {
         let places = router_places(line.operator);
         places.first().map_or(SYSTEM_PLACE.into(), String::clone)

@@ -1,14 +1,16 @@
-//! Operator memory on the tier of its class.
+//! Routes operator memory to the tier of its class.
 //!
 //! ```text
-//!   physical plan            the same plan, each node wrapped
-//!   HashJoinExec             [HashJoinExec]      while its stream is polled: class join
-//!     scan dimension           [scan]            class other
-//!     scan fact                [scan]            class other; when it returns: the join's output, no longer its build side
+//!   physical plan         the same plan, each node wrapped
+//!   HashJoinExec          [HashJoinExec]    while its stream is polled: class join
+//!     scan dimension        [scan]          class other
+//!     scan fact             [scan]          class other; once it returns rows, the join
+//!                                           allocates its output, no longer its build side
 //! ```
-//! The allocator's router (`tierloom_memory::router`) gives each large allocation to the class that the thread is in. A rule that runs last wraps
-//! each operator ([`RouteOperators`]); a wrapped operator is what it was to everybody else: same name, text, children, properties and
-//! metrics. Tasks that operators spawn inherit the class of the operator that spawns them.
+//! The allocator's router (`tierloom_memory::router`) assigns each large allocation to the class
+//! that the thread is in. A rule that runs last wraps each operator ([`RouteOperators`]). To
+//! everybody else a wrapped operator looks unchanged: same name, text, children, properties and
+//! metrics. Tasks inherit the class of the operator that spawns them.
 
 mod class;
 mod exec;

@@ -1,4 +1,7 @@
-//! What is asked of routing.
+//! Options of memory routing, and their resolution to nodes.
+//!
+//! Tiers and weights are resolved here, once per engine; the router itself only knows nodes. A
+//! last-resort place is added where not all nodes are named.
 
 use crate::EngineError;
 use tierloom_memory::router::{
@@ -7,25 +10,29 @@ use tierloom_memory::router::{
 use tierloom_memory::{Placement, PlacementError};
 use tierloom_topology::{SysRoot, Topology};
 
-/// Where the classes of operator memory go.
+/// Placement of operator memory by class.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RoutingOptions {
-    /// Places in order of preference, by class. A class that is not named is counted and left to the kernel. When the last place of a class is
-    /// full, every other node with memory is tried in the order of the topology, unless all are named.
+    /// Places by class, in order of preference.
+    ///
+    /// A class that is not listed is counted and left to the kernel. When the last place of a class
+    /// is full, all other nodes with memory are tried, unless all are listed.
     pub places: Vec<(Class, Vec<PlaceSpec>)>,
-    /// Bytes of freed memory that each place of a class keeps for reuse; the router's default if not given.
+    /// Bytes of freed memory that each place of a class keeps for reuse.
+    ///
+    /// `None` for the router's default.
     pub cache_bytes: Option<u64>,
-    /// The machine that tiers are resolved on; this one if not given.
+    /// Topology that tiers are resolved on; `None` for this machine's.
     pub topology: Option<Topology>,
 }
 
 impl RoutingOptions {
-    /// Whether any class has a place of its own.
+    /// Whether any class has an explicit place.
     pub fn places_anything(&self) -> bool {
         self.places.iter().any(|(_, places)| !places.is_empty())
     }
 
-    /// The router's options on `topology`.
+    /// Resolves to the router's options on `topology`.
     fn resolve(&self, topology: &Topology) -> Result<RouterOptions, PlacementError> {
         let mut places = Vec::new();
         for (class, specs) in &self.places {
@@ -33,6 +40,7 @@ impl RoutingOptions {
                 .iter()
                 .map(|spec| named(spec, topology))
                 .collect::<Result<Vec<_>, _>>()?;
+            // A last resort: a query on another tier is better than one that fails.
             if resolved.len() < router::MAX_PLACES {
                 resolved.extend(others(&resolved, topology)?);
             }
@@ -54,13 +62,13 @@ fn named(spec: &PlaceSpec, topology: &Topology) -> Result<PlaceOptions, Placemen
     })
 }
 
-/// One more place with all nodes that are in none yet; the kernel shares it out evenly.
+/// A last-resort place on all nodes not listed yet, with equal weights.
 fn others(
     named: &[PlaceOptions],
     topology: &Topology,
 ) -> Result<Option<PlaceOptions>, PlacementError> {
     let used: Vec<_> = named.iter().flat_map(|p| p.placement.nodes()).collect();
-    // A class that is left to the kernel may be anywhere already.
+    // A place left to the kernel may already use any node.
     let anywhere = named.iter().any(|p| p.placement.nodes().is_empty());
     let rest: Vec<_> = topology
         .memory_nodes()
@@ -85,8 +93,10 @@ fn others(
     }))
 }
 
-/// Sets the process's router up. Answers whether memory is routed from now on: a program with another allocator only runs without it, which is
-/// an error if places were asked for.
+/// Configures the process-wide router; returns whether memory is routed from now on.
+///
+/// Without a `TierAllocator` memory cannot be routed. That is an error only if places were
+/// requested.
 pub(crate) fn start(options: &RoutingOptions) -> Result<bool, EngineError> {
     let resolved = if options.places_anything() {
         let read;
@@ -106,6 +116,7 @@ pub(crate) fn start(options: &RoutingOptions) -> Result<bool, EngineError> {
             ..RouterOptions::default()
         }
     };
+    // Before memory is routed, so that no task starts without its class.
     super::tracer::install();
     match router::configure(&resolved) {
         Ok(()) => Ok(true),

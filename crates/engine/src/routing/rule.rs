@@ -1,4 +1,7 @@
-//! The rule that wraps each operator.
+//! Physical optimizer rule that wraps each operator for memory routing.
+//!
+//! It also decides the class of a join's memory after the build: rows that the probe returns are
+//! the join's output, not its build side.
 
 use super::class::class_of;
 use super::exec::RoutedExec;
@@ -10,7 +13,9 @@ use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceC
 use std::sync::Arc;
 use tierloom_memory::router::Class;
 
-/// Wraps each operator of a finished plan so that its memory goes to its class. Runs last: other rules look at concrete operators.
+/// Wraps each operator of a finished plan so that its memory is accounted to its class.
+///
+/// Must run last: other rules match on concrete operators.
 #[derive(Debug)]
 pub struct RouteOperators;
 
@@ -20,7 +25,8 @@ impl PhysicalOptimizerRule for RouteOperators {
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        // `EXPLAIN` and `ANALYZE` are no operators: what they show was planned before, or is below them.
+        // `EXPLAIN` and `ANALYZE` nodes need no exception: what they show was planned before, or is
+        // below them.
         wrap(plan, None, true)
     }
 
@@ -33,7 +39,9 @@ impl PhysicalOptimizerRule for RouteOperators {
     }
 }
 
-/// `parent_after`: the class of the parent once this node has returned rows.
+/// Wraps `plan` and its inputs.
+///
+/// `parent_after` is the parent's class once this node has returned rows.
 fn wrap(
     plan: Arc<dyn ExecutionPlan>,
     parent_after: Option<Class>,
@@ -43,7 +51,8 @@ fn wrap(
         return Ok(plan);
     }
     let class = match class_of(plan.name()) {
-        // What leaves the root is the answer, unless the operator holds more than that.
+        // The root's output is the result; an operator that holds more than its output keeps its
+        // class.
         Class::Other if is_root => Class::Result,
         class => class,
     };
@@ -61,7 +70,7 @@ fn wrap(
                 wrap(child, probe_side.then_some(after_probe), false)
             })
             .collect::<Result<Vec<_>>>()?;
-        // A wrapper has the properties of its node: none of the parent's change.
+        // A wrapper has the properties of its node, so the parent's need not be recomputed.
         let keep = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
         plan.replace_children(wrapped, keep)?
     };

@@ -1,4 +1,7 @@
-//! The rows of a wrapped operator.
+//! The stream of a wrapped operator.
+//!
+//! The allocator assigns memory by a thread-local scope, which is entered for each poll because a
+//! stream may be polled by another thread each time.
 
 use super::exec::Operator;
 use arrow::array::RecordBatch;
@@ -12,11 +15,13 @@ use std::task::{Context, Poll};
 use tierloom_memory::router::{self, Class, ClassScope};
 use tokio::task::coop;
 
-/// Polls the operator's stream in the operator's scope.
+/// Polls the operator's stream in the operator's allocation scope.
 pub(super) struct RoutedStream {
     operator: Arc<Operator>,
     stream: SendableRecordBatchStream,
-    /// The class that the parent is in once this stream has returned: a join that has seen its probe side builds no more.
+    /// The parent's class after this stream has returned.
+    ///
+    /// A join that reads its probe side no longer builds.
     parent_after: Option<Class>,
 }
 
@@ -38,7 +43,8 @@ impl Stream for RoutedStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        // An operator that makes many rows of few would else keep its thread, and with it the clock that cancels queries, for seconds.
+        // Without DataFusion's cooperative budget, an operator that expands few rows to many could
+        // hold its thread for seconds, and with it the timer that cancels queries.
         let turn = std::task::ready!(coop::poll_proceed(context));
         let polled = {
             let _scope = router::enter(self.operator.scope());
@@ -47,6 +53,7 @@ impl Stream for RoutedStream {
         if polled.is_ready() {
             turn.made_progress();
         }
+        // The scope above has ended, so the current scope is the parent's.
         if let Some(class) = self.parent_after
             && let Some(parent) = router::current()
         {
@@ -69,7 +76,7 @@ impl RecordBatchStream for RoutedStream {
     }
 }
 
-/// The one error of a query whose operator finds no memory anywhere.
+/// The error of an operator whose memory class is full on every place.
 fn over(operator: &Operator) -> DataFusionError {
     let used = router::operator_usage(operator.scope().operator);
     DataFusionError::ResourcesExhausted(format!(

@@ -1,4 +1,7 @@
-//! What the router counts, as a table.
+//! System table of the router's counters.
+//!
+//! The rows are read from the router when a statement is planned, so a query on the table shows one
+//! moment.
 
 use super::exec::operators;
 use crate::as_now::Rows;
@@ -8,19 +11,20 @@ use datafusion::common::Result;
 use std::sync::Arc;
 use tierloom_memory::router::{SYSTEM_PLACE, place_usage};
 
-/// Name of the table.
+/// Name of the system table.
 pub const TIER_MEMORY: &str = "tier_memory";
 
-/// The system table `tier_memory`: a row per class and place, with NULL for the operator, and a row per operator that had memory.
+/// The system table `tier_memory`: memory use by class, place and operator.
 ///
-/// Bytes are those of whole blocks, as they are when the table is read. Peaks of places count from the start of the process, those of operators
-/// from the start of their execution.
+/// It has a row per class and place, with NULL for the operator, and a row per operator that
+/// allocated memory. Bytes count whole blocks at the time of reading. Peaks of places are since the
+/// start of the process, those of operators since the start of their execution.
 pub struct TierMemoryTable {
     schema: SchemaRef,
 }
 
 impl TierMemoryTable {
-    /// The table.
+    /// Creates the table's schema.
     pub fn new() -> Self {
         let text = |name: &str, null: bool| Field::new(name, DataType::Utf8, null);
         let count = |name: &str, null: bool| Field::new(name, DataType::UInt64, null);
@@ -108,6 +112,7 @@ fn of_operators() -> impl Iterator<Item = Row> {
     let all = operators().into_iter();
     all.filter_map(|operator| {
         let usage = operator.usage();
+        // Operators without routed allocations would only fill the table.
         (usage.allocations > 0).then(|| Row {
             class: operator.class().to_string(),
             operator: Some(format!(
@@ -127,13 +132,14 @@ fn of_operators() -> impl Iterator<Item = Row> {
     })
 }
 
-/// The places that an operator had memory at, with the bytes if `with_bytes`.
+/// The places where an operator had memory, with the bytes if `with_bytes`.
 pub(super) fn places_text(
     operator: &super::exec::Operator,
     peaks: &[u64],
     with_bytes: bool,
 ) -> String {
     let names = router_places(operator);
+    // The last entry counts memory that the router left to the system allocator.
     let system = peaks.len().saturating_sub(1);
     let used = peaks.iter().enumerate().filter(|(_, bytes)| **bytes > 0);
     let texts: Vec<String> = used
@@ -153,7 +159,7 @@ pub(super) fn places_text(
     texts.join(", ")
 }
 
-/// The named places of an operator's class.
+/// Names of the places of an operator's class.
 pub(super) fn router_places(operator: &super::exec::Operator) -> Vec<String> {
     tierloom_memory::router::places_of(operator.class())
 }

@@ -1,4 +1,7 @@
-//! Tasks that operators spawn allocate for the operator that spawned them.
+//! Makes tasks allocate in the class of the operator that spawned them.
+//!
+//! DataFusion calls a process-wide tracer for every task that it spawns. The tracer captures the
+//! spawning thread's scope and enters it whenever the task is polled.
 
 use datafusion_common_runtime::{JoinSetTracer, set_join_set_tracer};
 use futures::future::BoxFuture;
@@ -9,13 +12,17 @@ use std::sync::Once;
 use std::task::{Context, Poll};
 use tierloom_memory::router::{self, ClassScope};
 
-/// Makes DataFusion's tasks carry the class on, and keeps what panics allocate for their report out of all classes. Once per process; if the program has a tracer of its own, that one stays.
+/// Installs the task tracer and a panic hook, once per process.
+///
+/// The tracer carries the class into DataFusion's tasks; the hook keeps allocations of panic
+/// reports out of all classes. If the program has its own tracer, that one stays.
 pub(super) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Another tracer loses nothing but the class of spawned tasks, which then count as nobody's.
+        // With another tracer, spawned tasks only lose their class and are not accounted.
         let _ = set_join_set_tracer(&Carry);
-        // A panic's report keeps symbol tables for the next one; they are no operator's memory.
+        // A panic report caches symbol tables for later reports, which are not the operator's
+        // memory.
         let report = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             let _nobody = router::leave();
@@ -50,7 +57,7 @@ impl JoinSetTracer for Carry {
     }
 }
 
-/// A task that is in a scope whenever it is polled.
+/// A task that enters its scope whenever it is polled.
 struct Scoped {
     scope: ClassScope,
     future: BoxFuture<'static, Boxed>,

@@ -1,12 +1,14 @@
-//! Filters on codes: rows that a filter above the scan would drop are left out before anything else of them is decoded.
+//! Filters on codes: drops rows before their other columns are decoded.
 //!
 //! ```text
-//!   FilterExec: l_discount >= 0.05 AND l_shipdate < ... AND l_comment like ...      unchanged: it judges every row that it gets
-//!   PlacedScanExec: the predicate on all values of a column's domain, once ──► codes to keep: a range, or a mark for each
-//!                   per morsel: codes of l_discount, l_shipdate ──► positions ──► the other columns there
+//!   FilterExec: l_discount >= 0.05 AND l_comment like ...   unchanged: evaluates every row it
+//! receives
+//!   PlacedScanExec: predicate on all values of a domain, once ──► codes to keep: a range, or flags
+//!                   per morsel: codes of l_discount ──► positions ──► the other columns there
 //! ```
-//! Only conjuncts on one coded column of few values are taken, and only as a hint: the filter stays where it is. A predicate that
-//! fails on a value of the domain (which need not occur) is left to the filter.
+//! Only conjuncts on one coded column with few values are used, and only as a hint: the filter
+//! above stays. A predicate that fails on a value of the domain (which need not occur in any row)
+//! is left to the filter.
 
 use crate::breakdown::caught;
 use crate::coded::CodedColumn;
@@ -21,13 +23,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use tierloom_kernels::{intersect, positions};
 
-/// A morsel that keeps more than this share of its rows is handed out whole: picking rows costs more than it saves.
+/// Share of kept rows above which a morsel is returned whole.
+///
+/// Gathering rows then costs more than it saves.
 const MOST_KEPT: f64 = 0.4;
 
-/// What is kept of one column.
+/// The codes of one column that pass.
 #[derive(Debug, Clone)]
 pub(super) struct CodeFilter {
-    /// Index in the table.
+    /// Index of the column in the table.
     column: usize,
     keep: Keep,
 }
@@ -44,7 +48,9 @@ enum Keep {
 }
 
 impl CodeFilter {
-    /// The part of `predicates` (on `schema`, the columns `projection` of `table`) that can be judged by codes.
+    /// Compiles the conjuncts of `predicates` that can be evaluated on codes.
+    ///
+    /// `predicates` refer to `schema`, the columns `projection` of `table`.
     pub fn compile(
         table: &PlacedTable,
         projection: &[usize],
@@ -69,6 +75,8 @@ impl CodeFilter {
         let (Some(only), None) = (columns.next(), columns.next()) else {
             return None;
         };
+        // A dynamic filter changes while the query runs, and a volatile one differs from row to
+        // row.
         if is_volatile(conjunct)
             || DynamicFilterTracking::classify(conjunct).contains_dynamic_filter()
         {
@@ -77,7 +85,8 @@ impl CodeFilter {
         let column = *projection.get(only.index())?;
         let coded = table.columns()[column].coded()?;
         let field = schema.field(only.index());
-        // A function that breaks down over a value may never meet it above.
+        // A function that panics on a value of the domain might never see it in a row, so the
+        // filter decides.
         let kept = caught(|| kept_codes(coded, field, conjunct)).ok()??;
         let keep = Keep::of(kept)?;
         Some(CodeFilter { column, keep })
@@ -99,7 +108,7 @@ impl CodeFilter {
 }
 
 impl Keep {
-    /// `None` if every code is kept.
+    /// The compact form of the flags; `None` if every code is kept.
     fn of(kept: Vec<u8>) -> Option<Keep> {
         let count = kept.iter().filter(|k| **k != 0).count();
         if count == kept.len() {
@@ -108,6 +117,7 @@ impl Keep {
         let Some(low) = kept.iter().position(|k| *k != 0) else {
             return Some(Keep::Nothing);
         };
+        // Contiguous codes would end here.
         let high = low + count - 1;
         Some(if kept[low..=high].iter().all(|k| *k != 0) {
             Keep::Range {
@@ -120,7 +130,9 @@ impl Keep {
     }
 }
 
-/// Judges every value of the domain; `None` if they are too many, or the predicate fails on one.
+/// Evaluates the predicate on every value of the domain.
+///
+/// `None` if there are too many, or it fails on one.
 fn kept_codes(
     coded: &CodedColumn,
     field: &Field,
@@ -141,7 +153,7 @@ fn kept_codes(
     Some((0..count).map(keep).collect())
 }
 
-/// Positions in `rows` of the rows that all `filters` keep; `None` if so many are kept that the morsel is better handed out whole.
+/// Positions within `rows` that all `filters` keep; `None` if too many to gather them.
 pub(super) fn kept_positions(
     filters: &[CodeFilter],
     table: &PlacedTable,

@@ -1,4 +1,7 @@
-//! The scan operator: hands out slices of placed columns, morsel by morsel, and decodes what is kept as codes.
+//! The scan operator: returns placed columns morsel by morsel, as slices or decoded from codes.
+//!
+//! Filters on codes drop rows early but only as hints; the filter operators above stay. The scan
+//! does no arithmetic and no comparison on decoded values.
 
 mod code_filter;
 
@@ -34,34 +37,37 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A partition gives up looking at codes after so many morsels in a row of which most was kept.
+/// Consecutive morsels returned whole after which a partition stops evaluating codes.
 const MOST_IN_VAIN: u32 = 8;
 
-/// Morsels without a row to hand out that a partition goes through at a time.
+/// Morsels without a result that a partition processes before it returns an empty batch.
 const MOST_WITHOUT_ROWS: u32 = 64;
 
-/// Metric: rows whose filter columns were looked at; more than the rows that come out if codes tell which a filter drops.
+/// Name of the metric of scanned rows; more than the output rows if codes filtered some.
 pub(crate) const ROWS_SCANNED: &str = "rows_scanned";
 
 /// Scans columns of a [`PlacedTable`].
 ///
-/// All partitions draw their next morsel (`batch_size` rows) from one shared cursor, so that a thread that is slowed
-/// down leaves work to the others. With [`crate::Staging::WorkingBuffer`] every batch is first copied into fresh heap memory, which
-/// the kernel puts on the DRAM node of the running thread: the TIER placement of Huang et al., "Bandwidth Expansion via CXL" (ADMS 2024).
+/// All partitions draw their next morsel (`batch_size` rows) from one shared cursor, so that a
+/// slower thread leaves work to the others. With [`crate::Staging::WorkingBuffer`] every batch is
+/// first copied to fresh heap memory, which the kernel places on the DRAM node of the running
+/// thread: the TIER placement of Huang et al., "Bandwidth Expansion via CXL" (ADMS 2024).
 pub struct PlacedScanExec {
     table: Arc<PlacedTable>,
     projection: Vec<usize>,
     schema: SchemaRef,
     rows: usize,
     morsel_rows: usize,
-    /// What filters above keep, as far as codes tell.
+    /// Filters of operators above that can be evaluated on codes.
     filters: Arc<Vec<CodeFilter>>,
     properties: Arc<PlanProperties>,
     round: Mutex<Round>,
     metrics: ExecutionPlanMetricsSet,
 }
 
-/// One execution of all partitions: they share `next`; a partition that starts a second time opens a new round.
+/// One execution of all partitions, which share `next`.
+///
+/// A partition that starts again begins a new round.
 #[derive(Default)]
 struct Round {
     next: Arc<AtomicUsize>,
@@ -69,7 +75,9 @@ struct Round {
 }
 
 impl PlacedScanExec {
-    /// A scan of the columns `projection` (all if `None`), at most `limit` rows, over at most `partitions` partitions.
+    /// Creates a scan of the columns `projection`, all if `None`.
+    ///
+    /// It returns at most `limit` rows in at most `partitions` partitions.
     pub fn new(
         table: Arc<PlacedTable>,
         projection: Option<&Vec<usize>>,
@@ -105,24 +113,24 @@ impl PlacedScanExec {
         })
     }
 
-    /// The table it reads.
+    /// The table that is scanned.
     pub fn table(&self) -> &Arc<PlacedTable> {
         &self.table
     }
 
-    /// Indices of the columns it reads.
+    /// Table indices of the scanned columns.
     pub fn projection(&self) -> &[usize] {
         &self.projection
     }
 
-    /// Indices in the table of the columns by whose codes it leaves rows out that a filter above would drop.
+    /// Table indices of the columns whose codes are used to drop rows early.
     pub fn filter_columns(&self) -> Vec<usize> {
         let mut columns: Vec<usize> = self.filters.iter().map(CodeFilter::column).collect();
         columns.dedup();
         columns
     }
 
-    /// A scan of the same rows that leaves out what `filters` drop, with a state of its own.
+    /// A scan of the same rows with `filters` and fresh state.
     fn with_filters(&self, filters: Arc<Vec<CodeFilter>>) -> Self {
         PlacedScanExec {
             table: Arc::clone(&self.table),
@@ -143,9 +151,11 @@ impl PlacedScanExec {
     }
 
     fn cursor(&self, partition: usize) -> Arc<AtomicUsize> {
-        // A poisoned lock only means that another partition panicked; the cursor itself is always whole.
+        // The cursor is replaced as a whole, so a panic in another partition leaves it consistent.
         let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
         let partitions = self.properties.output_partitioning().partition_count();
+        // Partitions start in any order; a second start of the same one means that the plan is
+        // executed again.
         if round.started.get(partition).copied().unwrap_or(true) {
             *round = Round {
                 next: Arc::default(),
@@ -157,7 +167,7 @@ impl PlacedScanExec {
     }
 }
 
-/// What one partition needs to produce its batches.
+/// The state of one partition.
 struct Morsels {
     table: Arc<PlacedTable>,
     projection: Vec<usize>,
@@ -166,17 +176,21 @@ struct Morsels {
     morsel_rows: usize,
     next: Arc<AtomicUsize>,
     filters: Arc<Vec<CodeFilter>>,
-    /// Morsels in a row of which so much was kept that they were handed out whole.
+    /// Consecutive morsels that were returned whole because too many rows passed.
     in_vain: u32,
     rows_scanned: Count,
     metrics: BaselineMetrics,
 }
 
 impl Morsels {
-    /// The next batch that has rows; an empty one after many morsels without any, so that the query can be stopped.
+    /// The next batch with rows.
+    ///
+    /// After many morsels without any, an empty one, so that the query can be cancelled.
     fn batch(&mut self) -> Option<Result<RecordBatch>> {
         let mut without = 0;
         loop {
+            // Relaxed is enough: the columns are immutable while queries run, so only atomicity
+            // matters.
             let start = self.next.fetch_add(self.morsel_rows, Ordering::Relaxed);
             if start >= self.rows {
                 return None;
@@ -197,7 +211,7 @@ impl Morsels {
         }
     }
 
-    /// Positions of the rows to hand out; `None` for all.
+    /// Positions of the rows to return; `None` for all.
     fn kept(&mut self, start: usize, len: usize) -> Option<Vec<u32>> {
         if self.filters.is_empty() || self.in_vain >= MOST_IN_VAIN {
             return None;
@@ -207,7 +221,7 @@ impl Morsels {
         kept
     }
 
-    /// The rows `start..start + len`, or of them those at the positions `kept`.
+    /// The rows `start..start + len`, or those at the positions `kept` among them.
     fn rows(&self, start: usize, len: usize, kept: Option<&[u32]>) -> Result<RecordBatch> {
         let external = |e: EngineError| DataFusionError::External(Box::new(e));
         let columns: Result<Vec<ArrayRef>> = self
@@ -233,9 +247,10 @@ impl Morsels {
         let column = &self.table.columns()[index];
         let external = |e: EngineError| DataFusionError::External(Box::new(e));
         let view = column.slice(start, len).map_err(external)?;
-        // What is decoded is a copy already.
+        // A decoded column is already a copy in DRAM.
         if self.table.is_staged(index) && column.is_zero_copy() {
-            // `concat` of one array would hand back the same buffers; an empty second one makes it copy.
+            // `concat` of a single array returns the same buffers; an empty second one forces the
+            // copy.
             let nothing = view.slice(0, 0);
             Ok(concat(&[&view, &nothing])?)
         } else {
@@ -279,7 +294,10 @@ impl ExecutionPlan for PlacedScanExec {
         Ok(self)
     }
 
-    /// Takes note of filters that codes can judge, and leaves them to the operators above all the same.
+    /// Compiles filters that can be evaluated on codes, and still reports all as unsupported.
+    ///
+    /// The operators above therefore keep their filters, and code filters only have to be correct
+    /// as hints.
     fn handle_child_pushdown_result(
         &self,
         phase: FilterPushdownPhase,
@@ -292,6 +310,7 @@ impl ExecutionPlan for PlacedScanExec {
             .map(|f| Arc::clone(&f.filter))
             .collect();
         let mut answer = FilterPushdownPropagation::all_unsupported(result);
+        // Later phases push dynamic filters, which cannot be evaluated on codes in advance.
         if phase == FilterPushdownPhase::Pre {
             let filters =
                 CodeFilter::compile(&self.table, &self.projection, &self.schema, &predicates);
@@ -336,6 +355,7 @@ impl ExecutionPlan for PlacedScanExec {
                 return None;
             }
             caught(|| morsels.batch()).unwrap_or_else(|said| {
+                // The morsel that was being read is lost, so the stream must not continue.
                 broken = true;
                 let operator = format!("PlacedScanExec over {}", table.name());
                 Some(Err(broke_down(&operator, &said)))
@@ -359,7 +379,8 @@ impl ExecutionPlan for PlacedScanExec {
             .as_ref()
             .clone()
             .project(Some(&self.projection));
-        // `project` leaves the bytes of the whole table, which would make a key of a wide table look like the larger side of a join.
+        // `project` keeps the bytes of the whole table, which would make a key of a wide table look
+        // like the larger side of a join.
         let columns = self.projection.iter().map(|&i| &self.table.columns()[i]);
         let bytes: usize = columns.map(|c| c.output_bytes() as usize).sum();
         statistics.total_byte_size = Precision::Exact(bytes);
@@ -367,6 +388,7 @@ impl ExecutionPlan for PlacedScanExec {
             statistics = statistics.to_inexact();
         }
         if self.rows < self.table.rows() || partition.is_some() {
+            // Partitions share one cursor, so an equal share is only an expected value.
             let share = if partition.is_some() {
                 self.rows / self.properties.output_partitioning().partition_count()
             } else {

@@ -1,4 +1,7 @@
-//! `SET tierloom.placement = 'adaptive'`: a session's queries under the adaptive controller.
+//! `SET tierloom.placement = 'adaptive'`: connects a session to the adaptive driver.
+//!
+//! The driver exists while the policy is adaptive. A change of machine profile, cap or engine
+//! replaces it, and what it has learned is lost.
 
 use super::error::SqlError;
 use super::session::SqlSession;
@@ -17,13 +20,13 @@ use tierloom_placement::adaptive::Settings;
 use tierloom_placement::{Policy, bytes_of};
 use tierloom_topology::TierKind;
 
-/// The driver of a session, if its placement adapts; shared with the system table of its decisions.
+/// The slot of the session's driver, shared with the system table of its decisions.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Drive(Arc<Mutex<Option<Arc<Driver>>>>);
 
 impl Drive {
     pub fn get(&self) -> Option<Arc<Driver>> {
-        // Replaced whole, so a panic elsewhere leaves it good.
+        // The value is only replaced as a whole, so a panic elsewhere leaves it consistent.
         let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         slot.clone()
     }
@@ -43,10 +46,10 @@ impl Drive {
 }
 
 impl SqlSession {
-    /// A driver for the session as it is now; `None` if `policy` does not adapt.
+    /// Creates a driver for the session as it is now; `None` if `policy` is not adaptive.
     ///
     /// # Errors
-    /// Bad input: no machine profile, or one whose first tier is not here.
+    /// Bad input: no machine profile is set, or its first tier does not exist here.
     pub(super) fn driver_for(&self, policy: &Policy) -> Result<Option<Driver>, SqlError> {
         let Policy::Adaptive(budget) = policy else {
             return Ok(None);
@@ -70,7 +73,7 @@ impl SqlSession {
         driver.map(Some).map_err(SqlError::input)
     }
 
-    /// Puts a new driver in the place of the present one: what it was made with has changed. What was learned is forgotten.
+    /// Replaces the driver after a change of what it was created with. What it has learned is lost.
     pub(super) fn renew_driver(&self) -> Result<(), SqlError> {
         if self.drive.get().is_some() {
             self.drive.set(self.driver_for(&self.settings.placement)?);
@@ -78,10 +81,10 @@ impl SqlSession {
         Ok(())
     }
 
-    /// Tells the driver that tables came or went.
+    /// Informs the driver of new or dropped tables.
     pub(super) fn drive_tables(&self) -> Result<(), SqlError> {
         match self.drive.get() {
-            // Who moves by heat has a list of its own.
+            // The mover of a capped driver has its own list of tables, which cannot be changed.
             Some(_) if self.settings.dram_bytes.is_some() => self.renew_driver(),
             Some(driver) => {
                 driver.set_tables(self.placed_tables());
@@ -91,7 +94,6 @@ impl SqlSession {
         }
     }
 
-    /// `SET tierloom.dram_bytes`.
     pub(super) fn set_dram_bytes(&mut self, value: &str) -> Result<(), SqlError> {
         let bytes = match value {
             "none" => None,
@@ -111,7 +113,7 @@ impl SqlSession {
             .inspect_err(|_| self.settings.dram_bytes = before)
     }
 
-    /// What `SET tierloom.placement` has to say beside that it was done.
+    /// A remark for the user after `SET tierloom.placement`.
     pub(super) fn remark(&self, name: &[String]) -> Option<String> {
         let driver = self.drive.get().filter(|_| name == ["placement"])?;
         let why = driver.cannot_move()?;
@@ -120,7 +122,7 @@ impl SqlSession {
         ))
     }
 
-    /// The driver, if it is there and `plan` reads columns that it places.
+    /// The driver, if there is one and `plan` reads placed columns.
     pub(super) fn driver_of(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Driver>> {
         self.drive.get().filter(|_| reads_columns(plan))
     }
@@ -132,7 +134,7 @@ fn reads_columns(plan: &Arc<dyn ExecutionPlan>) -> bool {
         || plan.children().into_iter().any(reads_columns)
 }
 
-/// `tierloom_decisions`: one row for each phase of each run that the adaptive controller decided on, the latest last.
+/// System table `tierloom_decisions`: a row per phase and run, latest last.
 impl Rows for Drive {
     fn schema(&self) -> SchemaRef {
         decisions_schema()

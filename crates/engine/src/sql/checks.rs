@@ -1,5 +1,7 @@
-//! What DataFusion would let pass: settings without effect, values that do not fit their type, rows
-//! that a join lost; and errors that say too little.
+//! Checks that DataFusion does not make, and clearer texts for some of its errors.
+//!
+//! Settings without an effect here, decimals beyond their precision, and joins that may have lost
+//! rows are refused instead of passed over silently.
 
 use super::error::SqlError;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, make_array};
@@ -10,7 +12,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use std::sync::Arc;
 
-/// Settings of DataFusion that nothing here looks at, as beginnings of names, and why.
+/// Prefixes of DataFusion settings that have no effect here, with the reason.
 const WITHOUT_EFFECT: [(&str, &str); 24] = [
     ("catalog.create_default_catalog_and_schema", ONE_SCHEMA),
     ("catalog.default_", ONE_SCHEMA),
@@ -48,13 +50,13 @@ const ONE_SCHEMA: &str = "there is one schema, public";
 const OWN_READERS: &str = "files are loaded once, by Tierloom's own readers";
 const OWN_WRITERS: &str = "rows are written by Tierloom's own writers";
 
-/// Refuses `SET datafusion.*` of a setting that has no effect.
+/// Refuses `SET datafusion.*` for a setting without effect.
 pub(super) fn setting(name: &str) -> Result<(), SqlError> {
     let name = name.to_lowercase();
     let Some(own) = name.strip_prefix("datafusion.") else {
         return Ok(());
     };
-    // The only one of its kind that means something here.
+    // The exception to the prefix "catalog.".
     if own == "catalog.information_schema" {
         return Ok(());
     }
@@ -67,8 +69,9 @@ pub(super) fn setting(name: &str) -> Result<(), SqlError> {
     }
 }
 
-/// Refuses decimals with more digits than their type has: DataFusion does not check the range of a
-/// sum.
+/// Refuses decimals with more digits than their type allows.
+///
+/// DataFusion does not check the range of sums.
 pub(super) fn digits(batch: &RecordBatch) -> Result<(), SqlError> {
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
         if has_decimals(field.data_type()) && !fits(column) {
@@ -104,7 +107,7 @@ fn fits(array: &ArrayRef) -> bool {
         T::Native: arrow::datatypes::ArrowNativeTypeOp,
     {
         use arrow::datatypes::ArrowNativeTypeOp;
-        // A power that does not fit bounds nothing: every value of the type has fewer digits.
+        // If 10^digits overflows the native type, every value of that type is within the precision.
         let bound = (0..digits).try_fold(one, |power, _| power.mul_checked(ten).ok());
         let Some(bound) = bound else { return true };
         let values = array.as_primitive::<T>();
@@ -126,8 +129,9 @@ fn fits(array: &ArrayRef) -> bool {
     }
 }
 
-/// Refuses what a plan gave if one of its joins lost rows: DataFusion's nested-loop joins that keep
-/// rows of the right side lose some when they spill to disk.
+/// Refuses the result of a plan in which a join may have lost rows.
+///
+/// DataFusion's nested-loop joins that preserve rows of the right side lose some when they spill.
 pub(super) fn joins(plan: &Arc<dyn ExecutionPlan>) -> Result<(), SqlError> {
     use JoinType::{Full, Right, RightAnti, RightMark, RightSemi};
     if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>()
@@ -148,10 +152,9 @@ pub(super) fn joins(plan: &Arc<dyn ExecutionPlan>) -> Result<(), SqlError> {
     plan.children().into_iter().try_for_each(joins)
 }
 
-/// An error of planning about arguments that a function does not take, with their names and what to
-/// do.
+/// Rewrites a planning error about argument types of a function, with column, type and remedy.
 ///
-/// `type_of` knows the types of columns by their names.
+/// `type_of` gives the type of a column by name.
 pub(super) fn explained(
     error: SqlError,
     statement: &str,
@@ -170,6 +173,7 @@ pub(super) fn explained(
     };
     let calls = arguments_of(&function, statement);
     let named = |argument: &String| {
+        // Arguments may be qualified; columns are looked up by their bare name.
         let column = argument.rsplit('.').next().unwrap_or(argument);
         let known = type_of(column.trim_matches('"'));
         known
@@ -202,7 +206,7 @@ fn is_words(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Dictionary(_, values) if values.is_string())
 }
 
-/// What stands in the brackets of the calls of `function`, each text once.
+/// The argument texts of all calls of `function`, without duplicates.
 fn arguments_of(function: &str, statement: &str) -> Vec<String> {
     let lower = statement.to_ascii_lowercase();
     let mut found: Vec<String> = Vec::new();

@@ -1,15 +1,18 @@
-//! What can go wrong with a statement, sorted by who has to act.
+//! Errors of statements, by who has to act.
+//!
+//! The author of the statement acts on invalid input, nobody on a cancellation, and whoever runs
+//! the system on failures.
 
 use crate::EngineError;
 use datafusion::error::DataFusionError;
 use std::fmt;
 
-/// A place in the text of a script, both counted from 1.
+/// A position in a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// Line.
+    /// Line number, from 1.
     pub line: u64,
-    /// Column, in characters.
+    /// Column in characters, from 1.
     pub column: u64,
 }
 
@@ -19,27 +22,27 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why a statement did not do what it says.
+/// Why a statement failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SqlError {
-    /// The statement, a setting or a file is not what it should be; nothing was changed.
+    /// The statement, a setting or a file is invalid; nothing was changed.
     #[error("{message}")]
     Input {
-        /// Where in the script, if that is known.
+        /// Position in the script, if known.
         place: Option<Place>,
-        /// What was found, what was expected, what to do.
+        /// What was found, what was expected and what to do.
         message: String,
     },
-    /// It failed while it ran.
+    /// The statement failed while it ran.
     #[error("{0}")]
     Failed(String),
-    /// The user stopped it.
+    /// The user cancelled the statement.
     #[error("the statement was stopped")]
     Interrupted,
 }
 
 impl SqlError {
-    /// Bad input without a place.
+    /// Creates an input error without a position.
     pub fn input(message: impl fmt::Display) -> Self {
         SqlError::Input {
             place: None,
@@ -47,7 +50,7 @@ impl SqlError {
         }
     }
 
-    /// Bad input at a place.
+    /// Creates an input error at a position.
     pub fn input_at(place: Place, message: impl fmt::Display) -> Self {
         SqlError::Input {
             place: Some(place),
@@ -55,18 +58,19 @@ impl SqlError {
         }
     }
 
-    /// A failure while running.
+    /// Creates a run-time failure.
     pub fn failed(message: impl fmt::Display) -> Self {
         SqlError::Failed(message.to_string())
     }
 
-    /// DataFusion refused to plan: the statement is at fault.
+    /// Converts an error of DataFusion's planner: the statement is at fault.
     pub fn planning(error: &DataFusionError) -> Self {
         let span = error.diagnostic().and_then(|d| d.span);
         let spanned = span.map(|s| Place {
             line: s.start.line,
             column: s.start.column,
         });
+        // The parser puts the position into its message, the planner into a diagnostic.
         let (message, said) = split_place(&plain(error));
         SqlError::Input {
             place: spanned.or(said),
@@ -74,12 +78,12 @@ impl SqlError {
         }
     }
 
-    /// DataFusion failed while running.
+    /// Converts a run-time error of DataFusion.
     pub fn running(error: &DataFusionError) -> Self {
         SqlError::Failed(plain(error))
     }
 
-    /// An engine error met while planning: bad input unless the user stopped it.
+    /// Converts an engine error from planning: an input error unless it was cancelled or panicked.
     pub fn engine_planning(error: &EngineError) -> Self {
         match error {
             EngineError::Interrupted => SqlError::Interrupted,
@@ -104,10 +108,10 @@ impl From<EngineError> for SqlError {
     }
 }
 
-/// The message without the names of error kinds that mean nothing to who typed the statement.
+/// The message without prefixes that name error kinds, which mean nothing to the user.
 fn plain(error: &DataFusionError) -> String {
     let mut text = error.strip_backtrace();
-    // Wrappers put their kind in front, several deep.
+    // Every wrapping error adds its prefix.
     while let Some(rest) = PREFIXES.iter().find_map(|p| text.strip_prefix(p)) {
         text = rest.to_owned();
     }
@@ -127,7 +131,7 @@ const PREFIXES: [&str; 9] = [
     "type_coercion\ncaused by\n",
 ];
 
-/// Takes the parser's own "... at Line: 1, Column: 7" off a message.
+/// Splits the parser's own "... at Line: 1, Column: 7" from a message.
 fn split_place(message: &str) -> (String, Option<Place>) {
     let text = parser_text(message);
     let Some((before, after)) = text.rsplit_once(" at Line: ") else {
@@ -146,7 +150,9 @@ fn split_place(message: &str) -> (String, Option<Place>) {
     }
 }
 
-/// The parser's message out of the debug text of its error: `ParserError("...")` or `TokenizerError("...")`.
+/// Extracts the parser's message from the debug output of its error.
+///
+/// The forms are `ParserError("...")` and `TokenizerError("...")`.
 fn parser_text(message: &str) -> String {
     for kind in ["ParserError(\"", "TokenizerError(\""] {
         if let Some(inner) = message

@@ -1,4 +1,7 @@
-//! Rows out: CSV, JSON, Arrow IPC and Parquet, to a stream or to a file that appears whole or not at all.
+//! Writes result rows as CSV, JSON, Arrow IPC or Parquet, to a stream or a file.
+//!
+//! The writers are Arrow's; this module chooses among them, converts types that a format lacks
+//! ([`super::forms`]) and refuses what cannot be written.
 
 use super::error::SqlError;
 use super::forms::{self, FloatsWithNames};
@@ -17,23 +20,24 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// A format of rows.
+/// Format in which result rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Comma-separated values with a line of names; NULL is an empty field, and so is an empty string.
+    /// Comma-separated values with a header line; both NULL and the empty string are empty fields.
     Csv,
-    /// One array of objects; NULL is `null`, NaN and infinities are the strings "NaN", "Infinity",
-    /// "-Infinity".
+    /// One array of objects.
+    ///
+    /// NULL is `null`, NaN and infinities are the strings "NaN", "Infinity" and "-Infinity".
     Json,
-    /// One object a line.
+    /// One JSON object per line, with the values of [`Format::Json`].
     JsonLines,
     /// Arrow IPC: the stream format on a stream, the file format in a file.
     Arrow,
-    /// Parquet.
+    /// Apache Parquet, compressed with Snappy.
     Parquet,
 }
 
-/// Names of all formats, as they are typed.
+/// Format names as typed by the user.
 const NAMES: [(&str, Format); 5] = [
     ("csv", Format::Csv),
     ("json", Format::Json),
@@ -62,10 +66,10 @@ impl fmt::Display for Format {
 }
 
 impl Format {
-    /// The format that a file's name stands for.
+    /// The format for a file name's extension.
     ///
     /// # Errors
-    /// A name that stands for none.
+    /// An unknown extension; the text names the alternatives.
     pub fn of_path(path: &str) -> Result<Self, String> {
         let ending = Path::new(path)
             .extension()
@@ -84,21 +88,21 @@ impl Format {
     }
 }
 
-/// How rows are written.
+/// Options of a [`BatchWriter`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriteOptions {
-    /// The format.
+    /// Format of the rows; decides which of the other options apply.
     pub format: Format,
-    /// Between fields of CSV.
+    /// Field separator of CSV, one ASCII character.
     pub delimiter: u8,
-    /// Whether CSV begins with a line of names.
+    /// Whether CSV starts with a line of column names.
     pub header: bool,
-    /// Whether the bytes go to a file: Arrow then has its file format, which can be read from any place.
+    /// Whether the bytes go to a file; Arrow then uses its random-access file format.
     pub to_file: bool,
 }
 
 impl WriteOptions {
-    /// The format with a comma and a header where they matter.
+    /// The format with its defaults: comma and header.
     pub fn new(format: Format, to_file: bool) -> Self {
         WriteOptions {
             format,
@@ -108,7 +112,7 @@ impl WriteOptions {
         }
     }
 
-    /// Whether results that follow one another on a stream need an empty line between them to be told apart.
+    /// Whether consecutive results on a stream need an empty line between them.
     pub fn parted(&self) -> bool {
         self.format == Format::Csv
     }
@@ -126,16 +130,17 @@ enum Writer<W: Write + Send> {
 /// Writes batches of one schema.
 pub struct BatchWriter<W: Write + Send> {
     writer: Writer<W>,
-    /// The types that rows are written with.
+    /// Schema that rows are written with, after conversion to types that the format supports.
     schema: SchemaRef,
+    // Set until the first batch is written: an empty result still needs a header.
     header_due: Option<SchemaRef>,
 }
 
 impl<W: Write + Send> BatchWriter<W> {
-    /// Begins to write rows of `schema` to `to`.
+    /// Starts writing rows of `schema` to `to`.
     ///
     /// # Errors
-    /// A column that the format has no form for, or the writer's own.
+    /// A column that the format cannot represent, or a failed write of the header.
     pub fn new(to: W, schema: &SchemaRef, options: WriteOptions) -> Result<Self, SqlError> {
         check(schema, options.format)?;
         let schema = &forms::written(schema, options);
@@ -174,7 +179,7 @@ impl<W: Write + Send> BatchWriter<W> {
     /// Writes a batch.
     ///
     /// # Errors
-    /// Those of the stream below.
+    /// A failed write.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
         self.header_due = None;
         let batch = &forms::recast(batch, &self.schema).map_err(failed)?;
@@ -188,19 +193,20 @@ impl<W: Write + Send> BatchWriter<W> {
         }
     }
 
-    /// Writes what belongs at the end and gives the stream back.
+    /// Writes the footer and returns the underlying writer.
     ///
     /// # Errors
-    /// Those of the stream below.
+    /// A failed write.
     pub fn finish(mut self) -> Result<W, SqlError> {
         if let Some(schema) = self.header_due.take() {
-            // Names are due also where no row came.
+            // Write the header even if there was no row.
             self.write(&RecordBatch::new_empty(schema))?;
         }
         match self.writer {
             Writer::Csv(w) => Ok(w.into_inner()),
             Writer::Json(mut w) => w.finish().map(|()| w.into_inner()).map_err(failed),
             Writer::JsonLines(mut w) => w.finish().map(|()| w.into_inner()).map_err(failed),
+            // `into_inner` of the Arrow and Parquet writers writes the footer.
             Writer::ArrowStream(w) => w.into_inner().map_err(failed),
             Writer::ArrowFile(w) => w.into_inner().map_err(failed),
             Writer::Parquet(w) => w.into_inner().map_err(SqlError::failed),
@@ -209,7 +215,7 @@ impl<W: Write + Send> BatchWriter<W> {
 }
 
 fn json() -> WriterBuilder {
-    // A field that is left out could as well be misspelt.
+    // An omitted field would be indistinguishable from a misspelt one for readers of the file.
     WriterBuilder::new()
         .with_explicit_nulls(true)
         .with_encoder_factory(Arc::new(FloatsWithNames))
@@ -222,7 +228,7 @@ fn failed(error: ArrowError) -> SqlError {
     }
 }
 
-/// Whether every column of `schema` can be written.
+/// Checks that `format` can represent every column of `schema`.
 fn check(schema: &Schema, format: Format) -> Result<(), SqlError> {
     let instead = match format {
         Format::Csv => "write json, arrow or parquet instead, or take its parts as columns",

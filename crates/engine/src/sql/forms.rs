@@ -1,4 +1,7 @@
-//! Forms of values for formats that have no place for them as they are.
+//! Converts values to types that an output format supports.
+//!
+//! Formats differ in what they can represent: dictionaries per batch, seconds, negative scales,
+//! NaN. The conversions keep values; only the type changes.
 
 use super::error::SqlError;
 use super::export::{Format, WriteOptions};
@@ -11,7 +14,7 @@ use arrow::json::writer::{Encoder, EncoderFactory, EncoderOptions, NullableEncod
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
-/// Digits of the widest decimal that is written.
+/// Largest precision of a decimal that is written.
 const MOST_DIGITS: u8 = 76;
 
 /// The schema that rows of `schema` are written with.
@@ -23,7 +26,7 @@ pub(super) fn written(schema: &SchemaRef, options: WriteOptions) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// `batch` with the types of `schema`, which [`written`] gave.
+/// Casts `batch` to `schema`, as returned by [`written`].
 pub(super) fn recast(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     if batch.schema_ref().fields() == schema.fields() {
         return Ok(batch.clone());
@@ -56,17 +59,17 @@ fn form(data_type: &DataType, options: WriteOptions) -> DataType {
         LargeList, List, Map, Struct, Time32, Timestamp,
     };
     let parquet = options.format == Format::Parquet;
-    // The file format of Arrow has one dictionary for each column, and batches come with theirs.
+    // The Arrow file format has one dictionary per column, but batches come with different ones.
     let one_dictionary = options.format == Format::Arrow && options.to_file;
     match data_type {
         Dictionary(_, values) if one_dictionary => form(values, options),
-        // Parquet has no seconds: other readers would see numbers.
+        // Parquet has no unit of seconds; other readers would see plain integers.
         Timestamp(TimeUnit::Second, zone) if parquet => {
             Timestamp(TimeUnit::Millisecond, zone.clone())
         }
         Time32(TimeUnit::Second) if parquet => Time32(TimeUnit::Millisecond),
         Date64 if parquet => Date32,
-        // Text and Parquet know no digits left out before the point.
+        // A negative scale (multiples of 10^n) has no representation in text or Parquet.
         Decimal32(p, s) | Decimal64(p, s) | Decimal128(p, s) | Decimal256(p, s)
             if *s < 0 && options.format != Format::Arrow =>
         {
@@ -86,7 +89,7 @@ fn form(data_type: &DataType, options: WriteOptions) -> DataType {
     }
 }
 
-/// Refuses names that stand twice where JSON has an object's keys.
+/// Refuses duplicate column names, which would become duplicate keys of a JSON object.
 pub(super) fn check_keys(fields: &Fields) -> Result<(), SqlError> {
     let mut seen = HashSet::new();
     for field in fields {
@@ -112,8 +115,9 @@ fn inner_keys(data_type: &DataType) -> Result<(), SqlError> {
     }
 }
 
-/// Writes NaN and infinities, for which JSON has no numbers, as the strings "NaN", "Infinity" and
-/// "-Infinity".
+/// Encodes NaN and infinities as "NaN", "Infinity" and "-Infinity".
+///
+/// JSON numbers cannot express them.
 #[derive(Debug)]
 pub(super) struct FloatsWithNames;
 

@@ -1,4 +1,7 @@
-//! Whether a table can fit, asked before a part of it fills the machine.
+//! Checks that a table fits into free memory before it fills the machine.
+//!
+//! A load that runs out of memory would meet the kernel's OOM killer, not an error. The checks are
+//! therefore conservative estimates, before and during a load.
 
 use super::error::SqlError;
 use super::session::SqlSession;
@@ -6,17 +9,18 @@ use crate::EngineError;
 use tierloom_memory::PageSize;
 use tierloom_topology::NodeId;
 
-/// What a column takes however few rows it has: pages of its region, its facts, and what the reader
-/// and the plans know of it.
+/// Memory of a column without rows.
+///
+/// It consists of pages of its region, its statistics, and the state of reader and plans.
 const COLUMN_BYTES: u64 = 16 << 10;
 
-/// Bytes that so many columns take without any row.
+/// Bytes that `columns` columns need without any row.
 pub(super) fn least_bytes(columns: usize) -> u64 {
     columns as u64 * COLUMN_BYTES
 }
 
 impl SqlSession {
-    /// Refuses a table of about `bytes` that the nodes of its placement have no room for.
+    /// Refuses a table of about `bytes` if the nodes of its placement have too little free memory.
     pub(super) fn check_memory(&self, table: &str, bytes: u64) -> Result<(), SqlError> {
         let placement = self.first_placement()?;
         let shares = placement.shares();
@@ -33,9 +37,12 @@ impl SqlSession {
         Ok(())
     }
 
-    /// Ends a loading that holds `held_bytes` of rows when what is left could not take its columns any more.
+    /// Aborts a load if the free memory could no longer take its columns.
     ///
-    /// Columns are written a few at a time and the rows behind them let go, so that an eighth on top is enough.
+    /// `held_bytes` is the size of the rows so far.
+    ///
+    /// Columns are encoded a few at a time and the rows behind them are freed, so an eighth of the
+    /// rows' size is enough.
     pub(super) fn check_room(&self, table: &str, held_bytes: u64) -> Result<(), EngineError> {
         let nodes = self.topology.nodes.iter().map(|n| n.id);
         let free_bytes: u64 = nodes.filter_map(|n| self.free_bytes(n).ok()).sum();
@@ -53,7 +60,8 @@ impl SqlSession {
     }
 
     fn free_bytes(&self, node: NodeId) -> Result<u64, SqlError> {
-        // Pages of a pool are not all that loading takes: rows are read into ordinary memory first.
+        // Base pages even if columns use a huge page pool: rows are first read into ordinary
+        // memory.
         let capacity = self.backend.capacity(node, PageSize::Base);
         let capacity = capacity.map_err(SqlError::failed)?;
         Ok(capacity.map_or(u64::MAX, |c| c.free_bytes))

@@ -1,4 +1,7 @@
-//! Benchmark data as tables.
+//! Loads generated benchmark data as tables, without files in between.
+//!
+//! Names and memory are checked first, then each table is generated, placed and registered like a
+//! loaded one.
 
 use super::error::SqlError;
 use super::run::{Unit, Watch};
@@ -11,14 +14,14 @@ use tierloom_tpc::Source;
 use tierloom_workloads::Progress;
 use tierloom_workloads::ssb::{self, SsbConfig};
 
-/// Bytes that a string takes as it is generated, about: a view, and words of a few dozen letters.
+/// Approximate bytes of a generated string: its view, and text of a few dozen characters.
 const STRING_BYTES: u64 = 40;
 
-/// What is made.
+/// The data set to generate.
 pub enum Generated {
     /// The five tables of the Star Schema Benchmark.
     Ssb(SsbConfig),
-    /// Tables of TPC-H or TPC-DS.
+    /// The given tables of TPC-H or TPC-DS.
     Tpc(Vec<Source>),
 }
 
@@ -32,14 +35,18 @@ impl Generated {
 
     fn rows(&self) -> u64 {
         match self {
+            // About four lines per order.
             Generated::Ssb(config) => config.orders() * 4,
             Generated::Tpc(sources) => sources.iter().map(Source::expected_rows).sum(),
         }
     }
 
-    /// Bytes while it is loaded, about: the tables as they are generated, of which one exists at a time, are more than their columns.
+    /// Approximate peak memory while the data is loaded.
+    ///
+    /// Tables in generated form are larger than their stored columns; one exists at a time.
     fn bytes(&self) -> u64 {
         match self {
+            // The fact table has 17 columns of at most four bytes.
             Generated::Ssb(_) => self.rows() * 17 * 4,
             Generated::Tpc(sources) => sources
                 .iter()
@@ -58,15 +65,16 @@ fn row_bytes(schema: &Schema) -> u64 {
 }
 
 impl SqlSession {
-    /// Makes benchmark data straight into placed columns.
+    /// Generates benchmark data directly into placed columns.
     ///
     /// # Errors
-    /// Bad input: names that are taken, too little memory; an interruption.
+    /// Bad input (a table name is taken, too little memory), or an interruption.
     pub fn generate(
         &mut self,
         data: &Generated,
         watch: &dyn Watch,
     ) -> Result<Vec<Loaded>, SqlError> {
+        // All names are checked before any work, so that nothing is generated in vain.
         for name in data.names() {
             self.check_new_name(name, false)?;
         }
@@ -100,7 +108,7 @@ impl SqlSession {
     }
 }
 
-/// Rows of a generator for a watcher.
+/// Forwards a generator's progress to a watcher.
 struct Rows<'a>(&'a dyn Watch);
 
 impl Progress for Rows<'_> {

@@ -1,4 +1,7 @@
-//! Rows into tables: from files, and from queries.
+//! Creates tables from rows of files or queries, and removes them.
+//!
+//! A table is built completely before it is registered, so a failed load leaves an existing table
+//! of that name in place.
 
 use super::error::SqlError;
 use super::free_memory::least_bytes;
@@ -18,10 +21,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_workloads::Progress;
 
 impl SqlSession {
-    /// Loads a file or a folder of files as the table `name`.
+    /// Loads a file or a directory of files as table `name`.
     ///
     /// # Errors
-    /// Bad input: a name that is taken, files that cannot be read as what they are, too little memory for them.
+    /// Bad input: a name that is taken, files that cannot be parsed, or too little memory.
     pub fn load_files(
         &mut self,
         name: &str,
@@ -59,7 +62,7 @@ impl SqlSession {
         )
     }
 
-    /// A table of the rows that `batches` gives.
+    /// Builds a table from the rows of `batches`.
     pub(super) fn table_of(
         &self,
         name: &str,
@@ -68,7 +71,7 @@ impl SqlSession {
         home: Home,
         watch: &dyn Watch,
     ) -> Result<Arc<PlacedTable>, SqlError> {
-        // The loader knows errors of the engine; the error itself waits here.
+        // The loader only passes engine errors on, so the original error is kept here.
         let failure: Mutex<Option<SqlError>> = Mutex::new(None);
         let rows = batches.map(|batch| {
             let error = match batch {
@@ -100,7 +103,7 @@ impl SqlSession {
         }
     }
 
-    /// Makes a table known, in place of one of the same name.
+    /// Registers a table under `name`, replacing one of the same name.
     pub(super) fn register(
         &mut self,
         name: &str,
@@ -108,7 +111,7 @@ impl SqlSession {
         watch: &dyn Watch,
     ) -> Result<Loaded, SqlError> {
         self.settle(&table, watch)?;
-        // What was said about a table of this name before does not hold for the new one.
+        // Placements and read counts of a replaced table do not apply to the new one.
         self.forget(name)?;
         let provider = Arc::new(PlacedTableProvider::new(Arc::clone(&table)));
         self.engine
@@ -127,13 +130,13 @@ impl SqlSession {
         Ok(loaded)
     }
 
-    /// Forgets a table; its memory is freed when the last result that points into it is gone.
+    /// Unregisters a table; its memory is freed when the last result that refers to it is dropped.
     pub(super) fn forget(&mut self, name: &str) -> Result<bool, SqlError> {
         self.engine
             .context()
             .deregister_table(TableReference::bare(name))
             .map_err(|e| SqlError::running(&e))?;
-        // Plans that are kept for their text would keep the table's memory.
+        // Cached plans hold references to the table and would keep its memory.
         self.engine.forget_plans();
         let known = self.tables.remove(name).is_some();
         let inside = format!("{name}.");
@@ -172,7 +175,7 @@ impl SqlSession {
     }
 }
 
-/// The wish to stop, for a loader whose progress is told where its rows come from.
+/// Forwards cancellation to a loader whose progress is reported by its source.
 struct Stop<'a>(&'a dyn Watch);
 
 impl Progress for Stop<'_> {

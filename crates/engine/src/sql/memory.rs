@@ -1,12 +1,17 @@
-//! `SET tierloom.memory.CLASS`: where the memory of operators goes.
+//! `SET tierloom.memory.CLASS`: the placement of operator memory.
+//!
+//! Parses and prints the places of a class; applying them needs a new engine, see
+//! [`super::settings`].
 
 use super::error::SqlError;
 use crate::routing::{PlaceSpec, RoutingOptions};
 use tierloom_memory::router::Class;
 use tierloom_topology::Topology;
 
-/// `options` with the places of `class` as `value` says: `PLACEMENT[:LIMIT]`, further choices after commas, weights in brackets as in
-/// `[0:3,1:1]:4GiB`; `kernel` leaves the class to the kernel.
+/// Sets the places of `class` in `options`.
+///
+/// The syntax is `PLACEMENT[:LIMIT]`, with further choices after commas and weights in brackets as
+/// in `[0:3,1:1]:4GiB`. `kernel` leaves the class to the kernel.
 pub(super) fn with_class(
     options: RoutingOptions,
     class: &str,
@@ -36,7 +41,7 @@ pub(super) fn with_class(
     Ok(options)
 }
 
-/// The places of a class as they are typed; `kernel` if it has none.
+/// The places of a class in the syntax of `SET`; `kernel` if it has none.
 pub(super) fn shown(options: Option<&RoutingOptions>, class: Class) -> String {
     let places = options
         .into_iter()

@@ -1,13 +1,15 @@
-//! SQL statements on placed tables: what lies between a shell and the engine.
+//! SQL statements on placed tables: the layer between a shell and the engine.
 //!
 //! ```text
-//!   script ── split ──► Piece ── recognise ──┬─ Tierloom's own: EXPLAIN PLACEMENT, SET tierloom.*, SHOW, ANALYZE, COPY
-//!   (text, places kept)                      └─ DataFusion's: queries, views, CREATE TABLE AS, DROP, SET, ...
-//!                                                  │
-//!   Source (CSV, Parquet, Arrow IPC files) ──► placed tables ◄─┘        rows ──► Sink (terminal, BatchWriter, WholeFile)
+//!   script ── split ──► Piece ── recognise ──┬─ Tierloom: EXPLAIN PLACEMENT, SET tierloom.*, SHOW,
+//!   (text, positions kept)                   │            ANALYZE, COPY
+//!                                            └─ DataFusion: queries, views, CREATE TABLE AS, SET,
+//! ...
+//!                                                 │
+//!   Source (CSV, Parquet, Arrow IPC) ──► placed tables ──► rows ──► Sink (terminal, BatchWriter)
 //! ```
-//! Nothing here reads a terminal or prints: rows go to a [`Sink`], progress and the wish to stop come and go through [`Watch`].
-//! Errors of statements carry the line and column of the script ([`Place`]).
+//! Nothing here reads a terminal or prints: rows go to a [`Sink`]; progress and cancellation go
+//! through [`Watch`]. Errors carry line and column of the script ([`Place`]).
 
 mod adaptive;
 mod checks;

@@ -1,12 +1,15 @@
-//! How deep a statement can nest, told from its tokens before it is parsed.
+//! Upper bound of the nesting depth of a statement, computed from its tokens before parsing.
+//!
+//! The parser and the planner recurse over the syntax tree. The bound decides how large a stack
+//! they get, so it may be too high but never too low.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-/// Deepest nesting of the syntax tree, of expressions and of queries, that `tokens` can have.
+/// The deepest nesting of the syntax tree that `tokens` can have.
 ///
-/// Operators of one expression can make a chain, elements of a list cannot; joins and set
-/// operations of one query make a chain across its lists.
+/// Operators of one expression can form a chain, elements of a list cannot. Joins and set
+/// operations of one query form a chain across its lists.
 pub(super) fn levels(tokens: &[TokenWithSpan]) -> usize {
     let mut open = vec![Bracket::default()];
     let mut before = None;
@@ -27,31 +30,32 @@ pub(super) fn levels(tokens: &[TokenWithSpan]) -> usize {
             | Token::SingleQuotedString(_)
             | Token::DoubleQuotedString(_)
             | Token::Period => {}
+            // Any other token counts as an operator: an upper bound is enough.
             _ => open[top].operators += 1,
         }
         before = Some(token);
     }
-    // Brackets that are left open are the parser's affair.
+    // Unbalanced brackets are reported by the parser.
     open.iter().map(Bracket::levels).sum()
 }
 
-/// Whether what comes after `before` is a value, so that a sign belongs to it.
+/// Whether a value follows `before`, so that a sign belongs to the value.
 fn begins_value(before: Option<&Token>) -> bool {
     matches!(before, Some(Token::LParen | Token::Comma))
 }
 
-/// What was met since a bracket was opened.
+/// Counts within one pair of brackets.
 #[derive(Default)]
 struct Bracket {
-    /// Operators of the element of a list that is read.
+    /// Operators of the current list element.
     operators: usize,
-    /// Deepest bracket in it.
+    /// Depth of the deepest bracket in the current element.
     inner: usize,
-    /// Levels of the deepest element before.
+    /// Depth of the deepest earlier element.
     deepest: usize,
     /// Joins and set operations.
     queries: usize,
-    /// Commas part tables that are joined, not elements.
+    /// Whether commas separate joined tables (FROM) instead of list elements.
     from: bool,
 }
 

@@ -1,4 +1,7 @@
-//! Where the columns of a session go.
+//! Placement of a session's columns: checks and moves for `SET tierloom.placement`.
+//!
+//! A new policy moves columns before it becomes the session's setting. Placements of single tables
+//! and columns override it until the next policy.
 
 use super::error::SqlError;
 use super::run::Watch;
@@ -30,19 +33,22 @@ pub(super) fn check(policy: &Policy, topology: &Topology) -> Result<(), SqlError
 }
 
 impl SqlSession {
-    /// `SET tierloom.placement`: all tables move; what was said about single ones is forgotten.
+    /// `SET tierloom.placement`: moves all tables.
+    ///
+    /// Placements of single tables and columns are cleared.
     pub(super) fn set_placement(&mut self, value: &str, watch: &dyn Watch) -> Result<(), SqlError> {
         let policy: Policy = value
             .parse()
             .map_err(|e| SqlError::input(format!("tierloom.placement: {e}")))?;
         check(&policy, &self.topology)?;
+        // Created before anything moves, so that a missing profile changes nothing.
         let driver = self.driver_for(&policy)?;
         if policy.needs_heat() && self.reads.is_empty() {
             return Err(SqlError::input(format!(
                 "placement {policy} goes by what queries read, and none has run yet; run the queries that matter, then set it"
             )));
         }
-        // While columns move for another policy, nobody else moves them.
+        // Out of its slot while columns move for the new policy; put back if that fails.
         let before = self.drive.take();
         let decisions = policy.decide(&column_uses(&self.placed_tables(), &self.reads));
         if let Err(error) = self.move_columns(&decisions, watch) {
@@ -56,7 +62,7 @@ impl SqlSession {
         Ok(())
     }
 
-    /// `SET tierloom.placement.table[.column]`.
+    /// `SET tierloom.placement.table[.column]`: moves a table or one of its columns.
     pub(super) fn set_placement_of(
         &mut self,
         table: &str,
@@ -106,6 +112,7 @@ impl SqlSession {
             })
             .collect();
         self.move_columns(&decisions, watch)?;
+        // A placement of the whole table replaces those of its columns.
         let inside = format!("{table}.");
         if column.is_none() {
             self.settings
@@ -123,21 +130,24 @@ impl SqlSession {
         Ok(())
     }
 
-    /// Tables whose columns lie in regions.
+    /// All tables of the session.
     pub(super) fn placed_tables(&self) -> Vec<Arc<PlacedTable>> {
         self.tables.values().cloned().collect()
     }
 
-    /// Where the columns of a new table go first.
+    /// The placement that columns of a new table are loaded with.
     pub(super) fn first_placement(&self) -> Result<Placement, SqlError> {
         match &self.settings.placement {
             Policy::Uniform(spec) => spec.resolve(&self.topology).map_err(SqlError::input),
-            // Policies that go by what is read decide once something was; until then the kernel does.
+            // Policies based on heat decide once there are reads; until then the kernel places the
+            // pages.
             _ => Ok(Placement::kernel_default()),
         }
     }
 
-    /// Moves the columns of a new table to where a policy other than a plain placement wants them.
+    /// Moves the columns of a new table to where the session's policy wants them.
+    ///
+    /// Under a uniform placement they were loaded there.
     pub(super) fn settle(
         &self,
         table: &Arc<PlacedTable>,

@@ -1,4 +1,7 @@
-//! `EXPLAIN PLACEMENT` and `EXPLAIN ANALYZE PLACEMENT`.
+//! `EXPLAIN PLACEMENT` and `EXPLAIN ANALYZE PLACEMENT` of a session.
+//!
+//! Columns are taken from the optimised logical plan, operators from the router's account of a run.
+//! With a machine profile, the modelled table of [`crate::adapt`] is returned instead.
 
 use super::error::SqlError;
 use super::run::{Flow, Sink, Timing, Watch};
@@ -18,27 +21,27 @@ use std::time::Duration;
 use tierloom_model::profiles;
 use tierloom_placement::Policy;
 
-/// A column that a plan reads, or an operator that it ran.
+/// An output row: a column that a plan reads, or an operator that it ran.
 #[derive(Default)]
 struct Line {
     kind: &'static str,
     name: String,
-    /// How a column is encoded; the class of an operator's memory.
+    /// Encoding of a column, or memory class of an operator.
     what: String,
     rows: Option<u64>,
-    /// Size of a column; the most that an operator had.
+    /// Size of a column, or peak memory of an operator.
     bytes: u64,
-    /// Bytes that the execution read of a column.
+    /// Bytes that the execution read from a column.
     read_bytes: Option<u64>,
     wanted: String,
     actual: String,
-    /// Allocations that did not go where they were wanted.
+    /// Allocations of an operator that did not get their preferred place.
     fallbacks: Option<u64>,
 }
 
-/// The columns that `query` reads, where they should lie and where their pages are.
+/// Lists the columns that `query` reads, with requested and actual placement.
 ///
-/// With a machine profile set also what every pipeline and structure wants there, modelled.
+/// If a machine profile is set, it lists modelled placements per pipeline and structure instead.
 pub(super) fn explain(
     session: &SqlSession,
     query: &str,
@@ -46,6 +49,8 @@ pub(super) fn explain(
 ) -> Result<RecordBatch, SqlError> {
     if let Some(name) = &session.settings.machine {
         let machine = profiles::load(name).map_err(SqlError::input)?;
+        // Plans with `watch` and caches the plan; `explain_placement` then finds it and need not be
+        // cancelled.
         session.physical(query, watch)?;
         let policy = Policy::Adaptive(None);
         return Ok(explain_placement(
@@ -58,7 +63,7 @@ pub(super) fn explain(
     batch(&columns(session, query, watch)?)
 }
 
-/// The same for an execution of `query`: with the bytes that it read, and the memory of its operators where that is routed.
+/// Same for an execution of `query`: with bytes read, and operator memory if that is routed.
 pub(super) fn explain_analyze(
     session: &mut SqlSession,
     query: &str,
@@ -72,20 +77,21 @@ pub(super) fn explain_analyze(
         time: Duration::ZERO,
         plan: ran.plan,
     };
-    // Without routing there is nothing to say about operators, and columns are told all the same.
+    // Without routing there are no operator lines; columns are listed all the same.
     let mut lines = placement_of_execution(&execution)
         .map(|batch| operators(&batch))
         .unwrap_or_default();
     let mut columns = columns(session, query, watch)?;
     for line in &mut columns {
         let of = |reads: &BTreeMap<String, u64>| reads.get(&line.name).copied().unwrap_or(0);
+        // The session's counts only grow, so the difference belongs to this execution.
         line.read_bytes = Some(of(&session.reads) - of(&before));
     }
     lines.append(&mut columns);
     batch(&lines)
 }
 
-/// The router's account of an execution.
+/// Converts the router's account of an execution to output rows.
 fn operators(batch: &RecordBatch) -> Vec<Line> {
     let text = |name: &str, row: usize| {
         let column = batch.column_by_name(name);
@@ -112,7 +118,7 @@ fn operators(batch: &RecordBatch) -> Vec<Line> {
         .collect()
 }
 
-/// The columns that the optimised logical plan scans: which operators read them does not matter for that.
+/// The columns that the optimised logical plan scans; which operators read them is irrelevant here.
 fn columns(session: &SqlSession, query: &str, watch: &dyn Watch) -> Result<Vec<Line>, SqlError> {
     let plan = session.optimised(query, watch)?;
     let mut scans: BTreeSet<(String, usize)> = BTreeSet::new();
@@ -153,7 +159,7 @@ fn column(table: &PlacedTable, index: usize) -> Result<Line, SqlError> {
     })
 }
 
-/// "node 0: 100%".
+/// Actual placement as text, such as "node 0: 100%".
 fn actual(column: &crate::PlacedColumn) -> Result<String, SqlError> {
     let parts = system::parts(column).map_err(|e| SqlError::running(&e))?;
     let all: u64 = parts.iter().map(|p| p.bytes).sum();
@@ -188,7 +194,7 @@ fn batch(lines: &[Line]) -> Result<RecordBatch, SqlError> {
     .map_err(SqlError::failed)
 }
 
-/// Takes rows and forgets them.
+/// A sink that discards all rows.
 struct Forgotten;
 
 impl Sink for Forgotten {

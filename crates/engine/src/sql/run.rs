@@ -1,4 +1,7 @@
-//! Running a plan to its end: rows to a sink, batch by batch, and the wish to stop obeyed.
+//! Runs a plan to its end: rows go to a sink batch by batch, and cancellation is checked meanwhile.
+//!
+//! The plan runs as a task of the engine's runtime. The calling thread delivers batches and polls
+//! the watcher, so that even an operator that is busy with one batch does not delay cancellation.
 
 use super::checks;
 use super::error::SqlError;
@@ -20,66 +23,66 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{Receiver, channel};
 
-/// Whether a sink wants more rows.
+/// Whether a sink takes more rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// Go on.
+    /// The sink takes further batches.
     More,
-    /// The reader has gone; the query is stopped without an error.
+    /// The reader is gone; the query is stopped without an error.
     Enough,
 }
 
-/// Where the rows of a statement go.
+/// Receives the rows of a statement.
 pub trait Sink {
-    /// Rows with these columns follow; called once before the first.
+    /// Announces the columns; called once before the first batch.
     ///
     /// # Errors
-    /// Columns that cannot be shown, a stream that cannot be written.
+    /// Columns that cannot be represented, or a failed write.
     fn begin(&mut self, schema: &SchemaRef) -> Result<(), SqlError>;
 
-    /// Takes rows.
+    /// Receives a batch of rows.
     ///
     /// # Errors
-    /// A stream that cannot be written.
+    /// A failed write.
     fn rows(&mut self, batch: &RecordBatch) -> Result<Flow, SqlError>;
 
-    /// All rows were given.
+    /// All rows were delivered.
     ///
     /// # Errors
-    /// A stream that cannot be written.
+    /// A failed write.
     fn end(&mut self) -> Result<(), SqlError>;
 }
 
-/// What progress is counted in.
+/// Unit in which progress is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes of files or of rows in memory.
+    /// Bytes of files, or of rows in memory.
     Bytes,
-    /// Rows.
+    /// Rows of a table.
     Rows,
 }
 
-/// Who watches a statement: is told of progress, and says when to stop.
+/// Observes a statement: receives its progress and requests its cancellation.
 pub trait Watch: Sync {
-    /// Set when the statement is to stop.
+    /// The flag that requests cancellation; may be set from any thread.
     fn stop(&self) -> &AtomicBool;
 
-    /// Work of `total` bytes or rows begins.
+    /// A step of `total` bytes or rows begins.
     fn begin(&self, _what: &str, _total: u64, _unit: Unit) {}
 
-    /// So many more of them are done.
+    /// `more` further bytes or rows are done.
     fn advance(&self, _more: u64) {}
 
-    /// The work is done, or has failed.
+    /// The step has finished or failed.
     fn end(&self) {}
 
-    /// Whether the statement is to stop.
+    /// Whether cancellation is requested.
     fn stopped(&self) -> bool {
         self.stop().load(Ordering::Relaxed)
     }
 }
 
-/// Nobody watches.
+/// A watcher that ignores progress and never cancels.
 #[derive(Debug, Default)]
 pub struct Silent(AtomicBool);
 
@@ -89,38 +92,38 @@ impl Watch for Silent {
     }
 }
 
-/// Where the time of a statement went, measured.
+/// Measured durations of the parts of a statement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// Parsing and planning.
+    /// Time to parse and plan, or to find the cached plan.
     pub planning: Duration,
-    /// From the start of the plan to its last row, with `delivering`.
+    /// Time from the start of the plan to its last row, `delivering` included.
     pub running: Duration,
-    /// Of `running`, in the sink: formatting and writing.
+    /// The part of `running` spent in the sink: formatting and writing.
     pub delivering: Duration,
 }
 
-/// What a statement did.
+/// The result of a statement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Rows given to the sink; `None` for a statement that has none to give.
+    /// Number of rows delivered; `None` for a statement without rows.
     pub rows: Option<u64>,
-    /// What there is to say about it ("table t: 10 rows").
+    /// Message for the user, such as "table t: 10 rows".
     pub message: Option<String>,
-    /// Where its time went.
+    /// Durations of its parts.
     pub timing: Timing,
 }
 
-/// A plan that came to its end.
+/// A completed execution.
 pub(super) struct Ran {
-    /// Rows given to the sink.
+    /// Number of rows delivered.
     pub rows: u64,
-    /// The plan that ran, whose operators hold their metrics.
+    /// The executed plan, whose operators hold their metrics.
     pub plan: Arc<dyn ExecutionPlan>,
 }
 
 impl SqlSession {
-    /// Runs `plan` and gives its rows to `sink`.
+    /// Runs `plan` and delivers its rows to `sink`.
     pub(super) fn stream(
         &mut self,
         plan: &Arc<dyn ExecutionPlan>,
@@ -129,7 +132,7 @@ impl SqlSession {
         timing: &mut Timing,
     ) -> Result<Ran, SqlError> {
         if self.settings.engine.routing.is_some() {
-            // Nodes may have gone or come since the last statement.
+            // Memory may have been added to or removed from nodes since the last statement.
             tierloom_memory::router::refresh();
         }
         let plan = reset_plan_states(Arc::clone(plan))
@@ -145,6 +148,8 @@ impl SqlSession {
         let handle = self.engine.handle().clone();
         let start = Instant::now();
         let result: Result<(u64, Flow), SqlError> = (|| {
+            // Operators may spawn tasks when they are executed, which requires the runtime's
+            // context.
             let _inside = handle.enter();
             sink.begin(&plan.schema())?;
             let stream =
@@ -152,6 +157,8 @@ impl SqlSession {
             let mut stream = Running::of(stream);
             let mut rows = 0;
             while let Some(batch) = handle.block_on(async {
+                // Without `biased` a query with many ready batches could hide a cancellation for a
+                // while.
                 tokio::select! {
                     biased;
                     () = stopped(watch) => Err(SqlError::Interrupted),
@@ -167,6 +174,7 @@ impl SqlSession {
                     return Ok((rows, flow));
                 }
             }
+            // Before the sink ends: a file appears under its name only after `end`.
             checks::joins(&plan)?;
             let delivering = Instant::now();
             sink.end()?;
@@ -175,6 +183,7 @@ impl SqlSession {
         })();
         timing.running += start.elapsed();
         let (rows, flow) = result?;
+        // The driver learns only from complete runs: a sink that stops early cuts phases short.
         let execution = Execution {
             batches: Vec::new(),
             time: start.elapsed(),
@@ -187,7 +196,7 @@ impl SqlSession {
         Ok(Ran { rows, plan })
     }
 
-    /// Adds what an execution read from each column to the session's heat.
+    /// Adds the bytes that an execution read of each column to the session's counts.
     fn learn_heat(&mut self, execution: &Execution) {
         let host = HostCosts {
             stream_ns_per_byte: 0.0,
@@ -199,15 +208,18 @@ impl SqlSession {
     }
 }
 
-/// A stream that runs as a task of its own: an operator that is long about one batch keeps nobody from stopping it.
-/// Dropped, the task ends where it next waits.
+/// A stream that runs as a separate task.
+///
+/// An operator busy with one batch then does not delay cancellation.
+///
+/// Dropping it aborts the task at its next await point.
 struct Running {
     batches: Receiver<datafusion::common::Result<RecordBatch>>,
     task: Option<SpawnedTask<()>>,
 }
 
 impl Running {
-    /// Must be called inside of a runtime.
+    /// Spawns the task; must be called within a runtime.
     fn of(mut stream: SendableRecordBatchStream) -> Self {
         let (send, batches) = channel(BATCHES_AHEAD);
         let task = SpawnedTask::spawn(async move {
@@ -227,7 +239,8 @@ impl Running {
         if let Some(batch) = self.batches.recv().await {
             return batch.map(Some).map_err(|e| SqlError::running(&e));
         }
-        // The task is over; whether it came to its end is known now.
+        // The channel is closed, so the task has ended; its result tells a panic from the end of
+        // the rows.
         match self.task.take() {
             Some(task) => match task.await {
                 Ok(()) => Ok(None),
@@ -241,7 +254,7 @@ impl Running {
     }
 }
 
-/// Joins that can make many batches of one give other tasks, and the wish to stop, a chance in between.
+/// Lets joins that expand one batch to many yield to other tasks and to cancellation.
 fn with_pauses(plan: Arc<dyn ExecutionPlan>) -> datafusion::common::Result<Arc<dyn ExecutionPlan>> {
     let paused = plan.transform_up(|node| {
         if MULTIPLYING.contains(&node.name()) {
@@ -254,10 +267,12 @@ fn with_pauses(plan: Arc<dyn ExecutionPlan>) -> datafusion::common::Result<Arc<d
     Ok(paused.data)
 }
 
-/// Operators that loop over their input without a pause.
+/// Operators that produce many batches per input batch without yielding.
 const MULTIPLYING: [&str; 2] = ["CrossJoinExec", "NestedLoopJoinExec"];
 
-/// Batches that may wait for the sink.
+/// Capacity of the channel to the sink.
+///
+/// Enough to overlap execution with delivery, and a bound on memory.
 const BATCHES_AHEAD: usize = 2;
 
 async fn stopped(watch: &dyn Watch) {
@@ -266,12 +281,12 @@ async fn stopped(watch: &dyn Watch) {
     }
 }
 
-/// Keeps all rows of the last statement that has some.
+/// A sink that keeps all rows of the last statement that had any.
 #[derive(Debug, Default)]
 pub struct Kept {
-    /// Their columns; `None` before the first such statement.
+    /// Columns of the rows; `None` before the first such statement.
     pub schema: Option<SchemaRef>,
-    /// The rows.
+    /// The rows, in batches as they were delivered.
     pub batches: Vec<RecordBatch>,
 }
 

@@ -1,4 +1,7 @@
-//! Scripts taken apart: statements with their places, and whether what was typed so far is whole.
+//! Splits scripts into statements with positions, and tells whether input is complete.
+//!
+//! Splitting works on tokens, so semicolons inside strings, quoted names and comments do not count.
+//! No statement is parsed here.
 
 use super::error::{Place, SqlError};
 use super::nesting::levels;
@@ -8,20 +11,22 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Toke
 /// One statement of a script.
 #[derive(Debug, Clone)]
 pub struct Piece {
-    /// Its text, without the semicolon.
+    /// Source text, without the semicolon.
     pub text: String,
-    /// Where it begins.
+    /// Position of its first token.
     pub place: Place,
-    /// Its tokens with their places in the script; white space and comments are left out.
+    /// Tokens with their positions in the script, without white space and comments.
     pub(crate) tokens: Vec<TokenWithSpan>,
-    /// Levels that it nests at most.
+    /// Upper bound of its nesting depth.
     pub(crate) levels: usize,
+    // Byte offsets in `text` of each token's start and end, alternating.
     offsets: Vec<usize>,
 }
 
 impl Piece {
-    /// The text from token `from` up to (not with) token `to`, on the line and column that it has in the script:
-    /// errors of a parser then give the script's places.
+    /// The text of tokens `from..to`, padded to its line and column in the script.
+    ///
+    /// A parser then reports positions in the script.
     pub(crate) fn in_place(&self, from: usize, to: usize) -> String {
         let Some(first) = self.tokens.get(from) else {
             return String::new();
@@ -33,7 +38,7 @@ impl Piece {
         text
     }
 
-    /// The text from token `from` up to token `to`.
+    /// The source text of tokens `from..to`.
     pub(crate) fn source(&self, from: usize, to: usize) -> &str {
         let start = self.offsets.get(2 * from).copied();
         let end = to
@@ -45,7 +50,7 @@ impl Piece {
             .unwrap_or_default()
     }
 
-    /// The place of token `index`, or of the statement's end.
+    /// The position of token `index`, or of the end of the statement.
     pub(crate) fn place_of(&self, index: usize) -> Place {
         let location = self
             .tokens
@@ -63,15 +68,17 @@ fn place(location: Location) -> Place {
     }
 }
 
-/// The statements of `text`, parted by semicolons that stand outside of strings, quoted names and comments.
+/// Splits `text` at semicolons outside of strings, quoted names and comments.
 ///
 /// # Errors
-/// Text that is no SQL however it goes on: a string or comment without an end, a character that SQL has no use for.
+/// Text that no continuation can make SQL: an unterminated string or comment, or an invalid
+/// character.
 pub fn split(text: &str) -> Result<Vec<Piece>, SqlError> {
     let tokens = tokens(text)?;
     let mut bytes = ByteOffsets::of(text);
     let mut pieces = Vec::new();
     for part in tokens.split(|t| t.token == Token::SemiColon) {
+        // An empty statement, as after the last semicolon.
         let Some(first) = part.first() else {
             continue;
         };
@@ -93,13 +100,14 @@ pub fn split(text: &str) -> Result<Vec<Piece>, SqlError> {
     Ok(pieces)
 }
 
-/// Whether `text` ends a statement: with a semicolon, or with nothing typed at all.
+/// Whether `text` is complete: it ends with a semicolon, or has no tokens.
 ///
-/// Text that cannot become SQL counts as whole, so that its error is told rather than more of it asked for.
+/// Text that can never become SQL counts as complete, so that its error is reported instead of
+/// asking for more input.
 pub fn is_whole(text: &str) -> bool {
     match tokens(text) {
         Ok(tokens) => tokens.last().is_none_or(|t| t.token == Token::SemiColon),
-        // A string, a quoted name or a comment that goes on on the next line.
+        // The tokenizer has no error kind for "unterminated", only these messages.
         Err(SqlError::Input { message, .. }) => {
             !message.to_ascii_lowercase().contains("unterminated")
                 && !message.contains("Unexpected EOF")
@@ -117,7 +125,7 @@ fn tokens(text: &str) -> Result<Vec<TokenWithSpan>, SqlError> {
     Ok(tokens)
 }
 
-/// From lines and columns (characters) to bytes, asked in ascending order.
+/// Converts line and column (in characters) to byte offsets; positions must be ascending.
 struct ByteOffsets<'a> {
     rest: std::str::Chars<'a>,
     line: u64,

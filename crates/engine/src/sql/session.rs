@@ -1,4 +1,7 @@
 //! A session: an engine, its tables and settings, and statements run one after the other.
+//!
+//! Changing a setting may replace the engine; what DataFusion keeps per engine (settings, prepared
+//! statements, registered tables) is therefore also kept here and replayed on the new one.
 
 use super::adaptive::Drive;
 use super::error::SqlError;
@@ -32,46 +35,47 @@ use tierloom_memory::{MemoryBackend, PageSize};
 use tierloom_placement::Policy;
 use tierloom_topology::Topology;
 
-/// What a session begins with.
+/// Initial configuration of a [`SqlSession`].
 #[derive(Debug, Clone)]
 pub struct SqlOptions {
-    /// How the engine runs.
+    /// Threads, batch size, operators and routing of the first engine.
     pub engine: EngineOptions,
-    /// The machine.
+    /// Topology that placements and limits are resolved on.
     pub topology: Topology,
-    /// Page size of columns.
+    /// Page size of the regions of columns.
     pub page_size: PageSize,
-    /// Where columns go.
+    /// Initial placement policy of columns; cannot be adaptive yet.
     pub placement: Policy,
-    /// Where their memory comes from.
+    /// Source of the columns' memory.
     pub backend: Arc<dyn MemoryBackend>,
 }
 
-/// One table, for lists.
+/// Name and kind of one table, for listings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableInfo {
-    /// Its name.
+    /// Name in schema `public`.
     pub name: String,
     /// "table", "view" or "system".
     pub kind: &'static str,
-    /// Rows, where they are known.
+    /// Number of rows; `None` for views and system tables.
     pub rows: Option<u64>,
 }
 
-/// A table that was loaded.
+/// A table that was loaded or created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
-    /// Its name.
+    /// Name in schema `public`.
     pub name: String,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Bytes of its columns.
+    /// Bytes of its columns as stored.
     pub size_bytes: u64,
 }
 
-/// One session.
+/// A SQL session.
 ///
-/// A failed or stopped statement leaves tables, settings and files as they were; the next one runs.
+/// A failed or interrupted statement leaves tables, settings and files as they were, and the
+/// session stays usable.
 pub struct SqlSession {
     pub(super) engine: Engine,
     pub(super) settings: Settings,
@@ -79,29 +83,31 @@ pub struct SqlSession {
     pub(super) topology: Arc<Topology>,
     pub(super) backend: Arc<dyn MemoryBackend>,
     pub(super) page_size: PageSize,
-    /// Bytes read from each column so far ("table.column").
+    /// Bytes read from each column so far, by "table.column".
     pub(super) reads: BTreeMap<String, u64>,
-    /// `SET datafusion...` statements, which a new engine is told again.
+    /// `SET datafusion...` statements, replayed on a new engine.
     pub(super) told: Vec<String>,
-    /// Texts of prepared statements by name.
+    /// Texts of prepared statements by name, replayed on a new engine.
     pub(super) prepared: BTreeMap<String, String>,
-    /// Views by name.
     pub(super) views: Views,
-    /// Levels that the statement that runs nests at most, with its views.
+    /// Upper bound of the nesting depth of the running statement, its views included.
     pub(super) levels: usize,
-    /// What system tables show; shared with their providers.
+    /// The tables that system tables list; shared with their providers.
     pub(super) shown: Arc<Mutex<BTreeMap<String, Arc<PlacedTable>>>>,
-    /// Who places data before each query, if placement adapts.
+    /// The driver of adaptive placement, if it is on.
     pub(super) drive: Drive,
-    /// The statement that runs, its white space in single blanks: what runs of it are known by.
+    /// The running statement with white space normalised.
+    ///
+    /// The key under which its runs are compared.
     pub(super) statement: String,
 }
 
 impl SqlSession {
-    /// A session without tables.
+    /// Creates a session without tables.
     ///
     /// # Errors
-    /// Threads that cannot be started, a placement that the machine does not have.
+    /// Threads that cannot be started, a placement that the machine cannot follow, or an adaptive
+    /// one (it needs a machine profile first).
     pub fn new(options: SqlOptions) -> Result<Self, SqlError> {
         super::placement::check(&options.placement, &options.topology)?;
         if matches!(options.placement, Policy::Adaptive(_)) {
@@ -131,13 +137,14 @@ impl SqlSession {
         Ok(session)
     }
 
-    /// Settings that every engine of a session has, and its system tables.
+    /// Applies the settings that every engine of a session needs and registers the system tables.
     pub(super) fn prepare_engine(&self) -> Result<(), SqlError> {
         let context = self.engine.context();
         {
             let state = context.state_ref();
             let mut state = state.write();
             let config = state.config_mut().options_mut();
+            // Gives planning errors their position in the script.
             config.sql_parser.collect_spans = true;
             config.catalog.information_schema = true;
         }
@@ -147,7 +154,7 @@ impl SqlSession {
     /// Parses a statement without running it.
     ///
     /// # Errors
-    /// Bad input, with the place in the script.
+    /// Bad input, with its position in the script.
     pub fn check(&self, piece: &Piece) -> Result<(), SqlError> {
         if recognise(piece)? == Statement::DataFusion {
             check_levels(piece, piece.levels)?;
@@ -156,7 +163,7 @@ impl SqlSession {
         Ok(())
     }
 
-    /// Whether a statement gives rows to its sink, as far as its words tell.
+    /// Whether a statement returns rows, judged by its syntax alone.
     pub fn gives_rows(&self, piece: &Piece) -> bool {
         match recognise(piece) {
             Ok(Statement::ExplainPlacement { .. } | Statement::Show { .. }) => true,
@@ -176,7 +183,7 @@ impl SqlSession {
         state
             .sql_to_statement(&piece.in_place(0, piece.tokens.len()), &dialect)
             .map_err(|e| {
-                // The parser has no place for what is missing at the end.
+                // The parser reports no position for input that ends too early.
                 at(SqlError::planning(&e), piece.place_of(piece.tokens.len()))
             })
     }
@@ -184,8 +191,8 @@ impl SqlSession {
     /// Runs one statement.
     ///
     /// # Errors
-    /// Bad input, a failure (also a panic in DataFusion), or [`SqlError::Interrupted`]. Nothing
-    /// half-done is left.
+    /// Bad input, a failure (including a panic in DataFusion) or [`SqlError::Interrupted`]. No
+    /// partial effects remain.
     pub fn run(
         &mut self,
         piece: &Piece,
@@ -196,7 +203,7 @@ impl SqlSession {
         check_levels(piece, self.levels)?;
         let done = stack::with(self.levels, || {
             let statement = AssertUnwindSafe(|| self.statement(piece, sink, watch));
-            // What a panic leaves behind is what an error at that place would.
+            // The state after a panic is the state that an error at the same point would leave.
             std::panic::catch_unwind(statement).unwrap_or_else(|panic| {
                 let panicked = EngineError::panicked("the statement", panic.as_ref());
                 Err(SqlError::from(panicked))
@@ -272,7 +279,7 @@ impl SqlSession {
         }
     }
 
-    /// Of a statement that explains another: what became of that one's aggregations.
+    /// For an EXPLAIN statement, which aggregations were fused, or why not.
     fn notes(&self, parsed: Parsed, watch: &dyn Watch) -> Option<String> {
         let logical = match self.logical(parsed).ok()? {
             LogicalPlan::Explain(explain) => explain.plan,
@@ -287,7 +294,7 @@ impl SqlSession {
         (!notes.is_empty()).then(|| notes.join("\n"))
     }
 
-    /// Statements that DataFusion carries out itself: its settings, prepared statements.
+    /// Runs statements that DataFusion executes itself: its settings and prepared statements.
     fn other(
         &mut self,
         logical: LogicalPlan,
@@ -303,6 +310,7 @@ impl SqlSession {
             LogicalPlan::Statement(S::Deallocate(d)) => Kept::Deallocated(d.name.clone()),
             _ => Kept::Nothing,
         };
+        // Of DataFusion's own statements only EXECUTE returns rows.
         let runs = !matches!(&logical, LogicalPlan::Statement(s) if !matches!(s, S::Execute(_)));
         if matches!(
             &logical,
@@ -317,13 +325,14 @@ impl SqlSession {
             checks::setting(&set.variable)?;
         }
         let context = self.engine.context().clone();
-        // A setting may change what planning does.
+        // Cached plans were made under the old settings.
         self.engine.forget_plans();
         let frame = self
             .engine
             .handle()
             .block_on(context.execute_logical_plan(logical))
             .map_err(|e| SqlError::planning(&e))?;
+        // Planned here and not by the frame, so that planning can be cancelled.
         let plan = self.plan_of(frame.logical_plan().clone(), watch)?;
         self.remember(&kept, piece);
         if runs {
@@ -332,7 +341,7 @@ impl SqlSession {
         Ok(said("done".into(), start))
     }
 
-    /// Keeps what a new engine has to be told again.
+    /// Records what has to be replayed on a new engine.
     fn remember(&mut self, kept: &Kept, piece: &Piece) {
         match kept {
             Kept::Setting => self.told.push(piece.text.clone()),
@@ -365,7 +374,7 @@ impl SqlSession {
         })
     }
 
-    /// Plans a query, or finds its plan.
+    /// Plans a query or takes its plan from the cache.
     pub(super) fn physical(
         &self,
         sql: &str,
@@ -375,21 +384,20 @@ impl SqlSession {
             .engine
             .plan_until("the statement", sql, self.levels, &|| watch.stopped())
             .map_err(|e| self.explained(SqlError::engine_planning(&e)))?;
-        // The plan may have run before: its operators get fresh states.
+        // A cached plan may have run before, so its operators need fresh state.
         reset_plan_states(Arc::clone(planned.plan())).map_err(|e| SqlError::planning(&e))
     }
 
-    /// The plan of a query, which is kept: running the same text next finds it.
+    /// Plans a query and caches the plan, so that the same text finds it later.
     ///
     /// # Errors
-    /// Bad input.
+    /// Bad input, with its position in the script.
     pub fn plan(&self, query: &Piece) -> Result<PlannedQuery, SqlError> {
         self.engine
             .plan("the statement", &query.in_place(0, query.tokens.len()))
             .map_err(|e| self.with_tables(SqlError::engine_planning(&e)))
     }
 
-    /// The physical plan of a logical one.
     pub(super) fn plan_of(
         &self,
         logical: LogicalPlan,
@@ -402,7 +410,6 @@ impl SqlSession {
         )
     }
 
-    /// The optimised logical plan of a query.
     pub(super) fn optimised(&self, sql: &str, watch: &dyn Watch) -> Result<LogicalPlan, SqlError> {
         let state = self.engine.context().state();
         let sql = sql.to_owned();
@@ -412,7 +419,7 @@ impl SqlSession {
         )
     }
 
-    /// Plans on a thread of the engine, until `watch` says so.
+    /// Plans on a thread of the engine, so that `watch` can interrupt it.
     fn aside<T: Send + 'static>(
         &self,
         watch: &dyn Watch,
@@ -431,7 +438,7 @@ impl SqlSession {
             .map_err(|e| self.explained(SqlError::planning(&e)))
     }
 
-    /// An error of planning with what helps who typed the statement.
+    /// Extends a planning error by hints for the author of the statement.
     fn explained(&self, error: SqlError) -> SqlError {
         let type_of = |column: &str| {
             let mut tables = self.tables.values();
@@ -443,11 +450,12 @@ impl SqlSession {
         self.with_tables(checks::explained(error, &self.statement, &type_of))
     }
 
-    /// Adds the names there are to an error about a name that is not there.
+    /// Extends an error about an unknown table by the names of the known ones.
     fn with_tables(&self, error: SqlError) -> SqlError {
         let SqlError::Input { place, message } = error else {
             return error;
         };
+        // DataFusion has no error kind for an unknown table, only this text.
         let missing = message
             .strip_prefix("table 'datafusion.public.")
             .and_then(|rest| rest.strip_suffix("' not found"));
@@ -468,7 +476,8 @@ impl SqlSession {
         let start = Instant::now();
         let plan = self.physical(&copy.query, watch).map_err(|error| {
             match (error, copy.table_place) {
-                // The query around a table's name is ours: only the name has a place.
+                // The SELECT around a table name is ours; only the name has a position in the
+                // script.
                 (SqlError::Input { message, .. }, Some(place)) => {
                     SqlError::input_at(place, message)
                 }
@@ -498,7 +507,7 @@ impl SqlSession {
         })
     }
 
-    /// Tables, views and system tables by name.
+    /// Lists tables, views and system tables by name.
     pub fn tables(&self) -> Vec<TableInfo> {
         let names = self.engine.context().catalog("datafusion");
         let names = names.and_then(|c| c.schema("public"));
@@ -529,7 +538,7 @@ impl SqlSession {
     /// The columns of a table or view.
     ///
     /// # Errors
-    /// Bad input: there is none of that name.
+    /// Bad input if there is no table of that name.
     pub fn schema_of(&self, table: &str) -> Result<SchemaRef, SqlError> {
         let context = self.engine.context().clone();
         let name = datafusion::common::TableReference::bare(table);
@@ -544,7 +553,7 @@ impl SqlSession {
     }
 }
 
-/// What a statement of DataFusion's own leaves behind.
+/// The lasting effect of a statement that DataFusion executes itself.
 enum Kept {
     Setting,
     Prepared(String),
@@ -552,7 +561,6 @@ enum Kept {
     Nothing,
 }
 
-/// `EXPLAIN` of another statement.
 fn explains(parsed: &Parsed) -> bool {
     match parsed {
         Parsed::Explain(_) => true,
@@ -561,7 +569,7 @@ fn explains(parsed: &Parsed) -> bool {
     }
 }
 
-/// Refuses a statement for which no stack can be had.
+/// Refuses a statement that nests deeper than the largest stack allows.
 fn check_levels(piece: &Piece, levels: usize) -> Result<(), SqlError> {
     let most = stack::most_levels();
     if levels <= most {
@@ -576,12 +584,12 @@ fn check_levels(piece: &Piece, levels: usize) -> Result<(), SqlError> {
     ))
 }
 
-/// Queries, and what answers like one.
+/// Whether a statement is a query or returns rows like one.
 fn is_query(parsed: &Parsed) -> bool {
     match parsed {
         Parsed::Explain(_) => true,
         Parsed::Statement(ast) => match ast.as_ref() {
-            // SELECT ... INTO makes a table.
+            // `SELECT ... INTO` creates a table and returns nothing.
             Ast::Query(query) => {
                 !matches!(query.body.as_ref(), SetExpr::Select(s) if s.into.is_some())
             }
@@ -603,7 +611,7 @@ fn answers(ast: &Ast) -> bool {
     )
 }
 
-/// `error` at `place`, if it has none of its own.
+/// Adds `place` to an error that has no position.
 fn at(error: SqlError, place: super::Place) -> SqlError {
     match error {
         SqlError::Input {
@@ -641,7 +649,7 @@ fn give(batch: &RecordBatch, sink: &mut dyn Sink, start: Instant) -> Result<Outc
     })
 }
 
-/// Writes rows to a file that appears when all of them are in it.
+/// Writes rows to a file that appears under its name only when it is complete.
 struct ToFile<'a> {
     path: &'a str,
     options: WriteOptions,
@@ -650,6 +658,8 @@ struct ToFile<'a> {
 
 impl Sink for ToFile<'_> {
     fn begin(&mut self, schema: &SchemaRef) -> Result<(), SqlError> {
+        // Not before the plan runs, so that a statement that cannot be planned never touches the
+        // file.
         let file = WholeFile::create(Path::new(self.path))?;
         self.writer = Some(BatchWriter::new(file, schema, self.options)?);
         Ok(())

@@ -1,4 +1,7 @@
 //! `SET tierloom.*` and `SHOW tierloom.*`.
+//!
+//! Settings of the engine cannot change while it exists; a new engine replaces it and takes over
+//! tables, views and DataFusion's settings.
 
 use super::error::SqlError;
 use super::memory;
@@ -14,20 +17,20 @@ use tierloom_memory::router::Class;
 use tierloom_model::profiles;
 use tierloom_placement::Policy;
 
-/// Most rows of a batch: a batch of wider columns would leave the caches that batches are sized for.
+/// Largest batch size: batches are meant to stay in the caches, and larger ones would not.
 const MAX_BATCH_ROWS: usize = 1 << 20;
 
-/// What `SET` changes.
+/// The values of `tierloom.*`.
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub engine: EngineOptions,
-    /// Where all columns go that nothing else was said about.
+    /// Placement of all columns without their own.
     pub placement: Policy,
-    /// What was said about tables ("t") and columns ("t.c").
+    /// Placements of tables ("t") and columns ("t.c").
     pub placements: BTreeMap<String, PlacementSpec>,
-    /// The machine profile that `EXPLAIN PLACEMENT` prices on.
+    /// Machine profile of `EXPLAIN PLACEMENT` and adaptive placement.
     pub machine: Option<String>,
-    /// Bytes of columns that DRAM may hold when placement adapts.
+    /// Bytes of columns that DRAM may hold under adaptive placement; `None` for no limit.
     pub dram_bytes: Option<u64>,
 }
 
@@ -42,7 +45,7 @@ impl Settings {
         }
     }
 
-    /// Name, value and meaning of every setting.
+    /// Name, value and description of every setting.
     fn rows(&self) -> Vec<(String, String, &'static str)> {
         let mut rows = vec![
             (
@@ -96,12 +99,12 @@ impl Settings {
     }
 }
 
-/// Names that `SET` knows, for errors.
+/// Names of all settings, for error messages.
 const KNOWN: &str = "tierloom.batch_rows, tierloom.dram_bytes, tierloom.machine, tierloom.memory.CLASS, tierloom.placement, tierloom.placement.TABLE, \
                      tierloom.placement.TABLE.COLUMN, tierloom.routing, tierloom.threads";
 
 impl SqlSession {
-    /// Carries out `SET tierloom.name = value`.
+    /// Executes `SET tierloom.name = value`.
     pub(super) fn set(
         &mut self,
         name: &[String],
@@ -194,7 +197,7 @@ impl SqlSession {
         }
     }
 
-    /// The settings that `name` stands for (all if `None`), as rows.
+    /// The settings of that name (all if `None`) as rows.
     pub(super) fn show(&self, name: Option<&str>) -> Result<RecordBatch, SqlError> {
         let mut rows = self.settings.rows();
         if let Some(name) = name {
@@ -217,10 +220,11 @@ impl SqlSession {
         .map_err(SqlError::failed)
     }
 
-    /// Puts another engine under the same tables, views and settings of DataFusion.
+    /// Replaces the engine; tables, views and DataFusion's settings are taken over.
     fn renew_engine(&mut self, options: EngineOptions) -> Result<(), SqlError> {
         if let Some(driver) = self.drive.get() {
-            // The router is the process's: what a driver placed must not outlive the engine that it was placed for.
+            // The router is process-wide, so what the driver placed must be undone before it is
+            // configured anew.
             driver.restore_operators();
         }
         let engine = Engine::new(options.clone())?;
@@ -232,6 +236,8 @@ impl SqlSession {
                 self.renew_driver()
             }
             Err(error) => {
+                // The old engine keeps its tables and settings; only the process-wide routing was
+                // configured anew.
                 self.engine = old;
                 Err(error)
             }
@@ -248,6 +254,7 @@ impl SqlSession {
         };
         self.engine.handle().block_on(async {
             for name in schema.table_names() {
+                // System tables belong to the new engine and must not be replaced by the old one's.
                 let known = context.table_exist(name.as_str()).map_err(running)?;
                 if let (false, Some(table)) = (known, schema.table(&name).await.map_err(running)?) {
                     context
@@ -255,11 +262,13 @@ impl SqlSession {
                         .map_err(running)?;
                 }
             }
+            // In order: a later SET may override an earlier one.
             for statement in &self.told {
                 context.sql(statement).await.map_err(running)?;
             }
             for statement in self.prepared.values() {
-                // What it names may be gone: then it is gone too, as it was before.
+                // The tables that it names may be gone. Then it stays unknown, as it was on the old
+                // engine.
                 let _ = context.sql(statement).await;
             }
             Ok(())

@@ -1,67 +1,66 @@
-//! What a statement asks for: the words that are Tierloom's own are read here, everything else is left to DataFusion.
+//! Recognises Tierloom's own statements by their first words; everything else is DataFusion's.
+//!
+//! Works on tokens, so keywords are recognised in any case and never inside strings or comments.
+//! Positions are kept for error messages.
 
 use super::error::SqlError;
 use super::export::Format;
 use super::script::Piece;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-/// A statement of Tierloom's own, or one for DataFusion.
+/// A statement, as far as its first words classify it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Statement {
     /// `EXPLAIN [ANALYZE] PLACEMENT query`.
     ExplainPlacement {
-        /// Runs the query.
+        /// Whether to run the query and report measured numbers.
         analyze: bool,
-        /// The query, on its own lines and columns.
+        /// The query, padded to its lines and columns in the script.
         query: String,
     },
     /// `SET tierloom.name = value`.
     Set {
-        /// What follows `tierloom.`, part by part.
+        /// The parts of the name after `tierloom.`.
         name: Vec<String>,
-        /// The value without quotes.
         value: String,
     },
     /// `SHOW tierloom.name`, `SHOW tierloom.*`.
     Show {
-        /// What follows `tierloom.`; `None` for all.
+        /// The name after `tierloom.`; `None` for all settings.
         name: Option<String>,
     },
     /// `ANALYZE table`.
-    Analyze {
-        /// The table.
-        table: String,
-    },
+    Analyze { table: String },
     /// `COPY (query) TO 'file' (FORMAT format)`.
     Copy(Copy),
     /// Anything else.
     DataFusion,
 }
 
-/// What `COPY ... TO` says.
+/// A parsed `COPY ... TO`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Copy {
-    /// The query whose rows are written, on its own lines and columns.
+    /// The query whose rows are written, padded to its lines and columns in the script.
     pub query: String,
-    /// Where the table stands, if one was named instead of a query.
+    /// Position of the table name, if a table was named instead of a query.
     pub table_place: Option<super::Place>,
-    /// The file.
     pub path: String,
-    /// The format, as said or as the file's name has it.
+    /// The format, explicit or derived from the file name.
     pub format: Format,
-    /// Between fields of CSV.
+    /// Field separator of CSV.
     pub delimiter: u8,
-    /// Whether CSV begins with names.
+    /// Whether CSV starts with a line of column names.
     pub header: bool,
 }
 
-/// Reads the first words of a statement.
+/// Classifies a statement by its first words.
 ///
 /// # Errors
-/// A statement of Tierloom's own that is not complete or goes on with something else.
+/// A statement of Tierloom's own that is incomplete or has excess tokens.
 pub(crate) fn recognise(piece: &Piece) -> Result<Statement, SqlError> {
     let cursor = &mut Cursor { piece, next: 0 };
     if cursor.word("EXPLAIN") {
+        // Without PLACEMENT the cursor is discarded, and DataFusion parses from the start.
         let analyze = cursor.word("ANALYZE");
         if !cursor.word("PLACEMENT") {
             return Ok(Statement::DataFusion);
@@ -75,6 +74,7 @@ pub(crate) fn recognise(piece: &Piece) -> Result<Statement, SqlError> {
         return show(cursor);
     }
     if cursor.word("ANALYZE") {
+        // Optional, as in other dialects.
         cursor.word("TABLE");
         let table = cursor.name("the name of a table")?;
         cursor.end()?;
@@ -139,6 +139,7 @@ fn copy(cursor: &mut Cursor<'_>) -> Result<Copy, SqlError> {
         while cursor.token(&Token::Period) {
             cursor.name("the rest of the table's name")?;
         }
+        // As typed: quotes and case have to survive.
         let name = cursor.piece.source(from, cursor.next);
         (format!("SELECT * FROM {name}"), Some(place))
     };
@@ -153,6 +154,7 @@ fn copy(cursor: &mut Cursor<'_>) -> Result<Copy, SqlError> {
         }
         options.set(cursor, "format")?;
     }
+    // Optional, as in PostgreSQL.
     cursor.word("WITH");
     if cursor.token(&Token::LParen) {
         loop {
@@ -219,7 +221,7 @@ impl CopyOptions {
     }
 }
 
-/// Walks over the tokens of a statement.
+/// A position in the tokens of a statement.
 struct Cursor<'a> {
     piece: &'a Piece,
     next: usize,
@@ -234,7 +236,7 @@ impl Cursor<'_> {
         self.piece.place_of(self.next)
     }
 
-    /// Steps over `word` if it comes next, whatever its case.
+    /// Consumes the unquoted keyword `word`, in any case, if it comes next.
     fn word(&mut self, word: &str) -> bool {
         let found = matches!(self.peek(), Some(Token::Word(w)) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word));
         self.next += usize::from(found);
@@ -247,7 +249,7 @@ impl Cursor<'_> {
         found
     }
 
-    /// A name: in lower case unless it is quoted, as SQL has it.
+    /// Consumes a name; unquoted names are folded to lower case, as SQL requires.
     fn name(&mut self, what: &str) -> Result<String, SqlError> {
         let name = match self.peek() {
             Some(Token::Word(w)) if w.quote_style.is_none() => w.value.to_lowercase(),
@@ -267,7 +269,7 @@ impl Cursor<'_> {
         Ok(text)
     }
 
-    /// One token as a value.
+    /// Consumes one token as a value.
     fn one_value(&mut self, what: &str) -> Result<String, SqlError> {
         let value = match self.peek() {
             Some(Token::SingleQuotedString(text) | Token::DoubleQuotedString(text)) => text.clone(),
@@ -279,10 +281,11 @@ impl Cursor<'_> {
         Ok(value)
     }
 
-    /// The rest as a value: a string without its quotes, or the text itself.
+    /// Consumes the rest as a value: a string without its quotes, or the source text.
     fn value(&mut self) -> String {
         let from = self.next;
         self.next = self.piece.tokens.len();
+        // A single token may be quoted; several, as in 3:2, are taken as typed.
         match &self.piece.tokens[from.min(self.next)..] {
             [one] => match &one.token {
                 Token::SingleQuotedString(text) => text.clone(),
@@ -293,7 +296,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// What stands between a bracket that was just opened and its end.
+    /// Consumes up to the bracket that closes the one just opened; returns the text between them.
     fn bracketed(&mut self) -> Result<String, SqlError> {
         let from = self.next;
         let mut depth = 1;

@@ -1,4 +1,7 @@
-//! System tables: what the engine knows about itself, as rows.
+//! System tables of the session: `tier_columns`, `tierloom_decisions` and `tier_memory`.
+//!
+//! Their rows are read while a statement is planned, from the session's tables, the adaptive driver
+//! and the router.
 
 use super::adaptive::Drive;
 use crate::as_now::{AsNow, Rows};
@@ -14,19 +17,21 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_memory::{AuditMode, Placing};
 
-/// Names of the system tables.
+/// Names of the system tables, which no other table may have.
 pub(super) const NAMES: [&str; 3] = [DECISIONS, TIER_COLUMNS, TIER_MEMORY];
 
 const DECISIONS: &str = "tierloom_decisions";
 
 const TIER_COLUMNS: &str = "tier_columns";
 
-/// Pages that the kernel is asked about, per region.
+/// Number of pages per region that the kernel is asked about.
+///
+/// A sample, because regions can have millions of pages.
 pub(super) const AUDITED_PAGES: u64 = 4096;
 
 type Tables = Arc<Mutex<BTreeMap<String, Arc<PlacedTable>>>>;
 
-/// Makes the system tables known to `context`.
+/// Registers the system tables in `context`.
 pub(super) fn register(context: &SessionContext, tables: &Tables, drive: &Drive) -> Result<()> {
     let columns = TierColumns {
         tables: Arc::clone(tables),
@@ -37,17 +42,17 @@ pub(super) fn register(context: &SessionContext, tables: &Tables, drive: &Drive)
     Ok(())
 }
 
-/// `tier_columns`: one row for each node that has pages of a column.
+/// System table `tier_columns`: a row per column and node that has pages of it.
 struct TierColumns {
     tables: Tables,
     schema: SchemaRef,
 }
 
-/// A node's part of a column's pages.
+/// A node's share of a column's pages.
 pub(super) struct NodePart {
-    /// The node; `None` where no page is present.
+    /// The node; `None` if no page is present.
     pub node: Option<u32>,
-    /// Bytes of the column's regions on it, from the kernel's answer for the pages that were looked at.
+    /// Bytes of the column's regions on the node, extrapolated from the sampled pages.
     pub bytes: u64,
 }
 
@@ -78,6 +83,7 @@ impl Rows for TierColumns {
         let mut rows = Vec::new();
         for (name, table) in tables.iter() {
             for (index, column) in table.columns().iter().enumerate() {
+                // Asks the kernel, so the table shows where pages are and not where they should be.
                 for part in parts(column)? {
                     rows.push((name, column, table.is_staged(index), part));
                 }
@@ -107,7 +113,7 @@ impl Rows for TierColumns {
     }
 }
 
-/// The placement that a column's regions were asked for.
+/// The placement requested for a column's regions.
 pub(super) fn wanted(column: &PlacedColumn) -> String {
     let first = column.regions().first();
     first.map_or_else(
@@ -119,7 +125,7 @@ pub(super) fn wanted(column: &PlacedColumn) -> String {
     )
 }
 
-/// Where a column's pages are, by the kernel's account.
+/// Actual distribution of a column's pages, as the kernel reports it.
 pub(super) fn parts(column: &PlacedColumn) -> Result<Vec<NodePart>> {
     let mut nodes: BTreeMap<u32, u64> = BTreeMap::new();
     for region in column.regions() {
@@ -130,6 +136,7 @@ pub(super) fn parts(column: &PlacedColumn) -> Result<Vec<NodePart>> {
             .audit(mode)
             .map_err(|e| DataFusionError::External(Box::new(e)))?;
         for share in &audit.actual {
+            // Shares of the sampled pages, scaled to the region.
             *nodes.entry(share.node.0).or_default() +=
                 (audit.size_bytes as f64 * share.share).round() as u64;
         }

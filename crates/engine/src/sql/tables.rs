@@ -1,4 +1,7 @@
-//! Statements that make and drop tables and views.
+//! Statements that create and drop tables.
+//!
+//! Tables are filled when they are created and never change. CREATE TABLE therefore requires a
+//! query, and keys, defaults and TEMPORARY are refused.
 
 use super::error::SqlError;
 use super::run::{Kept, Outcome, Timing, Unit, Watch};
@@ -15,7 +18,7 @@ use std::path::Path;
 use std::time::Instant;
 
 impl SqlSession {
-    /// Carries out a statement of the data definition language.
+    /// Executes a data definition statement.
     pub(super) fn define(
         &mut self,
         ddl: DdlStatement,
@@ -43,6 +46,7 @@ impl SqlSession {
         watch: &dyn Watch,
     ) -> Result<Outcome, SqlError> {
         let name = plain_name(&table.name)?;
+        // CREATE TABLE with only a list of columns has an empty relation as its input.
         if matches!(table.input.as_ref(), LogicalPlan::EmptyRelation(e) if !e.produce_one_row) {
             return Err(SqlError::input(
                 "expected AS and a query: tables are filled when they are made (CREATE TABLE name AS SELECT ...)",
@@ -71,6 +75,7 @@ impl SqlSession {
             ..Timing::default()
         };
         let mut kept = Kept::default();
+        // Collected first, because rows arrive through a sink and the loader pulls batches.
         self.stream(&plan, &mut kept, watch, &mut timing)?;
         let schema = kept.schema.unwrap_or_else(|| plan.schema());
         let storing = Instant::now();
@@ -118,6 +123,7 @@ impl SqlSession {
         self.check_new_name(name, table.or_replace)?;
         let csv = csv_options(table)?;
         let source = Source::open(Path::new(location(&table.locations[0])?), csv)?;
+        // The content of the files decides; another STORED AS is an error.
         if !table.file_type.eq_ignore_ascii_case(source.kind_word()) {
             return Err(SqlError::input(format!(
                 "{} is {}, not {}",
@@ -136,6 +142,7 @@ impl SqlSession {
     fn drop_table(&mut self, table: &DropTable, start: Instant) -> Result<Outcome, SqlError> {
         let name = plain_name(&table.name)?;
         if !self.tables.contains_key(name) {
+            // The error names what is there instead, or which tables there are.
             let kind = self.tables().into_iter().find(|t| t.name == name);
             return match kind {
                 None if table.if_exists => Ok(said(format!("there is no table {name}"), start)),
@@ -151,7 +158,7 @@ impl SqlSession {
         Ok(said(format!("dropped table {name}"), start))
     }
 
-    /// `ANALYZE table`: counts again what the planner is told.
+    /// `ANALYZE table`: recomputes the planner's statistics.
     pub(super) fn analyze(&mut self, table: &str) -> Result<String, SqlError> {
         self.schema_of(table)?;
         let Some(found) = self.tables.get(table) else {
@@ -168,7 +175,7 @@ impl SqlSession {
     }
 }
 
-/// Refuses two wishes that exclude each other.
+/// Refuses `OR REPLACE` together with `IF NOT EXISTS`.
 fn check_either(replace: bool, if_not_exists: bool) -> Result<(), SqlError> {
     if replace && if_not_exists {
         return Err(SqlError::input(
@@ -178,7 +185,7 @@ fn check_either(replace: bool, if_not_exists: bool) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Refuses columns of a table that have one name.
+/// Refuses duplicate column names.
 pub(super) fn check_names<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), SqlError> {
     let mut seen = HashSet::new();
     let mut names = names;
@@ -201,7 +208,7 @@ pub(super) fn plain_name(name: &TableReference) -> Result<&str, SqlError> {
     }
 }
 
-/// The path of a location.
+/// The path of a location, without the scheme `file://`.
 fn location(text: &str) -> Result<&str, SqlError> {
     if let Some(path) = text.strip_prefix("file://") {
         return Ok(path);

@@ -1,4 +1,7 @@
-//! Tables made by queries, as memory of class `temp`.
+//! Tables created by queries, in memory of class `temp`.
+//!
+//! If the class has places, the columns are allocated like operator memory and stay there;
+//! placements and policies do not move them.
 
 use super::error::SqlError;
 use super::session::SqlSession;
@@ -9,23 +12,24 @@ use std::sync::Arc;
 use tierloom_memory::router::{Class, ClassBackend};
 use tierloom_memory::{PageSize, Placement};
 
-/// Where the columns of a new table come from.
+/// Where the columns of a new table are placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Home {
-    /// The session's placement.
+    /// By the session's placement.
     Placed,
-    /// The places of class `temp`, if it has any; else the session's placement.
+    /// At the places of class `temp`, if it has any; else by the session's placement.
     Temp,
 }
 
 impl SqlSession {
-    /// Reserves columns, and the placement to ask it for.
+    /// The column allocator for a new table, and the placement to request from it.
     pub(super) fn placer_for(&self, home: Home) -> Result<(ColumnPlacer<'_>, Placement), SqlError> {
         if home == Home::Placed || !self.temp_has_places() {
             return Ok((self.placer(), self.first_placement()?));
         }
         let page_size = match self.page_size {
-            // Pools belong to placed tables; blocks of a class come from ordinary memory.
+            // Huge page pools are reserved for placed tables; class memory comes from ordinary
+            // pages.
             PageSize::Huge2M | PageSize::Huge1G => PageSize::Thp,
             ordinary => ordinary,
         };
@@ -44,8 +48,9 @@ impl SqlSession {
         places.any(|(class, places)| *class == Class::TempTable && !places.is_empty())
     }
 
-    /// Refuses to change `setting`, and with it the places of class `temp`, while tables lie at those it has: they would be counted where they are
-    /// not.
+    /// Refuses to change `setting` while tables use the places of class `temp`.
+    ///
+    /// The tables would stay where they are but be counted at the new places.
     pub(super) fn check_no_temp_tables(&self, setting: &str) -> Result<(), SqlError> {
         let there: Vec<&str> = self
             .tables
@@ -63,7 +68,7 @@ impl SqlSession {
     }
 }
 
-/// Whether a table lies at the places of class `temp`.
+/// Whether a table is stored at the places of class `temp`.
 pub(super) fn is_temp(table: &PlacedTable) -> bool {
     table.columns().iter().any(PlacedColumn::is_of_class)
 }

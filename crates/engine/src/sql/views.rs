@@ -1,8 +1,8 @@
-//! Views: kept by their text and bound again when something that they name changes.
+//! Views that follow their tables.
 //!
-//! DataFusion's view holds the plan that it was made with, and so the tables of that time. Here a
-//! view means what its text means now: it is planned again when a table or view that it names is
-//! made, replaced or dropped, and one that cannot be planned any more says so when it is read.
+//! DataFusion's views keep the plan they were created with, and with it the tables of that time.
+//! Here a view is planned again when a table or view that it names is created, replaced or dropped.
+//! A view that can no longer be planned reports why when it is read.
 
 use super::error::SqlError;
 use super::run::Outcome;
@@ -22,19 +22,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A view of a session.
+/// The definition of a view.
 pub(super) struct View {
-    /// The statement that made it.
+    /// The CREATE VIEW statement.
     piece: Piece,
     /// Tables and views that it names.
     names: BTreeSet<String>,
 }
 
-/// The views of a session by name.
 pub(super) type Views = BTreeMap<String, View>;
 
 impl SqlSession {
-    /// `CREATE VIEW`.
+    /// `CREATE VIEW`; refuses views that read themselves, directly or through others.
     pub(super) fn create_view(
         &mut self,
         view: CreateView,
@@ -59,7 +58,6 @@ impl SqlSession {
         Ok(said(format!("view {name}"), start))
     }
 
-    /// `DROP VIEW`.
     pub(super) fn drop_view(
         &mut self,
         view: DropView,
@@ -98,8 +96,9 @@ impl SqlSession {
         }
     }
 
-    /// Binds the views that read `changed`, each after those that it reads itself, and all prepared
-    /// statements. Plans of earlier statements are forgotten.
+    /// Plans the views that read `changed` again, in dependency order, and all prepared statements.
+    ///
+    /// Also clears the plan cache.
     pub(super) fn bind_views(&self, changed: &str) {
         self.engine.forget_plans();
         for name in self.readers_of(changed) {
@@ -114,13 +113,14 @@ impl SqlSession {
         self.prepare_again();
     }
 
-    /// Plans prepared statements again: they hold the tables that they were made with. One that
-    /// cannot be planned any more is unknown until it can be.
+    /// Plans prepared statements again, which hold the tables they were created with.
+    ///
+    /// One that can no longer be planned is unknown until it can be.
     fn prepare_again(&self) {
         let context = self.engine.context().clone();
         self.engine.handle().block_on(async {
             for (name, text) in &self.prepared {
-                // It is not there if it could not be planned the last time.
+                // Fails if the statement could not be planned the last time, which does not matter.
                 let _ = context.sql(&format!("DEALLOCATE \"{name}\"")).await;
                 let _ = context.sql(text).await;
             }
@@ -146,7 +146,7 @@ impl SqlSession {
             .map_err(|e| SqlError::planning(&e))
     }
 
-    /// Puts in place of a view what says why it cannot be read.
+    /// Replaces a view by a provider that reports why it cannot be read.
     fn break_view(&self, name: &str, error: &SqlError) {
         let context = self.engine.context();
         let reference = || TableReference::bare(name);
@@ -157,12 +157,11 @@ impl SqlSession {
             schema: old.schema(),
             why: format!("view {name} cannot be read any more: {error}"),
         };
-        // The name was just freed.
+        // The name was freed above, so registering cannot fail.
         let _ = context.register_table(reference(), Arc::new(broken));
     }
 
-    /// Names of the views that read `name`, directly or through others, each after those that it
-    /// reads.
+    /// The views that read `name`, directly or through others, in dependency order.
     fn readers_of(&self, name: &str) -> Vec<String> {
         let mut found = Vec::new();
         let mut waiting: BTreeSet<&str> = self.views.keys().map(String::as_str).collect();
@@ -187,6 +186,7 @@ impl SqlSession {
             }
         }
         reach.remove(name);
+        // Topological order: take views whose remaining dependencies have all been taken.
         while !reach.is_empty() {
             let ready: Vec<&str> = reach
                 .iter()
@@ -226,7 +226,7 @@ impl SqlSession {
         Ok(names.iter().map(|n| n.table().to_owned()).collect())
     }
 
-    /// Levels that a statement nests at most, with the views that it names.
+    /// Upper bound of the nesting depth of a statement, including the views that it names.
     pub(super) fn levels_of(&self, piece: &Piece) -> usize {
         if self.views.is_empty() {
             return piece.levels;
@@ -243,7 +243,7 @@ impl SqlSession {
             if let Some(view) = self.views.get(&name)
                 && seen.insert(name)
             {
-                // The view's own name is a level of the plan too.
+                // The view's subquery and alias add levels to the plan as well.
                 levels += view.piece.levels + 3;
                 waiting.extend(view.names.iter().cloned());
             }
@@ -252,7 +252,7 @@ impl SqlSession {
     }
 }
 
-/// A view whose text means nothing any more.
+/// A view whose statement can no longer be planned.
 #[derive(Debug)]
 struct BrokenView {
     schema: SchemaRef,

@@ -1,25 +1,30 @@
-//! Files that appear under their name whole, or not at all.
+//! Files that appear under their name complete, or not at all.
+//!
+//! Written to a temporary file in the same directory, synced and renamed over the target.
 
 use super::error::SqlError;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A file that is being written beside its final name. Dropped before [`WholeFile::keep`], it is removed again.
+/// A file that is written under a temporary name.
 ///
-/// A symbolic link keeps pointing where it did: the file behind it is replaced. A device or a pipe is written to directly.
+/// Dropped before [`WholeFile::keep`], it is removed.
+///
+/// A symbolic link stays and the file behind it is replaced. A device or pipe is written directly.
 pub struct WholeFile {
     to: Option<BufWriter<File>>,
-    /// Temporary and final name; `None` for a device.
+    /// Temporary and final name; `None` for a device or pipe.
     names: Option<(PathBuf, PathBuf)>,
     shown: String,
 }
 
 impl WholeFile {
-    /// Begins the file `path`.
+    /// Starts the file `path`.
     ///
     /// # Errors
-    /// Bad input: a folder, or a folder that does not exist; otherwise what the system says.
+    /// Bad input: a directory, or a file in a directory that does not exist. A failure if the file
+    /// cannot be created.
     pub fn create(path: &Path) -> Result<Self, SqlError> {
         let shown = path.display().to_string();
         let refuse =
@@ -58,10 +63,10 @@ impl WholeFile {
         })
     }
 
-    /// Makes the file visible under its name.
+    /// Syncs the file and renames it to its final name.
     ///
     /// # Errors
-    /// What the system says; the file is then removed.
+    /// If the file cannot be written, synced or renamed; it is then removed.
     pub fn keep(mut self) -> Result<(), SqlError> {
         let kept = self.try_keep();
         if kept.is_ok() {
@@ -76,6 +81,8 @@ impl WholeFile {
         };
         let file = to.into_inner().map_err(|e| e.into_error())?;
         if let Some((temporary, target)) = &self.names {
+            // Without the sync, a crash after the rename could leave an empty file under the final
+            // name.
             file.sync_all()?;
             std::fs::rename(temporary, target)?;
         }
@@ -99,7 +106,7 @@ impl Write for WholeFile {
 impl Drop for WholeFile {
     fn drop(&mut self) {
         if let Some((temporary, _)) = &self.names {
-            // It may never have been made; then there is nothing to take away.
+            // The file may never have been created; then there is nothing to remove.
             let _ = std::fs::remove_file(temporary);
         }
     }

@@ -1,4 +1,8 @@
-//! A lowered plan as a [`StarPlan`].
+//! Compiles a lowered plan to a [`StarPlan`] over codes.
+//!
+//! Predicates become ranges or bitmaps of codes, joins become bitmaps of the foreign key's codes,
+//! group columns become maps from codes to group ordinals. Anything that needs more than one column
+//! per predicate, or more codes than a table may have, is refused with a reason.
 
 use super::NotFused;
 use super::dimension::LoadedDimension;
@@ -15,32 +19,32 @@ use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
 use tierloom_star::{Expr, Filter, GroupMap, GroupPart, StarPlan, Test};
 
-/// Keys that span more codes than this get no tables by code.
+/// Largest number of foreign-key codes for which lookup tables are built.
 const MAX_KEY_CODES: u64 = 1 << 27;
 
-/// A fact column by its codes.
+/// A fact column that is kept as codes.
 #[derive(Clone, Copy)]
 pub(super) struct FactColumn<'a> {
     pub coded: &'a CodedColumn,
     pub name: &'a str,
 }
 
-/// What the aggregation asks for, over the output of the lowered plan.
+/// Groups and aggregates, over the output of the lowered plan.
 #[derive(Debug, Clone)]
 pub(super) struct Aggregation {
     pub groups: Vec<Arc<dyn PhysicalExpr>>,
     pub aggregates: Vec<Arc<AggregateFunctionExpr>>,
 }
 
-/// Where the values of a group column come from.
+/// Source of the values of a group column.
 pub(super) enum GroupValues {
-    /// By ordinal of a part.
+    /// `values` has the value of each ordinal of a part.
     Listed { part: usize, values: ArrayRef },
-    /// The ordinals of a part are codes of this column of the universe.
+    /// The ordinals of a part are the codes of this column of the universe.
     Codes { part: usize, column: usize },
 }
 
-/// A plan and how its results become arrays.
+/// A compiled plan, and how its results become arrays.
 pub(super) struct Compiled {
     pub plan: StarPlan,
     pub groups: Vec<GroupValues>,
@@ -48,7 +52,7 @@ pub(super) struct Compiled {
 }
 
 impl Compiled {
-    /// Bytes of its tables by code and of the values of its groups.
+    /// Bytes of the lookup tables and of the group values.
     pub fn size_bytes(&self) -> usize {
         let of_set = |test: &Test| match test {
             Test::Range { .. } => 0,
@@ -76,7 +80,7 @@ impl Compiled {
     }
 }
 
-/// Bytes of the tables by code in `expr`.
+/// Bytes of the lookup tables in `expr`.
 fn table_bytes(expr: &Expr) -> usize {
     match expr {
         Expr::Constant(_) | Expr::Code { .. } => 0,
@@ -85,7 +89,7 @@ fn table_bytes(expr: &Expr) -> usize {
     }
 }
 
-/// The coded fact column `column` of the universe.
+/// The codes of fact column `column` of the universe.
 ///
 /// # Errors
 /// If the column is not kept as codes.
@@ -100,10 +104,13 @@ pub(super) fn fact_column(lowered: &Lowered, column: usize) -> Result<FactColumn
     }
 }
 
-/// Compiles `aggregation` over `lowered`; `state_schema` has the columns that come out.
+/// Compiles `aggregation` over `lowered`; `state_schema` lists the output columns.
+///
+/// An empty `dimensions` for a plan that has some is a dry run: it checks what does not depend on
+/// the dimensions' rows.
 ///
 /// # Errors
-/// The first thing that codes cannot do.
+/// The first construct that cannot be computed on codes.
 pub(super) fn compile(
     lowered: &Lowered,
     aggregation: &Aggregation,
@@ -130,6 +137,7 @@ pub(super) fn compile(
     }
     plan.measures = measures.finish();
     plan.combinations().map_err(|e| NotFused(e.to_string()))?;
+    // In a dry run the group maps are placeholders without ordinals.
     if !dimensions.is_empty() || lowered.dimensions.is_empty() {
         plan.check_ordinals().map_err(|e| NotFused(e.to_string()))?;
     }
@@ -140,11 +148,13 @@ pub(super) fn compile(
     })
 }
 
-/// The filters on fact columns; several on one column are one.
+/// Compiles the filters on fact columns.
 fn filters(lowered: &Lowered) -> Result<Vec<Filter>, NotFused> {
     let mut filters: Vec<Filter> = Vec::new();
     for predicate in &lowered.filters {
         let column = only_column(predicate)?;
+        // A predicate on a dimension column is normally pushed below the join. One above it would
+        // need the dimension's rows for every fact row.
         if lowered.owner(column).is_some() {
             return NotFused::because(format!("the filter {predicate} is above its join"));
         }
@@ -165,7 +175,7 @@ fn filters(lowered: &Lowered) -> Result<Vec<Filter>, NotFused> {
     Ok(filters)
 }
 
-/// Adds a filter, joined with one that is there for the same column.
+/// Adds a filter, merged with an earlier one on the same column if both are ranges or both sets.
 fn push(filters: &mut Vec<Filter>, new: Filter, codes: u64) {
     let Some(old) = filters.iter_mut().find(|f| f.column == new.column) else {
         filters.push(new);
@@ -174,6 +184,7 @@ fn push(filters: &mut Vec<Filter>, new: Filter, codes: u64) {
     match (&old.test, &new.test) {
         (Test::Range { low: a, high: b }, Test::Range { low: c, high: d }) => {
             let (low, high) = (*a.max(c), *b.min(d));
+            // A range cannot express "no code"; an empty set does.
             let (low, high) = if low <= high { (low, high) } else { (1, 0) };
             old.test = if low <= high {
                 Test::Range { low, high }
@@ -192,11 +203,12 @@ fn push(filters: &mut Vec<Filter>, new: Filter, codes: u64) {
             }
             old.expected_share = share;
         }
+        // A range and a set stay separate tests.
         _ => filters.push(new),
     }
 }
 
-/// Joins with dimensions as filters on their keys.
+/// Compiles joins with dimensions to filters on the foreign keys.
 fn lookups(
     lowered: &Lowered,
     dimensions: &[LoadedDimension],
@@ -255,7 +267,7 @@ fn groups(
         }
         let column = lowered.dimensions[dimension].fact_key;
         let part = plan.groups.len();
-        // Before the dimensions have run there is nothing to look at; the plan is only tried then.
+        // A dry run: there are no rows to derive the map from.
         let Some(loaded) = dimensions.get(dimension) else {
             plan.groups.push(GroupPart {
                 column,
@@ -264,6 +276,8 @@ fn groups(
             });
             continue;
         };
+        // All groups of one dimension become one part, whose combinations of values are numbered
+        // together.
         let (indices, exprs): (Vec<usize>, Vec<_>) = exprs.into_iter().unzip();
         let (map, values) = loaded.groups(&exprs)?;
         let count = values.first().map_or(0, |v| v.len()).max(1) as u64;
@@ -275,7 +289,7 @@ fn groups(
     Ok(found.into_iter().flatten().collect())
 }
 
-/// A group by an expression over one fact column.
+/// Compiles a group expression over one fact column.
 fn fact_group(
     lowered: &Lowered,
     column: usize,
@@ -287,6 +301,7 @@ fn fact_group(
     let count = fact.coded.code_count();
     let plain = expr.downcast_ref::<Column>().is_some();
     let Some(values) = fact.coded.listed()? else {
+        // A plain column needs no list of values: its value is computed from the code.
         if !plain {
             return NotFused::because(format!(
                 "{} has too many values for the group {expr}",
@@ -320,7 +335,7 @@ fn fact_group(
     Ok(GroupValues::Listed { part, values })
 }
 
-/// `expr` over the columns of dimension `index` instead of the universe.
+/// Renumbers `expr` from the universe to the columns of dimension `index`.
 pub(super) fn over_dimension(
     lowered: &Lowered,
     index: usize,

@@ -1,4 +1,7 @@
-//! What a dimension's rows say about the codes of the fact column that refers to them.
+//! Maps the rows of a dimension to the codes of the fact column that refers to them.
+//!
+//! A join with a unique key on codes needs no hash table: the code of the foreign key is the index
+//! of an array. Duplicate keys would multiply fact rows and are refused.
 
 use super::NotFused;
 use super::compile::FactColumn;
@@ -13,21 +16,20 @@ use std::sync::Arc;
 use tierloom_kernels::select::CodeSet;
 use tierloom_star::GroupMap;
 
-/// A dimension that was run.
+/// A dimension whose plan has run.
 pub(super) struct LoadedDimension {
-    /// Its rows.
     pub rows: RecordBatch,
-    /// The fact codes that find a row.
+    /// The fact codes that match a row.
     pub keys: Arc<CodeSet>,
-    /// Of each row the fact code that finds it; `None` if none does.
+    /// The fact code that matches each row; `None` if no fact row can.
     codes: Vec<Option<u32>>,
 }
 
 impl LoadedDimension {
-    /// Ties `rows` to the codes of `fact`.
+    /// Maps `rows` to the codes of `fact`.
     ///
     /// # Errors
-    /// A key that is no integer or of another type than the fact column, or one that two rows have.
+    /// A key that is not an integer, differs in type from the fact column, or occurs in two rows.
     pub fn new(
         name: &str,
         rows: RecordBatch,
@@ -35,6 +37,8 @@ impl LoadedDimension {
         fact: &FactColumn<'_>,
     ) -> Result<Self, NotFused> {
         let values = key.evaluate(&rows)?.into_array(rows.num_rows())?;
+        // Codes are computed from integers, and of another type the same integer could mean another
+        // value.
         if values.data_type() != fact.coded.data_type() {
             return NotFused::because(format!(
                 "a key of {name} is of type {}, {} is of type {}",
@@ -52,12 +56,13 @@ impl LoadedDimension {
         let mut add = |value: Option<i128>| {
             let code = value.and_then(|v| coder.code(v));
             codes.push(code);
+            // A key outside of the fact column's codes matches no fact row, so it may repeat.
             let Some(code) = code else { return true };
             let new = !keys.contains(code);
             keys.insert(code);
             new
         };
-        // Most keys are plain 32-bit integers: no need to widen them all first.
+        // Most keys are 32-bit integers without NULLs, which need not be widened to an array first.
         let unique = match values.as_primitive_opt::<Int32Type>() {
             Some(plain) if plain.null_count() == 0 => {
                 plain.values().iter().all(|v| add(Some(i128::from(*v))))
@@ -74,10 +79,12 @@ impl LoadedDimension {
         })
     }
 
-    /// The group ordinal of each fact code and the values of each ordinal, for groups by `exprs`, which read this dimension's rows alone.
+    /// Groups by `exprs` over this dimension's rows.
+    ///
+    /// Returns the ordinal of each fact code and the values of each ordinal.
     ///
     /// # Errors
-    /// Those of evaluating the expressions.
+    /// Errors of evaluating the expressions.
     pub fn groups(
         &self,
         exprs: &[Arc<dyn PhysicalExpr>],
@@ -93,10 +100,10 @@ impl LoadedDimension {
         Ok((map, found.values))
     }
 
-    /// The value of each fact code of an integer expression over this dimension's rows.
+    /// The value of an integer expression over this dimension's rows, for each fact code.
     ///
     /// # Errors
-    /// A value that is NULL or no integer of 64 bits.
+    /// A value that is NULL or not a 64-bit integer.
     pub fn values(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<[i64]>, NotFused> {
         let array = expr
             .evaluate(&self.rows)?
@@ -113,7 +120,7 @@ impl LoadedDimension {
     }
 }
 
-/// From values to the codes of a column.
+/// Maps values to the codes of a column.
 enum Coder {
     Offset { base: i128, first: i128, last: i128 },
     Listed(HashMap<i128, u32>),
@@ -148,7 +155,7 @@ impl Coder {
     }
 }
 
-/// The integers behind an array: integers themselves, days, unscaled decimals.
+/// The integers that represent an array's values: integers, days, unscaled decimals.
 ///
 /// # Errors
 /// An array of another type.

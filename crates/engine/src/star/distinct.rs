@@ -1,8 +1,8 @@
-//! Which rows have equal values: the groups that DataFusion's own aggregation would make.
+//! Groups equal rows exactly as DataFusion's own aggregation would.
 //!
-//! Keys of a dictionary are no values: a word may stand in it twice, as where batches with
-//! dictionaries of their own became one, or not be used at all. 0.0 and -0.0 are one value, NaNs
-//! of different bits are several.
+//! Dictionary keys cannot be compared in place of values: a value may occur twice in a dictionary,
+//! for example where batches with separate dictionaries were concatenated, or be unused. 0.0 and
+//! -0.0 are one value; NaNs of different bit patterns are different values.
 
 use super::NotFused;
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
@@ -15,18 +15,18 @@ use std::sync::Arc;
 
 /// The distinct rows of some columns, numbered in order of appearance.
 pub(super) struct Distinct {
-    /// How many there are.
+    /// Number of distinct rows.
     pub count: usize,
-    /// The number of each row.
+    /// The ordinal of each row.
     pub ordinals: Vec<u32>,
-    /// The values of each number, column by column.
+    /// The values of each ordinal, column by column.
     pub values: Vec<ArrayRef>,
 }
 
-/// The distinct rows of `columns`, which are of one length.
+/// Finds the distinct rows of `columns`, which have equal lengths.
 ///
 /// # Errors
-/// Columns of types that cannot be compared row by row, or of more rows than can be numbered.
+/// Columns whose types cannot be compared row by row, or more than `u32::MAX` rows.
 pub(super) fn distinct(columns: &[ArrayRef]) -> Result<Distinct, NotFused> {
     let rows = columns.first().map_or(0, |c| c.len());
     if u32::try_from(rows).is_err() {
@@ -38,6 +38,8 @@ pub(super) fn distinct(columns: &[ArrayRef]) -> Result<Distinct, NotFused> {
         .map(comparable)
         .collect::<Result<Vec<_>, _>>()?;
     let (ordinals, first_rows) = match &compared[..] {
+        // For a single dictionary column the numbers are dense, so an array replaces the hash
+        // table.
         [Comparable::Numbers(numbers, words)] => by_number(numbers, *words),
         _ => by_row(compared.into_iter().map(Comparable::into_array).collect())?,
     };
@@ -53,9 +55,9 @@ pub(super) fn distinct(columns: &[ArrayRef]) -> Result<Distinct, NotFused> {
     })
 }
 
-/// A column as something whose equality is that of its values.
+/// A column in a form in which equality of elements is equality of values.
 enum Comparable {
-    /// A number of each row, below the second.
+    /// A number for each row, and an exclusive upper bound of the numbers.
     Numbers(Vec<u32>, usize),
     Plain(ArrayRef),
 }
@@ -69,13 +71,15 @@ impl Comparable {
     }
 }
 
-/// The words of a dictionary are compared instead of the rows where that is less work.
+/// Compares dictionary values instead of rows where there are fewer of them.
 fn comparable(column: &ArrayRef) -> Result<Comparable, NotFused> {
     let Some(dictionary) = column.as_any_dictionary_opt() else {
         return Ok(Comparable::Plain(Arc::clone(column)));
     };
     let words = dictionary.values();
     let few = !words.is_empty() && words.len() <= column.len();
+    // With NULLs among keys or values, both would have to compare equal; the row format handles
+    // that.
     if !few || dictionary.keys().null_count() > 0 || words.logical_null_count() > 0 {
         return Ok(Comparable::Plain(unpacked(column)?));
     }
@@ -85,7 +89,7 @@ fn comparable(column: &ArrayRef) -> Result<Comparable, NotFused> {
     Ok(Comparable::Numbers(of_rows, first_words.len()))
 }
 
-/// `column` without the dictionaries around its values.
+/// `column` without the dictionaries around its values, which may be nested.
 fn unpacked(column: &ArrayRef) -> Result<ArrayRef, NotFused> {
     let mut column = Arc::clone(column);
     while let DataType::Dictionary(_, value) = column.data_type() {
@@ -94,7 +98,7 @@ fn unpacked(column: &ArrayRef) -> Result<ArrayRef, NotFused> {
     Ok(column)
 }
 
-/// Distinct rows of `columns`: the ordinal of each row, and the first row of each ordinal.
+/// The ordinal of each row of `columns`, and the first row of each ordinal, by hashing.
 fn by_row(columns: Vec<ArrayRef>) -> Result<(Vec<u32>, Vec<u32>), NotFused> {
     let rows = columns.first().map_or(0, |c| c.len());
     let fields = columns
@@ -115,7 +119,7 @@ fn by_row(columns: Vec<ArrayRef>) -> Result<(Vec<u32>, Vec<u32>), NotFused> {
     Ok((ordinals, first_rows))
 }
 
-/// The same for rows that have numbers below `count` already, not all of which need be there.
+/// Same as [`by_row`] for rows already numbered below `count`, of which some may not occur.
 fn by_number(numbers: &[u32], count: usize) -> (Vec<u32>, Vec<u32>) {
     let mut known = vec![u32::MAX; count];
     let (mut ordinals, mut first_rows) = (Vec::with_capacity(numbers.len()), Vec::new());
@@ -152,7 +156,7 @@ mod tests {
     #[test]
     fn dictionaries_are_compared_by_their_words() {
         let (x, y) = (Some("x"), Some("y"));
-        // Twice the same word, an unused one, and NULL by key and by word.
+        // A duplicate value, an unused one, and NULL by key and by value.
         let twice = dictionary(&[Some(0), Some(2), Some(1), Some(3)], &[x, y, x, x]);
         assert_eq!(ordinals(&[Arc::clone(&twice)]), [0, 0, 1, 0]);
         let many = dictionary(&[Some(4), Some(0)], &[x, y, x, y, x]);

@@ -1,4 +1,7 @@
-//! The operator that runs a star join.
+//! The physical operator of a star join.
+//!
+//! It has one output partition and parallelises internally: its workers draw morsels of the fact
+//! table from one cursor. The replaced aggregation is kept as the fallback plan.
 
 use super::compile::Aggregation;
 use super::finish::Finish;
@@ -27,17 +30,20 @@ use futures::TryStreamExt;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Runs a star join and hands out the states of its partial aggregation, as one batch, or the values of the whole one.
+/// Runs a star join.
 ///
-/// Its children are the plans of the dimensions. They run first; then workers draw morsels of the fact table from one cursor.
+/// Returns partial aggregation states, or final values if it includes the last step.
+///
+/// Its children are the plans of the dimensions. They run first; then workers draw morsels of the
+/// fact table from one cursor.
 pub struct StarExec {
     lowered: Lowered,
     aggregation: Aggregation,
-    /// Of the states.
+    /// Schema of the partial states.
     states: SchemaRef,
-    /// Makes values of the states, if that is not done above.
+    /// Turns states into values; `None` if an operator above does.
     finish: Option<Finish>,
-    /// The aggregation that this replaces.
+    /// The aggregation that this operator replaces.
     fallback: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -65,12 +71,12 @@ impl StarExec {
         }
     }
 
-    /// What its next execution is asked for; forgotten when its state is reset.
+    /// Sets options of the next execution; resetting the operator's state clears them.
     pub fn set_pass(&self, pass: PassOptions) {
         *self.pass.lock().unwrap_or_else(PoisonError::into_inner) = pass;
     }
 
-    /// The same with the last step of the aggregation; `replaced` is the whole of it.
+    /// Includes the last step of the aggregation; `replaced` is the complete aggregation.
     pub(super) fn finishing(self, finish: Finish, replaced: &Arc<dyn ExecutionPlan>) -> Self {
         StarExec {
             properties: properties(finish.schema()),
@@ -90,17 +96,17 @@ impl StarExec {
         }
     }
 
-    /// The fact table.
+    /// The fact table that the workers scan.
     pub fn fact(&self) -> &Arc<crate::PlacedTable> {
         &self.lowered.fact
     }
 
-    /// The columns of the fact table that it may read, by their index in the table.
+    /// Table indices of the fact columns that the operator may read.
     pub fn fact_columns(&self) -> &[usize] {
         &self.lowered.fact_columns
     }
 
-    /// What its last execution did; `None` before it ended.
+    /// Statistics of the last execution; `None` before it ended.
     pub fn observed(&self) -> Option<StarObserved> {
         self.observed
             .lock()
@@ -108,7 +114,7 @@ impl StarExec {
             .clone()
     }
 
-    /// Its parts in one line.
+    /// One line with fact table, filters, dimensions, groups and aggregates, for `EXPLAIN`.
     pub fn summary(&self) -> String {
         let lowered = &self.lowered;
         let list = |exprs: Vec<String>| exprs.join(", ");
@@ -159,13 +165,14 @@ fn properties(schema: &SchemaRef) -> Arc<PlanProperties> {
     let properties = PlanProperties::new(
         EquivalenceProperties::new(Arc::clone(schema)),
         Partitioning::UnknownPartitioning(1),
+        // No group is complete before the last morsel, so all output comes at the end.
         EmissionType::Final,
         Boundedness::Bounded,
     );
     Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative))
 }
 
-/// An expression without the numbers of its columns.
+/// An expression as SQL text, without column indices.
 fn plain(expr: &Arc<dyn PhysicalExpr>) -> String {
     datafusion::physical_expr_common::physical_expr::fmt_sql(expr.as_ref()).to_string()
 }
@@ -183,6 +190,8 @@ impl ExecutionPlan for StarExec {
         self.lowered.dimensions.iter().map(|d| &d.plan).collect()
     }
 
+    // Its expressions refer to the universe and not to a child's schema, so DataFusion's rewrites
+    // must not visit them.
     fn apply_expressions(
         &self,
         _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
@@ -220,6 +229,7 @@ impl ExecutionPlan for StarExec {
     }
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        // The fallback is not a child, so DataFusion does not reset it.
         let fallback = reset_plan_states(Arc::clone(&self.fallback))?;
         Ok(Arc::new(self.with(self.lowered.clone(), fallback)))
     }
@@ -261,7 +271,8 @@ impl ExecutionPlan for StarExec {
                             fell_back: Some(why.0),
                             ..StarObserved::default()
                         });
-                    // It shares operators with the dimensions, which have run already.
+                    // The fallback shares operators with the dimensions, which have already run and
+                    // whose streams are consumed.
                     let fallback = CoalescePartitionsExec::new(reset_plan_states(fallback)?);
                     fallback.execute(0, context)
                 }

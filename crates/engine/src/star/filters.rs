@@ -1,4 +1,7 @@
-//! Predicates as tests on codes.
+//! Compiles predicates to tests on codes.
+//!
+//! Codes follow the order of the values, so a comparison is a range of codes. A column with a
+//! listable domain takes any predicate, which is evaluated once per code.
 
 use super::NotFused;
 use super::compile::FactColumn;
@@ -12,7 +15,7 @@ use std::sync::Arc;
 use tierloom_kernels::select::CodeSet;
 use tierloom_star::Test;
 
-/// Evaluates `expr`, which reads one column, over `values` of it.
+/// Evaluates `expr`, which reads one column, over `values` of that column.
 pub(super) fn over_values(
     expr: &Arc<dyn PhysicalExpr>,
     column: usize,
@@ -25,12 +28,13 @@ pub(super) fn over_values(
     Ok(narrow.evaluate(&batch)?.into_array(rows)?)
 }
 
-/// The test that `predicate` is on the codes of its only column; `None` if every code passes. Also the share of codes that pass.
+/// The test of `predicate` on the codes of its only column, and the share of codes that pass.
 ///
-/// A column whose codes can be listed takes any predicate: it is evaluated once per code. Of others comparisons with constants are understood.
+/// The test is `None` if every code passes. A column whose codes can be listed takes any predicate,
+/// evaluated once per code; on others only comparisons with constants are supported.
 ///
 /// # Errors
-/// A predicate on several columns, or on a wide column that is no comparison.
+/// A predicate on several columns, or one on a wide column that is not a comparison.
 pub(super) fn test_of(
     predicate: &Arc<dyn PhysicalExpr>,
     fact: &FactColumn<'_>,
@@ -48,7 +52,7 @@ pub(super) fn test_of(
                     return Ok(shape(&Arc::new(set), count));
                 }
             };
-            // Where codes are too many to be listed, values are taken as spread evenly.
+            // Without a list of values, assume that they are spread evenly over the codes.
             let share = (f64::from(high) - f64::from(low) + 1.0).max(0.0) / count as f64;
             return Ok((Some(Test::Range { low, high }), share.min(1.0)));
         }
@@ -56,7 +60,7 @@ pub(super) fn test_of(
     Ok(shape(&Arc::new(set), count))
 }
 
-/// The simplest test that passes the codes of `set`.
+/// The simplest test that passes the codes of `set`, and their share; `None` if all pass.
 pub(super) fn shape(set: &Arc<CodeSet>, count: u64) -> (Option<Test>, f64) {
     let passing = set.len();
     let share = passing as f64 / count.max(1) as f64;
@@ -87,12 +91,12 @@ fn listed(
 }
 
 enum Compared {
-    /// Codes between two, both included; an empty range has its ends crossed at 1 and 0.
+    /// Codes from the first to the second, both inclusive; never empty.
     Range(u32, u32),
     Codes(Vec<u32>),
 }
 
-/// A comparison of a wide column with constants as codes.
+/// A comparison of a wide column with constants, in terms of codes.
 fn compared(
     predicate: &Arc<dyn PhysicalExpr>,
     fact: &FactColumn<'_>,
@@ -108,7 +112,7 @@ fn compared(
     };
     let first = i128::from(fact.coded.nullable());
     let last = i128::from(fact.coded.code_count()) - 1;
-    // From a value to its code, which may lie outside the column's.
+    // The code of a value; it may be outside the column's codes.
     let code = |value: i128| value - i128::from(base);
     let range = |low: i128, high: i128| {
         let (low, high) = (low.max(first), high.min(last));
@@ -153,9 +157,11 @@ fn compared(
     })
 }
 
-/// A constant of the column's own type, as the integer that its codes count from.
+/// A constant of the column's own type as the integer that codes are offsets of.
 fn constant(expr: &Arc<dyn PhysicalExpr>, fact: &FactColumn<'_>) -> Option<i128> {
     let value = expr.downcast_ref::<Literal>()?.value();
+    // The planner casts constants to the column's type. If it did not, the integers have different
+    // scales.
     if value.data_type() != *fact.coded.data_type() {
         return None;
     }
@@ -168,7 +174,7 @@ fn constant(expr: &Arc<dyn PhysicalExpr>, fact: &FactColumn<'_>) -> Option<i128>
 /// The only fact column that `predicate` reads.
 ///
 /// # Errors
-/// If it reads several, or none.
+/// If it reads several columns, or none.
 pub(super) fn only_column(predicate: &Arc<dyn PhysicalExpr>) -> Result<usize, NotFused> {
     match columns_of(predicate)[..] {
         [column] => Ok(column),

@@ -1,7 +1,8 @@
-//! The last step of an aggregation whose groups are whole already.
+//! The final step of an aggregation over groups that are already complete.
 //!
-//! All workers' accumulators are one before the states are handed out, so every group is there once: its states only have to become values. A hash
-//! aggregation over them would look half a million groups up again to find each alone.
+//! The workers' accumulators are merged before the states leave the star join, so every group
+//! occurs once and its states only have to be evaluated. A hash aggregation above would look up
+//! every group again just to find it alone.
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
@@ -12,19 +13,20 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use std::sync::Arc;
 
-/// Turns states into values, with DataFusion's own accumulators.
+/// Evaluates states to values with DataFusion's own accumulators.
 #[derive(Debug, Clone)]
 pub(super) struct Finish {
     aggregates: Vec<Arc<AggregateFunctionExpr>>,
-    /// Columns by which rows are grouped; they come first in both schemas.
+    /// Number of group columns; they come first in both schemas.
     groups: usize,
     schema: SchemaRef,
 }
 
 impl Finish {
-    /// That of `last`, the final step above states of `states`; `None` if it does more than that.
+    /// The evaluation that `last` does over states; `None` if it does more than that.
     ///
-    /// Without group columns DataFusion's operator stays: it knows that there is one row even if there was none below.
+    /// Without group columns DataFusion's operator is kept: it returns one row even for an empty
+    /// input.
     pub(super) fn of(last: &AggregateExec, states: &SchemaRef) -> Option<Finish> {
         let groups = last.group_expr().expr().len();
         let plain = groups > 0
@@ -52,12 +54,11 @@ impl Finish {
         )
     }
 
-    /// What the values look like.
     pub(super) fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// The values of `states`, in batches of at most `rows` rows.
+    /// Evaluates `states` in batches of at most `rows` rows.
     pub(super) fn batches(&self, states: &RecordBatch, rows: usize) -> Result<Vec<RecordBatch>> {
         let rows = rows.max(1);
         let mut accumulators = Vec::with_capacity(self.aggregates.len());
@@ -77,6 +78,7 @@ impl Finish {
                     return internal_err!("states of {} columns", part.num_columns());
                 };
                 accumulator.merge_batch(values, numbers, numbers.len())?;
+                // Emitting all groups resets the accumulator for the next batch.
                 columns.push(accumulator.evaluate(EmitTo::All)?);
                 at += *states;
             }

@@ -1,7 +1,9 @@
-//! From a tree of joins, filters and projections to one list of columns.
+//! Lowers a tree of joins, filters and projections to one list of columns.
 //!
-//! The *universe* is the fact table's scanned columns followed by the columns of each dimension's plan. Every expression above the
-//! scans is rewritten over it, so that projections and the order of joins no longer matter.
+//! The *universe* is the list of the fact table's scanned columns followed by the columns of each
+//! dimension's plan. Every expression above the scans is rewritten over it, so projections and the
+//! join order no longer matter. Joins of a dimension with a smaller table (snowflake schemas)
+//! become part of the dimension's plan.
 
 use super::NotFused;
 use crate::scan::PlacedScanExec;
@@ -21,42 +23,42 @@ use datafusion::physical_plan::work_table::WorkTableExec;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 use std::sync::Arc;
 
-/// A dimension: what to run, and how it is tied to the fact table.
+/// A dimension: its plan and the join with the fact table.
 #[derive(Debug, Clone)]
 pub(super) struct Dimension {
-    /// Gives its rows.
+    /// Produces the dimension's rows.
     pub plan: Arc<dyn ExecutionPlan>,
-    /// Where its columns start in the universe.
+    /// Index of its first column in the universe.
     pub offset: usize,
-    /// Its key, over its own columns.
+    /// Its join key, over its own columns.
     pub key: Arc<dyn PhysicalExpr>,
-    /// The fact column that refers to it.
+    /// The fact column of the join.
     pub fact_key: usize,
-    /// Its table, for people.
+    /// Table name, for messages and `EXPLAIN`.
     pub name: String,
 }
 
-/// A lowered plan.
+/// A plan over the universe.
 #[derive(Debug, Clone)]
 pub(super) struct Lowered {
     pub fact: Arc<PlacedTable>,
-    /// Columns of the table behind the first columns of the universe.
+    /// Table indices of the fact columns, which are the first columns of the universe.
     pub fact_columns: Vec<usize>,
     pub universe: SchemaRef,
     pub dimensions: Vec<Dimension>,
-    /// Conjuncts over the universe.
+    /// Conjuncts of all filters, over the universe.
     pub filters: Vec<Arc<dyn PhysicalExpr>>,
-    /// The plan's output columns over the universe.
+    /// The plan's output columns, over the universe.
     pub outputs: Vec<Arc<dyn PhysicalExpr>>,
 }
 
 impl Lowered {
-    /// Where a column of the universe comes from: `None` the fact table, else the dimension.
+    /// The dimension that a column of the universe comes from; `None` for the fact table.
     pub fn owner(&self, column: usize) -> Option<usize> {
         self.dimensions.iter().rposition(|d| d.offset <= column)
     }
 
-    /// Rewrites an expression over the plan's output to the universe.
+    /// Rewrites an expression over the plan's output to one over the universe.
     pub fn over_universe(
         &self,
         expr: &Arc<dyn PhysicalExpr>,
@@ -64,11 +66,14 @@ impl Lowered {
         substitute(expr, &self.outputs)
     }
 
-    /// Joins `small` to a dimension, whose column `on` refers to it: a snowflake. The dimension is larger then, its key stays. Answers where the new
-    /// columns start in the universe.
+    /// Joins `small` to a dimension whose column `on` refers to it, as in a snowflake schema.
+    ///
+    /// The dimension gains the columns of `small` and keeps its key. Returns the index of the first
+    /// new column in the universe.
     ///
     /// # Errors
-    /// A table that is larger than the dimension: its rows would be there more than once.
+    /// If `small` is larger than the dimension: then it is likely the referring side, and a
+    /// dimension row would occur several times.
     fn extend(
         &mut self,
         dimension: usize,
@@ -88,7 +93,8 @@ impl Lowered {
         let build: Arc<dyn ExecutionPlan> =
             Arc::new(CoalescePartitionsExec::new(Arc::clone(small)));
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(&name, on - extended.offset));
-        // The dimension's own columns stay first.
+        // `HashJoinExec` puts the build side's columns first; the projection moves the dimension's
+        // own back to the front, where the universe expects them.
         let order = (added..added + width).chain(0..added).collect();
         extended.plan = Arc::new(HashJoinExec::try_new(
             build,
@@ -109,7 +115,7 @@ impl Lowered {
         Ok(at)
     }
 
-    /// Puts the columns of `schema` into the universe at `at`; what is behind moves on.
+    /// Inserts the columns of `schema` into the universe at `at` and renumbers all references.
     fn make_room(&mut self, at: usize, schema: &Schema) -> Result<(), NotFused> {
         let added = schema.fields().len();
         let mut fields: Vec<_> = self.universe.fields().iter().cloned().collect();
@@ -138,11 +144,11 @@ impl Lowered {
     }
 }
 
-/// Lowers `plan`.
+/// Lowers `plan`; a join of a dimension with a smaller table becomes part of the dimension.
 ///
 /// # Errors
-/// The first operator that is neither a scan of placed columns, a filter, a projection nor an inner join on one key.
-/// A join of a dimension with a smaller table becomes part of the dimension.
+/// Names the first operator that is neither a scan of placed columns, a filter, a projection nor an
+/// inner join on one key.
 pub(super) fn lower(plan: &Arc<dyn ExecutionPlan>) -> Result<Lowered, NotFused> {
     if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
         return lower_scan(scan);
@@ -165,7 +171,7 @@ pub(super) fn lower(plan: &Arc<dyn ExecutionPlan>) -> Result<Lowered, NotFused> 
     if plan.downcast_ref::<RepartitionExec>().is_some()
         || plan.downcast_ref::<CoalescePartitionsExec>().is_some()
     {
-        // A limit inside would have to be kept.
+        // Dropping an operator with a limit (`fetch`) would drop the limit.
         if plan.fetch().is_none() {
             return lower(plan.children()[0]);
         }
@@ -194,7 +200,8 @@ fn lower_filter(filter: &FilterExec) -> Result<Lowered, NotFused> {
         return NotFused::because("a filter has a limit");
     }
     for conjunct in split_conjunction(filter.predicate()) {
-        // A filter that another join feeds while it runs only saves work; the lookups of this pipeline do the same.
+        // A dynamic filter only removes rows that its join would remove anyway, and the lookups of
+        // this pipeline do that join.
         if conjunct
             .downcast_ref::<DynamicFilterPhysicalExpr>()
             .is_none()
@@ -226,7 +233,8 @@ fn lower_join(join: &HashJoinExec) -> Result<Lowered, NotFused> {
     let [(left_key, right_key)] = join.on() else {
         return NotFused::because(format!("a join has {} keys, not one", join.on().len()));
     };
-    // The planner builds from the side that it thinks smaller; here the side with the largest table is the one to look at row by row.
+    // The planner chooses the build side by estimated output; for fusion the side with the largest
+    // base table is the fact side.
     let fact_is_left = most_rows(join.left()) > most_rows(join.right());
     let (fact, fact_key, small, key) = if fact_is_left {
         (join.left(), left_key, join.right(), right_key)
@@ -238,7 +246,8 @@ fn lower_join(join: &HashJoinExec) -> Result<Lowered, NotFused> {
     let Some(fact_key) = fact_key.downcast_ref::<Column>().map(Column::index) else {
         return NotFused::because(format!("join key {fact_key} is not a column"));
     };
-    // The fall back would not be told of the rows of each step.
+    // A recursive query feeds a work table anew in each iteration, and the fallback plan would not
+    // receive it.
     if small.exists(|node| Ok(node.downcast_ref::<WorkTableExec>().is_some()))? {
         return NotFused::because("a dimension has rows of a recursive query");
     }
@@ -279,7 +288,7 @@ fn columns(schema: &Schema, offset: usize) -> Vec<Arc<dyn PhysicalExpr>> {
     schema.fields().iter().enumerate().map(of).collect()
 }
 
-/// Rows of the largest placed table under a plan.
+/// Rows of the largest placed table under a plan; 0 if there is none.
 fn most_rows(plan: &Arc<dyn ExecutionPlan>) -> usize {
     match plan.downcast_ref::<PlacedScanExec>() {
         Some(scan) => scan.table().rows(),
@@ -292,7 +301,7 @@ fn most_rows(plan: &Arc<dyn ExecutionPlan>) -> usize {
     }
 }
 
-/// The last table under a plan.
+/// Name of the last table under a plan.
 fn table_name(plan: &Arc<dyn ExecutionPlan>) -> Option<String> {
     if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
         return Some(scan.table().name().to_owned());
@@ -300,7 +309,7 @@ fn table_name(plan: &Arc<dyn ExecutionPlan>) -> Option<String> {
     plan.children().into_iter().rev().find_map(table_name)
 }
 
-/// `expr` with each column replaced by the output it stands for.
+/// Replaces each column of `expr` by the output expression at its index.
 fn substitute(
     expr: &Arc<dyn PhysicalExpr>,
     outputs: &[Arc<dyn PhysicalExpr>],
@@ -314,11 +323,12 @@ fn substitute(
     Ok(rewritten.data)
 }
 
-/// Nothing if `expr` has one value for the same values of its columns, so that it may be evaluated
-/// once for each code or row of a dimension instead of once for each row of the fact table.
+/// Checks that `expr` is deterministic.
+///
+/// Such an expression may be evaluated once per code or dimension row instead of once per fact row.
 ///
 /// # Errors
-/// If it has not, as `random()`.
+/// If it is volatile, as `random()`.
 pub(super) fn not_volatile(expr: &Arc<dyn PhysicalExpr>) -> Result<(), NotFused> {
     match is_volatile(expr) {
         true => NotFused::because(format!("{expr} is evaluated anew for every row")),
@@ -337,7 +347,7 @@ pub(super) fn columns_of(expr: &Arc<dyn PhysicalExpr>) -> Vec<usize> {
     found
 }
 
-/// `expr` with its columns numbered by their place in `kept`.
+/// Renumbers the columns of `expr` by their position in `kept`.
 pub(super) fn narrowed(
     expr: &Arc<dyn PhysicalExpr>,
     kept: &[usize],

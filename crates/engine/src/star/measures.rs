@@ -1,4 +1,8 @@
-//! Aggregates as integer arithmetic on codes.
+//! Compiles aggregates to integer arithmetic on codes.
+//!
+//! Integers, decimals and dates are exact integers at a scale, so sums do not depend on the order
+//! of additions. Interval arithmetic over the domains of the columns proves that no intermediate
+//! value overflows; what cannot be proved, or may be NULL where arithmetic has no NULL, is refused.
 
 use super::NotFused;
 use super::compile::{fact_column, over_dimension};
@@ -16,28 +20,27 @@ use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
 use tierloom_star::{Expr, Interval, Measure, MeasureKind};
 
-/// Integers up to here are exact in a 64-bit float.
+/// Integers up to this magnitude are exact in a 64-bit float.
 const EXACT_FLOAT: i128 = 1 << 53;
 
 /// A column of partial states.
 pub(super) struct State {
-    /// The measure it comes from.
+    /// Index of the measure that it is computed from.
     pub measure: usize,
-    /// Its type.
     pub field: FieldRef,
-    /// NULL stands for no row, as in the count of an average.
+    /// Write 0 as NULL, as an average's count for a group without values.
     pub null_if_zero: bool,
 }
 
-/// An integer expression with what is known of it.
+/// An integer expression with its type and NULL behaviour.
 struct Typed {
     expr: Expr,
     data_type: DataType,
-    /// Columns whose NULL makes it NULL.
+    /// Columns whose NULL makes the expression NULL.
     nulls: Vec<usize>,
 }
 
-/// Collects measures; equal ones are kept once.
+/// Collects measures; equal ones are shared.
 pub(super) struct Measures<'a> {
     lowered: &'a Lowered,
     dimensions: &'a [LoadedDimension],
@@ -60,7 +63,8 @@ impl<'a> Measures<'a> {
     /// Adds the measures of `aggregate`, whose states are the first of `fields`.
     ///
     /// # Errors
-    /// A function other than sum, count, avg, min and max, or an argument that is no integer arithmetic.
+    /// A function other than sum, count, avg, min and max, or an argument that is not integer
+    /// arithmetic.
     pub fn aggregate(
         &mut self,
         aggregate: &AggregateFunctionExpr,
@@ -94,7 +98,8 @@ impl<'a> Measures<'a> {
                 if !fields[0].name().ends_with("[count]") {
                     return NotFused::because("avg keeps its state in an order that is not known");
                 }
-                // DataFusion's average takes a group as seen if its count is not NULL, and divides by it.
+                // DataFusion's average takes a group as empty only if its count is NULL; otherwise
+                // it divides by the count.
                 let count = State {
                     null_if_zero: true,
                     ..self.count(&expr, &fields[0])?
@@ -135,8 +140,10 @@ impl<'a> Measures<'a> {
         Ok(self.push(measure, field))
     }
 
-    /// The columns whose NULL makes `expr` NULL, without needing its values where it is a plain
-    /// column. A cast that can fail is not passed over: it has to fail for the values it fails for.
+    /// The columns whose NULL makes `expr` NULL; a plain column's values are not needed.
+    ///
+    /// Casts that cannot fail are skipped. A cast that can fail must be evaluated, so that it fails
+    /// as in DataFusion.
     fn null_columns(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Vec<usize>, NotFused> {
         let inner = match expr.downcast_ref::<CastExpr>() {
             Some(cast) => {
@@ -152,7 +159,7 @@ impl<'a> Measures<'a> {
         if let Some(column) = inner.downcast_ref::<Column>()
             && self.lowered.owner(column.index()).is_none()
         {
-            // What loading has seen of the rows, whatever the planner is told.
+            // Nullability as seen when the table was loaded; the planner's schema may declare more.
             let placed = &self.lowered.fact.columns()[self.lowered.fact_columns[column.index()]];
             return match (placed.coded(), placed.nullable()) {
                 (_, false) => Ok(Vec::new()),
@@ -168,7 +175,7 @@ impl<'a> Measures<'a> {
     fn sum(&mut self, expr: &Arc<dyn PhysicalExpr>, field: &FieldRef) -> Result<State, NotFused> {
         let float = *field.data_type() == DataType::Float64;
         let inner = match expr.downcast_ref::<CastExpr>() {
-            // Sums of integers as floats are exact below 2^53, whatever the order of additions.
+            // Sums of integers as floats are exact below 2^53 in any order of additions.
             Some(cast) if float && *cast.cast_type() == DataType::Float64 => cast.expr(),
             _ => expr,
         };
@@ -188,6 +195,7 @@ impl<'a> Measures<'a> {
         let Some(total) = total else {
             return NotFused::because(format!("the sum of {expr} could leave 128 bits"));
         };
+        // DataFusion may add in another order. Both agree if every partial sum is exact.
         if float && !total.within(-EXACT_FLOAT, EXACT_FLOAT) {
             return NotFused::because(format!("the sum of {expr} could be inexact as a float"));
         }
@@ -264,7 +272,7 @@ impl<'a> Measures<'a> {
         } else {
             NotFused::because(format!("{expr} is not integer arithmetic"))
         };
-        // Whatever reads one table's small part alone can be worked out beforehand.
+        // Any expression over one small table alone can be evaluated in advance, per code.
         computed.or_else(|why| self.table(expr, data_type).map_err(|_| why))
     }
 
@@ -289,6 +297,7 @@ impl<'a> Measures<'a> {
                 };
                 let integers = integers(&values)?.into_iter();
                 let values = integers
+                    // NULL has code 0 and is excluded by `nulls`, so its table entry is arbitrary.
                     .map(|v| i64::try_from(v.unwrap_or(0)))
                     .collect::<Result<Vec<_>, _>>();
                 let values =
@@ -328,7 +337,10 @@ impl<'a> Measures<'a> {
         self.checked(expr, data_type, inner.nulls)
     }
 
-    /// `case when C then A else B end` with C on one small table: flag * A + (1 - flag) * B.
+    /// Compiles a CASE with one condition to arithmetic.
+    ///
+    /// `case when C then A else B end`, with C on one small table, becomes flag * A + (1 - flag) *
+    /// B.
     fn case(&self, case: &CaseExpr, data_type: &DataType) -> Result<Typed, NotFused> {
         let ([(condition, then)], None, Some(other)) =
             (case.when_then_expr(), case.expr(), case.else_expr())
@@ -338,6 +350,7 @@ impl<'a> Measures<'a> {
         let flag = self.flag(condition)?;
         let (then, other) = (self.typed(then)?, self.typed(other)?);
         let result = scale(data_type)?;
+        // Multiplication by the flag selects values but cannot select NULLs.
         if !then.nulls.is_empty() || !other.nulls.is_empty() {
             return NotFused::because("a case over values that may be NULL");
         }
@@ -350,7 +363,7 @@ impl<'a> Measures<'a> {
         self.checked(expr, data_type, Vec::new())
     }
 
-    /// 1 where a condition on one small table holds, else 0.
+    /// 1 where a condition on one small table is true, 0 where it is false or NULL.
     fn flag(&self, condition: &Arc<dyn PhysicalExpr>) -> Result<Expr, NotFused> {
         let as_number: Arc<dyn PhysicalExpr> = Arc::new(CastExpr::new(
             Arc::new(datafusion::physical_expr::expressions::BinaryExpr::new(
@@ -364,7 +377,9 @@ impl<'a> Measures<'a> {
         Ok(self.table(&as_number, DataType::Int64)?.expr)
     }
 
-    /// An expression over one dimension, or over one fact column of few values, as a table by code.
+    /// Evaluates an expression in advance, to a lookup table by code.
+    ///
+    /// It may read one dimension, or one fact column of few values.
     fn table(&self, expr: &Arc<dyn PhysicalExpr>, data_type: DataType) -> Result<Typed, NotFused> {
         let columns = columns_of(expr);
         let Some(owner) = columns.first().map(|c| self.lowered.owner(*c)) else {
@@ -379,7 +394,7 @@ impl<'a> Measures<'a> {
         let column = self.lowered.dimensions[dimension].fact_key;
         let values = match self.dimensions.get(dimension) {
             Some(loaded) => loaded.values(&over_dimension(self.lowered, dimension, expr)?)?,
-            // Before the dimensions have run the plan is only tried.
+            // In a dry run the dimension's values are not known; only the type is checked.
             None if is_exact(&data_type) || data_type == DataType::Date32 => Arc::from([]),
             None => return NotFused::because(format!("{expr} is of type {data_type}")),
         };
@@ -424,7 +439,7 @@ impl<'a> Measures<'a> {
         })
     }
 
-    /// `expr` if none of its values can leave `data_type`.
+    /// Returns `expr` if its interval proves that no value overflows `data_type`.
     fn checked(
         &self,
         expr: Expr,
@@ -436,6 +451,7 @@ impl<'a> Measures<'a> {
             DataType::Int8 => interval.within(i8::MIN, i8::MAX),
             DataType::Int16 => interval.within(i16::MIN, i16::MAX),
             DataType::Int32 | DataType::Date32 => interval.within(i32::MIN, i32::MAX),
+            // `interval` has already refused what leaves 64 bits.
             DataType::Int64 => true,
             DataType::UInt8 => interval.within(0, u8::MAX),
             DataType::UInt16 => interval.within(0, u16::MAX),
@@ -463,7 +479,7 @@ impl<'a> Measures<'a> {
     }
 }
 
-/// Types of partial states that integers can be turned into.
+/// Types of partial states that can be made from integers.
 fn is_state_type(data_type: &DataType) -> bool {
     data_type.is_integer()
         || matches!(
@@ -478,7 +494,7 @@ fn is_state_type(data_type: &DataType) -> bool {
         )
 }
 
-/// Whether no value of `from` makes a cast to `to` fail or NULL.
+/// Whether a cast from `from` to `to` succeeds for every value.
 fn never_fails(from: &DataType, to: &DataType) -> bool {
     if from == to {
         return true;
@@ -491,7 +507,7 @@ fn never_fails(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Whether all integers of `from` are integers of `to`.
+/// Whether every value of integer type `from` is a value of integer type `to`.
 fn wider(from: &DataType, to: &DataType) -> bool {
     let bits = |t: &DataType| t.primitive_width().unwrap_or(0);
     match (from.is_signed_integer(), to.is_signed_integer()) {
@@ -501,12 +517,12 @@ fn wider(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Integers and decimals of up to 128 bits.
+/// Whether values are exact integers at some scale: integers and 128-bit decimals.
 fn is_exact(data_type: &DataType) -> bool {
     data_type.is_integer() || matches!(data_type, DataType::Decimal128(_, _))
 }
 
-/// Digits behind the point.
+/// Digits after the decimal point; 0 for integers.
 fn scale(data_type: &DataType) -> Result<i8, NotFused> {
     match data_type {
         DataType::Decimal128(_, scale) => Ok(*scale),
@@ -515,7 +531,7 @@ fn scale(data_type: &DataType) -> Result<i8, NotFused> {
     }
 }
 
-/// `expr` with `from` digits behind the point written with `to`.
+/// Rescales `expr` from `from` to `to` digits after the decimal point.
 fn rescaled(expr: Expr, from: i8, to: i8) -> Result<Expr, NotFused> {
     let digits = u32::try_from(i32::from(to) - i32::from(from))
         .map_err(|_| NotFused("digits behind the point would be lost".into()))?;

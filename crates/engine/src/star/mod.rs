@@ -1,19 +1,22 @@
-//! Star joins as one fused pipeline over codes.
+//! Star joins as one fused pipeline over column codes.
 //!
 //! ```text
 //!   AggregateExec (final)
-//!     RepartitionExec                           StarExec ── plan of each dimension, run first
-//!       AggregateExec (partial)        ──►        │   filters and lookups on codes, group ordinals, accumulators: crate star
-//!         joins, filters, projections             └── fact columns: codes in their regions
-//!           PlacedScanExec (fact)
+//!     RepartitionExec                        StarExec ── plan of each dimension, run first
+//!       AggregateExec (partial)       ──►      │   filters and lookups on codes, group ordinals,
+//!         joins, filters, projections          │   accumulators: crate star
+//!           PlacedScanExec (fact)              └── fact columns: codes in their regions
 //! ```
-//! [`StarJoinRule`] replaces the aggregation and all below it down to the fact table by a [`StarExec`]. It makes the partial states that DataFusion's
-//! operator would, and DataFusion's accumulators make values of them (`finish`), so that averages, types and names stay DataFusion's; an aggregation
-//! without groups keeps its final step. `lower` writes every expression over one list of columns,
-//! `compile` turns them into tests, lookups and integer arithmetic on codes. What does not fit keeps DataFusion's
-//! operators; [`notes`] says why. What shows only while running (a key that is there twice,
-//! accumulators that the memory limit
-//! has no room for) falls back then; a panic is one error of the statement.
+//! [`StarJoinRule`] replaces the aggregation and everything below it, down to the scan of the fact
+//! table, by a [`StarExec`]. The operator computes the partial states that DataFusion's operator
+//! would, and DataFusion's own accumulators turn them into values (`finish`), so averages, types
+//! and names are DataFusion's. An aggregation without group columns keeps its final step.
+//!
+//! `lower` rewrites every expression over one list of columns; `compile` turns them into tests,
+//! lookups and integer arithmetic on codes. A plan that does not fit keeps DataFusion's operators,
+//! and [`notes`] says why. What only shows at run time (a duplicate dimension key, accumulators
+//! beyond the memory limit) falls back to DataFusion's operators then. A panic becomes an error of
+//! the statement.
 
 mod compile;
 mod dimension;
@@ -34,7 +37,7 @@ pub use morsels::{MorselTimes, PassOptions};
 pub use rule::{StarJoinRule, notes};
 pub use run::StarObserved;
 
-/// Why a plan is not fused, in words that finish "not fused: ".
+/// Why a plan is not fused, as text that completes "not fused: ".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotFused(pub String);
 
@@ -43,7 +46,7 @@ impl NotFused {
         Err(NotFused(reason.into()))
     }
 
-    /// A mistake of ours: what the panic said.
+    /// The reason after a panic in our code; `said` is the panic's message.
     fn broke_down(said: &str) -> NotFused {
         NotFused(format!(
             "the star join broke down ({said}), please report this"

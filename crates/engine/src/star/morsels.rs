@@ -1,4 +1,7 @@
-//! Morsels of one pass over the fact table: who gets which, and how long each took.
+//! Morsels of one pass over the fact table: an atomic cursor and optional times per morsel.
+//!
+//! Handing out morsels in row order lets the adaptive driver place the first rows of the table
+//! differently and time them separately.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,31 +9,32 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tierloom_star::MORSEL_ROWS;
 
-/// What a pass is asked for beside its answer.
+/// Options of one pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PassOptions {
-    /// Most workers; those of the session if not given.
+    /// Upper limit of the workers; `None` for the session's number of threads.
     pub workers: Option<usize>,
-    /// Whether each morsel is timed: one reading of the clock per morsel.
+    /// Whether each morsel is timed, which costs one clock reading per morsel.
     pub timed: bool,
 }
 
 /// Time of every morsel of a pass.
 ///
-/// Each is timed by the worker that runs it, so that parts of the table are told apart although workers overlap where one part ends and the next begins: the
-/// time of a part is the sum of its morsels' over the workers, as if all of them had worked on it from its first morsel to its last.
+/// Each morsel is timed by the worker that runs it. Parts of the table can therefore be separated
+/// although workers overlap at their boundary. The time of a part is the sum over its morsels, as
+/// if all workers had processed it from its first morsel to its last.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MorselTimes {
-    /// Rows of the table.
+    /// Rows of the fact table.
     pub rows: usize,
-    /// Time of each morsel in the order of the rows.
+    /// Time of each morsel in row order, ns.
     pub morsels_ns: Vec<u64>,
-    /// Workers that shared them.
+    /// Workers that shared the morsels.
     pub workers: usize,
 }
 
 impl MorselTimes {
-    /// Rows of a morsel; the last of a table may have fewer.
+    /// Rows per morsel; the last one of a table may have fewer.
     pub const ROWS: usize = MORSEL_ROWS;
 
     /// Time of the morsels that begin in `rows`, summed over the workers.
@@ -42,12 +46,12 @@ impl MorselTimes {
     }
 }
 
-/// Hands out morsels in the order of the rows: a part at the start of the table is handed out first, and no morsel belongs to two parts.
+/// Hands out morsels in row order, so that a part at the start of the table is processed first.
 #[derive(Debug)]
 pub(super) struct Cursor {
     next: AtomicUsize,
     rows: usize,
-    /// Time of each morsel, ns; empty if they are not timed.
+    /// Time of each morsel, ns; empty if morsels are not timed.
     times: Vec<AtomicU64>,
 }
 
@@ -61,8 +65,9 @@ impl Cursor {
         })
     }
 
-    /// The next morsel's rows.
+    /// The rows of the next morsel; `None` at the end of the table.
     pub fn next(&self) -> Option<Range<usize>> {
+        // Relaxed is enough: the counter only has to be atomic, and it publishes no other data.
         let start = self.next.fetch_add(MORSEL_ROWS, Ordering::Relaxed);
         (start < self.rows).then(|| start..self.rows.min(start + MORSEL_ROWS))
     }
@@ -71,14 +76,14 @@ impl Cursor {
         !self.times.is_empty()
     }
 
-    /// The morsel that starts at row `start` took so long.
+    /// Records the time of the morsel that starts at row `start`.
     pub fn note(&self, start: usize, time: Duration) {
         if let Some(slot) = self.times.get(start / MORSEL_ROWS) {
             slot.store(time.as_nanos() as u64, Ordering::Relaxed);
         }
     }
 
-    /// What was noted; `None` if nothing was asked for.
+    /// The recorded times; `None` if the pass is not timed.
     pub fn times(&self, workers: usize) -> Option<MorselTimes> {
         let noted = self.times.iter().map(|t| t.load(Ordering::Relaxed));
         self.is_timed().then(|| MorselTimes {

@@ -1,4 +1,7 @@
-//! Groups as a batch of partial states.
+//! Converts groups to a batch of partial states.
+//!
+//! Group values are looked up by ordinal, or computed from codes; states are converted to the types
+//! that DataFusion's accumulators expect.
 
 use super::NotFused;
 use super::compile::{Compiled, GroupValues, fact_column};
@@ -13,8 +16,9 @@ use arrow::datatypes::{DataType, SchemaRef};
 use std::sync::Arc;
 use tierloom_star::Groups;
 
-/// The batch of `groups`, with columns as `schema` says: group columns, then states. Also how many
-/// rows of the fact table are in them.
+/// Converts `groups` to a batch of group columns, then states, as in `schema`.
+///
+/// Also returns the number of fact rows in the groups, for the final check.
 pub(super) fn batch(
     lowered: &Lowered,
     compiled: &Compiled,
@@ -49,7 +53,7 @@ pub(super) fn batch(
     Ok((batch, found.rows.iter().sum()))
 }
 
-/// The values behind codes of a column whose codes are too many to be listed.
+/// The values of codes of a column that has too many of them for a list.
 fn values_of(coded: &CodedColumn, codes: &[u32]) -> Result<ArrayRef, NotFused> {
     let Some(base) = coded.integer_base() else {
         return NotFused::because("codes without values");
@@ -57,6 +61,8 @@ fn values_of(coded: &CodedColumn, codes: &[u32]) -> Result<ArrayRef, NotFused> {
     let is_null = |code: u32| coded.nullable() && code == 0;
     let integers: Int64Array = codes
         .iter()
+        // `wrapping_add`: the base may be below the smallest value by the code of NULL, and the sum
+        // is exact again for every valid code.
         .map(|c| (!is_null(*c)).then(|| base.wrapping_add(i64::from(*c))))
         .collect();
     Ok(from_integers(
@@ -80,7 +86,7 @@ fn state_array(values: Vec<Option<i128>>, data_type: &DataType) -> Result<ArrayR
             Arc::new(counts.collect::<UInt64Array>())
         }
         other => {
-            // A sum that leaves 64 bits wraps, as DataFusion's does.
+            // A sum beyond 64 bits wraps, as DataFusion's does.
             let integers: Int64Array = values.into_iter().map(|v| v.map(|v| v as i64)).collect();
             let integers: ArrayRef = Arc::new(integers);
             match other {

@@ -1,4 +1,8 @@
-//! Finding star joins in physical plans.
+//! Physical optimizer rule that finds star joins and fuses them.
+//!
+//! It runs after DataFusion's rules have inserted partial and final aggregations and
+//! repartitionings, and has to leave a plan that still satisfies the distribution requirements of
+//! the operators above.
 
 use super::NotFused;
 use super::compile::{Aggregation, compile};
@@ -20,7 +24,7 @@ use datafusion::physical_plan::{
 };
 use std::sync::Arc;
 
-/// Replaces aggregations over star joins by a [`StarExec`] under their final step; see the module's text.
+/// Replaces aggregations over star joins by a [`StarExec`]; see the module documentation of `star`.
 #[derive(Debug, Default)]
 pub struct StarJoinRule;
 
@@ -30,7 +34,8 @@ impl PhysicalOptimizerRule for StarJoinRule {
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        // An operator above that wants something of its inputs which a star join does not give it refuses them: the query keeps DataFusion's plan then.
+        // An operator above may reject a star join because it does not meet its requirements. The
+        // rule is an optimization only, so an error or panic keeps DataFusion's plan.
         let fused = caught(|| rewritten(Arc::clone(&plan)));
         Ok(fused.ok().and_then(Result::ok).unwrap_or(plan))
     }
@@ -44,8 +49,10 @@ impl PhysicalOptimizerRule for StarJoinRule {
     }
 }
 
-/// `plan` with star joins in place of the aggregations that can be fused.
+/// Replaces every aggregation of `plan` that can be fused.
 fn rewritten(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    // `InterleaveExec` requires inputs with equal hash partitioning; without one, a single
+    // partition is fine.
     let interleaved = plan.exists(|node| Ok(node.downcast_ref::<InterleaveExec>().is_some()))?;
     let fused = plan.transform_down(|node| {
         Ok(match fused(&node)? {
@@ -59,7 +66,7 @@ fn rewritten(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     }
 }
 
-/// What answers in place of `node`, if that is an aggregation that can be fused.
+/// The replacement of `node`, if that is an aggregation that can be fused.
 fn fused(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(aggregate) = node.downcast_ref::<AggregateExec>() else {
         return Ok(None);
@@ -86,7 +93,7 @@ fn fused(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>
     }
 }
 
-/// `star`, parted as `before` was if an operator above checks that all its inputs are parted alike.
+/// Restores the hash partitioning of `before` if a parent requires co-partitioned inputs.
 fn parted(
     star: Arc<dyn ExecutionPlan>,
     before: &Arc<dyn ExecutionPlan>,
@@ -100,7 +107,9 @@ fn parted(
     }
 }
 
-/// A star join answers in one partition where the aggregation may have had several. An operator that wants its inputs parted alike gets them so.
+/// Repartitions the inputs of an operator that requires them co-partitioned.
+///
+/// A star join has one output partition where the aggregation may have had several.
 fn same_partitions(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     let wanted = node.input_distribution_requirements().into_per_child();
     let hashed = wanted
@@ -126,7 +135,7 @@ fn same_partitions(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn E
     Ok(Transformed::yes(node.replace_children(parted, options)?))
 }
 
-/// The partial aggregation that feeds a final one.
+/// The partial aggregation that feeds a final one, below repartitioning operators only.
 fn partial_below(aggregate: &AggregateExec) -> Option<&AggregateExec> {
     let mut below = aggregate.input();
     loop {
@@ -142,7 +151,7 @@ fn partial_below(aggregate: &AggregateExec) -> Option<&AggregateExec> {
     }
 }
 
-/// An aggregation in one step as partial states from a star join and a final step.
+/// Splits a single-step aggregation into a star join that gives partial states and a final step.
 fn in_two_steps(
     node: &Arc<dyn ExecutionPlan>,
     aggregate: &AggregateExec,
@@ -171,6 +180,7 @@ fn in_two_steps(
         .map(|last| last.with_limit_options(aggregate.limit_options()))
     };
     let above = last(Arc::new(partial))?;
+    // The replacement must have the same schema, nullability included.
     if above.schema() != aggregate.schema() {
         return Ok(None);
     }
@@ -180,7 +190,7 @@ fn in_two_steps(
     }))
 }
 
-/// A star join that gives the states of `partial`.
+/// A star join that computes the states of `partial`.
 fn fuse(partial: &AggregateExec) -> std::result::Result<StarExec, NotFused> {
     caught(|| try_fuse(partial)).unwrap_or_else(|said| Err(NotFused::broke_down(&said)))
 }
@@ -202,13 +212,13 @@ fn try_fuse(partial: &AggregateExec) -> std::result::Result<StarExec, NotFused> 
     }
     let lowered = lower(partial.input())?;
     let schema = partial.schema();
-    // Tried without the dimensions' rows: what only they can show is seen when it runs.
+    // A dry run without dimension rows. Problems that only the rows show are found at run time.
     compile(&lowered, &aggregation, &schema, &[])?;
     let fallback: Arc<dyn ExecutionPlan> = Arc::new(partial.clone());
     Ok(StarExec::new(lowered, aggregation, schema, fallback))
 }
 
-/// What became of each aggregation of a finished plan: fused, or why not.
+/// Lists for each aggregation of a finished plan that it was fused, or why not.
 pub fn notes(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
     let mut found = Vec::new();
     collect(plan, &mut found);

@@ -1,4 +1,8 @@
-//! One execution of a star join: its dimensions, its workers, their groups.
+//! One execution of a star join: run the dimensions, compile, start workers, merge their groups.
+//!
+//! Memory is reserved from DataFusion's pool as it is needed. Where the pool refuses, the operator
+//! falls back to DataFusion's operators, which can spill. Row counts are checked at the end,
+//! because a lost morsel would otherwise give a wrong answer.
 
 use super::NotFused;
 use super::compile::{Aggregation, Compiled, compile, fact_column};
@@ -23,28 +27,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tierloom_star::{Groups, MORSEL_ROWS, StarPlan};
 
-/// What one execution did, for the phases that the tier model prices.
+/// Statistics of one execution, from which the phases for the tier model are made.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StarObserved {
     /// Rows of the fact table.
     pub rows: u64,
-    /// CPU time over all workers.
+    /// Time inside the operator, summed over all workers.
     pub cpu: Duration,
-    /// Filters in the order in which most workers ended up trying them: column of the fact table, rows in, rows out, bytes of the lookup table (0 for a range).
+    /// Filters in the order that most workers had adopted at the end.
+    ///
+    /// Fact column, rows in, rows out, bytes of the lookup table (0 for a range).
     pub filters: Vec<(usize, u64, u64, u64)>,
-    /// Columns of the fact table read only for rows that passed all filters.
+    /// Fact columns read only for rows that passed all filters.
     pub late_columns: Vec<usize>,
-    /// Rows that passed.
+    /// Rows that passed all filters.
     pub passed: u64,
-    /// Bytes of the accumulators.
+    /// Bytes of the merged accumulators.
     pub group_bytes: u64,
-    /// Time of each morsel, if that was asked for.
+    /// Time of each morsel; `None` unless [`PassOptions::timed`].
     pub times: Option<MorselTimes>,
-    /// Why DataFusion's operators did the work after all.
+    /// Why the work was left to DataFusion's operators; `None` if it was not.
     pub fell_back: Option<String>,
 }
 
-/// One execution.
+/// The state of one execution.
 pub(super) struct Run {
     pub lowered: Lowered,
     pub aggregation: Aggregation,
@@ -57,10 +63,10 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// The states or the values, or why this has to be done otherwise.
+    /// The result batches, or why DataFusion's operators have to do the work.
     ///
     /// # Errors
-    /// Those of the dimensions' plans, and mistakes of ours.
+    /// Errors of the dimensions' plans, and failed internal checks.
     pub async fn fused(&self) -> Result<std::result::Result<Vec<RecordBatch>, NotFused>> {
         match self.batches().await {
             Ok(batches) => Ok(Ok(batches)),
@@ -98,6 +104,7 @@ impl Run {
             return Err(Stop::Failed(broken("it had no workers")));
         };
         let merged = self.merge(groups, &memory).await?;
+        // Only now: the workers' accumulators are alive until the merge has consumed them.
         drop(held);
         let group_bytes = merged.iter().map(|g| g.size_bytes() as u64).sum();
         let times = cursor.times(workers);
@@ -114,12 +121,12 @@ impl Run {
             .add_duration(started.elapsed());
     }
 
-    /// The rows of each dimension in one batch.
+    /// Runs all dimensions at once and collects the rows of each in one batch.
     async fn dimensions(&self, memory: &MemoryReservation) -> Result<Vec<RecordBatch>, Stop> {
         let dimensions = self.lowered.dimensions.iter().map(|dimension| async {
             let batches = collect(Arc::clone(&dimension.plan), Arc::clone(&self.context)).await?;
             let schema = dimension.plan.schema();
-            // Dictionaries of several batches may not fit the keys of one.
+            // The union of several batches' dictionaries may need more keys than the key type has.
             let rows = caught(|| concat_batches(&schema, &batches))
                 .map_err(|what| NotFused::broke_down(&what))?
                 .map_err(NotFused::from)?;
@@ -129,7 +136,7 @@ impl Run {
         futures::future::try_join_all(dimensions).await
     }
 
-    /// Accumulators are arrays where those pay and the memory pool has room for them.
+    /// Uses array accumulators where they are profitable and memory allows, else hashing.
     fn choose_accumulators(
         &self,
         plan: &mut StarPlan,
@@ -141,13 +148,15 @@ impl Run {
                 .ok()
                 .and_then(|bytes| bytes.checked_mul(plan.workers));
             let room = all.is_some_and(|bytes| memory.try_grow(bytes).is_ok());
+            // Hashed groups need memory for the groups that occur, not for all combinations.
             plan.hashed = !room;
         }
         Ok(())
     }
 
-    /// The groups of all workers: one by one if they are few, else by as many threads as there are
-    /// workers, each for a part of the keys.
+    /// Merges the workers' groups.
+    ///
+    /// Sequentially if they are few, else with one thread per partition of the keys.
     async fn merge(
         &self,
         workers: Vec<Groups>,
@@ -165,7 +174,7 @@ impl Run {
             })?;
             return Ok(vec![whole]);
         }
-        // Groups of all workers are there while they become those of all rows.
+        // During the merge the workers' groups and the merged ones exist at the same time.
         hold(memory, workers.iter().map(Groups::size_bytes).sum())?;
         let workers = Arc::new(workers);
         let mut tasks = JoinSet::new();
@@ -182,8 +191,7 @@ impl Run {
         Ok(merged)
     }
 
-    /// Batches of the groups. Every row of the fact table has been looked at once, and every row
-    /// that passed is in one group.
+    /// Converts the groups to batches and checks that every row was processed exactly once.
     fn finished(
         &self,
         compiled: &Compiled,
@@ -246,6 +254,7 @@ impl Run {
     ) -> Result<Vec<Done>, Stop> {
         let mut tasks = JoinSet::new();
         for _ in 0..compiled.plan.workers {
+            // Dropping the `JoinSet` aborts its tasks, so cancelling the query stops the workers.
             tasks.spawn(work(
                 self.lowered.clone(),
                 Arc::clone(compiled),
@@ -258,7 +267,7 @@ impl Run {
             match finished.map_err(|e| joined(self.lowered.fact.name(), e)) {
                 Ok(Ok(part)) => done.push(part),
                 Ok(Err(stop)) | Err(stop) => {
-                    // What the others hold is free before DataFusion's operators begin.
+                    // Free what the other workers hold before DataFusion's operators start.
                     tasks.shutdown().await;
                     return Err(stop);
                 }
@@ -295,6 +304,7 @@ impl Run {
         let mut late: Vec<usize> = groups.chain(measures).map(table_column).collect();
         late.sort_unstable();
         late.dedup();
+        // A column of a filter is read early.
         late.retain(|c| filters.iter().all(|(column, ..)| column != c));
         let rows = self.lowered.fact.rows() as u64;
         let observed = StarObserved {
@@ -311,7 +321,7 @@ impl Run {
     }
 }
 
-/// A task that did not end by itself.
+/// The error of a task that panicked or was cancelled.
 fn joined(fact: &str, error: tokio::task::JoinError) -> Stop {
     Stop::Failed(match error.try_into_panic() {
         Ok(panic) => broke_down(&format!("StarExec over {fact}"), said(panic.as_ref())),
@@ -319,7 +329,7 @@ fn joined(fact: &str, error: tokio::task::JoinError) -> Stop {
     })
 }
 
-/// A mistake of ours that a check has found.
+/// The error of a failed internal check.
 fn broken(what: &str) -> DataFusionError {
     DataFusionError::Execution(format!(
         "StarExec broke down: {what}; please report this statement"

@@ -1,4 +1,7 @@
-//! One worker of a star join: draws morsels and fills accumulators of its own.
+//! One worker of a star join: draws morsels and fills its own accumulators.
+//!
+//! Workers share only the cursor, so the inner loop has no locks; groups are merged at the end.
+//! Work runs in slices between which a worker yields to the async runtime.
 
 use super::NotFused;
 use super::compile::Compiled;
@@ -12,7 +15,7 @@ use std::time::{Duration, Instant};
 use tierloom_kernels::codes::{CODE_PADDING, CodeWidth, Codes};
 use tierloom_star::{FilterStats, Groups, PlanError, Worker};
 
-/// Morsels between two chances for other tasks of the same thread, and for cancellation.
+/// Morsels between two yields to the runtime, which also lets cancellation take effect.
 const MORSELS_PER_YIELD: usize = 8;
 
 /// Why a run ends early.
@@ -20,7 +23,7 @@ const MORSELS_PER_YIELD: usize = 8;
 pub(super) enum Stop {
     /// DataFusion's operators have to do the work.
     NotFused(NotFused),
-    /// The statement has failed.
+    /// The statement fails.
     Failed(DataFusionError),
 }
 
@@ -45,25 +48,25 @@ impl From<PlanError> for Stop {
     }
 }
 
-/// What a worker hands back.
+/// The result of a worker.
 pub(super) struct Done {
     pub groups: Groups,
     pub seen: Seen,
-    /// What the groups hold of the memory pool.
+    /// Memory pool reservation of the groups, released when they are merged.
     pub held: MemoryReservation,
 }
 
-/// What a worker saw of the filters.
+/// Filter statistics of a worker.
 pub(super) struct Seen {
     pub stats: Vec<FilterStats>,
     pub order: Vec<usize>,
-    /// All of its rows, and those that passed.
+    /// Rows seen, and rows that passed all filters.
     pub counted: FilterStats,
     pub cpu: Duration,
 }
 
 impl Seen {
-    /// Adds what another worker saw.
+    /// Adds the statistics of another worker; keeps this one's filter order.
     pub fn add(&mut self, other: Seen) {
         self.cpu += other.cpu;
         let own = self.stats.iter_mut().chain([&mut self.counted]);
@@ -74,22 +77,22 @@ impl Seen {
     }
 }
 
-/// Takes `bytes` more from the memory pool.
+/// Reserves `bytes` more from the memory pool.
 ///
 /// # Errors
-/// If they are not there: DataFusion's operators may spill, or say what is to be done.
+/// If the pool refuses: DataFusion's operators can spill, or report how to raise the limit.
 pub(super) fn hold(memory: &MemoryReservation, bytes: usize) -> Result<(), NotFused> {
     let grown = memory.try_grow(bytes);
     grown.map_err(|e| NotFused(format!("memory is limited: {}", e.strip_backtrace())))
 }
 
-/// Runs `part` of the star join over `fact`; a panic in it is an error that names the operator.
+/// Runs `part` of the star join over `fact`; a panic becomes an error that names the operator.
 pub(super) fn told<T>(fact: &str, part: impl FnOnce() -> Result<T, Stop>) -> Result<T, Stop> {
     let operator = || format!("StarExec over {fact}");
     caught(part).unwrap_or_else(|said| Err(broke_down(&operator(), &said).into()))
 }
 
-/// Draws morsels until there are none.
+/// Processes morsels until there are none left.
 pub(super) async fn work(
     lowered: Lowered,
     compiled: Arc<Compiled>,
@@ -104,13 +107,16 @@ pub(super) async fn work(
         .map(|&i| {
             fact.columns()[i]
                 .coded()
+                // Compiled plans only read coded columns; placeholders keep the indices of the
+                // others.
                 .map_or(nothing(rows), |c| c.codes())
         })
         .collect();
     let mut staging = Staging::new(&lowered, &compiled);
     let widths: Vec<CodeWidth> = columns.iter().map(Codes::width).collect();
     let plan = Arc::new(compiled.plan.clone());
-    // The arrays of all workers are held by the run, hashed groups by each worker as they grow.
+    // Array accumulators are reserved by the run for all workers; hashed groups by each worker as
+    // they grow.
     let grows = plan.dense_bytes()?.is_none();
     let mut worker = told(fact.name(), || Ok(Worker::new(plan, &widths)?))?;
     let mut cpu = Duration::ZERO;
@@ -120,6 +126,7 @@ pub(super) async fn work(
             some_morsels(&mut worker, &mut staging, &columns, &cursor)
         })?;
         cpu += started.elapsed();
+        // Checked once per slice: growth between two checks is bounded by the rows of its morsels.
         if grows {
             let more = worker.group_bytes().saturating_sub(held.size());
             hold(&held, more)?;
@@ -142,7 +149,7 @@ pub(super) async fn work(
     })
 }
 
-/// Runs over the next morsels; answers whether there are no more.
+/// Processes the next morsels; returns whether there are none left.
 fn some_morsels(
     worker: &mut Worker,
     staging: &mut Staging,
@@ -168,14 +175,14 @@ fn some_morsels(
     Ok(false)
 }
 
-/// A column that no plan reads.
+/// A placeholder for a column that no part of the plan reads.
 fn nothing(rows: usize) -> Codes<'static> {
     static PADDING: [u8; CODE_PADDING] = [0; CODE_PADDING];
     Codes::new(&PADDING, CodeWidth::Zero, rows)
         .unwrap_or_else(|e| unreachable!("no bytes are needed: {e}"))
 }
 
-/// Copies of the morsel's codes in DRAM, for columns that are read through a working buffer.
+/// DRAM copies of a morsel's codes, for columns read through a working buffer (staged).
 struct Staging {
     buffers: Vec<Option<Vec<u8>>>,
 }
@@ -221,6 +228,7 @@ impl Staging {
                     return Ok(part);
                 };
                 buffer.clear();
+                // `size_bytes` includes the padding that vector loads need behind the last code.
                 buffer.extend_from_slice(&part.bytes()[..part.width().size_bytes(part.rows())]);
                 Codes::new(buffer, part.width(), part.rows())
                     .map_err(|e| DataFusionError::External(Box::new(e)))

@@ -1,4 +1,6 @@
-//! Generated tables as Parquet files, for other engines.
+//! Writes generated tables to Parquet files for other engines.
+//!
+//! A file is written under a temporary name and renamed when it is complete.
 
 use crate::EngineError;
 use parquet::arrow::ArrowWriter;
@@ -10,15 +12,17 @@ use std::path::{Path, PathBuf};
 use tierloom_tpc::Source;
 use tierloom_workloads::{Progress, WorkloadError};
 
-/// Rows of the batches that are written at once.
+/// Rows per generated batch.
 const BATCH_ROWS: usize = 16 * 1024;
 
-/// Generates `source` with `threads` threads into the Parquet file `path` (Snappy, types as in [`Source::schema`]) and gives its rows.
+/// Generates `source` into the Parquet file `path`; returns the number of rows.
 ///
-/// The file appears under its name when it is whole.
+/// Compressed with Snappy, with the types of [`Source::schema`]. The file appears under its name
+/// when it is complete.
 ///
 /// # Errors
-/// A file that cannot be written, or [`WorkloadError::Cancelled`] if `progress` says so; nothing is left behind then.
+/// A file that cannot be written, or [`WorkloadError::Cancelled`] if `progress` cancels; no file is
+/// left behind then.
 pub fn write_parquet(
     source: &Source,
     path: &Path,
@@ -33,7 +37,7 @@ pub fn write_parquet(
         Ok(rows)
     });
     if written.is_err() {
-        // What went wrong before is what the user must hear of.
+        // The first error is the one to report, so a failed removal is ignored.
         let _ = std::fs::remove_file(&part);
     }
     written

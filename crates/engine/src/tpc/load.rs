@@ -1,4 +1,6 @@
-//! TPC-H and TPC-DS straight into placed columns.
+//! Loads TPC-H and TPC-DS directly into placed columns.
+//!
+//! Tables are generated one after the other, so that only one exists in generated form at a time.
 
 use crate::EngineError;
 use crate::load::{ColumnPlacer, LoadOptions, LoadTimes, load_batches};
@@ -9,24 +11,26 @@ use tierloom_memory::Placement;
 use tierloom_tpc::Source;
 use tierloom_workloads::Progress;
 
-/// Rows of the batches that the generator hands over.
+/// Rows per generated batch.
 const BATCH_ROWS: usize = 16 * 1024;
 
-/// The tables of a benchmark.
+/// The loaded tables of a benchmark.
 pub struct TpcData {
-    /// In the order of the sources.
+    /// One table per source, in the same order.
     pub tables: Vec<Arc<PlacedTable>>,
-    /// What loading cost.
+    /// Durations of the parts of loading.
     pub times: LoadTimes,
 }
 
-/// Generates `sources` with `threads` threads into columns placed by `placement_of` (asked with "table.column").
+/// Generates `sources` into placed columns.
 ///
-/// One table at a time exists as it was generated while its columns are encoded and placed, each column's source going when the column
-/// is there.
+/// `placement_of` receives "table.column"; `threads` generate.
+///
+/// One table at a time exists in generated form while its columns are encoded and placed; a
+/// column's generated values are freed as soon as it is placed.
 ///
 /// # Errors
-/// Memory that cannot be had, or [`tierloom_workloads::WorkloadError::Cancelled`] if `progress` says so.
+/// A failed allocation, or [`tierloom_workloads::WorkloadError::Cancelled`] if `progress` cancels.
 pub fn load_tpc(
     sources: &[Source],
     threads: usize,

@@ -1,4 +1,4 @@
-//! TPC-H and TPC-DS: out to Parquet files, and into tables.
+//! TPC-H and TPC-DS: export to Parquet files, and loading into tables.
 
 mod export;
 mod load;

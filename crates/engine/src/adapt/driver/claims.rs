@@ -1,24 +1,28 @@
-//! One placement for a column that several phases want in different places.
+//! Settles one placement for a column that several phases claim with different weights.
+//!
+//! Every phase files a claim per column that it reads, weighed by the phase's expected time. The
+//! weights with the most claimed time win. They replace the present ones only by a margin, so that
+//! two phases of similar weight do not move a column back and forth between runs.
 
 use std::collections::BTreeMap;
 use tierloom_model::search::Weights;
 use tierloom_model::{Phase, StructureClass};
 use tierloom_placement::adaptive::{PhaseDecision, PhaseKey};
 
-/// Weights so close are one wish.
+/// Weights at most this far apart (share of pages on other tiers) count as the same claim.
 const ALIKE: f64 = 0.05;
 
-/// Another placement takes a column over only if the phases that want it weigh so many times as much.
+/// A placement replaces the present one only if its claims weigh at least this factor more.
 const HEAVIER: f64 = 1.25;
 
-/// What every phase wants of its columns.
+/// The claims of all phases.
 ///
-/// A phase weighs what its first run was expected to take: that stays, so that a column changes its place only when the decision of a phase does,
-/// which the controller bounds.
+/// A claim keeps the expected time of the phase's first decision as its weight. A column therefore
+/// moves only when the decision of a phase changes, and the controller bounds how often that is.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     phases: BTreeMap<PhaseKey, Claim>,
-    /// Where each column is wanted.
+    /// The settled weights of each claimed column, "table.column".
     columns: BTreeMap<String, Weights>,
 }
 
@@ -30,7 +34,7 @@ struct Claim {
 }
 
 impl Claims {
-    /// What was decided for a phase.
+    /// Files or updates the claim of a phase.
     pub fn note(&mut self, phase: &Phase, decision: &PhaseDecision) {
         let weights = decision.layout.columns.clone();
         if let Some(claim) = self.phases.get_mut(&decision.key) {
@@ -47,7 +51,9 @@ impl Claims {
         self.phases.insert(decision.key.clone(), claim);
     }
 
-    /// Where each column that is claimed goes: where most of the expected time wants it, unless that is little more than what wants it where it is.
+    /// Settles every claimed column on the weights with the most claimed time.
+    ///
+    /// The present weights stay unless the new ones are at least [`HEAVIER`] times as heavy.
     pub fn settle(&mut self) -> &BTreeMap<String, Weights> {
         let mut wishes: BTreeMap<&str, Vec<&Claim>> = BTreeMap::new();
         for claim in self.phases.values() {
@@ -62,7 +68,8 @@ impl Claims {
                     .filter(|c| apart(&c.weights, weights) <= ALIKE);
                 alike.map(|c| c.weight_ns).sum()
             };
-            // Of wishes that are alike the heaviest phase's is taken.
+            // Claims within ALIKE of one another add up; among them the exact weights are the
+            // heaviest phase's.
             let heaviest = claims.iter().max_by(|a, b| {
                 let of = |c: &&&Claim| (for_weights(&c.weights), c.weight_ns);
                 let ((a, own_a), (b, own_b)) = (of(a), of(b));
@@ -74,7 +81,8 @@ impl Claims {
                 let exact = claims.iter().any(|c| c.weights == *present);
                 let others = for_weights(&heaviest.weights);
                 let near = apart(present, &heaviest.weights) <= ALIKE;
-                // A small step of the same phases is followed, a rival needs to be heavier.
+                // Within ALIKE the column follows the phase's own small steps. Rival weights need
+                // HEAVIER.
                 if near {
                     exact
                 } else {
@@ -90,12 +98,13 @@ impl Claims {
     }
 }
 
-/// Share of the pages that two weights put on different tiers.
+/// Share of the pages that two weights put on different tiers, 0 to 1.
 fn apart(a: &Weights, b: &Weights) -> f64 {
     let mut tiers: Vec<&str> = a.iter().chain(b.iter()).map(|(tier, _)| tier).collect();
     tiers.sort_unstable();
     tiers.dedup();
     let of = |tier: &&str| (a.share(tier) - b.share(tier)).abs();
+    // Every displaced page is counted twice: on the tier that it leaves and the one that it joins.
     tiers.iter().map(of).sum::<f64>() / 2.0
 }
 

@@ -1,4 +1,7 @@
-//! Threads, prefetchers and the places of operator memory.
+//! The controller's other levers: hardware prefetchers and the placement of operator memory.
+//!
+//! Both are set per query from the decisions of all its phases, because neither can change while a
+//! query runs. The number of workers is set on the plan itself, in [`super::prepared`].
 
 use crate::EngineError;
 use crate::routing::{self, PlaceSpec, RoutingOptions};
@@ -13,16 +16,17 @@ use super::tiers::Tiers;
 
 /// Switches the hardware prefetchers of all cores.
 ///
-/// Whoever implements it restores what was there when it is dropped, also after a crash; the driver sets them on again after every query.
+/// An implementation restores the initial setting when it is dropped, and should do so after a
+/// crash too. The driver turns the prefetchers on again after every query.
 pub trait PrefetchSwitch: Send + fmt::Debug {
-    /// Prefetchers on, as the machine has them, or off.
+    /// Turns the prefetchers on (the machine's own setting) or off.
     ///
     /// # Errors
-    /// What refused it, in words, with the next step.
+    /// The reason of the refusal and the next step for the user, as text.
     fn set(&self, on: bool) -> Result<(), String>;
 }
 
-/// The switch with the profiles that say when to use it.
+/// The switch, and the machine profiles measured with prefetchers on and off.
 #[derive(Debug)]
 pub(super) struct Prefetchers {
     pub profiles: Prefetching,
@@ -30,7 +34,9 @@ pub(super) struct Prefetchers {
 }
 
 impl Prefetchers {
-    /// Whether a query is faster with them off by at least `min_gain`: they are switched per query, so all its phases count.
+    /// Whether the query as a whole gains at least `min_gain` with prefetchers off.
+    ///
+    /// The switch is per query, so the modelled times of all phases are summed.
     pub fn off_pays(
         &self,
         phases: &[Phase],
@@ -54,12 +60,12 @@ impl Prefetchers {
     }
 }
 
-/// Where classes of operator memory go in a query.
+/// Placement of operator memory by class, per query.
 #[derive(Debug, Default)]
 pub(super) struct Operators {
-    /// What the user asked for; `None` if operator memory is not routed.
+    /// The user's routing; `None` if operator memory is not routed.
     base: Option<RoutingOptions>,
-    /// Classes that a decision placed.
+    /// Classes whose placement differs from the user's because a decision says so.
     placed: BTreeMap<Class, Weights>,
 }
 
@@ -71,7 +77,10 @@ impl Operators {
         }
     }
 
-    /// Gives every class that the phases want off the first tier its place; of several wishes for a class that of the longest phase counts.
+    /// Places every class whose phases claim weights other than `home`.
+    ///
+    /// If phases disagree on a class, the one with the longest expected time decides. Classes that
+    /// the user placed are left alone.
     pub fn place(
         &mut self,
         phases: &[Phase],
@@ -96,7 +105,7 @@ impl Operators {
         self.apply(wanted, tiers)
     }
 
-    /// Everything goes where the user said again.
+    /// Restores the user's routing.
     pub fn restore(&mut self, tiers: &Tiers) -> Result<(), EngineError> {
         self.apply(BTreeMap::new(), tiers)
     }
@@ -109,13 +118,15 @@ impl Operators {
         let Some(base) = &self.base else {
             return Ok(());
         };
+        // Routing is process-wide, so it is only configured again on a change.
         if wanted == self.placed {
             return Ok(());
         }
         let mut routing = base.clone();
         for (class, weights) in &wanted {
             let place = PlaceSpec {
-                // Memory of operators has no size before it is used; any round will do.
+                // The size of operator memory is unknown before use; `u64::MAX` allows rounds of
+                // any length.
                 placement: tiers.spec(weights, u64::MAX),
                 limit_bytes: None,
             };
@@ -130,7 +141,7 @@ impl Operators {
         Ok(())
     }
 
-    /// Whether the classes that a phase uses are where its decision wants them.
+    /// Whether all operator classes of a phase are placed as its decision requires.
     pub fn follow(&self, phase: &Phase, wanted: &Weights, home: &Weights) -> bool {
         let mut classes = phase.accesses.iter().filter_map(class_of);
         classes.all(|class| {
@@ -139,7 +150,7 @@ impl Operators {
         })
     }
 
-    /// Whether the user said where a class goes.
+    /// Whether the user placed this class explicitly.
     fn is_named(&self, class: Class) -> bool {
         let named = |base: &RoutingOptions| {
             let mut places = base.places.iter();
@@ -149,10 +160,10 @@ impl Operators {
     }
 }
 
-/// The class of the operator that allocates a structure.
+/// The memory class of the operator that allocates a structure; `None` for columns.
 fn class_of(access: &Access) -> Option<Class> {
     match access.class {
-        // Lookups of a star join are made by the operator that has its groups.
+        // The star operator allocates its lookup tables together with its groups.
         StructureClass::HashTable if access.structure.starts_with("lookup(") => {
             Some(Class::Aggregation)
         }
@@ -181,7 +192,7 @@ mod tests {
         Tiers::of(&machine, &topology).unwrap().0
     }
 
-    /// A probe of a hash table that is wanted on CXL.
+    /// A probe of a hash table, with a decision that puts operator memory on CXL.
     fn probe() -> (Phase, PhaseDecision) {
         let phase =
             Phase::new("t", PhaseKind::Probe, 1e8).access(Access::probe("hash(d)", 1.0, 1 << 34));
@@ -227,7 +238,7 @@ mod tests {
         let home: Weights = "dram 1".parse().unwrap();
         let cxl: Weights = "cxl 1".parse().unwrap();
         let (phase, decision) = probe();
-        // The allocator of this program is not a router's.
+        // The allocator of the test binary is not the router, so routing cannot start.
         let mut operators = Operators::new(Some(RoutingOptions::default()));
         let placed = operators.place(std::slice::from_ref(&phase), &[decision], &tiers(), &home);
         assert!(placed.is_err());

@@ -1,15 +1,20 @@
-//! The controller at the wheel: queries run where it decides, and it learns from how long they took.
+//! The adaptive driver: runs queries under the controller's decisions and feeds their times back.
 //!
 //! ```text
-//!   plan ── phases of its last run ──> Controller::plan ──> claims: one place per column ──> pages move (nothing else runs)
-//!                                                       └─> trials: pages of a part of the fact table
-//!   run (no page moves) ──> times of phases and parts ──> Controller::learn;  pages of trials go back
+//!   plan ── phases of its last run ──> Controller::plan ─┬─> claims: one placement per column
+//!                                                        │   pages move while nothing else runs
+//!                                                        └─> trials: pages of a part of the fact
+//! table
+//!   run (no page moves) ── times of phases and parts ──> Controller::learn;  trial pages go back
 //! ```
-//! A plan that was never run is described from the planner's estimates; it runs where everything is and only shows what its phases are. From then on those phases
-//! are what is decided on: estimates of processor time would be taken for differences of memory.
+//! A plan that has never run is described from the planner's estimates. Its first run changes no
+//! placement and only shows its phases. Decisions start with the second run, because the controller
+//! would take errors in estimated CPU time for effects of memory.
 //!
-//! Queries of one driver that learn run one after the other: times of queries that disturb one another say nothing about placements. With DRAM capped
-//! the columns go by heat instead, in the background, and queries run side by side.
+//! Queries that learn run one at a time: concurrent queries share bandwidth and caches, and their
+//! times would say nothing about placements. With DRAM capped ([`DriverOptions::dram_bytes`])
+//! nothing is learned from times. A [`ColumnMover`] then places columns by heat in the background,
+//! and queries run concurrently.
 
 mod claims;
 mod levers;
@@ -47,30 +52,30 @@ use tierloom_placement::adaptive::{Layout, Logged, Prefetching, Settings, System
 use tierloom_topology::{TierKind, Topology};
 use tiers::Tiers;
 
-/// Shortest part of a phase whose time is taken for a trial, ns.
+/// Shortest part of a phase that is timed as a trial, ns.
 pub const MIN_TRIAL_NS: f64 = 500_000.0;
 
-/// What a driver works with.
+/// Configuration of a [`Driver`].
 #[derive(Debug, Clone)]
 pub struct DriverOptions {
     /// The profile that placements are priced on. Tiers that the topology lacks are left out.
     pub machine: Machine,
-    /// This machine: which nodes a tier of the profile is.
+    /// Topology of this machine; maps the profile's tiers to nodes.
     pub topology: Topology,
-    /// Limits of the controller; `workers` are the session's threads.
+    /// Limits of the controller. `workers` is the number of threads of the session.
     pub settings: Settings,
-    /// What memory costs here, for the phases of executions.
+    /// Memory costs of this host, used to derive phases from executions.
     pub host: HostCosts,
-    /// Where operator memory goes unless a decision says otherwise; `None` if it is not routed.
+    /// Placement of operator memory in the absence of a decision; `None` if it is not routed.
     pub routing: Option<RoutingOptions>,
-    /// Bytes of columns that the first tier may hold: columns then go by heat. `None` for no limit.
+    /// Bytes of columns that the first tier may hold; columns then go by heat. `None` for no limit.
     pub dram_bytes: Option<u64>,
-    /// Shortest part of a phase that can be timed, ns; see [`MIN_TRIAL_NS`].
+    /// Shortest part of a phase that is timed, ns; [`MIN_TRIAL_NS`] by default.
     pub min_trial_ns: f64,
 }
 
 impl DriverOptions {
-    /// The usual limits for so many threads on `machine`.
+    /// Default limits for `threads` workers on `machine`: no routing, no cap on DRAM.
     pub fn new(machine: Machine, topology: Topology, threads: usize) -> Self {
         DriverOptions {
             machine,
@@ -87,17 +92,19 @@ impl DriverOptions {
     }
 }
 
-/// Runs queries where the adaptive controller decides, and tells it how long they took.
+/// Runs queries under the adaptive controller's decisions and feeds their times back to it.
 ///
-/// Pages move only between queries, within the controller's migration budget; whatever ends a query, the pages of its trials are brought back before the
-/// next one. A move that the machine refuses leaves the query running where its columns are, and is told in [`Decided::note`].
+/// Pages move only between queries and within the controller's migration budget. However a query
+/// ends, its trial pages are moved back before the next one starts. If the machine refuses a move,
+/// the query runs with the columns where they are and [`Decided::note`] says so.
 pub struct Driver {
     tiers: Tiers,
     home: Weights,
     options: DriverOptions,
     cannot_move: Option<String>,
+    // Lock order: `turn`, `gate`, `state`. `begin` takes all three, `release` the last two.
     gate: Arc<Gate>,
-    /// One query that learns at a time.
+    /// Serialises the queries that learn.
     turn: Mutex<()>,
     state: Mutex<State>,
     timing: Box<dyn Timing>,
@@ -115,14 +122,14 @@ struct State {
     history: History,
 }
 
-/// What is known of a query.
+/// What earlier runs of a query showed.
 #[derive(Debug, Default)]
 struct Known {
-    /// Phases of its first execution; empty before.
+    /// Measured phases of the plan; empty before its first run.
     phases: Vec<Phase>,
-    /// Times of the morsels of its passes without trials, by phase.
+    /// Morsel times of the latest pass without trials, by phase name.
     times: BTreeMap<String, MorselTimes>,
-    /// Its time with all workers, by phase, ns; `None` once fewer were tried and were slower.
+    /// Time with all workers by phase name, ns; `None` once fewer workers turned out slower.
     all_workers_ns: BTreeMap<String, Option<f64>>,
 }
 
@@ -136,13 +143,16 @@ impl fmt::Debug for Driver {
 }
 
 impl Driver {
-    /// A driver of the queries on `tables`.
+    /// Creates a driver for queries on `tables`.
     ///
     /// # Errors
-    /// [`EngineError::Adaptive`] if this machine has not the profile's first tier; [`EngineError::Adapt`] for an impossible profile;
-    /// with DRAM capped those of [`ColumnMover`].
+    /// [`EngineError::Adaptive`] if this machine lacks the profile's first tier,
+    /// [`EngineError::Adapt`] for an impossible profile; with DRAM capped, also the errors of
+    /// [`ColumnMover::new`] and [`ColumnMover::start`].
     pub fn new(tables: Vec<Arc<PlacedTable>>, options: DriverOptions) -> Result<Self, EngineError> {
         let (tiers, machine, cannot_move) = Tiers::of(&options.machine, &options.topology)?;
+        // From here on the profile only has tiers that exist here, so decisions never name a
+        // missing one.
         let options = DriverOptions { machine, ..options };
         let first = options.machine.tiers.first();
         let home = Layout::on(first.map_or("dram", |t| t.name.as_str()))
@@ -151,6 +161,7 @@ impl Driver {
         let mut controller = Logged::new(&options.machine, options.settings.clone(), clock)?;
         let log = controller.take_lines();
         let gate = Arc::new(Gate::default());
+        // With no tier to move to, a cap on DRAM has no effect.
         let mover = match (options.dram_bytes, &cannot_move) {
             (Some(bytes), None) => Some(start_mover(&tables, &options.topology, bytes, &gate)?),
             _ => None,
@@ -177,14 +188,14 @@ impl Driver {
         })
     }
 
-    /// Lets `timing` say how long phases took.
+    /// Replaces the measured times by those that `timing` returns.
     #[must_use]
     pub fn with_timing(mut self, timing: Box<dyn Timing>) -> Self {
         self.timing = timing;
         self
     }
 
-    /// Switches the prefetchers for queries that `profiles` say are faster without.
+    /// Lets the driver turn prefetchers off for queries that run faster without, by `profiles`.
     #[must_use]
     pub fn with_prefetchers(
         mut self,
@@ -195,27 +206,28 @@ impl Driver {
         self
     }
 
-    /// Other tables from now on. Queries are described anew; what was learned of phases stays.
+    /// Replaces the tables. Queries are described anew; what was learned about phases is kept.
     pub fn set_tables(&self, tables: Vec<Arc<PlacedTable>>) {
         let mut state = self.state();
         state.columns.set_tables(tables);
+        // The phases of a query name columns of the old tables.
         state.queries.clear();
     }
 
-    /// Why nothing can be moved here, if so: queries run with everything on the first tier.
+    /// Why no column can be moved here; queries then run with everything on the first tier.
     pub fn cannot_move(&self) -> Option<&str> {
         self.cannot_move.as_deref()
     }
 
-    /// The machine profile without the tiers that are not here.
+    /// The machine profile, restricted to the tiers of this machine.
     pub fn machine(&self) -> &Machine {
         &self.options.machine
     }
 
-    /// Runs a planned query once, as the controller decides.
+    /// Runs a planned query once under the controller's decisions.
     ///
     /// # Errors
-    /// Those of [`Engine::execute`].
+    /// Same as [`Engine::execute`].
     pub fn execute(
         &self,
         engine: &Engine,
@@ -230,53 +242,57 @@ impl Driver {
         Ok(execution)
     }
 
-    /// Decides for a run of `query` and places its data; the run itself is the caller's. `plan` is what will run, with the state of no earlier run.
-    /// A run that does not end well is told by dropping what is answered.
+    /// Decides for a run of `query` and places its data; the caller runs it.
+    ///
+    /// `plan` is the plan that will run, without state of an earlier run. The caller reports a
+    /// successful run by [`Prepared::finish`]; dropping the result means that the run failed.
     ///
     /// # Errors
-    /// [`EngineError::Interrupted`] if `stop` says so while pages move.
+    /// [`EngineError::Interrupted`] if `stop` returns true while pages move.
     pub fn begin(
         &self,
         query: &str,
         plan: &Arc<dyn ExecutionPlan>,
         stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Prepared<'_>, EngineError> {
+        // Under a cap the mover places columns by heat and the controller is not consulted.
         if self.mover.is_some() {
             return Ok(Prepared::by_heat(self, query));
         }
         Prepared::begin(self, query, plan, stop)
     }
 
-    /// What was decided so far, the oldest first.
+    /// The latest decisions, oldest first.
     pub fn decisions(&self) -> Vec<Decided> {
         self.state().history.rows()
     }
 
-    /// The lines of the decision log since the last call, `tierloom-decisions/1`.
+    /// Returns and clears the decision log, `tierloom-decisions/1`.
     pub fn take_log(&self) -> String {
         std::mem::take(&mut self.state().log)
     }
 
-    /// How often the placement of each phase was changed.
+    /// How often the placement of each phase has changed.
     pub fn changes(&self) -> Vec<(String, u32)> {
         let state = self.state();
         let changes = state.controller.controller().changes();
         changes.map(|(key, n)| (key.to_string(), n)).collect()
     }
 
-    /// Why the background moves of a capped run ended, if they did.
+    /// Why the background mover of a capped run stopped; `None` while it runs or without a cap.
     pub fn mover_failure(&self) -> Option<String> {
         self.mover.as_ref().and_then(ColumnMover::failure)
     }
 
-    /// Operator memory goes where the user said again, until the next query.
+    /// Restores the user's placement of operator memory until the next query.
     pub fn restore_operators(&self) {
-        // The router is the process's; if it refuses now, the next engine sets it up anew.
+        // Routing belongs to the process. If it refuses now, the next engine sets it up again.
         let _ = self.state().operators.restore(&self.tiers);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // What is inside is always whole: a panic of a reader is its own.
+        // Every update of the state completes before the lock is released, so a panic elsewhere
+        // leaves it consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -291,11 +307,12 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
+        // The process-wide router outlives the driver.
         self.restore_operators();
     }
 }
 
-/// Moves columns by heat in the background, between queries.
+/// Starts the background mover that places columns by heat.
 fn start_mover(
     tables: &[Arc<PlacedTable>],
     topology: &Topology,
@@ -318,13 +335,13 @@ fn start_mover(
     Ok(mover)
 }
 
-/// Whether two lists of phases are of one plan.
+/// Whether two lists of phases come from the same plan: same names and kinds, in order.
 fn same_shape(a: &[Phase], b: &[Phase]) -> bool {
     let of = |p: &Phase| -> (String, PhaseKind) { (p.name.clone(), p.kind) };
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| of(a) == of(b))
 }
 
-/// The phases of an execution that can be decided on, with their CPU times.
+/// The phases of an execution that do any work, with their CPU times in ns.
 fn busy(captured: Captured) -> (Vec<Phase>, Vec<f64>) {
     let times = captured.phases_cpu_ns.into_iter();
     let all = captured.phases.into_iter().zip(times);

@@ -1,4 +1,7 @@
-//! What came of a run: times for the controller, a row per phase for the record.
+//! Evaluates a finished run: times for the controller, a row per phase for the record.
+//!
+//! Times are only learned if the run had the phases that were decided on and its data was placed as
+//! decided. Everything else is recorded with the reason why it was not learned from.
 
 use super::prepared::{Prepared, PreparedPhase};
 use super::record::Decided;
@@ -13,14 +16,16 @@ use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 use tierloom_placement::adaptive::{Action, Measured, RanPhase, fewest_workers};
 
-/// A run with fewer workers may take so much longer than with all of them; beyond, all work again.
+/// Factor of a phase's time with all workers that it may take with fewer.
+///
+/// Beyond it, all workers are used again.
 const SLOWER_WITH_FEWER: f64 = 1.05;
 
-/// The model's word on workers is taken for a phase whose time it tells this well, ln of the ratio.
+/// The model may choose the workers of a phase whose time it predicts within this |ln(ratio)|.
 const EXPLAINED: f64 = 0.1;
 
 impl Prepared<'_> {
-    /// The run ended well: what it took is learned.
+    /// Reports a successful run and learns from its times.
     pub fn finish(mut self, execution: &Execution) {
         self.done = true;
         self.release();
@@ -32,6 +37,8 @@ impl Prepared<'_> {
         }
         let (phases, cpu_ns) = busy(captured);
         let mut state = driver.state();
+        // Times are attributed to phases by position, which is only valid if the run had the phases
+        // that were decided on.
         let same = self.known
             && phases.len() == self.phases.len()
             && same_shape(
@@ -50,6 +57,8 @@ impl Prepared<'_> {
             );
         }
         if !same {
+            // A first run, or another plan for the same text: what was known of the phases does not
+            // apply.
             let known = Known {
                 phases,
                 ..Known::default()
@@ -60,7 +69,7 @@ impl Prepared<'_> {
         self.learn(&mut state, &times);
     }
 
-    /// Tells the controller, and writes down what was decided.
+    /// Passes times to the controller and records the decisions.
     pub(super) fn learn(&mut self, state: &mut State, times: &[Option<Measured>]) {
         let ran = self.phases.iter().map(|one| self.ran(one)).collect();
         let off = self.prefetch_off;
@@ -117,7 +126,7 @@ impl Prepared<'_> {
         }
     }
 
-    /// A run that nothing could be decided for.
+    /// The record of a run that nothing could be decided for.
     pub(super) fn undecided(&self, why: &EngineError) -> Decided {
         let all = u64::from(self.driver.options.settings.workers);
         Decided {
@@ -140,7 +149,9 @@ impl Prepared<'_> {
     }
 }
 
-/// The fewest workers that are enough by the model, unless they were tried and were not.
+/// The fewest workers that are as fast as the best number by the model; `None` to use all.
+///
+/// All are used as well if fewer were tried before and were slower.
 pub(super) fn fewer_workers(
     driver: &Driver,
     state: &State,
@@ -149,7 +160,7 @@ pub(super) fn fewer_workers(
 ) -> Option<usize> {
     let all = driver.options.settings.workers;
     let known = state.queries.get(query)?;
-    // Before anything is limited it must be known what all of them take.
+    // The model is trusted only where it predicts the measured time with all workers.
     let measured_ns = (*known.all_workers_ns.get(&one.phase.name)?)?;
     let explained = (measured_ns / one.decision.expected_ns).ln().abs() < EXPLAINED;
     if !explained || !one.trials.is_empty() || !one.follows {
@@ -162,7 +173,7 @@ pub(super) fn fewer_workers(
     (enough < all).then_some(enough as usize)
 }
 
-/// The times of a phase, if it ran as decided; what is needed for later trials is remembered.
+/// The measured times of a phase if it ran as decided. Also keeps what later trials need.
 fn learned(
     driver: &Driver,
     state: &mut State,
@@ -185,6 +196,7 @@ fn learned(
         all,
     )?;
     let known = state.queries.entry(query.to_owned()).or_default();
+    // Trial and control morsels ran under other placements, so such a pass is no baseline.
     if let Some(times) = times
         && one.trials.is_empty()
         && one.control.is_none()
@@ -195,21 +207,24 @@ fn learned(
     let whole_ns = timed.time_ns / one.decision.rest();
     let before = known.all_workers_ns.get(&one.phase.name).copied();
     match (one.workers, before) {
+        // Fewer workers cost time after all, so this phase is never limited again.
         (Some(_), Some(Some(before_ns))) if whole_ns > SLOWER_WITH_FEWER * before_ns => {
             known.all_workers_ns.insert(one.phase.name.clone(), None);
             one.note("not learned from: fewer workers were slower; all work from now on");
             return None;
         }
+        // The reference is the latest run with all workers under the decided placement.
         (None, None | Some(Some(_))) if one.follows => {
             let name = one.phase.name.clone();
             known.all_workers_ns.insert(name, Some(whole_ns));
         }
         _ => {}
     }
+    // A time under another placement must not be attributed to the decided one.
     (one.follows || one.control.is_some()).then_some(timed)
 }
 
-/// Keeps the morsel times of a first run.
+/// Keeps the morsel times of a first run as the baseline of later trials.
 fn remember_times(state: &mut State, query: &str, plan: &Arc<dyn ExecutionPlan>) {
     let Some(known) = state.queries.get_mut(query) else {
         return;

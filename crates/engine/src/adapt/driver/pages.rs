@@ -1,4 +1,8 @@
-//! Moving the pages of columns, whole and in part, and knowing where they are.
+//! Moves the pages of columns, whole or in part, and keeps track of which moves completed.
+//!
+//! Moves run to the end or until they are stopped; a column of which a move was incomplete is
+//! marked unsettled, because its pages may no longer match its placement. What to move, and the
+//! budget, are decided elsewhere.
 
 use super::tiers::{Pages, Tiers, add, distance};
 use crate::{EngineError, PlacedColumn, PlacedTable};
@@ -8,18 +12,18 @@ use std::sync::Arc;
 use tierloom_memory::{Migration, MigrationOptions, Placement, Region};
 use tierloom_model::search::Weights;
 
-/// When to stop moving.
+/// Returns true when moving should stop.
 pub(super) type Stop<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// The columns of the driver's tables.
 #[derive(Debug)]
 pub(super) struct Columns {
     tables: Vec<Arc<PlacedTable>>,
-    /// Columns of which some page may lie elsewhere than their regions' placements say: a move was stopped or refused half-way.
+    /// Columns whose pages may differ from their regions' placements after an incomplete move.
     unsettled: BTreeSet<String>,
 }
 
-/// Pages of one region.
+/// A range of pages of one region.
 #[derive(Debug, Clone)]
 pub(super) struct Part {
     pub column: String,
@@ -27,12 +31,11 @@ pub(super) struct Part {
     pub pages: Range<u64>,
 }
 
-/// What bringing columns to their places did.
+/// The result of placing columns.
 #[derive(Debug, Default)]
 pub(super) struct Brought {
-    /// Bytes that the kernel moved.
     pub moved_bytes: u64,
-    /// What did not work.
+    /// Moves that were refused or postponed, as text.
     pub problems: Vec<String>,
 }
 
@@ -44,19 +47,19 @@ impl Columns {
         }
     }
 
-    /// Other tables; columns of those that are still there stay as unsettled as they are.
+    /// Replaces the tables. Columns that remain keep their unsettled mark.
     pub fn set_tables(&mut self, tables: Vec<Arc<PlacedTable>>) {
         self.tables = tables;
     }
 
-    /// The column of that name, "table.column".
+    /// Finds the column named "table.column".
     pub fn find(&self, name: &str) -> Option<&PlacedColumn> {
         let (table, column) = name.split_once('.')?;
         let table = self.tables.iter().find(|t| t.name() == table)?;
         table.columns().iter().find(|c| c.name() == column)
     }
 
-    /// Bytes by tier of the named columns; `None` if where they are is not known.
+    /// Bytes by tier of the named columns; `None` if one of them is unsettled.
     pub fn bytes<'a>(&self, tiers: &Tiers, names: impl Iterator<Item = &'a str>) -> Option<Pages> {
         let mut sum = Pages::new();
         for name in names {
@@ -68,10 +71,13 @@ impl Columns {
         Some(sum)
     }
 
-    /// Moves columns to where they are wanted, as far as `budget_bytes` goes; columns that do not fit in it wait for the next time.
+    /// Moves columns to their settled weights within `budget_bytes`.
+    ///
+    /// Columns that do not fit into the budget wait for a later run.
     ///
     /// # Errors
-    /// [`EngineError::Interrupted`] if `stop` says so. A move that the machine refuses is a problem told, not an error.
+    /// [`EngineError::Interrupted`] if `stop` returns true. A move that the machine refuses is
+    /// reported in [`Brought::problems`], not as an error.
     pub fn bring(
         &mut self,
         wanted: &BTreeMap<String, Weights>,
@@ -85,6 +91,8 @@ impl Columns {
             for region in regions {
                 let to = tiers.placement(weights, region.pages())?;
                 let settled = !self.unsettled.contains(name);
+                // An unsettled column is moved again even if its region already has the placement,
+                // because some of its pages may not be there.
                 if settled && region.placement() == to {
                     continue;
                 }
@@ -107,7 +115,7 @@ impl Columns {
         Ok(brought)
     }
 
-    /// Moves some pages of a region to where they would lie under `to`. Answers the bytes that were moved.
+    /// Moves some pages of a region to where `to` puts them; returns the bytes moved.
     ///
     /// # Errors
     /// [`EngineError::Interrupted`] if `stop` says so.
@@ -129,7 +137,7 @@ impl Columns {
         let mut told = |problem: String| problems.push(format!("{}: {problem}", part.column));
         let mut migration = match begun {
             Ok(migration) => migration,
-            // Nothing moved: it lies where it lay.
+            // Nothing moved, so the column stays settled.
             Err(error) => {
                 told(error.to_string());
                 return Ok(0);
@@ -145,25 +153,28 @@ impl Columns {
             told(format!("{failed} pages could not be moved to {to}"));
         }
         if ended.is_ok() && failed == 0 && state.finished() {
+            // Only a complete move of the whole region shows that all of its pages are where its
+            // placement says.
             if whole {
                 self.unsettled.remove(&part.column);
             }
             return Ok(moved);
         }
         self.unsettled.insert(part.column.clone());
+        // Only `stop` ends a migration before it is finished without an error.
         if !state.finished() && ended.is_ok() {
             return Err(EngineError::Interrupted);
         }
         Ok(moved)
     }
 
-    /// Brings parts back to the placements of their regions. Does not stop half-way: parts are small.
+    /// Moves parts back to the placements of their regions. Runs to the end: parts are small.
     pub fn take_back(&mut self, parts: &[Part], tiers: &Tiers) -> Vec<String> {
         let mut problems = Vec::new();
         for part in parts {
             let to = part.region.placement();
             let before = problems.len();
-            // Without a wish to stop it cannot be interrupted.
+            // `stop` is constantly false, so the only errors left are refused moves.
             let gone = self.go(part, &to, tiers, &|| false, &mut problems);
             if gone.is_err() || problems.len() > before {
                 self.unsettled.insert(part.column.clone());
@@ -173,7 +184,7 @@ impl Columns {
     }
 }
 
-/// Steps to the end or until told to stop.
+/// Migrates until done or until `stop` returns true.
 fn steps(
     migration: &mut Migration<'_>,
     stop: Stop<'_>,
@@ -184,10 +195,11 @@ fn steps(
     Ok(())
 }
 
-/// Pages of the codes of a range of rows: those that begin in it. `None` for a column that is not kept as codes.
+/// Pages of the codes of a range of rows, counted where they begin; `None` unless kept as codes.
 pub(super) fn pages_of_rows(column: &PlacedColumn, rows: &Range<usize>) -> Option<Range<u64>> {
     let coded = column.coded()?;
     let page_bytes = coded.region().page_size().bytes();
+    // A page belongs to the rows that begin in it, so adjacent ranges of rows never share one.
     let page = |row: usize| (row * coded.width().bytes()).div_ceil(page_bytes) as u64;
     let end = if rows.end >= coded.rows() {
         coded.region().pages()

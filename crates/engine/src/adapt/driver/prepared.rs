@@ -1,4 +1,8 @@
-//! One run: decided, placed, timed, learned from.
+//! One run of a query: decide, place, set workers and prefetchers, learn, undo the trials.
+//!
+//! A run goes through `begin` (decide and place, with queries locked out), the caller's execution
+//! (no page moves) and `finish` or `drop` (trial pages go back). A failure to place never fails the
+//! query; it is noted and the run is not learned from.
 
 use super::outcome::fewer_workers;
 use super::pages::{Columns, Part, Stop};
@@ -14,42 +18,42 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use tierloom_model::{Phase, StructureClass};
 use tierloom_placement::adaptive::PhaseDecision;
 
-/// What the controller says of a phase that it leaves alone.
+/// Reason that the controller gives for a phase in which it has nothing left to learn.
 const SETTLED: &str = "settled";
 
-/// A run that was decided on and whose data lies as decided.
+/// A run whose phases are decided and whose data is placed accordingly.
 ///
-/// No page moves while it exists. [`Prepared::finish`] tells the driver how the run went; dropped before, it is a run that failed or was stopped: nothing
-/// is learned. Either way the pages of trials go back.
+/// No page moves while it exists. [`Prepared::finish`] reports a successful run. Dropping it
+/// earlier means that the run failed or was stopped, and nothing is learned. Either way the trial
+/// pages are moved back.
 pub struct Prepared<'a> {
     pub(super) driver: &'a Driver,
     pub(super) query: String,
     pub(super) run: u64,
     pub(super) phases: Vec<PreparedPhase>,
-    /// The plan had run before, so its phases are known.
+    /// Whether the plan has run before, so that its phases are measured ones.
     pub(super) known: bool,
-    /// Pages that lie elsewhere than their columns.
+    /// Trial pages, to be moved back.
     tried: Vec<Part>,
     pub(super) moved_bytes: u64,
     pub(super) prefetch_off: bool,
     running: Option<Running<'a>>,
-    /// Held from the decision to what is learned.
+    /// Held from the decision until the run's times are learned.
     turn: Option<MutexGuard<'a, ()>>,
     pub(super) done: bool,
 }
 
-/// One phase of it.
 pub(super) struct PreparedPhase {
     pub(super) phase: Phase,
     pub(super) decision: PhaseDecision,
     pub(super) trials: Vec<Planned>,
-    /// The part that stands for the whole, if the columns lie elsewhere.
+    /// The control part, timed in place of the whole phase if its columns are elsewhere.
     pub(super) control: Option<Planned>,
-    /// Memory of operators is where the decision wants it.
+    /// Operator memory is placed as decided.
     pub(super) operators_follow: bool,
-    /// And so are the columns.
+    /// Operator memory and columns are placed as decided.
     pub(super) follows: bool,
-    /// Fewer workers than all.
+    /// Number of workers if fewer than all.
     pub(super) workers: Option<usize>,
     pub(super) note: String,
 }
@@ -68,7 +72,9 @@ impl PreparedPhase {
         }
     }
 
-    /// Whether it can only be measured on a part: its columns lie elsewhere, and there is still something to learn.
+    /// Whether the phase is measured on a control part.
+    ///
+    /// It is if its columns are elsewhere and there is more to learn.
     fn needs_control(&self) -> bool {
         !self.follows && self.decision.reason != SETTLED
     }
@@ -82,7 +88,7 @@ impl PreparedPhase {
 }
 
 impl<'a> Prepared<'a> {
-    /// A run whose columns go by heat.
+    /// A run whose columns are placed by heat; nothing is decided or learned.
     pub(super) fn by_heat(driver: &'a Driver, query: &str) -> Self {
         let mut prepared = Prepared::empty(driver, query);
         prepared.running = Some(driver.gate.run());
@@ -113,12 +119,13 @@ impl<'a> Prepared<'a> {
     ) -> Result<Self, EngineError> {
         let mut prepared = Prepared::empty(driver, query);
         prepared.turn = Some(driver.turn());
+        // From here until the downgrade below, no query runs and no other move can interfere.
         let moving = driver.moving();
         let mut state = driver.state();
         state.history.runs += 1;
         prepared.run = state.history.runs;
         if let Err(error) = prepared.decide(&mut state, plan) {
-            // The query runs all the same, where everything is.
+            // The query runs regardless, with its data where it is.
             let untold = prepared.undecided(&error);
             state.history.push(untold);
         }
@@ -126,11 +133,11 @@ impl<'a> Prepared<'a> {
         prepared.pull_levers(&mut state, plan);
         drop(state);
         prepared.running = Some(Gate::run_after(moving));
-        // Dropping what was prepared brings back what was tried.
+        // On an error, dropping `prepared` moves the trial pages back.
         placed.map(|()| prepared)
     }
 
-    /// Asks the controller.
+    /// Asks the controller for a decision per phase.
     fn decide(
         &mut self,
         state: &mut State,
@@ -154,7 +161,7 @@ impl<'a> Prepared<'a> {
         Ok(())
     }
 
-    /// Brings columns, operator memory and the pages of trials to their places.
+    /// Places columns, operator memory and trial pages.
     fn place(
         &mut self,
         state: &mut State,
@@ -162,12 +169,16 @@ impl<'a> Prepared<'a> {
         stop: Stop<'_>,
     ) -> Result<(), EngineError> {
         let driver = self.driver;
+        // Estimated phases are not decided on: their CPU times would be compared with measured
+        // ones.
         if !self.known {
             let why = "not learned from: the first run of a plan shows what its phases are";
             self.phases.iter_mut().for_each(|p| p.note(why));
             return Ok(());
         }
         for one in &self.phases {
+            // All claims are filed before any is settled, so the order of the phases does not
+            // matter.
             state.claims.note(&one.phase, &one.decision);
         }
         if driver.cannot_move.is_none() {
@@ -212,9 +223,11 @@ impl<'a> Prepared<'a> {
                 let (moved, problem) = put(&part, columns, &driver.tiers, stop, tried)?;
                 self.moved_bytes += moved;
                 if let Some(problem) = problem {
+                    // An incompletely placed part would be timed under a mix of placements.
                     one.note(&format!("not tried: {problem}"));
                     break;
                 }
+                // `parts` lists the control part first.
                 if controlled && one.control.is_none() {
                     one.control = Some(part);
                 } else {
@@ -225,7 +238,7 @@ impl<'a> Prepared<'a> {
         Ok(())
     }
 
-    /// Workers, timing and prefetchers.
+    /// Sets workers, timing and prefetchers.
     fn pull_levers(&mut self, state: &mut State, plan: &Arc<dyn ExecutionPlan>) {
         let driver = self.driver;
         let workers = driver.options.settings.workers;
@@ -240,7 +253,7 @@ impl<'a> Prepared<'a> {
             });
         }
         if !self.known {
-            // The first run's phases are estimates, whose names need not be those of its passes.
+            // The first run has estimated phases, whose names may differ from those of its passes.
             set_timed(plan);
         }
         let Some(prefetchers) = &driver.prefetchers else {
@@ -262,9 +275,10 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Lets pages move again, and brings back those of trials.
+    /// Lets pages move again, turns the prefetchers on and moves the trial pages back.
     pub(super) fn release(&mut self) {
         let driver = self.driver;
+        // The read side of the gate is released first: moving pages takes the write side.
         drop(self.running.take());
         if let (true, Some(prefetchers)) = (self.prefetch_off, &driver.prefetchers) {
             let prefetchers = prefetchers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -272,6 +286,7 @@ impl<'a> Prepared<'a> {
                 self.phases.iter_mut().for_each(|p| p.note(&why));
             }
         }
+        // Without trial pages there is no need to wait for running queries.
         if self.tried.is_empty() {
             return;
         }
@@ -291,6 +306,8 @@ impl Drop for Prepared<'_> {
         }
         self.release();
         if self.turn.is_some() && !self.phases.is_empty() {
+            // Reported without times, so that the controller and the log know that the run has
+            // ended.
             let nothing = vec![None; self.phases.len()];
             let why = "not learned from: the run did not end well";
             self.phases.iter_mut().for_each(|p| p.note(why));
@@ -300,7 +317,7 @@ impl Drop for Prepared<'_> {
     }
 }
 
-/// The parts of a phase that are placed apart, in the order of their rows: the one that stands for the whole, if that is needed, and the trials.
+/// The separately placed parts of a phase in row order: control part, if needed, then trials.
 fn parts(
     driver: &Driver,
     state: &State,
@@ -338,6 +355,7 @@ fn parts(
             }
         }
     }
+    // Trials start behind the control part, because a page has only one placement.
     let start = parts.first().map_or(0, |control| control.rows.end);
     let (planned, why) = trials::plan(&one.phase, &one.decision, start, &place);
     if let Some(why) = why {
@@ -347,7 +365,7 @@ fn parts(
     parts
 }
 
-/// Places the pages of a part. Answers the bytes that were moved, and what did not work.
+/// Places the pages of a part; returns the bytes moved and the first problem.
 fn put(
     planned: &Planned,
     columns: &mut Columns,
@@ -357,14 +375,14 @@ fn put(
 ) -> Result<(u64, Option<String>), EngineError> {
     let (mut moved, mut problems) = (0, Vec::new());
     for (part, to) in &planned.parts {
-        // Noted first: what moves, even in part, has to go back.
+        // Recorded before the move: pages of an incomplete move have to go back too.
         tried.push(part.clone());
         moved += columns.go(part, to, tiers, stop, &mut problems)?;
     }
     Ok((moved, problems.into_iter().next()))
 }
 
-/// Finds out whether what a phase uses is where its decision wants it.
+/// Finds out whether what a phase uses is placed as decided.
 fn follows(driver: &Driver, state: &State, one: &mut PreparedPhase) {
     let layout = one.decision.layout.clone();
     let operators = &state.operators;
@@ -386,7 +404,7 @@ fn follows(driver: &Driver, state: &State, one: &mut PreparedPhase) {
     one.follows = true;
 }
 
-/// Times the morsels of every pass of a plan.
+/// Turns on morsel timing for every star join pass of a plan.
 fn set_timed(plan: &Arc<dyn ExecutionPlan>) {
     if let Some(star) = plan.downcast_ref::<StarExec>() {
         star.set_pass(PassOptions {

@@ -1,4 +1,7 @@
-//! What was decided for each phase of each run, and what came of it.
+//! The record of decisions, as shown by the system table `tierloom_decisions`.
+//!
+//! The latest rows are kept in memory with a bound; the decision log (`tierloom-decisions/1`) has
+//! all of them.
 
 use crate::EngineError;
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array};
@@ -6,45 +9,45 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Rows kept; of more, the oldest are forgotten (the decision log keeps all).
+/// Rows kept in memory; older ones are dropped (the decision log has all).
 const KEPT: usize = 10_000;
 
-/// One phase of one run.
+/// The decision for one phase of one run, with its outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decided {
-    /// The run, from 1.
+    /// Number of the run in this driver, from 1.
     pub run: u64,
-    /// The query.
+    /// Name of the query, the key under which its runs are compared.
     pub query: String,
-    /// The phase.
+    /// Name of the phase; "all" if nothing could be decided.
     pub phase: String,
     /// "keep", "move" or "return".
     pub action: String,
-    /// The placement of the run.
+    /// Placement that the run used.
     pub layout: String,
-    /// What the model wants.
+    /// Placement that the model proposes.
     pub wanted: String,
-    /// What parts of the phase tried; empty if nothing.
+    /// Placements tried on parts of the phase, with their shares; empty if none.
     pub tried: String,
-    /// Whether the time of the run was learned from: it ran as decided and to its end.
+    /// Whether the controller learned from the time: the phase ran as decided and to its end.
     pub learned: bool,
-    /// Modelled time on the corrected profile, ms.
+    /// Modelled time on the profile as corrected by earlier runs, ms.
     pub expected_ms: f64,
-    /// Measured time of the whole phase under its layout, ms.
+    /// Measured time scaled to the whole phase under its layout, ms; `None` if not learned from.
     pub measured_ms: Option<f64>,
-    /// Workers that it was given.
+    /// Number of workers that ran the phase.
     pub workers: u64,
     /// Whether hardware prefetchers were switched off for the query.
     pub prefetch_off: bool,
-    /// Bytes of columns that were moved before the run, for all its phases.
+    /// Bytes of columns moved before the run, over all its phases.
     pub moved_bytes: u64,
-    /// Why it was decided so.
+    /// Why the controller decided so, as text for the user.
     pub reason: String,
     /// What was not done as decided, and why; empty if all was.
     pub note: String,
 }
 
-/// The latest decisions.
+/// The latest decisions, bounded by [`KEPT`].
 #[derive(Debug, Default)]
 pub(super) struct History {
     rows: VecDeque<Decided>,
@@ -64,7 +67,7 @@ impl History {
     }
 }
 
-/// Columns of [`batch`].
+/// Columns of the system table `tierloom_decisions`, as [`batch`] fills them.
 pub fn schema() -> SchemaRef {
     let field = |name: &str, kind: DataType, null: bool| Field::new(name, kind, null);
     let text = |name: &str| field(name, DataType::Utf8, false);
@@ -87,10 +90,10 @@ pub fn schema() -> SchemaRef {
     ]))
 }
 
-/// Decisions as rows.
+/// Converts decisions to a record batch.
 ///
 /// # Errors
-/// Those of Arrow.
+/// Arrow's, if the columns do not match the schema.
 pub fn batch(rows: &[Decided]) -> Result<RecordBatch, EngineError> {
     let text = |of: fn(&Decided) -> &str| {
         Arc::new(StringArray::from_iter_values(rows.iter().map(of))) as ArrayRef

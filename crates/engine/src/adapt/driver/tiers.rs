@@ -1,4 +1,7 @@
-//! From weights of tiers to placements of regions on this machine.
+//! Maps weights of profile tiers to placements of regions on this machine.
+//!
+//! Weights are real shares; the kernel interleaves whole pages in repeating rounds. The shortest
+//! round that is close enough is used.
 
 use crate::{EngineError, PlacedColumn};
 use std::collections::BTreeMap;
@@ -8,13 +11,15 @@ use tierloom_model::Machine;
 use tierloom_model::search::Weights;
 use tierloom_topology::{TierKind, Topology};
 
-/// Shares that differ by no more than this are taken as one placement: what pages of a column cannot show exactly.
+/// Shares that differ by no more than this count as the same placement.
+///
+/// Whole pages of a column cannot match weights exactly.
 pub(super) const NEAR: f64 = 0.03;
 
-/// Pages in which a round of weights repeats, at most.
+/// Longest round of weights, in pages.
 const MOST_ROUND: u64 = 100;
 
-/// A round is long enough when its shares are this close to those asked for.
+/// A round is accepted as soon as its shares are this close to those requested.
 const CLOSE: f64 = 0.005;
 
 /// The tiers of a machine profile that this machine has.
@@ -24,11 +29,13 @@ pub(super) struct Tiers {
     kinds: Vec<(String, TierKind)>,
 }
 
-/// Pages by tier.
+/// Bytes by tier.
 pub(super) type Pages = BTreeMap<String, u64>;
 
 impl Tiers {
-    /// The tiers of `machine` that are here, the profile without the others, and why nothing can be moved, if so.
+    /// The profile's tiers on this machine.
+    ///
+    /// Also the profile restricted to them, and why nothing can be moved, if so.
     pub fn of(
         machine: &Machine,
         topology: &Topology,
@@ -45,6 +52,8 @@ impl Tiers {
             }
         }
         let first = machine.tiers.first().map(|t| t.name.as_str());
+        // Everything is on the first tier by default, so a machine without it cannot use the
+        // profile.
         if first.is_none() || kinds.first().map(|(n, _)| n.as_str()) != first {
             return Err(EngineError::Adaptive {
                 problem: format!(
@@ -55,7 +64,7 @@ impl Tiers {
         }
         let mut restricted = machine.clone();
         restricted.tiers.retain(|t| here(&t.name).is_some());
-        // Another socket's memory is not a tier to move to.
+        // The memory of another socket does not count as a tier to move data to.
         let targets = kinds.iter().skip(1).filter(|(n, _)| n != "remote").count();
         let why = (targets == 0).then(|| match missing.as_slice() {
             [] => format!("machine profile {name} has one tier to place data on"),
@@ -72,12 +81,15 @@ impl Tiers {
         &self.topology
     }
 
-    /// The placement of an object of so many pages: rounds as short as the weights allow, so that neighbouring pages use all tiers at once.
+    /// Placement of an object of `pages` pages.
+    ///
+    /// The shortest round that meets the weights is used, so that neighbouring pages use all tiers
+    /// at once.
     pub fn placement(&self, weights: &Weights, pages: u64) -> Result<Placement, EngineError> {
         Ok(self.spec(weights, pages).resolve(&self.topology)?)
     }
 
-    /// The same in terms of tiers.
+    /// Same as [`Self::placement`], in terms of tiers instead of nodes.
     pub fn spec(&self, weights: &Weights, pages: u64) -> PlacementSpec {
         let shares: Vec<(TierKind, f64)> = self
             .kinds
@@ -86,6 +98,7 @@ impl Tiers {
             .filter(|(_, share)| *share > 0.0)
             .collect();
         let mut best: Option<(f64, Vec<u32>)> = None;
+        // A round longer than the object would never complete.
         for round in 1..=MOST_ROUND.min(pages.max(1)) {
             let counts = counts(&shares, round);
             let apart = |((_, share), count): (&(TierKind, f64), &u32)| {
@@ -104,10 +117,11 @@ impl Tiers {
         PlacementSpec::Weighted(targets.zip(counts).collect())
     }
 
-    /// How many pages of `range` each tier gets when `region` has the placement.
+    /// Bytes of `range` on each tier when `region` has the placement.
     pub fn pages(&self, region: &Region, placement: &Placement, range: Range<u64>) -> Pages {
         let mut pages = Pages::new();
         for run in placement.runs_in(region.pages(), region.start_page(), range) {
+            // Runs without a node are placed by the kernel's policy and count as elsewhere.
             let kind = run.node.and_then(|node| self.topology.tier_of(node));
             let known = self.kinds.iter().find(|(_, k)| Some(*k) == kind);
             let name = known.map_or_else(|| "elsewhere".to_owned(), |(name, _)| name.clone());
@@ -116,7 +130,7 @@ impl Tiers {
         pages
     }
 
-    /// Bytes of a column by tier, as its regions are placed.
+    /// Bytes of a column by tier, according to the placements of its regions.
     pub fn of_column(&self, column: &PlacedColumn) -> Pages {
         let mut sum = Pages::new();
         for region in column.regions() {
@@ -129,7 +143,6 @@ impl Tiers {
     }
 }
 
-/// Adds up bytes by tier.
 pub(super) fn add(sum: &mut Pages, more: Pages) {
     for (tier, bytes) in more {
         *sum.entry(tier).or_default() += bytes;
@@ -141,7 +154,7 @@ pub(super) fn are_near(bytes: &Pages, weights: &Weights) -> bool {
     distance(bytes, weights) <= NEAR
 }
 
-/// Share of the bytes that lie elsewhere than `weights` want them.
+/// Share of the bytes that are on other tiers than `weights` say, 0 to 1.
 pub(super) fn distance(bytes: &Pages, weights: &Weights) -> f64 {
     let all: u64 = bytes.values().sum();
     if all == 0 {
@@ -153,10 +166,11 @@ pub(super) fn distance(bytes: &Pages, weights: &Weights) -> f64 {
     tiers.sort_unstable();
     tiers.dedup();
     let apart = |tier: &&str| (share(tier) - weights.share(tier)).abs();
+    // Every displaced byte is counted twice: where it is and where it should be.
     tiers.iter().map(apart).sum::<f64>() / 2.0
 }
 
-/// Pages of a round by tier: whole shares first, the rest to the largest remainders.
+/// Pages of a round by tier, by the largest-remainder method.
 fn counts(shares: &[(TierKind, f64)], round: u64) -> Vec<u32> {
     let exact: Vec<f64> = shares.iter().map(|(_, s)| s * round as f64).collect();
     let mut counts: Vec<u32> = exact.iter().map(|e| e.floor() as u32).collect();

@@ -1,4 +1,7 @@
-//! From the times of a run to what the controller learns.
+//! Converts the times of a run to what the controller learns.
+//!
+//! Everything is CPU time per worker, so that parts of a phase can be compared although workers
+//! overlap. Trials are scaled by the time that their rows take in a pass without trials.
 
 use super::trials::Planned;
 use crate::star::MorselTimes;
@@ -6,16 +9,19 @@ use std::fmt;
 use tierloom_model::Phase;
 use tierloom_placement::adaptive::{Measured, PhaseDecision, Trial};
 
-/// Says how long phases took: on a machine, as they were measured.
+/// Supplies the times of phases; on a real machine, those measured.
 ///
-/// The seam by which tests and studies play a machine that this one is not: the pages are placed, the query runs, and the time is another's.
+/// Tests and studies implement it to simulate another machine: pages are placed and the query runs
+/// here, and the time comes from a model of the other machine.
 pub trait Timing: Send + Sync + fmt::Debug {
-    /// The times of a phase that ran as decided. `measured` has the time of the part under the decided layout and of each trial that was timed, in
-    /// the order of the decision's trials.
+    /// The times of a phase that ran as decided.
+    ///
+    /// `measured` has the time of the part under the decided layout and of each timed trial, in the
+    /// order of the decision's trials.
     fn of_phase(&self, phase: &Phase, decision: &PhaseDecision, measured: Measured) -> Measured;
 }
 
-/// Times as they were measured here.
+/// Returns measured times unchanged.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct AsMeasured;
 
@@ -25,8 +31,11 @@ impl Timing for AsMeasured {
     }
 }
 
-/// The measured times of a phase: CPU time over the workers, which all of them spend from its begin to its end. What trials took is taken out of the phase
-/// and each is scaled to the share that was decided. With a control part that stands for the whole phase.
+/// The measured times of a phase; `None` if one of them is not positive.
+///
+/// Time is CPU time divided by the workers, which are all busy from the begin of a phase to its
+/// end. The time of the trials is subtracted from the phase, and each is scaled to the share that
+/// was decided. With a control part, that part's time is scaled to the whole phase.
 pub(super) fn measured(
     decision: &PhaseDecision,
     cpu_ns: f64,
@@ -40,9 +49,11 @@ pub(super) fn measured(
     let tried_ns: Vec<f64> = trials.iter().map(time).collect();
     let pass_ns = times.map_or(0.0, |t| t.of(&(0..t.rows)).as_nanos() as f64);
     let share: f64 = trials.iter().map(|t| t.time_share).sum();
+    // CPU time of the phase outside of the timed morsels.
     let beside_ns = (cpu_ns - pass_ns).max(0.0);
     let rest_ns = match control {
         Some(part) => time(part) / part.time_share + beside_ns,
+        // The rest of the pass is scaled up by the time that the trial rows take without a trial.
         None => (cpu_ns - tried_ns.iter().sum::<f64>()) / (1.0 - share).max(f64::EPSILON),
     };
     let of_trial = |((trial, ns), decided): ((&Planned, &f64), &Trial)| {
@@ -58,6 +69,7 @@ pub(super) fn measured(
             .collect(),
     };
     let possible = |ns: &f64| ns.is_finite() && *ns > 0.0;
+    // A time of zero means that the clock did not resolve the part.
     (possible(&measured.time_ns) && measured.trials_ns.iter().all(possible)).then_some(measured)
 }
 
@@ -110,7 +122,7 @@ mod tests {
             let trials = std::slice::from_ref(&trial);
             measured(&decision(), cpu, Some(&times), trials, None, 2).unwrap()
         };
-        // 920 ns over two workers: the whole would take 460 ns either way.
+        // 920 ns over two workers: the whole phase would take 460 ns either way.
         let same = of(20);
         assert!((same.time_ns - 0.9 * 460.0).abs() < 1e-6, "{same:?}");
         assert!((same.trials_ns[0] - 0.1 * 460.0).abs() < 1e-6, "{same:?}");
@@ -131,7 +143,7 @@ mod tests {
     fn a_part_that_lies_as_decided_stands_for_the_whole() {
         let rows = 10 * MorselTimes::ROWS;
         let mut morsels_ns = vec![100; 10];
-        // The first morsel lies as decided, the others on something four times as slow.
+        // The first morsel is placed as decided, the others on memory four times as slow.
         morsels_ns[0] = 25;
         let times = MorselTimes {
             rows,

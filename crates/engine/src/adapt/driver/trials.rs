@@ -1,14 +1,16 @@
-//! Trials: a part of a fact table's rows under another placement, timed apart.
+//! Trials: a part of the fact table's rows under another placement, timed separately.
 //!
 //! ```text
 //!   rows of the fact table   | trial 1 | trial 2 |            the rest             |
-//!   pages of its columns     | tried   | tried   |       as the phase has them     |
+//!   pages of its columns     | trial   | trial   |     as decided for the phase    |
 //!   the cursor hands out      first -------------------------------------------> last
 //! ```
-//! Rows are not all alike: a table loaded in the order of its dates has parts that a filter drops whole. What a part costs is therefore compared with what the same
-//! rows cost in an earlier pass without trials, morsel by morsel, not with its share of the rows.
+//! Rows are not alike: in a table loaded in date order a filter drops whole ranges. The time of a
+//! part is therefore compared with what the same morsels took in an earlier pass without trials,
+//! not with its share of the rows.
 //!
-//! A phase whose columns lie where other phases want them is measured on a part as well: its first rows lie as was decided for it, and stand for all.
+//! A phase whose columns follow another phase's claim is measured on a part too: its first rows are
+//! placed as decided for it, and their time is scaled to the whole (the control part).
 
 use super::pages::{Columns, Part, pages_of_rows};
 use super::tiers::{NEAR, Pages, Tiers, add, distance};
@@ -20,7 +22,7 @@ use tierloom_memory::Placement;
 use tierloom_model::{Phase, PhaseKind, StructureClass};
 use tierloom_placement::adaptive::{PhaseDecision, Trial};
 
-/// The one pass over the fact table that a phase describes.
+/// The only star join pass over the fact table that a phase describes; `None` if there are several.
 pub(super) fn pass_of<'a>(plan: &'a Arc<dyn ExecutionPlan>, phase: &Phase) -> Option<&'a StarExec> {
     if phase.kind != PhaseKind::Probe {
         return None;
@@ -28,7 +30,7 @@ pub(super) fn pass_of<'a>(plan: &'a Arc<dyn ExecutionPlan>, phase: &Phase) -> Op
     let mut found = Vec::new();
     passes(plan, &mut found);
     found.retain(|star| star.fact().name() == phase.name);
-    // Two passes over one table cannot be told apart by a phase's name.
+    // Two passes over one table have the same phase name and cannot be distinguished.
     match found.as_slice() {
         [star] => Some(star),
         _ => None,
@@ -42,28 +44,30 @@ fn passes<'a>(plan: &'a Arc<dyn ExecutionPlan>, found: &mut Vec<&'a StarExec>) {
     }
 }
 
-/// A trial that can be made.
+/// A trial or control part that can be carried out.
 #[derive(Debug)]
 pub(super) struct Planned {
-    /// Rows that try.
+    /// Rows whose pages are placed separately.
     pub rows: Range<usize>,
     /// Share of the pass's time that these rows take without the trial.
     pub time_share: f64,
-    /// Pages to place, and where.
+    /// Pages and their trial placement.
     pub parts: Vec<(Part, Placement)>,
 }
 
-/// What planning a trial looks at.
+/// Inputs for planning trials.
 pub(super) struct Place<'a> {
     pub columns: &'a Columns,
     pub tiers: &'a Tiers,
-    /// Times of an earlier pass.
+    /// Morsel times of an earlier pass without trials.
     pub before: Option<&'a MorselTimes>,
-    /// Shortest part that can be timed.
+    /// Shortest part that can be timed, ns.
     pub min_time_ns: f64,
 }
 
-/// Plans the trials of a phase in their order from row `start` on, as far as they can be made; with why the first that cannot is left out.
+/// Plans the trials of a phase from row `start` on.
+///
+/// Stops at the first trial that cannot be made and says why.
 pub(super) fn plan(
     phase: &Phase,
     decision: &PhaseDecision,
@@ -83,7 +87,7 @@ pub(super) fn plan(
     (planned, None)
 }
 
-/// Plans the part by which a phase is measured that does not lie as decided.
+/// Plans the control part of a phase whose columns are not placed as decided.
 pub(super) fn control(
     phase: &Phase,
     decision: &PhaseDecision,
@@ -104,6 +108,7 @@ fn one(phase: &Phase, trial: &Trial, start: usize, place: &Place<'_>) -> Result<
     };
     let columns_text = &trial.layout.columns;
     let wanted_rows = trial.share * before.rows as f64;
+    // Time is measured per morsel, so a part consists of whole ones.
     let morsels = (wanted_rows / MorselTimes::ROWS as f64).round() as usize;
     let rows = start..start + morsels * MorselTimes::ROWS;
     if morsels == 0 || rows.end >= before.rows {
@@ -113,6 +118,7 @@ fn one(phase: &Phase, trial: &Trial, start: usize, place: &Place<'_>) -> Result<
         ));
     }
     let (part, whole) = (before.of(&rows), before.of(&(0..before.rows)));
+    // The time as if all workers had worked on this part only.
     let alone_ns = part.as_nanos() as f64 / before.workers.max(1) as f64;
     if part.is_zero() || alone_ns < place.min_time_ns {
         return Err(format!(
@@ -123,6 +129,8 @@ fn one(phase: &Phase, trial: &Trial, start: usize, place: &Place<'_>) -> Result<
     let mut parts = Vec::new();
     let mut bytes = Pages::new();
     let read = phase.accesses.iter();
+    // Pages are matched to rows by the width of the codes; a column in Arrow's own layout has no
+    // such mapping.
     for access in read.filter(|a| a.class == StructureClass::Column) {
         let column = columns.find(&access.structure);
         let pages = column.and_then(|c| Some((c.coded()?, pages_of_rows(c, &rows)?)));
@@ -143,6 +151,7 @@ fn one(phase: &Phase, trial: &Trial, start: usize, place: &Place<'_>) -> Result<
         };
         parts.push((part, to));
     }
+    // Few pages cannot be divided finely enough to represent the weights.
     if parts.is_empty() || distance(&bytes, columns_text) > NEAR {
         return Err(format!(
             "{columns_text} cannot be tried: the pages of {} rows are too few for these weights",

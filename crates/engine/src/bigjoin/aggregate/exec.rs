@@ -1,4 +1,7 @@
-//! The operator.
+//! The physical operator of the group-by.
+//!
+//! It wraps the `AggregateExec` that it replaces and answers all planning questions from it. With a
+//! finite memory limit it runs that operator, because DataFusion's can spill and this one cannot.
 
 use super::groups::Groups;
 use super::stream::{Aggregate, Aggregation, Plan, SkipWhen};
@@ -24,35 +27,36 @@ use datafusion::physical_plan::{
 use std::fmt;
 use std::sync::Arc;
 
-/// A group-by on one or two integer keys with many groups; see the module's text.
+/// A group-by on one or two integer-like keys with many groups; see the module documentation.
 pub struct BigAggregateExec {
-    /// Answers what the plan asks. It runs where memory is limited, because it can spill.
+    /// The replaced aggregation; answers the planner's questions and runs where memory is limited.
     aggregate: Arc<dyn ExecutionPlan>,
     why: String,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl BigAggregateExec {
-    /// In place of `aggregate` (an `AggregateExec`), because of `why`.
+    /// Replaces `aggregate` (an `AggregateExec`); `why` is shown in `EXPLAIN`.
     ///
     /// # Errors
-    /// If it does not do aggregations of this kind; [`super::BigAggregateRule`] asks before.
+    /// If the operator cannot do this aggregation; [`super::BigAggregateRule`] checks first.
     pub fn try_new(aggregate: Arc<dyn ExecutionPlan>, why: String) -> Result<Self> {
         let made = Self {
             aggregate,
             why,
             metrics: ExecutionPlanMetricsSet::new(),
         };
+        // Rewrites after the rule may have changed the aggregation, so every new node is checked.
         if let Some(reason) = super::rule::unsupported(made.aggregate()?)? {
             return internal_err!("BigAggregateExec cannot stand for this aggregation: {reason}");
         }
         Ok(made)
     }
 
-    /// The aggregation that it stands for.
+    /// The aggregation that this operator replaces.
     ///
     /// # Errors
-    /// None in practice: the operator is made from one.
+    /// None in practice: the operator is only built from an `AggregateExec`.
     pub fn aggregate(&self) -> Result<&AggregateExec> {
         match self.aggregate.downcast_ref::<AggregateExec>() {
             Some(aggregate) => Ok(aggregate),
@@ -60,7 +64,7 @@ impl BigAggregateExec {
         }
     }
 
-    /// Why it stands here.
+    /// Why the aggregation was replaced, as shown in `EXPLAIN`.
     pub fn why(&self) -> &str {
         &self.why
     }
@@ -75,6 +79,8 @@ impl BigAggregateExec {
             .map(|key| key.data_type(&input))
             .collect::<Result<Vec<_>>>()?;
         let options = &context.session_config().options().execution;
+        // The thresholds of DataFusion's own operator. Only partial results may be passed on
+        // ungrouped.
         let skip = (*mode == AggregateMode::Partial).then_some(SkipWhen {
             rows: options.skip_partial_aggregation_probe_rows_threshold,
             groups_per_row: options.skip_partial_aggregation_probe_ratio_threshold,
@@ -104,6 +110,7 @@ impl BigAggregateExec {
                 Ok(Aggregate {
                     accumulator: function.create_groups_accumulator()?,
                     arguments,
+                    // States of an earlier aggregation were already filtered when they were made.
                     filter: filter.clone().filter(|_| raw),
                 })
             })
@@ -180,6 +187,7 @@ impl ExecutionPlan for BigAggregateExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        // This operator cannot spill; DataFusion's can.
         if matches!(context.memory_pool().memory_limit(), MemoryLimit::Finite(_)) {
             MetricBuilder::new(&self.metrics)
                 .counter("left_to_datafusion", partition)
@@ -188,6 +196,7 @@ impl ExecutionPlan for BigAggregateExec {
         }
         let plan = self.plan(&context)?;
         let groups = Groups::new(plan.keys.len());
+        // DataFusion's own consumer name, so that memory errors read the same.
         let reservation = MemoryConsumer::new(format!("GroupedHashAggregateStream[{partition}]"))
             .register(context.memory_pool());
         let skipped =
@@ -215,7 +224,7 @@ impl ExecutionPlan for BigAggregateExec {
 
     fn metrics(&self) -> Option<MetricsSet> {
         let mut all = self.metrics.clone_inner();
-        // Its metrics are there where it ran.
+        // Where the replaced operator ran, its metrics are the ones with values.
         for metric in self.aggregate.metrics().iter().flat_map(MetricsSet::iter) {
             all.push(Arc::clone(metric));
         }
@@ -237,7 +246,7 @@ impl ExecutionPlan for BigAggregateExec {
 
 impl DisplayAs for BigAggregateExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // AggregateExec's own text, with the other name and the reason.
+        // AggregateExec's own text, with the other name and the reason appended.
         struct Inner<'a>(&'a dyn ExecutionPlan, DisplayFormatType);
         impl fmt::Display for Inner<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

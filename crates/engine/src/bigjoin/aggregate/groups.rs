@@ -1,4 +1,8 @@
-//! From group keys to group numbers and back.
+//! Maps group keys to dense group numbers and back.
+//!
+//! Keys are packed into 64 bits and looked up in batches in `kernels::hash::GroupTable`. Keys that
+//! do not fit (NULLs, two columns of more than 32 bits) go to an ordinary hash map; they are
+//! expected to be rare.
 
 use crate::bigjoin::keys::KeyColumns;
 use crate::bigjoin::storage::Storage;
@@ -15,10 +19,10 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use tierloom_kernels::hash::{Bucket, GroupTable, Layout, NONE};
 
-/// Groups that a table begins with: 256 KiB.
+/// Initial capacity: a table of 256 KiB.
 const FIRST_GROUPS: usize = 12 << 10;
 
-/// A storage as buckets.
+/// A storage viewed as hash buckets.
 struct Buckets {
     storage: Storage,
     len: usize,
@@ -43,17 +47,17 @@ fn empty(layout: Layout) -> GroupTable<Buckets> {
     GroupTable::new(layout, Buckets { storage, len })
 }
 
-/// A key that does not fit the table: with a NULL, or two columns of which one needs more than 32 bits.
+/// A key that does not fit the table: it has a NULL, or a column of two that exceeds 32 bits.
 type OddKey = [Option<i64>; 2];
 
-/// The groups seen so far.
+/// The groups seen so far, numbered in order of appearance.
 pub(super) struct Groups {
     table: GroupTable<Buckets>,
     columns: usize,
-    /// Packed keys by group number; anything for odd ones.
+    /// Packed key by group number; arbitrary for odd groups.
     packed_keys: Vec<u64>,
     odd: HashMap<OddKey, u32>,
-    /// Numbers of the odd groups, ascending, with their keys.
+    /// Numbers and keys of the odd groups, ascending.
     odd_groups: Vec<(u32, OddKey)>,
     packed: Vec<u64>,
     rows: Vec<u32>,
@@ -61,7 +65,7 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// None yet, for keys of `columns` columns (one or two).
+    /// Creates an empty table for keys of one or two columns.
     pub fn new(columns: usize) -> Self {
         Self {
             table: empty(Layout::for_keys(FIRST_GROUPS)),
@@ -75,20 +79,20 @@ impl Groups {
         }
     }
 
-    /// How many.
+    /// Number of groups.
     pub fn len(&self) -> usize {
         self.packed_keys.len()
     }
 
-    /// Bytes of table and keys.
+    /// Bytes of table and keys, for the memory pool.
     pub fn size_bytes(&self) -> usize {
         self.table.size_bytes() + self.packed_keys.capacity() * 8 + self.odd_groups.capacity() * 64
     }
 
-    /// Writes the group of each row to `groups`.
+    /// Writes the group number of each row to `groups`.
     pub fn assign(&mut self, keys: &KeyColumns, groups: &mut Vec<usize>) -> Result<()> {
         let rows = keys.rows();
-        // Each row may be a new group, and the last number stands for none.
+        // Every row may be a new group, and the highest number is reserved for "none".
         if self.len() + rows >= NONE as usize {
             return exec_err!(
                 "a group-by has more than {} groups: run it without BigAggregateRule",
@@ -117,7 +121,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Every group has one key, whether the table or the list of odd keys has it.
+    /// Checks that every group has exactly one key, in the table or in the list of odd keys.
     fn check(&self) {
         assert_eq!(
             self.table.groups(),
@@ -127,7 +131,9 @@ impl Groups {
         assert_eq!(self.odd.len(), self.odd_groups.len(), "odd groups");
     }
 
-    /// Packs the keys that fit; answers whether all did. If not, `rows` has the rows of those that did.
+    /// Packs the keys that fit; returns whether all did.
+    ///
+    /// If not, `rows` has the rows of the packed ones.
     fn pack(&mut self, keys: &KeyColumns) -> bool {
         self.packed.clear();
         self.rows.clear();
@@ -176,11 +182,15 @@ impl Groups {
         }
     }
 
-    /// A table of four times the size, or more if keys hash so badly that a segment of that is full.
+    /// Grows the table fourfold, or more if a segment overflows because keys hash unevenly.
     fn grow(&mut self) {
+        // Odd groups have numbers but no entry in the table.
         let skipped: Vec<u32> = self.odd_groups.iter().map(|(number, _)| *number).collect();
+        // A factor of four bounds all reinsertions together by a third of the final number of keys.
         let mut keys = self.table.capacity() * 4;
         loop {
+            // The seed changes with the size, so that keys that collide in one attempt are spread
+            // in the next.
             let layout = Layout::for_keys(keys).with_seed(keys as u64);
             let mut larger = empty(layout);
             if larger.refill(&self.packed_keys, &skipped) {
@@ -195,14 +205,16 @@ impl Groups {
         if let Some(number) = self.odd.get(&key) {
             return *number;
         }
+        // Odd groups take numbers of the table, so that accumulators see one dense range.
         let number = self.table.skip_number();
+        // Keeps `packed_keys` indexed by group number.
         self.packed_keys.push(0);
         self.odd.insert(key, number);
         self.odd_groups.push((number, key));
         number
     }
 
-    /// The key columns of all groups, in the order of their numbers.
+    /// The key columns of all groups in the order of their numbers.
     pub fn emit(self, types: &[DataType]) -> Result<Vec<ArrayRef>> {
         let keys = &self.packed_keys;
         let mut columns: Vec<Vec<i64>> = if self.columns == 1 {
@@ -236,7 +248,7 @@ impl Groups {
     }
 }
 
-/// The inverse of what [`KeyColumns`] does to an array.
+/// Converts integers back to an array of the key's type; the inverse of [`KeyColumns::evaluate`].
 fn array(data_type: &DataType, values: Vec<i64>, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     fn of<T: ArrowPrimitiveType>(
         data_type: &DataType,
@@ -284,7 +296,7 @@ mod tests {
     use arrow::datatypes::{Field, Schema};
     use datafusion::physical_expr::expressions::Column;
 
-    /// Groups of the rows and the key columns of the groups.
+    /// Group numbers of the rows and key columns of the groups.
     fn grouped(columns: &[Vec<Option<i64>>]) -> (Vec<usize>, Vec<ArrayRef>) {
         let fields: Vec<Field> = (0..columns.len())
             .map(|i| Field::new(format!("c{i}"), DataType::Int64, true))

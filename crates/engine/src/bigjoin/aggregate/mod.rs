@@ -1,7 +1,9 @@
-//! Group-by with states that leave the cache.
+//! Group-by for group tables larger than the cache.
 //!
-//! [`BigAggregateExec`] stands for an `AggregateExec` with one or two integer-like group keys: DataFusion's own accumulators (so sums, averages,
-//! decimals and overflow are exactly theirs), with groups found in batches by `kernels::hash::GroupTable`, many lines in flight.
+//! [`BigAggregateExec`] replaces an `AggregateExec` with one or two integer-like group keys. The
+//! accumulators are DataFusion's own, so sums, averages, decimals and overflow behave identically.
+//! Only the lookup of group numbers differs: `kernels::hash::GroupTable` looks up whole batches,
+//! with many cache lines in flight. It cannot spill.
 
 mod exec;
 mod groups;
@@ -11,5 +13,5 @@ mod stream;
 pub use exec::BigAggregateExec;
 pub use rule::{BigAggregateOptions, BigAggregateRule};
 
-/// What plans and errors call the operator.
+/// Name of the operator in plans and errors.
 const NAME: &str = "BigAggregateExec";

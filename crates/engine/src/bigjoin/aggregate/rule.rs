@@ -1,4 +1,8 @@
-//! Which aggregations are replaced.
+//! Physical optimizer rule that replaces aggregations with many groups.
+//!
+//! An aggregation qualifies by its keys and accumulators, and by the planner's estimate of its
+//! groups. Small group tables stay with DataFusion: looking up batches pays only where lookups miss
+//! the cache.
 
 use super::exec::BigAggregateExec;
 use crate::bigjoin::keys::{MAX_COLUMNS, is_key_type};
@@ -12,10 +16,12 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode, StatisticsArgs, StatisticsContext};
 use std::sync::Arc;
 
-/// When [`BigAggregateRule`] replaces an aggregation.
+/// Thresholds of [`BigAggregateRule`]; lower ones are for tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BigAggregateOptions {
-    /// Groups, as the planner estimates them, from which on an aggregation is replaced. One without an estimate counts as large.
+    /// Smallest estimated number of groups that is replaced.
+    ///
+    /// Without an estimate an aggregation counts as large.
     pub min_groups: usize,
 }
 
@@ -27,17 +33,19 @@ impl Default for BigAggregateOptions {
     }
 }
 
-/// 21 bytes a group and its states: more than an L2 cache holds.
+/// Groups take 21 bytes each plus their states, so this many exceed an L2 cache.
 const DEFAULT_MIN_GROUPS: usize = 32 << 10;
 
-/// Replaces aggregations with many groups by [`BigAggregateExec`]. Runs after the rules that choose modes and orders.
+/// Replaces aggregations with many groups by [`BigAggregateExec`].
+///
+/// Must run after the rules that choose modes and orders.
 #[derive(Debug, Default)]
 pub struct BigAggregateRule {
     options: BigAggregateOptions,
 }
 
 impl BigAggregateRule {
-    /// With its threshold.
+    /// Creates the rule with its threshold.
     pub fn new(options: BigAggregateOptions) -> Self {
         Self { options }
     }
@@ -49,6 +57,7 @@ impl BigAggregateRule {
         if unsupported(aggregate)?.is_some() {
             return Ok(Transformed::no(plan));
         }
+        // The number of output rows is the number of groups.
         let statistics = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new())?;
         let why = match statistics.num_rows {
             Precision::Exact(groups) | Precision::Inexact(groups)
@@ -74,7 +83,7 @@ impl PhysicalOptimizerRule for BigAggregateRule {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|plan| {
             let replaced = caught(|| self.replace(Arc::clone(&plan)));
-            // What cannot be judged stays with DataFusion.
+            // An error or panic while analysing leaves the operator as it is.
             Ok(replaced
                 .ok()
                 .and_then(Result::ok)
@@ -92,7 +101,7 @@ impl PhysicalOptimizerRule for BigAggregateRule {
     }
 }
 
-/// Why [`BigAggregateExec`] cannot stand for `aggregate`, if so.
+/// Why [`BigAggregateExec`] cannot replace `aggregate`; `None` if it can.
 pub(super) fn unsupported(aggregate: &AggregateExec) -> Result<Option<String>> {
     let keys = aggregate.group_expr();
     if !keys.is_single() || keys.has_grouping_set() {
@@ -107,9 +116,11 @@ pub(super) fn unsupported(aggregate: &AggregateExec) -> Result<Option<String>> {
     if aggregate.limit_options().is_some() {
         return Ok(Some("it ends after a number of groups".into()));
     }
+    // For ordered input DataFusion's operator emits finished groups early, and this one would not.
     if *aggregate.input_order_mode() != InputOrderMode::Linear {
         return Ok(Some("its input is ordered by the keys".into()));
     }
+    // This operator does not update dynamic filters.
     if !aggregate.dynamic_expressions_produced().is_empty() {
         return Ok(Some("its values filter a scan".into()));
     }

@@ -1,4 +1,7 @@
-//! Aggregating one partition.
+//! The aggregation of one partition.
+//!
+//! Reads all input, then emits the groups. A partial aggregation that finds nearly as many groups
+//! as rows stops grouping and passes rows on as states, as DataFusion's operator does.
 
 use super::NAME;
 use super::groups::Groups;
@@ -15,19 +18,19 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, Count};
 use futures::StreamExt;
 use std::sync::Arc;
 
-/// One aggregate function with what it reads.
+/// One aggregate function with its arguments.
 pub(super) struct Aggregate {
     pub accumulator: Box<dyn GroupsAccumulator>,
     pub arguments: Vec<Arc<dyn PhysicalExpr>>,
     pub filter: Option<Arc<dyn PhysicalExpr>>,
 }
 
-/// When a partial aggregation stops looking for groups because there are hardly fewer of them than rows.
+/// When a partial aggregation stops grouping because it hardly reduces the number of rows.
 #[derive(Clone, Copy)]
 pub(super) struct SkipWhen {
-    /// After this many rows
+    /// Number of input rows before the check,
     pub rows: usize,
-    /// there are more groups per row than this.
+    /// and the number of groups per row above which it stops.
     pub groups_per_row: f64,
 }
 
@@ -35,9 +38,9 @@ pub(super) struct Plan {
     pub schema: SchemaRef,
     pub keys: Vec<Arc<dyn PhysicalExpr>>,
     pub key_types: Vec<DataType>,
-    /// The input has states of an earlier aggregation, not raw rows.
+    /// The input consists of states of an earlier aggregation, not raw rows.
     pub merges: bool,
-    /// The output has final values, not states.
+    /// The output consists of final values, not states.
     pub finishes: bool,
     pub skip: Option<SkipWhen>,
     pub batch_rows: usize,
@@ -45,7 +48,7 @@ pub(super) struct Plan {
 
 enum State {
     Reading(Box<Groups>),
-    /// Groups were emitted; every further row is a state of its own.
+    /// The groups have been emitted; every further row becomes its own state.
     Skipping,
     Done,
 }
@@ -55,7 +58,7 @@ pub(super) struct Aggregation {
     input: SendableRecordBatchStream,
     aggregates: Vec<Aggregate>,
     state: State,
-    /// What is ready, in batches of any size, and how many of its rows went out.
+    /// A batch of any size that is ready for output, and the number of its rows already returned.
     ready: Option<(RecordBatch, usize)>,
     input_rows: usize,
     numbers: Vec<usize>,
@@ -88,7 +91,7 @@ impl Aggregation {
         }
     }
 
-    /// The next batch of groups.
+    /// The next batch of groups, at most `batch_rows` rows.
     pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(batch) = self.next_slice() {
@@ -147,6 +150,8 @@ impl Aggregation {
                 )?;
             }
         }
+        // Resized after the fact: accumulators do not announce their growth. Without a memory limit
+        // this cannot fail.
         let states: usize = self.aggregates.iter().map(|a| a.accumulator.size()).sum();
         self.reservation.try_resize(groups.size_bytes() + states)?;
         self.input_rows += batch.num_rows();
@@ -154,6 +159,8 @@ impl Aggregation {
             self.input_rows >= when.rows
                 && total as f64 > when.groups_per_row * self.input_rows as f64
         });
+        // The groups so far are emitted as states; the final aggregation merges them with the rows
+        // that follow.
         if skips && let State::Reading(groups) = std::mem::replace(&mut self.state, State::Skipping)
         {
             self.emit(*groups)?;
@@ -161,7 +168,7 @@ impl Aggregation {
         Ok(())
     }
 
-    /// Makes each row of a batch a state of its own.
+    /// Converts each row of a batch to its own state, without grouping.
     fn pass_on(&mut self, batch: &RecordBatch) -> Result<()> {
         self.skipped_rows.add(batch.num_rows());
         let mut columns: Vec<ArrayRef> = Vec::new();
@@ -182,6 +189,7 @@ impl Aggregation {
     }
 
     fn emit(&mut self, groups: Groups) -> Result<()> {
+        // There is at least one group column, so no input means no output row.
         if groups.len() == 0 {
             return Ok(());
         }
@@ -193,6 +201,7 @@ impl Aggregation {
                 columns.extend(aggregate.accumulator.state(EmitTo::All)?);
             }
         }
+        // The accumulators have handed out their state, and the batch belongs to the consumer.
         self.reservation.try_resize(0)?;
         let batch = RecordBatch::try_new(Arc::clone(&self.plan.schema), columns)?;
         self.ready = Some((batch, 0));

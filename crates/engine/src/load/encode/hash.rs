@@ -1,14 +1,18 @@
-//! A quick hash for interning: the values of one column, which nobody chooses to collide.
+//! A fast hash for interning column values; not resistant to chosen collisions.
+//!
+//! The standard library's hasher resists chosen collisions, which costs time for every value. Here
+//! keys are the values of one column, and a collision only costs a comparison.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map by [`Mix`].
+/// A hash map that uses [`Mix`].
 pub(super) type QuickMap<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<Mix>>;
 
-/// Folds eight bytes at a time by multiplication.
+/// Folds eight bytes at a time by a 64x64-bit multiplication.
 #[derive(Default)]
 pub(super) struct Mix(u64);
 
+// 2^64 divided by the golden ratio.
 const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Mix {
@@ -32,11 +36,11 @@ impl Hasher for Mix {
     }
 
     fn write_u8(&mut self, _: u8) {
-        // The end mark of strings: their length is in already.
+        // The terminator that `str` appends: `write` already includes the length.
     }
 
     fn write_usize(&mut self, _: usize) {
-        // The length of slices: it is in already.
+        // The length prefix of slices: `write` already includes the length.
     }
 
     fn finish(&self) -> u64 {

@@ -1,4 +1,7 @@
-//! Integers, dates, times and decimals as offsets from the smallest value or as ranks.
+//! Encodes integers, dates, times and decimals as offsets from the smallest value or as ranks.
+//!
+//! Offsets need only the range of the values. Ranks among the distinct values are used where they
+//! fit into fewer bytes, table of values included.
 
 use super::hash::QuickMap;
 use super::{Coded, MOST_LISTED_VALUES, Source, width_for};
@@ -16,27 +19,27 @@ use arrow::datatypes::{
 use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, pack};
 
-/// Rows that are widened at a time.
+/// Rows that are widened to 64 bits at a time.
 const BLOCK_ROWS: usize = 16 * 1024;
 
-/// A bitmap of seen values may have so many bits a row.
+/// Largest size of the bitmap of occurring values, in bits per row.
 const MOST_BITS_A_ROW: u64 = 64;
 
-/// From a value to its code among the values that are not NULL.
+/// Maps a value that is not NULL to its code, not counting the code of NULL.
 pub(super) enum Rank {
     /// `value - base`.
     Offset(i64),
-    /// Set bits before the value's own.
+    /// Number of occurring values below it, by a rank over a bitmap.
     Bitmap(Bitmap),
-    /// Looked up.
+    /// A hash map from value to rank.
     Map(QuickMap<i64, u32>),
 }
 
-/// Which values from `base` on there are.
+/// The set of occurring values, from `base` upwards.
 pub(super) struct Bitmap {
     base: i64,
     words: Vec<u64>,
-    /// Set bits before each word; filled once all are set.
+    /// Number of set bits before each word; filled once the bitmap is complete.
     before: Vec<u32>,
 }
 
@@ -82,7 +85,10 @@ impl Bitmap {
     }
 }
 
-/// How an integer column is best kept; `None` if it is none, has values beyond 64 bits, or codes would not be narrower.
+/// Chooses codes for an integer column.
+///
+/// `None` if it is not an integer column, has values beyond 64 bits, or codes would not be
+/// narrower.
 pub(super) fn choose(
     data_type: &DataType,
     chunks: &[ArrayRef],
@@ -97,6 +103,7 @@ pub(super) fn choose(
     let nullable = bounds.nulls > 0;
     let Some((least, most)) = bounds.range else {
         return Ok(Some(Coded {
+            // No value at all: every row is NULL, and codes take no bytes.
             domain: Domain::Values(arrow::array::new_empty_array(data_type)),
             nullable,
             width: CodeWidth::Zero,
@@ -104,10 +111,12 @@ pub(super) fn choose(
         }));
     };
     let span = most.wrapping_sub(least) as u64;
-    // A nullable column counts from one before its smallest value, which must exist.
+    // The codes of a nullable column start one below its smallest value, which has to be
+    // representable.
     let offset_width = (least > i64::MIN || !nullable)
         .then(|| width_for(span.saturating_add(1), nullable))
         .flatten();
+    // Ranks must beat the offsets where those exist, else the plain values.
     let current = offset_width.map_or(native, |w| w.bytes().min(native));
     if current > 1
         && let Some((values, rank)) = distinct(chunks, least, span, rows)
@@ -131,7 +140,8 @@ pub(super) fn choose(
     };
     Ok(match offset_width {
         Some(width) if width.bytes() < native => Some(offset(least, width)),
-        // As wide as the values: codes from 0 are the values themselves, and can be handed out without a copy.
+        // No narrower than the values. Codes from 0 are then the values themselves and are scanned
+        // without a copy.
         Some(_) if !nullable && least >= 0 => width_for((most as u64).saturating_add(1), false)
             .filter(|w| w.bytes() == native)
             .map(|w| offset(0, w)),
@@ -139,7 +149,7 @@ pub(super) fn choose(
     })
 }
 
-/// Writes the codes of all chunks.
+/// Writes the codes of all chunks to `out`.
 pub(super) fn write(
     chunks: &[ArrayRef],
     rank: &Rank,
@@ -174,13 +184,13 @@ pub(super) fn write(
     });
 }
 
-/// Smallest and largest value and the number of NULLs.
+/// Range of the values that are not NULL, and the number of NULLs.
 struct Bounds {
     range: Option<(i64, i64)>,
     nulls: usize,
 }
 
-/// `None` if a value is beyond 64 bits.
+/// Computes the bounds; `None` if a value is beyond 64 bits.
 fn bounds(chunks: &[ArrayRef]) -> Option<Bounds> {
     let (mut least, mut most, mut seen, mut null_count) = (i64::MAX, i64::MIN, 0, 0);
     let fits = for_blocks(chunks, |values, nulls| {
@@ -206,8 +216,10 @@ fn bounds(chunks: &[ArrayRef]) -> Option<Bounds> {
     })
 }
 
-/// The distinct values, ascending, if they are few, and how a value's place among them is found.
+/// The distinct values, ascending, and how to find a value's rank; `None` if they are too many.
 fn distinct(chunks: &[ArrayRef], base: i64, span: u64, rows: usize) -> Option<(Vec<i64>, Rank)> {
+    // A bitmap is faster than hashing but its size depends on the range, not on the number of
+    // values.
     if span / MOST_BITS_A_ROW < rows as u64 {
         let mut bitmap = Bitmap {
             base,
@@ -238,7 +250,9 @@ fn distinct(chunks: &[ArrayRef], base: i64, span: u64, rows: usize) -> Option<(V
     Some((values, Rank::Map(seen)))
 }
 
-/// Calls `see` for every value that is not NULL until it says no; whether it never did.
+/// Calls `see` for every value that is not NULL until it returns false.
+///
+/// Returns whether it never did.
 fn for_valid(chunks: &[ArrayRef], mut see: impl FnMut(i64) -> bool) -> bool {
     for_blocks(chunks, |values, nulls| match nulls {
         None => values.iter().all(|value| see(*value)),
@@ -246,7 +260,9 @@ fn for_valid(chunks: &[ArrayRef], mut see: impl FnMut(i64) -> bool) -> bool {
     })
 }
 
-/// Calls `see` with block after block of values until it says no, or a value does not fit 64 bits; whether neither happened.
+/// Calls `see` with blocks of values until it returns false or a value exceeds 64 bits.
+///
+/// Returns whether neither happened.
 fn for_blocks(
     chunks: &[ArrayRef],
     mut see: impl FnMut(&[i64], Option<&NullBuffer>) -> bool,
@@ -264,7 +280,9 @@ fn for_blocks(
     true
 }
 
-/// The values of `array` as 64-bit integers, 0 where NULL ones do not fit; whether all others do.
+/// Widens `array` to 64-bit integers; returns whether all valid values fit.
+///
+/// NULLs whose value does not fit become 0.
 fn widen(array: &ArrayRef, out: &mut Vec<i64>) -> bool {
     out.clear();
     macro_rules! lossless {
@@ -318,7 +336,7 @@ fn checked<T: Copy + TryInto<i64>>(array: &ArrayRef, values: &[T], out: &mut Vec
     fits
 }
 
-/// Bytes of a value; `None` if it is no integer inside.
+/// Bytes of a value; `None` if the type is not represented by integers.
 fn native_bytes(data_type: &DataType) -> Option<usize> {
     let integer = data_type.is_integer()
         || matches!(

@@ -1,13 +1,14 @@
-//! How a loaded column is kept: as narrow codes where that pays, else as it came.
+//! Chooses the encoding of a loaded column: narrow codes or Arrow buffers.
 //!
 //! ```text
-//!   chunks of a column ─┬ integers, dates, times, decimals ── offsets from the smallest value, or ranks of the distinct values
-//!                       ├ strings, dictionaries of strings ── ranks of the distinct values
-//!                       └ everything else, and whatever does not get narrower ── the Arrow buffers
-//!   prepare (reads the values) ── size known ── region reserved ── place (writes the values)
+//!   chunks ─┬ integers, dates, times, decimals ── offsets from the smallest value, or ranks
+//!           ├ strings, dictionaries of strings ── ranks of the distinct values
+//!           └ anything else, or not narrower   ── the Arrow buffers
+//!   prepare (reads values) ── size known ── region reserved ── place (writes values)
 //! ```
-//! Ranks are taken for up to 65,536 distinct values, and only if codes and values together are smaller than what they replace.
-//! Floats and booleans stay plain: the first have values that do not compare, the second take a bit.
+//! Ranks are used for up to 65,536 distinct values, and only if codes and values together are
+//! smaller than what they replace. Floats and booleans stay plain: floats have values without an
+//! order (NaN), booleans take one bit.
 
 mod hash;
 mod integers;
@@ -23,20 +24,20 @@ use std::sync::Arc;
 use tierloom_kernels::codes::CodeWidth;
 use tierloom_memory::Region;
 
-/// More distinct values than this, NULL included, are never listed: their codes would need three bytes.
+/// Largest number of listed distinct values, NULL included: more would need codes of three bytes.
 pub(super) const MOST_LISTED_VALUES: usize = 1 << 16;
 
-/// How columns are kept.
+/// Whether columns are encoded when they are loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Encoding {
-    /// As narrow codes where that pays.
+    /// As narrow codes where that saves memory.
     #[default]
     Auto,
-    /// As the Arrow buffers that they came in.
+    /// As Arrow buffers of the column's type.
     Plain,
 }
 
-/// A column whose values have been looked at.
+/// A column whose values were read and whose encoding is chosen.
 pub(super) struct Prepared {
     data_type: DataType,
     chunks: Vec<ArrayRef>,
@@ -49,7 +50,7 @@ enum Form {
     Plain(plain::Layout),
 }
 
-/// What the codes will be.
+/// The chosen codes.
 struct Coded {
     domain: Domain,
     nullable: bool,
@@ -57,16 +58,16 @@ struct Coded {
     source: Source,
 }
 
-/// Where the codes come from.
+/// How the codes are computed from the values.
 enum Source {
     Integers(integers::Rank),
     Words(words::Ranked),
 }
 
-/// Looks at the values of a column and decides how it is kept.
+/// Reads the values of a column and chooses its encoding.
 ///
 /// # Errors
-/// Those of Arrow.
+/// Arrow's, from casting or concatenating values.
 pub(super) fn prepare(
     data_type: &DataType,
     chunks: Vec<ArrayRef>,
@@ -96,7 +97,7 @@ pub(super) fn prepare(
 }
 
 impl Prepared {
-    /// Bytes that the region must have.
+    /// Size of the region that [`Self::place`] needs, bytes.
     pub fn size_bytes(&self) -> usize {
         match &self.form {
             Form::Coded(coded) => coded.width.size_bytes(self.rows),
@@ -104,10 +105,10 @@ impl Prepared {
         }
     }
 
-    /// Writes the values into `region` and describes the column.
+    /// Writes the values into `region` and returns the column with its statistics.
     ///
     /// # Errors
-    /// Those of Arrow.
+    /// Arrow's, if the written bytes are not a valid array.
     pub fn place(self, name: &str, mut region: Region) -> Result<PlacedColumn, EngineError> {
         match self.form {
             Form::Coded(coded) => {
@@ -126,6 +127,7 @@ impl Prepared {
                     coded.nullable,
                     coded.domain,
                 )?;
+                // Reads back what was written, which also checks every code.
                 let facts = ColumnFacts::of_codes(&column)?;
                 PlacedColumn::from_codes(name, column, facts)
             }
@@ -140,7 +142,7 @@ impl Prepared {
     }
 }
 
-/// Bytes of a code among `values` values and, if there is one, NULL; `None` if they are too many.
+/// Width of the codes of `values` values and NULL, if there is one; `None` beyond 32 bits.
 fn width_for(values: u64, nullable: bool) -> Option<CodeWidth> {
     let largest = (values + u64::from(nullable)).saturating_sub(1);
     u32::try_from(largest).ok().map(CodeWidth::for_max)

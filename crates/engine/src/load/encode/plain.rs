@@ -1,12 +1,14 @@
-//! Columns that stay Arrow buffers, copied into a region.
+//! Columns kept as Arrow buffers in one region.
 //!
 //! ```text
 //!   fixed width   [values][validity]
 //!   booleans      [bits][validity]
-//!   string views  [16-byte views][payload of strings longer than 12, at most 1 GiB a buffer]...[validity]
-//!   the rest      every buffer of the concatenated array and its children
+//!   string views  [16-byte views][payload of strings > 12 bytes, at most 1 GiB a
+//! buffer]...[validity]
+//!   others        every buffer of the concatenated array and its children
 //! ```
-//! Every part starts at a multiple of 64 bytes. Validity is only kept where there are NULLs.
+//! Every part starts at a multiple of 64 bytes. Validity is only stored if there are NULLs. Scans
+//! hand out slices of these buffers without a copy.
 
 use crate::EngineError;
 use crate::column::buffer_of;
@@ -20,21 +22,21 @@ use std::ops::Range;
 use std::sync::Arc;
 use tierloom_memory::Region;
 
-/// Where parts of a column start.
+/// Alignment of the parts of a column: a cache line, and what Arrow recommends.
 const ALIGNMENT_BYTES: usize = 64;
 
-/// Strings of up to so many bytes lie in the view itself.
+/// Longest string that is stored inside its view.
 const INLINE_BYTES: u32 = 12;
 
-/// Payload bytes of views that one buffer holds at most: offsets have 32 bits, and other readers take them as signed.
+/// Payload bytes per buffer: view offsets have 32 bits, and some readers take them as signed.
 const MOST_PAYLOAD_BYTES: usize = 1 << 30;
 
-/// Where the parts of a column will lie.
+/// Positions of a column's parts in its region.
 pub(super) struct Layout {
     data_type: DataType,
     rows: usize,
     parts: Vec<Range<usize>>,
-    /// The part of the validity bits.
+    /// Byte range of the validity bits.
     validity: Option<Range<usize>>,
     end: usize,
     kind: Kind,
@@ -47,7 +49,7 @@ enum Kind {
     Whole(ArrayData),
 }
 
-/// Decides where the parts of the column go; hands the chunks back if they are still needed.
+/// Computes the positions of the column's parts; returns the chunks if they are still needed.
 pub(super) fn layout(
     data_type: &DataType,
     chunks: Vec<ArrayRef>,
@@ -75,6 +77,8 @@ pub(super) fn layout(
                 .for_each(|bytes| layout.part(bytes));
         }
         _ => {
+            // The sizes of the buffers of other types depend on all chunks, so these are
+            // concatenated first.
             let whole = concatenated(data_type, chunks)?.to_data();
             for_parts(&whole, &mut |bytes| layout.part(bytes.len()));
             layout.kind = Kind::Whole(whole);
@@ -83,6 +87,7 @@ pub(super) fn layout(
     }
     if chunks.iter().any(|c| c.null_count() > 0) {
         layout.part(rows.div_ceil(8));
+        // Validity is addressed separately; `parts` keeps the data buffers only.
         layout.validity = layout.parts.pop();
     }
     Ok((layout, chunks))
@@ -97,7 +102,6 @@ fn concatenated(data_type: &DataType, chunks: Vec<ArrayRef>) -> Result<ArrayRef,
 }
 
 impl Layout {
-    /// Bytes that the region must have.
     pub fn size_bytes(&self) -> usize {
         self.end
     }
@@ -108,7 +112,7 @@ impl Layout {
         self.parts.push(start..self.end);
     }
 
-    /// Copies the values to the front of `out`.
+    /// Copies the values to the start of `out`.
     pub fn write(&self, chunks: &[ArrayRef], out: &mut [u8]) {
         if let Some(range) = self.validity.clone() {
             let bits = joined(chunks, |chunk| chunk.nulls().map(|n| n.inner().clone()));
@@ -119,6 +123,7 @@ impl Layout {
                 let mut at = self.parts[0].start;
                 for chunk in chunks {
                     let data = chunk.to_data();
+                    // A sliced chunk starts at an offset in its buffer.
                     let from = data.offset() * width;
                     let bytes = &data.buffers()[0].as_slice()[from..from + data.len() * width];
                     copy_to(&mut out[at..], bytes);
@@ -150,8 +155,10 @@ impl Layout {
                     None => view,
                     Some(bytes) => {
                         let (buffer, offset) = payload.take(bytes.len());
+                        // Part 0 has the views.
                         let start = self.parts[1 + buffer].start + offset;
                         copy_to(&mut out[start..], bytes);
+                        // A long view has 32 bits each of length, prefix, buffer index and offset.
                         (view & u128::from(u64::MAX))
                             | (buffer as u128) << 64
                             | (offset as u128) << 96
@@ -163,10 +170,10 @@ impl Layout {
         }
     }
 
-    /// The array on the bytes that [`Layout::write`] wrote.
+    /// The array over the bytes that [`Layout::write`] wrote.
     ///
     /// # Errors
-    /// Those of Arrow, which looks at every value once.
+    /// Arrow's, whose validation reads every value once.
     pub fn array(&self, region: &Arc<Region>) -> Result<ArrayRef, EngineError> {
         if let Kind::Whole(whole) = &self.kind {
             let mut parts = self.parts.iter().cloned();
@@ -185,13 +192,12 @@ impl Layout {
     }
 }
 
-/// Copies `bytes` to the front of `out`.
 fn copy_to(out: &mut [u8], bytes: &[u8]) {
     let len = bytes.len().min(out.len());
     out[..len].copy_from_slice(&bytes[..len]);
 }
 
-/// Bits of all chunks, 1 where a chunk has none.
+/// Concatenates the bits of all chunks; 1 for chunks without any.
 fn joined(
     chunks: &[ArrayRef],
     bits_of: impl Fn(&ArrayRef) -> Option<BooleanBuffer>,
@@ -206,7 +212,7 @@ fn joined(
     joined.finish()
 }
 
-/// Where the next long string goes: a buffer that would grow too large is left for the next one.
+/// Assigns payload positions: a string that would make a buffer too large starts the next one.
 #[derive(Default)]
 struct Payload {
     sizes: Vec<usize>,
@@ -240,7 +246,7 @@ fn payload_sizes(chunks: &[ArrayRef]) -> Vec<usize> {
     payload.sizes
 }
 
-/// Calls `see` with every view and, if it is long, its string; NULLs are empty views.
+/// Calls `see` with every view and, if it is long, its string; NULLs become empty views.
 fn for_views(chunk: &ArrayRef, see: &mut dyn FnMut(u128, Option<&[u8]>)) {
     let data = chunk.to_data();
     let views = &data.buffers()[0].as_slice()[data.offset() * 16..][..data.len() * 16];
@@ -250,6 +256,7 @@ fn for_views(chunk: &ArrayRef, see: &mut dyn FnMut(u128, Option<&[u8]>)) {
             continue;
         }
         let view = u128::from_le_bytes(*view);
+        // The low 32 bits of a view are the length of the string.
         let len = view as u32;
         if len <= INLINE_BYTES {
             see(view, None);
@@ -272,7 +279,7 @@ fn for_parts(data: &ArrayData, see: &mut dyn FnMut(&[u8])) {
         .for_each(|child| for_parts(child, see));
 }
 
-/// `data` with its buffers in `region`.
+/// Rebuilds `data` on its copied buffers in `region`.
 fn rebuilt(
     data: &ArrayData,
     parts: &mut dyn Iterator<Item = Range<usize>>,

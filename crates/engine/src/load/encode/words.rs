@@ -1,4 +1,7 @@
-//! Strings as ranks among their distinct values.
+//! Encodes strings as ranks among their distinct values.
+//!
+//! One pass interns the strings in order of appearance as 16-bit numbers; sorting the distinct ones
+//! then gives the codes, so that codes follow string order.
 
 use super::hash::QuickMap;
 use super::{Coded, MOST_LISTED_VALUES, Source, width_for};
@@ -13,20 +16,20 @@ use arrow::datatypes::DataType;
 use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, pack};
 
-/// Strings of up to so many bytes lie in the view itself.
+/// Longest string that is stored inside its view.
 const INLINE_BYTES: usize = 12;
 
 /// Codes that are packed at a time.
 const BLOCK_ROWS: usize = 16 * 1024;
 
-/// A row's word in order of appearance, and the place of each word in the order of the alphabet.
+/// The number of each row's string by order of appearance, and the rank of each number.
 pub(super) struct Ranked {
     seen: Vec<u16>,
     rank_of: Vec<u32>,
 }
 
 impl Ranked {
-    /// Writes the codes.
+    /// Packs the codes of all rows into `out`.
     pub fn write(&self, _nullable: bool, width: CodeWidth, out: &mut [u8]) {
         let mut codes = Vec::with_capacity(BLOCK_ROWS);
         for (index, block) in self.seen.chunks(BLOCK_ROWS).enumerate() {
@@ -37,7 +40,7 @@ impl Ranked {
     }
 }
 
-/// Strings of any layout.
+/// A string array of any layout.
 #[derive(Clone, Copy)]
 enum Strings<'a> {
     Small(&'a StringArray),
@@ -64,20 +67,20 @@ impl<'a> Strings<'a> {
     }
 }
 
-/// The words met so far.
+/// The distinct strings found so far.
 struct Interner<'a> {
-    /// 1 if there are NULLs, which are word 0.
+    /// 1 if the column has NULLs, which get number 0.
     first: usize,
     place: QuickMap<&'a str, u16>,
     words: Vec<&'a str>,
     seen: Vec<u16>,
-    /// Bytes of the strings of all rows, and of those that do not fit a view.
+    /// Bytes of the strings of all rows, and of those too long for a view.
     text_bytes: usize,
     long_bytes: usize,
 }
 
 impl<'a> Interner<'a> {
-    /// The number of a word; `None` if there are too many.
+    /// The number of a string; `None` if there are too many distinct ones.
     fn number(&mut self, word: Option<&'a str>) -> Option<u16> {
         let Some(word) = word else {
             return Some(0);
@@ -85,13 +88,14 @@ impl<'a> Interner<'a> {
         if let Some(number) = self.place.get(word) {
             return Some(*number);
         }
+        // Fails at the 65,537th number, which ends the attempt to encode.
         let number = u16::try_from(self.first + self.words.len()).ok()?;
         self.words.push(word);
         self.place.insert(word, number);
         Some(number)
     }
 
-    /// Whether there is still room for all words.
+    /// Adds a row; returns false if there are too many distinct strings.
     fn add(&mut self, word: Option<&'a str>) -> bool {
         let len = word.map_or(0, str::len);
         self.text_bytes += len;
@@ -109,7 +113,9 @@ impl<'a> Interner<'a> {
         (0..rows).all(|row| self.add(strings.get(row)))
     }
 
-    /// A dictionary's words are looked at once each, when the first row uses them.
+    /// Adds rows of a dictionary array.
+    ///
+    /// Each dictionary value is interned once, when a row first uses it.
     fn add_dictionary(&mut self, keys: &[usize], chunk: &dyn Array, strings: Strings<'a>) -> bool {
         let mut numbers: Vec<Option<u16>> = Vec::new();
         keys.iter().enumerate().all(|(row, &key)| {
@@ -129,7 +135,7 @@ impl<'a> Interner<'a> {
         })
     }
 
-    /// The words in alphabetical order, and where each number goes.
+    /// The strings in ascending order, and the rank of each number.
     fn ranked(self) -> (Vec<&'a str>, Ranked) {
         let mut order: Vec<usize> = (0..self.words.len()).collect();
         order.sort_unstable_by_key(|&word| self.words[word]);
@@ -146,7 +152,10 @@ impl<'a> Interner<'a> {
     }
 }
 
-/// How a column of strings is best kept; `None` if it is none, has too many different values, or codes would not save a quarter.
+/// Chooses codes for a string column.
+///
+/// `None` if it is not a string column, has too many distinct values, or codes would save less than
+/// a quarter.
 pub(super) fn choose(
     data_type: &DataType,
     chunks: &[ArrayRef],
@@ -169,6 +178,8 @@ pub(super) fn choose(
     let Some(width) = width_for(interner.words.len() as u64, nullable) else {
         return Ok(None);
     };
+    // A dictionary column is already coded: its codes only replace keys, so the saving need not be
+    // checked.
     if !matches!(data_type, DataType::Dictionary(..)) && !pays(&interner, word_type, rows, width) {
         return Ok(None);
     }
@@ -194,6 +205,7 @@ fn intern(chunks: &[ArrayRef], rows: usize, nullable: bool) -> Option<Interner<'
     for chunk in chunks {
         let few = match chunk.as_any_dictionary_opt() {
             None => interner.add_strings(Strings::of(chunk)?, chunk.len()),
+            // Only NULL keys can refer to an empty dictionary.
             Some(dictionary) if dictionary.values().is_empty() => {
                 (0..chunk.len()).all(|_| interner.add(None))
             }
@@ -210,7 +222,7 @@ fn intern(chunks: &[ArrayRef], rows: usize, nullable: bool) -> Option<Interner<'
     Some(interner)
 }
 
-/// Whether codes and words together save a quarter of what the strings take.
+/// Whether codes and distinct values together take at most three quarters of the strings.
 fn pays(interner: &Interner<'_>, word_type: &DataType, rows: usize, width: CodeWidth) -> bool {
     let slot = match word_type {
         DataType::Utf8View => 16,
@@ -227,7 +239,7 @@ fn pays(interner: &Interner<'_>, word_type: &DataType, rows: usize, width: CodeW
     (rows * width.bytes() + listed) * 4 <= plain * 3
 }
 
-/// The words as an array of the column's type; `None` if its keys cannot count them.
+/// The strings as an array of the column's type; `None` if its key type has too few values.
 fn values(
     data_type: &DataType,
     word_type: &DataType,
@@ -243,6 +255,7 @@ fn values(
     };
     let keys = UInt32Array::from_iter_values(0..words.len() as u32);
     let keys = cast(&keys, key_type)?;
+    // The cast to a narrower key type turns a key that does not fit into NULL.
     if keys.null_count() > 0 {
         return Ok(None);
     }

@@ -1,4 +1,7 @@
-//! CSV files.
+//! Reads CSV files: infers types, maps NULL texts, and explains bad values.
+//!
+//! Types are inferred from the first rows of each file and widened across files. A value that does
+//! not fit the inferred type is an error with line, column and remedy, not NULL.
 
 use super::{BATCH_ROWS, Batches, CsvOptions, Kind, Part, broken, unreadable};
 use crate::sql::error::SqlError;
@@ -12,7 +15,7 @@ use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Fields of a batch, as long as it has as many rows as arrays are worth making for.
+/// Fields per batch, unless that is fewer rows than [`FEWEST_ROWS`].
 const MOST_FIELDS: usize = 4 << 20;
 const FEWEST_ROWS: usize = 1024;
 
@@ -30,13 +33,14 @@ fn format(path: &Path, options: &CsvOptions) -> Format {
     }
 }
 
-/// Matches the fields that are NULL; `None` for empty ones alone, which the reader knows.
+/// A pattern of the fields that are NULL; `None` for empty fields only, the reader's default.
 fn null_texts(nulls: &[String]) -> Option<Regex> {
     if nulls.is_empty() {
         return None;
     }
     let texts: Vec<String> = nulls.iter().map(|text| regex::escape(text)).collect();
-    // Escaped texts make an expression whatever they are, and one that is too large is not typed.
+    // Escaped texts always form a valid pattern; only one beyond the size limit could fail, which
+    // nobody types.
     Regex::new(&format!("^(?:|{})$", texts.join("|"))).ok()
 }
 
@@ -63,7 +67,7 @@ pub(super) fn inspect(path: &Path, options: &CsvOptions) -> Result<Part, SqlErro
     }
     Ok(Part {
         schema: Arc::new(schema),
-        // Fields of text and arrays of numbers are of one order of size.
+        // Text fields and arrays of numbers are of the same order of size.
         array_bytes: file_bytes,
         file_bytes,
         rows: None,
@@ -76,7 +80,7 @@ fn repeated(schema: &Schema) -> Option<&String> {
     names.find(|name| !seen.insert(*name))
 }
 
-/// Of two types that were inferred for one column, the one that holds both.
+/// The type that holds the values of two types inferred for one column.
 pub(super) fn wider(a: &DataType, b: &DataType) -> DataType {
     match (a, b) {
         _ if a == b => a.clone(),
@@ -84,11 +88,12 @@ pub(super) fn wider(a: &DataType, b: &DataType) -> DataType {
         (DataType::Int64, DataType::Float64) | (DataType::Float64, DataType::Int64) => {
             DataType::Float64
         }
+        // Text holds any value as it was written.
         _ => DataType::Utf8,
     }
 }
 
-/// A column without any value is text.
+/// A column without any value becomes text.
 pub(super) fn settled(field: &Field) -> Field {
     match field.data_type() {
         DataType::Null => field.clone().with_data_type(DataType::Utf8),
@@ -118,9 +123,11 @@ pub(super) fn read(
     })))
 }
 
-/// Rows of a batch. The reader takes 16 bytes for every field of a batch before it has read one, a
-/// mebibyte a column at the usual number of rows: no more than there can be in the file, each field
-/// being a byte at least, and fewer the more columns there are.
+/// Rows per batch.
+///
+/// The reader allocates 16 bytes for every field of a batch before it reads one, 1 MiB per column
+/// at [`BATCH_ROWS`]. The batch therefore has no more fields than the file can (each takes at least
+/// a byte), and fewer rows the more columns there are.
 fn batch_rows(columns: usize, file_bytes: u64) -> usize {
     let columns = columns.max(1);
     let in_file = usize::try_from(file_bytes).unwrap_or(usize::MAX) / columns + 1;
@@ -129,7 +136,7 @@ fn batch_rows(columns: usize, file_bytes: u64) -> usize {
         .min(in_file)
 }
 
-/// The reader's message with the column's name and what can be done.
+/// Rewrites the reader's message with the column's name and a remedy.
 fn explain(message: &str, schema: &Schema, options: &CsvOptions) -> String {
     let Some(problem) = value_problem(message) else {
         return message.to_owned();
@@ -159,7 +166,10 @@ struct ValueProblem {
     line: u64,
 }
 
-/// Reads "Error while parsing value 'x' as type 'T' for column C at line L. Row data: ...", whose lines count from 0.
+/// Parses the reader's message about a value that does not fit its type.
+///
+/// The form is "Error while parsing value 'x' as type 'T' for column C at line L. Row data: ...",
+/// with lines counted from 0.
 fn value_problem(message: &str) -> Option<ValueProblem> {
     let (_, rest) = message.split_once("while parsing value '")?;
     let (value, rest) = rest.split_once("' as type '")?;
@@ -181,7 +191,7 @@ mod tests {
     fn a_batch_has_no_more_fields_than_the_file_can_have_or_memory_should() {
         assert_eq!(batch_rows(17, 1 << 40), BATCH_ROWS);
         assert_eq!(batch_rows(0, 10), 11);
-        // One row of many columns.
+        // A file with one row of many columns.
         assert_eq!(batch_rows(20_000, 150_000), 8);
         assert_eq!(batch_rows(1000, 1 << 40), (4 << 20) / 1000);
         assert_eq!(batch_rows(20_000, 1 << 40), FEWEST_ROWS);

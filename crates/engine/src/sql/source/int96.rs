@@ -1,8 +1,8 @@
-//! INT96, the old form of instants in Parquet: days and nanoseconds of a day, far wider than the 64
-//! bits that they are read into.
+//! INT96, Parquet's old timestamp type: days and nanoseconds of the day.
 //!
-//! The reader makes nanoseconds of them and wraps silently beyond the year 2262, so these columns
-//! are read a second time, as milliseconds, which hold every day that INT96 has.
+//! The reader converts it to 64-bit nanoseconds, which silently wrap beyond the year 2262. These
+//! columns are therefore read a second time as milliseconds, which hold every INT96 day, and
+//! checked.
 
 use super::{BATCH_ROWS, Kind, broken, unreadable};
 use crate::sql::error::SqlError;
@@ -17,19 +17,19 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Milliseconds that make nanoseconds of 64 bits.
+/// Largest number of milliseconds that fits 64-bit nanoseconds.
 const MOST_MILLIS: u64 = (i64::MAX / 1_000_000) as u64 - 1;
 
-/// The INT96 columns of a file, read beside its rows.
+/// A second reader of a file's INT96 columns, in step with its rows.
 pub(super) struct Instants {
     reader: ParquetRecordBatchReader,
 }
 
 impl Instants {
-    /// The INT96 columns of `path`; `None` if it has none.
+    /// Opens the INT96 columns of `path`; `None` if it has none.
     ///
     /// # Errors
-    /// A file that cannot be read, or one with INT96 inside of lists or structs.
+    /// If the file cannot be read, or has INT96 inside lists or structs.
     pub fn of(path: &Path) -> Result<Option<Self>, SqlError> {
         let open = || File::open(path).map_err(|e| unreadable(path, &e));
         let failed = |e| broken(path, Kind::Parquet, e);
@@ -40,6 +40,7 @@ impl Instants {
         if leaves.is_empty() {
             return Ok(None);
         }
+        // Leaves are columns of Parquet, roots are columns of Arrow.
         let roots: Vec<usize> = leaves
             .iter()
             .map(|leaf| plain.parquet_schema().get_column_root_idx(*leaf))
@@ -62,6 +63,7 @@ impl Instants {
                 }
             });
         }
+        // The requested schema makes the reader convert to milliseconds.
         let wide = ArrowReaderOptions::new().with_schema(Arc::new(Schema::new_with_metadata(
             fields,
             plain.schema().metadata().clone(),
@@ -77,10 +79,10 @@ impl Instants {
         Ok(Some(Instants { reader }))
     }
 
-    /// Looks at the rows of the next batch.
+    /// Checks the rows of the next batch.
     ///
     /// # Errors
-    /// An instant that nanoseconds of 64 bits cannot hold.
+    /// A timestamp that 64-bit nanoseconds cannot hold.
     pub fn check_next(&mut self, path: &Path) -> Result<(), SqlError> {
         let Some(batch) = self.reader.next() else {
             return Ok(());
@@ -108,7 +110,7 @@ impl Instants {
     }
 }
 
-/// An instant for people; its milliseconds where no calendar reaches.
+/// A timestamp for messages; plain milliseconds if it is outside the calendar.
 fn shown(millis: i64) -> String {
     let instant = arrow::temporal_conversions::timestamp_ms_to_datetime(millis);
     instant.map_or_else(|| format!("{millis} ms"), |i| i.to_string())

@@ -1,4 +1,7 @@
-//! Arrow IPC, in files and as streams.
+//! Reads Arrow IPC, in the file and the stream format.
+//!
+//! Files and streams are told apart by the magic number of files. Batches are copied into placed
+//! columns by the loader; the file is not mapped.
 
 use super::{Batches, Kind, Part, broken, fitted, unreadable};
 use crate::sql::error::SqlError;
@@ -56,7 +59,7 @@ pub(super) fn inspect(path: &Path) -> Result<Part, SqlError> {
         .len();
     Ok(Part {
         schema: Reader::open(path)?.schema(),
-        // Bodies of messages are the arrays themselves.
+        // The bodies of messages are the arrays themselves.
         array_bytes: file_bytes,
         file_bytes,
         rows: None,

@@ -1,9 +1,11 @@
-//! Files as tables: CSV, Parquet and Arrow IPC, one file or a folder of them with one schema.
+//! Opens files as tables: CSV, Parquet and Arrow IPC.
+//!
+//! A source is one file, or a directory of files with one schema.
 //!
 //! ```text
-//!   path ──► files ──► one Part each (schema, rows, bytes) ──► one schema for all ──► batches, file after file
+//!   path ─► files ─► one Part each (schema, rows, bytes) ─► common schema ─► batches, file by file
 //! ```
-//! What is wrong with a file is told with its name, and with the line where the format has lines.
+//! Errors name the file, and the line where the format has lines.
 
 mod csv;
 mod int96;
@@ -20,19 +22,19 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Rows of a batch as they are read.
+/// Rows per batch that is read.
 const BATCH_ROWS: usize = 64 * 1024;
 
-/// How CSV is read.
+/// How CSV is parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CsvOptions {
-    /// Between fields; `None`: a comma, or a tab in files that end in `.tsv`.
+    /// Field separator; `None` for a comma, or a tab in files named `.tsv`.
     pub delimiter: Option<u8>,
-    /// Whether the first line has the columns' names.
+    /// Whether the first line has column names.
     pub header: bool,
-    /// Rows of each file that types are inferred from; 0 is all.
+    /// Rows per file from which types are inferred; 0 for all.
     pub infer_rows: usize,
-    /// Texts of fields that are NULL, beside the empty one.
+    /// Texts that mean NULL, besides the empty field.
     pub nulls: Vec<String>,
 }
 
@@ -47,7 +49,7 @@ impl Default for CsvOptions {
     }
 }
 
-/// What a file holds.
+/// Format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Csv,
@@ -64,12 +66,13 @@ impl Kind {
         }
     }
 
-    /// By the file's first bytes, or else by its name.
+    /// Detects the format by the first bytes, else by the file name.
     fn of(path: &Path) -> Result<Kind, SqlError> {
         let mut magic = [0u8; 6];
         let mut file = std::fs::File::open(path).map_err(|e| unreadable(path, &e))?;
         let mut filled = 0;
         while filled < magic.len() {
+            // `read_exact` would fail on a file shorter than the magic number.
             match file.read(&mut magic[filled..]) {
                 Ok(0) => break,
                 Ok(n) => filled += n,
@@ -101,17 +104,17 @@ impl Kind {
     }
 }
 
-/// What is known of a file before its rows are read.
+/// What is known about a file before its rows are read.
 struct Part {
     schema: SchemaRef,
-    /// Bytes that its rows take as plain Arrow arrays, about.
+    /// Approximate bytes of its rows as Arrow arrays.
     array_bytes: u64,
     file_bytes: u64,
-    /// Rows, where the file says how many.
+    /// Number of rows, if the format records it.
     rows: Option<u64>,
 }
 
-/// Files that make one table.
+/// Files that together form one table.
 #[derive(Debug)]
 pub struct Source {
     path: PathBuf,
@@ -124,10 +127,13 @@ pub struct Source {
 }
 
 impl Source {
-    /// Looks at `path`, a file or a folder, without reading its rows (of CSV, as many as types are inferred from).
+    /// Inspects `path`, a file or directory, without reading its rows.
+    ///
+    /// Of CSV, it reads as many rows as types are inferred from.
     ///
     /// # Errors
-    /// Bad input: nothing there, a file that is not what it should be, files of several kinds, or one whose columns differ.
+    /// Bad input: nothing there, a file that cannot be parsed, files of several formats, or files
+    /// whose columns differ.
     pub fn open(path: &Path, csv: CsvOptions) -> Result<Source, SqlError> {
         let files = files(path)?;
         let kind = Kind::of(&files[0])?;
@@ -155,6 +161,7 @@ impl Source {
             kind,
             schema,
             array_bytes: parts.iter().map(|p| p.array_bytes).sum(),
+            // `None` as soon as one part has no count.
             rows: parts.iter().map(|p| p.rows).sum(),
             files: files
                 .into_iter()
@@ -164,32 +171,32 @@ impl Source {
         })
     }
 
-    /// As it was named.
+    /// The path as given to [`Self::open`].
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The columns of all files.
+    /// The common schema of all files.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    /// Bytes that the rows take as plain Arrow arrays, about: exact sizes are known once they are read.
+    /// Approximate bytes of the rows as Arrow arrays; exact sizes are only known after reading.
     pub fn array_bytes(&self) -> u64 {
         self.array_bytes
     }
 
-    /// Rows, if all files say how many they have.
+    /// Number of rows; `None` if a file does not record it.
     pub fn rows(&self) -> Option<u64> {
         self.rows
     }
 
-    /// Bytes of all files.
+    /// Bytes of all files on disk.
     pub fn file_bytes(&self) -> u64 {
         self.files.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// What the files are, for messages: "3 Parquet files".
+    /// Description of the files for messages, such as "3 Parquet files".
     pub fn describe(&self) -> String {
         match self.files.len() {
             1 => format!("a {} file", self.kind.name()),
@@ -197,7 +204,7 @@ impl Source {
         }
     }
 
-    /// The kind as `STORED AS` has it.
+    /// The format's name in `STORED AS`.
     pub fn kind_word(&self) -> &'static str {
         match self.kind {
             Kind::Csv => "csv",
@@ -206,7 +213,7 @@ impl Source {
         }
     }
 
-    /// The rows, file after file. `advance` is told the bytes of files that were used up.
+    /// The rows, file by file. `advance` receives the bytes of files as they are consumed.
     pub fn batches<'a>(
         &'a self,
         advance: &'a dyn Fn(u64),
@@ -214,6 +221,7 @@ impl Source {
         self.files.iter().flat_map(move |(file, bytes)| {
             let rows = match self.open_file(file) {
                 Ok(rows) => rows,
+                // The error becomes the iterator's only item, so that it is reported in order.
                 Err(error) => Box::new(std::iter::once(Err(error))),
             };
             Counted {
@@ -233,7 +241,7 @@ impl Source {
         }
     }
 
-    /// How far a row brings the bar; rows of files that do not say how many they have count by the columns' widths.
+    /// File bytes per row, for the progress display; 0 if the number of rows is unknown.
     fn bytes_per_row(&self) -> u64 {
         match self.rows {
             Some(rows) => self.file_bytes() / rows.max(1),
@@ -242,7 +250,7 @@ impl Source {
     }
 }
 
-/// The columns of `batch` as `schema` has them: a column of no type at all became one of text.
+/// Casts columns of type Null in `batch` to the type that `schema` has for them.
 fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let columns = batch.columns().iter().zip(schema.fields());
     let columns = columns.map(|(column, field)| match column.data_type() {
@@ -259,11 +267,11 @@ fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowE
 
 type Batches = Box<dyn Iterator<Item = Result<RecordBatch, SqlError>>>;
 
-/// Tells how much of a file was used up.
+/// Batches of a file that report how much of it was consumed.
 struct Counted<'a> {
     rows: Batches,
     left_bytes: u64,
-    /// 0 where rows are not known: then the memory of a batch stands for the bytes of the file.
+    /// 0 if the number of rows is unknown; a batch's memory is then counted instead.
     bytes_per_row: u64,
     advance: &'a dyn Fn(u64),
 }
@@ -279,6 +287,7 @@ impl Iterator for Counted<'_> {
             }
             Some(Ok(batch)) => batch.get_array_memory_size() as u64,
             Some(Err(_)) => 0,
+            // At the end of a file the progress is exact again.
             None => self.left_bytes,
         };
         let used = used.min(self.left_bytes);
@@ -288,7 +297,7 @@ impl Iterator for Counted<'_> {
     }
 }
 
-/// The files that `path` stands for, sorted by name; hidden ones and those that begin with `_` are left out.
+/// The files at `path`, sorted by name, without hidden ones and those that start with `_`.
 fn files(path: &Path) -> Result<Vec<PathBuf>, SqlError> {
     let about = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?;
     if !about.is_dir() {
@@ -303,6 +312,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, SqlError> {
             found.push(entry.path());
         }
     }
+    // A directory lists its entries in any order; sorting makes row order reproducible.
     found.sort();
     if found.is_empty() {
         return Err(SqlError::input(format!(
@@ -317,7 +327,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> SqlError {
     SqlError::input(format!("cannot read {}: {error}", path.display()))
 }
 
-/// The error for a file that is not what its kind should be.
+/// The error for a file that cannot be parsed as its format.
 fn broken(path: &Path, kind: Kind, error: impl std::fmt::Display) -> SqlError {
     let text = error.to_string().replace('\n', " ");
     let text = [

@@ -1,4 +1,7 @@
-//! Parquet files.
+//! Reads Parquet files, and estimates their size in memory.
+//!
+//! The schema and row counts come from the footer. Columns of the old INT96 timestamps are checked
+//! by a second reader.
 
 use super::{BATCH_ROWS, Batches, Kind, Part, broken, fitted, int96, unreadable};
 use crate::sql::error::SqlError;
@@ -8,7 +11,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of a view, or of offsets and overhead, that a string takes beside its payload.
+/// Bytes that a string takes besides its payload: a view, or offsets and overhead.
 const STRING_BYTES: u64 = 16;
 
 type Builder = ParquetRecordBatchReaderBuilder<File>;
@@ -32,7 +35,10 @@ pub(super) fn inspect(path: &Path) -> Result<Part, SqlError> {
     })
 }
 
-/// Fixed widths are known; what varies is at most its uncompressed pages, or more where a dictionary is written out.
+/// Approximate bytes as Arrow arrays.
+///
+/// Fixed widths are exact; others are at most the uncompressed pages, or more if a dictionary is
+/// expanded.
 fn array_bytes(builder: &Builder, rows: u64) -> u64 {
     let pages = |index: usize| -> u64 {
         let groups = builder.metadata().row_groups().iter();

@@ -1,4 +1,7 @@
-//! One schema for all files of a table.
+//! Finds one schema for all files of a table.
+//!
+//! Names and order must agree in all files. CSV types, which are inferred, may be widened; other
+//! formats must agree exactly.
 
 use super::{Kind, Part, csv};
 use crate::sql::error::SqlError;
@@ -7,7 +10,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The schema of all parts; a column may be NULL if it may be in any of them.
+/// The common schema of all parts; a column is nullable if it is in any of them.
 pub(super) fn common(files: &[PathBuf], parts: &[Part], kind: Kind) -> Result<SchemaRef, SqlError> {
     let first = &parts[0].schema;
     let mut fields: Vec<Field> = first
@@ -33,6 +36,8 @@ pub(super) fn common(files: &[PathBuf], parts: &[Part], kind: Kind) -> Result<Sc
         }
         for (index, (ours, theirs)) in fields.iter_mut().zip(theirs).enumerate() {
             let named = ours.name() == theirs.name();
+            // CSV types are inferred per file and may be widened; the types of the other formats
+            // are exact.
             if !named || (kind != Kind::Csv && ours.data_type() != theirs.data_type()) {
                 return Err(differs(format!(
                     "column {} is {} {}, not {} {}",
