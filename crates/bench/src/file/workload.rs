@@ -147,8 +147,8 @@ pub(super) fn read<'a>(
             second.place.max(first.place),
             Trouble::new("a workload has either tasks or parallel_benchmark")
                 .related(first.place.min(second.place), "the other one is here"),
-        // Continuing would report every key of the second section as a problem too.
         );
+        // Continuing would report every key of the second section as a problem too.
         return None;
     }
     match (tasks, parallel) {

@@ -31,7 +31,8 @@ pub struct RunPlan {
     pub varied: Vec<(String, String)>,
     /// The tasks that run at the same time, main tasks first.
     ///
-    /// The first one decides how long a repetition takes.
+    /// A repetition lasts for the time of the first one or, if that has an amount of work instead,
+    /// until all main tasks have done theirs.
     pub tasks: Vec<TaskPlan>,
     /// Number of timed repetitions; with `until_stable`, the smallest number.
     pub repeat: u32,
@@ -58,9 +59,9 @@ pub struct UntilStable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The figures of this task are the run's; the first main task ends a repetition.
+    /// The figures of this task are the run's; it takes part in ending a repetition.
     Main,
-    /// Runs for as long as the first task does, to load the memory.
+    /// Runs for as long as the main tasks do, to load the memory.
     Background,
 }
 
