@@ -1,4 +1,4 @@
-//! What the runs found, in words, and every figure in a table.
+//! Findings of benchmarks as text, and a table of all figures.
 
 use super::figure::{Figure, Quantity};
 use super::view::{Group, Run};
@@ -7,10 +7,9 @@ use crate::words;
 use maud::{Markup, html};
 use tierloom_record::{BenchRecord, Provenance};
 
-/// Tables with more rows than this are folded.
+/// Number of rows above which a table is folded.
 pub(crate) const OPEN_UP_TO: usize = 40;
 
-/// The summary.
 pub(super) fn section(records: &[BenchRecord], groups: &[Group<'_>]) -> Markup {
     let reasons = reasons(records);
     let invalid = records.iter().filter(|r| !r.valid).count();
@@ -70,7 +69,7 @@ fn made_by(records: &[BenchRecord], groups: &[Group<'_>]) -> String {
     )
 }
 
-/// Why runs are invalid, with how many of them, most frequent first.
+/// Why runs are invalid, with the number of runs, most frequent first.
 fn reasons(records: &[BenchRecord]) -> Vec<(&str, usize)> {
     let mut reasons: Vec<(&str, usize)> = Vec::new();
     for record in records.iter().filter(|r| !r.valid) {
@@ -119,7 +118,7 @@ fn cautions(records: &[BenchRecord]) -> Vec<String> {
     cautions
 }
 
-/// The best and the worst figure of a group's valid runs.
+/// The best and the worst figure among a group's valid runs.
 fn finding(group: &Group<'_>) -> Option<String> {
     let quantity = group.quantity?;
     let mut figures: Vec<(&Run<'_>, Figure<'_>)> = group
@@ -209,7 +208,6 @@ fn stability(records: &[BenchRecord]) -> Option<String> {
     })
 }
 
-/// Every figure of every run.
 pub(super) fn figures(groups: &[Group<'_>]) -> Markup {
     html! {
         section #b-figures {
@@ -223,14 +221,14 @@ pub(super) fn figures(groups: &[Group<'_>]) -> Markup {
     }
 }
 
-/// A table behind a line to unfold it, if it is long.
+/// The table, folded if it is long.
 pub(super) fn folded(rows: usize, table: Markup) -> Markup {
     html! {
         @if rows > OPEN_UP_TO { details { summary { "All " (rows) " rows" } (table) } } @else { (table) }
     }
 }
 
-/// What all runs of a group have in common.
+/// What all runs of a group have in common: access, threads, memory.
 fn about(group: &Group<'_>) -> Markup {
     let tasks = || group.runs.iter().filter_map(|r| r.record.tasks.first());
     let common = |of: &dyn Fn(&tierloom_record::TaskRecord) -> String| {
@@ -269,7 +267,7 @@ fn about(group: &Group<'_>) -> Markup {
     }
 }
 
-/// "3:2 (weights 0:3, 1:2)", or one of the two if they say the same.
+/// "3:2 (weights 0:3, 1:2)", or only the first if both are equal.
 pub(super) fn placed(placement: &str, resolved: &str) -> String {
     if resolved.is_empty() || placement == resolved {
         placement.into()
@@ -345,7 +343,7 @@ fn other_tasks(record: &BenchRecord) -> Markup {
     }
 }
 
-/// Whether a run's figures may be used.
+/// Whether the figures of a run may be used.
 pub(super) fn verdict(record: &BenchRecord) -> Markup {
     html! {
         @if !record.valid { span.flag.invalid { "invalid" } }

@@ -1,4 +1,4 @@
-//! Queries under each placement, against DRAM only.
+//! Times of queries under each placement, and speed-ups over DRAM only.
 
 use super::{legend, missing, tag};
 use crate::chart::{Bar, BarGroup, Caption, RatioRange, ratio_bars};
@@ -91,7 +91,7 @@ fn bar(view: &RunView<'_>, record: &QueryRecord) -> Option<Bar> {
     })
 }
 
-/// One chart per group of queries, all on the same axis.
+/// One chart per group of queries, all with the same axis.
 fn charts(view: &RunView<'_>, machine: &str) -> Result<Vec<Markup>, ReportError> {
     let group_of = |query: &&str| {
         let records = view

@@ -1,4 +1,4 @@
-//! Plain DataFusion on the same data as a yardstick.
+//! Comparison with plain DataFusion on the same data.
 
 use super::{missing, tag};
 use crate::chart::{Bar, BarGroup, Caption, RatioRange, ratio_bars};
@@ -13,7 +13,7 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Plain DataFusion's time over ours: above 1 we are faster.
+    /// Plain DataFusion's median time divided by ours; above 1 we are faster.
     fn ratio(&self) -> f64 {
         self.plain.time_ms.median / self.ours.time_ms.median
     }
@@ -26,7 +26,7 @@ impl Pair<'_> {
     }
 }
 
-/// Ratio per query and its geometric mean.
+/// The ratio per query, and its geometric mean.
 pub(crate) fn section(view: &RunView<'_>) -> Result<Markup, ReportError> {
     let plain: Vec<&QueryRecord> = view
         .set
