@@ -151,6 +151,7 @@ impl RecordError {
         match self {
             RecordError::Malformed { .. } | RecordError::Empty { .. } => true,
             RecordError::Io { action, source, .. } => {
+                // A missing file is the user's input; a full disk or a lack of permission is not.
                 matches!(*action, "read" | file::OPENING)
                     && matches!(
                         source.kind(),

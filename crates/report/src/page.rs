@@ -4,6 +4,7 @@ use crate::{ReportError, words};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use tierloom_record::{RecordSet, RecordWriter};
 
+// Both are embedded: a report must not depend on other files.
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
@@ -113,6 +114,7 @@ fn embedded_lines(set: &RecordSet) -> Result<String, ReportError> {
     for record in set.to_records() {
         writer.write(&record)?;
     }
+    // JSON is valid UTF-8, so the conversion loses nothing.
     Ok(String::from_utf8_lossy(&bytes).replace('<', "\\u003c"))
 }
 

@@ -56,6 +56,7 @@ impl RunPlan {
     /// one.
     pub fn from_json(mut json: Value) -> Result<Self, PlanError> {
         if let Value::Object(fields) = &mut json {
+            // Plans written by hand need no id, but parsing requires the field.
             fields
                 .entry("id")
                 .or_insert_with(|| Value::String(String::new()));

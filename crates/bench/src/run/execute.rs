@@ -453,6 +453,7 @@ pub(super) fn all(
         seed: run.seed,
     };
     for (team, memory) in teams.iter().zip(&memories) {
+        // Only a chase can have too few slices: its parts have at least one page.
         if memory.len() != team.spec.plan.workers.threads as usize {
             return Err(BenchError::plan(
                 &team.spec.place,

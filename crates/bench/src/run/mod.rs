@@ -431,6 +431,7 @@ pub fn record(
         hosts.push(part.host);
         remarks.extend(part.remarks);
     }
+    // Parts are in the order of hosts; a record has the order of the plan.
     tasks.sort_by_key(|task| {
         plan.tasks
             .iter()

@@ -55,6 +55,7 @@ impl BatchQueue {
                 (limit, last)
             }
         };
+        // `next` is stored last, with release order: a thread that sees it also sees the new limit.
         self.last_bytes.store(last_bytes, Ordering::Relaxed);
         self.limit.store(limit, Ordering::Relaxed);
         self.next.store(0, Ordering::Release);
@@ -62,6 +63,7 @@ impl BatchQueue {
 
     /// The next batch; `None` once the limit is reached.
     pub(super) fn next(&self) -> Option<Range<usize>> {
+        // Past the limit the counter keeps growing, which 64 bits allow.
         let index = self.next.fetch_add(1, Ordering::AcqRel);
         let limit = self.limit.load(Ordering::Relaxed);
         if index >= limit {

@@ -183,6 +183,7 @@ impl<'p> ReadyTask<'p> {
                     || Ok("the copy holds what was copied".into()),
                     |at| Err(format!("wrong bytes in the copy at offset {at}")),
                 ),
+            // Reads leave the pattern of the fill as it is, and writes store the same pattern.
             _ => memory
                 .chunks(part_bytes)
                 .enumerate()
@@ -263,6 +264,7 @@ impl Spec<'_> {
         match self.plan.amount {
             Amount::Seconds(_) => None,
             Amount::Operations(operations) => Some(operations),
+            // Operations without data transfer have 0 bytes each.
             Amount::Bytes(bytes) => Some(bytes / self.bytes_per_operation().max(1)),
             Amount::Passes(passes) => Some(passes.saturating_mul(match &self.plan.work {
                 Work::Throughput { access, .. } | Work::Latency { access, .. } => {

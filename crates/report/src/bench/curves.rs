@@ -83,6 +83,8 @@ impl Chart<'_> {
             .axes
             .x
             .filter(|x| self.group.keys[*x].numbers.is_some());
+        // Loaded latency is drawn over the bandwidth that was reached, not over the rate that was
+        // requested.
         if self.runs.iter().filter(|r| r.is_loaded_latency()).count() > 1 {
             made.push(self.loaded()?);
         } else if let Some(x) = numeric {
@@ -90,6 +92,7 @@ impl Chart<'_> {
         } else if let Some(x) = self.axes.x {
             made.push(self.bars(x)?);
         }
+        // With two rows or columns, a heat map shows no more than two lines do.
         if let (Some(x), Some(series)) = (self.axes.x, self.axes.series)
             && [x, series]
                 .iter()

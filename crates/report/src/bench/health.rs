@@ -141,6 +141,7 @@ fn counter_table(group: &Group<'_>) -> Markup {
             .filter(|c| c.value.is_some())
     };
     for counter in known() {
+        // A counter may have different units on different machines: each is a column.
         let column = (counter.name.as_str(), counter.unit.as_str());
         if !columns.contains(&column) {
             columns.push(column);

@@ -40,6 +40,7 @@ pub(super) fn section(groups: &[Group<'_>]) -> Result<Markup, ReportError> {
 fn part(group: &Group<'_>, timed: &[(&Run<'_>, &LatencyRecord)]) -> Result<Markup, ReportError> {
     let shown: Vec<&(&Run<'_>, &LatencyRecord)> = timed
         .iter()
+        // Curves of invalid runs are not drawn; the table marks these runs.
         .filter(|(run, latency)| run.record.valid && !latency.histogram.is_empty())
         .collect();
     let mut charts = Vec::new();

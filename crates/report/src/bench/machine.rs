@@ -79,6 +79,7 @@ impl<'a> Machine<'a> {
     }
 }
 
+// The timer's text and the clock offset differ from run to run, so they are left out.
 fn same(a: &BenchHost, b: &BenchHost) -> bool {
     let key = |h: &BenchHost| {
         (

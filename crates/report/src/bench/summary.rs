@@ -46,6 +46,7 @@ fn made_by(records: &[BenchRecord], groups: &[Group<'_>]) -> String {
         let commit = r.commit.as_deref().unwrap_or("commit not known");
         format!("{} ({commit}), {} build", r.tool_version, r.build)
     });
+    // RFC 3339 times in UTC sort in order of time.
     let started = distinct(|r| r.started_at.clone());
     let period = match started.as_slice() {
         [] => "never".into(),
@@ -79,6 +80,7 @@ fn reasons(records: &[BenchRecord]) -> Vec<(&str, usize)> {
             .filter(|r| r.invalidates)
             .map(|r| r.text.as_str())
             .peekable();
+        // An invalid record without a reason must still be counted.
         let silent = told.peek().is_none().then_some("no reason was recorded");
         for text in told.chain(silent) {
             match reasons.iter_mut().find(|(known, _)| *known == text) {

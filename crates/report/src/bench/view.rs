@@ -56,6 +56,7 @@ const SESSION: &str = "session";
 pub(crate) fn groups(records: &[BenchRecord]) -> Vec<Group<'_>> {
     let mut found: Vec<(&str, &str, Option<Quantity>, Vec<&BenchRecord>)> = Vec::new();
     for record in records {
+        // Runs of one workload may measure different quantities, which cannot share an axis.
         let quantity = Figure::of_run(record).map(|f| f.quantity);
         let same = found.iter_mut().find(|(workload, file, q, _)| {
             (*workload, *file, *q) == (&record.workload, &record.file, quantity)

@@ -45,6 +45,7 @@ pub(crate) fn heat_map(caption: &Caption, map: &HeatMap) -> Result<Markup, Repor
     let width =
         (left + column * map.columns.len() as i32 + 8).max(left + width_of(&map.column_title) + 20);
     let height = TOP + ROW * map.rows.len() as i32 + 6;
+    // Invalid cells do not count for the range of colours.
     let usable = || cells().filter(|c| c.valid).map(|c| c.value);
     let (low, high) = usable().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| {
         (l.min(v), h.max(v))

@@ -90,6 +90,7 @@ pub(crate) fn ratio_lines(
     })
 }
 
+// Ticks are at the points themselves, which are the values that were modelled.
 fn x_ticks(lines: &[Line], x: LogScale) -> Vec<f64> {
     let mut ticks: Vec<f64> = lines
         .iter()
@@ -182,6 +183,7 @@ fn end_labels(root: &Area<'_>, lines: &[Line], y: LogScale) -> Drawn {
         .filter_map(|l| Some((y.pixel(l.points.last()?.1), l)))
         .collect();
     labels.sort_by_key(|(at, _)| *at);
+    // First push overlapping labels down, then push back up those that leave the chart.
     for index in 1..labels.len() {
         labels[index].0 = labels[index].0.max(labels[index - 1].0 + APART);
     }

@@ -44,6 +44,7 @@ pub(super) fn dashes(root: &Area<'_>, corners: &[(i32, i32)], ink: Ink) -> Drawn
             ];
             (x.round() as i32, y.round() as i32)
         };
+        // Start within the pattern where the segment before ended.
         let mut along = -(walked % (DASH.0 + DASH.1));
         while along < length {
             let (begin, end) = (along.max(0.0), (along + DASH.0).min(length));

@@ -146,6 +146,7 @@ pub(crate) fn draw(
     ))
 }
 
+// The outer element is replaced in `wrap` by one with title, description and a unique id.
 fn inner_of(raw: &str) -> String {
     let start = raw
         .find("<svg")

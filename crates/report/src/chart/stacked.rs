@@ -63,6 +63,8 @@ pub(crate) fn share_stack(caption: &Caption, rows: &[StackedRow]) -> Result<Mark
             } = row.shares;
             let mut start = 0.0;
             for (part, share) in [compute, cache, latency, bandwidth].into_iter().enumerate() {
+                // Edges follow from the running sum, so that rounding leaves no gap between
+                // segments.
                 let (from, to) = (x_of(start), x_of(start + share));
                 start += share;
                 if to > from {

@@ -46,7 +46,9 @@ pub(crate) fn value_bars(
         .map(|b| b.range.map_or(b.value, |r| r.1.max(b.value)))
         .filter(|v| v.is_finite())
         .fold(0.0, f64::max)
+        // Larger values would overflow when ticks are computed.
         .min(1e300);
+    // If every group has one bar, its label is written beside the bar and needs no heading.
     let named = groups
         .iter()
         .any(|g| g.bars.iter().any(|b| !b.name.is_empty()));

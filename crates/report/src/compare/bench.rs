@@ -123,6 +123,7 @@ fn pools(records: &[BenchRecord]) -> Vec<Pool<'_>> {
                     if let Some(spread) = Spread::of(all.copied().collect()) {
                         pool.spread = spread;
                     }
+                    // One invalid record makes the pooled repetitions unusable.
                     pool.valid &= record.valid;
                 }
                 None => pools.push(Pool {
@@ -299,6 +300,7 @@ fn means(rows: &[BenchRow]) -> Vec<BenchMean> {
     }
     let mean = |(workload, quantity): (&str, Quantity)| {
         let usable = |row: &&BenchRow| {
+            // Figures of invalid runs are recognised by the reason that `judge` gives.
             let invalid = row
                 .why_unclear
                 .as_ref()

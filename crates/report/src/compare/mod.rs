@@ -148,6 +148,7 @@ fn name((query, placement, machine, engine, provenance): &Key<'_>) -> String {
 ///
 /// Repetitions of several runs are pooled.
 fn pooled(set: &RecordSet) -> Vec<(Key<'_>, Spread)> {
+    // The map only finds positions; the vector keeps the order of first occurrence.
     let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
     let mut figures: Vec<(Key<'_>, Spread)> = Vec::new();
     for record in set.runs.iter().flat_map(|run| &run.queries) {
@@ -215,6 +216,7 @@ pub fn compare(before: &RecordSet, after: &RecordSet) -> Comparison {
 fn row(key: &Key<'_>, before: &Spread, after: &Spread) -> Option<ComparisonRow> {
     let (query, placement, machine, engine, provenance) = *key;
     let ratio = after.median / before.median;
+    // A median of zero has no ratio.
     if !ratio.is_finite() || ratio <= 0.0 {
         return None;
     }
@@ -261,6 +263,7 @@ fn judge(
         return (Verdict::TooFewSamples, None);
     }
     let p = rank_test(&before.values, &after.values);
+    // With equal medians there is no direction to report, whatever the test says.
     let significant = p < SIGNIFICANT_BELOW && ratio != 1.0;
     (
         if significant {
@@ -330,6 +333,7 @@ impl Comparison {
         let mut told = self.benches.sentences();
         let queries =
             !(self.rows.is_empty() && self.only_before.is_empty() && self.only_after.is_empty());
+        // Sets of benchmarks alone have nothing to say about queries.
         if !queries && !told.is_empty() {
             return told;
         }

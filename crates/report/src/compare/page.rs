@@ -179,6 +179,7 @@ fn groups(rows: &[&ComparisonRow], placements: &[&str]) -> Vec<BarGroup> {
                 .iter()
                 .position(|p| *p == row.placement)
                 .unwrap_or(0),
+            // Rows have times, bars show speed.
             value: 1.0 / row.ratio,
             range: (repeats && range.0 > 0.0 && range.1.is_finite()).then_some(range),
             modelled: row.provenance == Provenance::Modelled,

@@ -23,10 +23,12 @@ const DECISIVE: [&str; 12] = [
 
 /// Adds the differences, those that make the sets incomparable, and non-uniform sets to `result`.
 pub(crate) fn compare_settings(before: &RecordSet, after: &RecordSet, result: &mut Comparison) {
+    // Only the first runs are compared; `uniform` reports sets whose runs differ.
     let (Some(old), Some(new)) = (before.runs.first(), after.runs.first()) else {
         return;
     };
     let differing = differences(&properties(&old.run), &properties(&new.run));
+    // A name that ends with a dot matches all properties below it.
     let decisive = |name: &str| {
         DECISIVE
             .iter()
@@ -216,6 +218,7 @@ fn flatten(path: &str, value: &Value, into: &mut BTreeMap<String, String>) {
         Value::String(text) => {
             into.insert(path.into(), text.clone());
         }
+        // Left out here; `differences` then reports the property as missing on this side.
         Value::Null => {}
         other => {
             into.insert(path.into(), other.to_string());

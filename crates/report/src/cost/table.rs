@@ -66,6 +66,7 @@ fn cells(config: &CostConfig, base: Option<&CostConfig>, demand: u64, throughput
 
 /// One row per changed assumption, with its effect on the findings.
 pub(super) fn sensitivities(record: &CostRecord, id: &str) -> Markup {
+    // Assumptions without effect are only named, in one sentence below the table.
     let (moving, still): (Vec<_>, Vec<_>) = record
         .sensitivities
         .iter()

@@ -62,6 +62,7 @@ fn columns(cards: &[PlacementCard]) -> Markup {
             rows.push(column);
         }
     }
+    // The columns that are read most matter most for a placement.
     rows.sort_by(|a, b| {
         b.read_bytes
             .cmp(&a.read_bytes)

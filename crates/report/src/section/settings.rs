@@ -112,6 +112,7 @@ fn times(summary: &SummaryRecord) -> Markup {
         ("modelling", t.model_s),
         ("records and reports", t.record_s),
     ];
+    // Time that no part counts is shown too, so that the table adds up to the total.
     let rest = t.total_s - parts.iter().map(|(_, seconds)| seconds).sum::<f64>();
     let share = |seconds: f64| {
         if t.total_s > 0.0 {

@@ -120,6 +120,7 @@ fn charts(view: &RunView<'_>, machine: &str) -> Result<Vec<Markup>, ReportError>
         .filter(|(_, bars)| !bars.is_empty())
         .collect();
     let names: Vec<&str> = groups.iter().map(|(name, _)| *name).collect();
+    // One range for all charts of the machine, so that bars of different groups can be compared.
     let range = RatioRange::of(groups.iter().flat_map(|(_, bars)| bars));
     let draw = |(name, bars): &(&str, Vec<BarGroup>)| {
         let caption = Caption {

@@ -117,6 +117,7 @@ fn measured<'v>(view: &'v RunView<'_>) -> impl Iterator<Item = &'v QueryRecord> 
 }
 
 fn queries_with_differing_answers<'v>(view: &'v RunView<'_>) -> Vec<&'v str> {
+    // All placements and engines answer on the same data, so a query must have one digest.
     let mut digests: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for record in measured(view) {
         if let Some(answer) = &record.answer {

@@ -20,6 +20,7 @@ impl Pair<'_> {
 
     fn range(&self) -> Option<(f64, f64)> {
         let (plain, ours) = (&self.plain.time_ms, &self.ours.time_ms);
+        // The extreme ratios of single repetitions: a bound, not an interval of the median.
         let range = (plain.min / ours.max, plain.max / ours.min);
         (plain.values.len() > 1 && ours.values.len() > 1 && range.0 > 0.0 && range.1.is_finite())
             .then_some(range)

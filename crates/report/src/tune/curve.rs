@@ -49,6 +49,7 @@ pub(super) fn chart(record: &TuneRecord, id: &str) -> Result<Markup, ReportError
     };
     series.push(mark("best", &record.best, record.best_rate, BEST));
     series.push(mark("kernel", &record.kernel, record.kernel_rate, KERNEL));
+    // Empty series would count when the plot decides whether names are needed.
     series.retain(|s| !s.points.is_empty());
     let caption = Caption {
         id: id.into(),

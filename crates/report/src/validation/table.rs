@@ -11,6 +11,7 @@ use tierloom_record::{FigureRecord, ValidationRecord};
 const MARKED_BEYOND: f64 = 0.10;
 
 pub(super) fn section(record: &ValidationRecord, id: &str) -> Markup {
+    // Figures with a role that this version does not know must not disappear.
     let other = |f: &&FigureRecord| GROUPS.iter().all(|(role, _)| *role != f.role);
     html! {
         section id=(format!("{id}-figures")) {

@@ -88,6 +88,7 @@ fn business(seed: u64, table: u32, prefix: &str, rows: u32) -> Vec<ColumnValues>
         }),
         text(rows, |row, out| write_address(address, row, out)),
         text(rows, |row, out| {
+            // A city is the first nine characters of the nation, padded, and a digit.
             let (region, nation, digit) = place.at(row);
             append(
                 out,

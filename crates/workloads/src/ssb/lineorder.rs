@@ -250,6 +250,7 @@ impl Lineorder {
         let [priority, ship_mode] = part.dict8;
         let streams = &self.streams;
         let first_row = self.chunk_rows(chunk).start as u64;
+        // Commit dates are computed later from the position of the order date in the calendar.
         let mut date_index = vec![0u16; order_key.len()];
 
         let mut row = 0;

@@ -109,6 +109,8 @@ impl Hierarchy {
 
     /// (top, middle within top, leaf within middle) of `row`.
     pub(crate) const fn at(self, row: u64) -> (u32, u32, u32) {
+        // Each level has a new permutation for every block of its size, so that the order is not
+        // periodic.
         let top = self.top.reordered(row / 5, row % 5, 5, STEPS_5);
         let middle = self
             .middle
