@@ -99,7 +99,7 @@ pub struct BenchHost {
 pub struct TaskRecord {
     /// Name of the task, unique in the run.
     pub name: String,
-    /// "main" or "background".
+    /// "main", or "background" for tasks that only load the memory.
     pub role: String,
     /// Name of its host in `hosts`.
     pub host: String,
@@ -109,7 +109,7 @@ pub struct TaskRecord {
     pub kind: String,
     /// The memory regions of the task, with page audits.
     pub regions: Vec<RegionRecord>,
-    /// Number of threads.
+    /// Number of threads of the task.
     pub threads: u32,
     /// CPUs that each thread could run on, in the kernel's list syntax.
     pub cpus: Vec<String>,
@@ -142,15 +142,15 @@ pub struct TaskRecord {
 /// One memory region of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegionRecord {
-    /// "m0" or "m1".
+    /// "m0", or "m1" for the second region of a custom chain.
     pub name: String,
     /// Backend of the pages ("anonymous memory", "/dev/dax0.0 from 256 MiB").
     pub memory: String,
-    /// Size, bytes.
+    /// Size of the region, bytes; whole pages.
     pub size_bytes: u64,
     /// "4k", "thp", "2m" or "1g"; "device" for a DAX device, which has its own alignment.
     pub page_size: String,
-    /// Placement as typed.
+    /// Placement as typed in the workload file.
     pub placement: String,
     /// Placement with node numbers.
     pub resolved: String,
@@ -175,7 +175,7 @@ pub struct RegionRecord {
 pub struct LatencyRecord {
     /// What one sample is ("one access", "one dependent load, mean of 256 in a row").
     pub what: String,
-    /// Number of samples.
+    /// Number of samples in the distribution.
     pub samples: u64,
     /// Cost of the two time stamps with their fences, ns; already subtracted from all latencies.
     ///

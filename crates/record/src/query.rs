@@ -26,7 +26,7 @@ impl std::fmt::Display for EngineKind {
 /// The answer of a query and how it was checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Number of rows.
+    /// Number of rows of the answer, without a header.
     pub rows: u64,
     /// Digest of the answer as text: column names, then rows in order.
     pub digest: String,
@@ -52,7 +52,7 @@ pub struct TierUse {
 /// How a query's modelled time is distributed over causes; the four shares sum to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TimeShares {
-    /// Processor work.
+    /// Processor work, without waiting for caches or memory.
     pub compute: f64,
     /// Hits in the last-level cache.
     pub cache: f64,

@@ -38,7 +38,7 @@ pub struct Settings {
 /// Caches of one level and kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CacheCard {
-    /// Level, from 1.
+    /// Cache level: 1, 2 or 3.
     pub level: u32,
     /// "data", "instruction" or "unified".
     pub kind: String,
@@ -134,9 +134,9 @@ pub struct MachineCard {
 /// One generated or loaded table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TableCard {
-    /// Table name.
+    /// Name of the table, as the queries spell it.
     pub name: String,
-    /// Number of rows.
+    /// Number of rows in the table.
     pub rows: u64,
     /// Bytes of its columns.
     pub bytes: u64,
@@ -195,7 +195,7 @@ pub struct RunRecord {
     pub schema: String,
     /// Identifier of the run; its other records carry it too.
     pub run_id: String,
-    /// Version of Tierloom.
+    /// Version of Tierloom that ran the command.
     pub tool_version: String,
     /// Git commit of the build; `None` if unknown.
     pub commit: Option<String>,

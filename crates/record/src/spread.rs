@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 /// All values are kept, so that a reader can apply other statistics.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// Smallest of `values`.
+    /// Minimum over all repetitions.
     pub min: f64,
     /// Median of `values`; the mean of the two middle ones for an even count.
     pub median: f64,
-    /// Largest of `values`.
+    /// Maximum over all repetitions.
     pub max: f64,
     /// All values, in the order they were measured.
     pub values: Vec<f64>,

@@ -60,17 +60,17 @@ pub struct IntensityRow {
 /// Wall time of the command by activity, s.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct TimeBreakdown {
-    /// Generating the data.
+    /// Generating the tables.
     pub generate_s: f64,
     /// Reserving and prefaulting memory, and moving data between placements.
     pub place_s: f64,
-    /// Planning queries.
+    /// Planning all queries.
     pub plan_s: f64,
     /// Executing queries, including warm-up.
     pub execute_s: f64,
-    /// Page audits.
+    /// Asking the kernel where pages are.
     pub audit_s: f64,
-    /// The bandwidth probe.
+    /// Measuring the read bandwidth of this machine.
     pub probe_s: f64,
     /// Computing times for machine profiles.
     pub model_s: f64,

@@ -20,7 +20,7 @@ pub struct TuneRecord {
     pub phase: String,
     /// What the phase does, as text.
     pub what: String,
-    /// Number of workers.
+    /// Number of workers that run the phase at the same time.
     pub workers: u32,
     /// Unit of all rates ("GB/s", "Mtuples/s").
     pub unit: String,

@@ -30,7 +30,7 @@ pub struct FigureSummary {
     pub paper: Option<String>,
     /// Role of the figures, as in [`FigureRecord::role`].
     pub role: String,
-    /// Number of figures.
+    /// Number of figures with this role.
     pub figures: usize,
     /// Number of figures with an error.
     pub with_error: usize,
@@ -38,7 +38,7 @@ pub struct FigureSummary {
     pub median: Option<f64>,
     /// 90th percentile of the absolute errors: the smallest one that nine of ten do not exceed.
     pub p90: Option<f64>,
-    /// Largest absolute error.
+    /// Largest absolute error; `None` without any.
     pub max: Option<f64>,
     /// Number of figures with a sign or a relation.
     pub judged: usize,

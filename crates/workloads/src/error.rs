@@ -46,7 +46,7 @@ pub enum WorkloadError {
     ColumnLayout {
         /// The number or length that is wrong.
         what: String,
-        /// The value found.
+        /// The number or length found.
         given: usize,
         /// The value that the table requires.
         needed: usize,

@@ -44,7 +44,7 @@ pub enum ProbeKind {
     Rate {
         /// Name of the operation in records and profiles.
         operation: String,
-        /// Number of threads.
+        /// Number of threads, one per CPU.
         threads: u32,
     },
     /// Latency of dependent loads in the large region, without other load.

@@ -91,7 +91,7 @@ pub struct Workloads {
 /// Parses the text of a workload file.
 ///
 /// `file_name` is used in messages and plans. Names in `only` that this file does not have are not
-/// an error here: [`load`] checks them over all files.
+/// an error here: [`load()`] checks them over all files.
 ///
 /// # Errors
 /// [`FileErrors`] with the first problems in file order.

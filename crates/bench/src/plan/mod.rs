@@ -147,9 +147,9 @@ pub enum Sharing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MapAction {
-    /// `mmap`.
+    /// `mmap`, including populating if the plan says so.
     Map,
-    /// `munmap`.
+    /// `munmap` of the whole region.
     Unmap,
 }
 
@@ -157,9 +157,9 @@ pub enum MapAction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MapSharing {
-    /// `MAP_PRIVATE`.
+    /// `MAP_PRIVATE`: writes stay in this mapping.
     Private,
-    /// `MAP_SHARED`.
+    /// `MAP_SHARED`: writes are visible to other mappings.
     Shared,
 }
 

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A host runs its own tasks ([`run_part`]); the parts of one run become one record ([`record`]).
-//! Two runs never overlap on a host. Connections to agents are not part of this crate.
+//! Connections to agents are not part of this crate.
 
 mod cards;
 mod coordinate;

@@ -8,7 +8,7 @@ const ROWS_PER_TASK: usize = 8192;
 /// The values of one generated column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ColumnValues {
-    /// 32-bit signed integers.
+    /// Values as 32-bit signed integers.
     Int32(Vec<i32>),
     /// Dictionary-encoded text: one code per row.
     Dict8 {

@@ -9,11 +9,11 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ColumnType {
-    /// 32-bit signed integers.
+    /// 32-bit signed integers, four bytes per row.
     Int32,
     /// Text from a small fixed set: one byte per row and a dictionary.
     Dict8,
-    /// Text of varying length.
+    /// Text of varying length: characters and offsets.
     Text,
 }
 
