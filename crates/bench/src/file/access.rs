@@ -74,8 +74,8 @@ pub(super) fn access(
         other => other,
     };
     let mut line = LineState::AsIs;
-    // CXL-Bench flushes the line before a timed read and loads it before a timed write. A flush
-    // after the read would time the wrong thing.
+    // For latency, CXL-Bench flushes the line before a timed read and loads it before a timed
+    // write, so the instruction of a read is not part of the access.
     if latency && matches!(operation, Operation::Read | Operation::StreamRead) {
         if matches!(cache_op, CacheOp::Flush | CacheOp::FlushOpt) {
             line = LineState::Flushed;

@@ -38,7 +38,7 @@ pub(super) fn memory_text(text: &str) -> Result<(MemoryPlan, PlacementSpec), Str
     if text.starts_with('/') {
         return Ok((device_text(text)?, PlacementSpec::Default));
     }
-    // An error of the placement's parser repeats the text, which is not wanted for a long one.
+    // Errors of the placement parser repeat the text, so they are not used for a long one.
     match text.parse::<PlacementSpec>() {
         Ok(placement) => Ok((MemoryPlan::Anonymous, placement)),
         Err(error) if text.len() <= 200 => Err(format!(

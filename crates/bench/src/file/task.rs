@@ -1,7 +1,8 @@
 //! Builds one task of a plan from its merged arguments.
 //!
-//! Every combination of keys that contradict each other or have no effect is reported: a benchmark
-//! that silently measures something else is worse than one that does not run.
+//! Keys that contradict each other are reported and, in a workload with one task, so are keys
+//! without effect: a benchmark that silently measures something else is worse than one that does
+//! not run.
 
 use tierloom_kernels::Simd;
 use tierloom_kernels::access::{Access, ChaseLocality, FenceMode, LineState, Order};

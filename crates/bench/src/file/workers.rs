@@ -160,8 +160,7 @@ pub(super) fn amount(
     }
     let given = given.pop().map(|(_, amount)| amount);
     let time = run_time.map(Amount::Seconds);
-    // CXL-Bench files often give both an operation count and a run time. Throughput is then limited
-    // by time, as there.
+    // A run time and a number of operations may both be given; throughput then ends by time.
     Some(match measure {
         Measure::Throughput => time.or(given).unwrap_or(if random {
             Amount::Operations(DEFAULT_OPERATIONS)

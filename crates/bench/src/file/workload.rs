@@ -148,7 +148,7 @@ pub(super) fn read<'a>(
             Trouble::new("a workload has either tasks or parallel_benchmark")
                 .related(first.place.min(second.place), "the other one is here"),
         );
-        // Continuing would report every key of the second section as a problem too.
+        // Which of the two is meant is not known, so neither is read.
         return None;
     }
     match (tasks, parallel) {
@@ -250,8 +250,7 @@ fn read_tasks<'a>(
             return;
         }
         let inner = entries(body, &format!("task `{}`", shown(&name)), problems);
-        // CXL-Bench nests `args:` and `matrix:` in each task; the short form lists the arguments
-        // directly.
+        // A task has `args:` and `matrix:`, or lists its arguments directly.
         let nested = !inner.is_empty()
             && inner
                 .iter()
