@@ -249,7 +249,7 @@ impl From<&str> for Trouble {
 
 /// The word of `known` that `typed` was probably meant to be.
 ///
-/// A quarter of the letters may differ, and one letter in short words.
+/// One letter may differ, and one more for every four letters of the shorter word.
 pub(super) fn nearest<'k>(
     typed: &str,
     known: impl IntoIterator<Item = &'k str>,

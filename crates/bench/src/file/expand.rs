@@ -30,7 +30,7 @@ const DEFAULT_SEED: u64 = 1;
 pub(super) struct Override {
     pub(super) name: String,
     pub(super) value: Node,
-    /// Whether any workload has a task with the name in it.
+    /// Whether it applied to any workload.
     pub(super) used: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Parsers of single values: sizes, times, rates, shares, lists and keywords.
 //!
-//! Every parser returns a message that says what was expected; the caller adds the position. Limits
-//! are far above any machine, and keep arithmetic on parsed values free of overflow.
+//! Every parser returns a message that says what was expected; the caller adds the position. The
+//! limits are far above any machine: they only catch mistakes.
 
 use tierloom_topology::IdSet;
 
