@@ -129,6 +129,8 @@ pub enum Work {
         /// The accesses in order; the first is a read.
         chain: Vec<ChainStep>,
         /// One chain in this many is timed; 0 times none, and the figure is chains per second.
+        ///
+        /// Values above 256 have the effect of 256.
         sample_every: u64,
     },
 }
