@@ -147,6 +147,7 @@ impl<'a> Columns<'a> {
             }
         });
         let varied: Vec<String> = varied.collect();
+        // Varied keys come directly after the columns that every table has.
         names.splice(first..first, varied);
         names
     }

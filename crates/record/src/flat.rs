@@ -108,6 +108,7 @@ pub fn tune_csv(records: &[TuneRecord]) -> Result<Vec<u8>, RecordError> {
                     record.warnings.join(" "),
                 ]);
             };
+        // Single rates have no range.
         let own = |rate: f64| {
             let none = String::new;
             [

@@ -286,6 +286,7 @@ fn worker<'a>(
             })
         }
         (Tools::Chase, Work::Chase { locality }, Memory::Own(slice)) => Worker::Chase(Chase {
+            // Each worker has a different cycle.
             ring: ChaseRing::build_with(slice, *locality, 64, seed ^ number),
             at: 0,
             timer,

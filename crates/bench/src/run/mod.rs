@@ -281,6 +281,7 @@ fn finish(
     }
     if spec.plan.role == crate::plan::Role::Main {
         let made = outcome.figures().len() as u32;
+        // An interrupted run keeps the repetitions that it completed.
         if made < plan.repeat {
             remarks.push(Remark {
                 invalidates: false,
@@ -305,6 +306,7 @@ fn finish(
     }
     remarks.extend(crowded(spec));
     part.remarks.append(&mut remarks);
+    // Only zeros means that the task does not have this figure.
     let positive = |values: &[f64]| Spread::of(values.to_vec()).filter(|spread| spread.max > 0.0);
     let bandwidth_gbps = positive(&outcome.gbps);
     let latency = outcome.samples.as_ref().and_then(|samples| {

@@ -50,6 +50,7 @@ impl<'p> ReadyTask<'p> {
     pub(super) fn check(run: &RunPlan, plan: &TaskPlan, host: &Host) -> Result<(), BenchError> {
         let place = place_of(run, plan);
         pin::resolve(&plan.workers, &host.topology, &place)?;
+        // Created only to learn whether this processor supports the accesses.
         tools(plan, host, &place)?;
         for (index, region) in plan.regions.iter().enumerate() {
             region
@@ -92,6 +93,7 @@ impl<'p> ReadyTask<'p> {
         let (mut regions, mut mapped) = (Vec::new(), Vec::new());
         for (index, region) in plan.regions.iter().enumerate() {
             let name = format!("m{index}");
+            // Mapping tasks time the mapping itself, so nothing is mapped for them here.
             if matches!(tools, Tools::Mapping(_)) {
                 mapped.push(region::mapped(region, &name, host, &place)?);
                 continue;
@@ -406,6 +408,7 @@ fn map_request(
     host: &Host,
     place: &str,
 ) -> Result<MapRequest, BenchError> {
+    // `tools` has checked that there is a region.
     let region = &plan.regions[0];
     let shared = sharing == MapSharing::Shared;
     let what = match &region.memory {

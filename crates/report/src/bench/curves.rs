@@ -259,6 +259,7 @@ impl Chart<'_> {
                 .collect(),
         });
         let groups: Vec<ValueGroup> = groups.filter(|g| !g.bars.is_empty()).collect();
+        // The largest bar determines the unit of all.
         let most = groups.iter().flat_map(|g| &g.bars).map(|b| b.value);
         let (divisor, unit) = quantity.unit(most.fold(0.0, f64::max));
         let title = format!("{} by {}, {unit}", quantity.title(), key.name);

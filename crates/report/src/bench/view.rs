@@ -207,6 +207,7 @@ impl<'a> Group<'a> {
             .or_else(|| all().max_by_key(count));
         let rest = || all().filter(|place| Some(*place) != x);
         let series = rest()
+            // More lines than colours could not be distinguished.
             .filter(|place| count(place) <= SERIES)
             .max_by_key(|place| (!numeric(place), count(place)));
         let facets = rest().filter(|place| Some(*place) != series).collect();

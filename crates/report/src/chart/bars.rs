@@ -124,6 +124,7 @@ fn one_bar(root: &Area<'_>, bar: &Bar, most: usize, scale: LogScale, y: i32) -> 
         stroke(root, (low, middle - 3), (low, middle + 3), Ink::Text, 1)?;
         stroke(root, (high, middle - 3), (high, middle + 3), Ink::Text, 1)?;
     }
+    // The value is outside bar and whisker, on the side that the bar points to.
     let (x, anchor) = if bar.value < 1.0 {
         (low.min(end).min(one) - 5, HPos::Right)
     } else {

@@ -32,6 +32,7 @@ const LABEL_CHARS: usize = 18;
 pub(crate) fn heat_map(caption: &Caption, map: &HeatMap) -> Result<Markup, ReportError> {
     let cells = || map.rows.iter().flat_map(|(_, cells)| cells).flatten();
     let widest = |texts: &mut dyn Iterator<Item = &str>| texts.map(width_of).max().unwrap_or(0);
+    // All columns are as wide as the widest text.
     let column = 14
         + widest(&mut cells().map(|c| c.text.as_str()))
             .max(widest(&mut map.columns.iter().map(String::as_str)))

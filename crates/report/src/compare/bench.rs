@@ -269,6 +269,7 @@ fn judge(
     }
     let p = rank_test(&old.values, &new.values);
     let small = (ratio - 1.0).abs() < words::SAME_WITHIN;
+    // The noisier side decides whether a change could have been seen.
     let noise = old.relative_range().max(new.relative_range());
     if p < SIGNIFICANT_BELOW && !small {
         let better = (ratio > 1.0) == before.quantity.more_is_better();

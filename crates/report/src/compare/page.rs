@@ -144,6 +144,7 @@ fn charts(comparison: &Comparison) -> Result<Vec<(String, Markup)>, ReportError>
         let groups = groups(&rows, &placements);
         let range = RatioRange::of(&groups);
         for (part, chunk) in groups
+            // One chart per group of queries, with the axis of all groups.
             .chunk_by(|a, b| words::group_of(&a.label) == words::group_of(&b.label))
             .enumerate()
         {

@@ -53,6 +53,7 @@ fn chart(
         PlotSeries {
             name: short(name),
             series: index + 1,
+            // All prices are modelled.
             style: Style::Dashed,
             points: if steps {
                 as_steps(at.collect())

@@ -29,6 +29,7 @@ fn machine_part(view: &RunView<'_>, machine: &str) -> Result<Markup, ReportError
     let placements: Vec<&str> = view.placements_on(machine);
     let charts = charts(view, machine)?;
     let provenance: Vec<Provenance> = view.on(machine).map(|q| q.provenance).collect();
+    // DRAM itself is the baseline, so it has no bars.
     let compared: Vec<&str> = placements
         .iter()
         .copied()

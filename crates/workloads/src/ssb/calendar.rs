@@ -51,6 +51,7 @@ const fn all_days() -> [Day; DATE_ROWS] {
         last_in_month: false,
     };
     let mut days = [now; DATE_ROWS];
+    // A `while` loop, because constant functions cannot have `for` loops.
     let mut index = 0;
     while index < DATE_ROWS {
         now.day_of_week = ((FIRST_WEEKDAY + index) % 7) as i32 + 1;

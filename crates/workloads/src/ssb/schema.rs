@@ -112,6 +112,7 @@ const LINEORDER: &[ColumnSpec] = &[
     ColumnSpec::new("lo_orderpriority", Dict8).distinct(5),
     ColumnSpec::every("lo_shippriority", 0, 0),
     ColumnSpec::every("lo_quantity", 1, 50),
+    // Ranges of money follow from the price formula and the ranges of quantity, discount and tax.
     ColumnSpec::new("lo_extendedprice", Int32).range(90_000, 10_495_000),
     ColumnSpec::new("lo_ordtotalprice", Int32).range(81_000, 79_342_200),
     ColumnSpec::every("lo_discount", 0, 10),
