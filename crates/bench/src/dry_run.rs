@@ -1,4 +1,7 @@
-//! What would be run, as rows of text, and what it would take.
+//! What `--dry-run` prints: the resolved runs as a table, with an estimate of time and memory.
+//!
+//! Nothing is mapped or measured. The estimate uses fixed assumptions about bandwidth and latency;
+//! it shows whether a file takes minutes or days, not what the machine can do.
 
 use tierloom_kernels::access::{Access, CacheOp, Distribution, Order};
 use tierloom_topology::IdSet;
@@ -9,25 +12,28 @@ use crate::plan::{
     TaskPlan, Work,
 };
 
-/// Bandwidth of a thread that estimates assume, GB/s: between a server's core on local memory and one on CXL memory.
+/// Bandwidth per thread that estimates assume, GB/s.
+///
+/// It is between what one core of a server reads from local and from CXL memory.
 pub const ASSUMED_GBPS_PER_THREAD: f64 = 8.0;
-/// Latency of a single access that estimates assume, ns.
+/// Latency of one access that estimates assume, ns.
 pub const ASSUMED_LATENCY_NS: f64 = 250.0;
-/// Rate of making and filling memory that estimates assume, GB/s.
+/// Rate of allocating and filling memory that estimates assume, GB/s.
 pub const ASSUMED_PREPARE_GBPS: f64 = 1.5;
 
-/// What a run would take, by assumption where it does not end by time: a rule of thumb, not a prediction.
+/// Estimated time and memory of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Estimate {
-    /// With preparation, warm-up and all repetitions that are sure to be made, s.
+    /// Preparation, warm-up and the repetitions that are certain to be made, s.
     pub seconds: f64,
-    /// Whether all of it but the preparation is given in the plan as a time.
+    /// Whether the plan gives the length of a repetition as a time, so that only preparation is
+    /// estimated.
     pub timed: bool,
-    /// Memory by host, bytes; the first one is this machine (`None`) if it takes part.
+    /// Memory by host, bytes, sorted by name; `None` is this machine and comes first.
     pub memory_bytes: Vec<(Option<String>, u64)>,
 }
 
-/// Time and memory of a run.
+/// Estimates time and memory of a run.
 pub fn estimate(plan: &RunPlan) -> Estimate {
     let mut memory_bytes: Vec<(Option<String>, u64)> = Vec::new();
     for task in &plan.tasks {
@@ -35,6 +41,7 @@ pub fn estimate(plan: &RunPlan) -> Estimate {
         add(&mut memory_bytes, &task.host, bytes);
     }
     memory_bytes.sort();
+    // Hosts prepare their regions at the same time, so the largest one takes longest.
     let prepared = memory_bytes.iter().map(|(_, bytes)| *bytes).max();
     let prepare_s = prepared.unwrap_or(0) as f64 / (ASSUMED_PREPARE_GBPS * 1e9);
     let repetition = plan.tasks.first().map_or(0.0, repetition_s);
@@ -43,6 +50,7 @@ pub fn estimate(plan: &RunPlan) -> Estimate {
         .first()
         .is_some_and(|task| matches!(task.amount, Amount::Seconds(_)));
     Estimate {
+        // A run with `until_stable` may repeat more often; `totals` says so.
         seconds: prepare_s + plan.warmup_s + repetition * f64::from(plan.repeat),
         timed,
         memory_bytes,
@@ -56,13 +64,14 @@ fn add(memory: &mut Vec<(Option<String>, u64)>, host: &Option<String>, bytes: u6
     }
 }
 
-/// One repetition of a main task, s.
+/// Estimated time of one repetition of the first task, s.
 fn repetition_s(task: &TaskPlan) -> f64 {
     let region_bytes = task.regions.first().map_or(0, |region| region.size_bytes) as f64;
     let threads = f64::from(task.workers.threads);
     let (operation_bytes, operation_ns, per_pass) = match &task.work {
         Work::Throughput { access, .. } => {
             let bytes = access.access_bytes as f64;
+            // Bytes per (GB/s) are ns.
             let gbps = task.rate_gbps.unwrap_or(ASSUMED_GBPS_PER_THREAD * threads);
             (
                 bytes,
@@ -96,12 +105,14 @@ fn repetition_s(task: &TaskPlan) -> f64 {
     operations * operation_ns * 1e-9
 }
 
-/// The columns of [`rows`].
+/// The column titles of [`rows`].
 pub const HEADER: [&str; 10] = [
     "run", "workload", "varied", "task", "work", "memory", "size", "threads", "amount", "time",
 ];
 
-/// The table of a dry run: a row for each task, the cells about the whole run in its first one.
+/// The table of a dry run, one row per task.
+///
+/// Cells about the whole run are only in the row of its first task.
 pub fn rows(plans: &[RunPlan]) -> Vec<[String; 10]> {
     let mut rows = Vec::new();
     for plan in plans {
@@ -124,11 +135,11 @@ pub fn rows(plans: &[RunPlan]) -> Vec<[String; 10]> {
     rows
 }
 
-/// What all runs together take, in sentences.
+/// Time and memory of all runs together, as text.
 pub fn totals(plans: &[RunPlan]) -> String {
     let estimates: Vec<Estimate> = plans.iter().map(estimate).collect();
     let seconds: f64 = estimates.iter().map(|estimate| estimate.seconds).sum();
-    // Runs follow one another, so the largest one of each host is what it needs.
+    // Runs follow one another, so a host needs the memory of its largest run.
     let mut most: Vec<(Option<String>, u64)> = Vec::new();
     for (host, bytes) in estimates.iter().flat_map(|estimate| &estimate.memory_bytes) {
         match most.iter_mut().find(|(name, _)| name == host) {
@@ -164,7 +175,7 @@ pub fn totals(plans: &[RunPlan]) -> String {
     text
 }
 
-/// The table with aligned columns and the totals.
+/// The table with aligned columns, followed by the totals.
 pub fn render_dry_run(plans: &[RunPlan]) -> String {
     let rows = rows(plans);
     let mut widths = HEADER.map(|title| title.chars().count());
@@ -206,7 +217,7 @@ fn task_name(plan: &RunPlan, task: &TaskPlan) -> String {
     format!("{}{host}{role}", task.name)
 }
 
-/// What a task does, in words.
+/// What a task does, as text.
 fn work_text(task: &TaskPlan) -> String {
     let mut text = match &task.work {
         Work::Throughput {
@@ -270,7 +281,7 @@ fn work_text(task: &TaskPlan) -> String {
     text
 }
 
-/// The word for a value in files and records.
+/// The name of a value in files and records, with hyphens.
 fn word(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word.replace('_', "-"),
@@ -330,6 +341,8 @@ fn size_text(region: &RegionPlan) -> String {
 
 fn workers_text(task: &TaskPlan) -> String {
     let list = |ids: &[u32]| {
+        // A list that is not ascending assigns threads to CPUs in that order, which ranges would
+        // hide.
         if ids.is_sorted() {
             ids.iter().copied().collect::<IdSet>().to_string()
         } else {
@@ -376,7 +389,7 @@ fn time_text(estimate: &Estimate) -> String {
     format!("{about}{}", duration_text(estimate.seconds))
 }
 
-/// `3.2 s`, `4 min 10 s`, `2 h 5 min`, `3 d 4 h`.
+/// A duration in its two largest units: `3.2 s`, `4 min 10 s`, `2 h 5 min`, `3 d 4 h`.
 fn duration_text(seconds: f64) -> String {
     if seconds < 60.0 {
         return format!("{seconds:.1} s");

@@ -1,10 +1,14 @@
-//! Memory benchmarks: every path between processors and memory, measured so that the figures can be trusted and repeated.
+//! Memory benchmarks: bandwidth and latency of every path from processors to memory.
 //!
 //! ```text
-//!   workload file (YAML) ── file: parsed with places ──> plan: resolved runs ── run: regions, workers, samples ──> record: one line each
-//!                                                             │
-//!   characterize: plans of its own ───────────────────────────┘──> machine profile
+//!   workload file (YAML) ── file: parse, expand ──> plan: resolved runs ── run: execute ──> record
+//!                                                     │                       │
+//!   characterize: builds its own plans ───────────────┘                       └──> machine profile
 //! ```
+//!
+//! Each run becomes one record with its resolved plan, the placement the kernel reports, and all
+//! repetitions, so that a figure can be checked and repeated. The access loops themselves are in
+//! `tierloom-kernels`; this crate decides what they run on, for how long, and what counts as valid.
 
 pub mod characterize;
 pub mod dry_run;

@@ -1,4 +1,4 @@
-//! What one run of `tierloom bench` leaves: a line that stands alone, with all that is needed to repeat it.
+//! The record of one run of `tierloom bench`, with everything that is needed to repeat it.
 
 use crate::{AuditRecord, HostCard, Provenance, Spread};
 use serde::{Deserialize, Serialize};
@@ -6,220 +6,237 @@ use serde::{Deserialize, Serialize};
 /// One run of a memory benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchRecord {
-    /// [`crate::SCHEMA`].
+    /// Schema of the record, [`crate::SCHEMA`].
     pub schema: String,
-    /// Always measured; a reader of mixed records need not know.
+    /// Always measured; written so that readers of mixed records find it in the same place.
     pub provenance: Provenance,
-    /// Hash of the resolved run: equal for the same run wherever it is repeated. `--resume` and comparisons go by it.
+    /// Hash of the resolved plan: the same run has the same id wherever it is repeated.
+    ///
+    /// `--resume` and comparisons match records by it.
     pub run_id: String,
-    /// The invocation that this run was part of.
+    /// Identifier of the invocation that the run was part of.
     pub session_id: String,
-    /// Name of the workload.
+    /// Name of the workload in its file.
     pub workload: String,
-    /// Its file; empty for runs made by the program.
+    /// The workload file; empty for runs made by the program.
     pub file: String,
-    /// Its line there, from 1; 0 for runs made by the program.
+    /// Line of the workload in the file, from 1; 0 for runs made by the program.
     pub line: u64,
-    /// The keys that vary within the workload with this run's values.
+    /// The keys that vary within the workload, with this run's values.
     pub varied: Vec<Setting>,
-    /// The resolved run as JSON: `tierloom bench --plan` runs it again.
+    /// The resolved plan; `tierloom bench --plan` runs it again.
+    ///
+    /// It is kept as JSON, so that readers of records do not depend on the benchmark crate.
     pub plan: serde_json::Value,
-    /// When the run began, RFC 3339.
+    /// Start of the run, RFC 3339.
     pub started_at: String,
-    /// How long it took with all preparation, s.
+    /// Duration of the run including preparation, s.
     pub elapsed_s: f64,
     /// Version of the program.
     pub tool_version: String,
-    /// Its commit, if known at build time.
+    /// Git commit of the build; `None` if unknown.
     pub commit: Option<String>,
-    /// "release" or "dev".
+    /// Build profile, "release" or "dev".
     pub build: String,
-    /// The command line.
+    /// The command line, one element per argument.
     pub command: Vec<String>,
     /// The machines that took part; the first one ran the main task.
     pub hosts: Vec<BenchHost>,
-    /// The tasks; the first is the main one.
+    /// The tasks, the main one first.
     pub tasks: Vec<TaskRecord>,
-    /// Whether the figures may be used.
+    /// Whether the figures may be used; false if any remark invalidates them.
     pub valid: bool,
-    /// Why not, and what is doubtful although valid ("two modes of speed", "spread of 31%").
+    /// What a reader must know, including why the record is invalid ("two modes of speed").
     pub remarks: Vec<Remark>,
-    /// Repeating until stable, if it was asked for.
+    /// Precision of the median; `None` unless `until_stable` was set.
     pub stability: Option<StabilityRecord>,
 }
 
 /// A key with its value, both as text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Setting {
-    /// The key.
+    /// Name of the key, with the task before it if it is for one task only.
     pub key: String,
-    /// The value.
+    /// Value as typed in the workload file.
     pub value: String,
 }
 
-/// Something a reader has to know before using a figure.
+/// Something that a reader must know before using a figure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remark {
     /// Whether it makes the figures unusable.
     pub invalidates: bool,
-    /// One sentence.
+    /// The remark, one sentence.
     pub text: String,
 }
 
-/// A machine that took part.
+/// A machine that took part in a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchHost {
-    /// Name in the workload file; "here" for the machine of the command.
+    /// Name of the host in the workload file; [`HERE`](crate::HERE) for the coordinator's machine.
     pub name: String,
-    /// What it is.
+    /// Processor, memory, tiers and kernel settings.
     pub card: HostCard,
-    /// Sub-NUMA clustering as far as it shows ("2 nodes per socket").
+    /// Sub-NUMA clustering, where it can be determined ("2 nodes per socket").
     pub snc: String,
-    /// Hardware prefetchers as far as they can be read, else why not.
+    /// State of the hardware prefetchers, or why it cannot be read.
     pub prefetchers: String,
-    /// Widest vectors.
+    /// Widest vector instructions of the processor.
     pub simd: String,
-    /// How time is taken ("tsc at 2.596 GHz, 24.3 ns per reading pair").
+    /// Source, resolution and cost of time stamps, as text.
     pub timer: String,
-    /// Its clock against the coordinator's, ns, positive if ahead; `None` on the coordinator itself.
+    /// Offset of its clock from the coordinator's, ns, positive if ahead; `None` on the
+    /// coordinator.
     pub clock_offset_ns: Option<f64>,
-    /// Half of the round trip in which the offset was measured, ns: the offset's uncertainty.
+    /// Half of the round trip in which the offset was measured, ns; `None` on the coordinator.
+    ///
+    /// The true offset differs from the measured one by at most this.
     pub clock_uncertainty_ns: Option<f64>,
 }
 
-/// What one task did.
+/// What one task did, and its figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskRecord {
-    /// Its name.
+    /// Name of the task, unique in the run.
     pub name: String,
-    /// "main" or "background".
+    /// "main", or "background" for tasks that only load the memory.
     pub role: String,
-    /// Name of the machine.
+    /// Name of its host in `hosts`.
     pub host: String,
-    /// What it does, in words ("read, ascending, 64 B, avx512").
+    /// The access as text ("read, ascending, 64 B, avx512").
     pub access: String,
     /// "throughput", "latency", "chase", "mapping" or "custom".
     pub kind: String,
-    /// Its regions.
+    /// The memory regions of the task, with page audits.
     pub regions: Vec<RegionRecord>,
-    /// Threads.
+    /// Number of threads of the task.
     pub threads: u32,
-    /// CPUs that each thread could run on, in the list syntax of the kernel.
+    /// CPUs that each thread could run on, in the kernel's list syntax.
     pub cpus: Vec<String>,
-    /// Bandwidth of the bytes accessed, all threads together, GB/s, one value per repetition. Copies count both directions.
+    /// Bandwidth of all threads together, GB/s, one value per repetition; `None` if no bytes move.
+    ///
+    /// Copies count the bytes read and the bytes written.
     pub bandwidth_gbps: Option<Spread>,
-    /// Operations per second, all threads together, one value per repetition.
+    /// Operations per second of all threads together, one value per repetition.
     pub operations_per_s: Option<Spread>,
-    /// Bytes one operation accesses.
+    /// Bytes that one operation accesses.
     pub bytes_per_operation: u64,
-    /// Operations of all repetitions.
+    /// Number of operations in all timed repetitions.
     pub operations: u64,
-    /// Bandwidth of each thread, GB/s, in thread order.
+    /// Bandwidth of each thread, GB/s, in thread order; empty if no bytes move.
     pub thread_gbps: Vec<Spread>,
-    /// Bandwidth that was asked for, GB/s, if injected load was held back.
+    /// Requested limit of the bandwidth, GB/s; `None` for no limit.
     pub rate_gbps: Option<f64>,
-    /// Latencies, if any were timed.
+    /// Latency distribution; `None` if none was timed.
     pub latency: Option<LatencyRecord>,
-    /// Counters over all timed repetitions.
+    /// Counters over all timed repetitions; only in the first task of a host.
     pub counters: Vec<CounterRecord>,
-    /// Whether the data was as it had to be afterwards, in words; `None` where it could not be checked.
+    /// Result of the check of the data after the run, as text; `None` if nothing can be checked.
     pub data_check: Option<String>,
-    /// Time making the regions took (reserve, populate, fill), s.
+    /// Time for mapping, populating and filling the regions, s.
     pub prepare_s: f64,
-    /// Framework cost per batch with an empty kernel, ns, if batches were used.
+    /// Cost of a batch with an empty kernel, ns; `None` if the task uses no batches.
     pub overhead_per_batch_ns: Option<f64>,
 }
 
-/// One region of a task.
+/// One memory region of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegionRecord {
-    /// "m0" or "m1".
+    /// "m0", or "m1" for the second region of a custom chain.
     pub name: String,
-    /// What the pages come from ("anonymous memory", "/dev/dax0.0 from 256 MiB").
+    /// Backend of the pages ("anonymous memory", "/dev/dax0.0 from 256 MiB").
     pub memory: String,
-    /// Bytes.
+    /// Size of the region, bytes; whole pages.
     pub size_bytes: u64,
-    /// "4k", "thp", "2m" or "1g"; "device" for a DAX device, whose own alignment it is.
+    /// "4k", "thp", "2m" or "1g"; "device" for a DAX device, which has its own alignment.
     pub page_size: String,
-    /// As typed.
+    /// Placement as typed in the workload file.
     pub placement: String,
-    /// With node numbers.
+    /// Placement with node numbers.
     pub resolved: String,
-    /// Where the pages were before the first repetition; `None` where the kernel cannot say (device memory), see `note`.
+    /// Page audit before the first repetition.
+    ///
+    /// `None` where the kernel cannot report pages (device memory, mapping tasks); `note` says why.
     pub before: Option<AuditRecord>,
-    /// Where they were after the last one.
+    /// Page audit after the last repetition; `None` as for `before`.
     pub after: Option<AuditRecord>,
-    /// Checked pages that were on another node afterwards.
+    /// Number of audited pages that were on another node after the run.
+    ///
+    /// 0 also if there was no audit: check `after` first.
     pub moved_pages: u64,
-    /// Share of the bytes in transparent huge pages, where asked for and known.
+    /// Share of the bytes in transparent huge pages, 0 to 1; `None` if not asked for or unknown.
     pub huge_share: Option<f64>,
     /// Why something could not be checked.
     pub note: Option<String>,
 }
 
-/// A latency distribution.
+/// A latency distribution over all samples of all repetitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LatencyRecord {
-    /// What one sample is ("one access", "one dependent load, mean of 1000", "mmap and populate").
+    /// What one sample is ("one access", "one dependent load, mean of 256 in a row").
     pub what: String,
-    /// Samples.
+    /// Number of samples in the distribution.
     pub samples: u64,
-    /// Cost of taking the time with its fences, ns (mean without the slowest per cent), already subtracted from all figures here.
+    /// Cost of the two time stamps with their fences, ns; already subtracted from all latencies.
+    ///
+    /// It is a mean without the slowest per cent of the readings.
     pub timer_overhead_ns: f64,
-    /// Mean, ns.
+    /// Mean of the samples, ns.
     pub mean_ns: f64,
-    /// Smallest, ns.
+    /// Smallest sample, ns.
     pub min_ns: f64,
-    /// Largest, ns.
+    /// Largest sample, ns.
     pub max_ns: f64,
-    /// Percentile and latency in ns, ascending: 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 99.99 as far as the samples allow.
+    /// Percentiles, ascending: 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 99.99.
+    ///
+    /// Those with less than one sample beyond them are left out, except the 50th.
     pub percentiles: Vec<Percentile>,
-    /// The histogram: upper end of each bucket in ns and samples in it, ascending, empty buckets left out.
+    /// Histogram buckets, ascending; empty buckets are left out.
     pub histogram: Vec<Bucket>,
-    /// Medians of the repetitions, ns.
+    /// Median of each repetition, ns.
     pub median_ns: Spread,
 }
 
-/// A percentile.
+/// One percentile of a latency distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
-    /// 0 to 100.
+    /// Percentile, 0 to 100.
     pub percent: f64,
-    /// ns.
+    /// Latency that this share of the samples does not exceed, ns.
     pub latency_ns: f64,
 }
 
-/// A histogram bucket.
+/// One bucket of a latency histogram; it starts where the bucket below it ends.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bucket {
-    /// Upper end, ns.
+    /// Upper bound, ns.
     pub up_to_ns: f64,
-    /// Samples in it.
+    /// Number of samples in the bucket.
     pub count: u64,
 }
 
-/// One hardware counter.
+/// One hardware or kernel counter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CounterRecord {
-    /// "instructions", "cycles", "llc_misses", "uncore_imc_0/cas_count_read", ...
+    /// Name ("instructions", "cycles", "llc_misses", "uncore_imc_0/cas_count_read", ...).
     pub name: String,
-    /// Its value over all timed repetitions; `None` if unavailable.
+    /// Value over all timed repetitions; `None` if the counter is unavailable.
     pub value: Option<f64>,
-    /// "1", "GB/s", "bytes".
+    /// Unit: "1" for counts, "GB/s", "bytes".
     pub unit: String,
-    /// Why it is unavailable and what would help, or a word on scaling.
+    /// Why it is unavailable and what would help, or how it was scaled.
     pub note: Option<String>,
 }
 
-/// How repeating until stable ended.
+/// Whether the run reached the requested precision of the median.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StabilityRecord {
-    /// Asked for: half width of the 95% confidence interval of the median over the median.
+    /// Requested half width of the 95% confidence interval of the median, divided by the median.
     pub asked_relative_half_width: f64,
-    /// What was reached.
+    /// Half width that was reached, divided by the median; 1 with fewer than six repetitions.
     pub reached_relative_half_width: f64,
-    /// Whether that is enough.
+    /// Whether the reached half width is small enough.
     pub stable: bool,
-    /// Repetitions made.
+    /// Number of repetitions.
     pub repeats: u32,
 }

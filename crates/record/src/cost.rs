@@ -1,34 +1,36 @@
-//! What memory costs: prices of configurations over the demand for memory.
+//! What memory costs: the cheapest configurations over the demand for memory.
 
 use crate::Provenance;
 use serde::{Deserialize, Serialize};
 
-/// One invocation of `tierloom cost`.
+/// The result of one `tierloom cost`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CostRecord {
-    /// [`crate::SCHEMA`].
+    /// Schema of the record, [`crate::SCHEMA`].
     pub schema: String,
     /// Always modelled: prices are assumptions with a source.
     pub provenance: Provenance,
-    /// When it was made, RFC 3339.
+    /// When the record was made, RFC 3339.
     pub made_at: String,
     /// Version of the program.
     pub tool_version: String,
-    /// Name of the price file or of the built-in prices.
+    /// Name of the price file, or of the built-in prices.
     pub prices: String,
-    /// Currency ("US$") and the day of the prices.
+    /// Currency of all prices ("US$").
     pub currency: String,
-    /// Day or month that the prices are of.
+    /// Day or month of the prices.
     pub as_of: String,
-    /// The kinds of configuration that were compared ("CPU memory", "CPU memory + 1 CXL device", ...), in the order of columns.
+    /// The compared kinds of configuration, in the order of [`CostPoint::cheapest`].
+    ///
+    /// For example "CPU memory" and "CPU memory + 1 CXL device".
     pub kinds: Vec<String>,
-    /// The cheapest configuration of each kind by demand.
+    /// The cheapest configuration of each kind, by demand.
     pub points: Vec<CostPoint>,
-    /// Findings in words, with the assumption that decides each.
+    /// Findings as text, with the assumption that each depends on most.
     pub findings: Vec<String>,
-    /// How much the findings move when one assumption changes.
+    /// How much the findings change with single assumptions.
     pub sensitivities: Vec<CostSensitivity>,
-    /// The machine profile and workload that throughput per cost was modelled with, if asked for.
+    /// Machine profile and workload of the modelled throughput; `None` if it was not asked for.
     pub throughput_of: Option<String>,
 }
 
@@ -41,30 +43,30 @@ pub struct CostPoint {
     pub cheapest: Vec<Option<CostConfig>>,
 }
 
-/// A configuration.
+/// One memory configuration of a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CostConfig {
-    /// In words ("1 CPU, 16 x 64 GiB DDR5, 2 devices of 8 x 128 GiB DDR4").
+    /// Description ("1 CPU, 16 x 64 GiB DDR5, 2 devices of 8 x 128 GiB DDR4").
     pub words: String,
-    /// Price.
+    /// Price, in the currency of the record.
     pub price: f64,
-    /// DRAM at the CPUs, GiB.
+    /// Memory at the CPUs, GiB.
     pub dram_gib: u64,
-    /// CXL memory, GiB.
+    /// Memory behind CXL, GiB.
     pub cxl_gib: u64,
-    /// Modelled query throughput, queries per hour, if asked for.
+    /// Modelled query throughput, queries per hour; `None` if it was not asked for.
     pub queries_per_hour: Option<f64>,
 }
 
-/// What one assumption does.
+/// The effect of changing one assumption.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CostSensitivity {
     /// The assumption ("price of DDR5 256 GiB").
     pub assumption: String,
     /// How it was changed ("-20%").
     pub change: String,
-    /// What of the findings moves, in words.
+    /// What changes in the findings, as text.
     pub effect: String,
-    /// Largest saving with the change, 0 to 1.
+    /// Largest saving after the change, 0 to 1.
     pub largest_saving: f64,
 }

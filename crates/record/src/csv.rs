@@ -1,9 +1,9 @@
-//! Records of memory benchmarks as CSV, for spreadsheets and data frames.
+//! Bench records as CSV, for spreadsheets and data frames.
 
 use crate::flat::{csv_table, text};
 use crate::{AuditRecord, BenchRecord, RecordError, RegionRecord, Spread, TaskRecord};
 
-/// Columns that every table has, before those that depend on the records.
+/// Columns of every table, before those that depend on the records.
 const FIXED: [&str; 22] = [
     "run_id",
     "session_id",
@@ -29,7 +29,7 @@ const FIXED: [&str; 22] = [
     "latency_ns_mean",
 ];
 
-/// Columns after the fixed ones that every table has too.
+/// Columns of every table, after the fixed ones.
 const LATENCY: [&str; 4] = [
     "latency_ns_min",
     "latency_ns_max",
@@ -37,7 +37,8 @@ const LATENCY: [&str; 4] = [
     "timer_overhead_ns",
 ];
 
-/// Columns of a region; those of the second and later ones have its name before them ("m1_size_bytes").
+/// Columns of a region; for the second and later ones, with the region's name before them
+/// ("m1_size_bytes").
 const REGION: [&str; 8] = [
     "memory",
     "size_bytes",
@@ -49,14 +50,16 @@ const REGION: [&str; 8] = [
     "shares_after",
 ];
 
-/// Writes one row per task as CSV with a header line (RFC 4180: fields with commas, quotes or line breaks are quoted).
+/// Writes one row per task as CSV with a header line (RFC 4180).
 ///
-/// Columns that every table has come first; then the keys that vary, each as a column of its own in the order in which
-/// they are first seen (a key that is also the name of another column is called "KEY (varied)"); then regions,
-/// percentiles (`latency_ns_p99.9`), counters (`counter.NAME [UNIT]`) and remarks. What a task does not have is an empty
-/// field, never a zero. Shares of pages are written as `NODE:SHARE` with spaces between (`0:0.6 1:0.4`). Medians, minima
-/// and maxima are over repetitions; `bandwidth_n` says how many. `latency_ns_median` is the median of the repetitions' medians;
-/// `latency_ns_p50` that of all samples.
+/// The columns of every table come first. Then come the keys that vary, one column each, in the
+/// order in which they first occur (a key that is also the name of another column is called "KEY
+/// (varied)"), then regions, percentiles (`latency_ns_p99.9`), counters (`counter.NAME [UNIT]`),
+/// the data check and remarks. A value that a task does not have is an empty field, never a zero.
+/// Shares of pages are written as `NODE:SHARE`, separated by spaces (`0:0.6 1:0.4`). Medians,
+/// minima and maxima of bandwidths are over repetitions; `bandwidth_n` is their number.
+/// `latency_ns_median` is the median of the repetitions' medians, `latency_ns_p50` the median of
+/// all samples.
 ///
 /// # Errors
 /// [`RecordError::Io`] if the rows cannot be written to memory.
@@ -69,13 +72,13 @@ pub fn bench_csv(records: &[BenchRecord]) -> Result<Vec<u8>, RecordError> {
     csv_table(&columns.header(), rows)
 }
 
-/// The columns that depend on the records, each in the order of its first appearance.
+/// The columns that depend on the records, each in the order of its first occurrence.
 struct Columns<'a> {
     varied: Vec<&'a str>,
     regions: Vec<&'a str>,
-    /// In ascending order.
+    /// Percentiles, ascending.
     percents: Vec<f64>,
-    /// Name and unit.
+    /// Name and unit of each counter.
     counters: Vec<(&'a str, &'a str)>,
 }
 
@@ -135,6 +138,7 @@ impl<'a> Columns<'a> {
             unit => format!("counter.{name} [{unit}]"),
         }));
         names.extend(["data_check".into(), "remarks".into()]);
+        // Two columns of one name would be merged or renamed silently by data-frame libraries.
         let varied = self.varied.iter().map(|key| {
             if names.iter().any(|name| name == key) {
                 format!("{key} (varied)")
@@ -143,6 +147,7 @@ impl<'a> Columns<'a> {
             }
         });
         let varied: Vec<String> = varied.collect();
+        // Varied keys come directly after the columns that every table has.
         names.splice(first..first, varied);
         names
     }
@@ -220,7 +225,7 @@ fn region(region: Option<&RegionRecord>) -> Vec<String> {
         region.page_size.clone(),
         region.placement.clone(),
         region.resolved.clone(),
-        // Without an audit afterwards nobody counted.
+        // Without an audit after the run, 0 moved pages would be a claim that nobody checked.
         text(region.after.as_ref().map(|_| region.moved_pages)),
         shares(region.before.as_ref()),
         shares(region.after.as_ref()),

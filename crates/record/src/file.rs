@@ -1,4 +1,4 @@
-//! A file of records that grows by whole records.
+//! A file of records that grows by whole records and is locked while it is open.
 
 use crate::{CutTail, Record, RecordError, RecordSet, RecordWriter};
 use std::fs::{File, OpenOptions, TryLockError};
@@ -6,40 +6,45 @@ use std::io::{Error, ErrorKind, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What is attempted when a file is opened.
+/// The action in errors of opening a file.
 pub(crate) const OPENING: &str = "open for records";
 
-/// A file of JSON lines to which records are added one at a time, such that its name shows whole records only at every
-/// moment, also if the process is killed (SIGKILL) or the machine loses power.
+/// A file of JSON lines that only ever shows whole records under its name.
 ///
-/// A write in place can be cut in the middle of a line. So each record goes to a copy of the file beside it (a clone
-/// where the file system has them, `FICLONE`; permission bits are kept), which is flushed to the disk and renamed over
-/// the file. The price is copying the file per record; the disk has done its part when [`RecordFile::append`] returns
-/// and does not disturb what is measured next. A killed process may leave the copy, `.NAME.growing`; the next one that
-/// opens the file takes it over.
+/// This holds even if the process is killed (SIGKILL) or the machine loses power. A write in place
+/// could stop in the middle of a line, so each record goes to a copy of the file beside it (a clone
+/// with `FICLONE` where the file system supports it; permission bits are kept), which is flushed to
+/// the disk and renamed over the file. The price is one copy of the file per record. In return, the
+/// disk is idle again when [`RecordFile::append`] returns and does not disturb the next
+/// measurement. A killed process may leave the copy, `.NAME.growing`, which the next process that
+/// opens the file overwrites.
 ///
-/// One writer at a time: the file is locked (`flock`) for as long as this value lives, where the file system has locks.
+/// There can be one writer at a time: the file is locked (`flock`) while this value exists, where
+/// the file system has locks.
 #[derive(Debug)]
 pub struct RecordFile {
-    /// As given, for errors.
+    /// The path as given, for errors.
     name: String,
-    /// The file itself, behind any symbolic link.
+    /// The file itself, with symbolic links resolved.
     target: PathBuf,
-    /// Bytes that are whole records; anything after them is a cut tail, which the next record replaces.
+    /// Bytes that are whole records; the next record replaces anything after them.
     whole_bytes: u64,
-    /// Whether those bytes want a line end before the next record.
+    /// Whether those bytes need a line end before the next record.
     open_line: bool,
-    /// Holds the lock on what `target` names now.
+    /// Holds the lock on the file that `target` currently names.
     lock: File,
 }
 
 impl RecordFile {
-    /// Opens a file to add to what it holds, or makes an empty one. Returns what is there already; a cut last line (left by
-    /// another way of writing) is told and replaced by the first record that is added.
+    /// Opens a file to add records, creating it if needed, and returns the records in it.
+    ///
+    /// An incomplete last line, left by a different way of writing, is returned as [`CutTail`]; the
+    /// first record that is added replaces it.
     ///
     /// # Errors
-    /// [`RecordError::Malformed`] if the file holds anything but records: it is left as it is. [`RecordError::Io`] if it
-    /// cannot be written, is no ordinary file, or another process has it open as a [`RecordFile`].
+    /// [`RecordError::Malformed`] if the file contains anything but records: it is left unchanged.
+    /// [`RecordError::Io`] if it cannot be written, is not an ordinary file, or another process has
+    /// it open as a [`RecordFile`].
     pub fn open(path: &Path) -> Result<(RecordFile, RecordSet, Option<CutTail>), RecordError> {
         let (target, lock) = lock_target(path).map_err(|source| failed(path, source))?;
         let (set, tail) = RecordSet::read_whole(path)?;
@@ -55,21 +60,21 @@ impl RecordFile {
         Ok((file, set, tail))
     }
 
-    /// Begins a file anew: what it held is replaced by the first record that is added.
+    /// Opens a file to replace its contents when the first record is added.
     ///
     /// # Errors
-    /// As [`RecordFile::open`]: a file that holds anything but records is not replaced either.
+    /// Same as [`RecordFile::open`]: a file that contains anything but records is not replaced.
     pub fn begin(path: &Path) -> Result<RecordFile, RecordError> {
         let (mut file, ..) = Self::open(path)?;
         (file.whole_bytes, file.open_line) = (0, false);
         Ok(file)
     }
 
-    /// Adds one record; when this returns it is in the file and on the disk.
+    /// Adds one record; when this returns, it is in the file and on the disk.
     ///
     /// # Errors
-    /// [`RecordError::Io`] if the record cannot be read back (a figure is not finite) or the copy cannot be written (full
-    /// disk); the file is then as it was before.
+    /// [`RecordError::Io`] if the record could not be read back (a figure is not finite) or the
+    /// copy cannot be written (full disk). The file is then unchanged.
     pub fn append(&mut self, record: &Record) -> Result<(), RecordError> {
         let mut line = Vec::new();
         if self.open_line {
@@ -78,7 +83,7 @@ impl RecordFile {
         RecordWriter::new(&mut line, &self.name).write(record)?;
         let temporary = growing_beside(&self.target);
         let grown = self.grow(&temporary, &line).inspect_err(|_| {
-            // The first error is the one to tell.
+            // Only the first error is reported.
             let _ = std::fs::remove_file(&temporary);
         });
         self.lock = grown.map_err(|source| RecordError::Io {
@@ -91,7 +96,7 @@ impl RecordFile {
         Ok(())
     }
 
-    /// Bytes of the records in the file.
+    /// Size of the whole records in the file, bytes.
     pub fn size_bytes(&self) -> u64 {
         self.whole_bytes
     }
@@ -104,10 +109,11 @@ impl RecordFile {
         Ok(())
     }
 
-    /// Writes the copy with `line` after the whole records and gives it the file's name; returns the lock on it.
+    /// Writes the copy with `line` after the whole records and renames it; returns the new lock.
     fn grow(&self, temporary: &Path, line: &[u8]) -> std::io::Result<File> {
         std::fs::copy(&self.target, temporary)?;
         let mut copy = OpenOptions::new().read(true).write(true).open(temporary)?;
+        // The copy is locked before the rename, so that the name never refers to an unlocked file.
         lock(&copy)?;
         copy.set_len(self.whole_bytes)?;
         copy.seek(SeekFrom::End(0))?;
@@ -131,8 +137,10 @@ fn growing_beside(target: &Path) -> PathBuf {
     target.with_file_name(format!(".{name}.growing"))
 }
 
-/// Opens or makes the file behind `path` and locks it. The writer before us may have renamed another file over it between
-/// the two, so what is locked has to be what the name still means.
+/// Opens or creates the file behind `path` and locks it.
+///
+/// Another writer may have renamed a new file over it between opening and locking, so the lock only
+/// counts if the name still refers to the locked file.
 fn lock_target(path: &Path) -> std::io::Result<(PathBuf, File)> {
     loop {
         let mut options = OpenOptions::new();
@@ -158,7 +166,7 @@ fn lock(file: &File) -> std::io::Result<()> {
             ErrorKind::ResourceBusy,
             "another process is adding records to it; wait for it or name another file",
         )),
-        // A file system without locks: two writers at once are then the user's to avoid.
+        // Without locks in the file system, the user has to avoid two writers at once.
         Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => Ok(()),
         Err(TryLockError::Error(error)) => Err(error),
     }

@@ -1,4 +1,4 @@
-//! Comparisons with publications and weights as CSV, and what all tables have in common.
+//! Validation and tune records as CSV, and the helpers that all CSV tables share.
 
 use crate::{RecordError, TierWeight, TuneRecord, ValidationRecord};
 
@@ -40,8 +40,10 @@ const POINTS: [&str; 14] = [
     "warnings",
 ];
 
-/// Writes one row per published figure as CSV with a header line (RFC 4180). What a figure does not have is an empty field.
-/// `published` and `modelled` are in the figure's `unit`; `error` is relative (0.05 is 5% too much).
+/// Writes one row per published figure as CSV with a header line (RFC 4180).
+///
+/// A value that a figure does not have is an empty field. `published` and `modelled` are in the
+/// figure's `unit`; `error` is relative (0.05 is 5% too much).
 ///
 /// # Errors
 /// [`RecordError::Io`] if the rows cannot be written to memory.
@@ -74,9 +76,12 @@ pub fn validation_csv(records: &[ValidationRecord]) -> Result<Vec<u8>, RecordErr
     csv_table(&FIGURES, rows)
 }
 
-/// Writes the curve of each phase as CSV with a header line (RFC 4180): one row per point, and before them one each for the best weights, all
-/// on the first tier, and the kernel's weights (`point` is "best", "first tier", "kernel" or "curve"). `share` is that of the pages
-/// which are not on the first tier, 0 to 1; it is known for points of the curve and for everything on the first tier.
+/// Writes the curve of each phase as CSV with a header line (RFC 4180).
+///
+/// There is one row per point of the curve, after one row each for the best weights, everything on
+/// the first tier, and the kernel's weights: `point` is "best", "first tier", "kernel" or "curve".
+/// `share` is the share of the pages that are not on the first tier, 0 to 1; it is empty for "best"
+/// and "kernel".
 ///
 /// # Errors
 /// [`RecordError::Io`] if the rows cannot be written to memory.
@@ -103,6 +108,7 @@ pub fn tune_csv(records: &[TuneRecord]) -> Result<Vec<u8>, RecordError> {
                     record.warnings.join(" "),
                 ]);
             };
+        // Single rates have no range.
         let own = |rate: f64| {
             let none = String::new;
             [
@@ -124,7 +130,7 @@ pub fn tune_csv(records: &[TuneRecord]) -> Result<Vec<u8>, RecordError> {
     csv_table(&POINTS, rows)
 }
 
-/// "dram:3 cxl:2".
+/// Weights as text, "dram:3 cxl:2".
 fn weights_text(weights: &[TierWeight]) -> String {
     let all: Vec<String> = weights
         .iter()
@@ -133,7 +139,7 @@ fn weights_text(weights: &[TierWeight]) -> String {
     all.join(" ")
 }
 
-/// What a field without a value is: nothing.
+/// The text of a field; empty without a value.
 pub(crate) fn text<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |v| v.to_string())
 }

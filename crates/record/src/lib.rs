@@ -1,22 +1,24 @@
-//! What a run leaves behind: typed, versioned records, one JSON object per line.
+//! The record format: typed, versioned results of commands, one JSON object per line.
 //!
-//! A file of records is a *run* record (settings, machine, data), then one *query* record per query, placement and
-//! machine, then a *summary*. An interrupted run has a summary too, with `interrupted` set; a killed one has none. A run of
-//! concurrent sessions has *throughput* records instead, one per placement and engine, and no summary.
-//! The other records stand alone, open nothing and need nothing before them: a *bench* record is one run of a memory
-//! benchmark, a *validation* record one comparison of the model with publications, a *tune* record the weights of one phase,
-//! a *cost* record one comparison of prices.
-//! Every figure says whether it was [measured or modelled](Provenance) and carries its [`Spread`].
+//! A run of queries writes a *run* record (settings, machine, data), then one *query* record per
+//! query, placement and machine, then a *summary*. An interrupted run has a summary too, with
+//! `interrupted` set; a killed one has none. A run of concurrent sessions has *throughput* records
+//! instead, one per placement and engine, and no summary. All other records are independent of each
+//! other: a *bench* record is one run of a memory benchmark, a *validation* record one comparison
+//! of the model with publications, a *tune* record the weights of one phase, a *cost* record one
+//! comparison of prices. Every figure says whether it was [measured or modelled](Provenance), and
+//! repeated measurements are kept as a [`Spread`]. `docs/records.md` describes all fields for other
+//! readers.
 //!
 //! ```text
-//!   {"type":"run",     "schema":"tierloom-record/1", "run_id":..., "settings":{...}, "host":{...}, ...}
-//!   {"type":"query",   "run_id":..., "query":"q1.1", "placement":"dram", "provenance":"measured", "time_ms":{...}, ...}
-//!   {"type":"summary", "run_id":..., "means":[...], "times":{...}}
-//!   {"type":"throughput", "run_id":..., "placement":"dram", "queries_per_hour":..., "streams":[...], ...}
-//!   {"type":"bench",   "schema":"tierloom-record/1", "run_id":..., "plan":{...}, "hosts":[...], "tasks":[...], ...}
-//!   {"type":"validation", "schema":"tierloom-record/1", "provenance":"modelled", "figures":[{"published":..., "modelled":...}, ...], ...}
-//!   {"type":"tune",       "schema":"tierloom-record/1", "machine":..., "phase":..., "points":[...], "best":[...], ...}
-//!   {"type":"cost",       "schema":"tierloom-record/1", "prices":..., "points":[...], "findings":[...], ...}
+//! {"type":"run",        "schema":"tierloom-record/1", "run_id":..., "settings":{...}, ...}
+//! {"type":"query",      "run_id":..., "provenance":"measured", "time_ms":{...}, ...}
+//! {"type":"summary",    "run_id":..., "means":[...], "times":{...}, ...}
+//! {"type":"throughput", "run_id":..., "queries_per_hour":..., "streams":[...], ...}
+//! {"type":"bench",      "schema":"tierloom-record/1", "plan":{...}, "tasks":[...], ...}
+//! {"type":"validation", "schema":"tierloom-record/1", "figures":[...], ...}
+//! {"type":"tune",       "schema":"tierloom-record/1", "points":[...], "best":[...], ...}
+//! {"type":"cost",       "schema":"tierloom-record/1", "prices":..., "points":[...], ...}
 //! ```
 
 mod audit;
@@ -59,10 +61,12 @@ pub use write::{RecordWriter, atomic_write};
 
 use serde::{Deserialize, Serialize};
 
-/// Name and version of the record schema; a reader refuses any other.
+/// Name and version of the record schema; readers refuse any other.
 pub const SCHEMA: &str = "tierloom-record/1";
 
-/// The name of the machine a run was measured on, where a profile's name would stand for a modelled figure.
+/// The value of `machine` and of host names for the machine that ran the command.
+///
+/// Modelled figures have the name of a machine profile there.
 pub const HERE: &str = "here";
 
 /// Where a figure comes from.
@@ -88,65 +92,66 @@ impl std::fmt::Display for Provenance {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Record {
-    /// Opens a run: what was asked for and where.
+    /// Settings, machine and data of a run of queries; comes before its other records.
     Run(Box<RunRecord>),
     /// One query under one placement on one machine.
     Query(Box<QueryRecord>),
     /// Several concurrent sessions under one placement.
     Throughput(Box<ThroughputRecord>),
-    /// Closes a run.
+    /// Means, placements and times of a run of queries; the last record of the run.
     Summary(Box<SummaryRecord>),
-    /// One run of a memory benchmark; belongs to no other record.
+    /// One run of a memory benchmark; independent of other records.
     Bench(Box<BenchRecord>),
-    /// Published figures against modelled ones; belongs to no other record.
+    /// Published figures and modelled ones; independent of other records.
     Validation(Box<ValidationRecord>),
-    /// The best weights of one phase; belongs to no other record.
+    /// The best weights of one phase; independent of other records.
     Tune(Box<TuneRecord>),
-    /// Prices of memory over the demand for it; belongs to no other record.
+    /// Prices of memory over the demand for it; independent of other records.
     Cost(Box<CostRecord>),
 }
 
-/// What can go wrong with records.
+/// Why records could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// A file could not be read or written.
     #[error("cannot {action} {path}: {source}")]
     Io {
-        /// What was attempted ("read", "write", ...).
+        /// The attempted action, after "cannot" ("read", "write", ...).
         action: &'static str,
-        /// On which file.
+        /// The file, as given.
         path: String,
-        /// The operating system's answer.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A line is not a record.
+    /// A line is not a record of this schema.
     #[error("{file}:{line}: {problem}; expected {expected}")]
     Malformed {
-        /// The file.
+        /// The file, as given.
         file: String,
-        /// The line, from 1.
+        /// Line number, from 1; 0 if the records do not come from a file.
         line: usize,
-        /// What is wrong with it.
+        /// What is wrong with the line.
         problem: String,
-        /// What should have stood there.
+        /// What was expected instead.
         expected: String,
     },
-    /// A file holds no record at all.
+    /// A file has no record at all.
     #[error(
         "{file}: no records in it; expected JSON lines as `tierloom run --jsonl`, `tierloom bench` and other commands with `--records` write them"
     )]
     Empty {
-        /// The file.
+        /// The file, as given.
         file: String,
     },
 }
 
 impl RecordError {
-    /// Whether the input is at fault (exit code 2) rather than the machine (exit code 1).
+    /// Whether the input is wrong (exit code 2) and not the machine (exit code 1).
     pub fn is_bad_input(&self) -> bool {
         match self {
             RecordError::Malformed { .. } | RecordError::Empty { .. } => true,
             RecordError::Io { action, source, .. } => {
+                // A missing file is the user's input; a full disk or a lack of permission is not.
                 matches!(*action, "read" | file::OPENING)
                     && matches!(
                         source.kind(),

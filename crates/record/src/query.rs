@@ -1,16 +1,16 @@
-//! One query's result.
+//! The result of one query under one placement on one machine.
 
 use crate::{Provenance, Spread};
 use serde::{Deserialize, Serialize};
 use tierloom_model::Phase;
 
-/// Which engine ran a query.
+/// The engine that ran a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EngineKind {
     /// Tierloom's tables and planner rules on DataFusion.
     Tierloom,
-    /// Plain DataFusion with default settings on a `MemTable` of the same data: the yardstick.
+    /// Plain DataFusion with default settings on a `MemTable` of the same data: the baseline.
     Datafusion,
 }
 
@@ -23,59 +23,59 @@ impl std::fmt::Display for EngineKind {
     }
 }
 
-/// What a query answered and how that was checked.
+/// The answer of a query and how it was checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Rows of the answer.
+    /// Number of rows of the answer, without a header.
     pub rows: u64,
-    /// Digest of the answer's text form (column names and rows in order).
+    /// Digest of the answer as text: column names, then rows in order.
     pub digest: String,
-    /// True if it was compared with a stored answer of an independent engine and equals it.
+    /// True if it equals the stored answer of an independent engine.
     pub checked: bool,
-    /// What it was compared with, or why not.
+    /// What it was compared with, or why it was not compared.
     pub check: String,
 }
 
 /// Load on one tier while a query ran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TierUse {
-    /// The tier's name ("dram", "cxl").
+    /// Name of the tier ("dram", "cxl").
     pub tier: String,
-    /// Traffic in GB/s (decimal), averaged over the query.
+    /// Traffic averaged over the query, GB/s (decimal).
     pub bandwidth_gbps: f64,
-    /// Traffic over the tier's peak, 0 to 1, averaged over the query.
+    /// Traffic divided by the tier's peak bandwidth, 0 to 1, averaged over the query.
     pub utilisation: f64,
-    /// Bytes moved to and from the tier.
+    /// Bytes read from and written to the tier.
     pub bytes: f64,
 }
 
-/// Where a query's time goes; the four sum to 1.
+/// How a query's modelled time is distributed over causes; the four shares sum to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TimeShares {
-    /// Processor work.
+    /// Processor work, without waiting for caches or memory.
     pub compute: f64,
     /// Hits in the last-level cache.
     pub cache: f64,
     /// Waiting for memory at its idle latency.
     pub latency: f64,
-    /// Waiting because a tier is loaded or full.
+    /// Waiting beyond that, because a tier is loaded or its bandwidth is exhausted.
     pub bandwidth: f64,
 }
 
-/// One operator of the executed plan, as it was measured.
+/// One operator of the executed plan with its measured work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OperatorRecord {
     /// What it does ("filter lineorder", "probe part", "aggregate").
     pub operator: String,
-    /// The pipeline (and so the phase) it runs in.
+    /// Name of the phase that it belongs to: one pipeline of the plan.
     pub phase: String,
-    /// Rows that went in.
+    /// Number of input rows.
     pub input_rows: u64,
-    /// Rows that came out.
+    /// Number of output rows.
     pub output_rows: u64,
-    /// Rows out over rows in; `None` for operators without input.
+    /// Output rows divided by input rows; `None` for operators without input.
     pub selectivity: Option<f64>,
-    /// CPU time over all threads, ms.
+    /// CPU time of all threads together, ms.
     pub cpu_ms: f64,
 }
 
@@ -84,43 +84,49 @@ pub struct OperatorRecord {
 pub struct QueryRecord {
     /// The run it belongs to.
     pub run_id: String,
-    /// The query's name ("q1.1").
+    /// Name of the query ("q1.1").
     pub query: String,
-    /// The placement as asked for ("dram", "3:2", "columns:8").
+    /// Placement as given on the command line ("dram", "3:2", "columns:8").
     pub placement: String,
-    /// [`crate::HERE`] or the name of a machine profile.
+    /// [`crate::HERE`], or the name of a machine profile.
     pub machine: String,
-    /// Measured or modelled.
+    /// Whether the times were measured or modelled.
     pub provenance: Provenance,
-    /// The engine that ran it; a modelled figure prices the work of this engine.
+    /// The engine that ran it; a modelled figure prices the work that this engine did.
     pub engine: EngineKind,
-    /// Execution time in milliseconds; planning is not in it.
+    /// Execution time without planning, ms.
     pub time_ms: Spread,
-    /// Median time of placement `dram` on the same machine and engine over this median; above 1 is faster than DRAM only.
+    /// Median time with everything in DRAM divided by this median; above 1 is faster.
+    ///
+    /// It compares the same machine and engine; `None` if placement `dram` was not run before.
     pub speedup_over_dram: Option<f64>,
-    /// Planning time in milliseconds (measured records only; the plan is made once).
+    /// Planning time, ms; measured records only, the plan is made once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_ms: Option<f64>,
-    /// From a statement's text to its complete answer in milliseconds, planning included each time (measured records of the placement
-    /// that the data was loaded under only). A session that keeps plans may find this one among them.
+    /// Time from the statement's text to its complete answer, planning included each time, ms.
+    ///
+    /// Only measured records of the placement that the data was loaded under have it. A session
+    /// that keeps plans may reuse an earlier plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text_ms: Option<Spread>,
-    /// The answer (measured records only).
+    /// The answer; measured records only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
-    /// Where the time goes (modelled records only).
+    /// How the time is distributed; modelled records only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<TimeShares>,
-    /// What limits it, in words ("bandwidth of dram", "latency", "compute").
+    /// What limits it, as text ("bandwidth of dram", "latency", "compute"); modelled records only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<String>,
-    /// Load per tier (modelled records only).
+    /// Load of each tier; modelled records only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<TierUse>,
-    /// The work captured from the execution, as the model prices it (measured records of placement `dram` only).
+    /// The work captured from the execution, in the terms of the model.
+    ///
+    /// Only measured records of the placement that the data was loaded under have it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<Phase>,
-    /// The operators behind the phases (measured records only).
+    /// The operators behind the phases; measured records only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub operators: Vec<OperatorRecord>,
 }

@@ -1,50 +1,50 @@
-//! What opens a run: settings, machine, data.
+//! The first record of a run of queries: settings, machine, data.
 
 use crate::{AuditRecord, Spread};
 use serde::{Deserialize, Serialize};
 
-/// What was asked for, resolved.
+/// The settings of a run, with defaults filled in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// SSB scale factor.
+    /// Scale factor of the data.
     pub scale_factor: f64,
-    /// Seed of the generator.
+    /// Seed of the data generator.
     pub seed: u64,
-    /// Version of the generator's data; figures of different versions are not comparable.
+    /// Version of the generator's data; figures over different versions are not comparable.
     pub generator_version: u32,
-    /// Worker threads.
+    /// Number of worker threads.
     pub threads: u32,
-    /// Worker threads assumed on modelled machines ("all cores", or a number).
+    /// Worker threads assumed on modelled machines: "all cores", or a number.
     pub modelled_workers: String,
-    /// Timed executions per query and placement.
+    /// Number of timed executions per query and placement.
     pub repeat: u32,
-    /// Untimed executions before them.
+    /// Number of untimed executions before the timed ones.
     pub warmup: u32,
-    /// Page size asked for ("4k", "thp", "2m", "1g").
+    /// Requested page size: "4k", "thp", "2m" or "1g".
     pub page_size: String,
-    /// Rows per batch handed to operators.
+    /// Rows per batch that operators receive.
     pub batch_rows: u32,
-    /// Queries in the order they ran.
+    /// Names of the queries, in the order they ran.
     pub queries: Vec<String>,
-    /// Placements as typed.
+    /// Placements as given on the command line.
     pub placements: Vec<String>,
-    /// Machine profiles by name.
+    /// Names of the machine profiles that were modelled.
     pub machines: Vec<String>,
-    /// Pure CPU time per tuple forced on the model instead of the measured one, in ns.
+    /// CPU time per tuple that the model used instead of the measured one, ns; `None` if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_per_tuple_ns: Option<f64>,
 }
 
-/// One cache level.
+/// Caches of one level and kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CacheCard {
-    /// 1, 2 or 3.
+    /// Cache level: 1, 2 or 3.
     pub level: u32,
     /// "data", "instruction" or "unified".
     pub kind: String,
-    /// Size of one instance.
+    /// Size of one cache, bytes.
     pub size_bytes: u64,
-    /// Instances in the machine.
+    /// Number of such caches in the machine.
     pub count: u32,
 }
 
@@ -53,88 +53,90 @@ pub struct CacheCard {
 pub struct HostTier {
     /// "dram", "hbm", "cxl" or "remote".
     pub kind: String,
-    /// Its NUMA nodes.
+    /// Numbers of its NUMA nodes.
     pub nodes: Vec<u32>,
-    /// Memory of these nodes.
+    /// Memory of these nodes, bytes.
     pub memory_bytes: u64,
-    /// Why it is called that.
+    /// Why these nodes are assigned to this tier.
     pub reason: String,
 }
 
-/// Quick measurement made on the loaded columns in the same run, used to split measured time into compute and memory time.
+/// Read bandwidth measured on the loaded columns in the same run.
+///
+/// It serves to divide measured time into compute and memory time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProbeCard {
-    /// Sequential read bandwidth of one thread, GB/s, a sample per column.
+    /// Sequential read bandwidth of one thread, GB/s, one value per column.
     pub read_gbps_one_thread: Spread,
     /// Sequential read bandwidth of all worker threads together, GB/s.
     pub read_gbps_all_threads: Spread,
-    /// Bytes of the columns that were read; caches larger than that take part in the figure.
+    /// Bytes of the columns that were read; larger caches contribute to the figure.
     pub footprint_bytes: u64,
 }
 
-/// The machine that ran the command.
+/// The machine that ran the command, or an agent's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostCard {
-    /// Processor model.
+    /// Processor model as the kernel reports it.
     pub cpu_model: String,
-    /// Logical CPUs that the process may use.
+    /// Number of logical CPUs that the process may use.
     pub cpus: u32,
-    /// Hardware threads per core.
+    /// Number of hardware threads per core.
     pub smt: u32,
-    /// Caches.
+    /// Caches by level and kind.
     pub caches: Vec<CacheCard>,
-    /// Kernel release.
+    /// Kernel release, as `uname -r` prints it.
     pub kernel: String,
-    /// Transparent huge page mode ("madvise").
+    /// Mode of transparent huge pages ("madvise"), or "unknown".
     pub thp: String,
-    /// Automatic NUMA balancing, if readable.
+    /// State of automatic NUMA balancing; `None` if it could not be read.
     pub numa_balancing: Option<String>,
     /// CPU frequency governor, or why it is not known.
     pub governor: String,
-    /// Total memory of all nodes.
+    /// Memory of all nodes with memory, bytes.
     pub memory_bytes: u64,
     /// Tiers and their nodes.
     pub tiers: Vec<HostTier>,
-    /// The quick measurement, if one was made.
+    /// Bandwidth probe; `None` in benchmark records and if none was made.
     pub probe: Option<ProbeCard>,
-    /// What could not be found out, and why.
+    /// What could not be determined, and why.
     pub notes: Vec<String>,
 }
 
-/// One number of a machine profile with its origin.
+/// One number of a machine profile with its source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// What it is ("dram read").
+    /// Name of the number ("dram read").
     pub label: String,
-    /// Its value in `unit`.
+    /// The number, in `unit`.
     pub value: f64,
     /// "GB/s", "ns", "GiB", "lines".
     pub unit: String,
     /// "published", "derived", "assumed" or "measured".
     pub kind: String,
-    /// Where it is from.
+    /// The publication, measurement or reasoning that it comes from.
     pub source: String,
 }
 
-/// A machine profile used for modelled figures.
+/// A machine profile that modelled figures were computed for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MachineCard {
-    /// Its short name.
+    /// Short name of the profile.
     pub name: String,
-    /// One line about it.
+    /// Description in one line.
     pub title: String,
-    /// Full citations.
+    /// Full citations of the publications that its numbers come from.
     pub citations: Vec<String>,
-    /// Its numbers.
+    /// Its numbers with their sources.
     pub figures: Vec<Figure>,
 }
 
-/// One generated table.
+/// One generated or loaded table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TableCard {
-    /// Table name.
+    /// Name of the table, as the queries spell it.
     pub name: String,
-    /// Rows.
+    /// Number of rows in the table.
     pub rows: u64,
     /// Bytes of its columns.
     pub bytes: u64,
@@ -143,74 +145,74 @@ pub struct TableCard {
 /// The data of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DataCard {
-    /// Tables.
+    /// The tables, with sizes.
     pub tables: Vec<TableCard>,
     /// Bytes of all columns.
     pub column_bytes: u64,
-    /// Bytes of memory reserved for them (whole pages).
+    /// Bytes of memory reserved for them, in whole pages.
     pub region_bytes: u64,
 }
 
-/// Where one column lies under a placement.
+/// Placement and use of one column.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ColumnCard {
-    /// "lineorder.lo_discount".
+    /// Table and column ("lineorder.lo_discount").
     pub column: String,
-    /// Its bytes.
+    /// Size of the column, bytes.
     pub bytes: u64,
-    /// Its placement ("dram", "cxl", "dram:3,cxl:2").
+    /// Where the column is placed ("dram", "cxl", "dram:3,cxl:2").
     pub placement: String,
-    /// Bytes read from it by one round of the run's queries.
+    /// Bytes that the run's queries read from it, each query once.
     pub read_bytes: u64,
 }
 
-/// One placement of a run.
+/// One placement of a run, with the page audits that verify it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlacementCard {
-    /// As typed.
+    /// Placement as given on the command line.
     pub placement: String,
-    /// What it means.
+    /// What it means, as text.
     pub meaning: String,
-    /// True if the data was really placed so on this machine; false if only modelled.
+    /// True if the data was placed this way on this machine; false if it was only modelled.
     pub placed_here: bool,
-    /// Why it was not placed here, if it was not.
+    /// Why it was not placed on this machine; `None` if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
-    /// Column by column.
+    /// Placement of each column.
     pub columns: Vec<ColumnCard>,
-    /// Page audit before the queries ran.
+    /// Page audit before the queries ran; `None` if none was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit_before: Option<AuditRecord>,
-    /// Page audit after them.
+    /// Page audit after the queries ran; `None` if none was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit_after: Option<AuditRecord>,
 }
 
-/// Opens a run.
+/// The first record of a run of queries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// [`crate::SCHEMA`].
+    /// Schema of the record, [`crate::SCHEMA`].
     pub schema: String,
-    /// Unique name of the run.
+    /// Identifier of the run; its other records carry it too.
     pub run_id: String,
-    /// Version of Tierloom.
+    /// Version of Tierloom that ran the command.
     pub tool_version: String,
-    /// Commit it was built from, if known.
+    /// Git commit of the build; `None` if unknown.
     pub commit: Option<String>,
-    /// Build profile ("release", "dev").
+    /// Build profile, "release" or "dev".
     pub build: String,
-    /// Start, RFC 3339, UTC.
+    /// Start of the run, RFC 3339, UTC.
     pub started_at: String,
-    /// The command line.
+    /// The command line, one element per argument.
     pub command: Vec<String>,
-    /// "ssb".
+    /// Benchmark of the queries ("ssb").
     pub workload: String,
-    /// What was asked for.
+    /// Settings with defaults filled in.
     pub settings: Settings,
     /// The machine that ran the command.
     pub host: HostCard,
-    /// The machines that were modelled.
+    /// The machine profiles that were modelled.
     pub machines: Vec<MachineCard>,
-    /// The data.
+    /// Tables and their sizes.
     pub data: DataCard,
 }

@@ -1,4 +1,4 @@
-//! Reading records back.
+//! Reads records back and groups them by kind and run.
 
 use crate::{
     BenchRecord, CostRecord, EngineKind, QueryRecord, Record, RecordError, RunRecord, SCHEMA,
@@ -7,16 +7,16 @@ use crate::{
 use serde::Deserialize;
 use std::path::Path;
 
-/// One run: its opening record, its queries, and its summary if it came to an end.
+/// One run of queries: its opening record, its results, and its summary if it finished.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSet {
-    /// What opened it.
+    /// The run record that opened it.
     pub run: RunRecord,
-    /// Its results in the order they were made.
+    /// Results of queries, in file order.
     pub queries: Vec<QueryRecord>,
-    /// Its throughputs in the order they were measured.
+    /// Throughputs of concurrent sessions, in file order.
     pub throughputs: Vec<ThroughputRecord>,
-    /// What closed it; `None` if the run was killed.
+    /// The summary; `None` if the run was killed or has throughput records.
     pub summary: Option<SummaryRecord>,
 }
 
@@ -38,27 +38,27 @@ impl RunSet {
     }
 }
 
-/// The records of one or more files.
+/// The records of one or more files, by kind.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RecordSet {
-    /// The runs of queries in the order they were read.
+    /// Runs of queries, in file order.
     pub runs: Vec<RunSet>,
-    /// The runs of memory benchmarks in the order they were read.
+    /// Runs of memory benchmarks, in file order.
     pub benches: Vec<BenchRecord>,
-    /// Comparisons of the model with publications in the order they were read.
+    /// Comparisons of the model with publications, in file order.
     pub validations: Vec<ValidationRecord>,
-    /// Weights of phases in the order they were read.
+    /// Weights of phases, in file order.
     pub tunes: Vec<TuneRecord>,
-    /// Comparisons of prices in the order they were read.
+    /// Comparisons of prices, in file order.
     pub costs: Vec<CostRecord>,
 }
 
-/// What is left of a record whose writing was cut off at the end of a file.
+/// An incomplete record at the end of a file, left by an interrupted write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CutTail {
     /// Its line, from 1.
     pub line: usize,
-    /// Bytes of it that are there.
+    /// Number of bytes of it in the file.
     pub bytes: u64,
 }
 
@@ -70,10 +70,11 @@ impl std::fmt::Display for CutTail {
 }
 
 impl RecordSet {
-    /// Gathers records.
+    /// Groups records.
     ///
     /// # Errors
-    /// [`RecordError::Malformed`] for a query or summary whose run record did not come before it.
+    /// [`RecordError::Malformed`] for a query, throughput or summary without a run record before
+    /// it.
     pub fn from_records(
         records: impl IntoIterator<Item = Record>,
     ) -> Result<RecordSet, RecordError> {
@@ -89,7 +90,7 @@ impl RecordSet {
         Ok(set)
     }
 
-    /// All records of several sets, those of the first set first.
+    /// All records of several sets, in the order of the sets.
     pub fn merged(sets: impl IntoIterator<Item = RecordSet>) -> RecordSet {
         let mut all = RecordSet::default();
         for set in sets {
@@ -114,21 +115,23 @@ impl RecordSet {
     /// Reads a file of JSON lines.
     ///
     /// # Errors
-    /// [`RecordError::Malformed`] with file and line for anything that is not a whole record, an unknown schema, or a
-    /// query before its run; [`RecordError::Empty`]; [`RecordError::Io`].
+    /// [`RecordError::Malformed`] with file and line for anything that is not a whole record, for
+    /// another schema, and for a query, throughput or summary before its run;
+    /// [`RecordError::Empty`]; [`RecordError::Io`].
     pub fn read(path: &Path) -> Result<RecordSet, RecordError> {
         let name = path.display().to_string();
         let (set, tail) = parse_lines(&read_bytes(path)?, &name)?;
         set.without(tail.map(|t| t.error), name)
     }
 
-    /// Reads the whole records of a file whose last line may be cut off, and says what was left out.
+    /// Reads the whole records of a file whose last line may be incomplete.
     ///
-    /// A program that was killed while it wrote to a pipe or a plain file leaves such a line; [`crate::RecordFile`] never
-    /// does. A file without any record gives an empty set: there is nothing to resume from, which is no error.
+    /// The second value describes the incomplete line. A program that was killed while writing to a
+    /// pipe or a plain file leaves one; [`crate::RecordFile`] never does. A file without records
+    /// gives an empty set and no error: there is just nothing to resume from.
     ///
     /// # Errors
-    /// As [`RecordSet::read`], less the cut last line and the empty file.
+    /// Same as [`RecordSet::read`], except for the incomplete last line and the empty file.
     pub fn read_whole(path: &Path) -> Result<(RecordSet, Option<CutTail>), RecordError> {
         let name = path.display().to_string();
         let (set, tail) = parse_lines(&read_bytes(path)?, &name)?;
@@ -138,7 +141,7 @@ impl RecordSet {
     /// Parses JSON lines; `file` is used in errors. Empty lines are skipped.
     ///
     /// # Errors
-    /// As [`RecordSet::read`], less the file system's.
+    /// Same as [`RecordSet::read`], except for [`RecordError::Io`].
     pub fn parse(text: &str, file: &str) -> Result<RecordSet, RecordError> {
         let (set, tail) = parse_lines(text.as_bytes(), file)?;
         set.without(tail.map(|t| t.error), file.into())
@@ -152,7 +155,9 @@ impl RecordSet {
         }
     }
 
-    /// All records again in an order that a file may have: each run, its queries, its summary; then the benchmarks,
+    /// All records in an order that a file may have.
+    ///
+    /// Each run is followed by its queries, throughputs and summary; then come benchmarks,
     /// comparisons with publications, weights and prices.
     pub fn to_records(&self) -> Vec<Record> {
         let mut records = Vec::new();
@@ -213,6 +218,7 @@ impl RecordSet {
     }
 
     fn run_of(&mut self, run_id: &str) -> Result<&mut RunSet, String> {
+        // From the end: of two runs with one id, a record belongs to the one before it.
         self.runs
             .iter_mut()
             .rev()
@@ -229,14 +235,14 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, RecordError> {
     })
 }
 
-/// A last line that is no record and has no line end.
+/// A last line that is not a record and has no line end.
 struct Tail {
     tail: CutTail,
-    /// What to say where it may not be there.
+    /// The error for readers that do not accept an incomplete file.
     error: RecordError,
 }
 
-/// Lines of bytes, since a cut may go through a character.
+/// Parses lines as bytes, because an interrupted write may stop within a character.
 fn parse_lines(text: &[u8], file: &str) -> Result<(RecordSet, Option<Tail>), RecordError> {
     let mut set = RecordSet::default();
     for (index, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
@@ -251,6 +257,7 @@ fn parse_lines(text: &[u8], file: &str) -> Result<(RecordSet, Option<Tail>), Rec
         };
         let record = match parse_line(line) {
             Ok(record) => record,
+            // A broken line with a line end is not the result of an interrupted write.
             Err(problem) if line.ends_with(b"\n") => {
                 let expected = "one JSON record as `tierloom run --jsonl`, `tierloom bench` and other commands write it";
                 return Err(malformed(problem, expected));
@@ -272,14 +279,15 @@ fn parse_lines(text: &[u8], file: &str) -> Result<(RecordSet, Option<Tail>), Rec
 }
 
 fn parse_line(line: &[u8]) -> Result<Record, String> {
-    /// What every version's opening record has.
+    /// The part that is common to all schema versions.
     #[derive(Deserialize)]
     struct Opening {
         schema: Option<String>,
     }
     let not_a_record = |e| format!("not a record: {e}");
     let line = std::str::from_utf8(line).map_err(|e| format!("not a record: {e}"))?;
-    // The schema first: a record of another version may lack fields of this one.
+    // The schema is checked first: a record of another version may lack fields of this one, and the
+    // message should name the version.
     let opening: Opening = serde_json::from_str(line).map_err(not_a_record)?;
     match opening.schema.filter(|schema| schema != SCHEMA) {
         Some(other) => Err(format!(

@@ -1,22 +1,24 @@
-//! Repeated measurements of one thing.
+//! Statistics of repeated measurements of one quantity.
 
 use serde::{Deserialize, Serialize};
 
-/// Repeated values of one quantity, in the order they were taken, with their minimum, median and maximum.
+/// Repeated values of one quantity with their minimum, median and maximum.
+///
+/// All values are kept, so that a reader can apply other statistics.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// Smallest value.
+    /// Minimum over all repetitions.
     pub min: f64,
-    /// Middle value; the mean of the two middle ones for an even count.
+    /// Median of `values`; the mean of the two middle ones for an even count.
     pub median: f64,
-    /// Largest value.
+    /// Maximum over all repetitions.
     pub max: f64,
-    /// All values in the order they were taken.
+    /// All values, in the order they were measured.
     pub values: Vec<f64>,
 }
 
 impl Spread {
-    /// The spread of `values`; `None` if there are none or one is not finite.
+    /// The spread of `values`; `None` if there are none, or one is not finite.
     pub fn of(values: Vec<f64>) -> Option<Spread> {
         if values.is_empty() || values.iter().any(|v| !v.is_finite()) {
             return None;
@@ -37,13 +39,13 @@ impl Spread {
         })
     }
 
-    /// How far the values lie apart: (max - min) / median.
+    /// Range relative to the median: (max - min) / median.
     pub fn relative_range(&self) -> f64 {
         (self.max - self.min) / self.median
     }
 }
 
-/// The geometric mean of positive values; `None` if there are none or one is not positive.
+/// The geometric mean of positive values; `None` if there are none, or one is not positive.
 pub fn geometric_mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0u32);
     for value in values {

@@ -1,4 +1,4 @@
-//! Queries of several concurrent sessions.
+//! Throughput of several concurrent sessions.
 
 use crate::{EngineKind, Provenance, Spread};
 use serde::{Deserialize, Serialize};
@@ -6,39 +6,39 @@ use serde::{Deserialize, Serialize};
 /// One session of a throughput run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StreamRecord {
-    /// Its number, from 0; the order of its queries follows from it.
+    /// Number of the session, from 0; it determines the order of its queries.
     pub stream: u32,
-    /// Queries it finished.
+    /// Number of queries that it finished.
     pub queries: u64,
-    /// From the common start to the end of its last query, seconds.
+    /// Time from the common start to the end of its last query, s.
     pub elapsed_s: f64,
-    /// The one over the other.
+    /// Queries divided by that time, per hour.
     pub queries_per_hour: f64,
-    /// Times of its queries in milliseconds; `None` if it finished none.
+    /// Times of its queries, ms; `None` if it finished none.
     pub time_ms: Option<Spread>,
 }
 
-/// Several sessions at once under one placement by one engine; belongs to the run that its `run_id` names.
+/// Several concurrent sessions under one placement by one engine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThroughputRecord {
     /// The run it belongs to.
     pub run_id: String,
-    /// The placement as asked for ("dram", "3:2").
+    /// Placement as given on the command line ("dram", "3:2").
     pub placement: String,
-    /// [`crate::HERE`] or the name of a machine profile.
+    /// [`crate::HERE`], or the name of a machine profile.
     pub machine: String,
-    /// Measured or modelled.
+    /// Whether the times were measured or modelled.
     pub provenance: Provenance,
     /// The engine that ran the queries.
     pub engine: EngineKind,
-    /// How long streams started queries, seconds.
+    /// Time during which sessions started new queries, s.
     pub duration_s: f64,
-    /// Queries that all streams finished.
+    /// Number of queries that all sessions together finished.
     pub queries: u64,
-    /// The sum of the streams' rates.
+    /// Sum of the rates of all sessions.
     pub queries_per_hour: f64,
-    /// The streams' rates.
+    /// Rates of the sessions.
     pub per_stream_queries_per_hour: Spread,
-    /// Stream by stream.
+    /// The sessions, in the order of their numbers.
     pub streams: Vec<StreamRecord>,
 }

@@ -1,4 +1,4 @@
-//! Writing records and reports so that nothing half-written is ever seen.
+//! Writes records and reports so that no reader ever sees a partial file or line.
 
 use crate::{Record, RecordError};
 use std::fs::{File, OpenOptions};
@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 /// Writes `bytes` to `path` so that the name shows either the old content or all of the new one.
 ///
-/// The bytes go to a file beside it, reach the disk, and are renamed; on an error the temporary file is removed.
-/// A symbolic link keeps pointing where it did: the file behind it is replaced. A device or a pipe (`/dev/stdout`,
-/// `/dev/full`) is written to directly, since renaming over it would destroy it.
+/// The bytes go to a file beside it, are flushed to disk, and are renamed; on an error the
+/// temporary file is removed. A symbolic link is kept: the file behind it is replaced. A device or
+/// a pipe (`/dev/stdout`, `/dev/full`) is written to directly, because a rename would replace the
+/// device itself.
 ///
 /// # Errors
-/// [`RecordError::Io`] with the path, for a full disk among others.
+/// [`RecordError::Io`] with the path, for example for a full disk.
 pub fn atomic_write(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
     let written = match std::fs::metadata(path) {
         Ok(old) if old.is_dir() => Err(ErrorKind::IsADirectory.into()),
@@ -37,7 +38,7 @@ fn replace(target: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let result =
         write_and_sync(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, target));
     if result.is_err() {
-        // Whether the temporary file could be made at all does not matter: the first error is the one to tell.
+        // The first error is the one to report; the temporary file may not even exist.
         let _ = std::fs::remove_file(&temporary);
     }
     result
@@ -57,14 +58,14 @@ fn write_and_sync(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// Writes records as JSON lines, each line whole and flushed before the next begins.
+/// Writes records as JSON lines, one write and one flush per line.
 pub struct RecordWriter<W: Write> {
     to: W,
     name: String,
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// Writes to `to`; `name` is used in errors.
+    /// Writes to `to`; `name` names it in errors.
     pub fn new(to: W, name: impl Into<String>) -> Self {
         RecordWriter {
             to,
@@ -72,10 +73,14 @@ impl<W: Write> RecordWriter<W> {
         }
     }
 
-    /// Writes one record, after checking that it can be read back: JSON has no word for a number that is not finite.
+    /// Writes one record.
+    ///
+    /// It is parsed back first, because JSON cannot represent numbers that are not finite: they
+    /// become null, which a reader refuses where a number is required.
     ///
     /// # Errors
-    /// [`RecordError::Io`] if the line could not be written, or (kind `InvalidData`) would not be readable.
+    /// [`RecordError::Io`] if the line could not be written, or (kind `InvalidData`) could not be
+    /// read back.
     pub fn write(&mut self, record: &Record) -> Result<(), RecordError> {
         let io = |source| RecordError::Io {
             action: "write",

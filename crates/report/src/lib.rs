@@ -1,15 +1,17 @@
-//! Reports: one self-contained HTML file from records, and the comparison of two sets of records.
+//! HTML reports: one self-contained file from records, and comparisons of two sets of records.
 //!
-//! A report works offline and without scripts, in light and dark, on a screen and on paper. It holds the raw records it
-//! was made from ([`extract_records`]). What a set of records lacks (no summary because the run was killed, one
-//! placement only, no modelled machine) is said in words where the reader would look for it.
+//! A report works offline and without scripts, in light and dark mode, on screen and on paper. It
+//! contains the raw records that it was made from ([`extract_records`]). Where records lack
+//! something (no summary because the run was killed, one placement only, no modelled machine), the
+//! report says so in the place where a reader would look for it. Throughput
+//! records of concurrent sessions have no section: they are only among the raw records.
 //!
 //! ```text
-//!   RecordSet ─┬ view  (one run of queries, ordered)        ─┬─ section/*, bench/*  words and tables   (maud)
-//!              ├ bench (memory benchmarks, grouped by axes) ─┼─ chart/*             SVG                (plotters)
-//!              └ validation, tune, cost (what the model says) ┘
-//!                                                                 └── page  head, style, raw records -> String
-//!   RecordSet x 2 ── compare ── rows, rank test ── text rows for the terminal, or a page
+//! RecordSet ─┬ view: one run of queries, ordered      ─┬─ section/*, bench/*: text, tables (maud)
+//!            ├ bench: memory benchmarks, by axes      ─┼─ chart/*: SVG (plotters)
+//!            └ validation, tune, cost: model results  ─┘
+//!                                                      └─ page: head, style, raw records ─> HTML
+//! RecordSet x 2 ── compare: rows, rank test ── text rows for the terminal, or a page
 //! ```
 
 mod bench;
@@ -35,19 +37,21 @@ pub use page::extract_records;
 use maud::html;
 use tierloom_record::RecordSet;
 
-/// How a report is made.
+/// Options of a report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReportOptions {
-    /// The document's title; without one it is made from the first run.
+    /// Title of the document; `None` to derive it from the records.
     pub title: Option<String>,
 }
 
-/// Renders all records as one HTML document: runs of queries first, each as an article, then memory benchmarks, comparisons with
-/// publications, weights and prices, each kind as one article.
+/// Renders all records as one HTML document.
+///
+/// Each run of queries is an article; then follow memory benchmarks, comparisons with publications,
+/// weights and prices, with one article for each kind.
 ///
 /// # Errors
-/// [`ReportError::Empty`] if there is no record, [`ReportError::Chart`] if a chart could not be drawn and
-/// [`ReportError::Records`] if the raw records could not be written into the document.
+/// [`ReportError::Empty`] if there is no record, [`ReportError::Chart`] if a chart could not be
+/// drawn and [`ReportError::Records`] if the raw records could not be written into the document.
 pub fn render(set: &RecordSet, options: &ReportOptions) -> Result<String, ReportError> {
     if set.is_empty() {
         return Err(ReportError::Empty);

@@ -1,18 +1,19 @@
-//! The document around the sections: head, style, raw records.
+//! The HTML document around the articles: head, style, script, raw records.
 
 use crate::{ReportError, words};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use tierloom_record::{RecordSet, RecordWriter};
 
+// Both are embedded: a report must not depend on other files.
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The browser itself refuses anything from outside the file.
+/// Content security policy: the browser itself then refuses anything from outside the file.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
 
 const OPENING: &str = "<script type=\"application/jsonl\" id=\"tierloom-records\">";
 
-/// Puts a body into a self-contained document that carries `set`.
+/// Puts a body into a self-contained document that contains the records of `set`.
 pub(crate) fn document(title: &str, body: Markup, set: &RecordSet) -> Result<String, ReportError> {
     let records = embedded_lines(set)?;
     let page = html! {
@@ -41,17 +42,17 @@ pub(crate) fn document(title: &str, body: Markup, set: &RecordSet) -> Result<Str
     Ok(page.into_string())
 }
 
-/// A kind of records that a document holds.
+/// One kind of records in a document.
 pub(crate) struct Kind {
-    /// Of its article; empty for runs of queries, which have one each.
+    /// `id` of its article; empty for runs of queries, which have an article each.
     pub id: &'static str,
-    /// How many ("3 runs").
+    /// Number with noun ("3 runs").
     pub count: String,
-    /// Of what ("memory benchmarks").
+    /// What is counted ("memory benchmarks").
     pub of: &'static str,
 }
 
-/// The kinds that there are, in reading order.
+/// The kinds of records in `set`, in reading order.
 pub(crate) fn kinds(set: &RecordSet) -> Vec<Kind> {
     let many = |n: usize, one: &str| {
         let plural = if n == 1 { "" } else { "s" };
@@ -104,19 +105,22 @@ fn raw_section(set: &RecordSet, records: &str) -> Markup {
     }
 }
 
-/// JSON lines that cannot end the element they stand in: `<` occurs in JSON inside strings only, where it may be escaped.
+/// JSON lines that cannot end the element that contains them.
+///
+/// In JSON, `<` occurs only in strings, where it may be written as an escape.
 fn embedded_lines(set: &RecordSet) -> Result<String, ReportError> {
     let mut bytes = Vec::new();
     let mut writer = RecordWriter::new(&mut bytes, "the report");
     for record in set.to_records() {
         writer.write(&record)?;
     }
+    // JSON is valid UTF-8, so the conversion loses nothing.
     Ok(String::from_utf8_lossy(&bytes).replace('<', "\\u003c"))
 }
 
-/// The raw records inside a report as JSON lines; `None` if the text holds none.
+/// Extracts the raw records of a report as JSON lines; `None` if the text has none.
 ///
-/// `RecordSet::parse` reads what is returned.
+/// [`RecordSet::parse`] reads the result.
 pub fn extract_records(html: &str) -> Option<String> {
     let start = html.find(OPENING)? + OPENING.len();
     let length = html[start..].find("</script>")?;

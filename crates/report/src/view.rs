@@ -1,48 +1,46 @@
-//! One run, ordered and indexed for reading.
+//! One run of queries, ordered and indexed for the sections of a report.
 
 use crate::words;
 use tierloom_record::{
     EngineKind, HERE, MachineCard, Provenance, QueryRecord, RunSet, geometric_mean,
 };
 
-/// The placement that all others are compared with.
+/// The placement that speed-ups are relative to.
 pub(crate) const BASELINE: &str = "dram";
 
-/// One run with the orders in which its parts are shown.
+/// One run with the order in which its queries, placements and machines are shown.
 pub(crate) struct RunView<'a> {
-    /// The records.
     pub set: &'a RunSet,
-    /// Goes before every `id` of this run, so that ids stay unique in a document of several runs.
+    /// Prefix of every `id` of this run, so that ids are unique in a document of several runs.
     pub prefix: String,
-    /// Query names: as asked for, then any others that have records.
+    /// Query names: those that were requested, in that order, then any others with records.
     pub queries: Vec<&'a str>,
-    /// Placements, likewise.
+    /// Placements, in the same order as queries.
     pub placements: Vec<&'a str>,
-    /// Machines: this one first.
+    /// Machines: the one that ran the command first.
     pub machines: Vec<&'a str>,
 }
 
-/// Geometric means of one placement on one machine, over the queries that are there.
+/// Geometric means of one placement on one machine, over the queries with records.
 pub(crate) struct Mean<'a> {
-    /// The placement.
     pub placement: &'a str,
-    /// Of the median times, ms.
+    /// Geometric mean of the median times, ms.
     pub time_ms: f64,
-    /// Of the speed-ups over DRAM only, if there is any.
+    /// Geometric mean of the speed-ups over DRAM only; `None` if any query lacks one.
     pub speedup: Option<f64>,
-    /// Queries in it.
+    /// Number of queries in the mean.
     pub queries: usize,
-    /// Measured or modelled.
     pub provenance: Provenance,
 }
 
 impl<'a> RunView<'a> {
-    /// Orders the parts of a run; `index` is its place in the document.
+    /// Orders the parts of a run; `index` is its position in the document.
     pub fn new(index: usize, set: &'a RunSet) -> RunView<'a> {
         let settings = &set.run.settings;
         let named = |asked: &'a [String], found: &mut dyn Iterator<Item = &'a str>| {
             let mut names: Vec<&'a str> = Vec::new();
-            // What was asked for but has no record yet (an interrupted run) is left out of charts and named in words.
+            // Names without records (of an interrupted run) are left out of charts; the summary
+            // lists them.
             let found: Vec<&'a str> = found.collect();
             for name in asked
                 .iter()
@@ -76,13 +74,13 @@ impl<'a> RunView<'a> {
         }
     }
 
-    /// The record of one query of Tierloom's engine.
+    /// The record of one query by Tierloom's engine.
     pub fn find(&self, query: &str, placement: &str, machine: &str) -> Option<&'a QueryRecord> {
         self.set
             .find(query, placement, machine, EngineKind::Tierloom)
     }
 
-    /// All records of Tierloom's engine on a machine.
+    /// All records of Tierloom's engine on one machine.
     pub fn on<'s>(&'s self, machine: &'s str) -> impl Iterator<Item = &'a QueryRecord> + 's {
         self.set
             .queries
@@ -90,7 +88,7 @@ impl<'a> RunView<'a> {
             .filter(move |q| q.machine == machine && q.engine == EngineKind::Tierloom)
     }
 
-    /// The placements that a machine has records of.
+    /// The placements with records on one machine.
     pub fn placements_on(&self, machine: &str) -> Vec<&'a str> {
         self.placements
             .iter()
@@ -99,7 +97,7 @@ impl<'a> RunView<'a> {
             .collect()
     }
 
-    /// The number that picks a placement's colour, the same in all charts of a run.
+    /// The index of a placement's colour, the same in all charts of a run.
     pub fn series(&self, placement: &str) -> usize {
         self.placements
             .iter()
@@ -107,7 +105,10 @@ impl<'a> RunView<'a> {
             .unwrap_or(self.placements.len())
     }
 
-    /// Speed-up over DRAM only: as recorded, or from the record of DRAM on the same machine.
+    /// Speed-up over DRAM only: as recorded, or computed from the record of DRAM on the same
+    /// machine.
+    ///
+    /// Records that were written before their DRAM record have none.
     pub fn speedup(&self, record: &QueryRecord) -> Option<f64> {
         let computed = || {
             Some(
@@ -123,7 +124,9 @@ impl<'a> RunView<'a> {
             .filter(|v| v.is_finite() && *v > 0.0)
     }
 
-    /// The speed-ups of the slowest and the fastest repeat against the median of DRAM, if there are repeats.
+    /// Speed-ups of the slowest and the fastest repetition over the median of DRAM.
+    ///
+    /// `None` for modelled times and for a single repetition.
     pub fn speedup_range(&self, record: &QueryRecord) -> Option<(f64, f64)> {
         if record.provenance != Provenance::Measured || record.time_ms.values.len() < 2 {
             return None;
@@ -136,7 +139,7 @@ impl<'a> RunView<'a> {
         (low.is_finite() && high.is_finite() && low > 0.0).then_some((low, high))
     }
 
-    /// Geometric means on a machine, by placement.
+    /// Geometric means on one machine, by placement.
     pub fn means(&self, machine: &str) -> Vec<Mean<'a>> {
         let mean = |placement: &'a str| {
             let records: Vec<&QueryRecord> = self
@@ -158,7 +161,7 @@ impl<'a> RunView<'a> {
             .collect()
     }
 
-    /// The profile of a modelled machine.
+    /// The profile of a modelled machine; `None` for the machine that ran the command.
     pub fn card(&self, machine: &str) -> Option<&'a MachineCard> {
         self.set
             .run
@@ -167,7 +170,7 @@ impl<'a> RunView<'a> {
             .find(|card| card.name == machine)
     }
 
-    /// A machine's name as a reader knows it.
+    /// The name of a machine with its processor or title.
     pub fn machine_title(&self, machine: &str) -> String {
         if machine == HERE {
             return format!("this machine ({})", self.set.run.host.cpu_model);
@@ -178,7 +181,7 @@ impl<'a> RunView<'a> {
         )
     }
 
-    /// Queries by group ("q1" of "q1.1"), in order; names without a dot are one group.
+    /// Queries by group ("q1" of "q1.1"), in order; names without a dot form one group.
     pub fn groups(&self) -> Vec<(&'a str, Vec<&'a str>)> {
         let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
         for query in &self.queries {

@@ -1,14 +1,14 @@
-//! Numbers and sentences as people read them.
+//! Numbers, units and lists as text.
 
 use tierloom_record::{RunRecord, Spread};
 
-/// Repeats that lie further apart than this share of their median are called noisy.
+/// Range of repetitions, as a share of their median, above which a figure is called noisy.
 pub(crate) const NOISY_RELATIVE_RANGE: f64 = 0.10;
 
-/// A change smaller than this share is called no change.
+/// Changes smaller than this share count as no change.
 pub(crate) const SAME_WITHIN: f64 = 0.01;
 
-/// Milliseconds with three significant digits or more.
+/// Milliseconds with at least three significant digits.
 pub(crate) fn ms(value: f64) -> String {
     match value.abs() {
         v if v < 1.0 => format!("{value:.3}"),
@@ -18,7 +18,7 @@ pub(crate) fn ms(value: f64) -> String {
     }
 }
 
-/// "12.3 [12.1..12.9]", or the one value there is.
+/// "12.3 [12.1..12.9]", or a single value.
 pub(crate) fn spread_ms(spread: &Spread) -> String {
     if spread.values.len() > 1 {
         format!(
@@ -46,7 +46,7 @@ pub(crate) fn change(percent: f64) -> String {
     format!("{percent:+.1}%")
 }
 
-/// A share of 1 as "37%", and "<1%" for little that is not nothing.
+/// A fraction as "37%"; small values above 0 as "<1%".
 pub(crate) fn share(value: f64) -> String {
     if value > 0.0 && value < 0.005 {
         "<1%".into()
@@ -55,7 +55,7 @@ pub(crate) fn share(value: f64) -> String {
     }
 }
 
-/// A share of 1 as "37.46%".
+/// A fraction as "37.46%".
 pub(crate) fn exact_share(value: f64) -> String {
     format!("{:.2}%", value * 100.0)
 }
@@ -75,7 +75,7 @@ pub(crate) fn bytes(value: u64) -> String {
     }
 }
 
-/// A whole number with separators: "6,001,215".
+/// An integer with thousands separators: "6,001,215".
 pub(crate) fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::new();
@@ -94,7 +94,7 @@ fn thousands(value: f64) -> String {
     format!("{sign}{}", count(value.abs() as u64))
 }
 
-/// Bytes in the largest binary unit that leaves a short number: "256 B", "4 KiB", "1.5 MiB".
+/// Bytes in the largest binary unit that is at least 1: "256 B", "4 KiB", "1.5 MiB".
 pub(crate) fn short_bytes(value: f64) -> String {
     let mut scaled = value;
     for unit in ["B", "KiB", "MiB", "GiB"] {
@@ -106,7 +106,7 @@ pub(crate) fn short_bytes(value: f64) -> String {
     format!("{} TiB", number(scaled))
 }
 
-/// A plain number without needless digits: "28.5", "3", "0.125".
+/// A number without trailing zeros: "28.5", "3", "0.125".
 pub(crate) fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     if !text.contains('.') {
@@ -127,7 +127,7 @@ pub(crate) fn list<S: AsRef<str>>(items: &[S]) -> String {
     }
 }
 
-/// The group that a query belongs to: "q1" of "q1.1"; names without a dot are one group.
+/// The group of a query: "q1" of "q1.1"; names without a dot form one group.
 pub(crate) fn group_of(query: &str) -> &str {
     query.split_once('.').map_or("all", |(group, _)| group)
 }
@@ -170,7 +170,7 @@ pub(crate) fn threads(n: u32) -> String {
     format!("{n} {}", if n == 1 { "thread" } else { "threads" })
 }
 
-/// The title of a run's report.
+/// The title of a report on one run.
 pub(crate) fn title_of(run: &RunRecord) -> String {
     format!(
         "{} SF {} on {}",
@@ -180,7 +180,9 @@ pub(crate) fn title_of(run: &RunRecord) -> String {
     )
 }
 
-/// `name` as it may stand in an `id`, different for each of `all`: anything but letters and digits becomes a dash.
+/// `name` in a form that is valid in an `id`, unique among `all`.
+///
+/// Anything but ASCII letters and digits becomes a dash.
 pub(crate) fn slug(name: &str, all: &[&str]) -> String {
     let plain = |name: &str| -> String {
         let dashed = |c: char| {

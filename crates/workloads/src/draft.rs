@@ -1,11 +1,13 @@
-//! Files that appear under their name only when they are whole.
+//! Files that appear under their name only when they are complete.
 
 use crate::WorkloadError;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// A file under a temporary name beside its final one; removed when dropped, unless [`Draft::publish`] was called.
+/// A file under a temporary name beside its final one.
+///
+/// It is removed when dropped, unless [`Draft::publish`] was called.
 #[derive(Debug)]
 pub struct Draft {
     path: PathBuf,
@@ -15,10 +17,10 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Makes the temporary file for `target`.
+    /// Creates the temporary file for `target`.
     ///
     /// # Errors
-    /// [`WorkloadError::Io`] if it cannot be made.
+    /// [`WorkloadError::Io`] if the file cannot be created.
     pub fn create(target: &Path) -> Result<Self, WorkloadError> {
         let mut name = target.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.tmp", std::process::id()));
@@ -32,15 +34,17 @@ impl Draft {
         })
     }
 
-    /// Where the bytes go until the file is published.
+    /// Path of the temporary file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Flushes the file to disk, gives it its final name, replacing what had it, and says how long it is in bytes.
+    /// Flushes the file to disk and renames it to its final name; returns its size in bytes.
+    ///
+    /// An existing file of that name is replaced.
     ///
     /// # Errors
-    /// [`WorkloadError::Io`]; the temporary file is removed then.
+    /// [`WorkloadError::Io`]; the temporary file is then removed.
     pub fn publish(mut self) -> Result<u64, WorkloadError> {
         self.file
             .sync_all()
@@ -76,7 +80,7 @@ impl Drop for Draft {
     }
 }
 
-/// Wraps an error of the operating system with what was attempted on which path.
+/// Wraps an error of the operating system with the attempted action and the path.
 pub fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WorkloadError {
     let path = path.to_owned();
     move |cause| WorkloadError::Io {

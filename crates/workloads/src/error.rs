@@ -1,4 +1,4 @@
-//! The one error type of this crate.
+//! The error type of this crate.
 
 use std::path::PathBuf;
 
@@ -12,56 +12,56 @@ pub enum WorkloadError {
          (1 means about 6,000,000 lineorder rows; order keys are 32-bit integers)"
     )]
     ScaleFactor {
-        /// The value asked for.
+        /// The scale factor as given.
         given: f64,
         /// The smallest accepted value.
         min: f64,
         /// The largest accepted value.
         max: f64,
     },
-    /// No table, dimension table or column of that name exists.
+    /// No table, dimension table or column has that name.
     #[error("SSB has no {kind} named '{name}': use one of {known}")]
     UnknownTable {
-        /// What was looked for: "table", "dimension table" or "column".
+        /// The kind of thing: "table", "dimension table" or "column".
         kind: &'static str,
-        /// The name asked for.
+        /// The name as given.
         name: String,
-        /// The names that exist.
+        /// The existing names, separated by commas.
         known: String,
     },
-    /// No query of that id exists.
+    /// No query has that id.
     #[error("unknown SSB query '{id}'{hint}: the queries are {known}")]
     UnknownQuery {
-        /// The id asked for.
+        /// The id as given.
         id: String,
-        /// " (did you mean 'q1.1'?)", or empty when nothing is near.
+        /// " (did you mean 'q1.1'?)", or empty if no id is similar.
         hint: String,
-        /// All ids.
+        /// All ids, separated by commas.
         known: String,
     },
-    /// The memory handed to a fill does not have the table's shape.
+    /// The memory passed to a fill does not have the shape of the table.
     #[error(
         "cannot fill lineorder: {what} is {given}, the table needs {needed}; size the columns from Lineorder::rows()"
     )]
     ColumnLayout {
-        /// Which count or length is wrong.
+        /// The number or length that is wrong.
         what: String,
-        /// What the caller gave.
+        /// The number or length found.
         given: usize,
-        /// What the table needs.
+        /// The value that the table requires.
         needed: usize,
     },
-    /// The caller's [`crate::Progress`] asked to stop.
+    /// [`crate::Progress::cancelled`] returned true.
     #[error("generation was cancelled; what was filled so far is incomplete")]
     Cancelled,
-    /// A file could not be made, written or renamed.
+    /// A file could not be created, written or renamed.
     #[error("cannot {action} {}: {cause}; check the path, its permissions and the free space of the disk", path.display())]
     Io {
-        /// What was attempted.
+        /// The attempted action, after "cannot".
         action: &'static str,
-        /// On which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the operating system.
         cause: std::io::Error,
     },
 }

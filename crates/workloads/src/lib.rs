@@ -1,8 +1,8 @@
-//! Workloads that Tierloom places and measures: the Star Schema Benchmark with its own data generator.
+//! Workloads that Tierloom places and measures: the Star Schema Benchmark with a data generator.
 //!
-//! The crate knows nothing of Arrow, SQL engines or memory tiers. Dimension tables come back as plain vectors
-//! ([`ssb::dimension`]); the fact table is written straight into memory that the caller owns
-//! ([`ssb::Lineorder::fill`]), so that it can lie in a placed region without a copy.
+//! The crate does not depend on Arrow, SQL engines or memory tiers. Dimension tables are returned
+//! as plain vectors ([`ssb::dimension`]); the fact table is written directly into memory of the
+//! caller ([`ssb::Lineorder::fill`]), so that it can be in a placed region without a copy.
 //!
 //! ```
 //! use tierloom_workloads::{Silent, ssb};

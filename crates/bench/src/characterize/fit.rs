@@ -1,27 +1,32 @@
-//! Numbers of the model that follow from measured ones.
+//! Fits of model parameters to measured rates and latencies.
+//!
+//! The model cannot be inverted directly, so its parameters are found by search: a grid over the
+//! knee of the loaded-latency curve, bisection over the lines in flight.
 
 use tierloom_model::{Machine, Options, Phase, Placement, TierShares, solve};
 
-/// Exponent of the loaded-latency curve: the profiles' usual one; knee and height are fitted.
+/// Exponent of the loaded-latency curve, as most profiles have it; knee and height are fitted.
 pub(super) const EXPONENT: f64 = 2.0;
 /// Highest knee that is tried.
 const HIGHEST_KNEE: f64 = 0.95;
-/// Most lines in flight that are tried.
+/// Highest number of lines in flight that is tried: in effect no limit.
 const MOST_LINES: f64 = 4096.0;
 
-/// A loaded-latency curve.
+/// A fitted loaded-latency curve.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Curve {
-    /// Latency at the peak over idle latency.
+    /// Latency at full utilisation, divided by idle latency.
     pub(super) ratio_at_peak: f64,
-    /// Utilisation from which it rises.
+    /// Utilisation above which latency rises.
     pub(super) knee: f64,
-    /// Highest utilisation among the points.
+    /// Highest utilisation among the measured points.
     pub(super) seen_up_to: f64,
 }
 
-/// Fits the curve of the model's `LoadedLatency` to points of utilisation and latency over idle latency, by least squares: for every
-/// knee in steps of 1% the best height has a closed form.
+/// Fits the model's `LoadedLatency` to points (utilisation, latency over idle latency).
+///
+/// This is least squares: the knee is searched in steps of 1%, and for each knee the best height
+/// has a closed form.
 pub(super) fn curve(points: &[(f64, f64)]) -> Option<Curve> {
     let seen_up_to = points.iter().map(|(u, _)| *u).fold(0.0, f64::max);
     let mut best: Option<(f64, Curve)> = None;
@@ -36,15 +41,17 @@ pub(super) fn curve(points: &[(f64, f64)]) -> Option<Curve> {
             xy += rise(*u) * (ratio - 1.0);
             xx += rise(*u) * rise(*u);
         }
-        // Without a point above the knee nothing says how high the curve goes.
+        // Without a point above the knee, the height is undefined.
         if xx <= 1e-9 {
             continue;
         }
+        // Noise below idle latency must not give a curve that falls under load.
         let height = (xy / xx).max(0.0);
         let error: f64 = points
             .iter()
             .map(|(u, ratio)| (1.0 + height * rise(*u) - ratio).powi(2))
             .sum();
+        // The margin keeps the lowest knee among equally good ones, whatever the rounding.
         if best.is_none_or(|(least, _)| error < least - 1e-12) {
             let fitted = Curve {
                 ratio_at_peak: 1.0 + height,
@@ -57,7 +64,8 @@ pub(super) fn curve(points: &[(f64, f64)]) -> Option<Curve> {
     best.map(|(_, curve)| curve)
 }
 
-/// Tuples per ns that the model gives for `phase` with one worker on `tier` and so many lines in flight.
+/// Tuples per ns that the model gives for `phase` with one worker on `tier` and `lines` lines in
+/// flight.
 fn rate(
     machine: &Machine,
     set: impl Fn(&mut Machine, f64),
@@ -72,7 +80,7 @@ fn rate(
     Some(phase.tuples / solution.time_ns)
 }
 
-/// The same with as many lines in flight as are ever tried: the most that one worker can do.
+/// The highest rate that the model gives one worker, without a limit on lines in flight.
 pub(super) fn most(
     machine: &Machine,
     set: impl Fn(&mut Machine, f64),
@@ -82,8 +90,10 @@ pub(super) fn most(
     rate(machine, set, phase, tier, MOST_LINES)
 }
 
-/// Lines in flight with which the model gives `tuples_per_ns` for `phase` with one worker on `tier`; `set` puts a number of lines into the
-/// machine. Where even endless lines do not reach the rate (the tier's peak is lower), the fewest that come within 1% of the most.
+/// The lines in flight with which the model gives `tuples_per_ns` for one worker on `tier`.
+///
+/// `set` writes a number of lines into the machine. Where no number reaches the rate, because the
+/// tier's peak is lower, the result is the smallest number within 1% of the highest rate.
 pub(super) fn lines_in_flight(
     machine: &Machine,
     set: impl Fn(&mut Machine, f64),
@@ -98,7 +108,8 @@ pub(super) fn lines_in_flight(
     if rate(low)? >= wanted {
         return Some(low);
     }
-    // The rate rises with the lines, so halving the interval finds the point; 40 halvings are exact to a millionth.
+    // The rate never falls with more lines, so bisection finds the point; 40 halvings of this
+    // interval leave less than a millionth of a line.
     for _ in 0..40 {
         let middle = f64::midpoint(low, high);
         if rate(middle)? < wanted {
@@ -145,7 +156,7 @@ mod tests {
         let set = |m: &mut Machine, lines: f64| {
             m.concurrency.sequential_simd = m.concurrency.sequential_simd.with(lines);
         };
-        // 10 GB/s of one core are 10/64 lines a nanosecond.
+        // 10 GB/s of one core are 10/64 lines per nanosecond.
         let lines = lines_in_flight(&machine, set, &phase, "dram", 10.0 / 64.0).unwrap();
         let mut fitted = machine.clone();
         set(&mut fitted, lines);

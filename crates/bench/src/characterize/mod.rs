@@ -1,11 +1,14 @@
-//! Characterising a machine: every path from cores to memory measured, and a profile made of it.
+//! Characterisation: measures every path from cores to memory and builds a machine profile.
 //!
 //! ```text
-//!   topology ─ probes ─> [Probe: a small RunPlan each] ── rounds, each probe in every round ──> samples ─ profile ─> Machine (YAML)
+//!   topology ── probes ──> one small RunPlan each ── 3 rounds over all probes ──> samples
+//!                                                                                    │
+//!                                           Machine (YAML) <── profile: medians, fits┘
 //! ```
 //!
-//! Probes are repeated in rounds over the whole list, not back to back, so that slow changes of the machine's speed show in the spread of
-//! every figure instead of shifting some figures against others.
+//! Probes are repeated in rounds over the whole list and not back to back: a slow change of the
+//! machine's speed then widens the spread of every figure, instead of shifting some figures against
+//! others. A profile is only made from complete rounds.
 
 mod fit;
 mod pages;
@@ -24,60 +27,62 @@ use crate::run::{self, BenchError, Control, Host, Session};
 pub use probes::{PathPlan, Probe, ProbeKind};
 use samples::Gathered;
 
-/// How much is measured.
+/// How much is measured: a choice between time and detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
     /// About a minute on a small machine: few thread counts, three rounds.
     Quick,
-    /// More thread counts, loads, footprints and longer repetitions.
+    /// More thread counts, loads and footprints, larger regions and longer repetitions.
     Full,
 }
 
-/// What to characterise.
+/// What to characterise, and how.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CharacterizeOptions {
-    /// How much.
+    /// How many thread counts, loads and footprints are measured, and for how long.
     pub depth: Depth,
-    /// Name of the profile; the host's name without one.
+    /// Name of the profile; `None` for the name of the host.
     pub name: Option<String>,
-    /// Nodes whose cores access; all with cores if empty. The first is the one the profile is made for.
+    /// Nodes whose cores access memory; all nodes with usable CPUs if empty.
+    ///
+    /// The profile describes the machine as seen from the first one.
     pub initiators: Vec<u32>,
-    /// Nodes that are accessed; all with memory if empty.
+    /// Nodes that are accessed; all nodes with usable memory if empty.
     pub targets: Vec<u32>,
-    /// Page size; huge pages where the system allows them if `None`.
+    /// Page size of the regions; `None` for transparent huge pages where the system allows them.
     pub page_size: Option<PageSize>,
-    /// Bytes of a region; chosen by caches and free memory if `None`.
+    /// Bytes of a region; `None` to derive it from the caches and the free memory.
     pub region_bytes: Option<u64>,
 }
 
-/// What characterising gives.
+/// The result of a characterisation.
 #[derive(Debug)]
 pub struct Characterized {
-    /// The profile.
+    /// The profile of the first initiator.
     pub machine: Machine,
-    /// One record per run that went into it.
+    /// One record per run that the profile is based on.
     pub records: Vec<BenchRecord>,
 }
 
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum CharacterizeError {
-    /// What was asked for is not there.
+    /// The options name a node that cannot be used, or there is too little memory.
     #[error("{0}")]
     Input(String),
     /// A run failed.
     #[error(transparent)]
     Run(#[from] BenchError),
-    /// The user stopped it.
+    /// The user interrupted it.
     #[error("stopped; a profile needs every round")]
     Stopped,
-    /// The figures do not make a machine.
+    /// The measured figures do not pass the checks of a profile.
     #[error("the measured figures do not make a machine: {0}")]
     Model(#[from] ModelError),
 }
 
 impl CharacterizeError {
-    /// Whether the input is at fault (exit code 2) rather than the machine (exit code 1).
+    /// Whether the input is wrong (exit code 2) and not the machine (exit code 1).
     pub fn is_bad_input(&self) -> bool {
         match self {
             Self::Input(_) => true,
@@ -87,34 +92,38 @@ impl CharacterizeError {
     }
 }
 
-/// How far it is.
+/// Progress of a characterisation, reported before each step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// Steps done.
+    /// Number of finished steps.
     pub done: usize,
-    /// Steps in all.
+    /// Number of all steps.
     pub total: usize,
-    /// What is measured now.
+    /// The step that starts now, as text for the user.
     pub what: String,
-    /// Time left, from the steps done so far.
+    /// Estimated time left, from the average of the finished steps; `None` before the first one
+    /// ends.
     pub left: Option<Duration>,
 }
 
-/// Rounds over all probes.
+/// Number of rounds over all probes.
 const ROUNDS: usize = 3;
 
-/// The probes that `options` come to on this machine.
+/// The probes that `options` select on this machine, in the order of a round.
 ///
 /// # Errors
-/// [`CharacterizeError::Input`] for nodes that are not there or cannot be used, or memory too small to measure.
+/// [`CharacterizeError::Input`] for nodes that do not exist or cannot be used, and for too little
+/// memory.
 pub fn plan(host: &Host, options: &CharacterizeOptions) -> Result<Vec<Probe>, CharacterizeError> {
     probes::all(host, options)
 }
 
-/// Measures everything and makes the profile.
+/// Measures everything and builds the profile.
 ///
 /// # Errors
-/// [`CharacterizeError`]; nothing is written anywhere.
+/// [`CharacterizeError::Input`] as for [`plan`], [`CharacterizeError::Run`] for the first run that
+/// fails, [`CharacterizeError::Stopped`] after an interrupt, and [`CharacterizeError::Model`] if
+/// the figures do not make a valid profile. Nothing is written to disk in any case.
 pub fn characterize(
     host: &Host,
     options: &CharacterizeOptions,
@@ -148,6 +157,8 @@ pub fn characterize(
                 format!("round {} of {ROUNDS}: {}", round + 1, probe.words()),
             );
             let part = run::run_part(&probe.plan, None, host, control).map_err(|error| {
+                // An interrupted run fails; the user should read that it was stopped, not how it
+                // failed.
                 if control.stopped() {
                     CharacterizeError::Stopped
                 } else {
@@ -172,7 +183,7 @@ pub fn characterize(
     Ok(Characterized { machine, records })
 }
 
-/// Bandwidth of the tasks beside the main one, GB/s; zero without any.
+/// Bandwidth of the tasks beside the main one, GB/s; 0 if there are none.
 fn background_gbps(tasks: &[TaskRecord]) -> f64 {
     tasks
         .iter()
@@ -181,7 +192,7 @@ fn background_gbps(tasks: &[TaskRecord]) -> f64 {
         .sum()
 }
 
-/// The tier that `target` is for cores on `initiator`: DRAM of another socket is remote.
+/// The tier of `target` for cores on `initiator`; DRAM of another socket is `remote`.
 fn tier_between(host: &Host, initiator: u32, target: u32) -> &'static str {
     let topology = &host.topology;
     let socket = |node: u32| {
@@ -191,6 +202,7 @@ fn tier_between(host: &Host, initiator: u32, target: u32) -> &'static str {
     };
     let other_socket = match (socket(initiator), socket(target)) {
         (Some(a), Some(b)) => a != b,
+        // Without socket numbers, every other node is taken for another socket.
         _ => initiator != target,
     };
     match topology.tier_of(tierloom_topology::NodeId(target)) {

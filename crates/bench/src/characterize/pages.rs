@@ -1,4 +1,4 @@
-//! How fast pages move between nodes.
+//! Migration speed: how fast `move_pages` moves pages between two nodes.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,12 +13,12 @@ use tierloom_topology::NodeId;
 use super::{CharacterizeOptions, Probe};
 use crate::run::{BenchError, Host};
 
-/// Bytes that are moved; every byte is copied by one thread of the kernel.
+/// Bytes that one migration moves; one kernel thread copies all of them.
 const MOVED_BYTES: usize = 64 << 20;
-/// Times each move is made, there and back.
+/// Number of timed migrations per pair of nodes, each of a fresh region.
 const REPEAT: usize = 3;
 
-/// A move of pages from one node to another.
+/// A migration from one node to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Move {
     pub(super) from: u32,
@@ -26,7 +26,7 @@ pub(super) struct Move {
     pub(super) page_size: PageSize,
 }
 
-/// All moves between the nodes that probes access.
+/// All migrations between two different nodes that probes access.
 pub(super) fn moves(_host: &Host, options: &CharacterizeOptions, probes: &[Probe]) -> Vec<Move> {
     let mut nodes: Vec<u32> = probes
         .iter()
@@ -52,7 +52,7 @@ impl Move {
         format!("migration from node {} to node {}", self.from, self.to)
     }
 
-    /// Rates of repeated moves, GB/s.
+    /// Rates of repeated migrations, GB/s.
     pub(super) fn measure(&self, host: &Host) -> Result<Option<Spread>, BenchError> {
         let mut rates = Vec::new();
         for _ in 0..REPEAT {
@@ -64,6 +64,7 @@ impl Move {
     }
 
     fn once(&self, host: &Host) -> Result<f64, MemoryError> {
+        // A fresh region each time, so that every migration starts from the same state.
         let options = RegionOptions {
             page_size: self.page_size,
             ..RegionOptions::new(

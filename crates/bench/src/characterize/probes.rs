@@ -1,4 +1,7 @@
-//! Which runs a characterisation is made of.
+//! The probes of a characterisation: which small runs are made on which path.
+//!
+//! Every initiator is measured against every target; the first initiator also against all nodes of
+//! a tier together, and for latency over footprints on its own DRAM.
 
 use tierloom_kernels::Simd;
 use tierloom_kernels::access::{Access, ChaseLocality, Operation};
@@ -12,71 +15,73 @@ use crate::plan::{
 };
 use crate::run::Host;
 
-/// A region is at least this many times the last-level caches, so that they answer little.
+/// Minimum ratio of region size to all last-level caches, so that caches answer few accesses.
 const REGION_OVER_LLC: u64 = 8;
-/// Smallest region.
+/// Smallest region that is chosen automatically, bytes.
 const LEAST_REGION_BYTES: u64 = 256 << 20;
-/// At most this share of a node's free memory is used.
+/// Divisor: a region takes at most a third of the free memory of a node.
 const FREE_SHARE: u64 = 3;
-/// Smallest and largest footprint of the latency curve.
+/// Footprints of the latency curve, as powers of two: 16 KiB to 1 TiB, limited by the region.
 const FOOTPRINTS: std::ops::RangeInclusive<u32> = 14..=40;
-/// Seconds without which a chase is still idle.
+/// Warm-up of each probe, s; a core that was idle is slow at first.
 const WARMUP_S: f64 = 0.03;
 
-/// One path from cores to memory, possibly several nodes of one tier together.
+/// A path from cores to memory; the memory may be several nodes of one tier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathPlan {
-    /// Node whose cores access.
+    /// Number of the node whose cores access the memory.
     pub initiator: u32,
-    /// Nodes that are accessed, page by page in turn.
+    /// Numbers of the nodes that are accessed; pages alternate between them.
     pub targets: Vec<u32>,
-    /// Tier of the targets for the initiator.
+    /// Name of the tier that the targets are for this initiator.
     pub tier: String,
 }
 
-/// What a probe measures.
+/// The measurement that a probe makes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProbeKind {
-    /// Bandwidth of an operation with so many threads.
+    /// Bandwidth of an operation with a number of threads.
     Rate {
-        /// As records call it.
+        /// Name of the operation in records and profiles.
         operation: String,
-        /// Threads.
+        /// Number of threads, one per CPU.
         threads: u32,
     },
-    /// Latency of dependent loads in the large region.
+    /// Latency of dependent loads in the large region, without other load.
     Idle(ChaseLocality),
-    /// Latency of dependent loads beside reads held back to a rate, GB/s (`None`: not held back).
+    /// Latency of dependent loads while other cores load the memory.
     Loaded {
-        /// GB/s; `None` as fast as it goes.
+        /// Rate of the load, GB/s; `None` for full speed.
         rate_gbps: Option<f64>,
-        /// Whether the load writes too.
+        /// Whether a third of the load are writes; otherwise it only reads.
         mixed: bool,
     },
-    /// Latency of dependent loads in a footprint.
+    /// Latency of dependent loads in a region of a given size, to show caches and TLB.
     Footprint {
-        /// Bytes.
+        /// Size of the region.
         bytes: u64,
-        /// Order.
+        /// Order of the loads.
         locality: ChaseLocality,
     },
-    /// First touch of fresh pages.
+    /// Time of populating fresh pages of this size.
     Touch(PageSize),
 }
 
-/// One probe: what it measures, on which path, with which run.
+/// One probe: a measurement, its path and the run that makes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Probe {
-    /// What it measures.
+    /// The measurement that the figure of the run is.
     pub kind: ProbeKind,
-    /// Where.
+    /// The cores and memory that it uses.
     pub path: PathPlan,
-    /// How.
+    /// The run, with its id set.
     pub plan: RunPlan,
 }
 
 impl Probe {
-    /// What it measures, in a few words.
+    /// The measurement and its path, as text.
+    ///
+    /// It is also the value of `probe` in the `varied` keys of its records.
     pub fn words(&self) -> String {
         let nodes = self
             .path
@@ -112,7 +117,7 @@ impl Probe {
     }
 }
 
-/// Order of dependent loads, in words: records tell probes apart by them.
+/// Order of dependent loads, as text; records are told apart by it.
 fn order_words(locality: ChaseLocality) -> &'static str {
     match locality {
         ChaseLocality::Pages => "page by page",
@@ -120,7 +125,7 @@ fn order_words(locality: ChaseLocality) -> &'static str {
     }
 }
 
-/// Settings of the probes that follow from machine and options.
+/// Settings that all probes share.
 struct Shape {
     depth: Depth,
     page_size: PageSize,
@@ -152,6 +157,7 @@ pub(super) fn all(
             paths.extend(joint_paths(&paths));
         }
         for path in &paths {
+            // The footprint curve of the initiator's own DRAM gives the cache and TLB parameters.
             let own = order == 0 && path.tier == "dram" && path.targets.len() == 1;
             probes.extend(path_probes(topology, &shape, path, own));
         }
@@ -159,7 +165,7 @@ pub(super) fn all(
     Ok(probes)
 }
 
-/// Paths over all nodes of a tier that has several.
+/// A path over all nodes of a tier, for each tier with several nodes.
 fn joint_paths(paths: &[PathPlan]) -> Vec<PathPlan> {
     let mut joint: Vec<PathPlan> = Vec::new();
     for path in paths {
@@ -239,6 +245,7 @@ fn shape(
         .huge_pages
         .thp_mode
         .as_deref()
+        // In mode "madvise" huge pages are available too: regions ask for them.
         .is_some_and(|mode| mode != "never");
     let page_size = options
         .page_size
@@ -256,6 +263,7 @@ fn shape(
     let region_bytes = options
         .region_bytes
         .unwrap_or_else(|| wanted.min(least_free / FREE_SHARE));
+    // Whole 2 MiB pages, so that regions of base and of huge pages have the same size.
     let region_bytes = region_bytes / (2 * MIB as u64) * (2 * MIB as u64);
     if region_bytes < 4 * MIB as u64 {
         return Err(CharacterizeError::Input(format!(
@@ -277,7 +285,7 @@ fn shape(
     })
 }
 
-/// Last-level caches of the machine together, bytes.
+/// Size of all last-level caches of the machine together, bytes.
 pub(super) fn llc_bytes(topology: &Topology) -> u64 {
     let caches = &topology.cpus.caches;
     let last = caches.iter().map(|cache| cache.level).max().unwrap_or(0);
@@ -328,6 +336,7 @@ fn path_probes(topology: &Topology, shape: &Shape, path: &PathPlan, own: bool) -
             ));
         }
     }
+    // One word at a time: gives the lines in flight of loops that are not vectorised.
     let scalar = Access {
         simd: Simd::Scalar,
         access_bytes: 8,
@@ -348,12 +357,14 @@ fn path_probes(topology: &Topology, shape: &Shape, path: &PathPlan, own: bool) -
         let add = Access::random(Operation::FetchAdd);
         probes.push(maker.rate("random fetch-and-add", add, threads));
     }
+    // First touch of one page has one target node, so joint paths add nothing.
     if path.targets.len() == 1 {
         probes.push(maker.touch(shape.page_size));
         if shape.page_size != PageSize::Base {
             probes.push(maker.touch(PageSize::Base));
         }
     }
+    // One thread chases; the load needs at least one other core.
     if all > 1 {
         probes.extend(maker.loaded());
     }
@@ -369,7 +380,7 @@ fn distinct(counts: &[u32]) -> Vec<u32> {
     counts
 }
 
-/// Makes the probes of one path.
+/// Builds the probes of one path.
 struct Maker<'a> {
     shape: &'a Shape,
     path: &'a PathPlan,
@@ -398,6 +409,7 @@ impl Maker<'_> {
             path: self.path.clone(),
             plan: plan.with_id(),
         };
+        // The name needs the kind and the path, and it is part of what the id covers.
         let words = probe.words();
         probe.plan.varied.push(("probe".into(), words));
         probe.plan = probe.plan.with_id();
@@ -472,9 +484,10 @@ impl Maker<'_> {
         self.probe(kind, vec![self.chase_task(locality, bytes)])
     }
 
-    /// A chase beside reads (and, once, a mix) of the other cores at rising rates.
+    /// The latency probe with the other cores reading at increasing rates, then at full speed, once
+    /// also with mixed load.
     fn loaded(&self) -> Vec<Probe> {
-        // What one core can add at most is not known yet; steps of a few GB/s per core, then no limit.
+        // The peak is not known yet, so the rates are steps in GB/s per core.
         let shares: &[f64] = match self.shape.depth {
             Depth::Quick => &[2.0, 8.0],
             Depth::Full => &[0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0],

@@ -1,4 +1,9 @@
-//! The profile that measured figures make.
+//! Builds the machine profile from the measured figures.
+//!
+//! Rates and latencies are taken over with their intervals. Parameters that cannot be measured
+//! directly (loaded-latency curve, lines in flight, page walkers) are fitted, so that the model
+//! gives the measured rates. Every number carries its source; what was not measured is marked as
+//! assumed.
 
 use tierloom_kernels::access::ChaseLocality;
 use tierloom_memory::PageSize;
@@ -16,15 +21,17 @@ use super::samples::{Gathered, interval, round, value};
 use super::{CharacterizeError, CharacterizeOptions, Depth, PathPlan, Probe, ProbeKind, fit};
 use crate::run::Host;
 
-/// Entries assumed of a second-level TLB where no footprint showed its end: the size in current server cores.
+/// Entries of a second-level TLB that are assumed if no footprint showed its reach.
+///
+/// This is the size in current server cores.
 const ASSUMED_TLB_ENTRIES: f64 = 2048.0;
-/// A gap between random and page-local latency below this is noise, ns.
+/// Largest difference of random and page-local latency that counts as noise, ns.
 const LEAST_WALK_NS: f64 = 4.0;
 
-/// A number of lines in flight within a machine.
+/// Selects one number of lines in flight in a machine.
 type Lines = fn(&mut Machine) -> &mut Value;
 
-/// Everything a profile is made from.
+/// The inputs of a profile.
 struct Maker<'a> {
     host: &'a Host,
     probes: &'a [Probe],
@@ -32,7 +39,11 @@ struct Maker<'a> {
     initiator: u32,
 }
 
-/// Makes the profile of the first initiator.
+/// Builds the profile of the first initiator.
+///
+/// # Errors
+/// [`CharacterizeError::Input`] if nothing was measured, [`CharacterizeError::Model`] if the
+/// figures fail the checks of a profile.
 pub(super) fn make(
     host: &Host,
     options: &CharacterizeOptions,
@@ -123,7 +134,7 @@ fn start_concurrency() -> Concurrency {
 }
 
 impl Maker<'_> {
-    /// The probes of a path with their numbers.
+    /// The probes of a path with their indices.
     fn on(&self, path: &PathPlan) -> impl Iterator<Item = (usize, &Probe)> {
         let probes = self.probes.iter().enumerate();
         probes.filter(move |(_, probe)| probe.path == *path)
@@ -143,7 +154,8 @@ impl Maker<'_> {
         })
     }
 
-    /// The highest rate of an operation over all thread counts, with the threads that reached it.
+    /// The highest rate of an operation over all thread counts, and the thread count that reached
+    /// it.
     fn peak(&self, path: &PathPlan, name: &str) -> Option<(Spread, u32)> {
         self.on(path)
             .filter_map(|(index, probe)| match &probe.kind {
@@ -196,7 +208,8 @@ impl Maker<'_> {
         let sockets = u64::from(topology.cpus.sockets.max(1));
         let l2 = size(2).unwrap_or(0) as f64;
         let llc = (llc_bytes(topology) / sockets) as f64;
-        // Between the private cache and the last-level one: their geometric middle.
+        // A footprint between the sizes of the private and the last-level cache, at their geometric
+        // mean, misses the former and hits the latter.
         let middle = (l2.max(1.0) * llc.max(1.0)).sqrt();
         let latency = self
             .footprints()
@@ -251,6 +264,8 @@ impl Maker<'_> {
                 Value::new(round(largest.1.max(0.0)), SourceKind::Measured, walk),
             )
         } else {
+            // The reach of the TLB is the footprint where half of the final extra latency is
+            // visible.
             let half = gaps
                 .iter()
                 .find(|(_, gap)| *gap > largest.1 / 2.0)
@@ -260,7 +275,7 @@ impl Maker<'_> {
                 "half of the cost of misses shows from {} MiB on",
                 half >> 20
             );
-            // Below the reach nothing misses; the largest footprint misses this share.
+            // Nothing misses below the reach; in the largest footprint, this share misses.
             let missing = 1.0 - (entries * page_bytes / largest.0 as f64).min(0.99);
             let walk = format!(
                 "random less page-local latency within {} MiB, over the share that misses",
@@ -288,7 +303,7 @@ impl Maker<'_> {
     }
 
     fn tier(&self, name: &str) -> Option<Tier> {
-        // Several nodes of a tier are measured together too; that path comes last.
+        // A tier with several nodes was also measured as a whole; that path has the most targets.
         let path = &self
             .probes
             .iter()
@@ -305,6 +320,7 @@ impl Maker<'_> {
             .filter_map(|node| topology.node(NodeId(*node)))
             .map(|node| node.mem_total_bytes)
             .sum();
+        // Utilisation is relative to the read peak, which mixed load does not share.
         let points: Vec<(f64, f64)> = self
             .loaded(path)
             .iter()
@@ -341,7 +357,9 @@ impl Maker<'_> {
         })
     }
 
-    /// Load in GB/s, latency in ns and whether the load was mixed, for all loaded probes of a path, by rising load.
+    /// All loaded probes of a path, by increasing load.
+    ///
+    /// Each is the load in GB/s, the latency in ns, and whether the load was mixed.
     fn loaded(&self, path: &PathPlan) -> Vec<(Spread, Spread, bool)> {
         let mut points: Vec<(Spread, Spread, bool)> = self
             .probes
@@ -397,6 +415,7 @@ impl Maker<'_> {
     }
 
     fn measurements(&self, migrations: &[(Move, Option<Spread>)]) -> Measurements {
+        // Joint paths have several targets and so no single cell in the matrix of node to node.
         let mut paths: Vec<&PathPlan> = Vec::new();
         for probe in self.probes.iter().filter(|p| p.path.targets.len() == 1) {
             if !paths.contains(&&probe.path) {
@@ -492,7 +511,7 @@ impl Maker<'_> {
             .collect()
     }
 
-    /// Lines in flight from the rates of one thread on the home tier.
+    /// Fits the lines in flight to the rates of one thread on the home tier.
     fn fit_concurrency(&self, machine: &mut Machine, home: &str) {
         let Some(path) = self
             .probes
@@ -508,7 +527,7 @@ impl Maker<'_> {
             .first()
             .and_then(|probe| probe.plan.tasks.first()?.regions.first())
             .map_or(0, |region| region.size_bytes);
-        // A column far larger than any cache, as in the measurement.
+        // Larger than any cache, like the measured region.
         let footprint = region_bytes.max(machine.cache.llc_bytes.value as u64 * 4);
         let scan = Access::sequential_read("region", 64.0, footprint);
         let probe = Access::probe("region", 1.0, region_bytes);
@@ -524,6 +543,7 @@ impl Maker<'_> {
                 &mut m.concurrency.random_prefetched
             }),
         ];
+        // Page walks limit random accesses too, so they are fitted before the lines in flight.
         if let Some(rate) = self.rate(&path, "random read", 1) {
             fit_walkers(machine, home, &fits[2].1, rate.median);
         }
@@ -555,10 +575,12 @@ impl Maker<'_> {
     }
 }
 
-/// Page walks at once: more than assumed if the model could not reach the measured random rate otherwise.
+/// Sets the number of concurrent page walks.
+///
+/// It stays at the assumed 2 unless the model then cannot reach the measured random rate.
 fn fit_walkers(machine: &mut Machine, home: &str, access: &Access, gbps: f64) {
     const TRIED: [f64; 6] = [2.0, 3.0, 4.0, 6.0, 8.0, 16.0];
-    // Room for the memory's own part of the time.
+    // Margin above the measured rate, which leaves room for the latency of the memory itself.
     const ROOM: f64 = 1.25;
     let phase = Phase::new("random read", PhaseKind::Probe, 1e9).access(access.clone());
     for walkers in TRIED {
@@ -568,6 +590,7 @@ fn fit_walkers(machine: &mut Machine, home: &str, access: &Access, gbps: f64) {
             "page walks at once; enough for the measured random reads"
         };
         machine.tlb.walkers = assumed(walkers, source);
+        // With unlimited lines in flight, only walkers and the memory itself limit the rate.
         let endless =
             |m: &mut Machine, lines: f64| m.concurrency.random = m.concurrency.random.with(lines);
         if fit::most(machine, endless, &phase, home).is_some_and(|most| most >= ROOM * gbps / 64.0)

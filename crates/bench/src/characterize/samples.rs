@@ -1,12 +1,17 @@
-//! Figures of probes over all rounds, and profile values made of them.
+//! Samples of all probes over all rounds, and the profile values computed from them.
+//!
+//! A profile value is the median of all repetitions of all rounds, with an interval that contains
+//! all of them and more.
 
 use tierloom_model::{SourceKind, Value};
 use tierloom_record::{Spread, TaskRecord};
 
-/// The interval of a figure is at least this much to each side, as a share of it: repetitions that happen to agree prove no more.
+/// Smallest margin on each side of an interval, as a share of the median.
+///
+/// Repetitions that happen to agree do not prove more precision than this.
 const LEAST_MARGIN: f64 = 0.03;
 
-/// All samples of all probes.
+/// All samples of all probes; both vectors are indexed by probe.
 #[derive(Debug)]
 pub(super) struct Gathered {
     figures: Vec<Vec<f64>>,
@@ -21,7 +26,7 @@ impl Gathered {
         }
     }
 
-    /// Adds one round of a probe: latency where it was timed, else bandwidth.
+    /// Adds one round of a probe: latencies if they were timed, else bandwidths.
     pub(super) fn add(&mut self, probe: usize, main: &TaskRecord, beside_gbps: f64) {
         let values = match (&main.latency, &main.bandwidth_gbps) {
             (Some(latency), _) => &latency.median_ns.values,
@@ -33,27 +38,30 @@ impl Gathered {
             (Some(_), Some(bandwidth)) => bandwidth.median,
             _ => 0.0,
         };
+        // The chase itself moves data too; at low load that is a visible part of the utilisation.
         self.beside_gbps[probe].push(beside_gbps + own_gbps);
     }
 
-    /// The figure of a probe; `None` if it gave none.
+    /// The figure of a probe over all rounds; `None` if no round gave one.
     pub(super) fn figure(&self, probe: usize) -> Option<Spread> {
         Spread::of(self.figures[probe].clone())
     }
 
-    /// Bandwidth of everything together while the probe ran, GB/s.
+    /// Bandwidth of all tasks together while the probe ran, GB/s.
     pub(super) fn load_gbps(&self, probe: usize) -> Option<Spread> {
         Spread::of(self.beside_gbps[probe].clone())
     }
 }
 
-/// The interval that a spread stands for: its ends, moved out by half their distance, at least by 3%.
+/// The interval of a spread: minimum to maximum, widened on each side by half its width or 3%.
+///
+/// The larger of the two margins applies.
 pub(super) fn interval(spread: &Spread) -> (f64, f64) {
     let margin = ((spread.max - spread.min) / 2.0).max(spread.median * LEAST_MARGIN);
     ((spread.min - margin).max(0.0), spread.max + margin)
 }
 
-/// A measured value with its interval.
+/// A measured value with its interval and a source that says how often it was measured.
 pub(super) fn value(spread: &Spread, what: &str) -> Value {
     let (low, high) = interval(spread);
     let source = format!(
@@ -65,7 +73,7 @@ pub(super) fn value(spread: &Spread, what: &str) -> Value {
     Value::new(round(spread.median), SourceKind::Measured, source).within(round(low), round(high))
 }
 
-/// Four significant digits: more would pretend to know more.
+/// Rounds to four significant digits: the measurement is not more precise.
 pub(super) fn round(x: f64) -> f64 {
     if x == 0.0 || !x.is_finite() {
         return x;

@@ -1,4 +1,7 @@
-//! The access of a task.
+//! The memory access of a task: operation, order, size, stride and vector width.
+//!
+//! Values are read here and checked as a whole by [`Access::check`], which knows the limits of the
+//! kernels.
 
 use tierloom_kernels::Simd;
 use tierloom_kernels::access::{
@@ -11,9 +14,9 @@ use super::task::{LINE_BYTES, Wanted};
 use super::values::{self, one_of, size_bytes, whole};
 use super::words::{Measure, Mode, ModeOrder, Verb};
 
-/// CXL-Bench's access size; it has no latency of it, so those have a line.
+/// CXL-Bench's default access size; it has no default for latency, which uses one cache line.
 const DEFAULT_ACCESS_BYTES: u64 = 256;
-/// CXL-Bench's skew.
+/// CXL-Bench's default exponent of the Zipf distribution.
 const DEFAULT_ZIPF_ALPHA: f64 = 0.9;
 
 pub(super) fn order(
@@ -43,7 +46,9 @@ pub(super) fn order(
     })
 }
 
-/// The access, and what CXL-Bench does to a line before timing it.
+/// Reads the access and the state that a line is brought into before a timed access.
+///
+/// CXL-Bench expresses that state by the cache instruction; `line` overrides it.
 pub(super) fn access(
     wanted: &Wanted<'_>,
     reader: &mut Reader<'_, '_, '_>,
@@ -58,6 +63,7 @@ pub(super) fn access(
         (CacheOp::None, false),
         chain::cache_instruction,
     )?;
+    // "nocache" is a property of the store here, so the operation changes.
     let operation = match operation {
         Operation::Write if no_cache => Operation::StreamWrite,
         Operation::Copy if no_cache => Operation::StreamCopy,
@@ -68,6 +74,8 @@ pub(super) fn access(
         other => other,
     };
     let mut line = LineState::AsIs;
+    // For latency, CXL-Bench flushes the line before a timed read and loads it before a timed
+    // write, so the instruction of a read is not part of the access.
     if latency && matches!(operation, Operation::Read | Operation::StreamRead) {
         if matches!(cache_op, CacheOp::Flush | CacheOp::FlushOpt) {
             line = LineState::Flushed;
@@ -82,7 +90,7 @@ pub(super) fn access(
         _ => DEFAULT_ACCESS_BYTES,
     };
     let access_bytes = reader.or("access_size", default_bytes, size_bytes)?;
-    // Single accesses at random places go to lines of their own, as in CXL-Bench.
+    // Random latency and atomic accesses each go to a separate line, as in CXL-Bench.
     let own_line = matches!(order, Order::Random(_)) && (latency || operation.is_atomic());
     let natural = if own_line {
         access_bytes.max(LINE_BYTES)
@@ -116,7 +124,7 @@ pub(super) fn access(
             AccessError::Invalid { field, problem } => (*field, problem.clone()),
             AccessError::Unsupported { .. } => ("operation", error.to_string()),
         };
-        // A skip makes the stride.
+        // The stride may have been given as `skip`: the message has to name the key in the file.
         let key = if key == "stride" && reader.settings.has("skip") {
             "skip"
         } else {
@@ -143,12 +151,15 @@ fn stride(reader: &mut Reader<'_, '_, '_>, access_bytes: u64, natural: u64) -> O
     }
     if reader.settings.has("skip") {
         let skip = reader.value("skip", |text| whole(text, 0..=1 << 30))?;
+        // CXL-Bench counts skipped records; a stride counts from start to start.
         return Some(natural.max((skip + 1).saturating_mul(access_bytes)));
     }
     reader.or("stride", natural, size_bytes)
 }
 
-/// The region has room for at least one access (copies need one in each half).
+/// Checks that the region has room for at least one access.
+///
+/// A copy needs room for one in each half.
 pub(super) fn check_fits(
     wanted: &Wanted<'_>,
     reader: &mut Reader<'_, '_, '_>,

@@ -1,18 +1,24 @@
-//! `custom_operations`: chains such as `m0_r_64,m0_w_64_write-back_-64`.
+//! `custom_operations`: access chains such as `m0_r_64,m0_w_64_write-back_-64`.
+//!
+//! A chain is a list of accesses that run one after another. Each read chooses the address of what
+//! follows, so the steps of a chain cannot overlap.
 
 use tierloom_kernels::access::{CacheOp, ChainStep};
 
 use super::error::did_you_mean;
 use super::values::shown;
 
-/// Steps of one chain.
+/// Maximum number of steps in one chain.
 const MAX_STEPS: usize = 256;
-/// Largest access of a step, as elsewhere.
+/// Largest access of one step, bytes; the limit of `access_size` too.
 const MAX_STEP_BYTES: usize = 64 << 10;
-/// Farthest place of a write from the step before.
+/// Largest distance of a write from the address of the step before it, bytes.
 const MAX_OFFSET_BYTES: u64 = 1 << 30;
 
-/// The steps of a chain. Each is `[mN_]r_<size>`, `[mN_]w_<size>_<cache instruction>[_<offset>]`, or `sw` for a streaming write.
+/// Parses the steps of a chain.
+///
+/// Each is `[mN_]r_<size>`, `[mN_]w_<size>_<cache instruction>[_<offset>]`, or the same with `sw`
+/// in place of `w` for a streaming write.
 pub(super) fn parse(text: &str) -> Result<Vec<ChainStep>, String> {
     let pieces: Vec<&str> = text.split(',').map(str::trim).collect();
     if pieces.len() > MAX_STEPS {
@@ -113,7 +119,7 @@ fn step(text: &str) -> Result<ChainStep, String> {
 fn step_size(text: &str) -> Result<usize, String> {
     match text.parse::<usize>() {
         Ok(bytes) if bytes.is_power_of_two() && (8..=MAX_STEP_BYTES).contains(&bytes) => Ok(bytes),
-        // A step reads the 8 bytes that choose the next place.
+        // CXL-Bench allows 4 bytes; here a step loads the 8 bytes that choose the next address.
         Ok(4) => Ok(8),
         _ => Err(format!(
             "size `{}`; expected a power of two from 4 to {MAX_STEP_BYTES}",
@@ -132,7 +138,10 @@ fn offset_bytes(text: &str) -> Result<i64, String> {
     }
 }
 
-/// What follows an access, and whether it is a store past the caches: the words `nocache` and `stream` say that here.
+/// Parses a cache instruction: what follows a write, and whether the store bypasses the caches.
+///
+/// The second value is true for `nocache` and `stream`, which older versions of CXL-Bench list
+/// here.
 pub(super) fn cache_instruction(text: &str) -> Result<(CacheOp, bool), String> {
     const WORDS: [(&str, CacheOp, bool); 7] = [
         ("none", CacheOp::None, false),

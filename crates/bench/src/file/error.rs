@@ -1,36 +1,40 @@
-//! What is wrong with a workload file, and where.
+//! Errors in workload files, with their position.
+//!
+//! Problems are collected instead of returned at the first one, so that a user can fix a file in
+//! one pass. Only the first few are shown.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Problems of one file that are reported at once; more are counted only.
+/// Number of problems of one file that are shown; further ones are only counted.
 pub(super) const MAX_PROBLEMS: usize = 10;
 
-/// A place in a text.
+/// A position in a workload file or in the text of a `--set`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Place {
-    /// Which text: 0 is the file, k the k-th `--set`.
+    /// Index of the text: 0 is the file, k the k-th `--set`.
     pub(super) source: u32,
-    /// Line, from 1; 0 if there is none.
+    /// Line, from 1; 0 if the position has none.
     pub line: u64,
-    /// Column in characters, from 1; 0 if there is none.
+    /// Column in characters, from 1; 0 if the position has none.
     pub column: u64,
 }
 
-/// One thing that is wrong.
+/// One error in a workload file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// File name, or the `--set` it is in.
+    /// The name of the file, or the text of the `--set` that the error is in.
     pub file: String,
-    /// Line, from 1; 0 if it concerns the file as a whole.
+    /// Line, from 1; 0 if the error concerns the file as a whole.
     pub line: u64,
-    /// Column in characters, from 1; 0 if it concerns the whole line or file.
+    /// Column in characters, from 1; 0 if the error concerns the whole line or file.
     pub column: u64,
     /// What is wrong and what was expected.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it, if there is a known way.
     pub help: Option<String>,
-    /// The other place that takes part, with a word on it.
+    /// A second line that is part of the problem (the first definition, the other key), with a
+    /// note.
     pub related: Option<(u64, String)>,
 }
 
@@ -57,9 +61,9 @@ impl fmt::Display for Problem {
 /// The problems of one file, in file order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileErrors {
-    /// The first ones; at least one.
+    /// The first problems; at least one.
     pub problems: Vec<Problem>,
-    /// How many more there are.
+    /// Number of problems that are not in `problems`.
     pub more: usize,
 }
 
@@ -80,47 +84,47 @@ impl fmt::Display for FileErrors {
 
 impl std::error::Error for FileErrors {}
 
-/// Why workload files gave no runs.
+/// Why workload files could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// A file or folder cannot be read.
     #[error("cannot read workload file {}: {source}", path.display())]
     Read {
-        /// It.
+        /// The file or folder, as given or as found below a folder.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A file is larger than any workload file.
+    /// A file is larger than the limit for workload files.
     #[error("{} has {size_bytes} bytes; workload files have at most {} MiB", path.display(), super::MAX_TEXT_BYTES >> 20)]
     TooLarge {
-        /// The file.
+        /// The file, as given or as found below a folder.
         path: PathBuf,
-        /// Its size.
+        /// Bytes read before giving up, one above the limit; the file may be larger.
         size_bytes: u64,
     },
     /// A folder has no workload files.
     #[error("no workload file (*.yaml, *.yml) in {} or below", path.display())]
     NoFiles {
-        /// The folder.
+        /// The folder, as given on the command line.
         path: PathBuf,
     },
-    /// No workload has the name asked for.
+    /// No file has a workload with a name in [`LoadOptions::only`](super::LoadOptions::only).
     #[error("no workload is called `{name}`{hint}; there are: {known}")]
     NoWorkload {
-        /// The name asked for.
+        /// The name as given.
         name: String,
-        /// ", did you mean ...?" or empty.
+        /// ", did you mean ...?", or empty if no name is similar.
         hint: String,
-        /// All names.
+        /// The names of all workloads, separated by commas.
         known: String,
     },
-    /// Files together have too many runs.
+    /// The files together have too many runs.
     #[error(
         "the files make more than {limit} runs; give fewer files, or choose workloads by name with --only"
     )]
     TooManyRuns {
-        /// The most there may be.
+        /// The limit, [`MAX_RUNS`](super::MAX_RUNS).
         limit: usize,
     },
     /// Two files give different addresses for one host.
@@ -128,22 +132,22 @@ pub enum FileError {
         "host `{name}` is given twice with different addresses, in {first} and {second}; give it once, or name the hosts differently"
     )]
     HostTwice {
-        /// Its name.
+        /// The name of the host in both files.
         name: String,
-        /// File and line of the first.
+        /// File and line of the first definition.
         first: String,
-        /// File and line of the second.
+        /// File and line of the second definition.
         second: String,
     },
-    /// The contents are wrong.
+    /// The contents of a file are wrong.
     #[error(transparent)]
     Contents(#[from] FileErrors),
 }
 
-/// Collects problems while a file is read.
+/// Collects the problems of one file while it is read.
 #[derive(Debug)]
 pub(super) struct Problems<'a> {
-    /// Names of the texts: the file, then each `--set`.
+    /// Names of the texts: the file, then each `--set`; indexed by [`Place::source`].
     sources: &'a [String],
     found: Vec<(Place, Problem)>,
 }
@@ -156,7 +160,9 @@ impl<'a> Problems<'a> {
         }
     }
 
-    /// Notes a problem; the same one at the same place (met again in another run of the matrix) once only.
+    /// Records a problem, unless the same one was recorded at the same position.
+    ///
+    /// A mistake in `args:` is found again in every run of the matrix.
     pub(super) fn push(&mut self, place: Place, trouble: impl Into<Trouble>) {
         let trouble = trouble.into();
         let problem = Problem {
@@ -180,12 +186,12 @@ impl<'a> Problems<'a> {
         self.found.is_empty()
     }
 
-    /// Whether there are enough to stop looking.
+    /// Whether enough problems were found to stop reading.
     pub(super) fn is_full(&self) -> bool {
         self.found.len() > MAX_PROBLEMS
     }
 
-    /// All problems in file order, the first few of them in full.
+    /// All problems in file order, the first [`MAX_PROBLEMS`] of them in full.
     pub(super) fn into_errors(mut self) -> FileErrors {
         self.found.sort_by_key(|(place, _)| *place);
         let more = self.found.len().saturating_sub(MAX_PROBLEMS);
@@ -201,7 +207,7 @@ impl<'a> Problems<'a> {
     }
 }
 
-/// A problem without its place.
+/// A problem without its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trouble {
     pub(super) message: String,
@@ -242,6 +248,8 @@ impl From<&str> for Trouble {
 }
 
 /// The word of `known` that `typed` was probably meant to be.
+///
+/// One letter may differ, and one more for every four letters of the shorter word.
 pub(super) fn nearest<'k>(
     typed: &str,
     known: impl IntoIterator<Item = &'k str>,
@@ -263,9 +271,9 @@ pub(super) fn nearest<'k>(
         .or(None)
 }
 
-/// ", did you mean `x`?" or nothing.
+/// ", did you mean `x`?", or an empty string if no known word is similar.
 pub(super) fn did_you_mean<'k>(typed: &str, known: impl IntoIterator<Item = &'k str>) -> String {
-    // The distance takes quadratic time; nobody mistypes a word into a page.
+    // The distance takes quadratic time, and no key is that long.
     if typed.len() > 64 {
         return String::new();
     }

@@ -1,4 +1,11 @@
-//! From a workload to its runs: every combination of what varies.
+//! Matrix expansion: one run for every combination of the values that vary.
+//!
+//! ```text
+//!   args of the workload < args of the task < matrix < matrix of the task < --set < --set task.key
+//! ```
+//!
+//! A later layer overrides an earlier one. Errors in one run do not stop the others, so that one
+//! reading reports all of them.
 
 use crate::plan::{Role, RunPlan, UntilStable};
 
@@ -11,11 +18,11 @@ use super::tree::{Node, Value};
 use super::values::{self, whole};
 use super::workload::{Dimension, Workload, address, dimension_values};
 
-/// Repetitions at most.
+/// Maximum number of repetitions.
 const MAX_REPEAT: u64 = 100_000;
-/// Repetitions after which a run that is to be stable gives up, where nothing is said.
+/// Default number of repetitions after which an `until_stable` run stops in any case.
 const DEFAULT_MAX_REPEAT: u32 = 50;
-/// The seed where nothing is said.
+/// Default seed.
 const DEFAULT_SEED: u64 = 1;
 
 /// One `--set key=value`.
@@ -23,17 +30,19 @@ const DEFAULT_SEED: u64 = 1;
 pub(super) struct Override {
     pub(super) name: String,
     pub(super) value: Node,
-    /// Whether a workload had a use for it.
+    /// Whether it applied to any workload.
     pub(super) used: bool,
 }
 
-/// A fixed value from `--set`.
+/// A single value from `--set`, which overrides the matrix instead of extending it.
 struct Fixed<'a> {
     task: Option<usize>,
     setting: Setting<'a>,
 }
 
-/// All runs of `workload`, at most `room` of them. Problems go to `problems`.
+/// All runs of `workload`, at most `room` of them.
+///
+/// Problems are added to `problems`; the runs without one are still returned.
 pub(super) fn runs(
     mut workload: Workload<'_>,
     overrides: &mut [Override],
@@ -56,6 +65,7 @@ pub(super) fn runs(
         .collect();
     let count = workload
         .dimensions
+        // Counted before expansion: a few lines of matrix can make more runs than memory can hold.
         .iter()
         .try_fold(1_usize, |runs, dimension| {
             runs.checked_mul(dimension.values.len())
@@ -97,7 +107,7 @@ pub(super) fn runs(
     }
 }
 
-/// The next combination, the last key varying fastest; false after the last one.
+/// Moves to the next combination, the last key varying fastest; false after the last one.
 fn advance(chosen: &mut [usize], dimensions: &[Dimension]) -> bool {
     for (index, dimension) in chosen.iter_mut().zip(dimensions).rev() {
         *index += 1;
@@ -109,7 +119,10 @@ fn advance(chosen: &mut [usize], dimensions: &[Dimension]) -> bool {
     false
 }
 
-/// Lays `--set` over the matrix: a list varies, anything else is fixed. Gives the fixed ones: index, task, key.
+/// Applies `--set` to the matrix.
+///
+/// A list or range replaces the key's dimension. Anything else removes the dimension and is
+/// returned as a fixed value: index of the override, task, key.
 fn apply_overrides(
     workload: &mut Workload<'_>,
     overrides: &mut [Override],
@@ -117,7 +130,7 @@ fn apply_overrides(
 ) -> Vec<(usize, Option<usize>, &'static Key)> {
     let mut fixed = Vec::new();
     for (index, given) in overrides.iter_mut().enumerate() {
-        // A task of that name may be in another workload.
+        // The task may be in another workload of the file.
         if let Some((prefix, _)) = given.name.rsplit_once('.')
             && !workload.tasks.iter().any(|task| task.name == prefix)
         {
@@ -128,11 +141,13 @@ fn apply_overrides(
         else {
             continue;
         };
+        // A key that is overridden no longer varies, and neither do the keys it replaces.
         workload.dimensions.retain(|dimension| {
             let same_key = dimension.key == key || key.replaces.contains(&dimension.key.name);
             !(same_key && (task.is_none() || dimension.task == task))
         });
         let varies = match &given.value.value {
+            // The value of a list key is a list, so only a list of lists varies.
             Value::List(items) if key.shape == Shape::List => {
                 matches!(items.first(), Some(item) if matches!(item.value, Value::List(_)))
             }
@@ -157,7 +172,7 @@ fn apply_overrides(
     fixed
 }
 
-/// One choice of a value for each key that varies.
+/// One combination: the index of the chosen value for each dimension.
 struct Combination<'a> {
     workload: &'a Workload<'a>,
     chosen: &'a [usize],
@@ -202,7 +217,7 @@ impl<'a> Combination<'a> {
             self.options,
         );
         if !complete {
-            // A run never disappears without a word.
+            // A run must not disappear without an error message.
             if problems.is_empty() {
                 problems.push(
                     workload.place,
@@ -215,7 +230,8 @@ impl<'a> Combination<'a> {
             }
             return None;
         }
-        // The first task is the main one.
+        // The first task must be a main task: it decides when a repetition ends. The sort is
+        // stable.
         tasks.sort_by_key(|task| task.role != Role::Main);
         if tasks.first().is_none_or(|task| task.role != Role::Main) {
             problems.push(
@@ -280,7 +296,7 @@ impl<'a> Combination<'a> {
             .map(|fixed| fixed.setting)
     }
 
-    /// Arguments of a task, each layer over the one before: the workload's, its own, the matrix, `--set`.
+    /// The arguments of a task, from all layers in order of priority.
     fn settings_of(&self, task: usize) -> Settings<'a> {
         let mut settings = Settings::default();
         let workload = self.workload.args.iter();
@@ -302,6 +318,7 @@ impl<'a> Combination<'a> {
         settings
     }
 
+    // A key with one value is the same in all runs and would only clutter their labels.
     fn varied(&self) -> Vec<(String, String)> {
         self.chosen()
             .filter(|(dimension, _)| dimension.values.len() > 1)
@@ -310,7 +327,7 @@ impl<'a> Combination<'a> {
     }
 }
 
-/// What holds for the whole run.
+/// Settings that apply to the whole run.
 struct RunLevel {
     repeat: u32,
     warmup_s: f64,
@@ -355,13 +372,14 @@ fn run_level(reader: &mut Reader<'_, '_, '_>, options: &LoadOptions) -> Option<R
         warmup_s: warmup_s?,
         until_stable: until_stable.map(|relative_half_width| UntilStable {
             relative_half_width,
+            // Without an explicit maximum, `repeat` may be above the default.
             max_repeat: max_repeat.max(repeat),
         }),
         seed: seed?,
     })
 }
 
-/// The texts of `--set` as overrides; `sources` gets a name for each.
+/// Parses the values of `--set`, each as YAML.
 pub(super) fn read_overrides(
     given: &[(String, String)],
     problems: &mut Problems<'_>,
@@ -371,7 +389,7 @@ pub(super) fn read_overrides(
         let source = index as u32 + 1;
         match super::tree::read(text, source) {
             Ok(mut value) => {
-                // Places within a `--set` are not worth more than the text itself.
+                // Line and column within a `--set` tell less than the text itself.
                 value.place = Place {
                     source,
                     line: 0,

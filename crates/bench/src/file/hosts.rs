@@ -1,23 +1,24 @@
-//! `hosts:` of a workload file.
+//! The `hosts:` section of a workload file: where the agents of tasks on other machines are.
 
 use super::error::{Problems, Trouble, did_you_mean};
 use super::tree::{Node, Value};
 use super::values::shown;
 use super::workload::entries;
 
-/// Hosts that one file may name.
+/// Maximum number of hosts in one file.
 const MAX_HOSTS: usize = 256;
 
-/// A machine that runs tasks.
+/// A machine that runs tasks through an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostSpec {
-    /// Its name in the file.
+    /// Name of the host in the file; tasks refer to it with `host:`.
     pub name: String,
-    /// Where its agent listens, `host:port`; `None` if it is started by ssh and says so itself.
+    /// Address the agent listens on, `host:port`; `None` if ssh starts the agent, which reports its
+    /// address itself.
     pub address: Option<String>,
-    /// What to give to ssh to start an agent there (`user@host`).
+    /// Destination for ssh to start an agent there (`user@host`); `None` if the agent already runs.
     pub ssh: Option<String>,
-    /// Line in the file, from 1.
+    /// Line of the definition in the file, from 1.
     pub line: u64,
 }
 
@@ -35,7 +36,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems<'_>) -> Vec<HostSpec> {
             ssh: None,
             line: key.place.line,
         };
-        // `name: host:port` is short for an address.
+        // `name: host:port` is short for a host with that address.
         if let Value::Text(address) = &body.value {
             host.address = Some(address.trim().to_owned());
             hosts.push(host);
@@ -55,7 +56,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems<'_>) -> Vec<HostSpec> {
             };
             match word.as_str() {
                 "address" => host.address = Some(text.to_owned()),
-                // It becomes an argument of ssh, which would take it for an option.
+                // The text becomes an argument of ssh, which would parse it as an option.
                 "ssh" if text.starts_with('-') => problems.push(
                     value.place,
                     "ssh: expected a destination such as user@host, not an option",

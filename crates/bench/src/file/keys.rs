@@ -1,39 +1,43 @@
-//! The keys of workload files.
+//! The table of all keys that a workload file may use, with their aliases.
+//!
+//! The table says where a key may appear, what its values look like and which other keys it
+//! replaces. The values themselves are read by the module that the key belongs to.
 
 use super::error::did_you_mean;
 
-/// Where a key may stand.
+/// Where a key may appear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Level {
-    /// In the arguments of a task or, as a default for its tasks, of a workload.
+    /// In a task, or in the workload's own `args:` as a default for all tasks.
     Task,
-    /// In the arguments of a task alone.
+    /// In a task only.
     OneTask,
-    /// In the arguments of a workload: it holds for the whole run.
+    /// In the workload's own `args:` only: it applies to the whole run.
     Run,
 }
 
-/// What its values look like.
+/// What the values of a key look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// A single value.
     One,
-    /// A single number or size, so that ranges make sense.
+    /// A single number or size, so that it can be given as a range.
     Number,
     /// A list; in a matrix a list of lists.
     List,
 }
 
-/// A key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Key {
-    /// Its name.
     pub(super) name: &'static str,
-    /// Other names for it, also of older versions of CXL-Bench.
+    /// Other names for the same key, including those of older versions of CXL-Bench.
     pub(super) aliases: &'static [&'static str],
     pub(super) level: Level,
     pub(super) shape: Shape,
-    /// Keys that say the same in another way: typed at a place that overrides, this one takes theirs out.
+    /// Keys that set the same thing in another way.
+    ///
+    /// When a layer with higher priority (a matrix, `--set`) has this key, those of the layers
+    /// below are removed instead of being reported as a contradiction.
     pub(super) replaces: &'static [&'static str],
 }
 
@@ -92,9 +96,9 @@ const fn one_task_key(name: &'static str) -> Key {
 
 use Shape::{List, Number, One};
 
-/// All keys of arguments.
+/// All keys that arguments and matrices may have.
 pub(super) const KEYS: &[Key] = &[
-    // What is done.
+    // What is measured.
     key("measure", &[], One, &[]),
     key("exec_mode", &["pattern"], One, &[]),
     key("operation", &[], One, &["read_percent"]),
@@ -123,7 +127,7 @@ pub(super) const KEYS: &[Key] = &[
     key("sharing", &[], One, &["number_partitions"]),
     key("number_partitions", &[], Number, &["sharing"]),
     key("generate_read_data", &[], One, &[]),
-    // On what.
+    // Memory.
     key("memory", &["placement"], One, WHERE),
     key("memory_region_size", &["size"], Number, &[]),
     key(
@@ -216,7 +220,7 @@ pub(super) const KEYS: &[Key] = &[
         Number,
         &["secondary_page_size"],
     ),
-    // By whom.
+    // Threads.
     key("number_threads", &["threads"], Number, &[]),
     key("cpus", &[], One, WHO),
     key("numa_task_nodes", &["task_nodes"], List, &["cpus"]),
@@ -224,11 +228,11 @@ pub(super) const KEYS: &[Key] = &[
     key("thread_cores", &[], List, &["cpus"]),
     one_task_key("role"),
     key("host", &[], One, &[]),
-    // The chaser of loaded-latency runs.
+    // The thread that measures latency in loaded-latency runs.
     key("chase_cpus", &[], One, &[]),
     key("chase_memory", &[], One, &[]),
     key("chase_size", &[], Number, &[]),
-    // How much.
+    // Amount of work of one repetition.
     key("run_time", &[], Number, &["bytes", "passes"]),
     key("number_operations", &[], Number, &["bytes", "passes"]),
     key(
@@ -244,7 +248,7 @@ pub(super) const KEYS: &[Key] = &[
         &["run_time", "number_operations", "bytes"],
     ),
     key("rate", &["rate_gbps"], Number, &[]),
-    // The run.
+    // The whole run.
     run_key("repeat", &["replications"], Number),
     run_key("warmup", &["warm_up"], Number),
     run_key("until_stable", &[], One),
@@ -252,20 +256,20 @@ pub(super) const KEYS: &[Key] = &[
     run_key("seed", &[], Number),
 ];
 
-/// The key called `name` or with that alias.
+/// The key with this name or alias.
 pub(super) fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter()
         .find(|key| key.name == name || key.aliases.contains(&name))
 }
 
-/// All names of keys that may stand there.
+/// All names and aliases of the keys at the levels that `allowed` accepts.
 pub(super) fn names(allowed: impl Fn(Level) -> bool) -> impl Iterator<Item = &'static str> {
     KEYS.iter()
         .filter(move |key| allowed(key.level))
         .flat_map(|key| std::iter::once(key.name).chain(key.aliases.iter().copied()))
 }
 
-/// "unknown key ..." with the nearest one.
+/// "unknown key ...", with the most similar known key as a suggestion.
 pub(super) fn unknown(typed: &str, allowed: impl Fn(Level) -> bool) -> String {
     let shown: String = typed.chars().take(60).collect();
     format!(

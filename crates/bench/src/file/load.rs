@@ -1,4 +1,4 @@
-//! Workload files from disk or standard input.
+//! Reads workload files from disk or standard input and merges their runs and hosts.
 
 use std::fs;
 use std::io::{self, Read};
@@ -7,15 +7,17 @@ use std::path::{Path, PathBuf};
 use super::error::{FileError, did_you_mean};
 use super::{LoadOptions, MAX_RUNS, MAX_TEXT_BYTES, Workloads, parse};
 
-/// Folders below a folder that are searched.
+/// Levels of subfolders that are searched.
 const MAX_DEPTH: usize = 32;
 
-/// Reads workload files: files as they are, folders with all `*.yaml` and `*.yml` below them in the order of their paths, `-` for
-/// standard input.
+/// Reads workload files.
+///
+/// A folder is replaced by all `*.yaml` and `*.yml` files below it, in the order of their paths;
+/// `-` is standard input.
 ///
 /// # Errors
-/// [`FileError`] for the first file that cannot be read or is wrong, for names in `only` that no file has, and for hosts that files
-/// disagree on.
+/// [`FileError`] for the first file that cannot be read or is wrong, for a name in `only` that no
+/// file has, for more than [`MAX_RUNS`] runs, and for a host that two files define differently.
 pub fn load(paths: &[PathBuf], options: &LoadOptions) -> Result<Workloads, FileError> {
     let mut all = Workloads::default();
     let mut host_files: Vec<String> = Vec::new();
@@ -51,6 +53,7 @@ pub fn load(paths: &[PathBuf], options: &LoadOptions) -> Result<Workloads, FileE
             return Err(FileError::TooManyRuns { limit: MAX_RUNS });
         }
     }
+    // Checked over all files: a name may be in any of them.
     for name in &options.only {
         if !all.names.contains(name) {
             return Err(FileError::NoWorkload {
@@ -73,7 +76,7 @@ fn text_of(path: &Path) -> Result<String, FileError> {
         source,
     };
     let mut text = String::new();
-    // One byte more than allowed, to notice that there is more.
+    // Reading one byte more than allowed shows that the file is too large.
     let read = if is_stdin(path) {
         io::stdin()
             .lock()
@@ -93,7 +96,7 @@ fn text_of(path: &Path) -> Result<String, FileError> {
     Ok(text)
 }
 
-/// The files that `paths` name, folders resolved.
+/// The files that `paths` refer to, with folders expanded.
 fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, FileError> {
     let mut files = Vec::new();
     for path in paths {
@@ -106,6 +109,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, FileError> {
         if below.is_empty() {
             return Err(FileError::NoFiles { path: path.clone() });
         }
+        // The order of a directory listing differs between file systems; runs should not.
         below.sort();
         files.append(&mut below);
     }
@@ -120,7 +124,7 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), 
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let path = entry.path();
-        // Links to folders are not followed: they could lead in circles.
+        // Links to folders are not followed, because they could form a cycle.
         if entry.file_type().map_err(failed)?.is_dir() {
             if depth > 0 {
                 collect(&path, depth - 1, files)?;

@@ -1,4 +1,8 @@
-//! The memory of a task.
+//! The memory regions of a task: size, backend, page size and placement.
+//!
+//! The keys of CXL-Bench (`numa_memory_nodes`, `device_path`, ...) and the short form `memory:`
+//! give the same [`RegionPlan`]. Whether the machine has these nodes and this much memory is
+//! checked where the task runs.
 
 use tierloom_memory::{PageSize, PlacementSpec, Target};
 use tierloom_topology::NodeId;
@@ -10,14 +14,14 @@ use super::settings::{Reader, Setting};
 use super::source::{device_text, memory_text, page_size};
 use super::values::{self, MAX_NODE, whole};
 
-/// CXL-Bench's size of the first region.
+/// CXL-Bench's default size of the first region.
 const DEFAULT_BYTES: u64 = 10 << 30;
 /// Devices are mapped in whole pages of this size.
 const DEVICE_PAGE_BYTES: u64 = 2 << 20;
-/// Offsets are multiples of the base page.
+/// Offsets into files and devices are multiples of this.
 const BASE_PAGE_BYTES: u64 = 4096;
 
-/// The keys of one region.
+/// Names of the keys of one region: the second region has the same ones with a prefix.
 pub(super) struct Keys {
     memory: &'static str,
     device: &'static str,
@@ -78,7 +82,9 @@ pub(super) fn regions(reader: &mut Reader<'_, '_, '_>) -> Option<Vec<RegionPlan>
     }
 }
 
-/// The region that a chaser has for itself, if `chase_memory` or `chase_size` says so, else the load's.
+/// The region of the latency thread of a loaded-latency run.
+///
+/// It is the load's region, changed as `chase_memory` and `chase_size` say.
 pub(super) fn chase_region(
     reader: &mut Reader<'_, '_, '_>,
     load: &RegionPlan,
@@ -87,6 +93,7 @@ pub(super) fn chase_region(
     if reader.settings.has("chase_memory") {
         (region.memory, region.placement) = reader.value("chase_memory", memory_text)?;
         if matches!(region.memory, MemoryPlan::Devdax { .. }) {
+            // As in `region`: the page size of a device is not ours to choose.
             region.page_size = PageSize::Base;
         }
     }
@@ -119,7 +126,7 @@ fn region(reader: &mut Reader<'_, '_, '_>, keys: &Keys, default_bytes: u64) -> O
         return None;
     }
     if let MemoryPlan::Devdax { .. } = region.memory {
-        // A device has the pages it has.
+        // The page size of a device is fixed when the device is configured.
         region.page_size = PageSize::Base;
         if !bytes.is_multiple_of(DEVICE_PAGE_BYTES) {
             if let Some(size) = size {
@@ -169,7 +176,7 @@ fn memory_and_placement(
         "percentage_pages_first_partition",
         "node_count_first_partition",
     ];
-    // The two keys of partitions belong to the first region alone, as in CXL-Bench.
+    // The two partition keys apply to the first region only, as in CXL-Bench.
     let parts = if keys.memory == "memory" {
         &parts[..]
     } else {
@@ -213,7 +220,7 @@ fn set_offset(
             *offset_bytes = offset;
             Some(())
         }
-        // CXL-Bench has 0 as its default and ignores it then.
+        // CXL-Bench's default is 0, which it ignores for anonymous memory.
         _ if offset == 0 => Some(()),
         _ => {
             reader.problems.push(
@@ -277,13 +284,18 @@ fn nodes_placement(reader: &mut Reader<'_, '_, '_>, keys: &Keys) -> Option<Place
         .zip(weights)
         .filter(|(_, weight)| *weight > 0)
         .collect();
+    // A node with weight 0 may leave a single node, and weights over one node mean the same as a
+    // bind.
     Some(match weighted.as_mut_slice() {
         [(target, _)] => PlacementSpec::Bind(*target),
         _ => PlacementSpec::Weighted(weighted),
     })
 }
 
-/// So many per cent of the pages on the first nodes, the rest on the others, in equal parts each.
+/// Reads a partitioned placement.
+///
+/// The given percentage of the pages goes to the first nodes and the rest to the others, in equal
+/// parts within each group.
 fn partitions(
     reader: &mut Reader<'_, '_, '_>,
     nodes_setting: Setting<'_>,
@@ -298,7 +310,7 @@ fn partitions(
         (Some(_), _) => {
             reader.value("node_count_first_partition", |text| whole(text, 1..=most))? as usize
         }
-        // Older versions of CXL-Bench knew two nodes only, and so no count.
+        // Older versions of CXL-Bench supported two nodes only, and so had no count.
         (None, 2) => 1,
         (None, _) => {
             reader.problems.push(

@@ -1,13 +1,16 @@
-//! Workload files: YAML to plans.
+//! Workload files: from YAML to resolved plans.
 //!
 //! ```text
-//!   text ── tree: nodes with places ──> workload: arguments, tasks, matrix ── expand: each combination ──> task: RunPlan
-//!                                            ↑ keys: names, aliases                       ↑ --set over all of it
+//!   text ── tree ──> workload: arguments, tasks, matrix ── expand ──> task: one RunPlan each
+//!           positions          ↑ keys: names, aliases       ↑ --set overrides
 //! ```
 //!
-//! A file maps names to workloads. A workload has `args` (key and value), a `matrix` (key and values; every combination is a run) and, if
-//! it is more than one task, `tasks` or CXL-Bench's `parallel_benchmark`. CXL-Bench's own keys and their defaults are understood, of its
-//! older versions too; `docs/bench-files.md` lists all keys. Everything that is wrong is reported with line and column, several problems at once.
+//! A file maps names to workloads. A workload has `args` (key and value), a `matrix` (key and
+//! values; every combination is a run) and, if it has more than one task, `tasks` or CXL-Bench's
+//! `parallel_benchmark`. The keys and defaults of CXL-Bench are accepted, including those of its
+//! older versions; `docs/bench-files.md` lists all keys. Errors are reported with line and column,
+//! several at once. Nothing here looks at the machine: nodes and tiers are resolved where a task
+//! runs.
 
 mod access;
 mod chain;
@@ -36,30 +39,33 @@ pub use load::load;
 use crate::plan::RunPlan;
 use error::{Problems, Trouble, did_you_mean};
 
-/// Runs that one command may have.
+/// Maximum number of runs of one command, over all its workload files.
 pub const MAX_RUNS: usize = 100_000;
 /// Longest text of a workload file, bytes.
 pub(crate) const MAX_TEXT_BYTES: u64 = 4 << 20;
-/// Name of the section with hosts.
+/// The top-level name that lists hosts instead of a workload.
 const HOSTS: &str = "hosts";
 
-/// How workload files are read.
+/// What a command adds to workload files: overrides, a choice of workloads, and defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadOptions {
-    /// Keys and values that override arguments and matrices of all workloads. `task.key` is for the task of that name. A list of values varies.
+    /// Keys and values that override the arguments and matrices of all workloads.
+    ///
+    /// The key `task.key` applies to the task of that name. A list of values becomes a dimension of
+    /// the matrix.
     pub overrides: Vec<(String, String)>,
-    /// Names of the workloads to take; empty for all.
+    /// Names of the workloads to run; empty for all.
     pub only: Vec<String>,
-    /// Timed repetitions where a file says nothing.
+    /// Timed repetitions of runs that do not set `repeat`.
     pub default_repeat: u32,
-    /// Warm-up where a file says nothing, s.
+    /// Warm-up of runs that do not set `warmup`, s.
     pub default_warmup_s: f64,
-    /// Vector width that `simd: auto` stands for.
+    /// Vector width that `simd: auto` is resolved to.
     pub simd: Simd,
 }
 
 impl Default for LoadOptions {
-    /// Three repetitions after a tenth of a second of warm-up, with the widest vectors of this processor.
+    /// Three repetitions, 0.1 s of warm-up, and the widest vectors of this processor.
     fn default() -> Self {
         Self {
             overrides: Vec::new(),
@@ -71,18 +77,21 @@ impl Default for LoadOptions {
     }
 }
 
-/// What workload files say.
+/// The hosts and runs that workload files describe.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Workloads {
-    /// The hosts they name, by name.
+    /// The hosts under `hosts:`, in file order.
     pub hosts: Vec<HostSpec>,
-    /// The runs in file order, those of a matrix with its last key varying fastest.
+    /// The runs in file order; within a matrix, the last key varies fastest.
     pub runs: Vec<RunPlan>,
-    /// Names of all workloads seen, also those that `only` leaves out.
+    /// Names of all workloads in the files, including those that `only` leaves out.
     pub names: Vec<String>,
 }
 
-/// Reads the text of a workload file; `file_name` is for messages and plans. Names in `only` that are not in this file are no error here.
+/// Parses the text of a workload file.
+///
+/// `file_name` is used in messages and plans. Names in `only` that this file does not have are not
+/// an error here: [`load()`] checks them over all files.
 ///
 /// # Errors
 /// [`FileErrors`] with the first problems in file order.
@@ -160,6 +169,8 @@ fn read(
             return workloads;
         }
     }
+    // A mistyped task name would otherwise be ignored silently. With no workload selected, nothing
+    // could have used the overrides.
     for unused in overrides.iter().filter(|given| wanted_any && !given.used) {
         let task = unused.name.split('.').next().unwrap_or_default();
         problems.push(
@@ -174,7 +185,7 @@ fn read(
     workloads
 }
 
-/// Every task runs here or on a host that the file names.
+/// Reports tasks whose host is not in `hosts:`.
 fn check_hosts(workloads: &Workloads, problems: &mut Problems<'_>) {
     for run in &workloads.runs {
         for task in &run.tasks {

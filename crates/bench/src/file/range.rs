@@ -1,14 +1,18 @@
 //! Ranges of numbers in a matrix: `{from: 1, to: 40, steps: 10}`.
+//!
+//! A range is `from`, `to` and exactly one of `step` (added), `factor` (multiplied) and `steps`
+//! (the number of values). It is expanded to the list of values that it represents, in the unit of
+//! its key, before the matrix is expanded.
 
 use super::error::{Problems, Trouble, did_you_mean};
 use super::keys::Key;
 use super::tree::{Node, Value};
 use super::values::{self, rounded};
 
-/// Values that one range may have.
+/// Maximum number of values in one range.
 const MAX_VALUES: usize = 10_000;
 
-/// What the numbers of a key are, so that ranges count in it.
+/// The unit in which the numbers of a key are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Bytes,
@@ -53,13 +57,15 @@ impl Unit {
     fn print(self, number: f64) -> String {
         match self {
             Self::Bytes | Self::Whole => format!("{}", number.round() as u64),
-            // Six digits are more than any of these can be set to.
+            // Six digits are finer than any of these settings can be resolved.
             _ => rounded(number, 6).to_string(),
         }
     }
 }
 
-/// The values of the range that `node` is, as single values at its place; `None` if it is wrong.
+/// Expands the range that `node` holds into single values, each with the position of the range.
+///
+/// A node that is not a mapping is returned as the only value; `None` after a problem.
 pub(super) fn expand(key: &Key, node: &Node, problems: &mut Problems<'_>) -> Option<Vec<Node>> {
     let Value::Map(entries) = &node.value else {
         return Some(vec![node.clone()]);
@@ -158,6 +164,7 @@ impl Range {
         let numbers = self.numbers()?;
         let mut texts: Vec<String> = numbers
             .into_iter()
+            // Rounding to whole bytes or threads can give the same value twice in a row.
             .map(|number| self.unit.print(number))
             .collect();
         texts.dedup();
@@ -171,7 +178,7 @@ impl Range {
                 self.from, self.to
             ));
         }
-        // The last value counts although adding up has rounded it.
+        // Repeated addition and powers round: without the tolerance `to` itself could be left out.
         let end = self.to * (1.0 + 1e-9);
         match (self.step, self.factor, self.steps) {
             (Some(step), None, None) if step > 0.0 => {
@@ -194,6 +201,7 @@ impl Range {
 }
 
 fn limited(count: f64, value: impl Fn(f64) -> f64) -> Result<Vec<f64>, String> {
+    // A NaN count fails this test too.
     if !(count >= 1.0 && count <= MAX_VALUES as f64) {
         return Err(format!("a range may have {MAX_VALUES} values at most"));
     }

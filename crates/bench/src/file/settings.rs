@@ -1,4 +1,7 @@
-//! The arguments of one task of one run, with the place each is from.
+//! The arguments of one task of one run, each with the position that it comes from.
+//!
+//! [`Settings`] holds the merged layers; [`Reader`] turns them into typed values and reports what
+//! is wrong.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +9,7 @@ use super::error::{Place, Problems, Trouble};
 use super::keys::Key;
 use super::tree::{Node, Value};
 
-/// One argument.
+/// One argument: its key, and its value as parsed from YAML.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setting<'a> {
     pub(super) key: &'static Key,
@@ -14,13 +17,18 @@ pub(super) struct Setting<'a> {
     pub(super) value: &'a Node,
 }
 
-/// Arguments by name of the key.
+/// Arguments by the name of their key.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Settings<'a>(BTreeMap<&'static str, Setting<'a>>);
 
 impl<'a> Settings<'a> {
-    /// Lays `layer` over these arguments: equal keys are overridden, and so are keys below that say the same in another way.
+    /// Adds a layer of higher priority.
+    ///
+    /// The layer overrides arguments with the same key, and removes those that its keys replace
+    /// ([`Key::replaces`]).
     pub(super) fn lay(&mut self, layer: impl Iterator<Item = Setting<'a>> + Clone) {
+        // All removals come first: keys of the same layer that contradict each other must both
+        // stay, to be reported.
         for setting in layer.clone() {
             for replaced in setting.key.replaces {
                 self.0.remove(replaced);
@@ -36,7 +44,7 @@ impl<'a> Settings<'a> {
         self.0.values().copied()
     }
 
-    /// Adds an argument; gives back the one with the same key that is already there.
+    /// Adds an argument; returns the existing one if the key is already present.
     pub(super) fn add(&mut self, setting: Setting<'a>) -> Option<Setting<'a>> {
         match self.0.entry(setting.key.name) {
             std::collections::btree_map::Entry::Occupied(there) => Some(*there.get()),
@@ -47,7 +55,7 @@ impl<'a> Settings<'a> {
         }
     }
 
-    /// The argument with that key; `~` counts as not given.
+    /// The argument with that key; a null value (`~`) counts as not given.
     pub(super) fn get(&self, name: &str) -> Option<Setting<'a>> {
         self.0
             .get(name)
@@ -60,7 +68,10 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// Reads typed values out of [`Settings`] and notes what is wrong with them.
+/// Reads typed values from [`Settings`] and reports those that are wrong.
+///
+/// All methods return `None` after a problem, so that callers can use `?` and still read the
+/// remaining keys.
 #[derive(Debug)]
 pub(super) struct Reader<'a, 'p, 's> {
     pub(super) settings: &'a Settings<'a>,
@@ -68,7 +79,7 @@ pub(super) struct Reader<'a, 'p, 's> {
 }
 
 impl<'a> Reader<'a, '_, '_> {
-    /// The scalar under `name`, read by `parse`; `None` if it is not given or wrong.
+    /// The scalar under `name`, parsed by `parse`; `None` if it is missing or wrong.
     pub(super) fn value<T>(
         &mut self,
         name: &str,
@@ -85,7 +96,7 @@ impl<'a> Reader<'a, '_, '_> {
         }
     }
 
-    /// The scalar under `name`, or `default` if it is not given; `None` if it is wrong.
+    /// The scalar under `name`, or `default` if it is missing; `None` if it is wrong.
     pub(super) fn or<T>(
         &mut self,
         name: &str,
@@ -99,7 +110,7 @@ impl<'a> Reader<'a, '_, '_> {
         }
     }
 
-    /// The scalar under `name`, or `Some(None)` if it is not given; `None` if it is wrong.
+    /// The scalar under `name`, or `Some(None)` if it is missing; `None` if it is wrong.
     pub(super) fn optional<T>(
         &mut self,
         name: &str,
@@ -131,7 +142,9 @@ impl<'a> Reader<'a, '_, '_> {
         text
     }
 
-    /// Each item of the list under `name`, read by `parse`; a single value is a list of one, or of what numactl's syntax says.
+    /// Each item of the list under `name`, parsed by `parse`.
+    ///
+    /// A single value is a list of one item, or a list in numactl's syntax such as `0-3,6`.
     pub(super) fn list(
         &mut self,
         name: &str,
@@ -181,7 +194,7 @@ impl<'a> Reader<'a, '_, '_> {
         Some(values)
     }
 
-    /// Notes that the value of `setting` is wrong.
+    /// Reports that the value of `setting` is wrong.
     pub(super) fn wrong(&mut self, setting: Setting<'_>, message: String) {
         self.problems.push(
             setting.value.place,
@@ -189,7 +202,7 @@ impl<'a> Reader<'a, '_, '_> {
         );
     }
 
-    /// Notes that two arguments contradict each other.
+    /// Reports that two arguments contradict each other, at the later one.
     pub(super) fn conflict(&mut self, one: Setting<'_>, other: Setting<'_>, why: &str) {
         let (first, second) = if one.key_place <= other.key_place {
             (one, other)
@@ -209,7 +222,7 @@ impl<'a> Reader<'a, '_, '_> {
         );
     }
 
-    /// A conflict if both keys are given.
+    /// Reports a conflict and returns true if both keys are given.
     pub(super) fn not_both(&mut self, one: &str, other: &str, why: &str) -> bool {
         match (self.settings.get(one), self.settings.get(other)) {
             (Some(one), Some(other)) => {

@@ -1,4 +1,4 @@
-//! Where pages come from and how large they are, in the words of a file.
+//! What backs a region (`memory:`, device keys) and how large its pages are.
 
 use tierloom_memory::{PageSize, PlacementSpec};
 
@@ -8,7 +8,7 @@ use super::memory::Keys;
 use super::settings::Reader;
 use super::values;
 
-/// What `memory:` says: a placement, a file, a device, or the kernel's interleaving.
+/// Parses `memory:`: a placement, a file, a device, or the kernel's own interleaving.
 pub(super) fn memory_text(text: &str) -> Result<(MemoryPlan, PlacementSpec), String> {
     let text = text.trim();
     for (prefix, weighted) in [("kernel-weighted:", true), ("kernel-interleave:", false)] {
@@ -17,7 +17,7 @@ pub(super) fn memory_text(text: &str) -> Result<(MemoryPlan, PlacementSpec), Str
                 .split(',')
                 .map(|node| format!("{}:1", node.trim()))
                 .collect();
-            // A lone `0:1` would be read as a ratio of dram and cxl.
+            // A placement of `0:1` alone would be parsed as a ratio of dram and cxl.
             let spec = if weights.len() == 1 {
                 nodes.to_owned()
             } else {
@@ -38,6 +38,7 @@ pub(super) fn memory_text(text: &str) -> Result<(MemoryPlan, PlacementSpec), Str
     if text.starts_with('/') {
         return Ok((device_text(text)?, PlacementSpec::Default));
     }
+    // Errors of the placement parser repeat the text, so they are not used for a long one.
     match text.parse::<PlacementSpec>() {
         Ok(placement) => Ok((MemoryPlan::Anonymous, placement)),
         Err(error) if text.len() <= 200 => Err(format!(
@@ -47,7 +48,7 @@ pub(super) fn memory_text(text: &str) -> Result<(MemoryPlan, PlacementSpec), Str
     }
 }
 
-/// A device by its path; other paths are files.
+/// Parses the path of a device; any path outside `/dev/dax*` is a file.
 pub(super) fn device_text(text: &str) -> Result<MemoryPlan, String> {
     let path = text.trim();
     if path.starts_with("/dev/dax") {
@@ -73,7 +74,7 @@ fn file(path: &str) -> Result<MemoryPlan, String> {
     })
 }
 
-/// The page size, said in one of two ways.
+/// Reads the page size, which can be given as `page_size` or by CXL-Bench's two keys.
 pub(super) fn page_size(reader: &mut Reader<'_, '_, '_>, keys: &Keys) -> Option<PageSize> {
     if reader.not_both(keys.page_size, keys.thp, "both say what pages to use")
         || reader.not_both(keys.page_size, keys.explicit, "both say what pages to use")

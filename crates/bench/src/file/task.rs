@@ -1,4 +1,8 @@
-//! One task from its arguments.
+//! Builds one task of a plan from its merged arguments.
+//!
+//! Keys that contradict each other are reported and, in a workload with one task, so are keys
+//! without effect: a benchmark that silently measures something else is worse than one that does
+//! not run.
 
 use tierloom_kernels::Simd;
 use tierloom_kernels::access::{Access, ChaseLocality, FenceMode, LineState, Order};
@@ -14,24 +18,26 @@ use super::values::{self, gbps, one_of, size_bytes, whole};
 use super::words::{MODES, Measure, Verb, check_relevance, measure, verb};
 use super::{chain, memory, workers};
 
-/// A cache line.
+/// Size of a cache line, bytes.
 pub(super) const LINE_BYTES: u64 = 64;
-/// CXL-Bench's batch.
+/// CXL-Bench's default batch size.
 const DEFAULT_BATCH_BYTES: u64 = 64 << 20;
 
-/// A task to be read.
+/// What the workload says about a task outside its arguments.
 #[derive(Debug, Clone)]
 pub(super) struct Wanted<'n> {
     pub(super) name: &'n str,
-    /// Where it stands.
+    /// Position of the task in the file.
     pub(super) place: Place,
-    /// Its role unless it says another one.
+    /// The role, unless the arguments set one.
     pub(super) role: Role,
-    /// Whether it is the only one, so that its arguments are meant for it.
+    /// Whether it is the only task; then keys that do not apply to it are errors.
+    ///
+    /// With several tasks, a key in the workload's `args:` may be meant for the others.
     pub(super) alone: bool,
 }
 
-/// The tasks that the arguments make: one, or two for loaded latency. `None` after a problem.
+/// The tasks that the arguments describe: one, or two for loaded latency; `None` after a problem.
 pub(super) fn tasks(
     wanted: &Wanted<'_>,
     reader: &mut Reader<'_, '_, '_>,
@@ -50,7 +56,7 @@ pub(super) fn tasks(
         )
     })?;
     let host = reader.optional("host", |text| Ok(text.to_owned()))?;
-    // All of these are read before giving up, so that one look shows all problems.
+    // Everything is read before returning, so that one attempt reports all problems.
     let regions = memory::regions(reader);
     let workers = workers::workers(reader);
     let order = order(reader, mode, measure, verb);
@@ -67,7 +73,8 @@ pub(super) fn tasks(
         default_simd,
     );
     if let Some(setting) = reader.settings.get("generate_read_data") {
-        // Read for its errors only: contents are always made, or reads would see one shared zero page.
+        // Parsed only to report errors. Data is always written: reads of untouched memory would all
+        // hit the kernel's shared zero page.
         reader.value(setting.key.name, values::flag)?;
     }
     let task = TaskPlan {
@@ -97,7 +104,10 @@ pub(super) fn tasks(
     Some(vec![task])
 }
 
-/// A chaser under the load of `load`.
+/// Splits a loaded-latency task into a latency thread and its background load.
+///
+/// At a rate of 0 (`idle`), the load is left out: this is the first point of a loaded-latency
+/// curve.
 fn loaded(
     wanted: &Wanted<'_>,
     reader: &mut Reader<'_, '_, '_>,
@@ -143,7 +153,7 @@ fn loaded(
     Some(if idle { vec![chase] } else { vec![chase, load] })
 }
 
-/// How fast accesses may be.
+/// The bandwidth limit of a task.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Rate {
     Full,
@@ -198,7 +208,7 @@ fn work(
             });
         }
         (_, Verb::Access(operation)) => operation,
-        // A map operation always measures a mapping.
+        // Unreachable: a map operation always measures a mapping.
         (_, Verb::Map(..)) => return None,
     };
     let (access, line) = access(wanted, reader, measure, operation, order?, default_simd)?;
@@ -244,7 +254,7 @@ fn throughput(reader: &mut Reader<'_, '_, '_>, access: Access, region_bytes: u64
         None => DEFAULT_BATCH_BYTES,
     };
     Some(Work::Throughput {
-        // A batch is one access at least, and never more than there is.
+        // A batch holds at least one access, and is not larger than the region.
         batch_bytes: batch_bytes
             .max(access.stride_bytes as u64)
             .min(region_bytes),
@@ -283,6 +293,8 @@ fn sharing(reader: &mut Reader<'_, '_, '_>) -> Option<Sharing> {
     })? {
         1 => Some(Sharing::Queue),
         0 => Some(Sharing::Partitioned),
+        // One partition per thread is what partitioning means here; other numbers have no
+        // equivalent.
         partitions if partitions == threads => Some(Sharing::Partitioned),
         partitions => {
             reader.problems.push(
@@ -301,7 +313,10 @@ fn sample_every(reader: &mut Reader<'_, '_, '_>, default: u64, least: u64) -> Op
     })
 }
 
-/// Versions of CXL-Bench with dependent reads take their places out of one batch after another: small batches keep to few pages.
+/// The default order of dependent loads.
+///
+/// Versions of CXL-Bench with dependent reads take addresses from one batch after another, so small
+/// batches stay within a few pages. This keeps their files comparable.
 fn default_locality(reader: &Reader<'_, '_, '_>) -> ChaseLocality {
     let batch = reader.settings.get("min_io_batch_size");
     let bytes = batch.and_then(|setting| size_bytes(setting.value.as_text()?).ok());

@@ -1,4 +1,7 @@
-//! YAML as a tree in which every node knows its line and column.
+//! YAML as a tree in which every node has its line and column.
+//!
+//! Scalars stay text: their meaning depends on the key, and numbers such as `64M` are not numbers
+//! to YAML. Depth, size and aliases are limited, so a small file cannot expand into a large tree.
 
 use std::fmt;
 
@@ -7,23 +10,21 @@ use serde_saphyr::{Location, Spanned};
 
 use super::error::{Place, Trouble};
 
-/// A value with its place.
+/// A value with its position in the text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node {
     pub(super) value: Value,
     pub(super) place: Place,
 }
 
-/// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
     /// Empty, `~` or `null`.
     Null,
-    /// A scalar as text: numbers in decimal notation, `true` and `false`, everything else as typed.
+    /// A scalar as text: numbers in decimal notation, `true` or `false`, everything else as typed.
     Text(String),
-    /// A list.
     List(Vec<Node>),
-    /// A mapping in file order.
+    /// A mapping; entries in file order.
     Map(Vec<(Node, Node)>),
 }
 
@@ -35,7 +36,7 @@ impl Node {
         }
     }
 
-    /// The scalar.
+    /// The text of a scalar; `None` for anything else.
     pub(super) fn as_text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => Some(text),
@@ -78,7 +79,10 @@ impl fmt::Display for Node {
     }
 }
 
-/// Reads one YAML document. Anchors and merge keys are followed within limits, so that a small file cannot become a large tree.
+/// Reads one YAML document.
+///
+/// Anchors and merge keys are resolved within limits, so that a small file cannot become a large
+/// tree.
 ///
 /// # Errors
 /// Where and why the text is not one YAML document.
@@ -94,6 +98,7 @@ pub(super) fn read(text: &str, source: u32) -> Result<Node, (Place, Trouble)> {
             max_aliases: 1_000,
             max_anchors: 1_000,
             max_merge_keys: 1_000,
+            // Two, so that a second document is reported as such and not as an exceeded limit.
             max_documents: 2,
         },
         alias_limits: serde_saphyr::alias_limits! {
@@ -116,7 +121,7 @@ pub(super) fn read(text: &str, source: u32) -> Result<Node, (Place, Trouble)> {
     }
 }
 
-/// What the parser says, without the place that it adds at the end.
+/// The parser's message without the position that it appends.
 fn said(error: &serde_saphyr::Error, text: &str, place: Place) -> Trouble {
     match error {
         serde_saphyr::Error::MultipleDocuments { .. } => {
@@ -143,7 +148,10 @@ fn said(error: &serde_saphyr::Error, text: &str, place: Place) -> Trouble {
     }
 }
 
-/// The line above `second` on which the same mapping has `key` already, if it is written one key a line.
+/// The line above `second` on which the same mapping has `key` already.
+///
+/// Only mappings written one key per line are searched: a line with a smaller indentation ends the
+/// mapping.
 fn first_of(text: &str, key: &str, second: Place) -> Option<u64> {
     let indent = usize::try_from(second.column).ok()?.checked_sub(1)?;
     let above = usize::try_from(second.line).ok()?.checked_sub(1)?;
@@ -194,7 +202,7 @@ fn node(raw: Spanned<Raw>, source: u32) -> Node {
     }
 }
 
-/// The tree as it comes from the parser.
+/// The tree as deserialized, before positions are converted.
 #[derive(Debug)]
 enum Raw {
     Null,

@@ -1,21 +1,24 @@
-//! Single values: sizes, times, rates, lists, words.
+//! Parsers of single values: sizes, times, rates, shares, lists and keywords.
+//!
+//! Every parser returns a message that says what was expected; the caller adds the position. The
+//! limits are far above any machine: they only catch mistakes.
 
 use tierloom_topology::IdSet;
 
 use super::error::did_you_mean;
 
-/// Largest size a file may name, bytes: 1 PiB.
+/// Largest size in a workload file, bytes: 1 PiB.
 pub(super) const MAX_BYTES: u64 = 1 << 50;
-/// Longest time a file may name, s: about 11 days.
+/// Longest time in a workload file, s: about 11 days.
 pub(super) const MAX_SECONDS: f64 = 1e6;
-/// Highest rate a file may name, GB/s.
+/// Highest rate in a workload file, GB/s.
 pub(super) const MAX_GBPS: f64 = 1e6;
-/// Largest NUMA node number: what Linux supports at most, less one.
+/// Largest NUMA node number: Linux supports 1024 nodes at most.
 pub(super) const MAX_NODE: u32 = 1023;
-/// CPUs that Linux supports at most.
+/// Number of CPUs that Linux supports at most.
 pub(super) const MAX_CPUS: usize = 8192;
 
-/// The text, shortened if nobody would want to read all of it.
+/// The text as a message shows it: its first 60 characters.
 pub(super) fn shown(text: &str) -> String {
     let mut short: String = text.chars().take(60).collect();
     if short.len() < text.len() {
@@ -24,7 +27,9 @@ pub(super) fn shown(text: &str) -> String {
     short
 }
 
-/// A size in bytes: `4096`, `64K`, `64MiB`, `1.5G`. K, M, G and T are powers of 1024, as in CXL-Bench.
+/// Parses a size in bytes: `4096`, `64K`, `64MiB`, `1.5G`.
+///
+/// K, M, G and T are powers of 1024, as in CXL-Bench.
 pub(super) fn size_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let split = text
@@ -38,6 +43,8 @@ pub(super) fn size_bytes(text: &str) -> Result<u64, String> {
         "m" | "mib" => 20,
         "g" | "gib" => 30,
         "t" | "tib" => 40,
+        // CXL-Bench reads K as 1024 while SI reads KB as 1000: guessing would change the size by 2
+        // to 10%.
         "kb" | "mb" | "gb" | "tb" => {
             let letter = &unit[..1];
             return Err(format!(
@@ -74,7 +81,7 @@ pub(super) fn size_bytes(text: &str) -> Result<u64, String> {
     Ok(bytes as u64)
 }
 
-/// A whole number in `range`.
+/// Parses a whole number in `range`.
 pub(super) fn whole(text: &str, range: std::ops::RangeInclusive<u64>) -> Result<u64, String> {
     let expected = || {
         let (low, high) = (range.start(), range.end());
@@ -90,7 +97,9 @@ pub(super) fn whole(text: &str, range: std::ops::RangeInclusive<u64>) -> Result<
     }
 }
 
-/// A number, rounded to 12 significant digits so that it is the same after a way through text.
+/// Parses a number and rounds it to 12 significant digits.
+///
+/// Rounding makes the value survive printing and parsing, so that plan ids are stable.
 pub(super) fn number(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(number) if number.is_finite() => Ok(rounded(number, 12)),
@@ -105,7 +114,7 @@ pub(super) fn rounded(number: f64, digits: usize) -> f64 {
         .unwrap_or(number)
 }
 
-/// A time in seconds: `2`, `0.5`, `500ms`, `1m 30s`.
+/// Parses a time in seconds: `2`, `0.5`, `500ms`, `1m 30s`.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
     let text = text.trim();
     let seconds = number(text).ok().or_else(|| {
@@ -127,7 +136,7 @@ pub(super) fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A share as a fraction of 1: `2%` or `0.02`.
+/// Parses a share as a fraction of 1: `2%` or `0.02`.
 pub(super) fn fraction(text: &str) -> Result<f64, String> {
     let text = text.trim();
     let fraction = match text.strip_suffix('%') {
@@ -143,7 +152,7 @@ pub(super) fn fraction(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Bandwidth in GB/s (decimal): `5`, `5 GB/s`, `500 MB/s`, `4 GiB/s`.
+/// Parses a bandwidth in GB/s (decimal): `5`, `5 GB/s`, `500 MB/s`, `4 GiB/s`.
 pub(super) fn gbps(text: &str) -> Result<f64, String> {
     let text = text.trim();
     let split = text
@@ -166,7 +175,7 @@ pub(super) fn gbps(text: &str) -> Result<f64, String> {
     }
 }
 
-/// `true` or `false`.
+/// Parses `true` or `false`, also written `yes`, `no`, `on` or `off`.
 pub(super) fn flag(text: &str) -> Result<bool, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" => Ok(true),
@@ -175,7 +184,7 @@ pub(super) fn flag(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A list in the syntax of numactl, ascending: `0-3,6`.
+/// Parses a list in the syntax of numactl, ascending: `0-3,6`.
 pub(super) fn id_list(text: &str) -> Result<Vec<u32>, String> {
     let set = text.parse::<IdSet>().map_err(|error| error.to_string())?;
     if set.is_empty() {
@@ -184,7 +193,7 @@ pub(super) fn id_list(text: &str) -> Result<Vec<u32>, String> {
     Ok(set.iter().collect())
 }
 
-/// The value of `word` in `words`; several words may have one value.
+/// The value of the keyword `word` in `words`; several keywords may have the same value.
 pub(super) fn one_of<T: Copy>(word: &str, words: &[(&'static str, T)]) -> Result<T, String> {
     let typed = word.trim();
     if let Some((_, value)) = words.iter().find(|(known, _)| *known == typed) {
@@ -199,7 +208,7 @@ pub(super) fn one_of<T: Copy>(word: &str, words: &[(&'static str, T)]) -> Result
     ))
 }
 
-/// A power of two or any other number of bytes, shortest exact form: `64 MiB`, `100 B`.
+/// A number of bytes in the largest unit that divides it: `64 MiB`, `100 B`.
 pub(crate) fn bytes_text(bytes: u64) -> String {
     for (unit, name) in [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
         if bytes >= unit && bytes.is_multiple_of(unit) {

@@ -1,4 +1,7 @@
-//! The words of `exec_mode`, `operation` and `measure`, and what they say together.
+//! The values of `exec_mode`, `operation` and `measure`, and what follows from their combination.
+//!
+//! CXL-Bench encodes what is measured in the mode and in the operation. Here `measure` says it, and
+//! is derived from the other two where it is not given.
 
 use tierloom_kernels::access::Operation;
 
@@ -8,7 +11,7 @@ use super::error::Trouble;
 use super::settings::Reader;
 use super::values::{self, one_of, size_bytes, whole};
 
-/// What is measured.
+/// The measurement of a task: it decides which access loop runs and which figure is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Measure {
     Throughput,
@@ -19,11 +22,11 @@ pub(super) enum Measure {
     Custom,
 }
 
-/// `exec_mode` and `pattern`.
+/// A value of `exec_mode`, also called `pattern`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mode {
     pub(super) order: ModeOrder,
-    /// What the mode measures; `None` leaves it to `measure` and the operation.
+    /// What the mode measures; `None` if `measure` and the operation decide.
     pub(super) measure: Option<Measure>,
 }
 
@@ -65,7 +68,7 @@ const MEASURES: &[(&str, Measure)] = &[
     ("custom", Measure::Custom),
 ];
 
-/// `operation`.
+/// A value of `operation`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Verb {
     Access(Operation),
@@ -106,7 +109,7 @@ const VERBS: &[(&str, Verb)] = {
     ]
 };
 
-/// Keys that say nothing unless one of these is measured.
+/// Keys that have an effect only for some measurements.
 const ONLY_FOR: &[(&str, &[Measure])] = &[
     ("line", &[Measure::Latency]),
     ("fence", &[Measure::Latency]),
@@ -126,6 +129,7 @@ pub(super) fn verb(reader: &mut Reader<'_, '_, '_>) -> Option<Verb> {
         whole(text, 0..=100).map(|percent| percent as u8)
     })?;
     let wants_stream = reader.or("stream", false, values::flag)?;
+    // `read_percent` alone is how CXL-Bench selects a mix.
     if percent.is_some() && !reader.settings.has("operation") {
         verb = Verb::Access(Operation::Mix {
             read_percent: 0,
@@ -164,7 +168,7 @@ pub(super) fn verb(reader: &mut Reader<'_, '_, '_>) -> Option<Verb> {
     Some(verb)
 }
 
-/// A word of [`VERBS`], or `mix 70:30`.
+/// Parses a word of [`VERBS`], or a mix with a ratio such as `mix 70:30`.
 fn parse_verb(text: &str) -> Result<Verb, String> {
     let text = text.trim();
     let Some((word, ratio)) = text.split_once(' ') else {
@@ -199,7 +203,7 @@ pub(super) fn measure(
     verb: Verb,
 ) -> Option<Measure> {
     let asked = reader.optional("measure", |text| one_of(text, MEASURES))?;
-    // A mapping is timed whatever the mode is called; CXL-Bench calls it "latency".
+    // Mapping operations are always timed as mappings; CXL-Bench uses the mode `latency` for them.
     let of_mode = match verb {
         Verb::Map(..) => Some(Measure::Mapping),
         Verb::Access(_) => mode.and_then(|mode| mode.measure),
@@ -223,13 +227,15 @@ pub(super) fn measure(
     Some(measure)
 }
 
-/// Refuses keys that would be ignored.
+/// Reports keys that would be ignored.
+///
+/// A key without effect usually means that something else is measured than intended.
 pub(super) fn check_relevance(reader: &mut Reader<'_, '_, '_>, measure: Measure) -> Option<()> {
     for (name, measures) in ONLY_FOR {
         let Some(setting) = reader.settings.get(name) else {
             continue;
         };
-        // 0 is how CXL-Bench says "no second region".
+        // CXL-Bench writes 0 for "no second region".
         let none = *name == "secondary_memory_region_size"
             && setting.value.as_text().map(size_bytes) == Some(Ok(0));
         if measures.contains(&measure) || none {

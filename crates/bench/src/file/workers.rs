@@ -1,4 +1,6 @@
-//! Who does a task, and how much of it.
+//! The threads of a task, where they run, and how much they do in one repetition.
+//!
+//! Keys and defaults are those of CXL-Bench; `cpus` is a short form that replaces its three keys.
 
 use crate::plan::{Amount, NodeSpread, Pin, WorkersPlan};
 
@@ -8,14 +10,16 @@ use super::settings::Reader;
 use super::values::{self, MAX_CPUS, whole};
 use super::words::Measure;
 
-/// CXL-Bench's number of operations where nothing is said.
+/// CXL-Bench's default number of operations.
 const DEFAULT_OPERATIONS: u64 = 100_000_000;
-/// Mappings that are made where nothing is said.
+/// Default number of mappings made in one repetition.
 const DEFAULT_MAPPINGS: u64 = 10;
-/// How long a point of a loaded-latency curve takes where nothing is said, s.
+/// Default duration of one point of a loaded-latency curve, s.
 const DEFAULT_LOADED_S: f64 = 1.0;
 
-/// Threads and where they run.
+/// Reads the number of threads and where they run; `None` after a problem.
+///
+/// `cpus` without `number_threads` starts one thread per CPU.
 pub(super) fn workers(reader: &mut Reader<'_, '_, '_>) -> Option<WorkersPlan> {
     let pin = pin(reader);
     let threads = reader.optional("number_threads", |text| {
@@ -55,12 +59,12 @@ fn cpu_number(text: &str) -> Result<u32, String> {
         .map_err(|problem| format!("CPU {problem}"))
 }
 
-/// CPUs in the syntax of numactl, or as a list.
+/// Reads CPU numbers, in the syntax of numactl or as a YAML list.
 pub(super) fn cpus(reader: &mut Reader<'_, '_, '_>, name: &str) -> Option<Vec<u32>> {
     reader.list(name, cpu_number)
 }
 
-/// How `thread_pin_mode` pins.
+/// The values of `thread_pin_mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Free,
@@ -101,6 +105,7 @@ fn pin(reader: &mut Reader<'_, '_, '_>) -> Option<Pin> {
         Mode::Nodes(_) if !has_nodes => Some(("numa_task_nodes", "[0]")),
         _ => None,
     };
+    // The mode was typed: without it, the keys that are given choose a mode that they satisfy.
     if let Some((key, example)) = missing {
         let setting = reader.settings.get("thread_pin_mode")?;
         let message = format!("this mode needs `{key}`, such as `{key}: {example}`");
@@ -117,13 +122,13 @@ fn pin(reader: &mut Reader<'_, '_, '_>) -> Option<Pin> {
     }
 }
 
-/// How much of `measure` is done in one repetition.
+/// Reads how much one repetition of `measure` does; `None` after a problem.
 pub(super) fn amount(
     reader: &mut Reader<'_, '_, '_>,
     measure: Measure,
     random: bool,
 ) -> Option<Amount> {
-    // CXL-Bench has 0 as "not by time".
+    // CXL-Bench writes 0 for "not limited by time".
     let run_time = reader
         .optional("run_time", values::seconds)?
         .filter(|time| *time > 0.0);
@@ -155,13 +160,14 @@ pub(super) fn amount(
     }
     let given = given.pop().map(|(_, amount)| amount);
     let time = run_time.map(Amount::Seconds);
+    // A run time and a number of operations may both be given; throughput then ends by time.
     Some(match measure {
         Measure::Throughput => time.or(given).unwrap_or(if random {
             Amount::Operations(DEFAULT_OPERATIONS)
         } else {
             Amount::Passes(1)
         }),
-        // As in CXL-Bench, where these have no run time.
+        // As in CXL-Bench, where latency and custom accesses ignore the run time.
         Measure::Latency | Measure::Custom => given
             .or(time)
             .unwrap_or(Amount::Operations(DEFAULT_OPERATIONS)),

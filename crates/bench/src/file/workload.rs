@@ -1,4 +1,7 @@
-//! The structure of a workload: its arguments, its tasks, and what varies.
+//! The structure of a workload: its arguments, its tasks, and the keys that vary.
+//!
+//! This module checks names, nesting and duplicates. The values are read later, once per run of the
+//! matrix, because a valid value can depend on the other keys of that run.
 
 use super::error::{Place, Problems, Trouble, did_you_mean};
 use super::keys::{self, Key, Level, Shape};
@@ -7,7 +10,7 @@ use super::settings::{Setting, Settings};
 use super::tree::{Node, Value};
 use super::values::shown;
 
-/// Tasks that one run may have.
+/// Maximum number of tasks in one run.
 const MAX_TASKS: usize = 64;
 
 /// One workload of a file, before its matrix is expanded.
@@ -15,16 +18,16 @@ const MAX_TASKS: usize = 64;
 pub(super) struct Workload<'a> {
     pub(super) name: String,
     pub(super) place: Place,
-    /// Arguments of all tasks and of the run.
+    /// Arguments of the run, and defaults for all tasks.
     pub(super) args: Settings<'a>,
     pub(super) tasks: Vec<Task<'a>>,
-    /// What varies, outermost loop first.
+    /// The keys that vary, outermost loop first.
     pub(super) dimensions: Vec<Dimension>,
-    /// Whether the tasks are equals, as those of a `parallel_benchmark` are.
+    /// Whether all tasks are main tasks unless they say otherwise, as in `parallel_benchmark`.
     pub(super) equals: bool,
 }
 
-/// One task of a workload.
+/// One entry of `tasks:` or `parallel_benchmark:`.
 #[derive(Debug)]
 pub(super) struct Task<'a> {
     pub(super) name: String,
@@ -32,19 +35,22 @@ pub(super) struct Task<'a> {
     pub(super) args: Settings<'a>,
 }
 
-/// A key with several values.
+/// A key of the matrix with its values.
 #[derive(Debug, Clone)]
 pub(super) struct Dimension {
-    /// The task it is for; `None` for all of them or the run.
+    /// Index of the task it applies to; `None` for all tasks or for the run.
     pub(super) task: Option<usize>,
     pub(super) key: &'static Key,
     pub(super) key_place: Place,
-    /// The key as typed.
+    /// The key as typed in the file, with the task's name before it if it is in a task's own
+    /// matrix.
     pub(super) label: String,
     pub(super) values: Vec<Node>,
 }
 
-/// The entries of a mapping whose keys are single and not repeated; other entries are problems.
+/// The entries of a mapping, except those with a repeated key or a key that is not a scalar.
+///
+/// Every entry left out is reported as a problem.
 pub(super) fn entries<'a>(
     node: &'a Node,
     what: &str,
@@ -86,7 +92,7 @@ pub(super) fn entries<'a>(
     found
 }
 
-/// Reads the structure of the workload `name`; `None` if there is too little to go on with.
+/// Reads the structure of the workload `name`; `None` if there is too little to continue.
 pub(super) fn read<'a>(
     name: String,
     place: Place,
@@ -142,6 +148,7 @@ pub(super) fn read<'a>(
             Trouble::new("a workload has either tasks or parallel_benchmark")
                 .related(first.place.min(second.place), "the other one is here"),
         );
+        // Which of the two is meant is not known, so neither is read.
         return None;
     }
     match (tasks, parallel) {
@@ -168,7 +175,7 @@ pub(super) fn read<'a>(
     if let Some((_, node)) = matrix {
         let own = std::mem::take(&mut workload.dimensions);
         read_matrix(&mut workload, node, None, problems);
-        // The matrix of the workload is the outer loop.
+        // The matrix of the workload is the outer loop, those of its tasks the inner ones.
         workload.dimensions.extend(own);
     }
     (!workload.tasks.is_empty()).then_some(workload)
@@ -243,6 +250,7 @@ fn read_tasks<'a>(
             return;
         }
         let inner = entries(body, &format!("task `{}`", shown(&name)), problems);
+        // A task has `args:` and `matrix:`, or lists its arguments directly.
         let nested = !inner.is_empty()
             && inner
                 .iter()
@@ -273,7 +281,7 @@ fn read_tasks<'a>(
     }
 }
 
-/// Reads `matrix:` of the workload (`task` is `None`) or of one task.
+/// Reads the `matrix:` of the workload (`task` is `None`) or of one task.
 fn read_matrix(
     workload: &mut Workload<'_>,
     node: &Node,
@@ -315,7 +323,7 @@ fn read_matrix(
     }
 }
 
-/// What `name` in a matrix or `--set` means: a key of all tasks, or `task.key` for a key of one.
+/// Resolves a name in a matrix or in `--set`: `key` for all tasks, `task.key` for one task.
 pub(super) fn address(
     workload: &Workload<'_>,
     name: &str,
@@ -329,6 +337,7 @@ pub(super) fn address(
     }
     let several = workload.tasks.len() > 1;
     let of_all = |level| level != Level::OneTask;
+    // Keys have no dot, task names may: the last dot separates them.
     if let Some((prefix, rest)) = name.rsplit_once('.') {
         let found = workload.tasks.iter().position(|task| task.name == prefix);
         return match found {
@@ -349,7 +358,9 @@ pub(super) fn address(
     known(name, place, of_all, problems).map(|key| (None, key))
 }
 
-/// The values of one key of a matrix: a list, whose items may be ranges, a range, or a single value.
+/// The values of one key of a matrix.
+///
+/// They are written as a list, whose items may be ranges, as one range, or as a single value.
 pub(super) fn dimension_values(
     key: &'static Key,
     node: &Node,
@@ -374,6 +385,7 @@ pub(super) fn dimension_values(
         }
         Value::Text(_) | Value::Map(_) => std::slice::from_ref(node),
     };
+    // The value of a list key is itself a list, so its items are not expanded as ranges.
     if key.shape == Shape::List {
         return Some(items.to_vec());
     }

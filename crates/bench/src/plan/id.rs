@@ -1,4 +1,7 @@
-//! Plans as text: their ids and their JSON.
+//! Plans as JSON, and the ids that are computed from it.
+//!
+//! The id identifies what is run, not where it was written: records of the same run from different
+//! files or machines can be compared by it.
 
 use std::fmt::Write;
 
@@ -7,46 +10,53 @@ use sha2::{Digest, Sha256};
 
 use super::RunPlan;
 
-/// Bytes of the hash that make an id.
+/// Bytes of the hash that form an id.
 const ID_BYTES: usize = 8;
 
-/// Why a text is not a plan.
+/// Why a JSON value was not accepted as a plan.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// It is not the JSON of a plan.
+    /// The JSON does not have the structure of a plan.
     #[error("not the JSON of a plan: {0}; give the `plan` of a record as it stands there")]
     Json(#[from] serde_json::Error),
-    /// The id is not the plan's: somebody changed one of them.
+    /// The id does not belong to the plan: one of them was changed.
     #[error(
         "the plan says its id is {said}, but it is {found}; if it was changed on purpose, take the id out"
     )]
     Id {
-        /// The id in the text.
+        /// The id that the JSON contains.
         said: String,
-        /// The plan's id.
+        /// The id computed from the plan.
         found: String,
     },
 }
 
 impl RunPlan {
-    /// The plan with its id set: 16 hexadecimal digits of SHA-256 over its JSON with sorted keys, without `id`, `file` and `line`.
+    /// The plan with its id set.
+    ///
+    /// The id is 16 hexadecimal digits of SHA-256 over the plan's fields in sorted order, without
+    /// `id`, `file` and `line`. The names of the workload and its tasks are part of it.
     #[must_use]
     pub fn with_id(mut self) -> Self {
         self.id = self.own_id();
         self
     }
 
-    /// As JSON. Numbers that are not finite become null; files cannot make such plans.
+    /// The plan as JSON.
+    ///
+    /// Numbers that are not finite become null; workload files cannot produce such plans.
     pub fn to_json(&self) -> Value {
         serde_json::to_value(self).unwrap_or(Value::Null)
     }
 
-    /// A plan from JSON; an empty or missing id is filled in.
+    /// Reads a plan from JSON; an empty or missing id is computed.
     ///
     /// # Errors
-    /// [`PlanError`] if it is not a plan or carries the id of another one.
+    /// [`PlanError::Json`] if the JSON is not a plan, [`PlanError::Id`] if it has the id of another
+    /// one.
     pub fn from_json(mut json: Value) -> Result<Self, PlanError> {
         if let Value::Object(fields) = &mut json {
+            // Plans written by hand need no id, but parsing requires the field.
             fields
                 .entry("id")
                 .or_insert_with(|| Value::String(String::new()));
@@ -82,7 +92,10 @@ impl RunPlan {
     }
 }
 
-/// JSON with the keys of each object sorted, whatever order the library keeps them in.
+/// Writes `value` with the keys of each object sorted.
+///
+/// The result only feeds the hash and is not valid JSON. Sorting makes ids independent of the order
+/// in which the JSON library keeps keys.
 fn canonical(value: &Value, text: &mut String) {
     match value {
         Value::Object(fields) => {

@@ -1,7 +1,8 @@
-//! What will be run, resolved: the plan that `--dry-run` prints is the plan that runs and that records carry.
+//! Resolved plans: what `--dry-run` prints, what runs, and what records contain.
 //!
-//! Plans are data without handles or addresses: they are compared, hashed ([`RunPlan::id`]) and sent to agents on other hosts. Nodes and
-//! tiers are named as on the machine that will run the task; they are resolved there.
+//! Plans are plain data without handles or addresses, so they can be compared, hashed
+//! ([`RunPlan::id`]) and sent to agents on other hosts. Nodes and tiers are named as on the machine
+//! that runs the task, and are resolved there. The field names are part of the record format.
 
 mod id;
 
@@ -11,218 +12,229 @@ use serde::{Deserialize, Serialize};
 use tierloom_kernels::access::{Access, ChainStep, ChaseLocality, FenceMode, LineState};
 use tierloom_memory::{PageSize, PlacementSpec};
 
-/// One run: one line of records. The first task is the main one.
+/// One run, which becomes one record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunPlan {
-    /// 16 hexadecimal digits of a hash over all other fields but `file` and `line`: the same run has the same id wherever it is written.
+    /// 16 hexadecimal digits of a hash over all other fields except `file` and `line`.
+    ///
+    /// The same run has the same id in whichever file it is written.
     pub id: String,
     /// Name of the workload in its file.
     pub workload: String,
-    /// The file it is from; empty for plans made by the program.
+    /// The file that the workload is in; empty for plans made by the program.
     pub file: String,
     /// Line of the workload in that file, from 1; 0 for plans made by the program.
     pub line: u64,
-    /// The keys that vary within the workload with this run's values as typed, in file order: a curve's axis, a heatmap's row.
+    /// The keys that vary within the workload, with this run's values as typed, in file order.
+    ///
+    /// Reports use them as the axes of curves and heatmaps.
     pub varied: Vec<(String, String)>,
-    /// What runs at the same time; the first one is the main task and decides how long.
+    /// The tasks that run at the same time, main tasks first.
+    ///
+    /// A repetition lasts for the time of the first one or, if that has an amount of work instead,
+    /// until all main tasks have done theirs.
     pub tasks: Vec<TaskPlan>,
-    /// Timed repetitions.
+    /// Number of timed repetitions; with `until_stable`, the smallest number.
     pub repeat: u32,
     /// Seconds that every task runs untimed before the first repetition.
     pub warmup_s: f64,
-    /// Go on repeating until the figure is known this well.
+    /// Repeat until the median is known this precisely; `None` for exactly `repeat` repetitions.
     pub until_stable: Option<UntilStable>,
-    /// Seed of all random places and contents.
+    /// Seed of all random addresses and contents.
     pub seed: u64,
 }
 
 /// When a run has been repeated often enough.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct UntilStable {
-    /// Half of the 95% confidence interval of the main figure's median over the median: 0.02 is 2%.
+    /// Half of the 95% confidence interval of the main figure's median, divided by the median.
+    ///
+    /// 0.02 is 2%.
     pub relative_half_width: f64,
-    /// Give up after so many repetitions.
+    /// Number of repetitions after which to stop in any case.
     pub max_repeat: u32,
 }
 
-/// Whether a task is what the run is about.
+/// Whether the figures of a task are those of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Its figures are the run's; it decides when a repetition ends.
+    /// The figures of this task are the run's; it takes part in ending a repetition.
     Main,
-    /// Runs for as long as the main task does.
+    /// Runs for as long as the main tasks do, to load the memory.
     Background,
 }
 
-/// One task: workers that do one kind of work on their regions.
+/// One task: a group of threads that do one kind of work on their regions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TaskPlan {
-    /// Its name, unique in the run.
+    /// Name of the task, unique in the run.
     pub name: String,
-    /// Main or background.
+    /// Whether its figures are the run's.
     pub role: Role,
-    /// Name of the host that runs it; `None` for this one.
+    /// Name of the host that runs it; `None` for the machine of the coordinator.
     pub host: Option<String>,
-    /// What its workers do.
+    /// What its threads do, and so which figure is reported.
     pub work: Work,
     /// The memory: the first region is `m0`, the second (custom chains only) `m1`.
     pub regions: Vec<RegionPlan>,
-    /// Who does it.
+    /// The number of threads, and where they run.
     pub workers: WorkersPlan,
-    /// How long or how much.
+    /// How long a repetition takes, or how much it does.
     pub amount: Amount,
-    /// Accesses of all workers together are held back to this rate, GB/s (decimal).
+    /// Limit of the bandwidth of all threads together, GB/s (decimal); `None` for no limit.
     pub rate_gbps: Option<f64>,
 }
 
-/// What workers do.
+/// What the threads of a task do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Work {
-    /// Accesses as fast as they go (or as `rate_gbps` allows); the figure is bandwidth.
+    /// Accesses at full speed, or at `rate_gbps`; the figure is bandwidth.
     Throughput {
-        /// The access.
+        /// Operation, order, size and stride of the accesses.
         access: Access,
-        /// Bytes of one batch.
+        /// Bytes that a thread takes from the queue at a time.
         batch_bytes: u64,
-        /// How batches come to workers.
+        /// How batches are distributed over the threads.
         sharing: Sharing,
     },
     /// Single accesses, some of them timed; the figure is a latency distribution.
     Latency {
-        /// The access.
+        /// Operation, order, size and stride of the accesses.
         access: Access,
-        /// One access in so many is timed; 1 times all.
+        /// One access in this many is timed; 1 times all.
         sample_every: u64,
-        /// What is done to the line before a timed access.
+        /// The cache state that a line is brought into before a timed access.
         line: LineState,
-        /// How a timed access is fenced off.
+        /// Which fences surround a timed access.
         fence: FenceMode,
     },
     /// Dependent loads through a random cycle of all lines; the figure is the time per load.
     Chase {
-        /// Order of the cycle.
+        /// Order of the lines in the cycle.
         locality: ChaseLocality,
     },
-    /// `mmap` (with populating) or `munmap` of the whole region, timed each; the figure is a latency distribution.
+    /// `mmap` or `munmap` of the whole region; the figure is a latency distribution of the calls.
     Mapping {
-        /// Which of the two is timed.
+        /// Which of the two calls is timed.
         action: MapAction,
-        /// Kind of mapping.
+        /// Whether the mapping is private or shared.
         sharing: MapSharing,
-        /// Whether pages are made present within the timed call.
+        /// Whether `mmap` also makes the pages present.
         populate: bool,
     },
-    /// A chain of accesses, each at a place that depends on what the one before read.
+    /// A chain of accesses, where the address of each depends on what the previous one read.
     Custom {
-        /// The steps.
+        /// The accesses in order; the first is a read.
         chain: Vec<ChainStep>,
-        /// One chain in so many is timed; 0 times none and the figure is chains per second.
+        /// One chain in this many is timed; 0 times none, and the figure is chains per second.
+        ///
+        /// Values above 256 have the effect of 256.
         sample_every: u64,
     },
 }
 
-/// How batches come to workers.
+/// How batches are distributed over the threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sharing {
-    /// From one queue over the whole region, to whoever is free.
+    /// From one queue over the whole region, to whichever thread is free.
     Queue,
-    /// Each worker has a contiguous part of the region for itself.
+    /// Each thread has a separate contiguous part of the region.
     Partitioned,
 }
 
-/// What is timed of a mapping.
+/// Which call is timed when mappings are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MapAction {
-    /// Making it.
+    /// `mmap`, including populating if the plan says so.
     Map,
-    /// Taking it away.
+    /// `munmap` of the whole region.
     Unmap,
 }
 
-/// Kind of mapping.
+/// Whether a mapping is private or shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MapSharing {
-    /// `MAP_PRIVATE`.
+    /// `MAP_PRIVATE`: writes stay in this mapping.
     Private,
-    /// `MAP_SHARED`.
+    /// `MAP_SHARED`: writes are visible to other mappings.
     Shared,
 }
 
-/// Memory that a task works on.
+/// One region: the memory that a task works on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegionPlan {
-    /// What its pages come from.
+    /// The backend of its pages.
     pub memory: MemoryPlan,
-    /// Size, bytes; whole pages.
+    /// Size, bytes; a multiple of the page size.
     pub size_bytes: u64,
-    /// Pages.
+    /// Page size; devices have their own, and are listed with base pages.
     pub page_size: PageSize,
-    /// Where the pages go; [`PlacementSpec::Default`] on devices and ordinary files.
+    /// Where the pages are placed; [`PlacementSpec::Default`] on devices and ordinary files.
     pub placement: PlacementSpec,
 }
 
-/// What pages come from.
+/// The backend of a region's pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum MemoryPlan {
-    /// Anonymous memory, placed by us page run by page run.
+    /// Anonymous memory, bound to nodes by this program.
     Anonymous,
-    /// Anonymous memory under the kernel's own (weighted) interleaving over the placement's nodes, with the weights the system has.
+    /// Anonymous memory under the kernel's own interleaving over the nodes of the placement.
     KernelInterleave {
-        /// Weighted by the system's weights, or evenly.
+        /// Whether the kernel's system-wide weights apply; otherwise pages alternate evenly.
         weighted: bool,
     },
-    /// A file, mapped shared: tmpfs, fsdax, hugetlbfs or an ordinary one. A directory gets a temporary file.
+    /// A file, mapped shared: tmpfs, fsdax, hugetlbfs or an ordinary one.
     File {
-        /// Its path.
+        /// Path of the file; in a directory, a temporary file is created.
         path: String,
         /// First byte of the file that is mapped, a multiple of the page size; 0 for directories.
         offset_bytes: u64,
     },
     /// A devdax character device.
     Devdax {
-        /// Its path.
+        /// Path of the device, such as `/dev/dax0.0`.
         path: String,
         /// First byte of the device that is mapped, a multiple of its alignment.
         offset_bytes: u64,
     },
 }
 
-/// Who does a task.
+/// The threads of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkersPlan {
-    /// Threads.
+    /// Number of threads, at least 1.
     pub threads: u32,
-    /// Where they run.
+    /// The CPUs that they may run on.
     pub pin: Pin,
 }
 
-/// Where threads run.
+/// The CPUs that the threads of a task may run on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Pin {
-    /// Wherever the process may.
+    /// All CPUs that the process may use.
     Free,
-    /// Thread i on CPU `cpus[i % cpus.len()]` alone.
+    /// Thread i runs on CPU `cpus[i % cpus.len()]` only.
     Cpus {
-        /// CPU numbers.
+        /// CPU numbers as Linux assigns them, in the order of the threads.
         cpus: Vec<u32>,
     },
-    /// Threads on the CPUs of NUMA nodes.
+    /// The CPUs of NUMA nodes.
     Nodes {
-        /// Node numbers.
+        /// Node numbers as Linux assigns them, in the order of the threads.
         nodes: Vec<u32>,
-        /// How threads spread over them.
+        /// How the threads are distributed over the nodes.
         spread: NodeSpread,
     },
 }
 
-/// How threads spread over the CPUs of nodes.
+/// How threads are distributed over the CPUs of several nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeSpread {
@@ -230,7 +242,7 @@ pub enum NodeSpread {
     AllNodes,
     /// Thread i may run on all CPUs of node `nodes[i % nodes.len()]`.
     OneNodeEach,
-    /// Each thread has one CPU: first CPU of each node in turn, then the second ones.
+    /// Each thread has one CPU: the first CPU of each node in turn, then the second ones.
     OneCpuEach,
 }
 
@@ -238,12 +250,12 @@ pub enum NodeSpread {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
-    /// For this long.
+    /// For this many seconds.
     Seconds(f64),
-    /// So many operations, all workers together.
+    /// This many operations, all threads together.
     Operations(u64),
-    /// So many bytes, all workers together.
+    /// This many bytes, all threads together.
     Bytes(u64),
-    /// The whole region so many times.
+    /// This many passes over the whole region.
     Passes(u64),
 }

@@ -1,4 +1,4 @@
-//! Describing the machine for records.
+//! Describes the machine and page audits in the types of the record format.
 
 use tierloom_kernels::Simd;
 use tierloom_kernels::access::{FenceMode, Timer};
@@ -6,7 +6,7 @@ use tierloom_memory::Audit;
 use tierloom_record::{AuditRecord, BenchHost, CacheCard, HostCard, HostTier, NodeShare};
 use tierloom_topology::{Environment, NodeId, Topology};
 
-/// The machine as records describe it, without a quick measurement.
+/// The description of the machine in records, without a bandwidth probe.
 pub fn host_card(topology: &Topology, environment: &Environment) -> HostCard {
     let memory_of = |nodes: &[NodeId]| {
         nodes
@@ -54,7 +54,9 @@ pub fn host_card(topology: &Topology, environment: &Environment) -> HostCard {
     }
 }
 
-/// The machine as a benchmark's record describes it.
+/// The description of the machine in the record of a benchmark.
+///
+/// Clock offset and uncertainty are set by the coordinator, for agents on other hosts.
 pub(super) fn bench_host(
     name: &str,
     topology: &Topology,

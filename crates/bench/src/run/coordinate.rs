@@ -1,4 +1,7 @@
-//! The coordinator's side of a run: start, repetitions, figures.
+//! The coordinating thread of a run: start, warm-up, repetitions, figures.
+//!
+//! It never accesses regions. It starts each repetition of the main tasks through two barriers, and
+//! reads what background tasks do meanwhile from their published counts.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,7 +11,7 @@ use super::worker::Done;
 use super::{BenchError, Event, stats};
 use crate::plan::{Amount, RunPlan};
 
-/// Leads the threads of `teams` through the run.
+/// Leads the threads of `teams` through the run, and returns one outcome per team.
 pub(super) fn coordinate(
     run: &RunPlan,
     teams: &[Team<'_>],
@@ -16,6 +19,7 @@ pub(super) fn coordinate(
     counting: &mut dyn FnMut(bool),
 ) -> Result<Vec<Outcome>, BenchError> {
     stage.ready.wait();
+    // Taken between the two waits: all threads have set up or failed, and none has started.
     let setup_failed = teams
         .iter()
         .flat_map(|team| &team.slots)
@@ -46,7 +50,7 @@ pub(super) fn coordinate(
             Ok(())
         }
     };
-    // Whatever happened, nobody may wait for ever.
+    // In all cases, threads that still wait must be released.
     stage.give(Order::Finish);
     stage.end();
     stage.main.wait();
@@ -63,7 +67,7 @@ fn sleep_until(start: SystemTime, stage: &Stage<'_>) {
         if left.is_zero() {
             return;
         }
-        // The last stretch is spun: a sleep may last longer than asked for.
+        // The last stretch spins, because a sleep may last longer than asked for.
         if left > Duration::from_millis(2) {
             std::thread::sleep((left - Duration::from_millis(1)).min(FINISH_POLL));
         } else {
@@ -72,7 +76,7 @@ fn sleep_until(start: SystemTime, stage: &Stage<'_>) {
     }
 }
 
-/// Warm-up and repetitions of the main task.
+/// Warm-up and repetitions of the main tasks.
 fn lead_main(
     run: &RunPlan,
     teams: &[Team<'_>],
@@ -87,6 +91,7 @@ fn lead_main(
     if stage.halted() {
         return Err(stopped());
     }
+    // The first repetition must meet background tasks at full speed.
     if !teams.iter().all(Team::is_main) {
         std::thread::sleep(HEAD_START);
     }
@@ -94,6 +99,7 @@ fn lead_main(
         let limit = Duration::from_secs_f64(run.warmup_s.min(3600.0));
         one(teams, stage, Some(limit))?;
     }
+    // After the warm-up, so that its page faults and cache misses are not counted.
     counting(true);
     let (least, most) = match &run.until_stable {
         Some(until) => (run.repeat.max(1), until.max_repeat.max(run.repeat).max(1)),
@@ -108,6 +114,7 @@ fn lead_main(
         let begun = Instant::now();
         let done = one(teams, stage, limit)?;
         let elapsed_s = begun.elapsed().as_secs_f64();
+        // An incomplete repetition has no comparable figure.
         if stage.control.stopped() {
             break;
         }
@@ -148,7 +155,9 @@ fn lead_main(
     if complete { Ok(()) } else { Err(stopped()) }
 }
 
-/// One repetition of the main task; what each team's workers did (nothing for background ones).
+/// One repetition of the main tasks.
+///
+/// Returns what each team's threads did; empty for background teams.
 fn one(
     teams: &[Team<'_>],
     stage: &Stage<'_>,
@@ -160,6 +169,7 @@ fn one(
     stage.give(Order::Work {
         deadline: limit.map(|limit| Instant::now() + limit),
     });
+    // The first wait starts the threads, the second one waits until all of them are done.
     stage.main.wait();
     stage.main.wait();
     teams
@@ -173,7 +183,7 @@ fn one(
         .collect()
 }
 
-/// A host that only has background tasks: counts windows until it is told to stop.
+/// Counts fixed windows until stopped, on a host that only has background tasks.
 fn watch(
     teams: &[Team<'_>],
     stage: &Stage<'_>,
@@ -188,7 +198,7 @@ fn watch(
             std::thread::sleep(FINISH_POLL);
         }
         let elapsed_s = begun.elapsed().as_secs_f64();
-        // A window cut short by the end counts only if there is no other.
+        // A window cut short by the end counts only if it is the only one.
         if stage.control.stopped() && outcomes.iter().any(|outcome| !outcome.gbps.is_empty()) {
             break;
         }
@@ -199,7 +209,7 @@ fn watch(
     counting(false);
 }
 
-/// Waits for background workers and takes their samples.
+/// Waits for background threads and collects their samples.
 fn gather_background(
     teams: &[Team<'_>],
     stage: &Stage<'_>,
@@ -216,6 +226,8 @@ fn gather_background(
                 };
                 outcome.add_samples(done.samples.as_ref());
             }
+            // Background threads run through all repetitions, so they have one median over
+            // everything.
             if let Some(samples) = &outcome.samples {
                 outcome.medians_ns.push(samples.median_ns());
             }
@@ -227,7 +239,7 @@ fn gather_background(
 }
 
 impl Outcome {
-    /// Adds a repetition of the main task.
+    /// Adds a repetition of a main task.
     fn add(&mut self, done: &[Done], by_time: bool) {
         let bytes: u64 = done.iter().map(|d| d.bytes).sum();
         let operations: u64 = done.iter().map(|d| d.operations).sum();
@@ -240,8 +252,9 @@ impl Outcome {
                 .as_secs_f64(),
             _ => return,
         };
-        // Workers that end by time end at different moments, each after its last batch: rates of their own times add up. Workers that
-        // share an amount are done when the last one is.
+        // Threads that end by time stop at different moments, each after its last batch, so the sum
+        // of their own rates is the rate of the task. Threads that share an amount are done when
+        // the last one is.
         let rate = |of: fn(&Done) -> u64, all: u64| {
             if by_time {
                 done.iter().map(|d| of(d) as f64 / d.seconds()).sum()
@@ -267,7 +280,7 @@ impl Outcome {
         }
     }
 
-    /// Adds what background workers did between `before` and now.
+    /// Adds what background threads did between `before` and now.
     fn add_window(&mut self, team: &Team<'_>, before: (u64, u64), elapsed_s: f64) {
         let after = team.totals();
         let (bytes, operations) = (after.0 - before.0, after.1 - before.1);
@@ -282,7 +295,10 @@ impl Outcome {
         }
     }
 
-    /// The main figure of each repetition: the median latency where latencies were timed, else the bandwidth, else operations per second.
+    /// The main figure of each repetition.
+    ///
+    /// It is the median latency where latencies were timed, otherwise the bandwidth, and operations
+    /// per second for work that moves no bytes.
     pub(super) fn figures(&self) -> &[f64] {
         if !self.medians_ns.is_empty() {
             &self.medians_ns

@@ -1,4 +1,6 @@
-//! What stops a run.
+//! Errors that stop a run before it has a record.
+//!
+//! Problems that only make a figure doubtful are not errors: they become remarks in the record.
 
 use tierloom_kernels::access::AccessError;
 use tierloom_memory::{DevdaxError, MemoryError, PlacementError};
@@ -6,22 +8,22 @@ use tierloom_memory::{DevdaxError, MemoryError, PlacementError};
 /// Why a run has no record.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// The plan asks for what this machine does not have or what makes no sense: nothing was run.
+    /// The plan does not make sense or does not fit this machine; nothing was run.
     #[error("{place}: {problem}")]
     Plan {
         /// File, line and task.
         place: String,
-        /// What is wrong, what was expected.
+        /// What is wrong, and what was expected.
         problem: String,
     },
-    /// Memory could not be had or examined.
+    /// Memory could not be allocated, placed or audited.
     #[error("{place}: {source}")]
     Memory {
         /// File, line and task.
         place: String,
-        /// What happened.
+        /// The error of the memory layer.
         source: Box<MemoryError>,
-        /// Whether the plan is at fault rather than the machine.
+        /// Whether the plan is wrong and not the machine.
         bad_input: bool,
     },
     /// A thread could not be started or bound to its CPUs.
@@ -29,29 +31,29 @@ pub enum BenchError {
     Thread {
         /// File, line and task.
         place: String,
-        /// What was attempted.
+        /// The attempted action, after "cannot".
         action: String,
-        /// The system's answer.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// Stopped before it had a figure.
+    /// The run was interrupted before it had a figure.
     #[error("{place}: stopped before the first repetition was complete")]
     Stopped {
-        /// File and line.
+        /// File, line and task.
         place: String,
     },
-    /// A worker ended by a panic: a fault of the program.
+    /// A worker thread panicked: a defect of this program.
     #[error("{place}: a worker thread failed: {problem}")]
     Worker {
         /// File, line and task.
         place: String,
-        /// What it said.
+        /// The message of the panic.
         problem: String,
     },
 }
 
 impl BenchError {
-    /// Whether the input is at fault (exit code 2) rather than the machine (exit code 1).
+    /// Whether the input is wrong (exit code 2) and not the machine (exit code 1).
     pub fn is_bad_input(&self) -> bool {
         match self {
             Self::Plan { .. } => true,
@@ -84,7 +86,9 @@ impl BenchError {
     }
 }
 
-/// Whether another plan would do on this machine; else the machine has to change (free memory, permissions, drivers).
+/// Whether a different plan would work on this machine.
+///
+/// Otherwise the machine has to change (free memory, permissions, drivers).
 fn is_asked_wrongly(error: &MemoryError) -> bool {
     use DevdaxError as Dax;
     matches!(

@@ -1,11 +1,13 @@
-//! Running ready tasks together: threads, the agreed start, repetitions, the end.
+//! Runs prepared tasks together: threads, common start, repetitions, end.
 //!
 //! ```text
-//!   all workers:   bind to CPUs, set up ──┬── ready ──┬── go
-//!   coordinator:                          └─ waits ───┴─ agreed start, then per repetition of the main task:
-//!   main workers:  [ wait begin | work | wait end ] x (warm-up + repetitions), until told to finish
-//!   background:    works all the time; what it did in a repetition's window is read from its published counts
+//!   all workers:   bind to CPUs, set up ──┬── ready ──┬── start
+//!   coordinator:                          └── waits ──┴── start time, then per repetition:
+//!   main workers:  [ barrier | work | barrier ] x (warm-up + repetitions), until Order::Finish
+//!   background:    work all the time; counts at both ends of a repetition give their share
 //! ```
+//!
+//! A worker that fails still passes all barriers, or the others would wait for ever.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,42 +25,45 @@ use super::worker::{Chase, Custom, Done, MappingWork, Published, Single, Stream,
 use super::{BenchError, Control, coordinate, pin};
 use crate::plan::{Role, RunPlan, Sharing, Work};
 
-/// Windows in which a host without a main task counts what its background tasks do.
+/// Length of the windows in which a host without main tasks counts its background tasks.
 pub(super) const WINDOW: Duration = Duration::from_secs(1);
-/// Batches of background and paced tasks are cut to this, so that what they did in a window is known finely.
+/// Largest batch of background tasks, bytes.
+///
+/// Counts are published per batch, so small batches make the counts at the ends of a window
+/// precise.
 const FINE_BATCH_BYTES: u64 = 1 << 20;
-/// Batches of paced tasks: small, so that the load is even.
+/// Largest batch of tasks with a limited rate, bytes; small batches make the load even.
 const PACED_BATCH_BYTES: u64 = 16 << 10;
-/// Background tasks run at least this long before the first repetition.
+/// Time that background tasks run before the first repetition.
 pub(super) const HEAD_START: Duration = Duration::from_millis(50);
-/// How often the end of a wait is looked for.
+/// Interval at which a waiting coordinator checks for the end.
 pub(super) const FINISH_POLL: Duration = Duration::from_millis(5);
 
 /// What a task did over all repetitions.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    /// GB/s of all workers together, per repetition.
+    /// Bandwidth of all threads together, GB/s, per repetition.
     pub(super) gbps: Vec<f64>,
-    /// Operations per second, per repetition.
+    /// Operations per second of all threads together, per repetition.
     pub(super) operations_per_s: Vec<f64>,
-    /// GB/s per thread, per repetition.
+    /// Bandwidth of each thread, GB/s, per repetition.
     pub(super) thread_gbps: Vec<Vec<f64>>,
-    /// Operations of timed repetitions.
+    /// Number of operations in timed repetitions.
     pub(super) operations: u64,
-    /// Operations ever made, warm-up included.
+    /// Number of all operations, including warm-up.
     pub(super) operations_ever: u64,
-    /// All samples, if there are any.
+    /// Samples of all repetitions; `None` if none were taken.
     pub(super) samples: Option<Samples>,
-    /// Median of each repetition's samples, ns.
+    /// Median of the samples of each repetition, ns.
     pub(super) medians_ns: Vec<f64>,
-    /// Timer cost that was taken off each sample, ns.
+    /// Timer overhead that was subtracted from each sample, ns.
     pub(super) overhead_ns: f64,
 }
 
-/// A main worker's slot: its last repetition, or what stopped it.
+/// Result of a thread's last repetition, or the error that stopped it.
 pub(super) type Slot = Mutex<Option<Result<Done, BenchError>>>;
 
-/// What the workers of one task share.
+/// What the threads of one task share.
 pub(super) struct Team<'a> {
     pub(super) spec: &'a Spec<'a>,
     queues: Vec<BatchQueue>,
@@ -69,9 +74,9 @@ pub(super) struct Team<'a> {
 
 /// What all threads of the run share.
 pub(super) struct Stage<'a> {
-    /// All workers and the coordinator: once when set-up is done, once more to go.
+    /// All workers and the coordinator: passed once after set-up and once at the start.
     pub(super) ready: Barrier,
-    /// Main workers and the coordinator.
+    /// Main workers and the coordinator: passed before and after every repetition.
     pub(super) main: Barrier,
     order: Mutex<Order>,
     ended: AtomicBool,
@@ -119,7 +124,7 @@ impl<'a> Team<'a> {
             queues: queues(spec),
             published: (0..threads).map(|_| Published::default()).collect(),
             slots: (0..threads).map(|_| Mutex::new(None)).collect(),
-            // Where the counter moves in coarse steps a median jumps from step to step.
+            // The mean, because with a coarse counter the median jumps from step to step.
             overhead_ns: overhead.mean,
         }
     }
@@ -135,7 +140,7 @@ impl<'a> Team<'a> {
             .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
-    /// Sets the queues to the amount of one repetition, or to no end.
+    /// Sets the queues to the amount of one repetition, or to no limit.
     pub(super) fn restart(&self, endless: bool) {
         let Work::Throughput { access, .. } = &self.spec.plan.work else {
             return;
@@ -146,6 +151,8 @@ impl<'a> Team<'a> {
             self.spec.operations()
         };
         let bytes = operations.map(|n| n.saturating_mul(access.stride_bytes as u64));
+        // With partitions, each thread gets an equal part of the amount, rounded up to whole
+        // accesses.
         let parts = self.queues.len() as u64;
         for queue in &self.queues {
             let stride = access.stride_bytes as u64;
@@ -153,7 +160,9 @@ impl<'a> Team<'a> {
         }
     }
 
-    /// Operations of worker `index` in one repetition, where workers have a share of their own.
+    /// Number of operations of worker `index` in one repetition; `None` if it ends by time.
+    ///
+    /// The remainder goes to the first workers.
     fn quota(&self, index: usize) -> Option<u64> {
         let threads = self.spec.plan.workers.threads as u64;
         self.spec
@@ -190,15 +199,16 @@ fn queues(spec: &Spec<'_>) -> Vec<BatchQueue> {
         .collect()
 }
 
-/// What one worker is given: its own slice of memory, or memory shared with the others.
+/// The memory of one worker: a slice of its own, or memory shared with the others.
 enum Memory<'a> {
     Own(&'a mut [u8]),
     Shared(Vec<SharedBytes<'a>>),
 }
 
-/// Deals the memory of a task to its workers.
+/// Distributes the memory of a task to its workers.
 fn deal<'a>(spec: &Spec<'_>, slices: Vec<&'a mut [u8]>) -> Vec<Memory<'a>> {
     let threads = spec.plan.workers.threads as usize;
+    // A chase writes its ring into the memory, so each worker needs a slice of its own.
     if matches!(spec.tools, Tools::Chase) {
         let part_bytes = spec.part_bytes();
         return slices
@@ -227,7 +237,7 @@ fn deal<'a>(spec: &Spec<'_>, slices: Vec<&'a mut [u8]>) -> Vec<Memory<'a>> {
         .collect()
 }
 
-/// Makes a worker's state; on the worker's own thread, so that what it allocates is near it.
+/// Creates a worker's state on the worker's own thread, so that its allocations are local.
 fn worker<'a>(
     team: &'a Team<'_>,
     index: usize,
@@ -276,6 +286,7 @@ fn worker<'a>(
             })
         }
         (Tools::Chase, Work::Chase { locality }, Memory::Own(slice)) => Worker::Chase(Chase {
+            // Each worker has a different cycle.
             ring: ChaseRing::build_with(slice, *locality, 64, seed ^ number),
             at: 0,
             timer,
@@ -300,6 +311,7 @@ fn worker<'a>(
                 overhead_ns: team.overhead_ns,
             })
         }
+        // Not reached: tools and memory are chosen by the kind of work, and `all` checks the size.
         _ => {
             return Err(BenchError::plan(
                 &spec.place,
@@ -309,7 +321,7 @@ fn worker<'a>(
     })
 }
 
-/// A worker thread from beginning to end.
+/// A worker thread from start to end.
 fn work(stage: &Stage<'_>, team: &Team<'_>, index: usize, memory: Memory<'_>) {
     let spec = team.spec;
     let bound = pin::bind(&spec.cpus[index]).map_err(|source| BenchError::Thread {
@@ -327,6 +339,8 @@ fn work(stage: &Stage<'_>, team: &Team<'_>, index: usize, memory: Memory<'_>) {
             None
         }
     };
+    // The first wait ends set-up; the coordinator then looks for errors and releases the second
+    // one.
     stage.ready.wait();
     stage.ready.wait();
     let halted = || stage.halted();
@@ -373,7 +387,9 @@ fn repetition(
     })
 }
 
-/// Others wait for this thread at a barrier: a panic must not keep it from getting there.
+/// Runs `job` and turns a panic into an error.
+///
+/// Other threads wait for this one at a barrier, which it must reach even after a panic.
 fn guarded<T>(place: &str, job: impl FnOnce() -> Result<T, BenchError>) -> Result<T, BenchError> {
     catch_unwind(AssertUnwindSafe(job)).unwrap_or_else(|panic| {
         let said = panic
@@ -395,11 +411,12 @@ pub(super) fn take(slot: &Slot) -> Option<Result<Done, BenchError>> {
     slot.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Runs all `tasks` until the main one is done, or, without one here, until told to stop. `counting` is called with true when the timed
-/// part begins and with false when it is over.
+/// Runs all `tasks` until the main tasks are done or, without one here, until stopped.
+///
+/// `counting` is called with true when the timed part starts, and with false when it ends.
 ///
 /// # Errors
-/// [`BenchError`] if a worker cannot work, or nothing was complete when it was stopped.
+/// [`BenchError`] if a worker fails, or if the run is stopped before its first complete repetition.
 pub(super) fn all(
     run: &RunPlan,
     tasks: &mut [ReadyTask<'_>],
@@ -437,6 +454,7 @@ pub(super) fn all(
         seed: run.seed,
     };
     for (team, memory) in teams.iter().zip(&memories) {
+        // Only a chase can have too few slices: its parts have at least one page.
         if memory.len() != team.spec.plan.workers.threads as usize {
             return Err(BenchError::plan(
                 &team.spec.place,

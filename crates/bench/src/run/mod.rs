@@ -1,12 +1,17 @@
-//! Running plans.
+//! Runs plans on this machine and turns the results into records.
 //!
 //! ```text
-//!   RunPlan ─ check ─> tasks made ready (regions, fill, first audit) ─> threads: warm-up, repetitions ─> second audit, data check ─> record
-//!                                                       │
-//!                              Control: start time, stop, progress  (the command here; an agent on another host)
+//!   RunPlan ── check ──> tasks ready: regions, fill, first audit
+//!                           │
+//!                           ▼
+//!           threads: warm-up, repetitions  <── Control: start time, stop, progress
+//!                           │                  (this command, or an agent on another host)
+//!                           ▼
+//!           second audit, data check ──> Part ── parts of all hosts ──> record
 //! ```
 //!
-//! A host runs the tasks that are its own ([`run_part`]); the parts of one run become one record ([`record`]).
+//! A host runs its own tasks ([`run_part`]); the parts of one run become one record ([`record`]).
+//! Connections to agents are not part of this crate.
 
 mod cards;
 mod coordinate;
@@ -42,36 +47,36 @@ use crate::plan::{RunPlan, TaskPlan, Work};
 use execute::Outcome;
 use task::{ReadyTask, Tools};
 
-/// The machine that runs tasks, looked at once.
+/// The machine that runs tasks, inspected once per process.
 #[derive(Debug)]
 pub struct Host {
-    /// Its nodes, tiers and limits.
+    /// Nodes, tiers, CPUs and limits of the process.
     pub topology: Topology,
-    /// Settings that change figures.
+    /// Settings of the machine that change figures, such as the CPU frequency governor.
     pub environment: Environment,
-    /// How time is taken.
+    /// The calibrated timer for latency samples.
     pub timer: Timer,
-    /// Hardware counters.
+    /// The hardware and kernel counters that this process may open.
     pub counters: Counters,
-    /// Where regions come from.
+    /// Source of the regions' memory.
     pub memories: Box<dyn Memories>,
-    /// Whether contents of existing files may be overwritten.
+    /// Whether the contents of existing files may be overwritten.
     pub overwrite: bool,
     batch_overhead_ns: OnceLock<f64>,
 }
 
 impl Host {
-    /// Looks at the machine this runs on; takes about 50 ms, most of it for the timer.
+    /// Inspects this machine; takes about 50 ms, most of it to calibrate the timer.
     ///
     /// # Errors
-    /// [`TopologyError`] if the system's files do not tell what there is.
+    /// [`TopologyError`] if files under `/sys` or `/proc` are missing or cannot be parsed.
     pub fn look() -> Result<Self, TopologyError> {
         let root = SysRoot::host();
         let topology = Topology::read(&root)?;
         Ok(Self::new(topology, Box::new(HostMemories)))
     }
 
-    /// A machine of `topology` whose regions come from `memories`.
+    /// A machine with the given topology, whose regions come from `memories`.
     pub fn new(topology: Topology, memories: Box<dyn Memories>) -> Self {
         Self {
             environment: Environment::read(&topology.root, &topology),
@@ -84,7 +89,10 @@ impl Host {
         }
     }
 
-    /// What handing out and running an empty batch costs, ns: the framework's own part of every batch. Measured once.
+    /// Cost of taking and running an empty batch, ns; measured at the first call.
+    ///
+    /// It is the part of every batch that is due to this program, not to the memory. NaN if it
+    /// could not be measured.
     pub fn batch_overhead_ns(&self) -> f64 {
         *self
             .batch_overhead_ns
@@ -108,6 +116,7 @@ fn empty_batch_ns() -> Option<f64> {
         pace: None,
     });
     let until = worker::Until {
+        // Only a safeguard: the loop ends by its amount.
         deadline: Some(Instant::now() + std::time::Duration::from_secs(10)),
         halted: &|| false,
     };
@@ -117,57 +126,63 @@ fn empty_batch_ns() -> Option<f64> {
     Some(done.seconds() * 1e9 / BATCHES as f64)
 }
 
-/// What leads a part of a run: says when to begin and when to stop, and hears how it goes.
+/// Controls a part of a run: says when to start and when to stop, and receives progress events.
 pub trait Control: Sync {
-    /// Called once everything is ready; answers when to begin, by this machine's clock, or `None` to give up. May wait.
+    /// Called once everything is ready; returns the start time by this machine's clock.
+    ///
+    /// May block, to agree on a time with other hosts. `None` cancels the run.
     fn ready(&self) -> Option<SystemTime> {
         Some(SystemTime::now())
     }
 
-    /// Whether to stop; asked at every batch, so it must be cheap.
+    /// Whether to stop; called for every batch, so it must be cheap.
     fn stopped(&self) -> bool;
 
-    /// Hears of progress, on the coordinating thread.
+    /// Receives a progress event; called on the coordinating thread.
     fn event(&self, _event: Event) {}
 }
 
-/// Progress of a run.
+/// A progress event of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Event {
-    /// Regions are being made and filled.
+    /// Regions are being mapped and filled.
     Preparing,
     /// A repetition is complete.
     Repetition {
-        /// How many there are now.
+        /// Number of complete repetitions.
         done: u32,
-        /// How many there can be at most.
+        /// Largest possible number of repetitions.
         most: u32,
-        /// The main figure: GB/s or ns, by the kind of the main task.
+        /// Main figure of this repetition, in GB/s, ns or operations per second, by kind of the
+        /// main task.
         figure: Option<f64>,
     },
 }
 
-/// What one host did in a run.
+/// What one host contributes to a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// The host.
+    /// Description of the host.
     pub host: BenchHost,
-    /// Its tasks in plan order.
+    /// Records of its tasks, in plan order.
     pub tasks: Vec<TaskRecord>,
-    /// What a reader has to know.
+    /// Remarks for the reader of the record; some invalidate it.
     pub remarks: Vec<Remark>,
-    /// If this host ran the main task and was to repeat until stable.
+    /// Precision reached by the main task; `None` without a main task here or without
+    /// `until_stable`.
     pub stability: Option<StabilityRecord>,
-    /// When it began, RFC 3339.
+    /// Start of the part including preparation, RFC 3339.
     pub started_at: String,
-    /// How long it took with all preparation, s.
+    /// Duration including preparation, s.
     pub elapsed_s: f64,
 }
 
-/// Checks that this machine can run the tasks of `plan` that are for `host_name` (`None`: those without a host). Touches no memory.
+/// Checks that this machine can run the tasks of `plan` for `host_name`; touches no memory.
+///
+/// `None` selects the tasks without a host.
 ///
 /// # Errors
-/// [`BenchError`] naming file, line and task.
+/// [`BenchError`] with file, line and task of the first problem.
 pub fn check(plan: &RunPlan, host_name: Option<&str>, host: &Host) -> Result<(), BenchError> {
     own_tasks(plan, host_name).try_for_each(|task| ReadyTask::check(plan, task, host))
 }
@@ -177,10 +192,10 @@ fn own_tasks<'p>(plan: &'p RunPlan, host_name: Option<&str>) -> impl Iterator<It
     plan.tasks.iter().filter(move |task| task.host == name)
 }
 
-/// Runs the tasks of `plan` that are for `host_name` on this machine.
+/// Runs the tasks of `plan` for `host_name` on this machine.
 ///
 /// # Errors
-/// [`BenchError`]; nothing is left mapped.
+/// [`BenchError`] of the check, of preparing memory or of a thread; all regions are unmapped.
 pub fn run_part(
     plan: &RunPlan,
     host_name: Option<&str>,
@@ -194,7 +209,8 @@ pub fn run_part(
     let mut tasks = own_tasks(plan, host_name)
         .map(|task| ReadyTask::make(plan, task, host))
         .collect::<Result<Vec<_>, _>>()?;
-    // Opened on the thread that makes the workers: what it makes later is counted with it.
+    // Counters are inherited by threads that are created later, so they are opened before the
+    // threads are.
     let mut running = host.counters.open(Selection::ALL);
     let mut counting = |on: bool| {
         if on {
@@ -224,7 +240,7 @@ pub fn run_part(
         elapsed_s: 0.0,
     };
     for (index, (task, outcome)) in tasks.iter().zip(&outcomes).enumerate() {
-        // Counters count the process: they stand with its first task.
+        // Counters cover the whole process, so they are reported with its first task.
         let counters = if index == 0 {
             counters.clone()
         } else {
@@ -236,7 +252,7 @@ pub fn run_part(
     Ok(part)
 }
 
-/// Adds the record of a task that has run to `part`.
+/// Adds the record of a finished task to `part`.
 fn finish(
     plan: &RunPlan,
     task: &ReadyTask<'_>,
@@ -265,6 +281,7 @@ fn finish(
     }
     if spec.plan.role == crate::plan::Role::Main {
         let made = outcome.figures().len() as u32;
+        // An interrupted run keeps the repetitions that it completed.
         if made < plan.repeat {
             remarks.push(Remark {
                 invalidates: false,
@@ -289,6 +306,7 @@ fn finish(
     }
     remarks.extend(crowded(spec));
     part.remarks.append(&mut remarks);
+    // Only zeros means that the task does not have this figure.
     let positive = |values: &[f64]| Spread::of(values.to_vec()).filter(|spread| spread.max > 0.0);
     let bandwidth_gbps = positive(&outcome.gbps);
     let latency = outcome.samples.as_ref().and_then(|samples| {
@@ -314,7 +332,7 @@ fn finish(
         operations_per_s: positive(&outcome.operations_per_s),
         bytes_per_operation: spec.bytes_per_operation(),
         operations: outcome.operations,
-        // Threads that move no bytes have no bandwidth, which is not one of 0.
+        // Threads that move no bytes have no bandwidth, which differs from a bandwidth of 0.
         thread_gbps: bandwidth_gbps
             .iter()
             .flat_map(|_| &outcome.thread_gbps)
@@ -331,7 +349,7 @@ fn finish(
     });
 }
 
-/// A word on threads that have to share CPUs: the scheduler is measured with the memory then.
+/// A remark if threads share CPUs: the figures then include the scheduler.
 fn crowded(spec: &task::Spec<'_>) -> Option<Remark> {
     let cpus: IdSet = spec.cpus.iter().flat_map(IdSet::iter).collect();
     (spec.cpus.len() > cpus.len()).then(|| Remark {
@@ -373,25 +391,25 @@ fn sample_words(work: &Work) -> &'static str {
     }
 }
 
-/// What is the same for all records of one invocation.
+/// Fields that are the same in all records of one invocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// Unique to the invocation.
+    /// Identifier, unique to the invocation.
     pub id: String,
     /// Version of the program.
     pub tool_version: String,
-    /// Its commit, if known.
+    /// Git commit of the build; `None` if unknown.
     pub commit: Option<String>,
-    /// "release" or "dev".
+    /// Build profile, "release" or "dev".
     pub build: String,
-    /// The command line.
+    /// The command line, one element per argument.
     pub command: Vec<String>,
 }
 
-/// Puts the parts of a run together; the part with the main task comes first.
+/// Combines the parts of a run into one record, the part with the main task first.
 ///
 /// # Errors
-/// If the plan cannot be written as JSON (a number in it is not finite).
+/// [`BenchError::Plan`] if the plan cannot be written as JSON.
 pub fn record(
     plan: &RunPlan,
     mut parts: Vec<Part>,
@@ -402,6 +420,7 @@ pub fn record(
     let plan_json = serde_json::to_value(plan)
         .map_err(|error| BenchError::plan(&plan.workload, format!("plan as JSON: {error}")))?;
     let first = parts.first();
+    // Start and duration of the run are those of the host with the main task.
     let started_at = first
         .map(|part| part.started_at.clone())
         .unwrap_or_default();
@@ -414,6 +433,7 @@ pub fn record(
         hosts.push(part.host);
         remarks.extend(part.remarks);
     }
+    // Parts are in the order of hosts; a record has the order of the plan.
     tasks.sort_by_key(|task| {
         plan.tasks
             .iter()

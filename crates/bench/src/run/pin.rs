@@ -1,11 +1,14 @@
-//! Where worker threads run.
+//! Resolves where the threads of a task run, and binds them.
 
 use super::BenchError;
 use crate::plan::{NodeSpread, Pin, WorkersPlan};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use tierloom_topology::{CpuId, IdSet, NodeId, Topology};
 
-/// CPUs that each thread may use, in thread order; checked against what the process may use.
+/// The CPUs that each thread may use, in thread order.
+///
+/// Fails if the plan names a CPU that the process may not use: the kernel would silently drop it
+/// from a longer list.
 pub(super) fn resolve(
     workers: &WorkersPlan,
     topology: &Topology,

@@ -1,9 +1,13 @@
-//! Batches of a region, handed to workers.
+//! The queue that distributes the batches of a region over threads.
+//!
+//! Taking a batch is one atomic increment. The queue counts batches over all passes, so passes need
+//! no barrier between them.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Cuts a span of bytes into batches and hands them out, pass after pass, to any number of workers.
+/// Divides a span of bytes into batches and hands them out, pass after pass, to any number of
+/// threads.
 #[derive(Debug)]
 pub(super) struct BatchQueue {
     span_bytes: usize,
@@ -11,12 +15,14 @@ pub(super) struct BatchQueue {
     batches_per_pass: u64,
     next: AtomicU64,
     limit: AtomicU64,
-    /// Length of the last batch before the limit, which may be a part of one.
+    /// Bytes of the last batch before the limit, which may be less than a whole batch.
     last_bytes: AtomicU64,
 }
 
 impl BatchQueue {
-    /// A queue over `span_bytes` with batches of about `batch_bytes`: whole places of `stride_bytes`, at least one.
+    /// A queue over `span_bytes` with batches of about `batch_bytes`.
+    ///
+    /// A batch is a whole number of strides, at least one, so that no access crosses two batches.
     pub(super) fn new(span_bytes: usize, batch_bytes: usize, stride_bytes: usize) -> Self {
         let batch_bytes = (batch_bytes.min(span_bytes) / stride_bytes).max(1) * stride_bytes;
         Self {
@@ -29,7 +35,9 @@ impl BatchQueue {
         }
     }
 
-    /// Begins again at the first batch and ends after `bytes` of the span, counted over all passes; `None` never ends.
+    /// Starts again at the first batch, and ends after `bytes`, counted over all passes.
+    ///
+    /// `None` never ends. No thread may take batches at the same time.
     pub(super) fn restart(&self, bytes: Option<u64>) {
         let (limit, last_bytes) = match bytes {
             None => (u64::MAX, self.batch_bytes as u64),
@@ -47,13 +55,15 @@ impl BatchQueue {
                 (limit, last)
             }
         };
+        // `next` is stored last, with release order: a thread that sees it also sees the new limit.
         self.last_bytes.store(last_bytes, Ordering::Relaxed);
         self.limit.store(limit, Ordering::Relaxed);
         self.next.store(0, Ordering::Release);
     }
 
-    /// The next batch; `None` when the limit is reached.
+    /// The next batch; `None` once the limit is reached.
     pub(super) fn next(&self) -> Option<Range<usize>> {
+        // Past the limit the counter keeps growing, which 64 bits allow.
         let index = self.next.fetch_add(1, Ordering::AcqRel);
         let limit = self.limit.load(Ordering::Relaxed);
         if index >= limit {

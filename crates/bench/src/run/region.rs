@@ -1,4 +1,8 @@
-//! The memory of a task: made, filled, and audited before and after.
+//! The memory regions of a task: mapping, filling, and page audits before and after the run.
+//!
+//! A page audit asks the kernel where the pages are. It is made before the run, to detect pages
+//! that are not where the plan says, and after it, to detect pages that moved. Both invalidate the
+//! record.
 
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -16,18 +20,25 @@ use tierloom_topology::{NodeId, Topology};
 use super::{BenchError, Host, cards};
 use crate::plan::{MemoryPlan, RegionPlan};
 
-/// Pages looked at before and after a run; all of them up to 4 GiB of 4 KiB pages.
+/// Number of pages audited before and after a run: all pages of regions up to 4 GiB.
+///
+/// Larger regions are sampled. Counted in 4 KiB pages.
 const AUDITED_PAGES: u64 = 1 << 20;
-/// How far shares of the kernel's own interleaving may lie from its weights.
+/// Tolerated deviation of the shares of kernel interleaving from its weights.
 const SHARE_TOLERANCE: f64 = 0.01;
-/// Pages of one node in a round of the kernel's weights as people set them; a cut round at the end misses by so much.
+/// Assumed number of consecutive pages of one node in a round of the kernel's weights.
+///
+/// The last round of a region is incomplete, so a share can deviate by this many pages.
 const LONGEST_KERNEL_ROUND: f64 = 10.0;
-/// A fill thread is worth its start from about this much memory on.
+/// Memory per fill thread, bytes; less does not pay for starting a thread.
 const FILL_BYTES_PER_THREAD: usize = 16 << 20;
 
-/// The seam to memory: how a task's region gets its pages. [`HostMemories`] is the real one; tests give fakes.
+/// The interface through which regions get their memory.
+///
+/// [`HostMemories`] is the real implementation; tests provide others.
 pub trait Memories: Send + Sync + Debug {
-    /// The backend for `plan`, whose pages shall go to `nodes` (empty: the kernel's choice).
+    /// The backend for `plan`, whose pages are to be on `nodes`; empty leaves the choice to the
+    /// kernel.
     ///
     /// # Errors
     /// [`MemoryError`] if this machine has no such memory.
@@ -39,7 +50,7 @@ pub trait Memories: Send + Sync + Debug {
     ) -> Result<Arc<dyn MemoryBackend>, MemoryError>;
 }
 
-/// Memory of the machine this runs on.
+/// The memory of this machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HostMemories;
 
@@ -70,7 +81,7 @@ impl Memories for HostMemories {
     }
 }
 
-/// A region that is ready to be worked on.
+/// A region that is mapped and populated.
 #[derive(Debug)]
 pub(super) struct ReadyRegion {
     pub(super) region: Region,
@@ -80,12 +91,12 @@ pub(super) struct ReadyRegion {
     resolved: Placement,
     before: Option<PageSnapshot>,
     note: Option<String>,
-    /// Reserving and populating, s.
+    /// Time for mapping and populating the region, s.
     pub(super) prepare_s: f64,
 }
 
 impl ReadyRegion {
-    /// Reserves and populates the region of `plan`, called `name`.
+    /// Maps and populates the region of `plan`, called `name`.
     pub(super) fn make(
         plan: &RegionPlan,
         name: &str,
@@ -99,7 +110,7 @@ impl ReadyRegion {
             .map_err(|error| BenchError::placement(place, error))?;
         let nodes = asked.nodes();
         let resolved = match plan.memory {
-            // The kernel spreads the pages; asking for more would be asking twice.
+            // The kernel spreads the pages by itself; binding them as well would override it.
             MemoryPlan::KernelInterleave { .. } => Placement::kernel_default(),
             _ => asked,
         };
@@ -130,7 +141,7 @@ impl ReadyRegion {
         })
     }
 
-    /// Looks where the pages are, once everything that prepares them is done.
+    /// Records where the pages are; to be called after everything that touches them first.
     pub(super) fn look_before(&mut self) {
         match self.region.snapshot(mode(&self.region)) {
             Ok(snapshot) => self.before = Some(snapshot),
@@ -138,7 +149,7 @@ impl ReadyRegion {
         }
     }
 
-    /// The region's record, with a second look at its pages, and what the reader must know about them.
+    /// The record of the region, with a second audit, and remarks for the reader.
     pub(super) fn finish(&self) -> (RegionRecord, Vec<Remark>) {
         let mut remarks = Vec::new();
         let mut note = self.note.clone();
@@ -184,6 +195,8 @@ impl ReadyRegion {
                     ),
                 });
             }
+            // Devices cannot be audited page by page: the note says by what the node is known
+            // instead.
             if note.is_none() && before.method.contains("device") {
                 note = Some(before.method.clone());
             }
@@ -199,7 +212,8 @@ impl ReadyRegion {
                 ),
             });
         }
-        // Of memory whose pages nobody can be asked about there is no audit; an empty one would say that all of it is nowhere.
+        // Where the kernel cannot report pages, the audit is left out: an empty one would claim
+        // that no page is anywhere.
         let asked = |audit: &&Audit| audit.pages_checked > 0;
         let [before, after] = audits.map(|audit| audit.as_ref().filter(asked).map(cards::audit));
         let record = RegionRecord {
@@ -218,8 +232,11 @@ impl ReadyRegion {
         (record, remarks)
     }
 
-    /// What is wrong with where the pages are, if anything. Shares of few pages miss the weights by rounding, so ours are compared page by
-    /// page with the plan; the kernel's own rounds may begin anywhere.
+    /// What is wrong with the placement of the pages, if anything.
+    ///
+    /// Pages that we bind are compared with the plan page by page, because the shares of few pages
+    /// deviate by rounding. The kernel's own rounds may start at any node, so only shares are
+    /// compared there.
     fn misplaced(&self, audit: &Audit) -> Option<String> {
         if audit.pages_checked == 0 {
             return None;
@@ -244,7 +261,7 @@ impl ReadyRegion {
     }
 }
 
-/// The page size of `plan` in a word.
+/// The page size in records.
 fn page_word(plan: &RegionPlan) -> String {
     match plan.memory {
         MemoryPlan::Devdax { .. } => "device".into(),
@@ -252,7 +269,7 @@ fn page_word(plan: &RegionPlan) -> String {
     }
 }
 
-/// The record of region `name`, which the workers map and unmap themselves.
+/// The record of a region that the threads of a mapping task map and unmap themselves.
 pub(super) fn mapped(
     plan: &RegionPlan,
     name: &str,
@@ -282,7 +299,7 @@ pub(super) fn mapped(
     })
 }
 
-/// Whether the device of `plan`, region `index` of a task, is there and has its bytes; maps nothing.
+/// Checks that the device of region `index` exists and is large enough; maps nothing.
 pub(super) fn check_device(
     plan: &RegionPlan,
     index: usize,
@@ -307,7 +324,9 @@ fn mode(region: &Region) -> AuditMode {
     }
 }
 
-/// Fills `memory` with the pattern that kernels write, several threads at a time.
+/// Fills `memory` with the pattern that kernels write, using several threads.
+///
+/// Reads can be checked against the pattern after the run.
 pub(super) fn fill(memory: SharedBytes<'_>, place: &str) -> Result<(), BenchError> {
     let access = Access::sequential(Operation::Write);
     let kernel = Kernel::new(access).map_err(|error| BenchError::access(place, error))?;
@@ -315,7 +334,8 @@ pub(super) fn fill(memory: SharedBytes<'_>, place: &str) -> Result<(), BenchErro
         .map_or(1, usize::from)
         .min(memory.len() / FILL_BYTES_PER_THREAD)
         .max(1);
-    // Parts of whole pages; the pattern depends on the offset in the memory, so every thread works on the same one.
+    // Parts are whole pages. The pattern depends on the offset in `memory`, so every thread gets
+    // all of it and a range.
     let part_bytes = memory.len().div_ceil(threads).next_multiple_of(4096);
     std::thread::scope(|scope| {
         for start in (0..memory.len()).step_by(part_bytes) {

@@ -1,20 +1,23 @@
-//! Latency samples of one worker or many, and what becomes of them in a record.
+//! Latency samples of a thread or a task, and the latency record made from them.
+//!
+//! Samples go into a histogram with fixed bounds, so that memory does not grow with their number
+//! and the histograms of threads can be added.
 
 use hdrhistogram::Histogram;
 use tierloom_record::{Bucket, LatencyRecord, Percentile, Spread};
 
-/// Unit of the histograms: a tenth of a nanosecond.
+/// Histogram units per ns: the unit is a tenth of a nanosecond.
 const UNITS_PER_NS: f64 = 10.0;
-/// An hour.
+/// Largest latency that is kept apart from larger ones, ns: one hour.
 const LONGEST_NS: f64 = 3.6e12;
-/// Width of a bucket in a record.
+/// Ratio of the upper bounds of two neighbouring histogram buckets in a record.
 const BUCKET_GROWTH: f64 = 1.03;
-/// Percentiles of a record; the last ones only if that many samples lie above them.
+/// Percentiles of a record; extreme ones are left out if fewer than one sample is beyond them.
 const PERCENTILES: [f64; 11] = [
     1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99,
 ];
 
-/// A histogram of latencies with three digits, from a tenth of a nanosecond to an hour.
+/// A histogram of latencies with three significant digits, from 0.1 ns to an hour.
 #[derive(Debug, Clone)]
 pub(super) struct Samples {
     histogram: Histogram<u64>,
@@ -31,7 +34,7 @@ impl Samples {
         }
     }
 
-    /// Adds a sample; what the timer's cost made negative counts as zero.
+    /// Adds a sample; a sample that became negative by subtracting the timer overhead counts as 0.
     pub(super) fn add(&mut self, ns: f64) {
         let ns = ns.clamp(0.0, LONGEST_NS);
         self.histogram
@@ -40,7 +43,7 @@ impl Samples {
     }
 
     pub(super) fn merge(&mut self, other: &Samples) {
-        // Both have the same bounds, so nothing is out of range.
+        // All histograms have the same bounds, so adding cannot fail.
         let _ = self.histogram.add(&other.histogram);
         self.sum_ns += other.sum_ns;
     }
@@ -57,7 +60,10 @@ impl Samples {
         self.quantile_ns(50.0)
     }
 
-    /// The record of all samples; `medians_ns` are those of the repetitions. `None` without samples.
+    /// The record of all samples; `None` without samples.
+    ///
+    /// `medians_ns` are the medians of the repetitions. They are kept because the histogram is over
+    /// all repetitions together and cannot show how much these differ.
     pub(super) fn record(
         &self,
         what: &str,

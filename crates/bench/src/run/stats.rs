@@ -1,20 +1,28 @@
-//! What repeated figures say: how sure the median is, and whether the machine was calm.
+//! Statistics over repetitions: the precision of the median, and signs of an unsteady machine.
+//!
+//! Nothing assumes a distribution: times on a shared machine are skewed and often have two modes.
 
 use tierloom_record::{Remark, Spread, StabilityRecord};
 
 use crate::plan::UntilStable;
 
-/// Fewest repetitions from which the smallest and largest of them enclose the median with 95% confidence: 1 - 2 / 2^6 = 96.9%.
+/// Smallest number of repetitions whose minimum and maximum enclose the median with 95% confidence.
+///
+/// With six they do so with 1 - 2 / 2^6 = 96.9%.
 const FEWEST_FOR_INTERVAL: usize = 6;
-/// A range of the repetitions above this share of the median is worth a remark.
+/// Range of the repetitions, as a share of the median, above which the record gets a remark.
 const WIDE_RANGE: f64 = 0.10;
-/// A gap in the sorted repetitions above this share of the median, with at least two on each side, makes two modes.
+/// Gap in the sorted repetitions, as a share of the median, above which they have two modes.
+///
+/// Each side must have at least two values.
 const MODE_GAP: f64 = 0.15;
 
-/// Half of the 95% confidence interval of the median over the median; `None` below six values.
+/// Half of the 95% confidence interval of the median, divided by the median.
 ///
-/// The interval's ends are order statistics (binomial, no assumption on the distribution): values k and n+1-k, with the largest k for
-/// which P(Binomial(n, 1/2) < k) <= 0.025. See Hahn and Meeker, "Statistical Intervals", 1991, section 5.2.
+/// `None` for fewer than six values. The endpoints of the interval are order statistics (binomial,
+/// no assumption on the distribution): values k and n+1-k, with the largest k for which
+/// P(Binomial(n, 1/2) < k) <= 0.025. See Hahn and Meeker, "Statistical Intervals", 1991, section
+/// 5.2.
 pub fn relative_half_width(values: &[f64]) -> Option<f64> {
     let n = values.len();
     if n < FEWEST_FOR_INTERVAL {
@@ -22,7 +30,8 @@ pub fn relative_half_width(values: &[f64]) -> Option<f64> {
     }
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    // P(X = i) by its recurrence; n is a number of repetitions, so nothing underflows that matters.
+    // `term` is P(X = i), by its recurrence. Above 1,074 values 0.5^n is 0 in an `f64`, and the
+    // interval comes out too narrow.
     let (mut below, mut term, mut rank) = (0.0, 0.5_f64.powi(n as i32), 0);
     while rank < n / 2 && below + term <= 0.025 {
         below += term;
@@ -34,19 +43,19 @@ pub fn relative_half_width(values: &[f64]) -> Option<f64> {
     Some((high - low) / 2.0 / median)
 }
 
-/// How a run that was to be repeated until stable stands after `values`.
+/// What the repetitions `values` reached of the precision that was asked for.
 pub(super) fn stability(asked: &UntilStable, values: &[f64]) -> StabilityRecord {
     let reached = relative_half_width(values);
     StabilityRecord {
         asked_relative_half_width: asked.relative_half_width,
-        // Too few values: everything is possible; 1 says that nothing is known.
+        // Too few values for an interval: 1 means that nothing is known.
         reached_relative_half_width: reached.unwrap_or(1.0),
         stable: reached.is_some_and(|reached| reached <= asked.relative_half_width),
         repeats: values.len() as u32,
     }
 }
 
-/// What a reader should know about the repetitions of `what`.
+/// Remarks on the repetitions of the task `what`: two modes, or a wide range.
 pub(super) fn remarks(what: &str, spread: &Spread) -> Vec<Remark> {
     let remark = |text| Remark {
         invalidates: false,
@@ -67,7 +76,7 @@ pub(super) fn remarks(what: &str, spread: &Spread) -> Vec<Remark> {
     Vec::new()
 }
 
-/// The means of the two groups that the values fall into, if they do.
+/// The means of the two groups that the values form; `None` if they form one.
 fn modes(values: &[f64]) -> Option<(f64, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -81,6 +90,7 @@ fn modes(values: &[f64]) -> Option<(f64, f64)> {
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
     let (low, high) = sorted.split_at(at);
     let range = |part: &[f64]| part[part.len() - 1] - part[0];
+    // The gap must exceed the range within each group, or an even spread would count as two modes.
     let apart = low.len() >= 2
         && high.len() >= 2
         && gap > MODE_GAP * sorted[sorted.len() / 2]
@@ -102,7 +112,7 @@ mod tests {
 
     #[test]
     fn interval_ranks_are_those_of_the_binomial_tables() {
-        // n, rank of the lower end: standard table of 95% intervals for the median.
+        // n, rank of the lower endpoint: standard table of 95% intervals for the median.
         for (n, rank) in [(8, 1), (9, 2), (12, 3), (20, 6), (30, 10), (50, 18)] {
             let values: Vec<f64> = (1..=n).map(|v| 1000.0 + f64::from(v)).collect();
             let median = 1000.0 + f64::from(n + 1) / 2.0;

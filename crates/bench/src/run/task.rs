@@ -1,4 +1,4 @@
-//! Tasks made ready: everything checked, memory there and filled.
+//! Prepares tasks: checks the plan against the machine, maps and fills memory, checks data after.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::region::{self, ReadyRegion};
 use super::{BenchError, Host, pin};
 use crate::plan::{Amount, MapSharing, MemoryPlan, RunPlan, Sharing, TaskPlan, Work};
 
-/// What the workers of a task are made from.
+/// What the threads of a task are created from.
 #[derive(Debug)]
 pub(super) enum Tools {
     Stream(Kernel),
@@ -23,33 +23,34 @@ pub(super) enum Tools {
     Custom(Chain),
 }
 
-/// A task without its memory: what workers need to know.
+/// A task without its memory: what its threads need to know.
 #[derive(Debug)]
 pub(super) struct Spec<'p> {
     pub(super) plan: &'p TaskPlan,
-    /// Where it is written, for errors.
+    /// Position in the workload file, for errors.
     pub(super) place: String,
     pub(super) cpus: Vec<IdSet>,
     pub(super) tools: Tools,
-    /// Size of the first region; 0 if workers make their own.
+    /// Size of the first region, bytes; 0 if the threads map it themselves.
     pub(super) memory_bytes: usize,
 }
 
-/// A task whose memory is there.
+/// A task with its memory.
 #[derive(Debug)]
 pub(super) struct ReadyTask<'p> {
     pub(super) spec: Spec<'p>,
     pub(super) regions: Vec<ReadyRegion>,
-    /// What the workers of a mapping task map themselves.
+    /// Records of the regions that the threads of a mapping task map themselves.
     mapped: Vec<RegionRecord>,
     pub(super) prepare_s: f64,
 }
 
 impl<'p> ReadyTask<'p> {
-    /// Checks everything that needs no memory: what is wrong is found before any page is touched.
+    /// Checks everything that needs no memory, so that errors appear before any page is touched.
     pub(super) fn check(run: &RunPlan, plan: &TaskPlan, host: &Host) -> Result<(), BenchError> {
         let place = place_of(run, plan);
         pin::resolve(&plan.workers, &host.topology, &place)?;
+        // Created only to learn whether this processor supports the accesses.
         tools(plan, host, &place)?;
         for (index, region) in plan.regions.iter().enumerate() {
             region
@@ -59,6 +60,7 @@ impl<'p> ReadyTask<'p> {
             if let MemoryPlan::Devdax { .. } = &region.memory {
                 region::check_device(region, index, host, &place)?;
             }
+            // A mapping task never writes to the file, so it may use an existing one.
             if let MemoryPlan::File { path, .. } = &region.memory
                 && Path::new(path).is_file()
                 && !host.overwrite
@@ -83,7 +85,7 @@ impl<'p> ReadyTask<'p> {
         }
     }
 
-    /// Makes regions and fills them.
+    /// Maps the regions and fills them.
     pub(super) fn make(run: &RunPlan, plan: &'p TaskPlan, host: &Host) -> Result<Self, BenchError> {
         let place = place_of(run, plan);
         let cpus = pin::resolve(&plan.workers, &host.topology, &place)?;
@@ -91,6 +93,7 @@ impl<'p> ReadyTask<'p> {
         let (mut regions, mut mapped) = (Vec::new(), Vec::new());
         for (index, region) in plan.regions.iter().enumerate() {
             let name = format!("m{index}");
+            // Mapping tasks time the mapping itself, so nothing is mapped for them here.
             if matches!(tools, Tools::Mapping(_)) {
                 mapped.push(region::mapped(region, &name, host, &place)?);
                 continue;
@@ -114,12 +117,16 @@ impl<'p> ReadyTask<'p> {
         let start = std::time::Instant::now();
         task.fill()?;
         let fill_s = start.elapsed().as_secs_f64();
+        // After filling, so that the audit sees every page that filling touches first.
         task.regions.iter_mut().for_each(ReadyRegion::look_before);
         task.prepare_s = fill_s + task.regions.iter().map(|r| r.prepare_s).sum::<f64>();
         Ok(task)
     }
 
-    /// Atomics count up from zero; a chase writes its ring; everything else begins with the pattern.
+    /// Initialises the regions.
+    ///
+    /// Counters for atomic operations start at zero, so that the sum can be checked; a chase writes
+    /// its own ring later; everything else starts with the pattern.
     fn fill(&mut self) -> Result<(), BenchError> {
         if matches!(self.spec.tools, Tools::Chase) {
             return Ok(());
@@ -139,7 +146,10 @@ impl<'p> ReadyTask<'p> {
         Ok(())
     }
 
-    /// Whether the bytes are what the accesses must have left; `operations` are all that were made. `Err` says what is wrong.
+    /// Checks that the memory holds what the accesses must have left.
+    ///
+    /// `operations` is the number of all operations, including warm-up. `Err` says what is wrong;
+    /// `None` if the work leaves nothing that could be checked.
     pub(super) fn check_data(&self, operations: u64) -> Option<Result<String, String>> {
         let operation = self.spec.operation()?;
         let part_bytes = self.spec.part_bytes();
@@ -160,6 +170,7 @@ impl<'p> ReadyTask<'p> {
             }
             Operation::CompareAndSwap => {
                 let found = counted();
+                // A swap may fail, so there are only bounds.
                 if found <= operations && (found > 0 || operations == 0) {
                     Ok(format!("{found} of {operations} swaps succeeded"))
                 } else {
@@ -174,6 +185,7 @@ impl<'p> ReadyTask<'p> {
                     || Ok("the copy holds what was copied".into()),
                     |at| Err(format!("wrong bytes in the copy at offset {at}")),
                 ),
+            // Reads leave the pattern of the fill as it is, and writes store the same pattern.
             _ => memory
                 .chunks(part_bytes)
                 .enumerate()
@@ -185,7 +197,7 @@ impl<'p> ReadyTask<'p> {
         })
     }
 
-    /// The records of the regions, with a second look at the pages.
+    /// The records of the regions, with a second page audit, and their remarks.
     pub(super) fn finish_regions(&self) -> (Vec<RegionRecord>, Vec<Remark>) {
         let mut all = Vec::new();
         for ready in &self.regions {
@@ -211,7 +223,8 @@ impl Spec<'_> {
         }
     }
 
-    /// Bytes of memory that one worker sees: its part, or everything. Parts are whole pages.
+    /// Bytes of memory that one thread works on: its part or the whole region; parts are whole
+    /// pages.
     pub(super) fn part_bytes(&self) -> usize {
         let whole = self.memory_bytes;
         let own_part = matches!(
@@ -229,7 +242,7 @@ impl Spec<'_> {
         }
     }
 
-    /// Bytes one operation accesses.
+    /// Bytes that one operation accesses.
     pub(super) fn bytes_per_operation(&self) -> u64 {
         match &self.plan.work {
             Work::Throughput { access, .. } | Work::Latency { access, .. } => {
@@ -247,12 +260,13 @@ impl Spec<'_> {
         }
     }
 
-    /// Operations that `amount` comes to, all workers together; `None` if it is a time.
+    /// Number of operations of one repetition, all threads together; `None` if it ends by time.
     pub(super) fn operations(&self) -> Option<u64> {
         let size_bytes = self.plan.regions.first().map_or(0, |r| r.size_bytes);
         match self.plan.amount {
             Amount::Seconds(_) => None,
             Amount::Operations(operations) => Some(operations),
+            // Operations without data transfer have 0 bytes each.
             Amount::Bytes(bytes) => Some(bytes / self.bytes_per_operation().max(1)),
             Amount::Passes(passes) => Some(passes.saturating_mul(match &self.plan.work {
                 Work::Throughput { access, .. } | Work::Latency { access, .. } => {
@@ -269,7 +283,7 @@ impl Spec<'_> {
         }
     }
 
-    /// The access in words.
+    /// The access as text, for the record.
     pub(super) fn access_words(&self) -> String {
         let single = |access: &tierloom_kernels::access::Access| {
             let order = match access.order {
@@ -312,7 +326,10 @@ impl Spec<'_> {
     }
 }
 
-/// First offset of a copy's target that holds neither the copied nor the old word. Accesses may be half a word.
+/// Offset of the first wrong word in the target half of a copy.
+///
+/// A word is right if each half of it is either old or copied: accesses may be four bytes long, and
+/// a run may end before the whole target is copied.
 fn wrong_copy(part: &[u8]) -> Option<usize> {
     let half = part.len() / 2 / 8 * 8;
     let copied = |offset: usize| pattern_word(offset);
@@ -391,6 +408,7 @@ fn map_request(
     host: &Host,
     place: &str,
 ) -> Result<MapRequest, BenchError> {
+    // `tools` has checked that there is a region.
     let region = &plan.regions[0];
     let shared = sharing == MapSharing::Shared;
     let what = match &region.memory {

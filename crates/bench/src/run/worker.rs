@@ -1,4 +1,7 @@
-//! What one worker thread does in one repetition, for each kind of work.
+//! The loop of one thread in one repetition, for each kind of work.
+//!
+//! Loops check the clock and the stop flag once per batch or every few hundred accesses, so that
+//! neither is visible in the figures.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -15,16 +18,18 @@ use super::queue::BatchQueue;
 use super::samples::Samples;
 use crate::plan::MapAction;
 
-/// Dependent loads per sample of a chase: the timer's cost is then far below a per cent of it.
+/// Dependent loads per sample of a chase.
+///
+/// With this many, the cost of the timer is far below one per cent of a sample.
 pub(super) const CHASE_STEPS: u64 = 256;
-/// Accesses between two looks at the clock where single accesses are made.
+/// Number of single accesses between two checks of the clock.
 const CLOCK_EVERY: u64 = 256;
 
 /// When a repetition ends.
 pub(super) struct Until<'a> {
-    /// At this time, if it ends by time.
+    /// Time at which it ends; `None` if it ends by amount.
     pub(super) deadline: Option<Instant>,
-    /// When this says so (the user, or the main task's end).
+    /// Whether to end now, because of the user or because the main task is done.
     pub(super) halted: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -34,7 +39,9 @@ impl Until<'_> {
     }
 }
 
-/// What a worker has done so far, for others to read while it works. On a line of its own.
+/// Progress of one thread, read by others while it works.
+///
+/// Aligned so that no two threads write to the same cache line or pair of lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Published {
@@ -44,7 +51,7 @@ pub(super) struct Published {
 
 impl Published {
     fn add(&self, bytes: u64, operations: u64) {
-        // One writer: no read-modify-write is needed.
+        // There is one writer, so plain loads and stores are enough.
         self.bytes.store(
             self.bytes.load(Ordering::Relaxed) + bytes,
             Ordering::Relaxed,
@@ -55,7 +62,7 @@ impl Published {
         );
     }
 
-    /// Bytes and operations until now.
+    /// Bytes and operations so far.
     pub(super) fn read(&self) -> (u64, u64) {
         (
             self.bytes.load(Ordering::Relaxed),
@@ -64,7 +71,7 @@ impl Published {
     }
 }
 
-/// What a worker did in one repetition.
+/// What one thread did in one repetition.
 #[derive(Debug, Clone)]
 pub(super) struct Done {
     pub(super) operations: u64,
@@ -75,7 +82,7 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// Time worked, s; never zero.
+    /// Duration of the work, s; never 0.
     pub(super) fn seconds(&self) -> f64 {
         self.ended
             .duration_since(self.begun)
@@ -84,7 +91,7 @@ impl Done {
     }
 }
 
-/// A worker's state over all repetitions.
+/// The state of one thread, kept over all repetitions.
 pub(super) enum Worker<'a> {
     Stream(Stream<'a>),
     Single(Single<'a>),
@@ -94,7 +101,10 @@ pub(super) enum Worker<'a> {
 }
 
 impl Worker<'_> {
-    /// One repetition. `quota` is the number of operations of this worker, if it has one of its own; streams share their queue's.
+    /// Runs one repetition.
+    ///
+    /// `quota` is the number of operations of this thread; `None` for no limit. Streams ignore it:
+    /// their limit is in the queue.
     pub(super) fn repetition(
         &mut self,
         until: &Until<'_>,
@@ -129,7 +139,7 @@ impl Worker<'_> {
     }
 }
 
-/// Batches as fast as they go.
+/// Throughput: whole batches at full speed or at a limited rate.
 pub(super) struct Stream<'a> {
     pub(super) kernel: Kernel,
     pub(super) memory: SharedBytes<'a>,
@@ -157,7 +167,7 @@ impl Stream<'_> {
     }
 }
 
-/// Single accesses, some of them timed.
+/// Latency: single accesses, some of them timed.
 pub(super) struct Single<'a> {
     pub(super) sampler: Sampler,
     pub(super) memory: SharedBytes<'a>,
@@ -170,6 +180,7 @@ pub(super) struct Single<'a> {
 
 impl Single<'_> {
     fn run(&mut self, until: &Until<'_>, quota: u64, published: &Published) -> (Touched, Samples) {
+        // A new histogram per repetition: the spread over repetitions is part of the record.
         let mut samples = Samples::new();
         let mut touched = Touched::default();
         while touched.operations < quota && !until.over() {
@@ -193,7 +204,7 @@ impl Single<'_> {
     }
 }
 
-/// Dependent loads.
+/// Chase: dependent loads through a ring.
 pub(super) struct Chase<'a> {
     pub(super) ring: ChaseRing<'a>,
     pub(super) at: usize,
@@ -220,7 +231,7 @@ impl Chase<'_> {
     }
 }
 
-/// Mapping and unmapping.
+/// Mapping: `mmap` and `munmap` of a whole region.
 pub(super) struct MappingWork<'a> {
     pub(super) request: &'a MapRequest,
     pub(super) action: MapAction,
@@ -235,6 +246,8 @@ impl MappingWork<'_> {
     ) -> Result<(Touched, Samples), MemoryError> {
         let mut samples = Samples::new();
         let mut touched = Touched::default();
+        // At least one operation, even if it takes longer than the repetition: large mappings take
+        // seconds.
         while touched.operations < quota && (touched.operations == 0 || !until.over()) {
             let (mapped, map_time) = self.request.timed_map()?;
             let unmap_time = timed_unmap(mapped)?;
@@ -250,7 +263,7 @@ impl MappingWork<'_> {
     }
 }
 
-/// Chains of dependent accesses.
+/// Custom: chains of dependent accesses.
 pub(super) struct Custom<'a> {
     pub(super) chain: &'a Chain,
     pub(super) memories: Vec<SharedBytes<'a>>,
@@ -272,6 +285,8 @@ impl Custom<'_> {
         while all.operations < quota && !until.over() {
             let before = all.operations;
             let mut turn = CLOCK_EVERY.min(quota - before);
+            // The first chain of each turn is the timed one, so turns must not exceed the sampling
+            // interval.
             if let Some(samples) = &mut samples {
                 turn = turn.min(self.sample_every);
                 let ticks = self.chain.sample(&self.memories, &mut self.state);

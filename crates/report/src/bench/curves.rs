@@ -1,4 +1,4 @@
-//! Curves, bars, heat maps, and latency over bandwidth.
+//! Charts of benchmarks: curves, bars, heat maps, and latency over bandwidth.
 
 use super::figure::{Figure, Quantity};
 use super::view::{Axes, Group, Key, Run};
@@ -10,13 +10,13 @@ use crate::section::missing;
 use crate::{ReportError, words};
 use maud::{Markup, html};
 
-/// More charts of one workload than this help nobody; the table has all figures.
+/// Number of combinations of one workload that are drawn; the table has all figures.
 const MOST_CHARTS: usize = 12;
-/// More bars than this are not read.
+/// Number of bars that one chart may have.
 const MOST_BARS: usize = 64;
-/// A heat map has at most so many rows and columns.
+/// Number of rows and of columns that a heat map may have.
 const MOST_CELLS: usize = 24;
-/// Beyond this ratio of largest to smallest an axis is logarithmic.
+/// Ratio of largest to smallest value above which an axis is logarithmic.
 const LOG_BEYOND: f64 = 30.0;
 
 /// One part per workload.
@@ -66,7 +66,7 @@ fn names_of(group: &Group<'_>, keys: &[usize]) -> String {
     words::list(&names)
 }
 
-/// One combination of the keys that are not on an axis.
+/// The charts of one combination of the keys that are not on an axis.
 struct Chart<'a> {
     group: &'a Group<'a>,
     axes: &'a Axes,
@@ -76,13 +76,15 @@ struct Chart<'a> {
 }
 
 impl Chart<'_> {
-    /// The charts that show these runs.
+    /// The charts that fit these runs.
     fn all(&self) -> Result<Vec<Markup>, ReportError> {
         let mut made = Vec::new();
         let numeric = self
             .axes
             .x
             .filter(|x| self.group.keys[*x].numbers.is_some());
+        // Loaded latency is drawn over the bandwidth that was reached, not over the rate that was
+        // requested.
         if self.runs.iter().filter(|r| r.is_loaded_latency()).count() > 1 {
             made.push(self.loaded()?);
         } else if let Some(x) = numeric {
@@ -90,6 +92,7 @@ impl Chart<'_> {
         } else if let Some(x) = self.axes.x {
             made.push(self.bars(x)?);
         }
+        // With two rows or columns, a heat map shows no more than two lines do.
         if let (Some(x), Some(series)) = (self.axes.x, self.axes.series)
             && [x, series]
                 .iter()
@@ -120,7 +123,7 @@ impl Chart<'_> {
         self.group.quantity.unwrap_or(Quantity::Bandwidth)
     }
 
-    /// The runs by the value of the series' key: name, colour, runs.
+    /// The runs by the value of the series key: name, index of the colour, runs.
     fn lines(&self) -> Vec<(String, usize, Vec<&Run<'_>>)> {
         let Some(series) = self.axes.series else {
             return vec![(String::new(), 1, self.runs.to_vec())];
@@ -182,7 +185,7 @@ impl Chart<'_> {
         ))
     }
 
-    /// Latency over the bandwidth that all tasks reach together.
+    /// Latency over the bandwidth of all tasks together.
     fn loaded(&self) -> Result<Markup, ReportError> {
         let point = |run: &&Run<'_>| {
             let figure = Figure::of_run(run.record)?;
@@ -194,7 +197,8 @@ impl Chart<'_> {
             })
         };
         let series = self.lines().into_iter().map(|(name, series, mut runs)| {
-            // By what was asked for: a saturated memory gives less bandwidth for more load, and the line turns back.
+            // In the order of the requested load, not of the bandwidth: when memory is saturated,
+            // more load can give less bandwidth, and the line turns back.
             runs.sort_by_key(|run| self.axes.x.map_or(0, |x| run.at[x]));
             PlotSeries {
                 name,
@@ -226,7 +230,7 @@ impl Chart<'_> {
         Ok(figure(&caption.title, chart, legend(&all.series), note))
     }
 
-    /// Bars for a key of words.
+    /// Bars for a key whose values are not numbers.
     fn bars(&self, x: usize) -> Result<Markup, ReportError> {
         let quantity = self.quantity();
         let key = &self.group.keys[x];
@@ -255,6 +259,7 @@ impl Chart<'_> {
                 .collect(),
         });
         let groups: Vec<ValueGroup> = groups.filter(|g| !g.bars.is_empty()).collect();
+        // The largest bar determines the unit of all.
         let most = groups.iter().flat_map(|g| &g.bars).map(|b| b.value);
         let (divisor, unit) = quantity.unit(most.fold(0.0, f64::max));
         let title = format!("{} by {}, {unit}", quantity.title(), key.name);
@@ -263,7 +268,7 @@ impl Chart<'_> {
         Ok(figure(&caption.title, chart, html! {}, String::new()))
     }
 
-    /// Two keys as a table of colours.
+    /// A heat map over two keys.
     fn heat(&self, x: usize, series: usize) -> Result<Markup, ReportError> {
         let quantity = self.quantity();
         let (across, down) = (&self.group.keys[x], &self.group.keys[series]);
@@ -315,7 +320,7 @@ fn figure(title: &str, chart: Markup, legend: Markup, note: String) -> Markup {
     html! { figure { figcaption { b { (title) } } (chart) (legend) @if !note.is_empty() { figcaption { (note) } } } }
 }
 
-/// Full names of lines, if some do not fit beside the plot.
+/// Full names of the lines, if some do not fit beside the plot.
 pub(super) fn legend(series: &[PlotSeries]) -> Markup {
     let long = series.iter().any(|s| s.name.chars().count() > NAME_FITS);
     html! {
@@ -333,7 +338,7 @@ fn key_axis(key: &Key, numbers: &[f64]) -> PlotAxis {
     );
     PlotAxis {
         title: key.name.clone(),
-        // Doublings (1, 2, 4, 8 threads) are steps of equal length.
+        // On a logarithmic axis, doublings (1, 2, 4, 8 threads) have equal distances.
         log: low > 0.0 && high / low >= 8.0,
         from_zero: false,
         divisor: 1.0,

@@ -1,21 +1,21 @@
-//! The figure that a run is about, with its unit.
+//! The main figure of a run, with its quantity and unit.
 
 use crate::words;
 use tierloom_record::{BenchRecord, Spread, TaskRecord};
 
-/// What the figure of a memory benchmark is.
+/// The quantity that a memory benchmark measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Quantity {
-    /// GB/s; more is better.
+    /// Bandwidth in GB/s; higher is better.
     Bandwidth,
-    /// ns; less is better.
+    /// Latency in ns; lower is better.
     Latency,
-    /// Operations per second; more is better.
+    /// Operations per second; higher is better.
     Operations,
 }
 
 impl Quantity {
-    /// Its name in a sentence.
+    /// The name in a sentence, in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Quantity::Bandwidth => "bandwidth",
@@ -24,7 +24,7 @@ impl Quantity {
         }
     }
 
-    /// Its name at the beginning of a heading.
+    /// The name at the start of a heading.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Quantity::Bandwidth => "Bandwidth",
@@ -33,12 +33,12 @@ impl Quantity {
         }
     }
 
-    /// Whether more of it is better.
+    /// Whether a higher value is better.
     pub fn more_is_better(self) -> bool {
         self != Quantity::Latency
     }
 
-    /// The unit in which a value reads well, and what to divide by.
+    /// The divisor and unit that make a value easy to read.
     pub(crate) fn unit(self, value: f64) -> (f64, &'static str) {
         let value = value.abs();
         match self {
@@ -55,13 +55,13 @@ impl Quantity {
         }
     }
 
-    /// "12.3 GB/s".
+    /// A value with its unit, "12.3 GB/s".
     pub(crate) fn text(self, value: f64) -> String {
         let (divisor, unit) = self.unit(value);
         format!("{} {unit}", words::ms(value / divisor))
     }
 
-    /// "12.3 [12.1..12.4] GB/s", or the one value there is.
+    /// "12.3 [12.1..12.4] GB/s", or a single value.
     pub(crate) fn spread(self, spread: &Spread) -> String {
         let (divisor, unit) = self.unit(spread.median);
         let told = |value: f64| words::ms(value / divisor);
@@ -74,17 +74,19 @@ impl Quantity {
     }
 }
 
-/// A spread with what it is.
+/// A figure with its repetitions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figure<'a> {
-    /// What it is.
     pub quantity: Quantity,
     /// One value per repetition.
     pub spread: &'a Spread,
 }
 
 impl<'a> Figure<'a> {
-    /// The figure of a task: latency if it is what the task is for, else bandwidth, else operations.
+    /// The main figure of a task; `None` if it has none.
+    ///
+    /// Throughput tasks report bandwidth first, all others latency first. A latency task also moves
+    /// bytes, but its bandwidth is not what it measures.
     pub fn of(task: &'a TaskRecord) -> Option<Figure<'a>> {
         let latency = task.latency.as_ref().map(|l| Figure {
             quantity: Quantity::Latency,
@@ -105,12 +107,12 @@ impl<'a> Figure<'a> {
         }
     }
 
-    /// The figure of a run: that of its main task.
+    /// The figure of a run is that of its main task.
     pub fn of_run(record: &'a BenchRecord) -> Option<Figure<'a>> {
         Figure::of(record.tasks.first()?)
     }
 
-    /// Smallest and largest repetition, if there is more than one.
+    /// Smallest and largest repetition; `None` for a single one.
     pub fn range(&self) -> Option<(f64, f64)> {
         (self.spread.values.len() > 1).then_some((self.spread.min, self.spread.max))
     }

@@ -1,4 +1,4 @@
-//! What measuring itself costs, whether the data was right afterwards, and hardware counters.
+//! Overheads of the measurement, results of the data check, and hardware counters.
 
 use super::figure::Quantity;
 use super::summary::folded;
@@ -8,7 +8,6 @@ use crate::words;
 use maud::{Markup, html};
 use tierloom_record::{BenchRecord, CounterRecord, Spread, TaskRecord};
 
-/// The section.
 pub(super) fn section(records: &[BenchRecord], groups: &[Group<'_>]) -> Markup {
     html! {
         section #b-health {
@@ -101,7 +100,7 @@ fn stability(records: &[&BenchRecord]) -> Markup {
     }
 }
 
-/// Counters with values per run, and why the others have none.
+/// The values of counters per run, and why others are unavailable.
 fn counters(groups: &[Group<'_>]) -> Markup {
     let mut missing_ones: Vec<(String, Vec<&str>)> = Vec::new();
     let all = groups
@@ -142,6 +141,7 @@ fn counter_table(group: &Group<'_>) -> Markup {
             .filter(|c| c.value.is_some())
     };
     for counter in known() {
+        // A counter may have different units on different machines: each is a column.
         let column = (counter.name.as_str(), counter.unit.as_str());
         if !columns.contains(&column) {
             columns.push(column);

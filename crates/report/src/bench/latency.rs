@@ -10,9 +10,9 @@ use crate::{ReportError, words};
 use maud::{Markup, html};
 use tierloom_record::LatencyRecord;
 
-/// Runs beyond so many charts of [`SERIES`] lines have their percentiles in the table only.
+/// Number of charts of [`SERIES`] lines each; the table has the percentiles of all runs.
 const MOST_CHARTS: usize = 4;
-/// Points closer together than this share of all samples look like one.
+/// Smallest step between two points of a curve, as a share of all samples.
 const VISIBLE_STEP: f64 = 0.002;
 
 /// One part per workload that timed single accesses.
@@ -40,6 +40,7 @@ pub(super) fn section(groups: &[Group<'_>]) -> Result<Markup, ReportError> {
 fn part(group: &Group<'_>, timed: &[(&Run<'_>, &LatencyRecord)]) -> Result<Markup, ReportError> {
     let shown: Vec<&(&Run<'_>, &LatencyRecord)> = timed
         .iter()
+        // Curves of invalid runs are not drawn; the table marks these runs.
         .filter(|(run, latency)| run.record.valid && !latency.histogram.is_empty())
         .collect();
     let mut charts = Vec::new();
@@ -105,7 +106,7 @@ fn chart(
     )
 }
 
-/// Upper ends of buckets with the share of samples up to there, thinned to what can be seen.
+/// The cumulative distribution over the upper bounds of buckets, thinned to what is visible.
 fn cumulative(latency: &LatencyRecord) -> Vec<PlotPoint> {
     let all: f64 = latency.histogram.iter().map(|b| b.count as f64).sum();
     let point = |x: f64, y: f64| PlotPoint {
@@ -115,7 +116,7 @@ fn cumulative(latency: &LatencyRecord) -> Vec<PlotPoint> {
         valid: true,
     };
     let mut points = Vec::new();
-    // The curve rises from the fastest sample, not from the end of its bucket.
+    // The curve starts at the fastest sample, not at the upper bound of its bucket.
     if latency.min_ns > 0.0 {
         points.push(point(latency.min_ns, 0.0));
     }

@@ -1,11 +1,11 @@
-//! The machines that took part.
+//! The machines that took part in benchmarks.
 
 use crate::section::{host_card, missing};
 use crate::words;
 use maud::{Markup, html};
 use tierloom_record::{BenchHost, BenchRecord};
 
-/// Cards of all machines; records of one machine in one state share a card.
+/// Cards of all machines; records of one machine with the same settings share a card.
 pub(super) fn section(records: &[BenchRecord]) -> Markup {
     let mut machines: Vec<Machine<'_>> = Vec::new();
     for host in records.iter().flat_map(|r| &r.hosts) {
@@ -33,7 +33,7 @@ pub(super) fn section(records: &[BenchRecord]) -> Markup {
     }
 }
 
-/// A machine in one state with what may differ from run to run.
+/// A machine with one set of settings, and what may differ between its runs.
 struct Machine<'a> {
     host: &'a BenchHost,
     runs: usize,
@@ -53,7 +53,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// "-120 ns to 340 ns, each known to within 15 ns at worst".
+    /// The clock offset as text, "340 ns ahead of the coordinator's, known to within 15 ns".
     fn clock(&self) -> String {
         let ends = |values: &mut dyn Iterator<Item = f64>| {
             values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| {
@@ -79,6 +79,7 @@ impl<'a> Machine<'a> {
     }
 }
 
+// The timer's text and the clock offset differ from run to run, so they are left out.
 fn same(a: &BenchHost, b: &BenchHost) -> bool {
     let key = |h: &BenchHost| {
         (

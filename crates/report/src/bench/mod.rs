@@ -1,6 +1,7 @@
-//! Memory benchmarks: all their runs as one article, in reading order.
+//! Memory benchmarks: all runs as one article, in reading order.
 //!
-//! Runs of one workload make a [`view::Group`]; the keys that vary within it become the axes of its charts.
+//! Runs of one workload form a [`view::Group`]; the keys that vary within it become the axes of its
+//! charts.
 
 mod curves;
 pub(crate) mod figure;
@@ -28,7 +29,7 @@ const SECTIONS: [(&str, &str); 7] = [
     ("machine", "Machines"),
 ];
 
-/// All runs of memory benchmarks as one article; `alone` if the document holds nothing else.
+/// All runs of memory benchmarks as one article; `alone` if the document contains nothing else.
 pub(crate) fn article(records: &[BenchRecord], alone: bool) -> Result<Markup, ReportError> {
     let groups = view::groups(records);
     let curves = curves::section(&groups)?;
@@ -53,7 +54,7 @@ pub(crate) fn article(records: &[BenchRecord], alone: bool) -> Result<Markup, Re
     })
 }
 
-/// The title of a report of memory benchmarks.
+/// The title of a report on memory benchmarks.
 pub(crate) fn title_of(records: &[BenchRecord]) -> String {
     let mut machines: Vec<&str> = Vec::new();
     for host in records.iter().filter_map(|r| r.hosts.first()) {

@@ -1,4 +1,4 @@
-//! Where the memory of the tasks was, before and after.
+//! Where the memory of the tasks was, before and after the runs.
 
 use super::summary::{folded, placed};
 use super::view::Group;
@@ -7,10 +7,10 @@ use crate::words;
 use maud::{Markup, html};
 use tierloom_record::{AuditRecord, NodeShare, RegionRecord};
 
-/// A larger difference between requested and actual share than this is marked.
+/// Difference of requested and actual share above which a row is marked.
 const DEVIATION: f64 = 0.01;
 
-/// Regions that look the same in all columns, and how many runs have them.
+/// Regions that are equal in all columns, with the number of runs that have them.
 struct Row {
     workload: String,
     task: String,
@@ -26,7 +26,7 @@ struct Row {
     runs: usize,
 }
 
-/// Audits of all regions; those that are alike share a row.
+/// Page audits of all regions; equal ones share a row.
 pub(super) fn section(groups: &[Group<'_>]) -> Markup {
     let mut rows: Vec<Row> = Vec::new();
     for group in groups {
@@ -38,7 +38,7 @@ pub(super) fn section(groups: &[Group<'_>]) -> Markup {
             }
         }
     }
-    // What needs a look comes first; otherwise as measured.
+    // Rows with a problem come first; otherwise the order of the records is kept.
     rows.sort_by_key(|row| !row.doubtful);
     html! {
         section #b-placement {
@@ -90,7 +90,7 @@ fn row(workload: &str, task: &str, region: &RegionRecord) -> Row {
     }
 }
 
-/// "60.00% node 0, 40.00% node 1"; nodes without a page are left out.
+/// "60.00% node 0, 40.00% node 1"; nodes without pages are left out.
 fn shares(shares: &[NodeShare]) -> String {
     let told: Vec<String> = shares
         .iter()
@@ -140,7 +140,7 @@ fn add(rows: &mut Vec<Row>, row: Row) {
     }
 }
 
-/// One line per node, none of them broken.
+/// One unbroken line per node.
 fn parts(shares: &str) -> Markup {
     html! { @for part in shares.split(", ") { span.whole { (part) } " " } }
 }

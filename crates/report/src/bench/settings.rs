@@ -1,14 +1,14 @@
-//! Everything needed to run it again.
+//! Command lines and resolved plans of benchmarks: what is needed to repeat them.
 
 use crate::section::command_line;
 use crate::words;
 use maud::{Markup, html};
 use tierloom_record::BenchRecord;
 
-/// More plans than this are left to the raw records.
+/// Number of plans that are shown; the raw records contain all of them.
 const MOST_PLANS: usize = 12;
 
-/// Sessions, and a resolved plan per workload.
+/// The sessions, and one resolved plan per workload.
 pub(super) fn section(records: &[BenchRecord]) -> Markup {
     let mut sessions: Vec<(&BenchRecord, usize)> = Vec::new();
     for record in records {
@@ -68,6 +68,6 @@ fn place(record: &BenchRecord) -> String {
 }
 
 fn pretty(record: &BenchRecord) -> String {
-    // A JSON value can always be written; its compact form would do as well.
+    // Serializing a JSON value cannot fail in practice; the compact form is a substitute.
     serde_json::to_string_pretty(&record.plan).unwrap_or_else(|_| record.plan.to_string())
 }

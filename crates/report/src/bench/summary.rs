@@ -1,4 +1,4 @@
-//! What the runs found, in words, and every figure in a table.
+//! Findings of benchmarks as text, and a table of all figures.
 
 use super::figure::{Figure, Quantity};
 use super::view::{Group, Run};
@@ -7,10 +7,9 @@ use crate::words;
 use maud::{Markup, html};
 use tierloom_record::{BenchRecord, Provenance};
 
-/// Tables with more rows than this are folded.
+/// Number of rows above which a table is folded.
 pub(crate) const OPEN_UP_TO: usize = 40;
 
-/// The summary.
 pub(super) fn section(records: &[BenchRecord], groups: &[Group<'_>]) -> Markup {
     let reasons = reasons(records);
     let invalid = records.iter().filter(|r| !r.valid).count();
@@ -47,6 +46,7 @@ fn made_by(records: &[BenchRecord], groups: &[Group<'_>]) -> String {
         let commit = r.commit.as_deref().unwrap_or("commit not known");
         format!("{} ({commit}), {} build", r.tool_version, r.build)
     });
+    // RFC 3339 times in UTC sort in order of time.
     let started = distinct(|r| r.started_at.clone());
     let period = match started.as_slice() {
         [] => "never".into(),
@@ -70,7 +70,7 @@ fn made_by(records: &[BenchRecord], groups: &[Group<'_>]) -> String {
     )
 }
 
-/// Why runs are invalid, with how many of them, most frequent first.
+/// Why runs are invalid, with the number of runs, most frequent first.
 fn reasons(records: &[BenchRecord]) -> Vec<(&str, usize)> {
     let mut reasons: Vec<(&str, usize)> = Vec::new();
     for record in records.iter().filter(|r| !r.valid) {
@@ -80,6 +80,7 @@ fn reasons(records: &[BenchRecord]) -> Vec<(&str, usize)> {
             .filter(|r| r.invalidates)
             .map(|r| r.text.as_str())
             .peekable();
+        // An invalid record without a reason must still be counted.
         let silent = told.peek().is_none().then_some("no reason was recorded");
         for text in told.chain(silent) {
             match reasons.iter_mut().find(|(known, _)| *known == text) {
@@ -119,7 +120,7 @@ fn cautions(records: &[BenchRecord]) -> Vec<String> {
     cautions
 }
 
-/// The best and the worst figure of a group's valid runs.
+/// The best and the worst figure among a group's valid runs.
 fn finding(group: &Group<'_>) -> Option<String> {
     let quantity = group.quantity?;
     let mut figures: Vec<(&Run<'_>, Figure<'_>)> = group
@@ -209,7 +210,6 @@ fn stability(records: &[BenchRecord]) -> Option<String> {
     })
 }
 
-/// Every figure of every run.
 pub(super) fn figures(groups: &[Group<'_>]) -> Markup {
     html! {
         section #b-figures {
@@ -223,14 +223,14 @@ pub(super) fn figures(groups: &[Group<'_>]) -> Markup {
     }
 }
 
-/// A table behind a line to unfold it, if it is long.
+/// The table, folded if it is long.
 pub(super) fn folded(rows: usize, table: Markup) -> Markup {
     html! {
         @if rows > OPEN_UP_TO { details { summary { "All " (rows) " rows" } (table) } } @else { (table) }
     }
 }
 
-/// What all runs of a group have in common.
+/// What all runs of a group have in common: access, threads, memory.
 fn about(group: &Group<'_>) -> Markup {
     let tasks = || group.runs.iter().filter_map(|r| r.record.tasks.first());
     let common = |of: &dyn Fn(&tierloom_record::TaskRecord) -> String| {
@@ -269,7 +269,7 @@ fn about(group: &Group<'_>) -> Markup {
     }
 }
 
-/// "3:2 (weights 0:3, 1:2)", or one of the two if they say the same.
+/// "3:2 (weights 0:3, 1:2)", or only the first if both are equal.
 pub(super) fn placed(placement: &str, resolved: &str) -> String {
     if resolved.is_empty() || placement == resolved {
         placement.into()
@@ -345,7 +345,7 @@ fn other_tasks(record: &BenchRecord) -> Markup {
     }
 }
 
-/// Whether a run's figures may be used.
+/// Whether the figures of a run may be used.
 pub(super) fn verdict(record: &BenchRecord) -> Markup {
     html! {
         @if !record.valid { span.flag.invalid { "invalid" } }

@@ -1,64 +1,62 @@
-//! Runs of one workload with the keys that vary among them: what a chart's axes are made of.
+//! Groups benchmark runs by workload and finds the keys that vary: the axes of charts.
 
 use super::figure::{Figure, Quantity};
 use crate::chart::SERIES;
 use crate::words;
 use tierloom_record::{BenchRecord, TaskRecord};
 
-/// The runs of one workload whose main tasks give the same kind of figure.
+/// The runs of one workload whose main tasks measure the same quantity.
 pub(crate) struct Group<'a> {
-    /// Goes into ids.
+    /// Number of the group, used in ids.
     pub index: usize,
     /// Name of the workload.
     pub workload: &'a str,
-    /// Its file; may be empty.
+    /// The workload file; may be empty.
     pub file: &'a str,
-    /// What its figures are; `None` if its runs gave none.
+    /// The quantity of its figures; `None` if its runs have none.
     pub quantity: Option<Quantity>,
     /// Whether another group has the same workload.
     pub split: bool,
-    /// The runs in the order of the records.
+    /// The runs, in the order of the records.
     pub runs: Vec<Run<'a>>,
-    /// The keys that have more than one value here, in the order of the workload.
+    /// The keys with more than one value in this group, in the order of the workload.
     pub keys: Vec<Key>,
 }
 
-/// One run.
 pub(crate) struct Run<'a> {
-    /// Its record.
     pub record: &'a BenchRecord,
-    /// For each key of the group, the place of this run's value among the key's values.
+    /// For each key of the group, the index of this run's value in [`Key::values`].
     pub at: Vec<usize>,
 }
 
-/// A key that varies.
 pub(crate) struct Key {
-    /// Its name.
+    /// Name of the key.
     pub name: String,
-    /// Its values as typed: ascending if they are numbers, else in the order of their first appearance.
+    /// Values as typed: ascending if they are numbers, otherwise in the order of first occurrence.
     pub values: Vec<String>,
-    /// The values as numbers, if all are.
+    /// The values as numbers; `None` unless all of them are.
     pub numbers: Option<Vec<f64>>,
 }
 
-/// Which key goes where in a chart; numbers are places in [`Group::keys`].
+/// Which key is used for what in a chart; the numbers are indices into [`Group::keys`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Axes {
-    /// Across: a numeric key, if there is one.
+    /// The x axis: a numeric key if there is one.
     pub x: Option<usize>,
-    /// One line (or bar colour) per value.
+    /// The key with one line (or bar colour) per value.
     pub series: Option<usize>,
-    /// One chart per combination of values.
+    /// Keys with one chart per combination of their values.
     pub facets: Vec<usize>,
 }
 
 const MACHINE: &str = "machine";
 const SESSION: &str = "session";
 
-/// Gathers records into groups, in the order of their first appearance.
+/// Groups records, in the order of their first occurrence.
 pub(crate) fn groups(records: &[BenchRecord]) -> Vec<Group<'_>> {
     let mut found: Vec<(&str, &str, Option<Quantity>, Vec<&BenchRecord>)> = Vec::new();
     for record in records {
+        // Runs of one workload may measure different quantities, which cannot share an axis.
         let quantity = Figure::of_run(record).map(|f| f.quantity);
         let same = found.iter_mut().find(|(workload, file, q, _)| {
             (*workload, *file, *q) == (&record.workload, &record.file, quantity)
@@ -85,7 +83,9 @@ pub(crate) fn groups(records: &[BenchRecord]) -> Vec<Group<'_>> {
     found.into_iter().enumerate().map(group).collect()
 }
 
-/// The settings of a run, with its machine and session where they alone tell runs apart.
+/// The settings of a run, with its machine and session.
+///
+/// The last two become keys where only they distinguish runs.
 fn settings(record: &BenchRecord) -> Vec<(&str, String)> {
     let machine = record.hosts.first().map(|h| h.card.cpu_model.as_str());
     let own = record
@@ -111,7 +111,7 @@ fn arrange(records: Vec<&BenchRecord>) -> (Vec<Run<'_>>, Vec<Key>) {
         let found = settings.iter().find(|(key, _)| *key == name);
         found.map_or_else(|| "not set".to_string(), |(_, value)| value.clone())
     };
-    // A second session shows only where it repeats a run.
+    // A session is only a key if it repeats a run of another one.
     let repeated = |name: &str| {
         name != SESSION
             || records.iter().enumerate().any(|(index, record)| {
@@ -166,7 +166,7 @@ impl Key {
         }
     }
 
-    /// A value as it stands on an axis: sizes in binary units, other numbers as typed.
+    /// A value as an axis label: sizes in binary units, other numbers as typed.
     pub fn label(&self, place: usize) -> String {
         let typed = &self.values[place];
         let number = self.numbers.as_ref().map(|numbers| numbers[place]);
@@ -179,7 +179,7 @@ impl Key {
 }
 
 impl<'a> Group<'a> {
-    /// Its heading.
+    /// The heading of the group.
     pub fn title(&self) -> String {
         match self.quantity {
             Some(quantity) if self.split => format!("{}: {}", self.workload, quantity.name()),
@@ -187,23 +187,27 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Goes before ids of this group.
+    /// Prefix of the ids of this group.
     pub fn prefix(&self) -> String {
         format!("b-w{}", self.index)
     }
 
-    /// How to lay out a chart: the numeric key with the most values across, another one with few values as lines.
+    /// Chooses the axes of a chart.
+    ///
+    /// The numeric key with most values becomes the x axis, another key with few values the series.
     pub fn axes(&self) -> Axes {
         let numeric = |place: &usize| self.keys[*place].numbers.is_some();
         let count = |place: &usize| self.keys[*place].values.len();
         let all = || 0..self.keys.len();
-        // The last of equals: inner loops of a matrix are usually what is looked at.
+        // `max_by_key` returns the last of equal keys: inner loops of a matrix are usually of
+        // interest.
         let x = all()
             .filter(numeric)
             .max_by_key(count)
             .or_else(|| all().max_by_key(count));
         let rest = || all().filter(|place| Some(*place) != x);
         let series = rest()
+            // More lines than colours could not be distinguished.
             .filter(|place| count(place) <= SERIES)
             .max_by_key(|place| (!numeric(place), count(place)));
         let facets = rest().filter(|place| Some(*place) != series).collect();
@@ -234,7 +238,7 @@ impl<'a> Group<'a> {
             .collect()
     }
 
-    /// What tells a run apart from the others: "threads 4, operation read"; its id if no key does.
+    /// The name of a run within its group: "threads 4, operation read", or its id if no key varies.
     pub fn name_of(&self, run: &Run<'_>) -> String {
         let told: Vec<String> = self
             .keys
@@ -249,7 +253,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// The shortest name that tells a run apart: the values alone.
+    /// The shortest name of a run within its group: only the values.
     pub fn short_name_of(&self, run: &Run<'_>) -> String {
         let told: Vec<String> = self
             .keys
@@ -266,7 +270,7 @@ impl<'a> Group<'a> {
 }
 
 impl Run<'_> {
-    /// Bandwidth of all tasks together, GB/s: sum of the medians of those that have one.
+    /// Bandwidth of all tasks together, GB/s: the sum of the medians of those that have one.
     pub fn total_gbps(&self) -> Option<f64> {
         let known: Vec<f64> = self
             .record
@@ -277,7 +281,7 @@ impl Run<'_> {
         (!known.is_empty()).then(|| known.iter().sum())
     }
 
-    /// The tasks beside the main one that load the memory.
+    /// The background tasks that load the memory.
     pub fn load(&self) -> impl Iterator<Item = &TaskRecord> {
         let others = self.record.tasks.iter().skip(1);
         others.filter(|t| t.bandwidth_gbps.is_some())
@@ -290,7 +294,10 @@ impl Run<'_> {
     }
 }
 
-/// A value as a number: with a binary suffix as workload files have them (`64M`, `4KiB`), or a unit of time, rate or share.
+/// A value as a number; `None` if it is not one.
+///
+/// Suffixes are those of workload files: binary sizes (`64M`, `4KiB`), times, rates and
+/// percentages.
 fn number_of(text: &str) -> Option<f64> {
     let text = text.trim();
     let end = text

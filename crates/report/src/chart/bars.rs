@@ -1,4 +1,4 @@
-//! Bars of ratios that start at 1: to the right is faster, to the left is slower.
+//! Bar chart of ratios. Bars start at 1: to the right is faster, to the left is slower.
 
 use super::scale::{LogScale, range_around_one};
 use super::{Area, Caption, Drawn, Ink, draw, fill, shortened, stroke, write};
@@ -6,34 +6,32 @@ use crate::{ReportError, words};
 use maud::Markup;
 use plotters::style::text_anchor::HPos;
 
-/// One bar.
 pub(crate) struct Bar {
-    /// What it is ("3:2").
+    /// Label of the bar ("3:2").
     pub name: String,
-    /// Picks its colour.
+    /// Index of its colour.
     pub series: usize,
-    /// The ratio it shows; positive.
+    /// The ratio; positive.
     pub value: f64,
-    /// Smallest and largest, drawn as a whisker.
+    /// Smallest and largest ratio, drawn as a whisker.
     pub range: Option<(f64, f64)>,
-    /// Hatched if true.
+    /// Modelled bars are hatched.
     pub modelled: bool,
 }
 
-/// Bars that belong together.
+/// A group of bars with a common label.
 pub(crate) struct BarGroup {
-    /// The query; empty if the bars' names say all.
+    /// Name of the query; empty if the bars' names are sufficient.
     pub label: String,
-    /// Its bars.
     pub bars: Vec<Bar>,
 }
 
-/// The span of an axis that several charts share, so that their bars can be compared.
+/// The range of an axis that several charts share, so that their bars can be compared.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RatioRange(f64, f64);
 
 impl RatioRange {
-    /// The span of all bars and whiskers.
+    /// The range over all bars and whiskers.
     pub fn of<'a>(groups: impl IntoIterator<Item = &'a BarGroup>) -> RatioRange {
         let bars = groups.into_iter().flat_map(|group| &group.bars);
         let (low, high) = range_around_one(bars.flat_map(|bar| {
@@ -49,7 +47,7 @@ const ROW: i32 = 17;
 const GROUP_GAP: i32 = 10;
 const TOP: i32 = 26;
 const LEFT: i32 = 150;
-/// Room for a value beside the longest bar.
+/// Space for a value beside the longest bar, px.
 const LABEL: i32 = 48;
 
 /// Draws groups of bars below each other.
@@ -68,7 +66,7 @@ pub(crate) fn ratio_bars(
             let middle = y + group.bars.len() as i32 * ROW / 2;
             write(root, &group.label, (4, middle), 13.0, Ink::Text, HPos::Left)?;
             for bar in &group.bars {
-                // Without a group's label its room is the name's.
+                // Without a group label, the name may use its space.
                 let most = if group.label.is_empty() { 21 } else { 15 };
                 one_bar(root, bar, most, scale, y)?;
                 y += ROW;
@@ -126,6 +124,7 @@ fn one_bar(root: &Area<'_>, bar: &Bar, most: usize, scale: LogScale, y: i32) -> 
         stroke(root, (low, middle - 3), (low, middle + 3), Ink::Text, 1)?;
         stroke(root, (high, middle - 3), (high, middle + 3), Ink::Text, 1)?;
     }
+    // The value is outside bar and whisker, on the side that the bar points to.
     let (x, anchor) = if bar.value < 1.0 {
         (low.min(end).min(one) - 5, HPos::Right)
     } else {

@@ -1,28 +1,26 @@
-//! A table of values as coloured cells, for runs in which two keys vary.
+//! Heat map: a table with coloured cells, for runs in which two keys vary.
 
 use super::{Caption, HEAT_LEVELS, Ink, draw, fill, shortened, width_of, write};
 use crate::ReportError;
 use maud::Markup;
 use plotters::style::text_anchor::HPos;
 
-/// Rows and columns with a value where they meet.
 pub(crate) struct HeatMap {
-    /// What the columns are.
+    /// Title over the columns.
     pub column_title: String,
     /// Names of the columns, left to right.
     pub columns: Vec<String>,
-    /// Name and cells of each row, top to bottom: the value, its text, whether it may be used; `None` where nothing was measured.
+    /// Name and cells of each row, top to bottom; `None` where nothing was measured.
     pub rows: Vec<(String, Vec<Option<HeatCell>>)>,
 }
 
-/// One cell.
 #[derive(Debug, Clone)]
 pub(crate) struct HeatCell {
-    /// Picks the colour.
+    /// The value that selects the colour.
     pub value: f64,
-    /// What stands in it.
+    /// Text in the cell.
     pub text: String,
-    /// Whether the figure may be used; others are not coloured.
+    /// Whether the figure may be used; invalid cells are not coloured.
     pub valid: bool,
 }
 
@@ -30,10 +28,11 @@ const ROW: i32 = 26;
 const TOP: i32 = 46;
 const LABEL_CHARS: usize = 18;
 
-/// Draws the cells; the darkest (in dark mode the brightest) is the largest value of the map.
+/// Draws the cells; the largest value is the darkest, or in dark mode the brightest.
 pub(crate) fn heat_map(caption: &Caption, map: &HeatMap) -> Result<Markup, ReportError> {
     let cells = || map.rows.iter().flat_map(|(_, cells)| cells).flatten();
     let widest = |texts: &mut dyn Iterator<Item = &str>| texts.map(width_of).max().unwrap_or(0);
+    // All columns are as wide as the widest text.
     let column = 14
         + widest(&mut cells().map(|c| c.text.as_str()))
             .max(widest(&mut map.columns.iter().map(String::as_str)))
@@ -47,6 +46,7 @@ pub(crate) fn heat_map(caption: &Caption, map: &HeatMap) -> Result<Markup, Repor
     let width =
         (left + column * map.columns.len() as i32 + 8).max(left + width_of(&map.column_title) + 20);
     let height = TOP + ROW * map.rows.len() as i32 + 6;
+    // Invalid cells do not count for the range of colours.
     let usable = || cells().filter(|c| c.valid).map(|c| c.value);
     let (low, high) = usable().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| {
         (l.min(v), h.max(v))
@@ -110,7 +110,9 @@ pub(crate) fn heat_map(caption: &Caption, map: &HeatMap) -> Result<Markup, Repor
     })
 }
 
-/// 0 for the smallest, the last level for the largest; a map of one value has the middle one.
+/// The colour level: 0 for the smallest value, the last for the largest.
+///
+/// The middle level if all values are equal.
 fn level(value: f64, low: f64, high: f64) -> usize {
     if high <= low {
         return HEAT_LEVELS / 2;

@@ -1,4 +1,4 @@
-//! Lines of a ratio over a positive quantity, both on logarithmic axes.
+//! Line chart of a ratio over a positive quantity, both on logarithmic axes.
 
 use super::scale::{LogScale, range_around_one};
 use super::{Area, Caption, Drawn, Ink, draw, stroke, write};
@@ -8,23 +8,21 @@ use plotters::prelude::{Circle, PathElement};
 use plotters::style::Color;
 use plotters::style::text_anchor::HPos;
 
-/// A point that was not chosen but found.
+/// The point of the measured work, which is drawn as a ring.
 pub(crate) struct Mark {
-    /// Its place on the x axis; without one it stands in a strip of its own at the right.
+    /// Position on the x axis; `None` draws it in a separate strip at the right.
     pub x: Option<f64>,
-    /// Its ratio.
     pub y: f64,
 }
 
-/// One line.
 pub(crate) struct Line {
-    /// Stands at its right end.
+    /// Label at its right end.
     pub name: String,
-    /// Picks its colour.
+    /// Index of its colour.
     pub series: usize,
-    /// Points by rising x; x and y positive.
+    /// Points by increasing x; x and y are positive.
     pub points: Vec<(f64, f64)>,
-    /// What our own engine gives.
+    /// The point of the measured work.
     pub own: Option<Mark>,
 }
 
@@ -32,12 +30,12 @@ const WIDTH: i32 = 620;
 const HEIGHT: i32 = 320;
 const LEFT: i32 = 48;
 const RIGHT: i32 = 520;
-/// Middle of the strip for marks whose x is not known.
+/// Middle of the strip for marks without x, px.
 const STRIP: i32 = 500;
 const TOP: i32 = 14;
 const BOTTOM: i32 = 272;
 
-/// Draws the lines; `x_title` names the x axis with its unit.
+/// Draws the lines; `x_title` is the title of the x axis with unit.
 pub(crate) fn ratio_lines(
     caption: &Caption,
     lines: &[Line],
@@ -58,7 +56,7 @@ pub(crate) fn ratio_lines(
         .iter()
         .any(|l| l.own.as_ref().is_some_and(|m| m.x.is_none()));
     let end = if strip { STRIP - 64 } else { RIGHT - 12 };
-    // One x only (or none) still needs a span to divide by.
+    // With one x value or none, the axis still needs a range to divide by.
     let span = if low < high {
         (low, high)
     } else {
@@ -92,6 +90,7 @@ pub(crate) fn ratio_lines(
     })
 }
 
+// Ticks are at the points themselves, which are the values that were modelled.
 fn x_ticks(lines: &[Line], x: LogScale) -> Vec<f64> {
     let mut ticks: Vec<f64> = lines
         .iter()
@@ -184,6 +183,7 @@ fn end_labels(root: &Area<'_>, lines: &[Line], y: LogScale) -> Drawn {
         .filter_map(|l| Some((y.pixel(l.points.last()?.1), l)))
         .collect();
     labels.sort_by_key(|(at, _)| *at);
+    // First push overlapping labels down, then push back up those that leave the chart.
     for index in 1..labels.len() {
         labels[index].0 = labels[index].0.max(labels[index - 1].0 + APART);
     }

@@ -1,4 +1,4 @@
-//! Signs of single points, dashes and bands.
+//! Markers, dashed lines and bands of line charts.
 
 use super::plot::PlotSeries;
 use super::scale::Scale;
@@ -6,7 +6,7 @@ use super::{Area, Drawn, Ink, stroke};
 use plotters::prelude::{Circle, PathElement, Polygon};
 use plotters::style::Color;
 
-/// What lies between the ends of the points' ranges.
+/// Fills the area between the lower and upper ends of the points' ranges.
 pub(super) fn band(root: &Area<'_>, series: &PlotSeries, x: Scale, y: Scale) -> Drawn {
     let ranged = || {
         let points = series.points.iter().filter(|p| p.valid);
@@ -23,10 +23,10 @@ pub(super) fn band(root: &Area<'_>, series: &PlotSeries, x: Scale, y: Scale) -> 
     root.draw(&Polygon::new(outline, ink.filled()))
 }
 
-/// Pixels of a dash and of the gap after it.
+/// Length of a dash and of the gap after it, px.
 const DASH: (f64, f64) = (7.0, 4.0);
 
-/// A dashed line; dashes run on around corners.
+/// Draws a dashed line; the dash pattern continues around corners.
 pub(super) fn dashes(root: &Area<'_>, corners: &[(i32, i32)], ink: Ink) -> Drawn {
     let style = ink.color().stroke_width(2);
     let mut walked = 0.0;
@@ -44,6 +44,7 @@ pub(super) fn dashes(root: &Area<'_>, corners: &[(i32, i32)], ink: Ink) -> Drawn
             ];
             (x.round() as i32, y.round() as i32)
         };
+        // Start within the pattern where the segment before ended.
         let mut along = -(walked % (DASH.0 + DASH.1));
         while along < length {
             let (begin, end) = (along.max(0.0), (along + DASH.0).min(length));
@@ -57,7 +58,7 @@ pub(super) fn dashes(root: &Area<'_>, corners: &[(i32, i32)], ink: Ink) -> Drawn
     Ok(())
 }
 
-/// A shape per series, so that colour is not all that tells them apart.
+/// Draws the marker of a series; shapes differ, so that colour is not the only distinction.
 pub(super) fn marker(root: &Area<'_>, (x, y): (i32, i32), series: usize) -> Drawn {
     let ink = Ink::Solid(series).color();
     match series % 4 {
@@ -82,7 +83,7 @@ pub(super) fn marker(root: &Area<'_>, (x, y): (i32, i32), series: usize) -> Draw
     }
 }
 
-/// The sign of a figure that may not be used.
+/// Draws the marker of an invalid figure.
 pub(super) fn cross(root: &Area<'_>, (x, y): (i32, i32), ink: Ink) -> Drawn {
     stroke(root, (x - 4, y - 4), (x + 4, y + 4), ink, 2)?;
     stroke(root, (x - 4, y + 4), (x + 4, y - 4), ink, 2)

@@ -1,8 +1,9 @@
-//! Charts: drawn by plotters into SVG, then tied to the page's colours.
+//! Charts: plotters draws SVG, which is then connected to the colours of the page.
 //!
-//! plotters knows fixed colours only, a page in light and dark needs names. So every element is drawn in a marker colour
-//! ([`Ink`]), and [`draw`] replaces the markers by CSS variables and hatch patterns. A chart gets a `viewBox` (it scales),
-//! a title and a description for screen readers, and ids that are unique in the document.
+//! plotters only has fixed colours, but a page with light and dark mode needs CSS variables. So
+//! every element is drawn in a marker colour ([`Ink`]), and [`draw`] replaces these by variables
+//! and hatch patterns. A chart has a `viewBox`, so that it scales, a title and description for
+//! screen readers, and ids that are unique in the document.
 
 mod bars;
 mod heat;
@@ -26,39 +27,39 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// Colours of series that differ in hue and lightness; further series begin again and are told apart by their labels.
+/// Number of colours that differ in hue and lightness; further series start again at the first.
 pub(crate) const SERIES: usize = 8;
 
-/// What an element is painted with.
+/// The colour of an element, by its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ink {
-    /// Ordinary text.
+    /// Normal text.
     Text,
-    /// Text that steps back.
+    /// Secondary text.
     Muted,
-    /// Lines behind the data.
+    /// Grid lines behind the data.
     Grid,
-    /// The line that values are compared with.
+    /// The reference line that values are compared with.
     Reference,
     /// Text on a coloured segment.
     OnShare,
-    /// The page.
+    /// Background of the page.
     Page,
-    /// A series that was measured.
+    /// A measured series.
     Solid(usize),
-    /// A series that was modelled.
+    /// A modelled series.
     Hatched(usize),
-    /// What lies between two ends of a modelled series; lines and marks stay legible on it.
+    /// The range of a modelled series; lines and markers stay legible on it.
     Band(usize),
-    /// A part of a whole: compute, cache, latency, bandwidth.
+    /// A segment of a stacked bar: compute, cache, latency, bandwidth.
     Share(usize),
-    /// A cell of a heat map: 0 for little to [`HEAT_LEVELS`] - 1 for much.
+    /// A cell of a heat map: 0 for the smallest, [`HEAT_LEVELS`] - 1 for the largest value.
     Heat(usize),
-    /// Text on a cell of that level.
+    /// Text on a heat-map cell of that level.
     OnHeat(usize),
 }
 
-/// Steps of a heat map's colours.
+/// Number of colour levels of a heat map.
 pub(crate) const HEAT_LEVELS: usize = 8;
 
 impl Ink {
@@ -75,19 +76,19 @@ impl Ink {
             Ink::Band(series) => (6, (series % SERIES) as u8),
             Ink::Share(part) => (3, (part % 4) as u8),
             Ink::Heat(level) => (4, level.min(HEAT_LEVELS - 1) as u8),
-            // The upper half of the levels is so far from the page's colour that text changes sides.
+            // The upper half of the levels contrasts with the page, so text on it has the opposite
+            // colour.
             Ink::OnHeat(level) => (5, u8::from(level >= HEAT_LEVELS / 2)),
         }
     }
 
-    /// The marker colour.
     pub fn color(self) -> RGBColor {
         let (kind, index) = self.code();
         RGBColor(MARKER, kind, index)
     }
 }
 
-/// Red part of all marker colours; nothing else in a chart has a colour.
+/// Red component of all marker colours; nothing else in a chart has a colour.
 const MARKER: u8 = 0xF1;
 
 fn css_of(kind: u8, index: u8, id: &str) -> String {
@@ -110,22 +111,20 @@ fn css_of(kind: u8, index: u8, id: &str) -> String {
     }
 }
 
-/// A drawing area in pixels.
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// What drawing returns.
 pub(crate) type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
-/// What a chart is called.
+/// Identification of a chart for the page and for screen readers.
 pub(crate) struct Caption {
     /// Unique in the document; letters, digits and dashes.
     pub id: String,
-    /// What it shows, in a line.
+    /// What the chart shows, in one line.
     pub title: String,
-    /// How to read it, for those who cannot see it.
+    /// How to read it, for readers who cannot see it.
     pub description: String,
 }
 
-/// Draws a chart of `size` pixels and ties it to the page's colours.
+/// Draws a chart of `size` pixels and replaces marker colours by those of the page.
 pub(crate) fn draw(
     caption: &Caption,
     size: (u32, u32),
@@ -147,6 +146,7 @@ pub(crate) fn draw(
     ))
 }
 
+// The outer element is replaced in `wrap` by one with title, description and a unique id.
 fn inner_of(raw: &str) -> String {
     let start = raw
         .find("<svg")
@@ -204,7 +204,7 @@ fn wrap(caption: &Caption, size: (u32, u32), inner: &str) -> Markup {
     }
 }
 
-/// Stripes in a series' colour: the sign of a modelled figure.
+/// Stripes in the colour of a series, which mark modelled figures.
 fn hatch(id: &str, series: usize) -> Markup {
     let color = format!("var(--s{series})");
     html! {
@@ -215,7 +215,7 @@ fn hatch(id: &str, series: usize) -> Markup {
     }
 }
 
-/// Text of `size` pixels; `x` is its left end, middle or right end.
+/// Writes text of `size` pixels; `at` is its left end, middle or right end, depending on `anchor`.
 pub(crate) fn write(
     root: &Area<'_>,
     text: impl Into<String>,
@@ -232,7 +232,7 @@ pub(crate) fn write(
     root.draw(&Text::new(text.into(), at, style))
 }
 
-/// `text` in at most `most` characters; the full name stands in a table or legend beside the chart.
+/// `text` in at most `most` characters; the full name is in a table or legend beside the chart.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         text.into()
@@ -244,12 +244,11 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
     }
 }
 
-/// About the pixels that `text` takes at 11 pixels.
+/// Approximate width of `text` at font size 11, px.
 pub(crate) fn width_of(text: &str) -> i32 {
     text.chars().count() as i32 * 33 / 5
 }
 
-/// A straight line.
 pub(crate) fn stroke(
     root: &Area<'_>,
     from: (i32, i32),
@@ -263,7 +262,6 @@ pub(crate) fn stroke(
     ))
 }
 
-/// A filled rectangle.
 pub(crate) fn fill(root: &Area<'_>, from: (i32, i32), to: (i32, i32), ink: Ink) -> Drawn {
     root.draw(&Rectangle::new([from, to], ink.color().filled()))
 }

@@ -1,4 +1,4 @@
-//! Curves of one quantity over another: bandwidth over threads, latency over bandwidth, shares over latency.
+//! Line chart of one quantity over another: bandwidth over threads, latency over bandwidth.
 
 use super::marks::{band, cross, dashes, marker};
 use super::scale::{LogScale, Scale};
@@ -9,69 +9,63 @@ use plotters::prelude::PathElement;
 use plotters::style::Color;
 use plotters::style::text_anchor::HPos;
 
-/// One measured point.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlotPoint {
-    /// Where it is.
     pub x: f64,
-    /// Its value: a median.
+    /// The median of the repetitions, or a modelled value.
     pub y: f64,
     /// Smallest and largest repetition, drawn as a whisker.
     pub range: Option<(f64, f64)>,
-    /// Whether it may be used; others are crosses beside the line.
+    /// Whether the figure may be used; invalid points are crosses and not joined.
     pub valid: bool,
 }
 
 /// How a series is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// A solid line through marked points: something that was measured.
+    /// A solid line through marked points, for measured figures.
     Joined,
     /// Marks only.
     Points,
-    /// A dashed line without marks, with a shaded band between the ends of ranges: something that was modelled.
+    /// A dashed line without markers, with a shaded band over the ranges, for modelled figures.
     Dashed,
-    /// A thin line to compare with, without a name.
+    /// A thin reference line without a name.
     Reference,
 }
 
-/// One line.
+/// One series of points.
 pub(crate) struct PlotSeries {
-    /// Stands at the right, shortened if it is long.
+    /// Label at the right, shortened if it is long.
     pub name: String,
-    /// Picks its colour and marker.
+    /// Index of colour and marker.
     pub series: usize,
-    /// How it is drawn.
     pub style: Style,
-    /// Its points in the order in which they are joined.
+    /// Points in the order in which they are joined.
     pub points: Vec<PlotPoint>,
 }
 
-/// One axis.
+/// One axis of a plot.
 pub(crate) struct PlotAxis {
-    /// What it shows, with its unit.
+    /// Axis title with unit.
     pub title: String,
-    /// Whether equal ratios are equally far apart.
+    /// Whether the axis is logarithmic.
     pub log: bool,
-    /// Whether a linear axis begins at 0.
+    /// Whether a linear axis starts at 0.
     pub from_zero: bool,
-    /// Values are divided by it before they are written.
+    /// Tick labels are values divided by this.
     pub divisor: f64,
-    /// Values to name, with their names; without any, round values are chosen.
+    /// Ticks with their labels; if empty, round values are used.
     pub named: Vec<(f64, String)>,
-    /// Value at the upper end; without one, what the points need.
+    /// Upper limit of the axis; `None` derives it from the points.
     pub end: Option<f64>,
 }
 
-/// All of a plot.
 pub(crate) struct Plot {
-    /// The horizontal axis.
     pub x: PlotAxis,
-    /// The vertical axis.
     pub y: PlotAxis,
-    /// The lines.
+    /// The series, drawn in this order.
     pub series: Vec<PlotSeries>,
-    /// Whether points are marked; distributions have too many.
+    /// Whether points have markers; distributions have too many points for that.
     pub markers: bool,
 }
 
@@ -81,10 +75,9 @@ const LEFT: i32 = 58;
 const RIGHT: i32 = 500;
 const TOP: i32 = 30;
 const BOTTOM: i32 = 298;
-/// Characters of a name that fit beside the plot.
+/// Number of characters of a name that fit beside the plot.
 pub(crate) const NAME_FITS: usize = 15;
 
-/// Draws the plot.
 pub(crate) fn plot(caption: &Caption, plot: &Plot) -> Result<Markup, ReportError> {
     let points = || plot.series.iter().flat_map(|s| &s.points);
     let x = scale(
@@ -108,7 +101,7 @@ pub(crate) fn plot(caption: &Caption, plot: &Plot) -> Result<Markup, ReportError
     })
 }
 
-/// An axis over `values`, never of no length.
+/// The scale of an axis over `values`; never of zero length.
 fn scale(axis: &PlotAxis, values: impl Iterator<Item = f64>, (from, to): (i32, i32)) -> Scale {
     let usable = |v: &f64| v.is_finite() && (!axis.log || *v > 0.0);
     let (low, high) = values
@@ -121,13 +114,13 @@ fn scale(axis: &PlotAxis, values: impl Iterator<Item = f64>, (from, to): (i32, i
         (low, high) if low > high => (1.0, 2.0),
         (low, high) => (low, high),
     };
-    // Named values are the points themselves: they need no margin.
+    // Named ticks are the points themselves, so the axis needs no margin.
     let margin = if axis.named.is_empty() && axis.end.is_none() {
         0.05
     } else {
         0.0
     };
-    // Neither end may leave the range of finite numbers that ticks can be counted in.
+    // Limits outside this range would overflow when ticks are computed.
     let (smallest, largest) = (1e-300, 1e300);
     if axis.log {
         let (low, high) = if high / low < 1.2 {
@@ -231,7 +224,7 @@ fn line(root: &Area<'_>, series: &PlotSeries, markers: bool, x: Scale, y: Scale)
     for point in &series.points {
         if let Some((low, high)) = point.range {
             let (column, low, high) = (x.pixel(point.x), y.pixel(low), y.pixel(high));
-            // Shorter whiskers hide behind their marker.
+            // Shorter whiskers are hidden by their marker.
             if low - high > 3 {
                 stroke(root, (column, low), (column, high), ink, 1)?;
                 for end in [low, high] {
@@ -248,7 +241,7 @@ fn line(root: &Area<'_>, series: &PlotSeries, markers: bool, x: Scale, y: Scale)
     Ok(())
 }
 
-/// Names at the right, at the height where their lines end, moved apart where they are close.
+/// Names at the right, at the height of the last point, moved apart where they overlap.
 fn names(root: &Area<'_>, series: &[PlotSeries], y: Scale) -> Drawn {
     const APART: i32 = 15;
     let series: Vec<&PlotSeries> = series
@@ -266,6 +259,7 @@ fn names(root: &Area<'_>, series: &[PlotSeries], y: Scale) -> Drawn {
         .iter()
         .filter_map(|s| Some((y.pixel(end(s)?), *s)))
         .collect();
+    // First push overlapping labels down, then push back up those that leave the chart.
     labels.sort_by_key(|(at, _)| *at);
     for index in 1..labels.len() {
         labels[index].0 = labels[index].0.max(labels[index - 1].0 + APART);

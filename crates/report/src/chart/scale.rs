@@ -1,6 +1,6 @@
-//! Axes: logarithmic ones of ratios and positive quantities, where twice and half are equally far from one, and linear ones.
+//! Linear and logarithmic axes: the mapping from values to pixels, and ticks.
 
-/// Maps positive values to pixels.
+/// A logarithmic axis over positive values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogScale {
     low: f64,
@@ -10,7 +10,7 @@ pub(crate) struct LogScale {
 }
 
 impl LogScale {
-    /// `low` lies at pixel `from`, `high` at pixel `to`; both values are positive and differ.
+    /// Maps `low` to pixel `from` and `high` to pixel `to`; both values are positive and differ.
     pub fn new((low, high): (f64, f64), (from, to): (i32, i32)) -> LogScale {
         LogScale {
             low,
@@ -20,13 +20,13 @@ impl LogScale {
         }
     }
 
-    /// The pixel of a value; beyond the ends it is the end.
+    /// The pixel of a value, limited to the ends of the axis.
     pub fn pixel(&self, value: f64) -> i32 {
         let share = ((value / self.low).ln() / (self.high / self.low).ln()).clamp(0.0, 1.0);
         self.from + (share * f64::from(self.to - self.from)).round() as i32
     }
 
-    /// Ratios worth naming on the axis, at least `apart` pixels from each other; 1 always, then the roundest.
+    /// Ticks of a ratio axis, at least `apart` pixels from each other: 1 always, then round values.
     pub fn ratio_ticks(&self, apart: i32) -> Vec<f64> {
         let mut candidates = vec![
             1.0, 2.0, 0.5, 4.0, 0.25, 8.0, 0.125, 1.5, 0.75, 1.25, 0.8, 3.0, 0.3, 0.4, 1.1, 0.9,
@@ -46,7 +46,8 @@ impl LogScale {
         chosen
     }
 
-    /// Powers of ten, then 2 and 5 times them where there is room, at least `apart` pixels from each other.
+    /// Powers of ten, then 2, 5 and other multiples where there is room, at least `apart` pixels
+    /// apart.
     fn decade_ticks(&self, apart: i32) -> Vec<f64> {
         let (first, last) = (
             self.low.log10().floor() as i32,
@@ -68,26 +69,22 @@ impl LogScale {
     }
 }
 
-/// A linear or logarithmic axis.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Scale {
-    /// Equal differences are equally far apart.
+    /// A linear axis.
     Linear {
-        /// Value at pixel `from`.
         low: f64,
         /// Value at pixel `to`; differs from `low`.
         high: f64,
-        /// Where it begins.
         from: i32,
-        /// Where it ends.
         to: i32,
     },
-    /// Equal ratios are equally far apart.
+    /// A logarithmic axis.
     Log(LogScale),
 }
 
 impl Scale {
-    /// The pixel of a value; beyond the ends it is the end.
+    /// The pixel of a value, limited to the ends of the axis.
     pub fn pixel(&self, value: f64) -> i32 {
         match *self {
             Scale::Linear {
@@ -115,7 +112,7 @@ impl Scale {
                 let most = f64::from(((to - from).abs() / apart).max(1));
                 let step = round_step((high - low) / most);
                 let first = (low / step).ceil();
-                // Multiples of the step, not sums of it: no 0.30000000000000004.
+                // Multiples of the step instead of sums, so that no label is 0.30000000000000004.
                 (0..=most as u32)
                     .map(|i| (first + f64::from(i)) * step)
                     .filter(|tick| tick.is_finite() && *tick <= high * (1.0 + 1e-9))
@@ -126,7 +123,7 @@ impl Scale {
     }
 }
 
-/// The smallest of 1, 2, 5 times a power of ten that is not below `least`.
+/// The smallest of 1, 2 and 5 times a power of ten that is at least `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0]
@@ -136,14 +133,14 @@ fn round_step(least: f64) -> f64 {
         .unwrap_or(10.0 * power)
 }
 
-/// The range of some positive values, with a margin, never empty, and around 1.
+/// The range of positive values with a margin; it always contains 1 and is never empty.
 pub(crate) fn range_around_one(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     let (mut low, mut high) = (1.0f64, 1.0f64);
     for value in values.into_iter().filter(|v| v.is_finite() && *v > 0.0) {
         low = low.min(value);
         high = high.max(value);
     }
-    // Differences below a few per cent must not fill the chart: they would look like more than they are.
+    // The range is at least 10% wide: differences of a few per cent must not fill the chart.
     ((low * 0.98).min(0.95), (high * 1.02).max(1.05))
 }
 

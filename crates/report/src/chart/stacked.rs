@@ -1,4 +1,4 @@
-//! Where time goes: one stacked bar per query, compute, cache, latency and bandwidth.
+//! Stacked bars: the shares of a query's time, one bar per query.
 
 use super::{Caption, Ink, draw, fill, stroke, write};
 use crate::{ReportError, words};
@@ -6,11 +6,9 @@ use maud::Markup;
 use plotters::style::text_anchor::HPos;
 use tierloom_record::TimeShares;
 
-/// One bar.
 pub(crate) struct StackedRow {
-    /// The query.
+    /// Name of the query.
     pub label: String,
-    /// Its parts.
     pub shares: TimeShares,
 }
 
@@ -18,13 +16,13 @@ const WIDTH: i32 = 400;
 const ROW: i32 = 17;
 const TOP: i32 = 22;
 const LEFT: i32 = 44;
-/// A percentage needs this many pixels.
+/// Width from which a segment is labelled with its percentage, px.
 const TEXT_FITS: i32 = 30;
 
-/// The names of the parts in the order they are stacked.
+/// Names of the segments, in the order they are stacked.
 pub(crate) const PARTS: [&str; 4] = ["compute", "cache", "latency", "bandwidth"];
 
-/// Draws the rows below each other, 0 to 100%.
+/// Draws the bars below each other, from 0 to 100%.
 pub(crate) fn share_stack(caption: &Caption, rows: &[StackedRow]) -> Result<Markup, ReportError> {
     let height = TOP + rows.len() as i32 * ROW + 4;
     let right = WIDTH - 16;
@@ -65,6 +63,8 @@ pub(crate) fn share_stack(caption: &Caption, rows: &[StackedRow]) -> Result<Mark
             } = row.shares;
             let mut start = 0.0;
             for (part, share) in [compute, cache, latency, bandwidth].into_iter().enumerate() {
+                // Edges follow from the running sum, so that rounding leaves no gap between
+                // segments.
                 let (from, to) = (x_of(start), x_of(start + share));
                 start += share;
                 if to > from {

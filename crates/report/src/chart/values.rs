@@ -1,4 +1,4 @@
-//! Bars of a quantity that begin at 0, for runs that differ in something that is no number.
+//! Bar chart of a quantity. Bars start at 0; used where runs differ in a key without numbers.
 
 use super::scale::Scale;
 use super::{Area, Caption, Drawn, Ink, draw, fill, shortened, stroke, write};
@@ -6,27 +6,25 @@ use crate::{ReportError, words};
 use maud::Markup;
 use plotters::style::text_anchor::HPos;
 
-/// One bar.
 pub(crate) struct ValueBar {
-    /// What it is within its group; empty if the group has but one.
+    /// Label within the group; empty if the group has one bar.
     pub name: String,
-    /// Picks its colour.
+    /// Index of its colour.
     pub series: usize,
-    /// Its length: a median, not negative.
+    /// Length of the bar: a median, not negative.
     pub value: f64,
-    /// What stands beside it.
+    /// Text beside the bar.
     pub text: String,
     /// Smallest and largest repetition, drawn as a whisker.
     pub range: Option<(f64, f64)>,
-    /// Whether the figure may be used; others are outlined only.
+    /// Whether the figure may be used; invalid bars are only outlined.
     pub valid: bool,
 }
 
-/// Bars that belong together.
+/// A group of bars with a common label.
 pub(crate) struct ValueGroup {
-    /// Stands above them.
+    /// Heading above the bars.
     pub label: String,
-    /// The bars.
     pub bars: Vec<ValueBar>,
 }
 
@@ -34,10 +32,10 @@ const WIDTH: i32 = 560;
 const ROW: i32 = 17;
 const TOP: i32 = 26;
 const LEFT: i32 = 150;
-/// Room for a value beside the longest bar.
+/// Space for a value beside the longest bar, px.
 const VALUE: i32 = 110;
 
-/// Draws the groups below each other; values are divided by `divisor` on the axis.
+/// Draws groups of bars below each other; axis labels are values divided by `divisor`.
 pub(crate) fn value_bars(
     caption: &Caption,
     groups: &[ValueGroup],
@@ -48,7 +46,9 @@ pub(crate) fn value_bars(
         .map(|b| b.range.map_or(b.value, |r| r.1.max(b.value)))
         .filter(|v| v.is_finite())
         .fold(0.0, f64::max)
+        // Larger values would overflow when ticks are computed.
         .min(1e300);
+    // If every group has one bar, its label is written beside the bar and needs no heading.
     let named = groups
         .iter()
         .any(|g| g.bars.iter().any(|b| !b.name.is_empty()));

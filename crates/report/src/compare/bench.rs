@@ -1,8 +1,8 @@
-//! Memory benchmarks before and after.
+//! Comparison of memory benchmarks.
 //!
-//! Figures pair up by the id of their run (a hash of the resolved plan), task and quantity; what is left pairs up by
-//! workload, varied settings and task, and then the differences of the plans are told. Repetitions of several records of
-//! one run are pooled.
+//! Figures are paired by run id (a hash of the resolved plan), task and quantity. What remains is
+//! paired by workload, varied settings and task, and then the differences of the plans are
+//! reported. Repetitions of several records of one run are pooled.
 
 use super::rank::{rank_test, smallest_p};
 use super::{Comparison, SIGNIFICANT_BELOW};
@@ -10,16 +10,16 @@ use crate::bench::figure::{Figure, Quantity};
 use crate::words;
 use tierloom_record::{BenchRecord, Spread, geometric_mean};
 
-/// What the figures of a benchmark say about a change.
+/// Whether a figure of a benchmark changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BenchVerdict {
     /// Significantly better (more bandwidth or operations, less latency) by 1% or more.
     Better,
     /// Significantly worse by 1% or more.
     Worse,
-    /// No significant change although repetitions lie close enough together to show one, or a change below 1%.
+    /// No significant change, although repetitions agree well enough to show one; or below 1%.
     Same,
-    /// It cannot be told: too few repetitions, repetitions too far apart, or an invalid run.
+    /// Not decidable: too few repetitions, a wide range of repetitions, or an invalid run.
     Unclear,
 }
 
@@ -34,60 +34,60 @@ impl std::fmt::Display for BenchVerdict {
     }
 }
 
-/// One figure in both sets.
+/// One figure that is in both sets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BenchRow {
-    /// Id of the run before.
+    /// Run id in the first set.
     pub run_id: String,
-    /// Whether the run after has the same id, that is the same plan.
+    /// Whether the run in the second set has the same id and so the same plan.
     pub same_plan: bool,
-    /// The workload.
+    /// Name of the workload.
     pub workload: String,
     /// The varied settings, "threads 4, operation read"; empty if none vary.
     pub settings: String,
-    /// The task.
+    /// Name of the task.
     pub task: String,
-    /// What the figures are.
+    /// What the figures are, and their unit.
     pub quantity: Quantity,
-    /// Before: GB/s, ns or operations per second.
+    /// Repetitions in the first set: GB/s, ns or operations per second.
     pub before: Spread,
-    /// After, in the same unit.
+    /// Repetitions in the second set, in the same unit.
     pub after: Spread,
-    /// Median after over median before.
+    /// Median after divided by median before.
     pub ratio: f64,
-    /// The same as a change in per cent.
+    /// The same change in per cent.
     pub change_percent: f64,
-    /// Whether that is good.
+    /// Whether the change is significant, and whether it is an improvement.
     pub verdict: BenchVerdict,
-    /// Why the verdict is unclear, if it is.
+    /// Why the verdict is [`BenchVerdict::Unclear`]; `None` for other verdicts.
     pub why_unclear: Option<String>,
-    /// Two-sided p of the rank test; `None` if there was none.
+    /// Two-sided p-value of the rank test; `None` if no test was made.
     pub p_value: Option<f64>,
 }
 
 /// The change of one workload over its figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BenchMean {
-    /// The workload.
+    /// Name of the workload.
     pub workload: String,
     /// What its figures are.
     pub quantity: Quantity,
-    /// Geometric mean of after over before, over figures of valid runs.
+    /// Geometric mean of after divided by before, over figures of valid runs.
     pub ratio: f64,
-    /// Figures in it.
+    /// Number of figures in the mean.
     pub figures: usize,
 }
 
-/// What two sets of memory benchmarks say about each other.
+/// The result of comparing two sets of memory benchmarks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct BenchComparison {
-    /// Figures in both sets, in the order of the first.
+    /// Figures in both sets, in the order of the first set.
     pub rows: Vec<BenchRow>,
-    /// Geometric means per workload.
+    /// Geometric means, by workload and quantity.
     pub means: Vec<BenchMean>,
-    /// Figures that the second set lacks.
+    /// Figures that only the first set has.
     pub only_before: Vec<String>,
-    /// Figures that the first set lacks.
+    /// Figures that only the second set has.
     pub only_after: Vec<String>,
 }
 
@@ -102,7 +102,7 @@ struct Pool<'a> {
     task: &'a str,
     quantity: Quantity,
     spread: Spread,
-    /// Whether all records in it are.
+    /// Whether all records in the pool are valid.
     valid: bool,
 }
 
@@ -123,6 +123,7 @@ fn pools(records: &[BenchRecord]) -> Vec<Pool<'_>> {
                     if let Some(spread) = Spread::of(all.copied().collect()) {
                         pool.spread = spread;
                     }
+                    // One invalid record makes the pooled repetitions unusable.
                     pool.valid &= record.valid;
                 }
                 None => pools.push(Pool {
@@ -181,7 +182,7 @@ impl Pool<'_> {
     }
 }
 
-/// Compares the benchmarks of two sets; notes go to `into`.
+/// Compares the benchmarks of two sets, and adds the result and its notes to `into`.
 pub(super) fn compare_benches(
     before: &[BenchRecord],
     after: &[BenchRecord],
@@ -190,7 +191,7 @@ pub(super) fn compare_benches(
     let (old, new) = (pools(before), pools(after));
     let mut taken = vec![false; new.len()];
     let mut partner: Vec<Option<usize>> = vec![None; old.len()];
-    // Equal plans first, so that a run with another plan cannot take their place.
+    // Equal plans are paired first, so that a run with another plan cannot take their place.
     for (place, pool) in old.iter().enumerate() {
         partner[place] = new.iter().position(|other| pool.same_run(other));
         partner[place].inspect(|found| taken[*found] = true);
@@ -268,6 +269,7 @@ fn judge(
     }
     let p = rank_test(&old.values, &new.values);
     let small = (ratio - 1.0).abs() < words::SAME_WITHIN;
+    // The noisier side decides whether a change could have been seen.
     let noise = old.relative_range().max(new.relative_range());
     if p < SIGNIFICANT_BELOW && !small {
         let better = (ratio > 1.0) == before.quantity.more_is_better();
@@ -278,6 +280,8 @@ fn judge(
         };
         return (verdict, None, Some(p));
     }
+    // No change was found. That means something only if the repetitions are close enough to show
+    // one.
     if p < SIGNIFICANT_BELOW || noise <= words::NOISY_RELATIVE_RANGE {
         return (BenchVerdict::Same, None, Some(p));
     }
@@ -297,6 +301,7 @@ fn means(rows: &[BenchRow]) -> Vec<BenchMean> {
     }
     let mean = |(workload, quantity): (&str, Quantity)| {
         let usable = |row: &&BenchRow| {
+            // Figures of invalid runs are recognised by the reason that `judge` gives.
             let invalid = row
                 .why_unclear
                 .as_ref()
@@ -315,7 +320,7 @@ fn means(rows: &[BenchRow]) -> Vec<BenchMean> {
 }
 
 impl BenchRow {
-    /// How many times as good as before: the ratio, or for latency its inverse.
+    /// How many times better than before: the ratio, or its inverse for latency.
     pub fn gain(&self) -> f64 {
         if self.quantity.more_is_better() {
             self.ratio
@@ -347,22 +352,22 @@ impl BenchRow {
 }
 
 impl BenchComparison {
-    /// Whether neither set holds a benchmark.
+    /// Whether neither set has a benchmark.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.only_before.is_empty() && self.only_after.is_empty()
     }
 
-    /// Rows with this verdict.
+    /// Number of rows with this verdict.
     pub fn count(&self, verdict: BenchVerdict) -> usize {
         self.rows.iter().filter(|r| r.verdict == verdict).count()
     }
 
-    /// The rows as text under [`BENCH_TEXT_HEADER`].
+    /// The rows as text, under the headings [`BENCH_TEXT_HEADER`].
     pub fn to_text_rows(&self) -> Vec<[String; 9]> {
         self.rows.iter().map(BenchRow::to_text).collect()
     }
 
-    /// What the comparison says, in sentences, the most important first; empty if there is no benchmark.
+    /// The result as sentences, the most important first; empty without benchmarks.
     pub fn sentences(&self) -> Vec<String> {
         if self.is_empty() {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Memory benchmarks before and after, as parts of a page.
+//! The sections of a comparison page on memory benchmarks.
 
 use super::{BenchComparison, BenchRow, BenchVerdict};
 use crate::chart::{Bar, BarGroup, Caption, RatioRange, ratio_bars};
@@ -7,10 +7,10 @@ use crate::{ReportError, words};
 use maud::{Markup, html};
 use tierloom_record::Provenance;
 
-/// A chart with more bars than this is not read.
+/// Number of bars that one chart may have.
 const MOST_BARS: usize = 48;
 
-/// Charts and figures of the benchmarks; nothing if there are none.
+/// Charts and figures of the benchmarks; empty if there are none.
 pub(super) fn sections(benches: &BenchComparison) -> Result<Markup, ReportError> {
     if benches.is_empty() {
         return Ok(html! {});
@@ -72,7 +72,7 @@ fn charts(benches: &BenchComparison) -> Result<Vec<(String, Markup)>, ReportErro
     Ok(charts)
 }
 
-/// The values of the settings alone: the keys are the same for all bars of a chart.
+/// Only the values of the settings: the keys are the same for all bars of a chart.
 fn name(row: &BenchRow, several_tasks: bool) -> String {
     let values = row.settings.split(", ").filter_map(|s| s.split_once(' '));
     let mut values: Vec<&str> = values.map(|(_, value)| value).collect();
@@ -82,7 +82,7 @@ fn name(row: &BenchRow, several_tasks: bool) -> String {
     values.join(" ")
 }
 
-/// Worst and best repetitions against each other, if both sides have several.
+/// Worst and best ratio of single repetitions, if both sides have several.
 fn range(row: &BenchRow) -> Option<(f64, f64)> {
     let (old, new) = (&row.before, &row.after);
     let (low, high) = if row.quantity.more_is_better() {

@@ -1,8 +1,10 @@
-//! Two sets of records against each other: what changed, and whether the change is more than noise.
+//! Comparison of two sets of records: what changed, and whether the change exceeds noise.
 //!
-//! Figures pair up by query, placement, machine, engine and provenance. Measured pairs are judged by the Mann-Whitney rank test on
-//! their repeats ([`rank_test`]); modelled ones are computed without noise and need none. Both sets must have been made
-//! with the same settings on the same machine and data for a change to mean anything: every difference is listed.
+//! Figures are paired by query, placement, machine, engine and provenance. Measured pairs are
+//! judged by the Mann-Whitney rank test on their repetitions ([`rank_test`]); modelled ones are
+//! computed without noise and need no test. A change only means something if both sets were made
+//! with the same settings on the same machine and data, so every difference is listed. Concurrent
+//! sessions, validations, weights and prices are not compared.
 
 mod bench;
 mod bench_page;
@@ -18,10 +20,10 @@ use rank::{rank_test, smallest_p};
 use std::collections::BTreeMap;
 use tierloom_record::{EngineKind, Provenance, QueryRecord, RecordSet, Spread, geometric_mean};
 
-/// A change is significant if chance alone would show one as large less often than this.
+/// Significance level of the rank test.
 pub(crate) const SIGNIFICANT_BELOW: f64 = 0.05;
 
-/// What the figures say about a change.
+/// Whether a figure changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// Significantly faster (measured), or at least 1% faster (modelled).
@@ -45,68 +47,71 @@ impl std::fmt::Display for Verdict {
     }
 }
 
-/// One figure in both sets.
+/// One figure that is in both sets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ComparisonRow {
-    /// The query's name.
+    /// Name of the query.
     pub query: String,
-    /// The placement as typed.
+    /// Placement as given on the command line.
     pub placement: String,
-    /// `here`, or a profile's name.
+    /// `here`, or the name of a machine profile.
     pub machine: String,
-    /// The engine that ran it.
+    /// The engine that ran the query.
     pub engine: EngineKind,
-    /// Measured or modelled, in both sets.
+    /// Whether both times were measured or modelled.
     pub provenance: Provenance,
-    /// Times before, ms.
+    /// Times in the first set, ms; repetitions of several runs are pooled.
     pub before: Spread,
-    /// Times after, ms.
+    /// Times in the second set, ms.
     pub after: Spread,
-    /// Median after over median before; below 1 is faster.
+    /// Median after divided by median before; below 1 is faster.
     pub ratio: f64,
-    /// The same as a change in per cent; negative is faster.
+    /// The same change in per cent; negative is faster.
     pub change_percent: f64,
-    /// Whether that means anything.
+    /// Whether the change is significant, and in which direction.
     pub verdict: Verdict,
-    /// Two-sided p of the rank test; `None` for modelled figures.
+    /// Two-sided p-value of the rank test; `None` for modelled figures and too few repetitions.
     pub p_value: Option<f64>,
 }
 
 /// The change of one placement on one machine over its queries.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeanChange {
-    /// The placement as typed.
+    /// Placement as given on the command line.
     pub placement: String,
-    /// `here`, or a profile's name.
+    /// `here`, or the name of a machine profile.
     pub machine: String,
-    /// The engine.
+    /// The engine that ran the queries.
     pub engine: EngineKind,
-    /// Measured or modelled.
+    /// Whether the times were measured or modelled.
     pub provenance: Provenance,
     /// Geometric mean of the ratios of median times, after over before; below 1 is faster.
     pub ratio: f64,
-    /// Queries in it.
+    /// Number of queries in the mean.
     pub queries: usize,
 }
 
-/// What two sets of records say about each other.
+/// The result of comparing two sets of records.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Comparison {
-    /// Figures in both sets, in the order of the first.
+    /// Figures in both sets, in the order of the first set.
     pub rows: Vec<ComparisonRow>,
-    /// Geometric means over the queries.
+    /// Geometric means over the queries, by placement, machine, engine and provenance.
     pub means: Vec<MeanChange>,
-    /// Figures that the second set lacks.
+    /// Figures that only the first set has.
     pub only_before: Vec<String>,
-    /// Figures that the first set lacks.
+    /// Figures that only the second set has.
     pub only_after: Vec<String>,
-    /// Every setting, machine or data property that differs, as "settings.threads: 2 before, 4 after".
+    /// Every differing property of settings, machine or data: "settings.threads: 2 before, 4
+    /// after".
     pub differences_in_settings: Vec<String>,
-    /// Those of them that make the sets incomparable (another machine, other data, other worker counts); empty if none does.
+    /// Those of them that make the sets incomparable; empty if none does.
+    ///
+    /// Examples are another machine, other data, and another number of workers.
     pub not_comparable: Vec<String>,
-    /// Figures of memory benchmarks; empty if neither set holds any.
+    /// Comparison of memory benchmarks; empty if neither set has any.
     pub benches: BenchComparison,
-    /// Remarks: pooled runs, figures that were left out.
+    /// Remarks: pooled runs, and figures that were left out.
     pub notes: Vec<String>,
 }
 
@@ -139,8 +144,11 @@ fn name((query, placement, machine, engine, provenance): &Key<'_>) -> String {
     format!("{query} under {placement} on {machine} by {engine}, {provenance}")
 }
 
-/// Figures of all runs of a set in the order of their first appearance; repeats of several runs are pooled.
+/// Figures of all runs of a set, in the order of their first occurrence.
+///
+/// Repetitions of several runs are pooled.
 fn pooled(set: &RecordSet) -> Vec<(Key<'_>, Spread)> {
+    // The map only finds positions; the vector keeps the order of first occurrence.
     let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
     let mut figures: Vec<(Key<'_>, Spread)> = Vec::new();
     for record in set.runs.iter().flat_map(|run| &run.queries) {
@@ -208,6 +216,7 @@ pub fn compare(before: &RecordSet, after: &RecordSet) -> Comparison {
 fn row(key: &Key<'_>, before: &Spread, after: &Spread) -> Option<ComparisonRow> {
     let (query, placement, machine, engine, provenance) = *key;
     let ratio = after.median / before.median;
+    // A median of zero has no ratio.
     if !ratio.is_finite() || ratio <= 0.0 {
         return None;
     }
@@ -249,10 +258,12 @@ fn judge(
             None,
         );
     }
+    // With three repetitions against three, even complete separation is not significant.
     if smallest_p(before.values.len(), after.values.len()) >= SIGNIFICANT_BELOW {
         return (Verdict::TooFewSamples, None);
     }
     let p = rank_test(&before.values, &after.values);
+    // With equal medians there is no direction to report, whatever the test says.
     let significant = p < SIGNIFICANT_BELOW && ratio != 1.0;
     (
         if significant {
@@ -299,12 +310,12 @@ fn means(rows: &[ComparisonRow]) -> Vec<MeanChange> {
 }
 
 impl Comparison {
-    /// Whether a change in the figures may be put down to the program.
+    /// Whether a change of the figures can be attributed to the program.
     pub fn is_comparable(&self) -> bool {
         self.not_comparable.is_empty()
     }
 
-    /// Rows with this verdict.
+    /// Number of rows with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.rows
             .iter()
@@ -312,16 +323,17 @@ impl Comparison {
             .count()
     }
 
-    /// The rows as text under [`TEXT_HEADER`].
+    /// The rows as text, under the headings [`TEXT_HEADER`].
     pub fn to_text_rows(&self) -> Vec<[String; 9]> {
         self.rows.iter().map(ComparisonRow::to_text).collect()
     }
 
-    /// What the comparison says, in sentences, the most important first.
+    /// The result as sentences, the most important first.
     pub fn sentences(&self) -> Vec<String> {
         let mut told = self.benches.sentences();
         let queries =
             !(self.rows.is_empty() && self.only_before.is_empty() && self.only_after.is_empty());
+        // Sets of benchmarks alone have nothing to say about queries.
         if !queries && !told.is_empty() {
             return told;
         }

@@ -1,4 +1,4 @@
-//! A comparison as a page.
+//! The HTML page of a comparison.
 
 use super::{Comparison, ComparisonRow, MeanChange, Verdict, bench_page};
 use crate::chart::{Bar, BarGroup, Caption, RatioRange, ratio_bars};
@@ -7,10 +7,13 @@ use crate::{ReportError, ReportOptions, page, words};
 use maud::{Markup, html};
 use tierloom_record::{EngineKind, Provenance, RecordSet};
 
-/// Renders a comparison as one self-contained HTML document; it carries the records of both sets, those before first.
+/// Renders a comparison as one self-contained HTML document.
+///
+/// It contains the records of both sets, those before first.
 ///
 /// # Errors
-/// [`ReportError::Chart`] if a chart could not be drawn, [`ReportError::Records`] if the records could not be embedded.
+/// [`ReportError::Chart`] if a chart could not be drawn, [`ReportError::Records`] if the records
+/// could not be embedded.
 pub fn render_comparison(
     comparison: &Comparison,
     before: &RecordSet,
@@ -24,7 +27,7 @@ pub fn render_comparison(
     let charts = charts(comparison)?;
     let benches = bench_page::sections(&comparison.benches)?;
     let has_benches = !comparison.benches.is_empty();
-    // Sets of benchmarks alone have nothing to say about queries.
+    // Sets of benchmarks alone have no sections on queries.
     let has_queries = !(has_benches && before.runs.is_empty() && after.runs.is_empty());
     let body = html! {
         nav aria-label="Sections" {
@@ -65,7 +68,7 @@ fn is_unchanged_model(row: &ComparisonRow) -> bool {
     row.provenance == Provenance::Modelled && row.verdict == Verdict::NoDifference
 }
 
-/// Machines whose figures are all modelled and all the same: a chart of them would show nothing.
+/// Machines whose figures are all modelled and unchanged; a chart would show nothing.
 fn unchanged_models(comparison: &Comparison) -> Vec<&str> {
     let mut machines: Vec<&str> = Vec::new();
     for row in &comparison.rows {
@@ -116,7 +119,7 @@ fn verdict_boxes(comparison: &Comparison) -> Markup {
     }
 }
 
-/// One chart per machine and engine.
+/// One chart per machine, engine and group of queries.
 fn charts(comparison: &Comparison) -> Result<Vec<(String, Markup)>, ReportError> {
     let mut parts: Vec<(&str, EngineKind)> = Vec::new();
     let mut placements: Vec<&str> = Vec::new();
@@ -141,6 +144,7 @@ fn charts(comparison: &Comparison) -> Result<Vec<(String, Markup)>, ReportError>
         let groups = groups(&rows, &placements);
         let range = RatioRange::of(&groups);
         for (part, chunk) in groups
+            // One chart per group of queries, with the axis of all groups.
             .chunk_by(|a, b| words::group_of(&a.label) == words::group_of(&b.label))
             .enumerate()
         {
@@ -176,6 +180,7 @@ fn groups(rows: &[&ComparisonRow], placements: &[&str]) -> Vec<BarGroup> {
                 .iter()
                 .position(|p| *p == row.placement)
                 .unwrap_or(0),
+            // Rows have times, bars show speed.
             value: 1.0 / row.ratio,
             range: (repeats && range.0 > 0.0 && range.1.is_finite()).then_some(range),
             modelled: row.provenance == Provenance::Modelled,

@@ -1,13 +1,16 @@
-//! The Mann-Whitney rank test: do two samples come from the same distribution?
+//! The Mann-Whitney rank test: whether two samples come from the same distribution.
 //!
-//! H. B. Mann and D. R. Whitney, "On a Test of Whether one of Two Random Variables is Stochastically Larger than the Other",
-//! Annals of Mathematical Statistics 18(1), 1947. It asks for no shape of the distribution, which suits times (they have long
-//! tails). Ties get the mean of their ranks, and the distribution is counted exactly over all ways to split the pooled ranks.
+//! H. B. Mann and D. R. Whitney, "On a Test of Whether one of Two Random Variables is
+//! Stochastically Larger than the Other", Annals of Mathematical Statistics 18(1), 1947. It assumes
+//! no shape of the distribution, which suits times with their long tails. Ties get the mean of
+//! their ranks, and the distribution is counted exactly over all ways to divide the pooled ranks.
 
-/// Pools larger than this use the normal approximation, which is good long before.
+/// Pool size above which the normal approximation is used; it is accurate at smaller sizes already.
 const EXACT_UP_TO: usize = 60;
 
-/// Two-sided p of the test: how often chance alone gives rank sums at least this uneven. 1 if a sample is empty.
+/// Two-sided p-value: the probability of rank sums at least this uneven by chance.
+///
+/// 1 if a sample is empty.
 pub(crate) fn rank_test(a: &[f64], b: &[f64]) -> f64 {
     if a.is_empty() || b.is_empty() {
         return 1.0;
@@ -21,7 +24,7 @@ pub(crate) fn rank_test(a: &[f64], b: &[f64]) -> f64 {
     }
 }
 
-/// The smallest p that samples of these sizes can give: all of one below all of the other, in either direction.
+/// The smallest p-value that samples of these sizes can give: all of one below all of the other.
 pub(crate) fn smallest_p(a: usize, b: usize) -> f64 {
     if a == 0 || b == 0 {
         return 1.0;
@@ -30,25 +33,27 @@ pub(crate) fn smallest_p(a: usize, b: usize) -> f64 {
     (2.0 / ways).min(1.0)
 }
 
-/// Twice the ranks of `a` then `b` in the pooled order, so that the mean rank of a tie is a whole number.
+/// Twice the ranks of `a` then `b` in the pool; doubled, the mean rank of a tie is an integer.
 fn doubled_ranks(a: &[f64], b: &[f64]) -> Vec<usize> {
     let pooled: Vec<f64> = a.iter().chain(b).copied().collect();
     let below = |value: f64| pooled.iter().filter(|other| **other < value).count();
     let equal = |value: f64| pooled.iter().filter(|other| **other == value).count();
-    // Ranks below+1 ..= below+equal; their mean is below + (equal + 1) / 2.
+    // Equal values share the ranks below+1 ..= below+equal, whose mean is below + (equal + 1) / 2.
     pooled
         .iter()
         .map(|value| 2 * below(*value) + equal(*value) + 1)
         .collect()
 }
 
-/// Counts the subsets of `size` ranks by their sum and doubles the smaller tail from the observed sum on, which stays
-/// correct where ties make the distribution lopsided.
+/// Counts the subsets of `size` ranks by their sum, and doubles the smaller tail.
+///
+/// Doubling the smaller tail is correct even where ties make the distribution asymmetric.
 fn exact(ranks: &[usize], size: usize, observed: usize) -> f64 {
     let most: usize = ranks.iter().sum();
     let mut ways = vec![vec![0.0f64; most + 1]; size + 1];
     ways[0][0] = 1.0;
     for rank in ranks {
+        // Downwards, so that each rank is counted at most once in a subset.
         for taken in (1..=size).rev() {
             for sum in (*rank..=most).rev() {
                 let fewer = ways[taken - 1][sum - rank];
@@ -62,7 +67,7 @@ fn exact(ranks: &[usize], size: usize, observed: usize) -> f64 {
     (2.0 * low.min(high) / all).min(1.0)
 }
 
-/// The normal approximation with the variance of the actual ranks, which accounts for ties.
+/// The normal approximation, with the variance of the actual ranks, which accounts for ties.
 fn approximate(ranks: &[usize], size: usize, observed: usize) -> f64 {
     let n = ranks.len() as f64;
     let mean = ranks.iter().sum::<usize>() as f64 / n;
@@ -75,13 +80,15 @@ fn approximate(ranks: &[usize], size: usize, observed: usize) -> f64 {
     if variance <= 0.0 {
         return 1.0;
     }
-    // Doubled ranks step by 2, so half a step is 1.
+    // Continuity correction: doubled ranks have steps of 2, so half a step is 1.
     let z = ((observed as f64 - mean * size as f64).abs() - 1.0).max(0.0) / variance.sqrt();
     (2.0 * upper_tail(z)).min(1.0)
 }
 
-/// Share of the normal distribution above `z` >= 0: formula 26.2.17 of Abramowitz and Stegun, "Handbook of Mathematical
-/// Functions" (1964), with an absolute error below 7.5e-8.
+/// The share of the normal distribution above `z` >= 0.
+///
+/// Formula 26.2.17 of Abramowitz and Stegun, "Handbook of Mathematical Functions" (1964), with an
+/// absolute error below 7.5e-8.
 fn upper_tail(z: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * z);
     let series = [
@@ -105,14 +112,15 @@ mod tests {
 
     #[test]
     fn known_values_of_the_exact_test() {
-        // Fully separated samples: 2 of C(10, 5) = 252 and 2 of C(6, 3) = 20 splits are as uneven.
+        // Fully separated samples: 2 of C(10, 5) = 252 and 2 of C(6, 3) = 20 divisions are as
+        // uneven.
         assert!(
             (rank_test(&[1.0, 2.0, 3.0, 4.0, 5.0], &[6.0, 7.0, 8.0, 9.0, 10.0]) - 2.0 / 252.0)
                 .abs()
                 < 1e-12
         );
         assert!((rank_test(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]) - 0.1).abs() < 1e-12);
-        // U = 4 with 4 against 5: 0.1904761..., as tables of the exact distribution give (24 of 126).
+        // U = 4 with 4 against 5: 0.1904761..., as in tables of the exact distribution (24 of 126).
         assert!(
             (rank_test(&[1.0, 2.0, 4.0, 7.0], &[3.0, 5.0, 6.0, 8.0, 9.0]) - 24.0 / 126.0).abs()
                 < 1e-12

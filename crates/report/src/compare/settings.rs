@@ -1,11 +1,11 @@
-//! What differs between the runs of two sets besides their figures.
+//! Differences of two sets besides their figures: settings, machines, data, programs.
 
 use super::Comparison;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tierloom_record::{BenchRecord, RecordSet, RunRecord, RunSet};
 
-/// Properties whose difference alone explains a change of any size.
+/// Properties whose difference alone can explain a change of any size.
 const DECISIVE: [&str; 12] = [
     "workload",
     "settings.scale_factor",
@@ -21,12 +21,14 @@ const DECISIVE: [&str; 12] = [
     "build",
 ];
 
-/// Fills in the differences, those that forbid the comparison, and notes about sets that are not uniform in themselves.
+/// Adds the differences, those that make the sets incomparable, and non-uniform sets to `result`.
 pub(crate) fn compare_settings(before: &RecordSet, after: &RecordSet, result: &mut Comparison) {
+    // Only the first runs are compared; `uniform` reports sets whose runs differ.
     let (Some(old), Some(new)) = (before.runs.first(), after.runs.first()) else {
         return;
     };
     let differing = differences(&properties(&old.run), &properties(&new.run));
+    // A name that ends with a dot matches all properties below it.
     let decisive = |name: &str| {
         DECISIVE
             .iter()
@@ -44,7 +46,7 @@ pub(crate) fn compare_settings(before: &RecordSet, after: &RecordSet, result: &m
     }
 }
 
-/// Properties of a benchmark's machines and program whose difference alone explains a change of any size.
+/// Properties of hosts and builds whose difference alone can explain a change of a benchmark.
 const DECISIVE_FOR_BENCHES: [&str; 6] = [
     ".cpu_model",
     ".cpus",
@@ -54,7 +56,9 @@ const DECISIVE_FOR_BENCHES: [&str; 6] = [
     "build",
 ];
 
-/// The same for benchmarks that were paired: what differs between their machines, programs and plans, each told once.
+/// Same as [`compare_settings`], for paired benchmarks: differences of hosts, builds and plans.
+///
+/// Each difference is reported once, however many pairs have it.
 pub(crate) fn compare_bench_settings(
     pairs: &[(&BenchRecord, &BenchRecord)],
     result: &mut Comparison,
@@ -88,7 +92,7 @@ pub(crate) fn compare_bench_settings(
     }
 }
 
-/// The plan without what may differ between equal ones.
+/// The plan without the fields that are not part of what is run.
 fn plan(record: &BenchRecord) -> BTreeMap<String, String> {
     let mut flat = BTreeMap::new();
     flatten("", &record.plan, &mut flat);
@@ -122,7 +126,7 @@ fn bench_properties(record: &BenchRecord) -> BTreeMap<String, String> {
     flat
 }
 
-/// Runs of one set are pooled, which is right only if they were made alike.
+/// Reports runs of one set that were made differently: their repetitions are pooled.
 fn uniform(which: &str, runs: &[RunSet], result: &mut Comparison) {
     let Some((first, others)) = runs.split_first() else {
         return;
@@ -145,7 +149,7 @@ fn uniform(which: &str, runs: &[RunSet], result: &mut Comparison) {
     }
 }
 
-/// The properties of a run that should be equal, flat: "settings.threads" -> "2".
+/// The properties of a run that should be equal, as flat names: "settings.threads" -> "2".
 fn properties(run: &RunRecord) -> BTreeMap<String, String> {
     let figure =
         |f: &tierloom_record::Figure| (f.label.clone(), json!(format!("{} {}", f.value, f.unit)));
@@ -214,6 +218,7 @@ fn flatten(path: &str, value: &Value, into: &mut BTreeMap<String, String>) {
         Value::String(text) => {
             into.insert(path.into(), text.clone());
         }
+        // Left out here; `differences` then reports the property as missing on this side.
         Value::Null => {}
         other => {
             into.insert(path.into(), other.to_string());

@@ -5,7 +5,7 @@ use crate::chart::{Caption, Plot, PlotAxis, PlotPoint, PlotSeries, SERIES, Style
 use maud::{Markup, html};
 use tierloom_record::{CostConfig, CostRecord};
 
-/// The charts that there is something to show in.
+/// The charts that have data: price, and price per query if throughput was modelled.
 pub(super) fn all(record: &CostRecord, id: &str) -> Result<Vec<Markup>, ReportError> {
     let price = chart(
         record,
@@ -29,7 +29,9 @@ pub(super) fn all(record: &CostRecord, id: &str) -> Result<Vec<Markup>, ReportEr
     Ok([price, per_query].into_iter().flatten().collect())
 }
 
-/// One chart with the unit of its values, which may change in steps; `None` if no point has a value.
+/// One chart; `None` if no point has a value.
+///
+/// `unit` is the title of the y axis; with `steps`, values change in steps between points.
 fn chart(
     record: &CostRecord,
     id: String,
@@ -51,6 +53,7 @@ fn chart(
         PlotSeries {
             name: short(name),
             series: index + 1,
+            // All prices are modelled.
             style: Style::Dashed,
             points: if steps {
                 as_steps(at.collect())
@@ -96,7 +99,9 @@ fn chart(
     }))
 }
 
-/// A demand between two points costs what the larger one costs, or less: the line goes up first, then on.
+/// Turns points into steps: a demand between two points costs as much as the larger one.
+///
+/// The line therefore rises first and then continues to the right.
 fn as_steps(points: Vec<PlotPoint>) -> Vec<PlotPoint> {
     let mut steps: Vec<PlotPoint> = Vec::with_capacity(2 * points.len());
     for point in points {
@@ -108,7 +113,7 @@ fn as_steps(points: Vec<PlotPoint>) -> Vec<PlotPoint> {
     steps
 }
 
-/// What fits beside the plot: "1 to 4 CXL" of "CPU memory + 1 to 4 CXL devices, reused DIMMs".
+/// A short name for the label beside the plot: "1 to 4 CXL" of "CPU memory + 1 to 4 CXL devices".
 fn short(kind: &str) -> String {
     let Some((_, devices)) = kind.split_once(" + ") else {
         return kind.into();

@@ -1,4 +1,4 @@
-//! What memory costs: price over demand, what follows from it, and which assumption decides.
+//! Prices of memory: price over demand, findings, and the assumptions that they depend on.
 
 mod chart;
 mod table;
@@ -8,7 +8,7 @@ use crate::{ReportError, words};
 use maud::{Markup, html};
 use tierloom_record::CostRecord;
 
-/// All comparisons of prices as one article; `alone` if the document holds nothing else.
+/// All comparisons of prices as one article; `alone` if the document contains nothing else.
 pub(crate) fn article(records: &[CostRecord], alone: bool) -> Result<Markup, ReportError> {
     let mut parts = Vec::new();
     for (index, record) in records.iter().enumerate() {
@@ -22,7 +22,7 @@ pub(crate) fn article(records: &[CostRecord], alone: bool) -> Result<Markup, Rep
     })
 }
 
-/// The title of a report of prices.
+/// The title of a report on prices.
 pub(crate) fn title_of(records: &[CostRecord]) -> String {
     let mut names: Vec<&str> = Vec::new();
     for record in records {

@@ -1,11 +1,11 @@
-//! Prices as a table, and what every assumption does.
+//! Tables of prices and of the effect of assumptions.
 
 use crate::section::missing;
 use crate::words;
 use maud::{Markup, html};
 use tierloom_record::{CostConfig, CostPoint, CostRecord};
 
-/// Every demand with the cheapest configuration of each kind.
+/// One row per demand, with the cheapest configuration of each kind.
 pub(super) fn points(record: &CostRecord, id: &str) -> Markup {
     let throughput = record.throughput_of.is_some();
     html! {
@@ -64,8 +64,9 @@ fn cells(config: &CostConfig, base: Option<&CostConfig>, demand: u64, throughput
     }
 }
 
-/// Every changed assumption with what it does to the findings.
+/// One row per changed assumption, with its effect on the findings.
 pub(super) fn sensitivities(record: &CostRecord, id: &str) -> Markup {
+    // Assumptions without effect are only named, in one sentence below the table.
     let (moving, still): (Vec<_>, Vec<_>) = record
         .sensitivities
         .iter()

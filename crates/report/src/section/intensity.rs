@@ -1,4 +1,4 @@
-//! Two machines, two answers: how the verdict moves with the engine's work per tuple.
+//! How the gain of a placement depends on the engine's CPU time per tuple.
 
 use super::missing;
 use crate::chart::{Caption, Line, Mark, ratio_lines};
@@ -109,7 +109,7 @@ fn machine_part(
     let placements = placements(rows, machine);
     let line = |(index, placement): (usize, &&str)| Line {
         name: placement.to_string(),
-        // A placement of this table need not be one of the run's.
+        // The placements of this table need not be among those of the run.
         series: if view.placements.contains(placement) {
             view.series(placement)
         } else {
@@ -145,7 +145,7 @@ fn machine_part(
     })
 }
 
-/// What the line of one placement says.
+/// The curve of one placement as text.
 fn sentences(rows: &[IntensityRow], machine: &str, placement: &str) -> Vec<String> {
     let mut told = Vec::new();
     let points = points(rows, machine, placement);
@@ -188,7 +188,7 @@ fn sentences(rows: &[IntensityRow], machine: &str, placement: &str) -> Vec<Strin
     told
 }
 
-/// Where the line crosses 1, between the two points around it.
+/// Between which two points the curve crosses 1; empty if it does not.
 fn crossing(points: &[&IntensityRow]) -> String {
     let around = points
         .windows(2)
@@ -203,7 +203,7 @@ fn crossing(points: &[&IntensityRow]) -> String {
     }
 }
 
-/// Rows by intensity, columns by placement.
+/// One row per CPU time, one column per placement.
 fn table(rows: &[IntensityRow], machine: &str, placements: &[&str]) -> Markup {
     let of_machine: Vec<&IntensityRow> = rows
         .iter()
@@ -215,7 +215,7 @@ fn table(rows: &[IntensityRow], machine: &str, placements: &[&str]) -> Markup {
             times.push(row.time_per_tuple_ns);
         }
     }
-    // Our own engine's row, which has no time of its own, goes last.
+    // The row of the measured work has no given time and goes last.
     times.sort_by(|a, b| {
         a.unwrap_or(f64::INFINITY)
             .total_cmp(&b.unwrap_or(f64::INFINITY))

@@ -1,4 +1,4 @@
-//! The machine that ran the command, and the machines that were modelled.
+//! The machine that ran the command, and the profiles of modelled machines.
 
 use super::missing;
 use crate::view::RunView;
@@ -6,7 +6,6 @@ use crate::words;
 use maud::{Markup, html};
 use tierloom_record::{HostCard, MachineCard, ProbeCard, Spread};
 
-/// Cards of all machines.
 pub(crate) fn section(view: &RunView<'_>) -> Markup {
     let run = &view.set.run;
     html! {
@@ -20,7 +19,7 @@ pub(crate) fn section(view: &RunView<'_>) -> Markup {
     }
 }
 
-/// What is known of a machine that ran a command.
+/// Properties of a machine that ran a command.
 pub(crate) fn host(host: &HostCard) -> Markup {
     html! {
         dl {

@@ -17,7 +17,7 @@ use crate::{ReportError, view::RunView};
 use maud::{Markup, html};
 use tierloom_record::Provenance;
 
-/// All sections of one run; with several runs in the document each gets a heading.
+/// All sections of one run; with several runs in the document, each has a heading.
 pub(crate) fn run_article(view: &RunView<'_>, runs: usize) -> Result<Markup, ReportError> {
     let speedups = speedups::section(view)?;
     let time = time::section(view)?;
@@ -61,7 +61,7 @@ fn contents(view: &RunView<'_>) -> Markup {
     }
 }
 
-/// Links to the runs of a document that holds several.
+/// Links to the runs of a document with several runs.
 pub(crate) fn contents_of_runs(views: &[RunView<'_>]) -> Markup {
     html! {
         p { "This report holds " (views.len()) " runs." }
@@ -69,7 +69,7 @@ pub(crate) fn contents_of_runs(views: &[RunView<'_>]) -> Markup {
     }
 }
 
-/// The word that every figure carries.
+/// The label "measured" or "modelled" that every figure carries.
 pub(crate) fn tag(provenance: Provenance) -> Markup {
     let class = match provenance {
         Provenance::Measured => "tag measured",
@@ -78,7 +78,7 @@ pub(crate) fn tag(provenance: Provenance) -> Markup {
     html! { span class=(class) { (provenance.to_string()) } }
 }
 
-/// A key of placements (colour) and of provenance (solid or striped).
+/// A legend of placements (colours) and of provenance (solid or striped).
 pub(crate) fn legend(view: &RunView<'_>, placements: &[&str], provenance: &[Provenance]) -> Markup {
     let swatch = if provenance.contains(&Provenance::Measured) {
         "swatch"
@@ -96,7 +96,7 @@ pub(crate) fn legend(view: &RunView<'_>, placements: &[&str], provenance: &[Prov
     }
 }
 
-/// A sentence where a chart would be.
+/// A box with a sentence, in place of a chart or table that cannot be made.
 pub(crate) fn missing(text: &str) -> Markup {
     html! { p.box { (text) } }
 }

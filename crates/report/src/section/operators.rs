@@ -1,4 +1,4 @@
-//! The operators behind the times, as they were measured.
+//! The measured operators behind the times of queries.
 
 use super::missing;
 use crate::view::{BASELINE, RunView};
@@ -6,7 +6,7 @@ use crate::words;
 use maud::{Markup, html};
 use tierloom_record::{OperatorRecord, QueryRecord};
 
-/// One folded table per query.
+/// One folded table per query, under DRAM if that was recorded.
 pub(crate) fn section(view: &RunView<'_>) -> Markup {
     let of_query = |query: &&str| {
         let records = || {

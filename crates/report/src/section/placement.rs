@@ -1,4 +1,4 @@
-//! Where each column lies, and where its pages really were.
+//! Where each column was placed, and where the kernel found its pages.
 
 use super::missing;
 use crate::view::RunView;
@@ -6,7 +6,7 @@ use crate::words;
 use maud::{Markup, html};
 use tierloom_record::{AuditRecord, ColumnCard, NodeShare, PlacementCard};
 
-/// Meanings, columns and audits.
+/// Tables of placements, columns and page audits.
 pub(crate) fn section(view: &RunView<'_>) -> Markup {
     let cards = view
         .set
@@ -54,7 +54,7 @@ fn meanings(cards: &[PlacementCard]) -> Markup {
     }
 }
 
-/// One row per column, one column per placement; most read first.
+/// One row per column of data and one table column per placement, ordered by bytes read.
 fn columns(cards: &[PlacementCard]) -> Markup {
     let mut rows: Vec<&ColumnCard> = Vec::new();
     for column in cards.iter().flat_map(|card| &card.columns) {
@@ -62,6 +62,7 @@ fn columns(cards: &[PlacementCard]) -> Markup {
             rows.push(column);
         }
     }
+    // The columns that are read most matter most for a placement.
     rows.sort_by(|a, b| {
         b.read_bytes
             .cmp(&a.read_bytes)

@@ -1,4 +1,4 @@
-//! Settings, data, and where the command's own time and memory went.
+//! Settings and data of a run, and where the time and memory of the command went.
 
 use super::missing;
 use crate::view::RunView;
@@ -6,7 +6,7 @@ use crate::words;
 use maud::{Markup, html};
 use tierloom_record::{DataCard, RunRecord, SummaryRecord};
 
-/// Everything needed to run it again.
+/// Everything that is needed to repeat the run.
 pub(crate) fn section(view: &RunView<'_>) -> Markup {
     let run = &view.set.run;
     html! {
@@ -25,7 +25,7 @@ pub(crate) fn section(view: &RunView<'_>) -> Markup {
     }
 }
 
-/// The command as it could be typed again.
+/// The command line, quoted for a shell.
 pub(crate) fn command_line(command: &[String]) -> String {
     let plain = |word: &str| {
         !word.is_empty()
@@ -112,6 +112,7 @@ fn times(summary: &SummaryRecord) -> Markup {
         ("modelling", t.model_s),
         ("records and reports", t.record_s),
     ];
+    // Time that no part counts is shown too, so that the table adds up to the total.
     let rest = t.total_s - parts.iter().map(|(_, seconds)| seconds).sum::<f64>();
     let share = |seconds: f64| {
         if t.total_s > 0.0 {

@@ -1,4 +1,4 @@
-//! Queries under each placement, against DRAM only.
+//! Times of queries under each placement, and speed-ups over DRAM only.
 
 use super::{legend, missing, tag};
 use crate::chart::{Bar, BarGroup, Caption, RatioRange, ratio_bars};
@@ -29,6 +29,7 @@ fn machine_part(view: &RunView<'_>, machine: &str) -> Result<Markup, ReportError
     let placements: Vec<&str> = view.placements_on(machine);
     let charts = charts(view, machine)?;
     let provenance: Vec<Provenance> = view.on(machine).map(|q| q.provenance).collect();
+    // DRAM itself is the baseline, so it has no bars.
     let compared: Vec<&str> = placements
         .iter()
         .copied()
@@ -91,7 +92,7 @@ fn bar(view: &RunView<'_>, record: &QueryRecord) -> Option<Bar> {
     })
 }
 
-/// One chart per group of queries, all on the same axis.
+/// One chart per group of queries, all with the same axis.
 fn charts(view: &RunView<'_>, machine: &str) -> Result<Vec<Markup>, ReportError> {
     let group_of = |query: &&str| {
         let records = view
@@ -120,6 +121,7 @@ fn charts(view: &RunView<'_>, machine: &str) -> Result<Vec<Markup>, ReportError>
         .filter(|(_, bars)| !bars.is_empty())
         .collect();
     let names: Vec<&str> = groups.iter().map(|(name, _)| *name).collect();
+    // One range for all charts of the machine, so that bars of different groups can be compared.
     let range = RatioRange::of(groups.iter().flat_map(|(_, bars)| bars));
     let draw = |(name, bars): &(&str, Vec<BarGroup>)| {
         let caption = Caption {

@@ -1,4 +1,4 @@
-//! What the run found, in words.
+//! Findings of a run as text, with warnings about incomplete or wrong figures.
 
 use crate::view::{BASELINE, Mean, RunView};
 use crate::words;
@@ -6,7 +6,6 @@ use maud::{Markup, html};
 use std::collections::{BTreeMap, BTreeSet};
 use tierloom_record::{Provenance, QueryRecord};
 
-/// The summary.
 pub(crate) fn section(view: &RunView<'_>) -> Markup {
     let run = &view.set.run;
     let findings = view
@@ -51,7 +50,7 @@ fn finished(view: &RunView<'_>) -> String {
     }
 }
 
-/// What makes the figures wrong or incomplete.
+/// Reasons why figures are wrong or missing.
 fn warnings(view: &RunView<'_>) -> Vec<String> {
     let mut warnings = Vec::new();
     match &view.set.summary {
@@ -74,7 +73,7 @@ fn warnings(view: &RunView<'_>) -> Vec<String> {
     warnings
 }
 
-/// What limits how far the figures carry.
+/// Reasons why figures are less general than they look.
 fn cautions(view: &RunView<'_>) -> Vec<String> {
     let mut cautions = Vec::new();
     let settings = &view.set.run.settings;
@@ -118,6 +117,7 @@ fn measured<'v>(view: &'v RunView<'_>) -> impl Iterator<Item = &'v QueryRecord> 
 }
 
 fn queries_with_differing_answers<'v>(view: &'v RunView<'_>) -> Vec<&'v str> {
+    // All placements and engines answer on the same data, so a query must have one digest.
     let mut digests: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for record in measured(view) {
         if let Some(answer) = &record.answer {
@@ -188,7 +188,7 @@ fn noise_sentence(view: &RunView<'_>) -> String {
     }
 }
 
-/// One sentence per machine: the fastest placement and how all compare.
+/// One sentence per machine: the fastest placement, and how the others compare.
 fn machine_sentences(view: &RunView<'_>) -> Vec<String> {
     view.machines
         .iter()

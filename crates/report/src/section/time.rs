@@ -1,4 +1,4 @@
-//! Where modelled time goes: compute, cache, latency, bandwidth; and how loaded the tiers are.
+//! How modelled time is distributed over compute, cache, latency and bandwidth; load of the tiers.
 
 use super::missing;
 use crate::chart::{Caption, PARTS, StackedRow, share_stack};
@@ -7,7 +7,7 @@ use crate::{ReportError, words};
 use maud::{Markup, html};
 use tierloom_record::QueryRecord;
 
-/// Charts and tables for each machine that has time shares.
+/// Charts and tables for each machine with modelled shares.
 pub(crate) fn section(view: &RunView<'_>) -> Result<Markup, ReportError> {
     let mut parts = Vec::new();
     for machine in view

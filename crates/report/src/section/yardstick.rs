@@ -1,4 +1,4 @@
-//! Plain DataFusion on the same data as a yardstick.
+//! Comparison with plain DataFusion on the same data.
 
 use super::{missing, tag};
 use crate::chart::{Bar, BarGroup, Caption, RatioRange, ratio_bars};
@@ -13,20 +13,21 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Plain DataFusion's time over ours: above 1 we are faster.
+    /// Plain DataFusion's median time divided by ours; above 1 we are faster.
     fn ratio(&self) -> f64 {
         self.plain.time_ms.median / self.ours.time_ms.median
     }
 
     fn range(&self) -> Option<(f64, f64)> {
         let (plain, ours) = (&self.plain.time_ms, &self.ours.time_ms);
+        // The extreme ratios of single repetitions: a bound, not an interval of the median.
         let range = (plain.min / ours.max, plain.max / ours.min);
         (plain.values.len() > 1 && ours.values.len() > 1 && range.0 > 0.0 && range.1.is_finite())
             .then_some(range)
     }
 }
 
-/// Ratio per query and its geometric mean.
+/// The ratio per query, and its geometric mean.
 pub(crate) fn section(view: &RunView<'_>) -> Result<Markup, ReportError> {
     let plain: Vec<&QueryRecord> = view
         .set

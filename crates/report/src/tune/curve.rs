@@ -1,4 +1,4 @@
-//! The rate of a phase over the share of the tiers beyond the first.
+//! The rate of a phase over the share of pages beyond the first tier.
 
 use super::machine;
 use crate::ReportError;
@@ -7,7 +7,7 @@ use crate::section::missing;
 use maud::{Markup, html};
 use tierloom_record::{Provenance, TierWeight, TuneRecord};
 
-/// Colours and markers: modelled curve, measured curve, best weights, the kernel's weights.
+/// Indices of colour and marker: modelled curve, measured curve, best weights, kernel's weights.
 const MODELLED: usize = 1;
 const MEASURED: usize = 3;
 const BEST: usize = 2;
@@ -49,6 +49,7 @@ pub(super) fn chart(record: &TuneRecord, id: &str) -> Result<Markup, ReportError
     };
     series.push(mark("best", &record.best, record.best_rate, BEST));
     series.push(mark("kernel", &record.kernel, record.kernel_rate, KERNEL));
+    // Empty series would count when the plot decides whether names are needed.
     series.retain(|s| !s.points.is_empty());
     let caption = Caption {
         id: id.into(),
@@ -106,13 +107,15 @@ fn curve(
     }
 }
 
-/// The tier where everything lies without weights. The kernel's weights name all tiers, the best ones may leave it out.
+/// The tier that holds everything without weights.
+///
+/// The kernel's weights name all tiers; the best ones may leave the first one out.
 fn first_tier(record: &TuneRecord) -> Option<&str> {
     let named = record.kernel.first().or(record.best.first())?;
     Some(&named.tier)
 }
 
-/// Share of the pages that are not on the tier called `first`.
+/// The share of the pages that are not on the tier `first`; `None` if all weights are 0.
 fn share(weights: &[TierWeight], first: Option<&str>) -> Option<f64> {
     let sum: f64 = weights.iter().map(|w| f64::from(w.weight)).sum();
     let other = weights.iter().filter(|w| Some(w.tier.as_str()) != first);

@@ -1,4 +1,4 @@
-//! The best weights: what they give, how sure that is, and the whole curve.
+//! The best weights of phases: their rates, the uncertainty, and the curve over all shares.
 
 mod curve;
 
@@ -9,7 +9,7 @@ use tierloom_record::{HERE, Provenance, TierWeight, TuneRecord};
 
 const SECTIONS: [(&str, &str); 2] = [("weights", "Weights"), ("curves", "Rate over share")];
 
-/// All weights as one article; `alone` if the document holds nothing else.
+/// All weights as one article; `alone` if the document contains nothing else.
 pub(crate) fn article(records: &[TuneRecord], alone: bool) -> Result<Markup, ReportError> {
     let mut charts = Vec::new();
     for (index, record) in records.iter().enumerate() {
@@ -35,7 +35,7 @@ pub(crate) fn article(records: &[TuneRecord], alone: bool) -> Result<Markup, Rep
     })
 }
 
-/// The title of a report of weights.
+/// The title of a report on weights.
 pub(crate) fn title_of(records: &[TuneRecord]) -> String {
     let mut machines: Vec<&str> = Vec::new();
     for record in records {
@@ -122,7 +122,7 @@ fn row(record: &TuneRecord) -> Markup {
     }
 }
 
-/// "dram 3, cxl 2".
+/// Weights as text, "dram 3, cxl 2".
 fn list(weights: &[TierWeight]) -> String {
     let all: Vec<String> = weights
         .iter()

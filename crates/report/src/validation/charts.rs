@@ -1,4 +1,4 @@
-//! Published against modelled: one point per figure, and curves over what varies in a series.
+//! Charts of published and modelled values: a scatter plot per unit, and curves per series.
 
 use super::errors::CHECK;
 use crate::chart::{Caption, Plot, PlotAxis, PlotPoint, PlotSeries, Style, plot};
@@ -7,19 +7,21 @@ use crate::{ReportError, words};
 use maud::{Markup, html};
 use tierloom_record::{FigureRecord, ValidationRecord};
 
-/// Papers with more curves than this are folded.
+/// Number of curves of one paper above which they are folded.
 const OPEN_UP_TO: usize = 12;
-/// Beyond this ratio of largest to smallest an axis of a curve is logarithmic.
+/// Ratio of largest to smallest value above which the axis of a curve is logarithmic.
 const LOG_BEYOND: f64 = 30.0;
-/// The unit of gains, which are compared as speed-ups. Other units that begin with it are shares, compared by difference.
+/// The unit of gains, which are compared as speed-ups.
+///
+/// Other units that start with it are shares, which are compared by difference.
 const GAIN: &str = "%";
 
-/// Colours and markers: figures that are no checks, checks, the model.
+/// Indices of colour and marker: figures that are no checks, checks, the model.
 const OTHER_SERIES: usize = 1;
 const CHECK_SERIES: usize = 2;
 const MODEL_SERIES: usize = 3;
 
-/// Distinct items in the order in which they are first seen.
+/// Distinct items in the order of their first occurrence.
 fn first_seen<'a>(items: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut seen = Vec::new();
     for item in items {
@@ -50,7 +52,7 @@ fn axis(title: String, log: bool) -> PlotAxis {
     }
 }
 
-/// One chart per unit.
+/// One scatter plot per unit.
 pub(super) fn scatter(record: &ValidationRecord, id: &str) -> Result<Markup, ReportError> {
     let valued = || record.figures.iter().filter(|f| f.published.is_some());
     let mut charts = Vec::new();
@@ -73,7 +75,7 @@ pub(super) fn scatter(record: &ValidationRecord, id: &str) -> Result<Markup, Rep
 }
 
 fn one_unit(figures: &[&FigureRecord], unit: &str, id: &str) -> Result<Markup, ReportError> {
-    // Per cent may be 0 or negative.
+    // Percentages may be 0 or negative, which a logarithmic axis cannot show.
     let log = !unit.starts_with(GAIN);
     let pairs = |check: bool| {
         let of_role = figures.iter().filter(move |f| (f.role == CHECK) == check);
@@ -122,7 +124,7 @@ fn one_unit(figures: &[&FigureRecord], unit: &str, id: &str) -> Result<Markup, R
     })
 }
 
-/// Where modelled and published are the same, and 10% to either side.
+/// The line where modelled and published values are equal, and lines 10% to either side.
 fn same_lines(series: &[PlotSeries], unit: &str) -> Vec<PlotSeries> {
     let values = || {
         series
@@ -134,6 +136,8 @@ fn same_lines(series: &[PlotSeries], unit: &str) -> Vec<PlotSeries> {
     let high = values().fold(f64::NEG_INFINITY, f64::max);
     let line = |factor: f64| {
         let off = |x: f64| match unit {
+            // Gains in per cent are turned into speed-ups, shares are shifted by points, other
+            // values are scaled.
             GAIN => (100.0 + x) * factor - 100.0,
             unit if unit.starts_with(GAIN) => x + 100.0 * (factor - 1.0),
             _ => x * factor,
@@ -148,7 +152,7 @@ fn same_lines(series: &[PlotSeries], unit: &str) -> Vec<PlotSeries> {
     [1.0, 0.9, 1.1].map(line).into()
 }
 
-/// One chart per series, by paper.
+/// One chart per series, grouped by paper.
 pub(super) fn curves(record: &ValidationRecord, id: &str) -> Result<Markup, ReportError> {
     let mut parts = Vec::new();
     let mut index = 0;
@@ -185,7 +189,7 @@ pub(super) fn curves(record: &ValidationRecord, id: &str) -> Result<Markup, Repo
 }
 
 fn one_series(figures: &[&FigureRecord], name: &str, id: &str) -> Result<Markup, ReportError> {
-    // Without a place of its own a figure stands where it is in the file.
+    // Without an `x` in every figure, figures are numbered in the order of the file.
     let placed = figures.iter().all(|f| f.x.is_some());
     let mut all: Vec<(f64, &FigureRecord)> = figures
         .iter()
@@ -240,7 +244,7 @@ fn one_series(figures: &[&FigureRecord], name: &str, id: &str) -> Result<Markup,
     })
 }
 
-/// Whether values are so far apart that equal ratios should be equally far apart.
+/// Whether values span so large a ratio that a logarithmic axis is needed.
 fn spans(values: impl Iterator<Item = f64>) -> bool {
     let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| {
         (l.min(v), h.max(v))

@@ -1,11 +1,11 @@
-//! How far figures are off, taken together.
+//! Error statistics over several figures.
 
 use tierloom_record::FigureRecord;
 
-/// The role of figures that say how good the model is.
+/// The role of figures that show how good the model is.
 pub(super) const CHECK: &str = "check";
 
-/// Roles of figures and what they are called, in reading order; the last one is of older records.
+/// Roles and their headings, in reading order; the last one occurs in records of earlier versions.
 pub(super) const GROUPS: [(&str, &str); 5] = [
     (CHECK, "Checks (nothing was chosen with them in view)"),
     ("fitted", "Fitted figures (a fit used them)"),
@@ -20,32 +20,29 @@ pub(super) const GROUPS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Errors of some figures.
+/// Errors of a set of figures.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Errors {
-    /// Figures.
+    /// Number of figures.
     pub figures: usize,
-    /// Sizes of the relative errors of those that have one, ascending.
+    /// Absolute relative errors of the figures that have one, ascending.
     pub absolute: Vec<f64>,
-    /// Figures with a sign or relation.
+    /// Number of figures with a sign or a relation.
     pub relations: usize,
-    /// Those where the model says otherwise.
+    /// Number of those that the model contradicts.
     pub broken: usize,
 }
 
-/// What stands for many errors.
+/// Statistics of absolute errors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Spread {
-    /// Half of the figures are not worse.
     pub median: f64,
-    /// Nine of ten are not worse.
+    /// 90th percentile.
     pub p90: f64,
-    /// None is worse.
     pub max: f64,
 }
 
 impl Errors {
-    /// The errors of `figures`.
     pub fn of<'a>(figures: impl IntoIterator<Item = &'a FigureRecord>) -> Errors {
         let mut errors = Errors::default();
         for figure in figures {
@@ -58,18 +55,18 @@ impl Errors {
         errors
     }
 
-    /// `None` if no figure has a value.
+    /// Statistics of the errors; `None` if no figure has one.
     pub fn spread(&self) -> Option<Spread> {
         let n = self.absolute.len();
         let max = *self.absolute.last()?;
-        // The smallest one that at least nine tenths do not exceed.
+        // The smallest error that at least nine tenths do not exceed.
         let p90 = self.absolute[(n * 9).div_ceil(10) - 1];
         let median = 0.5 * (self.absolute[(n - 1) / 2] + self.absolute[n / 2]);
         Some(Spread { median, p90, max })
     }
 }
 
-/// A share of 1 as "4.2%".
+/// A fraction as "4.2%".
 pub(super) fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }

@@ -1,6 +1,8 @@
-//! Published figures against modelled ones: how far off, where the sign is wrong, every figure.
+//! Comparisons of published and modelled figures: errors, wrong signs, and every figure.
 //!
-//! What was published is somebody else's measurement and is called *published*; only what stands beside it is *modelled*.
+//! Published values are measurements of others and are always called *published*; only the values
+//! computed here are called *modelled*. Roles are kept apart everywhere, because an error of a
+//! figure that was used in a fit says little about the model.
 
 mod charts;
 mod errors;
@@ -19,7 +21,7 @@ const SECTIONS: [(&str, &str); 4] = [
     ("figures", "Figures"),
 ];
 
-/// All comparisons with publications as one article; `alone` if the document holds nothing else.
+/// All comparisons with publications as one article; `alone` if the document contains nothing else.
 pub(crate) fn article(records: &[ValidationRecord], alone: bool) -> Result<Markup, ReportError> {
     let mut parts = Vec::new();
     for (index, record) in records.iter().enumerate() {
@@ -33,7 +35,7 @@ pub(crate) fn article(records: &[ValidationRecord], alone: bool) -> Result<Marku
     })
 }
 
-/// The title of a report of such comparisons.
+/// The title of a report on such comparisons.
 pub(crate) fn title_of(records: &[ValidationRecord]) -> String {
     let figures = records.iter().map(|r| r.figures.len()).max().unwrap_or(0);
     format!(
@@ -111,7 +113,7 @@ fn finding(record: &ValidationRecord, role: &str, name: &str) -> Markup {
     }
 }
 
-/// One row per role and paper, and one per role.
+/// One row per role and paper, and a total per role.
 fn by_paper(record: &ValidationRecord) -> Markup {
     let mut papers: Vec<&str> = record.figures.iter().map(|f| f.paper.as_str()).collect();
     papers.sort_unstable();

@@ -1,4 +1,4 @@
-//! Every figure.
+//! The table of all published figures.
 
 use super::errors::{GROUPS, percent};
 use crate::bench::OPEN_UP_TO;
@@ -7,10 +7,11 @@ use crate::words;
 use maud::{Markup, html};
 use tierloom_record::{FigureRecord, ValidationRecord};
 
-/// Errors beyond this are marked: what check figures are allowed in the median.
+/// Absolute error above which a figure is marked.
 const MARKED_BEYOND: f64 = 0.10;
 
 pub(super) fn section(record: &ValidationRecord, id: &str) -> Markup {
+    // Figures with a role that this version does not know must not disappear.
     let other = |f: &&FigureRecord| GROUPS.iter().all(|(role, _)| *role != f.role);
     html! {
         section id=(format!("{id}-figures")) {
@@ -85,7 +86,7 @@ fn row(record: &ValidationRecord, figure: &FigureRecord) -> Markup {
     }
 }
 
-/// What a publication says: a value, a relation, or both.
+/// The published value, the published relation, or both.
 pub(super) fn published(figure: &FigureRecord) -> String {
     let unit = &figure.unit;
     match (figure.published, &figure.relation) {
@@ -96,7 +97,7 @@ pub(super) fn published(figure: &FigureRecord) -> String {
     }
 }
 
-/// A figure whose sign or relation is wrong, in words.
+/// A figure whose sign or relation is wrong, as text.
 pub(super) fn contradiction(figure: &FigureRecord) -> String {
     let lacks = figure.remark.as_ref().map(|r| format!(" Known: {r}"));
     format!(
@@ -110,7 +111,7 @@ pub(super) fn contradiction(figure: &FigureRecord) -> String {
     )
 }
 
-/// A number with its unit; gains keep their sign.
+/// A number with its unit.
 pub(super) fn value(x: f64, unit: &str) -> String {
     let number = match x.abs() {
         v if v >= 100.0 => words::ms(x),

@@ -1,7 +1,7 @@
 //! The date table: 2,556 days from 1992-01-01.
 //!
-//! The paper plans seven years; the reference generator makes 2,556 rows, which leaves out 1998-12-31 because 1992 and
-//! 1996 are leap years. Tierloom makes the same days.
+//! The paper plans seven years; the reference generator makes 2,556 rows, which leaves out
+//! 1998-12-31 because 1992 and 1996 are leap years. Tierloom generates the same days.
 
 use super::words::{MONTHS, WEEKDAYS};
 
@@ -11,7 +11,7 @@ pub const DATE_ROWS: usize = 2556;
 /// Day of the week of 1992-01-01, a Wednesday, counted from Sunday = 0.
 const FIRST_WEEKDAY: usize = 3;
 
-/// One calendar day, all fields counted as SSB's columns count them.
+/// One calendar day; all fields count as the columns of SSB do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Day {
     pub(crate) year: i32,
@@ -51,6 +51,7 @@ const fn all_days() -> [Day; DATE_ROWS] {
         last_in_month: false,
     };
     let mut days = [now; DATE_ROWS];
+    // A `while` loop, because constant functions cannot have `for` loops.
     let mut index = 0;
     while index < DATE_ROWS {
         now.day_of_week = ((FIRST_WEEKDAY + index) % 7) as i32 + 1;
@@ -72,7 +73,7 @@ const fn all_days() -> [Day; DATE_ROWS] {
     days
 }
 
-/// yyyymmdd of every day: the keys that lo_orderdate and lo_commitdate draw from.
+/// All days as yyyymmdd: the keys that lo_orderdate and lo_commitdate are drawn from.
 pub(crate) static DATE_KEYS: [i32; DATE_ROWS] = all_keys();
 
 const fn all_keys() -> [i32; DATE_ROWS] {
@@ -85,18 +86,21 @@ const fn all_keys() -> [i32; DATE_ROWS] {
     keys
 }
 
-/// All days of the table, in order.
+/// All days of the table, in ascending order.
 pub(crate) fn days() -> &'static [Day; DATE_ROWS] {
     &DAYS
 }
 
 impl Day {
-    /// yyyymmdd.
+    /// The day as yyyymmdd.
     pub(crate) const fn key(&self) -> i32 {
         self.year * 10_000 + self.month * 100 + self.day
     }
 
-    /// 1 to 53: the first seven days of a year are week 1, whatever weekday they are, so week 6 has seven days each year.
+    /// Week of the year, 1 to 53.
+    ///
+    /// The first seven days of a year are week 1, whatever their weekday, so week 6 has seven days
+    /// in each year.
     pub(crate) const fn week(&self) -> i32 {
         (self.day_of_year - 1) / 7 + 1
     }
@@ -111,7 +115,7 @@ impl Day {
         WEEKDAYS[(self.day_of_week - 1) as usize]
     }
 
-    /// The selling season; the seasons follow the reference generator.
+    /// The selling season, as in the reference generator.
     pub(crate) fn season(&self) -> &'static str {
         match self.month {
             1..=3 => "Winter",
@@ -122,7 +126,9 @@ impl Day {
         }
     }
 
-    /// The ten fixed holidays of the reference generator: New Year, Christmas Eve, and the 20th of eight months.
+    /// Whether it is one of the ten fixed holidays of the reference generator.
+    ///
+    /// These are New Year, Christmas Eve, and the 20th of eight months.
     pub(crate) fn is_holiday(&self) -> bool {
         match self.day {
             1 => self.month == 1,
@@ -132,7 +138,7 @@ impl Day {
         }
     }
 
-    /// Monday to Friday.
+    /// Whether it is Monday to Friday.
     pub(crate) fn is_weekday(&self) -> bool {
         (2..=6).contains(&self.day_of_week)
     }

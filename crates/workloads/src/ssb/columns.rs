@@ -1,20 +1,20 @@
-//! Columns as plain vectors.
+//! Generated columns as plain vectors, and their parallel generation.
 
 use rayon::prelude::*;
 
-/// Rows that one task of a parallel column makes.
+/// Rows per task of a parallel column.
 const ROWS_PER_TASK: usize = 8192;
 
 /// The values of one generated column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ColumnValues {
-    /// 32-bit integers.
+    /// Values as 32-bit signed integers.
     Int32(Vec<i32>),
-    /// One code for each row and the text that each code stands for.
+    /// Dictionary-encoded text: one code per row.
     Dict8 {
-        /// Positions in `values`.
+        /// One index into `values` per row.
         codes: Vec<u8>,
-        /// The dictionary.
+        /// The text of each code.
         values: Vec<String>,
     },
     /// Text of varying length.
@@ -36,7 +36,7 @@ impl ColumnValues {
         self.len() == 0
     }
 
-    /// The integers, if this is an integer column.
+    /// The values of an integer column; `None` for other columns.
     pub fn as_int32(&self) -> Option<&[i32]> {
         match self {
             Self::Int32(values) => Some(values),
@@ -44,7 +44,7 @@ impl ColumnValues {
         }
     }
 
-    /// The text, if this is a text column.
+    /// The values of a text column; `None` for other columns.
     pub fn as_text(&self) -> Option<&TextColumn> {
         match self {
             Self::Text(text) => Some(text),
@@ -53,12 +53,12 @@ impl ColumnValues {
     }
 }
 
-/// Strings one after the other: row `i` is `bytes[offsets[i]..offsets[i + 1]]`. All text is ASCII.
+/// Strings in one buffer: row `i` is `bytes[offsets[i]..offsets[i + 1]]`; all text is ASCII.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextColumn {
-    /// One more than rows; ascending, the first is 0.
+    /// One more than the number of rows; ascending, the first is 0.
     pub offsets: Vec<u32>,
-    /// The characters of all rows.
+    /// The characters of all rows, without separators.
     pub bytes: Vec<u8>,
 }
 
@@ -73,19 +73,19 @@ impl TextColumn {
         self.len() == 0
     }
 
-    /// The text of `row`; `None` past the end or if the offsets do not describe text.
+    /// The text of `row`; `None` past the end, or if the offsets do not describe valid text.
     pub fn get(&self, row: usize) -> Option<&str> {
         let start = *self.offsets.get(row)? as usize;
         let end = *self.offsets.get(row + 1)? as usize;
         std::str::from_utf8(self.bytes.get(start..end)?).ok()
     }
 
-    /// All rows, in order.
+    /// The texts of all rows, in order.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.len()).map_while(|row| self.get(row))
     }
 
-    /// Makes a column in parallel: `write` appends the text of a row.
+    /// Generates a column in parallel; `write` appends the text of a row.
     pub(crate) fn generate(rows: usize, write: impl Fn(u64, &mut Vec<u8>) + Sync) -> Self {
         let parts: Vec<(Vec<u32>, Vec<u8>)> = (0..rows.div_ceil(ROWS_PER_TASK))
             .into_par_iter()
@@ -104,7 +104,7 @@ impl TextColumn {
         let mut all = Vec::with_capacity(parts.iter().map(|(_, bytes)| bytes.len()).sum());
         offsets.push(0);
         for (ends, bytes) in parts {
-            // At most 26 bytes a row and 43 million rows at the largest scale factor: below 2^32.
+            // At most 26 bytes per row and 43 million rows at the largest scale factor: below 2^32.
             let base = all.len() as u32;
             offsets.extend(ends.into_iter().map(|end| base + end));
             all.extend_from_slice(&bytes);
@@ -116,7 +116,7 @@ impl TextColumn {
     }
 }
 
-/// Makes an integer column in parallel.
+/// Generates an integer column in parallel.
 pub(crate) fn generate_int32(rows: usize, value: impl Fn(u64) -> i32 + Sync) -> ColumnValues {
     ColumnValues::Int32(
         (0..rows)

@@ -1,4 +1,4 @@
-//! Scale factor and seed, and what follows from them before any data exists.
+//! Scale factor and seed, and what follows from them without generating data.
 
 use super::calendar::DATE_ROWS;
 use super::schema::{ColumnType, table};
@@ -11,40 +11,42 @@ pub const MIN_SCALE_FACTOR: f64 = 0.01;
 /// The largest scale factor: 1,500,000 orders for each unit must have dense 32-bit keys.
 pub const MAX_SCALE_FACTOR: f64 = 1431.0;
 
-/// What data to generate.
+/// Which data to generate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SsbConfig {
     /// Size of the data: 1 is about 6,000,000 lineorder rows (372 MB as columns).
     pub scale_factor: f64,
-    /// Data of other seeds has the same sizes and distributions but other values.
+    /// Seed of all random values; sizes and distributions do not depend on it.
     pub seed: u64,
 }
 
-/// What is known about a column without looking at its data.
+/// Bounds of a column that are known without its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColumnStatistics {
-    /// Rows of the table: exact for dimensions, expected (four lines an order) for lineorder.
+    /// Number of rows of the table: exact for dimensions, expected (four lines per order) for
+    /// lineorder.
     pub rows: u64,
-    /// The most distinct values that the column can have, where that is below `rows` or the column is a key.
+    /// Upper bound of the distinct values; `None` without one, as for names and addresses.
     pub distinct: Option<u64>,
-    /// Smallest and largest value that an integer column can have.
+    /// Smallest and largest possible value of an integer column; `None` for text.
     pub range: Option<(i64, i64)>,
 }
 
 impl SsbConfig {
-    /// A checked configuration.
+    /// A configuration with a checked scale factor.
     ///
     /// # Errors
-    /// [`WorkloadError::ScaleFactor`] unless `scale_factor` is a number from [`MIN_SCALE_FACTOR`] to [`MAX_SCALE_FACTOR`].
+    /// [`WorkloadError::ScaleFactor`] unless `scale_factor` is a number from [`MIN_SCALE_FACTOR`]
+    /// to [`MAX_SCALE_FACTOR`].
     pub fn new(scale_factor: f64, seed: u64) -> Result<Self, WorkloadError> {
         let config = Self { scale_factor, seed };
         config.check()?;
         Ok(config)
     }
 
-    /// The fields are public, so whoever generates checks again.
+    /// Checks the scale factor; the fields are public, so generators check it again.
     pub(crate) fn check(&self) -> Result<(), WorkloadError> {
-        // A NaN is in no range.
+        // NaN is in no range and so is rejected too.
         if (MIN_SCALE_FACTOR..=MAX_SCALE_FACTOR).contains(&self.scale_factor) {
             return Ok(());
         }
@@ -55,15 +57,17 @@ impl SsbConfig {
         })
     }
 
-    /// Orders, each of one to seven lineorder rows.
+    /// Number of orders, each of one to seven lineorder rows.
     pub fn orders(&self) -> u64 {
         self.scaled(1_500_000.0)
     }
 
-    /// Rows of `table`: exact for the dimensions, expected for lineorder ([`super::Lineorder::rows`] has the exact number).
+    /// Number of rows of a table: exact for dimensions, expected for lineorder.
+    ///
+    /// [`super::Lineorder::rows`] has the exact number.
     ///
     /// # Errors
-    /// [`WorkloadError::UnknownTable`].
+    /// [`WorkloadError::UnknownTable`] if there is no such table.
     pub fn rows(&self, table_name: &str) -> Result<u64, WorkloadError> {
         Ok(match table(table_name)?.name {
             "customer" => self.customers().into(),
@@ -74,7 +78,8 @@ impl SsbConfig {
         })
     }
 
-    /// Statistics for an optimizer: row count, bound of distinct values and integer range of a column.
+    /// Statistics for an optimizer: row count, bound of distinct values, and integer range of a
+    /// column.
     ///
     /// # Errors
     /// [`WorkloadError::UnknownTable`] if the table, or the column in it, does not exist.
@@ -93,7 +98,7 @@ impl SsbConfig {
             });
         };
         let rows = self.rows(table_name)?;
-        // Keys are dense from 1, so the target's rows are also its largest key.
+        // Keys are dense from 1, so the row count of the target table is also its largest key.
         let keys = match (column.foreign_key, column.name) {
             (Some(("date", _)), _) | (None, "d_datekey") => None,
             (Some((target, _)), _) => Some(self.rows(target)?),
@@ -120,7 +125,7 @@ impl SsbConfig {
         self.scaled(2_000.0) as u32
     }
 
-    /// The part table grows with the logarithm of the scale factor: 200,000 x (1 + floor(log2 SF)), and in proportion below 1.
+    /// Number of parts: 200,000 x (1 + floor(log2 SF)), and proportional to SF below 1.
     pub(crate) fn parts(&self) -> u32 {
         if self.scale_factor < 1.0 {
             self.scaled(200_000.0) as u32

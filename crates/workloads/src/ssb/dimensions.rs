@@ -1,4 +1,4 @@
-//! The four dimension tables.
+//! Generates the four dimension tables.
 
 use super::calendar::{DATE_ROWS, Day, days};
 use super::columns::{ColumnValues, TextColumn, generate_int32};
@@ -16,7 +16,7 @@ const CUSTOMER: u32 = 1;
 const SUPPLIER: u32 = 2;
 const PART: u32 = 3;
 
-/// Numbers of the streams inside a dimension. A hierarchy takes three.
+/// Numbers of the streams within a dimension; a hierarchy takes three.
 const HIERARCHY: u32 = 0;
 const ADDRESS: u32 = 3;
 const PHONE: u32 = 4;
@@ -27,12 +27,13 @@ const TYPE: u32 = 8;
 const SIZE: u32 = 9;
 const CONTAINER: u32 = 10;
 
-/// All columns of a dimension table, in the order of its [`super::TableSpec`]. Large tables are made in parallel on the
-/// current rayon pool.
+/// All columns of a dimension table, in the order of its [`super::TableSpec`].
+///
+/// Large tables are generated in parallel on the current rayon pool.
 ///
 /// # Errors
-/// [`WorkloadError::ScaleFactor`] for a configuration out of range, [`WorkloadError::UnknownTable`] for a table that is not
-/// a dimension: lineorder is made by [`super::Lineorder`].
+/// [`WorkloadError::ScaleFactor`] for a configuration out of range, [`WorkloadError::UnknownTable`]
+/// for a table that is not a dimension ([`super::Lineorder`] generates lineorder).
 pub fn dimension(config: &SsbConfig, table: &str) -> Result<Vec<ColumnValues>, WorkloadError> {
     config.check()?;
     match table {
@@ -52,7 +53,7 @@ fn text(rows: u32, write: impl Fn(u64, &mut Vec<u8>) + Sync) -> ColumnValues {
     ColumnValues::Text(TextColumn::generate(rows as usize, write))
 }
 
-/// Appends formatted text; writing to a `Vec` has no way to fail.
+/// Appends formatted text; writing to a `Vec` cannot fail.
 fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
 }
@@ -73,7 +74,9 @@ fn supplier(config: &SsbConfig) -> Vec<ColumnValues> {
     business(config.seed, SUPPLIER, "Supplier#", config.suppliers())
 }
 
-/// The seven columns that customer and supplier share: key, name, address, city, nation, region, phone.
+/// The seven columns that customer and supplier share.
+///
+/// These are key, name, address, city, nation, region and phone.
 fn business(seed: u64, table: u32, prefix: &str, rows: u32) -> Vec<ColumnValues> {
     let place = Hierarchy::places(seed, table, HIERARCHY);
     let address = Stream::new(seed, table, ADDRESS);
@@ -85,6 +88,7 @@ fn business(seed: u64, table: u32, prefix: &str, rows: u32) -> Vec<ColumnValues>
         }),
         text(rows, |row, out| write_address(address, row, out)),
         text(rows, |row, out| {
+            // A city is the first nine characters of the nation, padded, and a digit.
             let (region, nation, digit) = place.at(row);
             append(
                 out,
@@ -109,9 +113,9 @@ fn nation_name(region: u32, nation: u32) -> &'static str {
     NATIONS[region as usize][nation as usize]
 }
 
-/// 10 to 25 characters of the address alphabet.
+/// Writes 10 to 25 characters of the address alphabet.
 fn write_address(stream: Stream, row: u64, out: &mut Vec<u8>) {
-    // Index row * 4 decides the length; the next three words give ten characters of six bits each.
+    // Index row * 4 gives the length; the next three words give ten characters of six bits each.
     let length = 10 + stream.below(row * 4, 16);
     for position in 0..length {
         let word = stream.bits(row * 4 + 1 + u64::from(position / 10));
@@ -119,7 +123,7 @@ fn write_address(stream: Stream, row: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// "CC-AAA-EEE-NNNN", the country code standing for the nation.
+/// Writes "CC-AAA-EEE-NNNN"; the country code depends on the nation.
 fn write_phone(stream: Stream, row: u64, country: u32, out: &mut Vec<u8>) {
     let area = 100 + stream.below(row * 3, 900);
     let exchange = 100 + stream.below(row * 3 + 1, 900);

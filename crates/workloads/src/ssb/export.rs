@@ -1,4 +1,4 @@
-//! The five tables as CSV files, for other engines.
+//! Writes the five tables as CSV files, for other engines.
 
 use super::columns::ColumnValues;
 use super::config::SsbConfig;
@@ -13,30 +13,35 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Lineorder chunks that are formatted at once before they are written, for each thread of the pool.
+/// Lineorder chunks per thread of the pool that are formatted before they are written.
+///
+/// Formatting runs in parallel, writing does not; this bounds the memory in between.
 const CHUNKS_PER_THREAD: usize = 4;
 
-/// One file that [`write_csv`] made.
+/// One file written by [`write_csv`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportedTable {
-    /// Table name.
+    /// Name of the table.
     pub table: &'static str,
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Rows, without the header.
+    /// Number of rows, without the header.
     pub rows: u64,
-    /// Size of the file.
+    /// Size of the file, bytes.
     pub size_bytes: u64,
 }
 
-/// Writes every table to `directory/TABLE.csv`, with a header line, commas, LF line ends and quotes where needed.
+/// Writes every table to `directory/TABLE.csv`, with a header line.
 ///
-/// The folder is made if it is missing. Each file is written under a temporary name, flushed to disk and renamed, so a file of
-/// the final name is always complete; an existing one is replaced. `progress` counts the rows of all tables.
+/// Fields are separated by commas and quoted where needed; lines end with LF.
+///
+/// The folder is created if it is missing. Each file is written under a temporary name, flushed to
+/// disk and renamed, so a file of the final name is always complete; an existing one is replaced.
+/// `progress` counts the rows of all tables.
 ///
 /// # Errors
-/// [`WorkloadError::ScaleFactor`], [`WorkloadError::Io`], or [`WorkloadError::Cancelled`]; the temporary file is removed,
-/// tables that were finished before stay.
+/// [`WorkloadError::ScaleFactor`], [`WorkloadError::Io`], or [`WorkloadError::Cancelled`]. The
+/// temporary file is removed; tables that were finished before remain.
 pub fn write_csv(
     config: &SsbConfig,
     directory: &Path,
@@ -44,7 +49,7 @@ pub fn write_csv(
 ) -> Result<Vec<ExportedTable>, WorkloadError> {
     let lineorder = Lineorder::plan(config)?;
     fs::create_dir_all(directory).map_err(io_error("create", directory))?;
-    // The dimensions go first: they are small, and a path that cannot be written shows early.
+    // Dimensions come first: they are small, so a path that cannot be written is detected early.
     tables()
         .iter()
         .rev()
@@ -117,7 +122,6 @@ fn write_lineorder(
     Ok(lineorder.rows() as u64)
 }
 
-/// Appends bytes to a draft.
 fn put(draft: &mut Draft, bytes: &[u8]) -> Result<(), WorkloadError> {
     draft
         .write_all(bytes)
@@ -129,7 +133,7 @@ fn header(spec: &TableSpec) -> Vec<u8> {
     (names.join(",") + "\n").into_bytes()
 }
 
-/// Rows as CSV lines.
+/// Formats rows as CSV lines.
 fn format_rows(columns: &[ColumnValues], rows: usize) -> io::Result<Vec<u8>> {
     let mut writer = csv::WriterBuilder::new()
         .has_headers(false)

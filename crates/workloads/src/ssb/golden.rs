@@ -1,14 +1,16 @@
-//! Stored answers of an independent engine.
+//! Stored query answers of an independent engine.
+//!
+//! They exist for three scale factors and one seed; other data cannot be checked this way.
 
 use super::SsbConfig;
 
-/// The answers of one query: its name and the text for each of [`SCALE_FACTORS`].
+/// The answers of one query: its id, and the text for each of [`SCALE_FACTORS`].
 type Stored = (&'static str, [&'static str; 3]);
 
 /// Scale factors with stored answers, all for [`SEED`].
 const SCALE_FACTORS: [f64; 3] = [0.01, 0.1, 1.0];
 
-/// The seed of the data that was answered on.
+/// Seed of the data that the answers are for.
 const SEED: u64 = 1;
 
 macro_rules! stored {
@@ -26,9 +28,11 @@ static ANSWERS: [Stored; 13] = stored!(
     "q4.3"
 );
 
-/// What DuckDB answered to `query` on the data of `config`: a header and comma-separated rows; `None` where nothing is stored.
+/// DuckDB's answer to `query` on the data of `config`; `None` if none is stored.
 ///
-/// `scripts/golden_ssb.py` makes and checks the stored answers.
+/// The text has a header and comma-separated rows.
+///
+/// `scripts/golden_ssb.py` creates and checks the stored answers.
 pub fn golden_answer(config: &SsbConfig, query: &str) -> Option<&'static str> {
     let scale = SCALE_FACTORS
         .iter()

@@ -1,14 +1,16 @@
-//! The fact table, written straight into the caller's memory.
+//! Generates the fact table directly in the caller's memory.
 //!
 //! ```text
 //! plan:  orders --hash--> lines of each order --sum per chunk--> first row of each chunk
 //!
-//! fill:  columns of the caller   | chunk 0 | chunk 1 | chunk 2 | ...     split in halves, one rayon task each
-//!        in a chunk: values of an order, repeated for its lines; values of a line; prices; order totals
+//! fill:  columns of the caller   | chunk 0 | chunk 1 | chunk 2 | ...   halved, a rayon task each
+//!        in a chunk: values of an order, repeated for its lines; values of a line; prices; totals
 //! ```
 //!
-//! A chunk is small enough that its part of all columns stays in a core's L2 cache, because prices are calculated from
-//! quantities, keys and discounts that were written just before.
+//! The number of lines per order is random, so `plan` first counts them; then chunks are
+//! independent. A chunk is small enough that its part of all columns stays in the L2 cache of a
+//! core, because prices are computed from quantities, keys and discounts that were written just
+//! before.
 
 use super::calendar::{DATE_KEYS, DATE_ROWS};
 use super::columns::ColumnValues;
@@ -20,13 +22,15 @@ use crate::{Progress, WorkloadError};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Orders of a chunk: about 8,192 rows, 0.5 MiB over all columns.
+/// Orders per chunk: about 8,192 rows, 0.5 MiB over all columns.
 const ORDERS_PER_CHUNK: u64 = 2048;
 
 /// Number of the table in [`Stream::new`].
 const LINEORDER: u32 = 0;
 
-/// What has to be known before rows can be made in parallel: where each chunk of orders starts.
+/// The plan of the table: where each chunk of orders starts.
+///
+/// It must be known before chunks can be generated in parallel.
 #[derive(Clone, Debug)]
 pub struct Lineorder {
     streams: Streams,
@@ -35,7 +39,7 @@ pub struct Lineorder {
     customers: u32,
     parts: u32,
     suppliers: u32,
-    /// First row of each chunk and, last, the number of rows.
+    /// First row of each chunk, and finally the number of rows.
     chunk_starts: Vec<usize>,
 }
 
@@ -56,6 +60,7 @@ struct Streams {
 }
 
 impl Streams {
+    // The numbers of the streams are part of the data: they must not change.
     const fn new(seed: u64) -> Self {
         Self {
             lines: Stream::new(seed, LINEORDER, 0),
@@ -72,7 +77,7 @@ impl Streams {
         }
     }
 
-    /// Lines of an order: 1 to 7.
+    /// Number of lines of an order, 1 to 7.
     #[inline(always)]
     const fn lines_of(&self, order: u64) -> usize {
         1 + self.lines.below(order, 7) as usize
@@ -80,7 +85,10 @@ impl Streams {
 }
 
 impl Lineorder {
-    /// Counts the rows: every order has one to seven lines, so the total is near `6,000,000 x scale factor` but not equal.
+    /// Counts the rows of each chunk.
+    ///
+    /// Every order has one to seven lines, so the total is close to `6,000,000 x scale factor`, but
+    /// not equal.
     ///
     /// # Errors
     /// [`WorkloadError::ScaleFactor`] for a configuration out of range.
@@ -117,22 +125,22 @@ impl Lineorder {
         })
     }
 
-    /// Rows of the table.
+    /// Number of rows of the table.
     pub fn rows(&self) -> usize {
         self.chunk_starts.last().copied().unwrap_or(0)
     }
 
-    /// Orders of the table; order keys run from 1 to this number.
+    /// Number of orders of the table; order keys are 1 to this number.
     pub fn orders(&self) -> u64 {
         self.orders
     }
 
-    /// Parts that [`Lineorder::fill_chunk`] can make one by one.
+    /// Number of chunks that [`Lineorder::fill_chunk`] can generate separately.
     pub fn chunks(&self) -> usize {
         self.chunk_starts.len() - 1
     }
 
-    /// Rows that a chunk holds; empty if there is no such chunk.
+    /// The rows of a chunk; empty if there is no such chunk.
     pub fn chunk_rows(&self, chunk: usize) -> Range<usize> {
         match (
             self.chunk_starts.get(chunk),
@@ -143,8 +151,9 @@ impl Lineorder {
         }
     }
 
-    /// What the codes of a [`super::ColumnType::Dict8`] column stand for, in alphabetical
-    /// order, so that codes compare like the text; `None` for other columns.
+    /// The texts of the codes of a [`super::ColumnType::Dict8`] column; `None` for other columns.
+    ///
+    /// They are in alphabetical order, so codes compare like the text.
     pub fn dictionaries(&self, column: &str) -> Option<&'static [&'static str]> {
         match column {
             "lo_orderpriority" => Some(&PRIORITIES),
@@ -153,13 +162,14 @@ impl Lineorder {
         }
     }
 
-    /// Writes the whole table into `columns`, in parallel on the current rayon pool and without intermediate copies.
+    /// Writes the whole table into `columns`, in parallel on the current rayon pool.
     ///
-    /// `progress` hears of every chunk and may cancel between chunks; the columns are then partly filled.
+    /// No intermediate copies are made. `progress` is called for every chunk and may cancel between
+    /// chunks; the columns are then partly filled.
     ///
     /// # Errors
-    /// [`WorkloadError::ColumnLayout`] if number or lengths of the columns are wrong (nothing is written then),
-    /// [`WorkloadError::Cancelled`] if `progress` says so.
+    /// [`WorkloadError::ColumnLayout`] if the number or the lengths of the columns are wrong
+    /// (nothing is written then), [`WorkloadError::Cancelled`] if `progress` cancelled.
     pub fn fill(
         &self,
         columns: &mut LineorderColumns<'_>,
@@ -169,10 +179,11 @@ impl Lineorder {
         self.fill_range(0..self.chunks(), part, progress)
     }
 
-    /// Writes the rows of one chunk into `columns`, which are [`Lineorder::chunk_rows`] long, on this thread.
+    /// Writes one chunk on this thread; `columns` must have the length of
+    /// [`Lineorder::chunk_rows`].
     ///
     /// # Errors
-    /// [`WorkloadError::ColumnLayout`] if number or lengths of the columns are wrong.
+    /// [`WorkloadError::ColumnLayout`] if the number or the lengths of the columns are wrong.
     pub fn fill_chunk(
         &self,
         chunk: usize,
@@ -183,10 +194,10 @@ impl Lineorder {
         Ok(())
     }
 
-    /// The whole table in vectors of its own, in spec order.
+    /// The whole table in newly allocated vectors, in the order of the table's spec.
     ///
     /// # Errors
-    /// [`WorkloadError::Cancelled`] if `progress` says so.
+    /// [`WorkloadError::Cancelled`] if `progress` cancelled.
     pub fn to_columns(&self, progress: &dyn Progress) -> Result<Vec<ColumnValues>, WorkloadError> {
         let mut owned = OwnedColumns::new(self.rows());
         self.fill(&mut owned.borrow(), progress)?;
@@ -217,7 +228,7 @@ impl Lineorder {
         left.and(right)
     }
 
-    /// Makes all rows of a chunk.
+    /// Generates all rows of a chunk.
     fn write_chunk(&self, chunk: usize, part: Part<'_>) {
         let [
             order_key,
@@ -239,6 +250,7 @@ impl Lineorder {
         let [priority, ship_mode] = part.dict8;
         let streams = &self.streams;
         let first_row = self.chunk_rows(chunk).start as u64;
+        // Commit dates are computed later from the position of the order date in the calendar.
         let mut date_index = vec![0u16; order_key.len()];
 
         let mut row = 0;
@@ -269,6 +281,7 @@ impl Lineorder {
             *slot = streams.ship_mode.below(row, SHIP_MODES.len() as u32) as u8;
         }
 
+        // Prices need several columns of the same row, which are still in the cache.
         for (row, &key) in part_key.iter().enumerate() {
             let price = retail_price_cents(key);
             extended_price[row] = price * quantity[row];
@@ -288,14 +301,14 @@ impl Lineorder {
         }
     }
 
-    /// Orders of a chunk, counted from 0.
+    /// The orders of a chunk, counted from 0.
     fn chunk_orders(&self, chunk: usize) -> Range<u64> {
         let start = chunk as u64 * self.orders_per_chunk;
         start..self.orders.min(start + self.orders_per_chunk)
     }
 }
 
-/// Draws one number from `least` to `least + choices - 1` for each row.
+/// Draws a number from `least` to `least + choices - 1` for each row.
 #[inline]
 fn draw(stream: Stream, first_row: u64, least: i32, choices: u32, out: &mut [i32]) {
     for (slot, row) in out.iter_mut().zip(first_row..) {
@@ -303,14 +316,15 @@ fn draw(stream: Stream, first_row: u64, least: i32, choices: u32, out: &mut [i32
     }
 }
 
-/// Turns delays in days into the date keys that many days after an order, at most the last key.
+/// Replaces delays in days by the date keys that many days after the order, at most the last key.
 fn add_to_dates(order_dates: &[u16], delays: &mut [i32]) {
     for (slot, &ordered) in delays.iter_mut().zip(order_dates) {
         *slot = DATE_KEYS[(usize::from(ordered) + *slot as usize).min(DATE_ROWS - 1)];
     }
 }
 
-/// The price of one piece, in cents: TPC-H's formula for p_retailprice (clause 4.2.3), which SSB keeps.
+/// The price of one part in cents: TPC-H's formula for p_retailprice (clause 4.2.3), which SSB
+/// keeps.
 #[inline(always)]
 const fn retail_price_cents(part_key: i32) -> i32 {
     90_000 + (part_key / 10) % 20_001 + 100 * (part_key % 1_000)

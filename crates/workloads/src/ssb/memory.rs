@@ -1,25 +1,27 @@
-//! Memory for lineorder's columns: the caller's, borrowed and checked, or vectors of our own.
+//! Memory for the columns of lineorder: checked slices of the caller, or newly allocated vectors.
 
 use super::columns::ColumnValues;
 use super::lineorder::Lineorder;
 use super::schema::{ColumnType, table};
 use crate::WorkloadError;
 
-/// Integer columns of lineorder.
+/// Number of integer columns of lineorder.
 const INT32_COLUMNS: usize = 15;
-/// Dictionary columns of lineorder.
+/// Number of dictionary columns of lineorder.
 const DICT8_COLUMNS: usize = 2;
 
-/// Memory for lineorder columns: one slice for each column, all of the same length.
+/// Memory for the columns of lineorder: one slice per column, all of the same length.
 #[derive(Debug)]
 pub struct LineorderColumns<'a> {
-    /// The [`ColumnType::Int32`] columns in the order of the table's spec.
+    /// The [`ColumnType::Int32`] columns, in the order of the table's spec.
     pub int32: Vec<&'a mut [i32]>,
-    /// The [`ColumnType::Dict8`] columns in the order of the table's spec; codes index [`Lineorder::dictionaries`].
+    /// The [`ColumnType::Dict8`] columns, in the same order.
+    ///
+    /// Codes are indices into [`Lineorder::dictionaries`].
     pub dict8: Vec<&'a mut [u8]>,
 }
 
-/// Checked columns of a range of rows.
+/// Columns of a range of rows, with checked number and lengths.
 pub(super) struct Part<'a> {
     pub(super) int32: [&'a mut [i32]; INT32_COLUMNS],
     pub(super) dict8: [&'a mut [u8]; DICT8_COLUMNS],
@@ -57,7 +59,7 @@ impl<'a> Part<'a> {
         Ok(part)
     }
 
-    /// The first `rows` rows and the rest.
+    /// Divides the columns after `rows` rows.
     pub(super) fn split_at(mut self, rows: usize) -> (Self, Self) {
         let mut rest = Self {
             int32: Default::default(),
@@ -84,7 +86,7 @@ fn expect(what: &str, given: usize, needed: usize) -> Result<(), WorkloadError> 
     })
 }
 
-/// Columns in vectors, for callers without memory of their own.
+/// Columns in newly allocated vectors.
 pub(super) struct OwnedColumns {
     int32: Vec<Vec<i32>>,
     dict8: Vec<Vec<u8>>,
@@ -92,7 +94,7 @@ pub(super) struct OwnedColumns {
 
 impl OwnedColumns {
     pub(super) fn new(rows: usize) -> Self {
-        // One allocation each, not clones of one: zeroed memory costs nothing until it is written.
+        // Separate allocations instead of clones: zeroed memory costs nothing until it is written.
         Self {
             int32: (0..INT32_COLUMNS).map(|_| vec![0; rows]).collect(),
             dict8: (0..DICT8_COLUMNS).map(|_| vec![0; rows]).collect(),
@@ -106,7 +108,7 @@ impl OwnedColumns {
         }
     }
 
-    /// The columns in spec order.
+    /// The columns, in the order of the table's spec.
     pub(super) fn into_values(
         self,
         lineorder: &Lineorder,

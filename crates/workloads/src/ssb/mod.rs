@@ -1,18 +1,22 @@
 //! The Star Schema Benchmark: schema, data generator and the 13 queries.
 //!
-//! After P. O'Neil, E. O'Neil, X. Chen and S. Revilak, "The Star Schema Benchmark and Augmented Fact Table Indexing",
-//! TPCTC 2009. One fact table, `lineorder`, and four dimensions: `customer`, `supplier`, `part` and `date`.
+//! After P. O'Neil, E. O'Neil, X. Chen and S. Revilak, "The Star Schema Benchmark and Augmented
+//! Fact Table Indexing", TPCTC 2009. There is one fact table, `lineorder`, and four dimensions:
+//! `customer`, `supplier`, `part` and `date`.
 //!
-//! What is the paper's: tables, columns, value domains, cardinalities and filter factors. What is ours:
+//! Tables, columns, value domains, cardinalities and filter factors are those of the paper. This
+//! generator differs from the reference generator in these points:
 //!
-//! * Values come from a counter-based hash of (seed, table, column, row), so the data is the same for any number of threads
-//!   and any chunk size. [`GENERATOR_VERSION`] changes whenever the data does.
-//! * Order keys are dense, and foreign keys are uniform over all rows of a dimension (TPC-H leaves gaps in the order keys and
-//!   gives a third of the customers no orders).
-//! * Cities and brands are spread evenly instead of drawn independently: the shares that the filter factors assume hold at
-//!   every scale factor.
+//! * Values come from a counter-based hash of (seed, table, column, row), so the data is the same
+//!   for any number of threads and any chunk size. [`GENERATOR_VERSION`] changes whenever the data
+//!   does.
+//! * Order keys are dense, and foreign keys are uniform over all rows of a dimension (TPC-H leaves
+//!   gaps in the order keys and gives a third of the customers no orders).
+//! * Cities and brands are spread evenly instead of drawn independently: the shares that the filter
+//!   factors assume hold at every scale factor.
 //! * Order dates cover the whole date table; a commit date past its end becomes its last day.
-//! * Money is in cents. The largest price is 10,495,000, so `lo_extendedprice * lo_discount` fits 32 bits.
+//! * Money is in cents. The largest price is 10,495,000, so `lo_extendedprice * lo_discount` fits
+//!   32 bits.
 
 mod calendar;
 mod columns;
@@ -39,5 +43,5 @@ pub use memory::LineorderColumns;
 pub use queries::{Query, queries, query};
 pub use schema::{ColumnSpec, ColumnType, TableSpec, table, tables};
 
-/// Version of the generated data: it rises whenever the same configuration would give other bytes.
+/// Version of the generated data; it increases when the same configuration gives other data.
 pub const GENERATOR_VERSION: u32 = 1;

@@ -1,26 +1,28 @@
-//! The 13 queries, in four groups ("flights") of rising number of dimensions.
+//! The 13 queries, in four groups ("flights") with an increasing number of dimensions.
 
 use crate::WorkloadError;
 
-/// One query.
+/// One query of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Query {
-    /// "q1.1".
+    /// Identifier, such as "q1.1".
     pub id: &'static str,
-    /// 1 to 4: the number of dimensions that the group restricts or groups by.
+    /// Group, 1 to 4: the number of dimensions that its queries restrict or group by.
     pub group: u8,
-    /// Standard SQL, without a semicolon. Its order is total, so answers compare byte by byte.
+    /// Standard SQL, without a semicolon; its order is total, so answers compare byte by byte.
     pub sql: &'static str,
-    /// Share of lineorder rows that pass all predicates, as the paper publishes it.
+    /// Share of lineorder rows that satisfy all predicates, as published in the paper.
     pub paper_filter_factor: f64,
-    /// The same share calculated from this generator's domains. The paper rounds: it counts years, months and weeks as
-    /// equally long, and `lo_quantity < 25` as one half.
+    /// The same share, computed from the domains of this generator.
+    ///
+    /// The paper rounds: it counts all years, months and weeks as equally long, and `lo_quantity <
+    /// 25` as one half.
     pub filter_factor: f64,
-    /// What the query asks, in words.
+    /// What the query computes, as text.
     pub title: &'static str,
 }
 
-/// Days of the date table, and in spans of it that the queries select.
+/// Days in the date table, and in the periods that the queries select.
 const DAYS: f64 = super::DATE_ROWS as f64;
 const DAYS_OF_1993: f64 = 365.0;
 const DAYS_OF_A_LONG_MONTH: f64 = 31.0;
@@ -84,10 +86,10 @@ pub fn queries() -> &'static [Query] {
     &QUERIES
 }
 
-/// The query of that id. Upper case and a missing "q" are forgiven: "Q1.1" and "1.1" are "q1.1".
+/// The query with that id; "Q1.1" and "1.1" are accepted for "q1.1".
 ///
 /// # Errors
-/// [`WorkloadError::UnknownQuery`] with all ids and the nearest one.
+/// [`WorkloadError::UnknownQuery`] with all ids and the most similar one.
 pub fn query(id: &str) -> Result<&'static Query, WorkloadError> {
     let wanted = id.trim().to_ascii_lowercase();
     let same = |query: &&Query| query.id == wanted || query.id.strip_prefix('q') == Some(&wanted);
@@ -142,7 +144,7 @@ mod tests {
                 "{}",
                 query.id
             );
-            // Grouped answers must have one order only.
+            // Grouped answers must have a defined order.
             assert_eq!(
                 query.sql.contains("group by"),
                 query.sql.contains("order by"),

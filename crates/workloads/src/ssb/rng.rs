@@ -1,13 +1,14 @@
-//! Randomness by counter: the value of a row is a pure function of (seed, table, column, row).
+//! Counter-based random numbers: a value is a pure function of (seed, table, column, row).
 //!
-//! No state is carried from row to row, so any thread can make any row and the data does not depend on how the work was
-//! split. The mixing function is the finaliser of SplitMix64 (G. Steele, D. Lea and C. Flood, "Fast Splittable Pseudorandom
-//! Number Generators", OOPSLA 2014) with the constants of D. Stafford's variant 13.
+//! No state is carried from row to row, so any thread can generate any row, and the data does not
+//! depend on how the work is divided. The mixing function is the finaliser of SplitMix64 (G.
+//! Steele, D. Lea and C. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014) with
+//! the constants of D. Stafford's variant 13.
 
-/// The odd step between consecutive counters: 2^64 divided by the golden ratio, as SplitMix64 has it.
+/// The odd step between consecutive counters: 2^64 divided by the golden ratio, as in SplitMix64.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Spreads every input bit over all 64 output bits. It is a bijection.
+/// Spreads every input bit over all 64 output bits; a bijection.
 #[inline(always)]
 const fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -15,14 +16,16 @@ const fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// An endless row of random values with random access: one for each column that needs one.
+/// An infinite sequence of random values with random access; one for each random column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
     key: u64,
 }
 
 impl Stream {
-    /// The stream of one column. `table` and `column` are numbers that never change, because data depends on them.
+    /// The stream of one column.
+    ///
+    /// `table` and `column` are numbers that must never change, because the data depends on them.
     pub(crate) const fn new(seed: u64, table: u32, column: u32) -> Self {
         let place = ((table as u64) << 32) | column as u64;
         Self {
@@ -36,15 +39,18 @@ impl Stream {
         mix(self.key.wrapping_add(index.wrapping_mul(STEP)))
     }
 
-    /// A number from 0 to `bound - 1` at `index`. Multiply-shift instead of a division; the bias is below `bound / 2^32`.
+    /// A number from 0 to `bound - 1` at `index`.
+    ///
+    /// It is computed by multiply-shift instead of a division; the bias is below `bound / 2^32`.
     #[inline(always)]
     pub(crate) const fn below(self, index: u64, bound: u32) -> u32 {
         (((self.bits(index) >> 32) * bound as u64) >> 32) as u32
     }
 
-    /// Where `position` (below `n`) goes in the `block`-th random reordering of 0..`n`.
+    /// The position of `position` (below `n`) in the `block`-th random permutation of 0..`n`.
     ///
-    /// The reordering is an affine map modulo `n`; its step is one of `steps`, all of which have no factor in common with `n`.
+    /// The permutation is an affine map modulo `n`; its step is one of `steps`, which are all
+    /// coprime to `n`.
     #[inline]
     const fn reordered(self, block: u64, position: u64, n: u32, steps: &[u32]) -> u32 {
         let bits = self.bits(block);
@@ -54,16 +60,17 @@ impl Stream {
     }
 }
 
-/// Numbers below 5, 10 and 40 that share no factor with them.
+/// Numbers below 5, 10 and 40 that are coprime to them.
 const STEPS_5: &[u32] = &[1, 2, 3, 4];
 const STEPS_10: &[u32] = &[1, 3, 7, 9];
 const STEPS_40: &[u32] = &[1, 3, 7, 9, 11, 13, 17, 19, 21, 23, 27, 29, 31, 33, 37, 39];
 
-/// Spreads rows evenly over a three-level hierarchy of 5 x 5 x `leaves` values, in random order.
+/// Distributes rows evenly over a hierarchy of 5 x 5 x `leaves` values, in random order.
 ///
-/// Every 5 consecutive rows (from row 0) hold each top value once, every 25 each middle value once, and every 25 x `leaves`
-/// each leaf once. The shares of a region, nation, city or brand are therefore the ones that SSB's filter factors assume at
-/// any scale factor, where independent draws would miss them by several per cent for tables of a few thousand rows.
+/// Every 5 consecutive rows (from row 0) contain each top value once, every 25 each middle value
+/// once, and every 25 x `leaves` each leaf once. So a region, nation, city or brand has the share
+/// that SSB's filter factors assume at any scale factor; with independent draws, the shares in
+/// tables of a few thousand rows would be wrong by several per cent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hierarchy {
     top: Stream,
@@ -102,6 +109,8 @@ impl Hierarchy {
 
     /// (top, middle within top, leaf within middle) of `row`.
     pub(crate) const fn at(self, row: u64) -> (u32, u32, u32) {
+        // Each level has a new permutation for every block of its size, so that the order is not
+        // periodic.
         let top = self.top.reordered(row / 5, row % 5, 5, STEPS_5);
         let middle = self
             .middle

@@ -1,36 +1,36 @@
-//! The five tables: columns, types, keys and value ranges.
+//! The schema of the five tables: columns, types, keys and value ranges.
 
 use super::calendar::DATE_ROWS;
 use crate::WorkloadError;
 use ColumnType::{Dict8, Int32, Text};
 use serde::Serialize;
 
-/// How a column is stored.
+/// How the values of a column are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ColumnType {
-    /// 32-bit signed integers.
+    /// 32-bit signed integers, four bytes per row.
     Int32,
-    /// Text from a small fixed set: one byte a row and a dictionary.
+    /// Text from a small fixed set: one byte per row and a dictionary.
     Dict8,
-    /// Text of varying length.
+    /// Text of varying length: characters and offsets.
     Text,
 }
 
-/// One column.
+/// Name, type and bounds of one column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ColumnSpec {
-    /// Name, as the queries spell it.
+    /// Name of the column, as the queries spell it.
     pub name: &'static str,
-    /// How it is stored.
+    /// How the values are stored.
     pub ty: ColumnType,
-    /// True if the column is part of the table's primary key; lineorder's has two columns.
+    /// Whether the column is part of the primary key; that of lineorder has two columns.
     pub primary_key: bool,
-    /// The table and column that every value refers to.
+    /// The table and column that every value refers to; `None` if it is not a foreign key.
     pub foreign_key: Option<(&'static str, &'static str)>,
-    /// Number of distinct values that the column can have, if it does not depend on the scale factor.
+    /// Number of possible distinct values; `None` if it depends on the scale factor.
     pub distinct: Option<u64>,
-    /// Smallest and largest integer that the column can have, if they do not depend on the scale factor.
+    /// Smallest and largest possible integer; `None` if they depend on the scale factor.
     pub range: Option<(i64, i64)>,
 }
 
@@ -74,17 +74,17 @@ impl ColumnSpec {
     }
 }
 
-/// One table.
+/// Name and columns of one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TableSpec {
-    /// Name, as the queries spell it.
+    /// Name of the table, as the queries spell it.
     pub name: &'static str,
-    /// Columns in the paper's order.
+    /// Columns, in the paper's order.
     pub columns: &'static [ColumnSpec],
 }
 
 impl TableSpec {
-    /// The column of that name.
+    /// The column with that name; `None` if there is none.
     pub fn column(&self, name: &str) -> Option<&'static ColumnSpec> {
         self.columns.iter().find(|column| column.name == name)
     }
@@ -101,7 +101,7 @@ const fn date_reference(name: &'static str) -> ColumnSpec {
         .range(DATE_RANGE.0, DATE_RANGE.1)
 }
 
-/// lineorder: one row for each line of an order. Prices in cents, discount and tax in per cent.
+/// lineorder: one row per line of an order; prices in cents, discount and tax in per cent.
 const LINEORDER: &[ColumnSpec] = &[
     ColumnSpec::new("lo_orderkey", Int32).key(),
     ColumnSpec::every("lo_linenumber", 1, 7).key(),
@@ -112,6 +112,7 @@ const LINEORDER: &[ColumnSpec] = &[
     ColumnSpec::new("lo_orderpriority", Dict8).distinct(5),
     ColumnSpec::every("lo_shippriority", 0, 0),
     ColumnSpec::every("lo_quantity", 1, 50),
+    // Ranges of money follow from the price formula and the ranges of quantity, discount and tax.
     ColumnSpec::new("lo_extendedprice", Int32).range(90_000, 10_495_000),
     ColumnSpec::new("lo_ordtotalprice", Int32).range(81_000, 79_342_200),
     ColumnSpec::every("lo_discount", 0, 10),
@@ -208,10 +209,10 @@ pub fn tables() -> &'static [TableSpec] {
     &TABLES
 }
 
-/// The table of that name.
+/// The table with that name.
 ///
 /// # Errors
-/// [`WorkloadError::UnknownTable`] with the names that exist.
+/// [`WorkloadError::UnknownTable`] with all names.
 pub fn table(name: &str) -> Result<&'static TableSpec, WorkloadError> {
     TABLES
         .iter()

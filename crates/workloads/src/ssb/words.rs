@@ -1,7 +1,8 @@
-//! The fixed values of SSB's text columns. SSB takes most of them over from TPC-H (Transaction Processing Performance
-//! Council, "TPC Benchmark H, Standard Specification", clause 4.2.2.13).
+//! The fixed values of SSB's text columns.
+//!
+//! Most of them come from TPC-H (Transaction Processing Performance Council, "TPC Benchmark H,
+//! Standard Specification", clause 4.2.2.13).
 
-/// The five regions.
 pub(crate) const REGIONS: [&str; 5] = ["AFRICA", "AMERICA", "ASIA", "EUROPE", "MIDDLE EAST"];
 
 /// The five nations of each region, in the order of [`REGIONS`].
@@ -13,7 +14,7 @@ pub(crate) const NATIONS: [[&str; 5]; 5] = [
     ["EGYPT", "IRAN", "IRAQ", "JORDAN", "SAUDI ARABIA"],
 ];
 
-/// c_mktsegment.
+/// Values of c_mktsegment.
 pub(crate) const SEGMENTS: [&str; 5] = [
     "AUTOMOBILE",
     "BUILDING",
@@ -22,29 +23,29 @@ pub(crate) const SEGMENTS: [&str; 5] = [
     "MACHINERY",
 ];
 
-/// lo_orderpriority.
+/// Values of lo_orderpriority, in alphabetical order.
 pub(crate) const PRIORITIES: [&str; 5] =
     ["1-URGENT", "2-HIGH", "3-MEDIUM", "4-NOT SPECIFIED", "5-LOW"];
 
-/// lo_shipmode.
+/// Values of lo_shipmode, in alphabetical order.
 pub(crate) const SHIP_MODES: [&str; 7] = ["AIR", "FOB", "MAIL", "RAIL", "REG AIR", "SHIP", "TRUCK"];
 
 /// The three parts of p_type: 6 x 5 x 5 = 150 types.
 pub(crate) const TYPE_SIZES: [&str; 6] =
     ["STANDARD", "SMALL", "MEDIUM", "LARGE", "ECONOMY", "PROMO"];
-/// How the surface is treated.
+/// Second part of p_type.
 pub(crate) const TYPE_FINISHES: [&str; 5] =
     ["ANODIZED", "BURNISHED", "PLATED", "POLISHED", "BRUSHED"];
-/// What it is made of.
+/// Third part of p_type.
 pub(crate) const TYPE_METALS: [&str; 5] = ["TIN", "NICKEL", "BRASS", "STEEL", "COPPER"];
 
 /// The two parts of p_container: 5 x 8 = 40 containers.
 pub(crate) const CONTAINER_SIZES: [&str; 5] = ["SM", "LG", "MED", "JUMBO", "WRAP"];
-/// The kind of container.
+/// Second part of p_container.
 pub(crate) const CONTAINER_KINDS: [&str; 8] =
     ["CASE", "BOX", "BAG", "JAR", "PACK", "PKG", "CAN", "DRUM"];
 
-/// The colours of p_color and of the two words of p_name.
+/// Values of p_color, and of the two words of p_name.
 #[rustfmt::skip]
 pub(crate) const COLORS: [&str; 92] = [
     "almond", "antique", "aquamarine", "azure", "beige", "bisque", "black", "blanched", "blue", "blush", "brown",
@@ -73,7 +74,7 @@ pub(crate) const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// Names of the days, Sunday first.
+/// Names of the weekdays, Sunday first.
 pub(crate) const WEEKDAYS: [&str; 7] = [
     "Sunday",
     "Monday",
@@ -84,6 +85,6 @@ pub(crate) const WEEKDAYS: [&str; 7] = [
     "Saturday",
 ];
 
-/// The 64 characters of addresses: none of them needs quoting in CSV.
+/// The 64 characters of addresses; none needs quoting in CSV.
 pub(crate) const ADDRESS_ALPHABET: &[u8; 64] =
     b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-.";
