@@ -1,7 +1,9 @@
-//! Pointer chases: every load's address comes from the load before, so their time is the memory's latency.
+//! Pointer chases: every load's address comes from the load before, so their time is the memory's
+//! latency.
 //!
-//! A ring is the sequence P(0), P(1), ... P(n - 1), P(0) of its lines, where P is a keyed bijection of 0..n. So the line after any line is
-//! computed from that line alone: rings are written front to back, by all processors, without a table beside the buffer.
+//! A ring is the sequence P(0), P(1), ... P(n - 1), P(0) of its lines, where P is a keyed bijection
+//! of 0..n. So the line after any line is computed from that line alone: rings are written front to
+//! back, by all processors, without a table beside the buffer.
 
 mod permutation;
 mod walk;
@@ -16,13 +18,14 @@ use permutation::Permutation;
 pub const LINE_BYTES: usize = 64;
 /// Most chains that [`ChaseRing::walk_many`] follows side by side.
 pub const MAX_CHASE_CHAINS: usize = 64;
-/// Bytes of a group of [`ChaseLocality::Pages`]: 64 base pages of 4 KiB. A first-level TLB has about 64 entries or more, so translations
-/// are missed once per page and group at most.
+/// Bytes of a group of [`ChaseLocality::Pages`]: 64 base pages of 4 KiB. A first-level TLB has
+/// about 64 entries or more, so translations are missed once per page and group at most.
 pub const CHASE_GROUP_BYTES: usize = 64 * 4096;
 /// Rings from this size on are built by several threads.
 const PARALLEL_FROM_BYTES: usize = 64 << 20;
 
-/// A random cycle through cache lines of a buffer: each of its lines holds the address of the next, so that one step is one load.
+/// A random cycle through cache lines of a buffer: each of its lines holds the address of the next,
+/// so that one step is one load.
 #[derive(Debug)]
 pub struct ChaseRing<'a> {
     buffer: &'a [u8],
@@ -30,20 +33,24 @@ pub struct ChaseRing<'a> {
 }
 
 impl<'a> ChaseRing<'a> {
-    /// A cycle of all lines in any order: [`Self::build_with`] of [`ChaseLocality::Random`] and a stride of one line.
+    /// A cycle of all lines in any order: [`Self::build_with`] of [`ChaseLocality::Random`] and a
+    /// stride of one line.
     pub fn build(buffer: &'a mut [u8], seed: u64) -> Self {
         Self::build_with(buffer, ChaseLocality::Random, LINE_BYTES, seed)
     }
 
-    /// Writes a cycle of lines into `buffer`, determined by `seed`: one line of every `line_stride_bytes` (rounded up to whole lines, at
-    /// least one). Which line of a stride is taken varies, so that wide strides still use all sets of caches and all memory channels.
+    /// Writes a cycle of lines into `buffer`, determined by `seed`: one line of every
+    /// `line_stride_bytes` (rounded up to whole lines, at least one). Which line of a stride is
+    /// taken varies, so that wide strides still use all sets of caches and all memory channels.
     ///
-    /// The first 8 bytes of the lines of the cycle are overwritten; everything else is left alone, as are bytes before the first aligned
-    /// line and after the last whole stride. Takes no memory besides, and one pass over the buffer from front to back: about as long as
-    /// filling it. Large buffers are written by as many threads as there are processors for this one.
+    /// The first 8 bytes of the lines of the cycle are overwritten; everything else is left alone,
+    /// as are bytes before the first aligned line and after the last whole stride. Takes no memory
+    /// besides, and one pass over the buffer from front to back: about as long as filling it. Large
+    /// buffers are written by as many threads as there are processors for this one.
     ///
-    /// With [`ChaseLocality::Pages`] the cycle goes through all lines of a group of [`CHASE_GROUP_BYTES`] (counted from the first line of
-    /// the buffer) before the next group; groups follow each other in random order too.
+    /// With [`ChaseLocality::Pages`] the cycle goes through all lines of a group of
+    /// [`CHASE_GROUP_BYTES`] (counted from the first line of the buffer) before the next group;
+    /// groups follow each other in random order too.
     pub fn build_with(
         buffer: &'a mut [u8],
         locality: ChaseLocality,
@@ -90,14 +97,16 @@ impl<'a> ChaseRing<'a> {
         self.lines() * LINE_BYTES
     }
 
-    /// Follows the cycle for `steps` dependent loads from line `start` (taken modulo the number of lines) and answers the line it
-    /// ends on; 0 if there are no lines. Lines are numbered by address, from 0. The same as [`Self::walk`].
+    /// Follows the cycle for `steps` dependent loads from line `start` (taken modulo the number of
+    /// lines) and answers the line it ends on; 0 if there are no lines. Lines are numbered by
+    /// address, from 0. The same as [`Self::walk`].
     pub fn follow(&self, start: usize, steps: u64) -> usize {
         self.walk(start, steps)
     }
 
-    /// Follows the cycle from line `start` (taken modulo the number of lines) and answers the line it ends on; 0 if there are no lines.
-    /// A step is one load of 8 bytes and nothing else: its result is the address of the next.
+    /// Follows the cycle from line `start` (taken modulo the number of lines) and answers the line
+    /// it ends on; 0 if there are no lines. A step is one load of 8 bytes and nothing else: its
+    /// result is the address of the next.
     pub fn walk(&self, start: usize, steps: u64) -> usize {
         let Some(line) = start.checked_rem(self.lines()) else {
             return 0;
@@ -108,10 +117,11 @@ impl<'a> ChaseRing<'a> {
         self.line_of(pointer[0])
     }
 
-    /// Follows the cycle from all lines of `at` in turn, `steps` loads each, and leaves there where they end. The chains are independent,
-    /// so up to `at.len()` loads are under way at once: memory-level parallelism by number. Chains past [`MAX_CHASE_CHAINS`] stay where
-    /// they are; up to 12 are kept in registers. Chains on the same part of the cycle find lines that others have just loaded:
-    /// [`Self::starts`] places them apart.
+    /// Follows the cycle from all lines of `at` in turn, `steps` loads each, and leaves there where
+    /// they end. The chains are independent, so up to `at.len()` loads are under way at once:
+    /// memory-level parallelism by number. Chains past [`MAX_CHASE_CHAINS`] stay where they are; up
+    /// to 12 are kept in registers. Chains on the same part of the cycle find lines that others
+    /// have just loaded: [`Self::starts`] places them apart.
     pub fn walk_many(&self, at: &mut [usize], steps: u64) {
         if self.lines() == 0 {
             at.fill(0);
@@ -122,8 +132,9 @@ impl<'a> ChaseRing<'a> {
         for (pointer, start) in pointers.iter_mut().zip(&*at) {
             *pointer = self.pointer(start % self.lines());
         }
-        // SAFETY: each pointer is to a line of the ring. `build_with` wrote into every line the address of another one of the same buffer,
-        // which this ring has borrowed since, so nobody has changed it.
+        // SAFETY: each pointer is to a line of the ring. `build_with` wrote into every line the
+        // address of another one of the same buffer, which this ring has borrowed since, so nobody
+        // has changed it.
         unsafe { walk::walk(&mut pointers[..chains], steps) };
         for (pointer, at) in pointers.iter().zip(at).take(chains) {
             *at = self.line_of(*pointer);
@@ -138,8 +149,8 @@ impl<'a> ChaseRing<'a> {
         (pointer.addr() - self.buffer.as_ptr().addr()) / self.order.stride_bytes
     }
 
-    /// Lines that cut the cycle into `chains` (at least one) parts of equal length, for [`Self::walk_many`]: walks of up to
-    /// `lines() / chains` steps from there meet no line twice.
+    /// Lines that cut the cycle into `chains` (at least one) parts of equal length, for
+    /// [`Self::walk_many`]: walks of up to `lines() / chains` steps from there meet no line twice.
     pub fn starts(&self, chains: usize) -> Vec<usize> {
         let chains = chains.max(1);
         (0..chains)
@@ -198,7 +209,8 @@ impl Cycle {
         group * self.group_lines + self.within(group).at(0) as usize
     }
 
-    /// Writes the addresses of the successors of the lines from `first` on into `bytes`, which begin with that line's stride.
+    /// Writes the addresses of the successors of the lines from `first` on into `bytes`, which
+    /// begin with that line's stride.
     fn write(&self, bytes: &mut [u8], first: usize, base: usize) {
         let mut line = first;
         let last = first + bytes.len() / self.stride_bytes;
@@ -227,7 +239,8 @@ impl Cycle {
         }
     }
 
-    /// The line at a position of the cycle, which begins with the first line of the first group in order.
+    /// The line at a position of the cycle, which begins with the first line of the first group in
+    /// order.
     fn line_at(&self, position: usize) -> usize {
         let mut rest = position;
         let mut turn = 0;

@@ -6,7 +6,8 @@
 //!   width 3   c0.0 c0.1 c0.2 c1.0 c1.1 c1.2 ...
 //!   ...       rows * width bytes, then CODE_PADDING bytes that belong to nobody, so that vectors may be loaded past the end
 //! ```
-//! What a code stands for (an offset from the smallest value, a position in a sorted dictionary) is the owner's business.
+//! What a code stands for (an offset from the smallest value, a position in a sorted dictionary) is
+//! the owner's business.
 
 use std::ops::Range;
 
@@ -196,7 +197,8 @@ impl<'a> Codes<'a> {
     }
 }
 
-/// Writes `codes` as rows `first_row..` of a column of `width` into `out`, which has no padding of its own.
+/// Writes `codes` as rows `first_row..` of a column of `width` into `out`, which has no padding of
+/// its own.
 ///
 /// # Panics
 /// If `out` is too short. A code that `width` cannot hold loses its upper bytes.

@@ -44,7 +44,8 @@ impl Codes<'_> {
         self.map(rows, move |code| T::offset(base, code))
     }
 
-    /// `table[code - first]` for every code of `rows`; codes outside the table give its nearest end.
+    /// `table[code - first]` for every code of `rows`; codes outside the table give its nearest
+    /// end.
     ///
     /// # Panics
     /// If the rows do not exist, or there are rows and the table is empty.
@@ -86,7 +87,8 @@ impl Codes<'_> {
         (bits, count - set)
     }
 
-    /// Smallest and largest code from `least` on, and how many codes are below it; `None` if no code is that large.
+    /// Smallest and largest code from `least` on, and how many codes are below it; `None` if no
+    /// code is that large.
     pub fn range(&self, least: u32) -> (Option<(u32, u32)>, usize) {
         let (mut low, mut high, mut below) = (u32::MAX, 0, 0);
         self.for_blocks(|block| {
@@ -101,7 +103,8 @@ impl Codes<'_> {
         (any.then_some((low, high)), below)
     }
 
-    /// How many different codes from `least` to below `count` there are. Takes `count / 8` bytes for the time being.
+    /// How many different codes from `least` to below `count` there are. Takes `count / 8` bytes
+    /// for the time being.
     pub fn distinct(&self, least: u32, count: u32) -> u64 {
         let mut seen = vec![0_u64; count.div_ceil(64) as usize];
         self.for_blocks(|block| {
@@ -136,7 +139,8 @@ impl Codes<'_> {
         let out = &mut values.spare_capacity_mut()[..rows.len()];
         let bytes = &self.bytes()[rows.start * self.width().bytes()..];
         write(self.width(), bytes, out, value);
-        // SAFETY: the capacity is at least that, and `write` has written all of `out`, which is the first `rows.len()` values.
+        // SAFETY: the capacity is at least that, and `write` has written all of `out`, which is the
+        // first `rows.len()` values.
         unsafe { values.set_len(rows.len()) };
         values
     }
@@ -279,7 +283,8 @@ mod x86 {
         write_three(&bytes[slots.len() * 48..], rest, value);
     }
 
-    /// Byte positions that take 16 codes of three bytes apart into 16 words; the fourth byte is masked off afterwards.
+    /// Byte positions that take 16 codes of three bytes apart into 16 words; the fourth byte is
+    /// masked off afterwards.
     #[target_feature(enable = "avx512f")]
     fn spread_three() -> __m512i {
         let mut at = [0_u8; 64];

@@ -22,7 +22,8 @@ impl Codes<'_> {
         self.map_at(start, positions, |code| T::offset(base, code))
     }
 
-    /// `table[code - first]` for the codes of the rows `start + position`; codes outside the table give its nearest end.
+    /// `table[code - first]` for the codes of the rows `start + position`; codes outside the table
+    /// give its nearest end.
     ///
     /// # Panics
     /// If a row does not exist, or there are positions and the table is empty.

@@ -2,7 +2,8 @@
 
 use crate::Simd;
 
-/// From this size on a copy does not fit the caches next to its source, and going around them saves reading the target first.
+/// From this size on a copy does not fit the caches next to its source, and going around them saves
+/// reading the target first.
 const NON_TEMPORAL_FROM_BYTES: usize = 16 << 20;
 /// A thread is worth its start from about this size on.
 const MIN_BYTES_PER_THREAD: usize = 4 << 20;
@@ -12,11 +13,13 @@ const MIN_BYTES_PER_THREAD: usize = 4 << 20;
 pub enum CopyKind {
     /// Ordinary stores: the target's lines are read into the caches first and stay there.
     Cached,
-    /// Non-temporal stores: the target is written past the caches. The scalar loop for processors without AVX2.
+    /// Non-temporal stores: the target is written past the caches. The scalar loop for processors
+    /// without AVX2.
     NonTemporal,
 }
 
-/// Copies `source` to `target`, choosing the kind by size; answers the bytes copied: the shorter length of the two.
+/// Copies `source` to `target`, choosing the kind by size; answers the bytes copied: the shorter
+/// length of the two.
 pub fn copy(target: &mut [u8], source: &[u8]) -> usize {
     let kind = if target.len().min(source.len()) >= NON_TEMPORAL_FROM_BYTES {
         CopyKind::NonTemporal
@@ -26,7 +29,8 @@ pub fn copy(target: &mut [u8], source: &[u8]) -> usize {
     copy_with(kind, target, source)
 }
 
-/// [`copy`] of a chosen kind. After a non-temporal copy the bytes are visible to other threads as after any other.
+/// [`copy`] of a chosen kind. After a non-temporal copy the bytes are visible to other threads as
+/// after any other.
 pub fn copy_with(kind: CopyKind, target: &mut [u8], source: &[u8]) -> usize {
     let len = target.len().min(source.len());
     let (target, source) = (&mut target[..len], &source[..len]);
@@ -42,8 +46,8 @@ pub fn copy_with(kind: CopyKind, target: &mut [u8], source: &[u8]) -> usize {
     len
 }
 
-/// Fills `target` from `source` with up to `threads` threads (0: one per available CPU), each a contiguous part; answers the bytes
-/// copied. The kind of stores is chosen by the whole size.
+/// Fills `target` from `source` with up to `threads` threads (0: one per available CPU), each a
+/// contiguous part; answers the bytes copied. The kind of stores is chosen by the whole size.
 pub fn parallel_fill_copy(target: &mut [u8], source: &[u8], threads: usize) -> usize {
     let len = target.len().min(source.len());
     let threads = match threads {
@@ -93,13 +97,15 @@ mod x86 {
         let tail_start = head_bytes + body_bytes;
         target[..head_bytes].copy_from_slice(&source[..head_bytes]);
         for offset in (head_bytes..tail_start).step_by(64) {
-            // SAFETY: `offset + 64 <= tail_start`, which is inside both slices; the target is aligned to 64 at `offset`.
+            // SAFETY: `offset + 64 <= tail_start`, which is inside both slices; the target is
+            // aligned to 64 at `offset`.
             unsafe {
                 let line = _mm512_loadu_si512(source.as_ptr().add(offset).cast::<__m512i>());
                 _mm512_stream_si512(target.as_mut_ptr().add(offset).cast::<__m512i>(), line);
             }
         }
-        // Non-temporal stores are ordered with nothing: no other thread may see the copy as done before this.
+        // Non-temporal stores are ordered with nothing: no other thread may see the copy as done
+        // before this.
         _mm_sfence();
         target[tail_start..].copy_from_slice(&source[tail_start..]);
     }
@@ -112,7 +118,8 @@ mod x86 {
         let tail_start = head_bytes + body_bytes;
         target[..head_bytes].copy_from_slice(&source[..head_bytes]);
         for offset in (head_bytes..tail_start).step_by(32) {
-            // SAFETY: `offset + 32 <= tail_start`, which is inside both slices; the target is aligned to 32 at `offset`.
+            // SAFETY: `offset + 32 <= tail_start`, which is inside both slices; the target is
+            // aligned to 32 at `offset`.
             unsafe {
                 let half_line = _mm256_loadu_si256(source.as_ptr().add(offset).cast::<__m256i>());
                 _mm256_stream_si256(target.as_mut_ptr().add(offset).cast::<__m256i>(), half_line);

@@ -1,6 +1,8 @@
-//! Memory access loops with run-time SIMD dispatch: [`access`] kernels for measuring, copies and reads for working.
+//! Memory access loops with run-time SIMD dispatch: [`access`] kernels for measuring, copies and
+//! reads for working.
 //!
-//! The loops know nothing of nodes or tiers: they work on the bytes they are given, wherever those are.
+//! The loops know nothing of nodes or tiers: they work on the bytes they are given, wherever those
+//! are.
 
 pub mod access;
 mod chase;

@@ -1,6 +1,7 @@
 //! Asking for a line before it is needed.
 
-/// Asks the processor for the line of `slice[index]`; an index outside the slice does nothing that a program could see.
+/// Asks the processor for the line of `slice[index]`; an index outside the slice does nothing that
+/// a program could see.
 #[inline(always)]
 pub fn prefetch_read<T>(slice: &[T], index: usize) {
     let address = slice.as_ptr().wrapping_add(index);

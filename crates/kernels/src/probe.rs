@@ -16,14 +16,15 @@ const STREAM_ROUNDS: usize = 3;
 pub struct StreamProbe {
     /// Read bandwidth of one thread, GB/s: a sample per part.
     pub read_gbps_one_thread: Vec<f64>,
-    /// Read bandwidth of all threads together, GB/s: samples over all parts, of which each thread reads its share.
+    /// Read bandwidth of all threads together, GB/s: samples over all parts, of which each thread
+    /// reads its share.
     pub read_gbps_all_threads: Vec<f64>,
     /// Bytes of all parts together: what went through the caches between two reads of one part.
     pub footprint_bytes: u64,
 }
 
-/// Reads every part with one thread, and a few times all parts with `threads`. Some MiB a part and thread give stable rates; empty parts
-/// are left out.
+/// Reads every part with one thread, and a few times all parts with `threads`. Some MiB a part and
+/// thread give stable rates; empty parts are left out.
 pub fn stream_probe(parts: &[&[u8]], threads: usize) -> StreamProbe {
     let parts: Vec<&[u8]> = parts
         .iter()

@@ -2,13 +2,15 @@
 
 use crate::Simd;
 
-/// Reads every byte once, front to back, with the widest loads there are. Answers the wrapping sum of the data's little-endian
-/// 64-bit words (the last one padded with zeros), so that the loads cannot be optimised away and can be checked.
+/// Reads every byte once, front to back, with the widest loads there are. Answers the wrapping sum
+/// of the data's little-endian 64-bit words (the last one padded with zeros), so that the loads
+/// cannot be optimised away and can be checked.
 pub fn sequential_read(data: &[u8]) -> u64 {
     sequential_read_with(Simd::detect(), data)
 }
 
-/// [`sequential_read`] with a chosen vector width; one that the processor lacks is done with the scalar loop.
+/// [`sequential_read`] with a chosen vector width; one that the processor lacks is done with the
+/// scalar loop.
 pub fn sequential_read_with(simd: Simd, data: &[u8]) -> u64 {
     match simd.or_scalar() {
         #[cfg(target_arch = "x86_64")]
@@ -48,7 +50,8 @@ mod x86 {
         let mut sums = [_mm512_setzero_si512(); 8];
         for block in blocks {
             for (index, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: `index * 64 + 64 <= 512`, the block's length; the load needs no alignment.
+                // SAFETY: `index * 64 + 64 <= 512`, the block's length; the load needs no
+                // alignment.
                 let line =
                     unsafe { _mm512_loadu_si512(block.as_ptr().add(index * 64).cast::<__m512i>()) };
                 *sum = _mm512_add_epi64(*sum, line);
@@ -69,7 +72,8 @@ mod x86 {
         let mut sums = [_mm256_setzero_si256(); 8];
         for block in blocks {
             for (index, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: `index * 32 + 32 <= 256`, the block's length; the load needs no alignment.
+                // SAFETY: `index * 32 + 32 <= 256`, the block's length; the load needs no
+                // alignment.
                 let half_line =
                     unsafe { _mm256_loadu_si256(block.as_ptr().add(index * 32).cast::<__m256i>()) };
                 *sum = _mm256_add_epi64(*sum, half_line);

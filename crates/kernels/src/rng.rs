@@ -1,6 +1,7 @@
 //! Pseudo-random numbers that need no crate.
 
-/// SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
+/// SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
+/// 2014).
 #[derive(Debug, Clone)]
 pub(crate) struct SplitMix64(u64);
 

@@ -4,7 +4,8 @@
 //!   dense   every row is looked at:   filter_all ──► one bit a row ──► Selection::from_mask
 //!   sparse  only rows still selected: keep_range, keep_set ──────────► fewer rows, in place (no branch: always store, sometimes advance)
 //! ```
-//! A selection has 16-bit offsets from the first row of the vector, so that it stays in the first-level cache.
+//! A selection has 16-bit offsets from the first row of the vector, so that it stays in the
+//! first-level cache.
 
 mod avx512;
 mod dense;
@@ -24,7 +25,8 @@ pub const VECTOR_ROWS: usize = 4096;
 /// Slots of positions: a whole register may be stored behind the last one.
 const SLOTS: usize = VECTOR_ROWS + 64;
 
-/// A set of codes of more bytes than this is prefetched before it is looked into: it no longer stays in a core's own caches.
+/// A set of codes of more bytes than this is prefetched before it is looked into: it no longer
+/// stays in a core's own caches.
 const PREFETCHED_BYTES: usize = 512 << 10;
 
 /// The rows of a vector that are still selected.
@@ -37,7 +39,8 @@ pub struct Selection {
     rows: usize,
 }
 
-/// Where the codes of a vector start, how wide they are, and the promise that reading them is sound.
+/// Where the codes of a vector start, how wide they are, and the promise that reading them is
+/// sound.
 #[derive(Clone, Copy)]
 struct Window<const WIDTH: usize> {
     first: *const u8,
@@ -50,7 +53,8 @@ impl<const WIDTH: usize> Window<WIDTH> {
     /// Row `at` must exist.
     #[inline(always)]
     unsafe fn code(self, at: usize) -> u32 {
-        // SAFETY: the row exists, and behind the last one there are `CODE_PADDING` bytes, so four bytes may always be read.
+        // SAFETY: the row exists, and behind the last one there are `CODE_PADDING` bytes, so four
+        // bytes may always be read.
         unsafe {
             match WIDTH {
                 0 => 0,

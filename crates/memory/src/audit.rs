@@ -46,19 +46,23 @@ pub struct Audit {
     pub pages_checked: u64,
     /// The same in bytes.
     pub bytes_checked: u64,
-    /// Shares that the placement (or the kernel's own interleaving) asks for; empty for the kernel's choice and for device memory.
+    /// Shares that the placement (or the kernel's own interleaving) asks for; empty for the
+    /// kernel's choice and for device memory.
     pub requested: Vec<Share>,
     /// Shares that the plan comes to for this size, in whole pages; empty for the kernel's choice.
     pub effective: Vec<Share>,
-    /// Shares of the checked pages that the kernel finds on each node; they add up to less than 1 if pages are absent.
+    /// Shares of the checked pages that the kernel finds on each node; they add up to less than 1
+    /// if pages are absent.
     pub actual: Vec<Share>,
     /// Checked pages that are not present.
     pub absent_pages: u64,
     /// Checked pages the kernel would not say anything about.
     pub unknown_pages: u64,
-    /// Checked pages that are present on another node than the one the plan has for exactly that page.
+    /// Checked pages that are present on another node than the one the plan has for exactly that
+    /// page.
     pub misplaced_pages: u64,
-    /// Share of the bytes that are transparent huge pages, where they were asked for, all pages were checked and the kernel tells.
+    /// Share of the bytes that are transparent huge pages, where they were asked for, all pages
+    /// were checked and the kernel tells.
     pub huge_share: Option<f64>,
     /// How it was found out.
     pub method: String,
@@ -83,7 +87,8 @@ pub(crate) fn chosen_pages(mode: AuditMode, pages_total: u64) -> impl Iterator<I
     })
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
+/// The finaliser of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
+/// Generators", OOPSLA 2014).
 fn mix(index: u64) -> u64 {
     let mut value = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -130,13 +135,14 @@ pub(crate) fn shares(parts: impl Iterator<Item = (NodeId, f64)>) -> Vec<Share> {
 }
 
 impl Audit {
-    /// Largest difference, over the nodes, between the share asked for and the share found, as a fraction of 1; 0 where nothing
-    /// was asked for.
+    /// Largest difference, over the nodes, between the share asked for and the share found, as a
+    /// fraction of 1; 0 where nothing was asked for.
     pub fn worst_deviation(&self) -> f64 {
         worst(&self.requested, &self.actual)
     }
 
-    /// The same against the plan in whole pages: 0 unless pages are absent or elsewhere (or the audit was sampled).
+    /// The same against the plan in whole pages: 0 unless pages are absent or elsewhere (or the
+    /// audit was sampled).
     pub fn worst_deviation_from_plan(&self) -> f64 {
         worst(&self.effective, &self.actual)
     }

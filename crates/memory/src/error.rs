@@ -1,4 +1,5 @@
-//! What can go wrong: [`PlacementError`] for what was typed, [`MemoryError`] for what the machine said.
+//! What can go wrong: [`PlacementError`] for what was typed, [`MemoryError`] for what the machine
+//! said.
 
 use std::io;
 use std::path::PathBuf;
@@ -108,7 +109,8 @@ pub enum PlacementError {
 
 /// What a region, its audit or its migration can fail with.
 ///
-/// Everything up to and including [`MemoryError::NotEnoughHugePages`] is found before any page is touched.
+/// Everything up to and including [`MemoryError::NotEnoughHugePages`] is found before any page is
+/// touched.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
     /// The placement cannot be had.

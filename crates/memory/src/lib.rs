@@ -1,14 +1,16 @@
 //! Memory regions with a placement of their own.
 //!
-//! A [`Region`] is a mapped range whose pages lie where its [`Placement`] says: all on one node, in weighted rounds over several
-//! nodes, or in contiguous parts. Weights belong to the region, not to the system: the range is reserved without any policy, then
-//! prefaulted run by run under the worker threads' own NUMA policy, in parallel. No page size, ratio or number of runs splits the
+//! A [`Region`] is a mapped range whose pages lie where its [`Placement`] says: all on one node, in
+//! weighted rounds over several nodes, or in contiguous parts. Weights belong to the region, not to
+//! the system: the range is reserved without any policy, then prefaulted run by run under the
+//! worker threads' own NUMA policy, in parallel. No page size, ratio or number of runs splits the
 //! mapping, and no privilege is needed.
 //!
-//! An [`Audit`] asks the kernel where the pages really are; a [`PageSnapshot`] remembers it, so that a later one shows what moved;
-//! a [`Migration`] moves them to another placement, bounded in rate and resumable. [`FakeBackend`] does all of it on an invented machine.
-//! Memory need not be anonymous: see [`FileBackend`], [`DevdaxBackend`] and [`KernelInterleave`]. [`mapping`] times making and taking
-//! away mappings.
+//! An [`Audit`] asks the kernel where the pages really are; a [`PageSnapshot`] remembers it, so
+//! that a later one shows what moved; a [`Migration`] moves them to another placement, bounded in
+//! rate and resumable. [`FakeBackend`] does all of it on an invented machine. Memory need not be
+//! anonymous: see [`FileBackend`], [`DevdaxBackend`] and [`KernelInterleave`]. [`mapping`] times
+//! making and taking away mappings.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -16,12 +16,14 @@ pub const MIB: usize = 1 << 20;
 /// Serialised as the text that [`PageSize::from_str`] reads: `4k`, `thp`, `2m`, `1g`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum PageSize {
-    /// The processor's base page (4 KiB on x86-64); transparent huge pages are switched off for the region.
+    /// The processor's base page (4 KiB on x86-64); transparent huge pages are switched off for the
+    /// region.
     #[default]
     #[serde(rename = "4k")]
     Base,
-    /// Transparent huge pages of 2 MiB: asked for with `madvise(MADV_HUGEPAGE)`; the kernel may fall back to
-    /// base pages when memory is fragmented (on the same node: the placement holds either way).
+    /// Transparent huge pages of 2 MiB: asked for with `madvise(MADV_HUGEPAGE)`; the kernel may
+    /// fall back to base pages when memory is fragmented (on the same node: the placement holds
+    /// either way).
     #[serde(rename = "thp")]
     Thp,
     /// 2 MiB pages from the hugetlb pool.
@@ -45,7 +47,8 @@ impl PageSize {
         }
     }
 
-    /// `len_bytes` rounded up to whole pages; saturates at the largest page multiple that fits `usize`.
+    /// `len_bytes` rounded up to whole pages; saturates at the largest page multiple that fits
+    /// `usize`.
     pub fn round_up(self, len_bytes: usize) -> usize {
         let page_bytes = self.bytes();
         len_bytes
@@ -74,7 +77,8 @@ impl FromStr for PageSize {
     type Err = PlacementError;
 
     /// # Errors
-    /// [`PlacementError::UnknownPageSize`] for anything but `4k`, `thp`, `2m`, `1g` (upper case is accepted).
+    /// [`PlacementError::UnknownPageSize`] for anything but `4k`, `thp`, `2m`, `1g` (upper case is
+    /// accepted).
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wanted = text.trim().to_ascii_lowercase();
         Self::ALL

@@ -1,4 +1,5 @@
-//! System-call probes for `tierloom doctor`: what this process may do with memory policies, pages and counters.
+//! System-call probes for `tierloom doctor`: what this process may do with memory policies, pages
+//! and counters.
 
 use tierloom_topology::doctor::{ProbeResult, Probes};
 
@@ -6,7 +7,8 @@ use crate::sys::policy::{self, MPOL_WEIGHTED_INTERLEAVE, Policy};
 use crate::sys::{base_page_bytes, counters, pages};
 use crate::{Mapping, PageSize};
 
-/// Probes of the running kernel. Each tries the real call on memory of its own and undoes what it changed.
+/// Probes of the running kernel. Each tries the real call on memory of its own and undoes what it
+/// changed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LinuxProbes;
 

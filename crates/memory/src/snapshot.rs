@@ -16,8 +16,9 @@ const PAGES_PER_QUERY: usize = 1 << 16;
 
 /// Where the pages of one region were: two bytes per page that was looked at.
 ///
-/// Taken before and after a run, two of them tell how many pages the kernel moved meanwhile ([`PageSnapshot::moved`]); either makes an [`Audit`].
-/// Sampled snapshots of one region and one [`AuditMode`] look at the same pages.
+/// Taken before and after a run, two of them tell how many pages the kernel moved meanwhile
+/// ([`PageSnapshot::moved`]); either makes an [`Audit`]. Sampled snapshots of one region and one
+/// [`AuditMode`] look at the same pages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageSnapshot {
     name: String,
@@ -81,7 +82,8 @@ pub(crate) fn take(region: &Region, mode: AuditMode) -> Result<PageSnapshot, Mem
     })
 }
 
-/// Where the pages are. A machine with one node needs no page query, and containers often forbid it.
+/// Where the pages are. A machine with one node needs no page query, and containers often forbid
+/// it.
 fn locate(
     region: &Region,
     mode: AuditMode,
@@ -163,8 +165,8 @@ impl PageSnapshot {
         &self.method
     }
 
-    /// Pages looked at that were on one node and are on another in `later`. Pages that are absent in either are not counted; the
-    /// audits tell their number.
+    /// Pages looked at that were on one node and are on another in `later`. Pages that are absent
+    /// in either are not counted; the audits tell their number.
     ///
     /// # Errors
     /// [`MemoryError::Snapshots`] if the two are not of the same region and pages.

@@ -11,20 +11,28 @@ const MAX_REGIONS: usize = 2;
 /// What places of steps relative to others are multiples of.
 const LINE_BYTES: usize = 64;
 
-/// A chain of accesses: the shape of a tree descent with its updates, of log writes, of read-modify-write.
+/// A chain of accesses: the shape of a tree descent with its updates, of log writes, of
+/// read-modify-write.
 ///
-/// The steps follow the custom operations of CXL-Bench (Weisgut, Ritter, Benson and Rabl, "CXL-Bench", 2025):
+/// The steps follow the custom operations of CXL-Bench (Weisgut, Ritter, Benson and Rabl,
+/// "CXL-Bench", 2025):
 ///
-/// * A read goes to a random place of its region, aligned to its size. The place is computed from a random number *and the value that the read
-///   before it has loaded*, so it cannot begin before that one is complete. Values are carried over writes, and the first read of a chain
-///   depends on none: chains overlap each other as far as the processor can look ahead.
-/// * A write with an offset goes to the place of the step before plus that offset. The place is known when that step begins, so the write does not
-///   wait for its data. Further writes are relative to this one. Where the offset leads past an end of the region it goes on at the other end.
-/// * A write without an offset chooses a place as a read does, also depending on the value read last.
-/// * After a write with a cache operation, and after non-temporal stores, there is a store fence before the next step.
+/// * A read goes to a random place of its region, aligned to its size. The place is computed from a
+///   random number *and the value that the read before it has loaded*, so it cannot begin before
+///   that one is complete. Values are carried over writes, and the first read of a chain depends on
+///   none: chains overlap each other as far as the processor can look ahead.
+/// * A write with an offset goes to the place of the step before plus that offset. The place is
+///   known when that step begins, so the write does not wait for its data. Further writes are
+///   relative to this one. Where the offset leads past an end of the region it goes on at the other
+///   end.
+/// * A write without an offset chooses a place as a read does, also depending on the value read
+///   last.
+/// * After a write with a cache operation, and after non-temporal stores, there is a store fence
+///   before the next step.
 ///
-/// Unlike in CXL-Bench the full word at the start of the last instruction's data counts as the value read, not one byte of it, and the place is
-/// computed by a multiplication, not a division, which would cost more than a cache hit.
+/// Unlike in CXL-Bench the full word at the start of the last instruction's data counts as the
+/// value read, not one byte of it, and the place is computed by a multiplication, not a division,
+/// which would cost more than a cache hit.
 #[derive(Debug, Clone)]
 pub struct Chain {
     steps: Vec<Step>,
@@ -56,11 +64,13 @@ impl ChainState {
 }
 
 impl Chain {
-    /// Checks that the steps make sense and that this processor can do them; `simd` is the vector width of all.
+    /// Checks that the steps make sense and that this processor can do them; `simd` is the vector
+    /// width of all.
     ///
     /// # Errors
-    /// [`AccessError::Invalid`] naming the step (from 1): sizes that are no power of two from 8 B to 64 KiB, regions other than 0 and 1, cache
-    /// operations, non-temporal stores or offsets of reads, offsets that are no multiples of 64 or have no step in the same region before them;
+    /// [`AccessError::Invalid`] naming the step (from 1): sizes that are no power of two from 8 B
+    /// to 64 KiB, regions other than 0 and 1, cache operations, non-temporal stores or offsets of
+    /// reads, offsets that are no multiples of 64 or have no step in the same region before them;
     /// [`AccessError::Unsupported`] for instructions that are missing.
     pub fn new(steps: &[ChainStep], simd: Simd) -> Result<Self, AccessError> {
         if steps.is_empty() {
@@ -106,7 +116,8 @@ impl Chain {
         Ok(())
     }
 
-    /// Runs `count` chains in `memories` (by region). Memories in which a step has no room are left alone, and nothing is counted.
+    /// Runs `count` chains in `memories` (by region). Memories in which a step has no room are left
+    /// alone, and nothing is counted.
     pub fn run(&self, memories: &[SharedBytes<'_>], count: u64, state: &mut ChainState) -> Touched {
         let Some(memories) = self.whole_memories(memories) else {
             return Touched::default();
@@ -121,8 +132,9 @@ impl Chain {
         }
     }
 
-    /// Runs one chain and answers how long it took with the fences and readings of the clock around, ticks; 0 where [`Self::run`] would do
-    /// nothing. All accesses before have completed when the time begins, and all of the chain when it ends.
+    /// Runs one chain and answers how long it took with the fences and readings of the clock
+    /// around, ticks; 0 where [`Self::run`] would do nothing. All accesses before have completed
+    /// when the time begins, and all of the chain when it ends.
     pub fn sample(&self, memories: &[SharedBytes<'_>], state: &mut ChainState) -> u64 {
         match self.whole_memories(memories) {
             Some(memories) => timed(&self.steps, &memories, state),
@@ -264,7 +276,8 @@ fn once(steps: &[Step], memories: &[SharedBytes<'_>; MAX_REGIONS], state: &mut C
         let Some(place) = step.single.place(memory, offset) else {
             continue;
         };
-        // SAFETY: `place` keeps inside the memory, and `Single` chose blocks that this processor has.
+        // SAFETY: `place` keeps inside the memory, and `Single` chose blocks that this processor
+        // has.
         let word = unsafe { (step.single.blocks.word)(place.at, &place) };
         if !step.write {
             value = word;

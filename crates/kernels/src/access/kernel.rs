@@ -28,8 +28,9 @@ impl Kernel {
     /// Checks that `access` makes sense and that this processor has the instructions for it.
     ///
     /// # Errors
-    /// [`AccessError::Invalid`] as of [`Access::check`], and for non-temporal stores or loads whose places are not aligned to their vectors;
-    /// [`AccessError::Unsupported`] naming the instruction that is missing.
+    /// [`AccessError::Invalid`] as of [`Access::check`], and for non-temporal stores or loads whose
+    /// places are not aligned to their vectors; [`AccessError::Unsupported`] naming the instruction
+    /// that is missing.
     pub fn new(access: Access) -> Result<Self, AccessError> {
         access.check()?;
         if !access.simd.available() {
@@ -83,19 +84,23 @@ impl Kernel {
         places_in(&self.access, batch_len)
     }
 
-    /// Bytes that batches may range over in memory of `memory_len` bytes: all of them, but for copies the first half, in whole lines.
+    /// Bytes that batches may range over in memory of `memory_len` bytes: all of them, but for
+    /// copies the first half, in whole lines.
     pub fn span_bytes(&self, memory_len: usize) -> usize {
         span_bytes(&self.access, memory_len)
     }
 
-    /// Makes the accesses of one batch; when it returns, all stores and write-backs of the batch are done for other threads.
+    /// Makes the accesses of one batch; when it returns, all stores and write-backs of the batch
+    /// are done for other threads.
     ///
-    /// Ascending and descending orders visit the places inside `memory[batch]` once: they start at the start of the batch, `stride_bytes`
-    /// apart, and lie in it whole. Random orders make as many accesses, anywhere in `memory`. Copies read places in the first half of
-    /// `memory` and write the same places in the second, which starts at [`Self::span_bytes`].
+    /// Ascending and descending orders visit the places inside `memory[batch]` once: they start at
+    /// the start of the batch, `stride_bytes` apart, and lie in it whole. Random orders make as
+    /// many accesses, anywhere in `memory`. Copies read places in the first half of `memory` and
+    /// write the same places in the second, which starts at [`Self::span_bytes`].
     ///
-    /// Memory counts from its first whole cache line (regions begin with one), batches from the line their start lies in or the next one,
-    /// and what lies past the end is cut off. `places` of another access or memory length begin anew.
+    /// Memory counts from its first whole cache line (regions begin with one), batches from the
+    /// line their start lies in or the next one, and what lies past the end is cut off. `places` of
+    /// another access or memory length begin anew.
     pub fn run(
         &self,
         memory: SharedBytes<'_>,
@@ -130,7 +135,8 @@ pub(crate) fn is_stream(operation: Operation) -> bool {
     )
 }
 
-/// Whether accesses follow one another without a gap and nothing but the access happens, so that larger ones make no difference.
+/// Whether accesses follow one another without a gap and nothing but the access happens, so that
+/// larger ones make no difference.
 pub(crate) fn is_seamless(access: &Access) -> bool {
     access.order == Order::Ascending
         && access.stride_bytes == access.access_bytes

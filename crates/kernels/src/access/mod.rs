@@ -1,4 +1,5 @@
-//! Access kernels: loops that read, write, copy or update memory in one described way, with exactly the instructions that were asked for.
+//! Access kernels: loops that read, write, copy or update memory in one described way, with exactly
+//! the instructions that were asked for.
 //!
 //! ```text
 //!   Access (what is wanted) ── Kernel::new: checked, SIMD width resolved ──> Kernel
@@ -7,8 +8,9 @@
 //!   SharedBytes (bytes that several threads may touch at once) ────────────────┘
 //! ```
 //!
-//! Several threads run kernels on the same bytes at once, also writing ones; that is what a memory benchmark does. So the loops touch
-//! memory through inline assembly and atomics only, behind [`SharedBytes`], and never through references.
+//! Several threads run kernels on the same bytes at once, also writing ones; that is what a memory
+//! benchmark does. So the loops touch memory through inline assembly and atomics only, behind
+//! [`SharedBytes`], and never through references.
 
 mod chain;
 mod kernel;

@@ -4,8 +4,9 @@ use super::spec::{Access, Distribution, Operation, Order};
 use super::zipf::{Zipf, stream_seed};
 use crate::rng::{SplitMix64, scale};
 
-/// Multiplier of the random stream of uniform accesses: "Computationally easy, spectrally good multipliers for congruential pseudorandom number
-/// generators" (G. L. Steele and S. Vigna, 2022). Its high bits, which alone are used, are good; and one multiplication and one addition leave the
+/// Multiplier of the random stream of uniform accesses: "Computationally easy, spectrally good
+/// multipliers for congruential pseudorandom number generators" (G. L. Steele and S. Vigna, 2022).
+/// Its high bits, which alone are used, are good; and one multiplication and one addition leave the
 /// processor's window to the loads.
 const LCG_MULTIPLIER: u64 = 0xd134_2543_de82_ef95;
 
@@ -26,7 +27,8 @@ pub(crate) fn span_bytes(access: &Access, memory_len: usize) -> usize {
     }
 }
 
-/// State of one worker: its random stream, where its sequence stands, and which access of a mix is next.
+/// State of one worker: its random stream, where its sequence stands, and which access of a mix is
+/// next.
 #[derive(Debug, Clone)]
 pub struct Places {
     pub(crate) access: Access,
@@ -79,8 +81,9 @@ impl Draw {
 }
 
 impl Places {
-    /// The places of `access` in memory of `memory_len` bytes. Workers of one run have the same `seed` and different numbers: their
-    /// random streams differ and can be repeated. A Zipf table takes 32 KiB and some thousand powers to make.
+    /// The places of `access` in memory of `memory_len` bytes. Workers of one run have the same
+    /// `seed` and different numbers: their random streams differ and can be repeated. A Zipf table
+    /// takes 32 KiB and some thousand powers to make.
     pub fn new(access: &Access, memory_len: usize, seed: u64, worker: u64) -> Self {
         let count = places_in(access, span_bytes(access, memory_len));
         let start = stream_seed(seed, worker);
@@ -106,8 +109,9 @@ impl Places {
         }
     }
 
-    /// Offset of the next place in bytes: in ascending and descending orders the neighbour, round and round; else a random one. 0 if the
-    /// memory is too small for one access ([`Self::place_count`] is 0).
+    /// Offset of the next place in bytes: in ascending and descending orders the neighbour, round
+    /// and round; else a random one. 0 if the memory is too small for one access
+    /// ([`Self::place_count`] is 0).
     pub fn next_offset(&mut self) -> usize {
         if self.count == 0 {
             return 0;
@@ -125,7 +129,8 @@ impl Places {
         self.count
     }
 
-    /// Makes these the places of `access` in `memory_len` bytes if they are not; a kernel must not follow places of another memory.
+    /// Makes these the places of `access` in `memory_len` bytes if they are not; a kernel must not
+    /// follow places of another memory.
     pub(crate) fn fit(&mut self, access: &Access, memory_len: usize) {
         if self.access != *access || self.memory_len != memory_len {
             *self = Self::new(access, memory_len, self.seed, self.worker);

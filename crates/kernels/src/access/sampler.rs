@@ -4,21 +4,29 @@ use super::single::{self, Blocks, Single};
 use super::timer::{Clock, OverheadSpread, Timer, system_ns};
 use super::{Access, AccessError, FenceMode, LineState, SharedBytes};
 
-/// Times single accesses, in ticks of the processor's counter ([`Timer`] turns them into nanoseconds).
+/// Times single accesses, in ticks of the processor's counter ([`Timer`] turns them into
+/// nanoseconds).
 ///
-/// With [`FenceMode::Full`] a sample is: bring the lines into the wanted state; wait for everything before; read the clock; the access and
-/// its cache operation; wait until they are complete; read the clock. Complete means for loads and atomics that their values are there, and for
-/// stores and flushes that everybody sees them: x86-64 waits with `lfence` and `mfence`, aarch64 with `dsb`. With [`FenceMode::None`]
-/// nothing waits but the clock itself: x86-64 reads it with `rdtscp`, when all instructions before have executed (stores are then in the
-/// store buffer, on their way); aarch64 when the value loaded has been looked at. The access may begin a few cycles before the first reading.
+/// With [`FenceMode::Full`] a sample is: bring the lines into the wanted state; wait for everything
+/// before; read the clock; the access and its cache operation; wait until they are complete; read
+/// the clock. Complete means for loads and atomics that their values are there, and for stores and
+/// flushes that everybody sees them: x86-64 waits with `lfence` and `mfence`, aarch64 with `dsb`.
+/// With [`FenceMode::None`] nothing waits but the clock itself: x86-64 reads it with `rdtscp`, when
+/// all instructions before have executed (stores are then in the store buffer, on their way);
+/// aarch64 when the value loaded has been looked at. The access may begin a few cycles before the
+/// first reading.
 ///
-/// What of a sample is not the access: reading the clock, the fences, and the branch that looks for a cache operation.
-/// [`Self::overhead_ns`] measures that with the same code around no access. Subtract its mean. What remains is good to a few nanoseconds, not
-/// better, and single samples not to less than the counter's step ([`Timer::resolution_ns`]): fences and accesses overlap in part, so a fence that waits for a load costs less than one that waits for nothing, and differences
-/// below zero can come out for hits in the first-level cache. Latencies of memory are 20 to 1000 times that. Where less error is wanted, chase
-/// pointers ([`crate::ChaseRing`]): thousands of loads between two readings.
+/// What of a sample is not the access: reading the clock, the fences, and the branch that looks for
+/// a cache operation. [`Self::overhead_ns`] measures that with the same code around no access.
+/// Subtract its mean. What remains is good to a few nanoseconds, not better, and single samples not
+/// to less than the counter's step ([`Timer::resolution_ns`]): fences and accesses overlap in part,
+/// so a fence that waits for a load costs less than one that waits for nothing, and differences
+/// below zero can come out for hits in the first-level cache. Latencies of memory are 20 to 1000
+/// times that. Where less error is wanted, chase pointers ([`crate::ChaseRing`]): thousands of
+/// loads between two readings.
 ///
-/// Preloaded and flushed lines also have their address translation in the TLB; lines as they are may not.
+/// Preloaded and flushed lines also have their address translation in the TLB; lines as they are
+/// may not.
 #[derive(Debug, Clone, Copy)]
 pub struct Sampler {
     single: Single,
@@ -46,19 +54,23 @@ impl Sampler {
         self.single.access()
     }
 
-    /// Makes the access at `offset` untimed: no fences, and lines as they are. Answers what [`super::Touched::checksum`] says of one access.
+    /// Makes the access at `offset` untimed: no fences, and lines as they are. Answers what
+    /// [`super::Touched::checksum`] says of one access.
     ///
-    /// Offsets count from the first whole line of the memory; those past the last place are that place, and non-temporal accesses and atomics
-    /// go to the aligned place before. Memory smaller than an access is left alone.
+    /// Offsets count from the first whole line of the memory; those past the last place are that
+    /// place, and non-temporal accesses and atomics go to the aligned place before. Memory smaller
+    /// than an access is left alone.
     pub fn touch(&self, memory: SharedBytes<'_>, offset: usize) -> u64 {
         match self.single.place(single::whole_lines(memory), offset) {
-            // SAFETY: `place` keeps inside the memory, and `Single` chose blocks that this processor has.
+            // SAFETY: `place` keeps inside the memory, and `Single` chose blocks that this
+            // processor has.
             Some(place) => unsafe { (self.single.blocks.sum)(place.at, &place) },
             None => 0,
         }
     }
 
-    /// Makes the same access timed, and answers how long it took with everything around, ticks; 0 for memory smaller than an access.
+    /// Makes the same access timed, and answers how long it took with everything around, ticks; 0
+    /// for memory smaller than an access.
     pub fn sample(&self, memory: SharedBytes<'_>, offset: usize) -> u64 {
         let Some(place) = self.single.place(single::whole_lines(memory), offset) else {
             return 0;
@@ -75,7 +87,8 @@ impl Sampler {
                     // SAFETY: as above.
                     unsafe { single::flush(at) }
                 });
-                // Also without fences around the access: it must not begin before the lines are gone.
+                // Also without fences around the access: it must not begin before the lines are
+                // gone.
                 single::full_fence();
             }
         }
@@ -118,7 +131,8 @@ impl Sampler {
     }
 }
 
-/// Where the processor has no counter to trust: the blocks read it themselves, so the access is made untimed between two looks at the clock.
+/// Where the processor has no counter to trust: the blocks read it themselves, so the access is
+/// made untimed between two looks at the clock.
 fn timed_by_system(fence: FenceMode, access: impl FnOnce() -> u64) -> u64 {
     let wait = || {
         if fence == FenceMode::Full {

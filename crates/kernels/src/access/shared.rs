@@ -4,8 +4,9 @@ use std::marker::PhantomData;
 
 /// A range of memory that kernels of several threads touch at the same time, racing on purpose.
 ///
-/// It is made from an exclusive borrow, so nobody holds a reference into it meanwhile; its bytes are reached by inline assembly and atomics
-/// only, which have no data races in the sense of the language.
+/// It is made from an exclusive borrow, so nobody holds a reference into it meanwhile; its bytes
+/// are reached by inline assembly and atomics only, which have no data races in the sense of the
+/// language.
 #[derive(Debug, Clone, Copy)]
 pub struct SharedBytes<'a> {
     start: *mut u8,
@@ -13,7 +14,8 @@ pub struct SharedBytes<'a> {
     borrow: PhantomData<&'a mut [u8]>,
 }
 
-// SAFETY: the bytes are only touched by assembly and atomics (see the type), which may race; the borrow keeps them alive and everyone else out.
+// SAFETY: the bytes are only touched by assembly and atomics (see the type), which may race; the
+// borrow keeps them alive and everyone else out.
 unsafe impl Send for SharedBytes<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for SharedBytes<'_> {}

@@ -19,7 +19,8 @@ pub(crate) const MAX_PREFETCH_BYTES: usize = 64 << 10;
 pub enum Operation {
     /// Loads.
     Read,
-    /// Non-temporal loads (`movntdqa`); on ordinary write-back memory processors treat them as loads.
+    /// Non-temporal loads (`movntdqa`); on ordinary write-back memory processors treat them as
+    /// loads.
     StreamRead,
     /// Stores: the line is read for ownership first.
     Write,
@@ -29,14 +30,16 @@ pub enum Operation {
     Copy,
     /// The same with non-temporal stores.
     StreamCopy,
-    /// Reads and writes in one stream: of 100 accesses, evenly spread, this many read and the others write.
+    /// Reads and writes in one stream: of 100 accesses, evenly spread, this many read and the
+    /// others write.
     Mix {
         /// Of 100 accesses, 0 to 100.
         read_percent: u8,
         /// Whether the writes are non-temporal.
         stream: bool,
     },
-    /// A compare-and-swap of the 8 bytes at the start of the access: the value read before, to that value plus one.
+    /// A compare-and-swap of the 8 bytes at the start of the access: the value read before, to that
+    /// value plus one.
     CompareAndSwap,
     /// An atomic add of one to the 8 bytes at the start of the access.
     FetchAdd,
@@ -120,7 +123,8 @@ impl fmt::Display for CacheOp {
 pub enum Distribution {
     /// Every place as likely.
     Uniform,
-    /// Place k (of the places in a shuffled order, so that hot ones do not share pages) with a probability proportional to 1 / k^alpha.
+    /// Place k (of the places in a shuffled order, so that hot ones do not share pages) with a
+    /// probability proportional to 1 / k^alpha.
     Zipf {
         /// Above 0; 0.99 is what key-value benchmarks use, CXL-Bench's default is 0.9.
         alpha: f64,
@@ -155,10 +159,11 @@ pub enum LineState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FenceMode {
-    /// A full fence before the time begins; the time ends when loads have their values (load fence) and stores and flushes are complete
-    /// (store fence).
+    /// A full fence before the time begins; the time ends when loads have their values (load fence)
+    /// and stores and flushes are complete (store fence).
     Full,
-    /// No fence: the time ends when the instruction has been issued and its result, if it has one, is there.
+    /// No fence: the time ends when the instruction has been issued and its result, if it has one,
+    /// is there.
     None,
 }
 
@@ -168,7 +173,8 @@ pub enum FenceMode {
 pub enum ChaseLocality {
     /// Any line may follow any other: every load also pays for address translation.
     Random,
-    /// All lines of a group of 64 base pages (256 KiB) before the next group: address translation mostly hits.
+    /// All lines of a group of 64 base pages (256 KiB) before the next group: address translation
+    /// mostly hits.
     Pages,
 }
 
@@ -198,20 +204,21 @@ pub struct Access {
     pub order: Order,
     /// Bytes of one access, a power of two from 4 B to 64 KiB. Atomics use 8 bytes of it.
     pub access_bytes: usize,
-    /// Distance between the starts of two neighbouring places, at least `access_bytes`; skipping k records of b bytes is (k + 1) * b.
-    /// Random accesses start at multiples of it.
+    /// Distance between the starts of two neighbouring places, at least `access_bytes`; skipping k
+    /// records of b bytes is (k + 1) * b. Random accesses start at multiples of it.
     pub stride_bytes: usize,
     /// What follows each access.
     pub cache_op: CacheOp,
-    /// How far ahead sequential loops prefetch by software, bytes; 0 for none. Random loops prefetch the place that many accesses ahead that
-    /// fit into these bytes (at most 64).
+    /// How far ahead sequential loops prefetch by software, bytes; 0 for none. Random loops
+    /// prefetch the place that many accesses ahead that fit into these bytes (at most 64).
     pub prefetch_bytes: usize,
     /// Vector width.
     pub simd: Simd,
 }
 
 impl Access {
-    /// `operation` front to back over whole memory in accesses of 64 bytes with the widest vectors there are.
+    /// `operation` front to back over whole memory in accesses of 64 bytes with the widest vectors
+    /// there are.
     pub fn sequential(operation: Operation) -> Self {
         Self {
             operation,

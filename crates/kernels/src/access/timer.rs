@@ -14,8 +14,8 @@ const READINGS: usize = 16;
 const EMPTY_SAMPLES: usize = 2001;
 /// Readings as fast as they go that show in which steps the counter moves.
 const GLANCES: usize = 2000;
-/// A nominal frequency this close to the measured one is taken instead of it: crystals are that exact, and hypervisors that scale the
-/// counter are farther off.
+/// A nominal frequency this close to the measured one is taken instead of it: crystals are that
+/// exact, and hypervisors that scale the counter are farther off.
 const NOMINAL_WITHIN: f64 = 1e-4;
 
 /// What counts the time.
@@ -43,7 +43,8 @@ impl Clock {
         use std::arch::x86_64::__cpuid;
         let leaves = __cpuid(0x8000_0000).eax;
         let has = |leaf: u32, bit: u32| leaves >= leaf && __cpuid(leaf).edx & 1 << bit != 0;
-        // Without the invariant counter ticks would change their length; `rdtscp` is what samples without fences end with.
+        // Without the invariant counter ticks would change their length; `rdtscp` is what samples
+        // without fences end with.
         if has(0x8000_0007, 8) && has(0x8000_0001, 27) {
             Self::Tsc
         } else {
@@ -104,7 +105,8 @@ fn tsc() -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// Leaf 0x15 (Intel Software Developer's Manual, volume 3, "Time-Stamp Counter"): crystal Hz * numerator / denominator.
+/// Leaf 0x15 (Intel Software Developer's Manual, volume 3, "Time-Stamp Counter"): crystal Hz *
+/// numerator / denominator.
 #[cfg(target_arch = "x86_64")]
 fn tsc_nominal_ghz() -> Option<f64> {
     use std::arch::x86_64::__cpuid;
@@ -147,10 +149,12 @@ pub(super) fn system_ns() -> u64 {
 pub struct OverheadSpread {
     /// Least of all.
     pub min: f64,
-    /// Half of them are below. Some counters move in steps of ten nanoseconds ([`Timer::resolution_ns`]), and so does this.
+    /// Half of them are below. Some counters move in steps of ten nanoseconds
+    /// ([`Timer::resolution_ns`]), and so does this.
     pub median: f64,
-    /// Mean of all but the longest hundredth, in which interrupts are. This is what to subtract: samples begin anywhere within a step of the
-    /// counter, so that means are right between steps too.
+    /// Mean of all but the longest hundredth, in which interrupts are. This is what to subtract:
+    /// samples begin anywhere within a step of the counter, so that means are right between steps
+    /// too.
     pub mean: f64,
     /// Most of all; an interrupt may be in it.
     pub max: f64,
@@ -175,8 +179,9 @@ impl OverheadSpread {
 
 /// Turns ticks of [`super::Sampler`]s and of [`Timer::now`] into nanoseconds.
 ///
-/// The counter is the time stamp counter on x86-64 if CPUID says that it is invariant (leaf 0x80000007, EDX bit 8), the virtual counter on
-/// aarch64, and else the monotonic clock. Take both ends of a time on the same processor: counters of others may be off by some ticks.
+/// The counter is the time stamp counter on x86-64 if CPUID says that it is invariant (leaf
+/// 0x80000007, EDX bit 8), the virtual counter on aarch64, and else the monotonic clock. Take both
+/// ends of a time on the same processor: counters of others may be off by some ticks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timer {
     clock: Clock,
@@ -189,8 +194,9 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// Finds the counter and measures its frequency against the monotonic clock for about 20 ms. The frequency that the processor states (CPUID
-    /// leaf 0x15, `cntfrq_el0`) is taken if the measurement confirms it within 0.01%.
+    /// Finds the counter and measures its frequency against the monotonic clock for about 20 ms.
+    /// The frequency that the processor states (CPUID leaf 0x15, `cntfrq_el0`) is taken if the
+    /// measurement confirms it within 0.01%.
     pub fn calibrate() -> Self {
         let clock = Clock::detect();
         let (ticks_before, time_before) = closest_pair(clock);
@@ -219,15 +225,17 @@ impl Timer {
         ticks as f64 / self.ghz
     }
 
-    /// The step in which the counter moves, ns, as it was seen to move: no single sample is known better than this, means over many are. Some
-    /// tenths on most x86-64 processors; 10 on newer ones of AMD, whose counter is moved on a hundred million times a second by as many ticks
-    /// as passed; up to 40 on aarch64 processors whose counter runs at 25 MHz.
+    /// The step in which the counter moves, ns, as it was seen to move: no single sample is known
+    /// better than this, means over many are. Some tenths on most x86-64 processors; 10 on newer
+    /// ones of AMD, whose counter is moved on a hundred million times a second by as many ticks as
+    /// passed; up to 40 on aarch64 processors whose counter runs at 25 MHz.
     pub fn resolution_ns(&self) -> f64 {
         self.ticks_to_ns(self.step_ticks)
     }
 
-    /// What a sample of nothing costs: the code of a sampler of loads with these fences, without the load. Subtract the mean from samples.
-    /// For samplers of other accesses take [`super::Sampler::overhead_ns`], which knows their fences.
+    /// What a sample of nothing costs: the code of a sampler of loads with these fences, without
+    /// the load. Subtract the mean from samples. For samplers of other accesses take
+    /// [`super::Sampler::overhead_ns`], which knows their fences.
     pub fn overhead_ns(&self, fence: FenceMode) -> OverheadSpread {
         self.overhead_of(|| sampler::empty_load_sample(fence))
     }
@@ -267,8 +275,9 @@ impl Timer {
     }
 }
 
-/// By how many ticks a counter moves at a time, as readings in a row show: 1 unless nearly all distances between them are multiples of the
-/// least one. Steps that a hypervisor scales are not whole ticks, so each may be off by one.
+/// By how many ticks a counter moves at a time, as readings in a row show: 1 unless nearly all
+/// distances between them are multiples of the least one. Steps that a hypervisor scales are not
+/// whole ticks, so each may be off by one.
 fn step_ticks(glance: impl Fn() -> u64) -> u64 {
     let mut last = glance();
     let mut distances = [0; GLANCES];
@@ -300,7 +309,8 @@ fn step_ticks(glance: impl Fn() -> u64) -> u64 {
     }
 }
 
-/// Both clocks at the same moment, as nearly as can be had: of some readings the one that took the least time.
+/// Both clocks at the same moment, as nearly as can be had: of some readings the one that took the
+/// least time.
 fn closest_pair(clock: Clock) -> (u64, Instant) {
     let reading = || {
         let before = clock.now();

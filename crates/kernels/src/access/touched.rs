@@ -12,8 +12,9 @@ pub struct Touched {
     pub read_bytes: u64,
     /// Bytes stored. Atomics count 8 bytes each, also a compare-and-swap that lost.
     pub written_bytes: u64,
-    /// Reads, also those of a mix: the wrapping sum of the little-endian 64-bit words read (of 32-bit words if accesses have 4 bytes).
-    /// Fetch-and-add: the wrapping sum of the values found. Compare-and-swap: how many won. All else: 0.
+    /// Reads, also those of a mix: the wrapping sum of the little-endian 64-bit words read (of
+    /// 32-bit words if accesses have 4 bytes). Fetch-and-add: the wrapping sum of the values found.
+    /// Compare-and-swap: how many won. All else: 0.
     pub checksum: u64,
 }
 
@@ -47,12 +48,14 @@ pub(crate) const PATTERN_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The word at offset 0; not 0, which fresh memory holds.
 const PATTERN_FIRST: u64 = 0x7469_6572_6c6f_6f6d;
 
-/// What kernels that write store into the 8 bytes at `offset` (rounded down to a multiple of 8), as a little-endian word.
+/// What kernels that write store into the 8 bytes at `offset` (rounded down to a multiple of 8), as
+/// a little-endian word.
 ///
-/// Offsets count from the first whole cache line of the memory. The value depends on the offset alone: many threads may write the same
-/// memory in any order, and afterwards each byte that was written at all can be checked. It is linear in the offset: a vector of words is
-/// one broadcast and one addition of constants, and the next vector one addition. So stores of all widths write the same bytes, and making
-/// them costs no bandwidth.
+/// Offsets count from the first whole cache line of the memory. The value depends on the offset
+/// alone: many threads may write the same memory in any order, and afterwards each byte that was
+/// written at all can be checked. It is linear in the offset: a vector of words is one broadcast
+/// and one addition of constants, and the next vector one addition. So stores of all widths write
+/// the same bytes, and making them costs no bandwidth.
 #[inline(always)]
 pub fn pattern_word(offset: usize) -> u64 {
     ((offset >> 3) as u64)
@@ -60,8 +63,8 @@ pub fn pattern_word(offset: usize) -> u64 {
         .wrapping_add(PATTERN_FIRST)
 }
 
-/// The offset of the first byte of `bytes` that is not what kernels write there ([`pattern_word`]); `None` if all are. `bytes` begin where
-/// the memory does.
+/// The offset of the first byte of `bytes` that is not what kernels write there ([`pattern_word`]);
+/// `None` if all are. `bytes` begin where the memory does.
 pub fn check_pattern(bytes: &[u8]) -> Option<usize> {
     let (words, rest) = bytes.as_chunks::<8>();
     let tail_start = words.len() * 8;

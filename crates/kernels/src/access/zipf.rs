@@ -1,4 +1,5 @@
-//! Zipf-distributed ranks at the price of a few loads from a table that stays in the first-level cache.
+//! Zipf-distributed ranks at the price of a few loads from a table that stays in the first-level
+//! cache.
 
 use crate::rng::{SplitMix64, mix, scale};
 
@@ -9,15 +10,19 @@ const HEAD: usize = SEGMENTS / 2;
 /// Bits that choose a segment.
 const SEGMENT_BITS: u32 = SEGMENTS.trailing_zeros();
 
-/// Draws places 0 to n-1; the place of rank k (1 to n) has a probability proportional to 1 / k^alpha.
+/// Draws places 0 to n-1; the place of rank k (1 to n) has a probability proportional to 1 /
+/// k^alpha.
 ///
-/// Ranks are cut into 2048 segments: the first 1024 have one rank each, the others grow geometrically. A segment is drawn by the alias method
-/// (M. D. Vose, "A linear algorithm for generating random numbers with a given distribution", 1991), with its exact probability; a rank within
-/// it uniformly. Up to 2^40 places the probability within a segment differs by less than alpha percent from its middle. There is no
-/// branch that depends on the draw, but one: the walk of [`Shuffle`] if n is no power of two.
+/// Ranks are cut into 2048 segments: the first 1024 have one rank each, the others grow
+/// geometrically. A segment is drawn by the alias method (M. D. Vose, "A linear algorithm for
+/// generating random numbers with a given distribution", 1991), with its exact probability; a rank
+/// within it uniformly. Up to 2^40 places the probability within a segment differs by less than
+/// alpha percent from its middle. There is no branch that depends on the draw, but one: the walk of
+/// [`Shuffle`] if n is no power of two.
 #[derive(Debug, Clone)]
 pub(crate) struct Zipf {
-    /// Per column of the alias method: 48 bits of the share that stays, 16 bits of the other segment.
+    /// Per column of the alias method: 48 bits of the share that stays, 16 bits of the other
+    /// segment.
     columns: [u64; SEGMENTS],
     /// First rank (from 0) of each segment, and where the last ends.
     starts: [u64; SEGMENTS + 1],
@@ -87,8 +92,8 @@ fn weight(start: u64, end: u64, alpha: f64) -> f64 {
             .map(|rank| ((rank + 1) as f64).powf(-alpha))
             .sum();
     }
-    // The midpoint rule, backwards: the sum is the integral from half a rank before to half a rank after. Past rank 1024 its relative error is
-    // below alpha^2 / 10^7.
+    // The midpoint rule, backwards: the sum is the integral from half a rank before to half a rank
+    // after. Past rank 1024 its relative error is below alpha^2 / 10^7.
     let (from, to) = (start as f64 + 0.5, end as f64 + 0.5);
     let (power, log) = (1.0 - alpha, (to / from).ln());
     let scaled = power * log;
@@ -119,7 +124,8 @@ fn alias_columns(weights: &[f64]) -> [u64; SEGMENTS] {
             small.push(rich);
         }
     }
-    // What is left over has a share of 1 but for rounding, and itself as alias. A segment without ranks must never be drawn: it has an alias.
+    // What is left over has a share of 1 but for rounding, and itself as alias. A segment without
+    // ranks must never be drawn: it has an alias.
     let mut columns = [0; SEGMENTS];
     for (column, (share, alias)) in columns.iter_mut().zip(share.iter().zip(alias)) {
         let kept = (share * (1_u64 << 48) as f64) as u64;
@@ -130,8 +136,9 @@ fn alias_columns(weights: &[f64]) -> [u64; SEGMENTS] {
 
 /// A fixed bijection of 0..count that puts neighbours far apart.
 ///
-/// It permutes the next power of two and repeats until the result is below `count` (walking along a cycle, J. Black and P. Rogaway, "Ciphers
-/// with arbitrary finite domains", 2002); on average that is less than twice, and exactly once for powers of two.
+/// It permutes the next power of two and repeats until the result is below `count` (walking along a
+/// cycle, J. Black and P. Rogaway, "Ciphers with arbitrary finite domains", 2002); on average that
+/// is less than twice, and exactly once for powers of two.
 #[derive(Debug, Clone, Copy)]
 struct Shuffle {
     count: u64,
@@ -153,7 +160,8 @@ impl Shuffle {
     fn place(self, rank: u64) -> u64 {
         let mut place = rank;
         loop {
-            // Each step can be undone within the mask: xor with higher bits, multiplication by an odd number, addition.
+            // Each step can be undone within the mask: xor with higher bits, multiplication by an
+            // odd number, addition.
             place = place.wrapping_mul(0x9e37_79b9_7f4a_7c15) & self.mask;
             place ^= place.wrapping_shr(self.shift);
             place = place
@@ -182,8 +190,8 @@ mod tests {
 
     use super::*;
 
-    /// Draws with exponent `drawn` and compares with 1 / k^alpha: the largest difference in standard deviations, over ranges of ranks that
-    /// grow by half.
+    /// Draws with exponent `drawn` and compares with 1 / k^alpha: the largest difference in
+    /// standard deviations, over ranges of ranks that grow by half.
     fn worst_deviation(count: u64, drawn: f64, alpha: f64, draws: u32) -> f64 {
         let zipf = Zipf::new(count, drawn);
         let mut random = SplitMix64::new(7);

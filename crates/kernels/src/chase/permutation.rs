@@ -2,14 +2,16 @@
 
 use crate::rng::mix;
 
-/// Rounds: with three, neighbours are unrelated in all their bits (multiplication carries upwards, the shift brings high bits down).
+/// Rounds: with three, neighbours are unrelated in all their bits (multiplication carries upwards,
+/// the shift brings high bits down).
 const ROUNDS: usize = 3;
 
 /// A bijection of `0..len`, determined by a key.
 ///
-/// On the next power of two it is rounds of a multiplication by an odd number, an exclusive or with a key and one with the upper half;
-/// each can be undone. Results outside `0..len` are sent through again until they are inside ("cycle walking": Black and Rogaway,
-/// "Ciphers with arbitrary finite domains", 2002), which takes less than one more turn on average.
+/// On the next power of two it is rounds of a multiplication by an odd number, an exclusive or with
+/// a key and one with the upper half; each can be undone. Results outside `0..len` are sent through
+/// again until they are inside ("cycle walking": Black and Rogaway, "Ciphers with arbitrary finite
+/// domains", 2002), which takes less than one more turn on average.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Permutation {
     len: u64,
@@ -80,7 +82,8 @@ impl Permutation {
     }
 }
 
-/// The inverse of an odd number modulo 2^64, by Newton's iteration: every turn doubles the right bits.
+/// The inverse of an odd number modulo 2^64, by Newton's iteration: every turn doubles the right
+/// bits.
 fn inverse(odd: u64) -> u64 {
     // Any odd number is its own inverse modulo 8.
     let mut inverse = odd;
@@ -118,7 +121,8 @@ mod tests {
 
     #[test]
     fn neighbours_are_unrelated() {
-        // Prefetchers look for repeated distances: of 65536 distances to the next element, all over the range, few may be the same.
+        // Prefetchers look for repeated distances: of 65536 distances to the next element, all over
+        // the range, few may be the same.
         for len in [1_u64 << 16, 100_000] {
             let permutation = Permutation::new(len, 7);
             let mut distances = std::collections::HashMap::new();

@@ -10,7 +10,8 @@ const UNROLL: u64 = 32;
 #[inline(always)]
 unsafe fn step(at: *const u8) -> *const u8 {
     let mut next = at;
-    // Assembly, so that it is one load with the plainest address there is: others take a cycle more on some processors.
+    // Assembly, so that it is one load with the plainest address there is: others take a cycle more
+    // on some processors.
     #[cfg(target_arch = "x86_64")]
     // SAFETY: by this function's contract.
     unsafe {

@@ -27,7 +27,8 @@ impl Bucket {
 
     /// The whole lines of `memory` as buckets. Zeroed memory is empty buckets.
     pub fn slice_mut(memory: &mut [u8]) -> &mut [Bucket] {
-        // SAFETY: a bucket is plain integers without padding (40 + 20 + 4 bytes), so any bytes are one and any bucket is bytes.
+        // SAFETY: a bucket is plain integers without padding (40 + 20 + 4 bytes), so any bytes are
+        // one and any bucket is bytes.
         unsafe { memory.align_to_mut::<Bucket>() }.1
     }
 
@@ -40,7 +41,8 @@ impl Bucket {
     /// Bits of the entries that are in use.
     #[inline(always)]
     pub(super) fn used(&self) -> u32 {
-        // A count above ENTRIES cannot come from us, only from foreign bytes; those may answer nonsense but stay in bounds.
+        // A count above ENTRIES cannot come from us, only from foreign bytes; those may answer
+        // nonsense but stay in bounds.
         ((1_u32 << (self.meta & 0x1f)) - 1) & ((1 << ENTRIES) - 1)
     }
 
@@ -82,7 +84,8 @@ impl Bucket {
     }
 }
 
-/// The bit of a key with this hash in the buckets that it passes. It comes from the low bits of the hash, the bucket from the high ones.
+/// The bit of a key with this hash in the buckets that it passes. It comes from the low bits of the
+/// hash, the bucket from the high ones.
 #[inline(always)]
 pub(super) fn passing(hash: u64) -> u32 {
     1 << (PASSED_SHIFT + (hash as u32 & 0xf))

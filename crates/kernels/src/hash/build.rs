@@ -7,7 +7,8 @@ use std::ops::Range;
 /// Keys that are located, prefetched and then inserted together.
 const GROUP: usize = 64;
 
-/// A segment has no room left: its keys hash alike. A table of [`Layout::one_segment`], or another seed, has room.
+/// A segment has no room left: its keys hash alike. A table of [`Layout::one_segment`], or another
+/// seed, has room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentFull {
     /// Keys that a segment is made for.
@@ -26,8 +27,8 @@ impl std::fmt::Display for SegmentFull {
 
 impl std::error::Error for SegmentFull {}
 
-/// Inserts the keys whose buckets lie in its share of a table. Several builders with disjoint shares can work at the same time, each seeing all
-/// keys.
+/// Inserts the keys whose buckets lie in its share of a table. Several builders with disjoint
+/// shares can work at the same time, each seeing all keys.
 #[derive(Debug)]
 pub struct Builder<'a> {
     layout: Layout,
@@ -89,8 +90,9 @@ impl<'a> Builder<'a> {
         made
     }
 
-    /// Inserts `keys`, whose rows are `first_row` and the following. The last ones go in first, so that rows of one key are linked in ascending
-    /// order if the caller, too, begins with the last batch.
+    /// Inserts `keys`, whose rows are `first_row` and the following. The last ones go in first, so
+    /// that rows of one key are linked in ascending order if the caller, too, begins with the last
+    /// batch.
     ///
     /// # Errors
     /// [`SegmentFull`]; the table is useless then.
@@ -172,7 +174,8 @@ impl<'a> Builder<'a> {
         self.keys
     }
 
-    /// Rows in this share whose key was there before them. 0 in all shares means that keys are unique and links are not needed.
+    /// Rows in this share whose key was there before them. 0 in all shares means that keys are
+    /// unique and links are not needed.
     pub fn duplicates(&self) -> usize {
         self.duplicates
     }

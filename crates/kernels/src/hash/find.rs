@@ -4,7 +4,8 @@ use super::bucket::passing;
 use super::{Bucket, Layout, NONE};
 use crate::Simd;
 
-/// Lookups between asking for a bucket and comparing with it: more than the lines that a core can have in flight, few enough for its L1 cache.
+/// Lookups between asking for a bucket and comparing with it: more than the lines that a core can
+/// have in flight, few enough for its L1 cache.
 pub const PREFETCH_AHEAD: usize = 64;
 
 /// A filled table, to be read.
@@ -24,7 +25,8 @@ impl<'a> JoinTable<'a> {
         Self::with_simd(layout, buckets, Simd::detect())
     }
 
-    /// The same with a chosen vector width; one that the processor lacks is done with plain instructions.
+    /// The same with a chosen vector width; one that the processor lacks is done with plain
+    /// instructions.
     ///
     /// # Panics
     /// If `buckets` are not as many as the layout has.
@@ -42,7 +44,8 @@ impl<'a> JoinTable<'a> {
         self.layout
     }
 
-    /// Writes the value of each key to `values`, [`NONE`] for a key that is not there, with many lines in flight.
+    /// Writes the value of each key to `values`, [`NONE`] for a key that is not there, with many
+    /// lines in flight.
     ///
     /// # Panics
     /// If `values` is shorter than `keys`.
@@ -55,7 +58,8 @@ impl<'a> JoinTable<'a> {
         }
     }
 
-    /// Looks up one key after the other with an ordinary loop over a bucket's entries: the yardstick for [`JoinTable::find`].
+    /// Looks up one key after the other with an ordinary loop over a bucket's entries: the
+    /// yardstick for [`JoinTable::find`].
     ///
     /// # Panics
     /// If `values` is shorter than `keys`.
@@ -102,7 +106,8 @@ impl Compare for Plain {
     }
 }
 
-/// Homes of the keys of a block, one cheap stretch of arithmetic that the compiler turns into vectors.
+/// Homes of the keys of a block, one cheap stretch of arithmetic that the compiler turns into
+/// vectors.
 #[inline(always)]
 fn locate(layout: Layout, keys: &[u64], homes: &mut Homes) {
     for ((home, bit), key) in homes.buckets.iter_mut().zip(&mut homes.bits).zip(keys) {
@@ -122,8 +127,9 @@ struct Homes {
 
 /// The loop of all widths. Its callers have checked that the processor has what `C` needs.
 ///
-/// While the keys of one block are compared, the buckets of the next one are asked for. The few keys whose full bucket does not have them wait until
-/// the end of their block and are then looked for together.
+/// While the keys of one block are compared, the buckets of the next one are asked for. The few
+/// keys whose full bucket does not have them wait until the end of their block and are then looked
+/// for together.
 #[inline(always)]
 fn pipelined<C: Compare>(layout: Layout, buckets: &[Bucket], keys: &[u64], values: &mut [u32]) {
     let values = &mut values[..keys.len()];
@@ -201,7 +207,8 @@ mod x86 {
     impl Compare for Avx512 {
         #[inline(always)]
         unsafe fn equal(bucket: &Bucket, key: u64) -> u32 {
-            // SAFETY: the caller has AVX-512F. A bucket is 64 bytes, aligned to 64; the lanes behind the keys are values, masked by `used`.
+            // SAFETY: the caller has AVX-512F. A bucket is 64 bytes, aligned to 64; the lanes
+            // behind the keys are values, masked by `used`.
             unsafe {
                 let line = _mm512_load_si512(std::ptr::from_ref(bucket).cast::<__m512i>());
                 u32::from(_mm512_cmpeq_epi64_mask(line, _mm512_set1_epi64(key as i64)))

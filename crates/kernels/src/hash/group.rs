@@ -7,7 +7,8 @@ use std::ops::DerefMut;
 /// Keys that are located, prefetched and then assigned together.
 const GROUP: usize = 64;
 
-/// Gives each distinct key a number, 0, 1, 2, ... in the order of first appearance. Accumulators are arrays by that number.
+/// Gives each distinct key a number, 0, 1, 2, ... in the order of first appearance. Accumulators
+/// are arrays by that number.
 #[derive(Debug)]
 pub struct GroupTable<M> {
     layout: Layout,
@@ -48,8 +49,9 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
         self.layout.size_bytes()
     }
 
-    /// Writes the group of each key to `groups` and appends new keys to `keys_of_groups`. Answers how many keys were assigned: fewer than there
-    /// are if the table is full, which the caller then replaces by a larger one ([`GroupTable::refill`]) to go on.
+    /// Writes the group of each key to `groups` and appends new keys to `keys_of_groups`. Answers
+    /// how many keys were assigned: fewer than there are if the table is full, which the caller
+    /// then replaces by a larger one ([`GroupTable::refill`]) to go on.
     ///
     /// # Panics
     /// If `groups` is shorter than `keys`.
@@ -83,16 +85,17 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
         keys.len()
     }
 
-    /// Takes the next number for a group that the caller finds by itself, as one whose key does not fit into 64 bits. In a table that is full this
-    /// still works: no entry is needed.
+    /// Takes the next number for a group that the caller finds by itself, as one whose key does not
+    /// fit into 64 bits. In a table that is full this still works: no entry is needed.
     pub fn skip_number(&mut self) -> u32 {
         self.groups += 1;
         self.skipped += 1;
         (self.groups - 1) as u32
     }
 
-    /// Puts the groups of a smaller table, whose keys these are in the order of their numbers, into this empty one; `skipped` has the numbers
-    /// that [`GroupTable::skip_number`] gave, in order. Answers whether all fitted.
+    /// Puts the groups of a smaller table, whose keys these are in the order of their numbers, into
+    /// this empty one; `skipped` has the numbers that [`GroupTable::skip_number`] gave, in order.
+    /// Answers whether all fitted.
     pub fn refill(&mut self, keys_of_groups: &[u64], skipped: &[u32]) -> bool {
         let mut skipped = skipped.iter().copied().peekable();
         for (group, key) in keys_of_groups.iter().enumerate() {

@@ -3,9 +3,11 @@
 use super::Bucket;
 use std::ops::Range;
 
-/// Buckets of a full segment: 256 KiB, so that a builder that fills one segment after the other stays in its L2 cache.
+/// Buckets of a full segment: 256 KiB, so that a builder that fills one segment after the other
+/// stays in its L2 cache.
 const SEGMENT_BUCKETS: usize = 4096;
-/// Keys per bucket that a table is made for. At three of five, one bucket in twelve overflows (Poisson), so a miss reads 1.09 lines.
+/// Keys per bucket that a table is made for. At three of five, one bucket in twelve overflows
+/// (Poisson), so a miss reads 1.09 lines.
 const KEYS_PER_BUCKET: usize = 3;
 
 /// The shape of a table.
@@ -17,7 +19,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// A table for up to `keys` distinct keys (row numbers have 32 bits, so there are fewer than 2^32 of them).
+    /// A table for up to `keys` distinct keys (row numbers have 32 bits, so there are fewer than
+    /// 2^32 of them).
     pub fn for_keys(keys: usize) -> Self {
         let buckets = keys.div_ceil(KEYS_PER_BUCKET).max(1);
         if buckets <= SEGMENT_BUCKETS {
@@ -34,8 +37,8 @@ impl Layout {
         }
     }
 
-    /// A table in one segment, which can be filled whatever the keys are: for keys that fill a segment of [`Layout::for_keys`]. It is built by one
-    /// thread.
+    /// A table in one segment, which can be filled whatever the keys are: for keys that fill a
+    /// segment of [`Layout::for_keys`]. It is built by one thread.
     pub fn one_segment(keys: usize) -> Self {
         Self {
             segments: 1,
@@ -75,14 +78,16 @@ impl Layout {
         self.buckets() * KEYS_PER_BUCKET
     }
 
-    /// Ranges of buckets for `builders` builders, whole segments each and none empty: at most that many.
+    /// Ranges of buckets for `builders` builders, whole segments each and none empty: at most that
+    /// many.
     pub fn shares(&self, builders: usize) -> Vec<Range<usize>> {
         let builders = builders.clamp(1, self.segments);
         let edge = |i: usize| self.segments * i / builders * self.segment_buckets;
         (0..builders).map(|i| edge(i)..edge(i + 1)).collect()
     }
 
-    /// The bucket that a hash belongs to. 32 bits of the hash choose it, so that vectors can do the multiplication.
+    /// The bucket that a hash belongs to. 32 bits of the hash choose it, so that vectors can do the
+    /// multiplication.
     #[inline(always)]
     pub(super) fn home(&self, hash: u64) -> usize {
         let high = hash >> 32;

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::NONE;
 
-/// From each build row to the next one with the same key. The memory is the caller's and must be zero at the start; it is not touched where
-/// keys are unique.
+/// From each build row to the next one with the same key. The memory is the caller's and must be
+/// zero at the start; it is not touched where keys are unique.
 #[derive(Debug, Clone, Copy)]
 pub struct Links<'a>(&'a [AtomicU32]);
 
@@ -46,14 +46,16 @@ impl<'a> Links<'a> {
     /// The next row with the key of `row`.
     #[inline(always)]
     pub fn next(&self, row: u32) -> Option<u32> {
-        // One builder owns all rows of a key and readers come after the build, so no order between rows is needed.
+        // One builder owns all rows of a key and readers come after the build, so no order between
+        // rows is needed.
         self.0
             .get(row as usize)?
             .load(Ordering::Relaxed)
             .checked_sub(1)
     }
 
-    /// Makes `next` the row after `row`. Rows beyond the memory are ignored: there, keys are known to be unique.
+    /// Makes `next` the row after `row`. Rows beyond the memory are ignored: there, keys are known
+    /// to be unique.
     #[inline(always)]
     pub fn link(&self, row: u32, next: u32) {
         if let Some(link) = self.0.get(row as usize) {
@@ -61,8 +63,9 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// Appends the pairs (build row, probe row) that follow from `heads` (what a lookup answered for the probe rows), in the order of the probe
-    /// rows, until `limit` pairs are there or the heads are used up.
+    /// Appends the pairs (build row, probe row) that follow from `heads` (what a lookup answered
+    /// for the probe rows), in the order of the probe rows, until `limit` pairs are there or the
+    /// heads are used up.
     pub fn expand(
         &self,
         heads: &[u32],

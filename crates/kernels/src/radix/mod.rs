@@ -3,11 +3,13 @@
 //! ```text
 //!   histogram -> where each partition begins -> scatter through one cache line of buffer per partition
 //! ```
-//! Each partition collects a line of pairs in a small buffer, and full lines go to memory past the caches (non-temporal stores), so neither the
-//! target's lines are read first nor its pages fill the TLB line by line: software write combining, after Balkesen, Teubner, Alonso and Özsu,
+//! Each partition collects a line of pairs in a small buffer, and full lines go to memory past the
+//! caches (non-temporal stores), so neither the target's lines are read first nor its pages fill
+//! the TLB line by line: software write combining, after Balkesen, Teubner, Alonso and Özsu,
 //! "Main-memory hash joins on multi-core CPUs: tuning to the underlying hardware" (2013).
 //!
-//! The partition of a pair is monotone in its bucket ([`crate::hash::Layout`]): partition by partition, a table is filled in cache.
+//! The partition of a pair is monotone in its bucket ([`crate::hash::Layout`]): partition by
+//! partition, a table is filled in cache.
 
 use std::ops::Range;
 
@@ -36,7 +38,8 @@ pub struct PairLine(pub [Pair; LINE_PAIRS]);
 impl PairLine {
     /// The whole lines of `memory`. Any bytes are pairs.
     pub fn slice_mut(memory: &mut [u8]) -> &mut [PairLine] {
-        // SAFETY: a line is plain integers without padding, so any bytes are one and any line is bytes.
+        // SAFETY: a line is plain integers without padding, so any bytes are one and any line is
+        // bytes.
         unsafe { memory.align_to_mut::<PairLine>() }.1
     }
 
@@ -150,8 +153,9 @@ impl Radix {
         Parts { starts, counts }
     }
 
-    /// Deals `keys`, whose rows are `first_row` and the following, to `target`. Pairs of a partition keep their order. When it returns, other
-    /// threads can read the target as after any other write.
+    /// Deals `keys`, whose rows are `first_row` and the following, to `target`. Pairs of a
+    /// partition keep their order. When it returns, other threads can read the target as after any
+    /// other write.
     ///
     /// # Panics
     /// If `parts` are not those of `keys`, or `target` has not their number of lines.

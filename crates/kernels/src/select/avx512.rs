@@ -44,9 +44,11 @@ mod x86 {
             && is_x86_feature_detected!("popcnt")
     }
 
-    /// Makes the test on the rows `start..start + 64 * mask.len()`; false, and nothing done, if there is no fast way.
+    /// Makes the test on the rows `start..start + 64 * mask.len()`; false, and nothing done, if
+    /// there is no fast way.
     ///
-    /// The caller has seen that the processor is [`available`], that the rows exist, and that a set covers its column's width.
+    /// The caller has seen that the processor is [`available`], that the rows exist, and that a set
+    /// covers its column's width.
     pub(in super::super) fn test(
         test: &DenseTest<'_>,
         start: usize,
@@ -55,7 +57,8 @@ mod x86 {
     ) -> bool {
         let width = test.codes.width();
         let bytes = &test.codes.bytes()[start * width.bytes()..];
-        // Sixty-four rows are `64 * width` bytes; the last load of three-byte codes reads 16 bytes of the padding.
+        // Sixty-four rows are `64 * width` bytes; the last load of three-byte codes reads 16 bytes
+        // of the padding.
         assert!(
             bytes.len() >= mask.len() * 64 * width.bytes() + 16 && mask.len() <= CHUNK_WORDS,
             "codes without padding"
@@ -64,7 +67,8 @@ mod x86 {
             return false;
         }
         let first = bytes.as_ptr();
-        // SAFETY: the processor has the instructions, and `bytes` holds every line that is loaded (asserted).
+        // SAFETY: the processor has the instructions, and `bytes` holds every line that is loaded
+        // (asserted).
         unsafe {
             match test.test {
                 CodeTest::Range { low, high } => range(first, width, low, high, mask, and),
@@ -200,7 +204,8 @@ mod x86 {
             ahead::<WIDTH>(line);
             let mut bits = 0u64;
             for part in 0..4 {
-                // SAFETY: the caller's promise: the last load ends at most 16 bytes behind the block.
+                // SAFETY: the caller's promise: the last load ends at most 16 bytes behind the
+                // block.
                 let v = unsafe { sixteen::<WIDTH>(line.add(part * 16 * WIDTH)) };
                 let m = _mm512_cmple_epu32_mask(_mm512_sub_epi32(v, low), span);
                 bits |= u64::from(m) << (16 * part);
@@ -244,12 +249,14 @@ mod x86 {
         }
     }
 
-    /// Codes of two bytes and more: where a code's bit is and which it is are found in registers; only the words are loaded one by one.
+    /// Codes of two bytes and more: where a code's bit is and which it is are found in registers;
+    /// only the words are loaded one by one.
     ///
     /// The gather instruction takes twice as long (Zen 5: 0.85 ns a row).
     ///
     /// # Safety
-    /// AVX-512 with VBMI; behind `first` lie 64 codes for each word of `mask` and 16 bytes; `set` covers the width.
+    /// AVX-512 with VBMI; behind `first` lie 64 codes for each word of `mask` and 16 bytes; `set`
+    /// covers the width.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     unsafe fn set_wide<const WIDTH: usize>(
         first: *const u8,
@@ -270,14 +277,16 @@ mod x86 {
                     let v = sixteen::<WIDTH>(line.add(part * 16 * WIDTH));
                     let mut index = _mm512_srli_epi32::<5>(v);
                     if WIDTH == 4 {
-                        // The last word is 0 and stands for all codes that the column does not have.
+                        // The last word is 0 and stands for all codes that the column does not
+                        // have.
                         index = _mm512_min_epu32(index, last);
                     }
                     _mm512_storeu_si512(slots.as_mut_ptr().add(part * 16).cast(), index);
                 }
             }
         }
-        // SAFETY: a set that covers its width has a word for every code of it; wider indices were cut.
+        // SAFETY: a set that covers its width has a word for every code of it; wider indices were
+        // cut.
         unsafe { look_up(words, found, set.size_bytes() > PREFETCHED_BYTES) };
         let one = _mm512_set1_epi32(1);
         let low_bits = _mm512_set1_epi32(31);
@@ -298,7 +307,8 @@ mod x86 {
         }
     }
 
-    /// Replaces indices by the words they point to. Compiled without AVX-512, so that no gather is made of it.
+    /// Replaces indices by the words they point to. Compiled without AVX-512, so that no gather is
+    /// made of it.
     ///
     /// # Safety
     /// All indices are inside `words`.
@@ -332,7 +342,8 @@ mod x86 {
         words.iter().map(|w| u64::from(w.count_ones())).sum()
     }
 
-    /// Writes the positions of the bits set among the first `rows`; `None` if the processor lacks the instructions.
+    /// Writes the positions of the bits set among the first `rows`; `None` if the processor lacks
+    /// the instructions.
     pub(in super::super) fn compress(
         mask: &[u64],
         rows: usize,
@@ -341,7 +352,8 @@ mod x86 {
         if !available() || rows > VECTOR_ROWS || mask.len() * 64 > VECTOR_ROWS {
             return None;
         }
-        // SAFETY: the processor has the instructions; at most `VECTOR_ROWS` positions are written, and one register behind them.
+        // SAFETY: the processor has the instructions; at most `VECTOR_ROWS` positions are written,
+        // and one register behind them.
         Some(unsafe { compress_all(mask, rows, out) })
     }
 
@@ -367,8 +379,8 @@ mod x86 {
             let second = _mm512_add_epi16(first, half);
             if bits != 0 {
                 let (low, high) = (bits as u32, (bits >> 32) as u32);
-                // SAFETY: at most `64 * word` positions were written before; two registers behind them are inside the slots, as there are
-                // 64 more than `VECTOR_ROWS`.
+                // SAFETY: at most `64 * word` positions were written before; two registers behind
+                // them are inside the slots, as there are 64 more than `VECTOR_ROWS`.
                 unsafe {
                     let at = out.as_mut_ptr().add(count);
                     _mm512_storeu_si512(at.cast(), _mm512_maskz_compress_epi16(low, first));

@@ -6,7 +6,8 @@ use super::table::CodeSet;
 use super::{VECTOR_ROWS, check};
 use crate::codes::{CodeWidth, Codes};
 
-/// Rows that all tests are made on before the next rows are looked at: their masks and indices stay in the first-level cache.
+/// Rows that all tests are made on before the next rows are looked at: their masks and indices stay
+/// in the first-level cache.
 pub const CHUNK_ROWS: usize = 512;
 
 /// Words of the mask of a chunk.
@@ -58,14 +59,17 @@ impl DenseTest<'static> {
     }
 }
 
-/// Sets the bits of the rows `start..start + rows` that pass all of `tests`, in the first `rows` bits of `mask`; adds to `passed[i]` how many passed the
-/// tests up to the `i`-th.
+/// Sets the bits of the rows `start..start + rows` that pass all of `tests`, in the first `rows`
+/// bits of `mask`; adds to `passed[i]` how many passed the tests up to the `i`-th.
 ///
-/// All tests are made on [`CHUNK_ROWS`] rows before the next are looked at, and `between` is called with the number of each chunk, 0 first. Lines are asked for as
-/// far ahead as a vector is long, since the processor's own prefetching begins anew at each page, which is as long for one-byte codes.
+/// All tests are made on [`CHUNK_ROWS`] rows before the next are looked at, and `between` is called
+/// with the number of each chunk, 0 first. Lines are asked for as far ahead as a vector is long,
+/// since the processor's own prefetching begins anew at each page, which is as long for one-byte
+/// codes.
 ///
 /// # Panics
-/// If the rows do not exist or are more than [`VECTOR_ROWS`], a set does not belong to its column's width, or `passed` is shorter than `tests`.
+/// If the rows do not exist or are more than [`VECTOR_ROWS`], a set does not belong to its column's
+/// width, or `passed` is shorter than `tests`.
 pub fn filter_all(
     tests: &[DenseTest<'_>],
     start: usize,
@@ -108,7 +112,8 @@ pub fn filter_all(
     }
 }
 
-/// The rows `rows` behind `start`, which begin at a whole word; bits behind the last row are cleared.
+/// The rows `rows` behind `start`, which begin at a whole word; bits behind the last row are
+/// cleared.
 fn plain(
     test: &DenseTest<'_>,
     start: usize,
@@ -128,7 +133,8 @@ fn plain(
     }
 }
 
-/// Whether testing codes of `width` against a set is done in registers here, rather than row by row.
+/// Whether testing codes of `width` against a set is done in registers here, rather than row by
+/// row.
 pub fn sets_are_fast(width: CodeWidth) -> bool {
     width != CodeWidth::Zero && avx512::available()
 }

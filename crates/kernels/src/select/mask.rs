@@ -5,7 +5,8 @@ use super::{SLOTS, VECTOR_ROWS, avx512};
 /// Words of the bits of a vector.
 pub type Mask = [u64; VECTOR_ROWS / 64];
 
-/// Writes the positions of the bits set among the first `rows`, at most [`VECTOR_ROWS`]; answers how many.
+/// Writes the positions of the bits set among the first `rows`, at most [`VECTOR_ROWS`]; answers
+/// how many.
 pub(super) fn positions(mask: &Mask, rows: usize, out: &mut [u16; SLOTS]) -> usize {
     let words = rows.div_ceil(64);
     if let Some(count) = avx512::compress(&mask[..words], rows, out) {

@@ -5,11 +5,13 @@ use crate::prefetch_read;
 
 /// A set of codes of a column, as bits.
 ///
-/// Bits rather than bytes: the keys of a dimension of a million rows take 128 KiB, which stay in a core's second-level cache.
+/// Bits rather than bytes: the keys of a dimension of a million rows take 128 KiB, which stay in a
+/// core's second-level cache.
 #[derive(Debug, Clone)]
 pub struct CodeSet {
-    /// For codes of up to three bytes a bit for every code that their width can hold, so that no code lies outside; for wider ones the bits
-    /// of the column's codes and a last word of 0 for all others. Memory behind the column's codes is never touched.
+    /// For codes of up to three bytes a bit for every code that their width can hold, so that no
+    /// code lies outside; for wider ones the bits of the column's codes and a last word of 0 for
+    /// all others. Memory behind the column's codes is never touched.
     words: Vec<u32>,
     /// Codes that the column has.
     codes: u64,
@@ -64,7 +66,8 @@ impl CodeSet {
     #[inline(always)]
     pub(super) fn contains_of_width<const WIDTH: usize>(&self, code: u32) -> bool {
         let bits = match WIDTH {
-            // SAFETY: the caller has asserted that there are as many words as codes of this width need.
+            // SAFETY: the caller has asserted that there are as many words as codes of this width
+            // need.
             1..=3 => unsafe { *self.words.get_unchecked(code as usize >> 5) },
             _ => return self.contains(code),
         };

@@ -12,11 +12,12 @@ use crate::{Mapping, MemoryError, PageSize};
 
 /// Private anonymous memory of NUMA nodes.
 ///
-/// Pages are placed by prefaulting each run under the worker thread's own policy (`set_mempolicy(MPOL_BIND)`), so the mapping
-/// stays one VMA whatever the weights. Two limits come from the kernel: a bind does not fall back to another node, so a
-/// node that other programs fill *while* a region is populated can invoke the out-of-memory killer (free memory is checked
-/// first, with a margin); and pages that were swapped out come back under the policy of whoever touches them (the audit
-/// shows absent pages).
+/// Pages are placed by prefaulting each run under the worker thread's own policy
+/// (`set_mempolicy(MPOL_BIND)`), so the mapping stays one VMA whatever the weights. Two limits come
+/// from the kernel: a bind does not fall back to another node, so a node that other programs fill
+/// *while* a region is populated can invoke the out-of-memory killer (free memory is checked first,
+/// with a margin); and pages that were swapped out come back under the policy of whoever touches
+/// them (the audit shows absent pages).
 #[derive(Debug, Clone)]
 pub struct AnonymousNuma {
     sys_root: PathBuf,
@@ -94,7 +95,8 @@ impl MemoryBackend for AnonymousNuma {
     }
 }
 
-/// Populates each run (`populate` is given its offset and length in bytes) under a bind to its node; runs of no node keep the thread's policy.
+/// Populates each run (`populate` is given its offset and length in bytes) under a bind to its
+/// node; runs of no node keep the thread's policy.
 pub(crate) fn populate_under_policy(
     page_size: PageSize,
     runs: &mut dyn Iterator<Item = Run>,
@@ -187,7 +189,8 @@ fn move_heads(mapping: &Mapping, moves: &[(usize, NodeId)]) -> Result<Vec<PageSt
     Ok(status.into_iter().map(PageState::from_status).collect())
 }
 
-/// Moving the first base page moves a whole huge page; where the kernel fell back to base pages the others are moved one by one.
+/// Moving the first base page moves a whole huge page; where the kernel fell back to base pages the
+/// others are moved one by one.
 fn move_rest_of_granule(
     mapping: &Mapping,
     start: usize,

@@ -9,7 +9,8 @@ use crate::{MemoryError, PageSize};
 
 /// Smallest margin kept free on a node, bytes.
 const MIN_MARGIN_BYTES: u64 = 16 << 20;
-/// The margin is this part of the node (1/64), if that is more: the kernel's own watermarks lie below it.
+/// The margin is this part of the node (1/64), if that is more: the kernel's own watermarks lie
+/// below it.
 const MARGIN_DIVISOR: u64 = 64;
 /// Enough for any machine: the margin never grows past 1 GiB.
 const MAX_MARGIN_BYTES: u64 = 1 << 30;
@@ -27,7 +28,8 @@ impl NodeCapacity {
     /// From a node's meminfo: free pages and the page cache that can be dropped, less a margin.
     pub(crate) fn from_meminfo(total_bytes: u64, free_bytes: u64, cache_bytes: u64) -> Self {
         let margin_bytes = (total_bytes / MARGIN_DIVISOR).clamp(MIN_MARGIN_BYTES, MAX_MARGIN_BYTES);
-        // Some of the cache is in use or dirty; the kernel's MemAvailable discounts it in the same way.
+        // Some of the cache is in use or dirty; the kernel's MemAvailable discounts it in the same
+        // way.
         let droppable_bytes = cache_bytes - (cache_bytes / 2).min(margin_bytes);
         Self {
             free_bytes: (free_bytes + droppable_bytes).saturating_sub(margin_bytes),

@@ -1,4 +1,5 @@
-//! A backend with real bytes and an invented machine: any nodes, capacities and failures, on one real node.
+//! A backend with real bytes and an invented machine: any nodes, capacities and failures, on one
+//! real node.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -30,8 +31,8 @@ pub enum FakeCall {
 
 /// Keeps a page table of its own over real anonymous memory.
 ///
-/// Nodes fill up as on a real machine, failures can be ordered for the n-th populate or page move, and every call is logged.
-/// Its numbers are bookkeeping, never measurements.
+/// Nodes fill up as on a real machine, failures can be ordered for the n-th populate or page move,
+/// and every call is logged. Its numbers are bookkeeping, never measurements.
 #[derive(Debug, Clone)]
 pub struct FakeBackend {
     state: Arc<Mutex<State>>,
@@ -82,7 +83,8 @@ impl FakeBackend {
         }
     }
 
-    /// Pages come round by round on these nodes, as under the kernel's own interleaving ([`Placing::Kernel`]).
+    /// Pages come round by round on these nodes, as under the kernel's own interleaving
+    /// ([`Placing::Kernel`]).
     ///
     /// # Errors
     /// [`PlacementError`] if the weights are no placement.
@@ -95,14 +97,15 @@ impl FakeBackend {
         Ok(self)
     }
 
-    /// Memory of a device at this place ([`Placing::Fixed`]): it takes nothing from the nodes, and page queries find nothing.
+    /// Memory of a device at this place ([`Placing::Fixed`]): it takes nothing from the nodes, and
+    /// page queries find nothing.
     pub fn fixed_on(self, place: impl Into<String>) -> Self {
         self.lock().fixed_place = Some(place.into());
         self
     }
 
-    /// The kernel moves pages by itself: from the `nth` page query from now on (0 is the next one), the pages `pages` of all regions
-    /// are found on `node`. One drift at a time.
+    /// The kernel moves pages by itself: from the `nth` page query from now on (0 is the next one),
+    /// the pages `pages` of all regions are found on `node`. One drift at a time.
     pub fn drift_at_query(&self, nth: u64, pages: Range<u64>, node: u32) {
         let mut state = self.lock();
         state.drift = Some(Drift {
@@ -118,7 +121,8 @@ impl FakeBackend {
         state.populate_failure = Some((state.populated_runs + nth, errno));
     }
 
-    /// The `nth` page moved from now on (0 is the next one) fails once with `errno`. May be called several times.
+    /// The `nth` page moved from now on (0 is the next one) fails once with `errno`. May be called
+    /// several times.
     pub fn fail_move(&self, nth: u64, errno: i32) {
         let mut state = self.lock();
         let at = state.moved_pages + nth;

@@ -17,8 +17,9 @@ pub struct FakeNode {
     pub memory_bytes: u64,
 }
 
-/// A [`Topology`] of invented nodes, made by writing a small sysfs tree into a temporary directory and reading it. CPU-less nodes are
-/// 20 away and the tiers follow from that; [`Topology::override_tiers`] can change them.
+/// A [`Topology`] of invented nodes, made by writing a small sysfs tree into a temporary directory
+/// and reading it. CPU-less nodes are 20 away and the tiers follow from that;
+/// [`Topology::override_tiers`] can change them.
 ///
 /// # Errors
 /// [`MemoryError::File`] if the tree cannot be written or is not understood.

@@ -15,10 +15,11 @@ use crate::{Mapping, MemoryError, PageSize};
 
 /// Regions in files, mapped shared.
 ///
-/// *tmpfs* and *hugetlbfs* take their pages from nodes and honour the placement. *fsdax* pages are where the device is, and an
-/// ordinary file's page cache may sit anywhere: the placement is a wish there and the audit tells the truth.
-/// Free space is checked, and blocks are allocated, before any page is touched, so a full file system is an error.
-/// The bytes a region maps are locked (a lock of the opening, `F_OFD_SETLK`), so no two regions share any. Other programs must not write or
+/// *tmpfs* and *hugetlbfs* take their pages from nodes and honour the placement. *fsdax* pages are
+/// where the device is, and an ordinary file's page cache may sit anywhere: the placement is a wish
+/// there and the audit tells the truth. Free space is checked, and blocks are allocated, before any
+/// page is touched, so a full file system is an error. The bytes a region maps are locked (a lock
+/// of the opening, `F_OFD_SETLK`), so no two regions share any. Other programs must not write or
 /// truncate the file meanwhile: the bytes are shared memory.
 #[derive(Debug, Clone)]
 pub struct FileBackend {
@@ -43,8 +44,9 @@ impl FileBackend {
         }
     }
 
-    /// The file at `path`: an existing one is mapped with its contents (it must hold the region) and kept; a new one is
-    /// unlinked when the region is dropped, unless [`FileBackend::keep`] is asked for.
+    /// The file at `path`: an existing one is mapped with its contents (it must hold the region)
+    /// and kept; a new one is unlinked when the region is dropped, unless [`FileBackend::keep`] is
+    /// asked for.
     pub fn at_path(path: impl Into<PathBuf>) -> Self {
         Self {
             place: Place::File(path.into()),
@@ -53,8 +55,9 @@ impl FileBackend {
         }
     }
 
-    /// First byte of the file that is mapped: a multiple of the region's page size, and 0 for directories. An existing file must reach
-    /// to the end of the region; a new one gets blocks for the region alone.
+    /// First byte of the file that is mapped: a multiple of the region's page size, and 0 for
+    /// directories. An existing file must reach to the end of the region; a new one gets blocks for
+    /// the region alone.
     pub fn offset_bytes(mut self, offset_bytes: u64) -> Self {
         self.offset_bytes = offset_bytes;
         self
@@ -137,8 +140,8 @@ impl FileBackend {
             .map_err(|error| self.io_error("create", &path, &error))
     }
 
-    /// Two regions on the same bytes would be two owners of them; every opening of a file has locks of its own, so this also
-    /// keeps regions of one process apart.
+    /// Two regions on the same bytes would be two owners of them; every opening of a file has locks
+    /// of its own, so this also keeps regions of one process apart.
     fn lock(&self, file: &File, path: &Path, size_bytes: usize) -> Result<(), MemoryError> {
         match files::lock_range(file, self.offset_bytes, size_bytes) {
             Ok(()) => Ok(()),
@@ -228,7 +231,8 @@ pub(super) fn whole_pages(
     })
 }
 
-/// Whether an existing file holds what is to be mapped: touching pages past the end of a file is deadly.
+/// Whether an existing file holds what is to be mapped: touching pages past the end of a file is
+/// deadly.
 fn long_enough(path: &Path, found_bytes: u64, needed_bytes: u64) -> Result<(), MemoryError> {
     if found_bytes >= needed_bytes {
         return Ok(());
@@ -341,7 +345,8 @@ impl MemoryBackend for FileBackend {
         });
         match mapping {
             Ok(mapping) if created && !self.keep => Ok(mapping.before_unmap(move || {
-                // Gone already is as good; anything else cannot be reported from a drop and leaves a file behind.
+                // Gone already is as good; anything else cannot be reported from a drop and leaves
+                // a file behind.
                 let _ = std::fs::remove_file(path);
             })),
             Ok(mapping) => Ok(mapping),

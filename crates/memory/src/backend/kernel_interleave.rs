@@ -11,12 +11,15 @@ use crate::sys;
 use crate::sys::policy::{self, MPOL_WEIGHTED_INTERLEAVE, NodeMask, Policy};
 use crate::{Mapping, MemoryError, PageSize, Placement};
 
-/// Private anonymous memory under `MPOL_INTERLEAVE` (page by page in turn) or `MPOL_WEIGHTED_INTERLEAVE` (Linux 6.9: with the
-/// system's weights in `/sys/kernel/mm/mempolicy/weighted_interleave`), set on the range with `mbind`.
+/// Private anonymous memory under `MPOL_INTERLEAVE` (page by page in turn) or
+/// `MPOL_WEIGHTED_INTERLEAVE` (Linux 6.9: with the system's weights in
+/// `/sys/kernel/mm/mempolicy/weighted_interleave`), set on the range with `mbind`.
 ///
-/// It is what programs get from `numactl --interleave` and `--weighted-interleave`: to compare with weights per region, use
-/// [`AnonymousNuma`](super::AnonymousNuma). Regions must have the placement `default`. Their audits have the kernel's shares as requested ones,
-/// with the weights there were when the backend was made. A full node does not fail: the kernel goes on with the others, and the audit shows it.
+/// It is what programs get from `numactl --interleave` and `--weighted-interleave`: to compare with
+/// weights per region, use [`AnonymousNuma`](super::AnonymousNuma). Regions must have the placement
+/// `default`. Their audits have the kernel's shares as requested ones, with the weights there were
+/// when the backend was made. A full node does not fail: the kernel goes on with the others, and
+/// the audit shows it.
 #[derive(Debug, Clone)]
 pub struct KernelInterleave {
     sys_root: PathBuf,
@@ -29,8 +32,8 @@ impl KernelInterleave {
     /// Interleaves over `nodes`, weighted by the system's weights or evenly.
     ///
     /// # Errors
-    /// [`MemoryError::Placement`] for repeated nodes, or ones that cannot be had; [`MemoryError::KernelPolicy`] for no nodes, or if the
-    /// kernel of `topology` has no weights.
+    /// [`MemoryError::Placement`] for repeated nodes, or ones that cannot be had;
+    /// [`MemoryError::KernelPolicy`] for no nodes, or if the kernel of `topology` has no weights.
     pub fn new(
         topology: &Topology,
         nodes: impl Into<Vec<NodeId>>,
@@ -65,8 +68,8 @@ impl KernelInterleave {
         self.weighted
     }
 
-    /// What each node should get by the weights that `topology` tells, as fractions of 1, nodes ascending. A change of the weights
-    /// shows in a topology that is read again.
+    /// What each node should get by the weights that `topology` tells, as fractions of 1, nodes
+    /// ascending. A change of the weights shows in a topology that is read again.
     ///
     /// # Errors
     /// [`MemoryError::KernelPolicy`] if it tells no weights, or not that of each node.

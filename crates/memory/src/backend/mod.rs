@@ -11,9 +11,9 @@
 //!  mmap + mbind
 //! ```
 //!
-//! A backend does what it is told page run by page run; what goes where is decided above it, unless [`MemoryBackend::placing`]
-//! says that it is not. It never falls back to another node on its own, and it never touches a page before
-//! [`MemoryBackend::populate`].
+//! A backend does what it is told page run by page run; what goes where is decided above it, unless
+//! [`MemoryBackend::placing`] says that it is not. It never falls back to another node on its own,
+//! and it never touches a page before [`MemoryBackend::populate`].
 
 mod anonymous;
 mod capacity;
@@ -60,14 +60,15 @@ pub enum Placing {
         /// What each node should get by that policy, as fractions of 1.
         shares: Vec<(NodeId, f64)>,
     },
-    /// The router of operator memory, by the places of a class. Regions must have the placement `default`, and no page is moved: which place
-    /// it counts for follows from its address.
+    /// The router of operator memory, by the places of a class. Regions must have the placement
+    /// `default`, and no page is moved: which place it counts for follows from its address.
     ByClass {
         /// The class.
         class: String,
     },
-    /// Nobody: pages are where the device is. Regions must have the placement `default`, and no page is asked for its place or
-    /// moved: the kernel answers for device memory as if there were none.
+    /// Nobody: pages are where the device is. Regions must have the placement `default`, and no
+    /// page is asked for its place or moved: the kernel answers for device memory as if there were
+    /// none.
     Fixed {
         /// Where that is, in words ("/dev/dax0.0 (target node 1)").
         place: String,
@@ -83,8 +84,8 @@ pub trait MemoryBackend: Send + Sync + Debug {
     /// What it is, in words, for records and errors ("anonymous memory", "files in /dev/shm").
     fn describe(&self) -> String;
 
-    /// What `node` can still give in pages of `page_size`, read now; `None` if pages of this backend do not come out of a
-    /// node's free memory (files on a device).
+    /// What `node` can still give in pages of `page_size`, read now; `None` if pages of this
+    /// backend do not come out of a node's free memory (files on a device).
     ///
     /// # Errors
     /// [`MemoryError::File`] if the system does not tell.
@@ -99,10 +100,12 @@ pub trait MemoryBackend: Send + Sync + Debug {
         Placing::ByPlacement
     }
 
-    /// Checks of the backend's own that need no page (file system type, free space). The default has none.
+    /// Checks of the backend's own that need no page (file system type, free space). The default
+    /// has none.
     ///
     /// # Errors
-    /// Whatever would make [`MemoryBackend::reserve`] or [`MemoryBackend::populate`] fail for certain.
+    /// Whatever would make [`MemoryBackend::reserve`] or [`MemoryBackend::populate`] fail for
+    /// certain.
     fn check(
         &self,
         _name: &str,
@@ -123,8 +126,8 @@ pub trait MemoryBackend: Send + Sync + Debug {
         page_size: PageSize,
     ) -> Result<Mapping, MemoryError>;
 
-    /// Makes the pages of `runs` present, each run on its node. Called on a worker thread, which has its old NUMA policy again
-    /// when this returns, whatever the outcome.
+    /// Makes the pages of `runs` present, each run on its node. Called on a worker thread, which
+    /// has its old NUMA policy again when this returns, whatever the outcome.
     ///
     /// # Errors
     /// [`MemoryError::Syscall`] naming the first run that failed. Pages populated until then stay.
@@ -141,10 +144,12 @@ pub trait MemoryBackend: Send + Sync + Debug {
     /// [`MemoryError::Syscall`] if the query as a whole is refused.
     fn locate(&self, mapping: &Mapping, offsets: &[usize]) -> Result<Vec<PageState>, MemoryError>;
 
-    /// Moves the page at each byte offset (of `page_size`) to the node beside it; contents stay. Answers where each page is now.
+    /// Moves the page at each byte offset (of `page_size`) to the node beside it; contents stay.
+    /// Answers where each page is now.
     ///
     /// # Errors
-    /// [`MemoryError::Syscall`] if the call as a whole is refused; single pages that stay are [`PageState::Failed`].
+    /// [`MemoryError::Syscall`] if the call as a whole is refused; single pages that stay are
+    /// [`PageState::Failed`].
     fn relocate(
         &self,
         mapping: &Mapping,
@@ -152,7 +157,8 @@ pub trait MemoryBackend: Send + Sync + Debug {
         moves: &[(usize, NodeId)],
     ) -> Result<Vec<PageState>, MemoryError>;
 
-    /// Bytes of `mapping` that really are huge pages, if the backend can tell. Only asked for [`PageSize::Thp`].
+    /// Bytes of `mapping` that really are huge pages, if the backend can tell. Only asked for
+    /// [`PageSize::Thp`].
     fn huge_bytes(&self, _mapping: &Mapping) -> Option<u64> {
         None
     }

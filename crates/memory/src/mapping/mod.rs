@@ -44,7 +44,8 @@ pub enum MapWhat {
     AnonymousPrivate,
     /// `MAP_SHARED | MAP_ANONYMOUS`: memory shared with child processes (tmpfs inside the kernel).
     AnonymousShared,
-    /// The start of a file that is there and long enough ([`ScratchFile`] makes one). Its bytes are not changed, also when it is populated.
+    /// The start of a file that is there and long enough ([`ScratchFile`] makes one). Its bytes are
+    /// not changed, also when it is populated.
     File {
         /// Its path.
         path: PathBuf,
@@ -69,13 +70,15 @@ pub struct MapRequest {
     pub size_bytes: usize,
     /// Pages: for files those of their file system, for devices `4k` (the device's own).
     pub page_size: PageSize,
-    /// Nodes of populated anonymous pages; [`Placement::kernel_default`] for files and devices. Without `populate` there are no pages to place.
+    /// Nodes of populated anonymous pages; [`Placement::kernel_default`] for files and devices.
+    /// Without `populate` there are no pages to place.
     pub nodes: Placement,
     /// Whether all pages are made present (written to, not only read) within the timed part.
     pub populate: bool,
 }
 
-/// A mapping made by [`MapRequest::timed_map`]. Dropping it unmaps it untimed. Its bytes cannot be reached: several may map the same file.
+/// A mapping made by [`MapRequest::timed_map`]. Dropping it unmaps it untimed. Its bytes cannot be
+/// reached: several may map the same file.
 #[derive(Debug)]
 pub struct Mapped {
     mapping: Mapping,
@@ -92,8 +95,8 @@ impl Mapped {
         self.mapping.size_bytes()
     }
 
-    /// Where the pages are: each node's share of the base pages looked at, as fractions of 1, nodes ascending. They add up to less
-    /// than 1 where pages are absent; device memory is on no node.
+    /// Where the pages are: each node's share of the base pages looked at, as fractions of 1, nodes
+    /// ascending. They add up to less than 1 where pages are absent; device memory is on no node.
     ///
     /// # Errors
     /// [`MemoryError::Syscall`] if the kernel does not say.
@@ -190,12 +193,14 @@ impl MapRequest {
         format!("{} bytes of {}", self.size_bytes, self.kind())
     }
 
-    /// Maps, and populates if asked for. The time is that of `mmap` and of making pages present (`madvise(MADV_POPULATE_WRITE)`, or touching
-    /// each page before Linux 5.14), added up. Opening the file or device, advice about the page size and policies of the thread are not in it.
-    /// The thread has its old policy again afterwards.
+    /// Maps, and populates if asked for. The time is that of `mmap` and of making pages present
+    /// (`madvise(MADV_POPULATE_WRITE)`, or touching each page before Linux 5.14), added up. Opening
+    /// the file or device, advice about the page size and policies of the thread are not in it. The
+    /// thread has its old policy again afterwards.
     ///
     /// # Errors
-    /// [`MemoryError`] naming what the system refused. Requests that [`MapRequest::check`] refuses may fail in other words here.
+    /// [`MemoryError`] naming what the system refused. Requests that [`MapRequest::check`] refuses
+    /// may fail in other words here.
     pub fn timed_map(&self) -> Result<(Mapped, Duration), MemoryError> {
         let (shared, backing) = self.backing()?;
         let (mapping, mut took) = Mapping::timed(self.size_bytes, shared, backing, self.page_size)

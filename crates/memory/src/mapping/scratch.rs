@@ -35,7 +35,8 @@ impl ScratchFile {
         file.set_len(size_bytes as u64)
             .map_err(|source| fail("set the length of", source))?;
         match files::allocate_blocks(&file, 0, size_bytes) {
-            // A file system without preallocation (hugetlbfs before its blocks are touched, some network ones) keeps holes.
+            // A file system without preallocation (hugetlbfs before its blocks are touched, some
+            // network ones) keeps holes.
             Ok(()) | Err(libc::EOPNOTSUPP | libc::EINVAL) => Ok(scratch),
             Err(errno) => Err(fail(
                 "allocate blocks of",

@@ -60,8 +60,8 @@ pub struct Step {
     pub finished: bool,
 }
 
-/// A migration under way. It can be dropped at any moment: each page is on its old or its new node with its contents, and
-/// [`Migration::state`] tells where to go on.
+/// A migration under way. It can be dropped at any moment: each page is on its old or its new node
+/// with its contents, and [`Migration::state`] tells where to go on.
 #[derive(Debug)]
 pub struct Migration<'a> {
     region: &'a Region,
@@ -175,8 +175,8 @@ impl<'a> Migration<'a> {
         Ok(migration)
     }
 
-    /// Counts what would come to each node and compares with what is free there. Room that pages leave behind on the way is not
-    /// counted, so swapping two full nodes is refused.
+    /// Counts what would come to each node and compares with what is free there. Room that pages
+    /// leave behind on the way is not counted, so swapping two full nodes is refused.
     fn check_room(&self, topology: &Topology) -> Result<(), MemoryError> {
         let mut coming: Vec<(NodeId, u64)> =
             self.to.nodes().into_iter().map(|node| (node, 0)).collect();
@@ -207,11 +207,13 @@ impl<'a> Migration<'a> {
         &self.state
     }
 
-    /// Looks at the next batch of pages and moves those that are elsewhere. Does not wait; [`Step::wait`] says how long to.
+    /// Looks at the next batch of pages and moves those that are elsewhere. Does not wait;
+    /// [`Step::wait`] says how long to.
     ///
     /// # Errors
-    /// [`MemoryError::Syscall`] if the kernel refuses the call as a whole; nothing of the batch is counted then and the step can be
-    /// repeated. Single pages that cannot be moved are counted by errno in [`MigrationState::failed_pages`].
+    /// [`MemoryError::Syscall`] if the kernel refuses the call as a whole; nothing of the batch is
+    /// counted then and the step can be repeated. Single pages that cannot be moved are counted by
+    /// errno in [`MigrationState::failed_pages`].
     pub fn step(&mut self) -> Result<Step, MemoryError> {
         let end = (self.state.next_page + self.batch_pages()).min(self.state.pages_total);
         let pages = end - self.state.next_page;
@@ -240,7 +242,8 @@ impl<'a> Migration<'a> {
         })
     }
 
-    /// Steps to the end, keeping to the rate, until done or `cancel` is set (noticed within a batch or 50 ms).
+    /// Steps to the end, keeping to the rate, until done or `cancel` is set (noticed within a batch
+    /// or 50 ms).
     ///
     /// # Errors
     /// As [`Migration::step`]; the state stays valid.
@@ -353,7 +356,8 @@ impl<'a> Migration<'a> {
         }
     }
 
-    /// Time that was not used does not add up: over any stretch no more than the rate and one batch are moved.
+    /// Time that was not used does not add up: over any stretch no more than the rate and one batch
+    /// are moved.
     fn pace(&mut self, moved_pages: u64) {
         if let Some(rate) = self.options.max_bytes_per_s {
             let moved_bytes = moved_pages * self.page_bytes();

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{MemoryError, PageSize, Region};
 
-/// Progress of a migration. Pages before `next_page` are done: moved, found in place, absent, or counted as failed.
+/// Progress of a migration. Pages before `next_page` are done: moved, found in place, absent, or
+/// counted as failed.
 ///
-/// Serialisable; on resuming it is checked against the region. A repeated or stale state does no harm: pages that are
-/// already in place are only counted.
+/// Serialisable; on resuming it is checked against the region. A repeated or stale state does no
+/// harm: pages that are already in place are only counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigrationState {
     /// Name of the region.
@@ -30,7 +31,8 @@ pub struct MigrationState {
     pub already_there_pages: u64,
     /// Pages that were not present; they come where the thread that touches them says.
     pub absent_pages: u64,
-    /// Pages that stayed where they were, by errno (12: the node is full, 16: busy or pinned, 13: shared with another process).
+    /// Pages that stayed where they were, by errno (12: the node is full, 16: busy or pinned, 13:
+    /// shared with another process).
     pub failed_pages: BTreeMap<i32, u64>,
 }
 

@@ -1,7 +1,7 @@
 //! Where the pages of one object go.
 //!
-//! [`PlacementSpec`] is what was typed; [`Placement`] is what it means on one machine, resolved to nodes;
-//! [`Run`]s are the consecutive pages of one node that follow from it.
+//! [`PlacementSpec`] is what was typed; [`Placement`] is what it means on one machine, resolved to
+//! nodes; [`Run`]s are the consecutive pages of one node that follow from it.
 //!
 //! ```text
 //! "3:2"  --parse-->  PlacementSpec  --resolve(topology)-->  Placement 0:3,2:2  --runs(pages)-->  000 22 000 22 ...
@@ -23,8 +23,9 @@ pub use spec::{PlacementSpec, Target};
 
 /// A placement resolved to nodes of one machine.
 ///
-/// A value always places pages somewhere: weights are positive, shares add up to one, no node is named twice.
-/// Its text form ([`fmt::Display`], also used when serialised) is the syntax of [`PlacementSpec`] with node numbers.
+/// A value always places pages somewhere: weights are positive, shares add up to one, no node is
+/// named twice. Its text form ([`fmt::Display`], also used when serialised) is the syntax of
+/// [`PlacementSpec`] with node numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
     kind: PlacementKind,
@@ -37,9 +38,11 @@ pub enum PlacementKind {
     Default,
     /// All pages on one node.
     Bind(NodeId),
-    /// Rounds of consecutive pages: that many on the first node, then that many on the second, and so on.
+    /// Rounds of consecutive pages: that many on the first node, then that many on the second, and
+    /// so on.
     Weighted(Vec<(NodeId, u32)>),
-    /// The first share of the object on the first node, the next on the second; shares are fractions of 1.
+    /// The first share of the object on the first node, the next on the second; shares are
+    /// fractions of 1.
     Partitioned(Vec<(NodeId, f64)>),
 }
 
@@ -61,7 +64,8 @@ impl Placement {
     /// Rounds of pages by weight. Nodes of weight 0 are left out; a single node left makes a bind.
     ///
     /// # Errors
-    /// [`PlacementError::NothingPlaced`] if all weights are 0, [`PlacementError::NodeTwice`] for a repeated node.
+    /// [`PlacementError::NothingPlaced`] if all weights are 0, [`PlacementError::NodeTwice`] for a
+    /// repeated node.
     pub fn weighted(weights: Vec<(NodeId, u32)>) -> Result<Self, PlacementError> {
         let text = join(&weights, |(node, weight)| format!("{node}:{weight}"));
         let kept: Vec<_> = weights
@@ -78,10 +82,12 @@ impl Placement {
         }
     }
 
-    /// Contiguous parts by share (any positive numbers; they are scaled to add up to one). A single node left makes a bind.
+    /// Contiguous parts by share (any positive numbers; they are scaled to add up to one). A single
+    /// node left makes a bind.
     ///
     /// # Errors
-    /// [`PlacementError::NothingPlaced`] if no share is positive, [`PlacementError::NodeTwice`] for a repeated node.
+    /// [`PlacementError::NothingPlaced`] if no share is positive, [`PlacementError::NodeTwice`] for
+    /// a repeated node.
     pub fn partitioned(shares: Vec<(NodeId, f64)>) -> Result<Self, PlacementError> {
         let text = join(&shares, |(node, share)| format!("{node}={share}"));
         let mut kept: Vec<_> = shares
@@ -107,7 +113,8 @@ impl Placement {
         &self.kind
     }
 
-    /// The share of the pages that each node gets, as fractions of 1 in placement order; empty for the kernel's choice.
+    /// The share of the pages that each node gets, as fractions of 1 in placement order; empty for
+    /// the kernel's choice.
     pub fn shares(&self) -> Vec<(NodeId, f64)> {
         match &self.kind {
             PlacementKind::Default => Vec::new(),

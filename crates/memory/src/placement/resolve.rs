@@ -6,14 +6,15 @@ use super::{Placement, PlacementSpec, Target};
 use crate::PlacementError;
 
 impl PlacementSpec {
-    /// What this placement means on `topology`. A tier of several nodes is split evenly over them; weights are scaled
-    /// by the smallest factor that keeps the ratio exact (`dram:3,cxl:2` with four cxl nodes is `0:6,2:1,3:1,4:1,5:1`).
+    /// What this placement means on `topology`. A tier of several nodes is split evenly over them;
+    /// weights are scaled by the smallest factor that keeps the ratio exact (`dram:3,cxl:2` with
+    /// four cxl nodes is `0:6,2:1,3:1,4:1,5:1`).
     ///
     /// A tier of weight 0 need not exist, so `1:0` works everywhere.
     ///
     /// # Errors
-    /// [`PlacementError`] for nodes that are unknown, without memory, outside the cpuset or named twice, for tiers the
-    /// machine lacks, and for weights that are all 0 or overflow when scaled.
+    /// [`PlacementError`] for nodes that are unknown, without memory, outside the cpuset or named
+    /// twice, for tiers the machine lacks, and for weights that are all 0 or overflow when scaled.
     pub fn resolve(&self, topology: &Topology) -> Result<Placement, PlacementError> {
         match self {
             Self::Default => Ok(Placement::kernel_default()),

@@ -20,14 +20,15 @@ pub struct Run {
 impl Placement {
     /// The runs of an object of `pages` pages, in page order, covering each page once.
     ///
-    /// `start_page` is the phase within the round of weights at which the object starts: many small objects laid out one
-    /// after another (each started where the last one ended) together have exactly the weights. Only
-    /// [`PlacementKind::Weighted`] looks at it.
+    /// `start_page` is the phase within the round of weights at which the object starts: many small
+    /// objects laid out one after another (each started where the last one ended) together have
+    /// exactly the weights. Only [`PlacementKind::Weighted`] looks at it.
     pub fn runs(&self, pages: u64, start_page: u64) -> Runs {
         self.runs_in(pages, start_page, 0..pages)
     }
 
-    /// The part of [`Placement::runs`] that lies in `range`, runs cut at its ends. Threads share the work this way.
+    /// The part of [`Placement::runs`] that lies in `range`, runs cut at its ends. Threads share
+    /// the work this way.
     pub fn runs_in(&self, pages: u64, start_page: u64, range: Range<u64>) -> Runs {
         let end = range.end.min(pages);
         let layout = match &self.kind {
@@ -50,8 +51,8 @@ impl Placement {
         }
     }
 
-    /// How many pages of an object each node gets, in placement order (nodes that get none are listed with 0);
-    /// empty for the kernel's choice. Does not walk the pages.
+    /// How many pages of an object each node gets, in placement order (nodes that get none are
+    /// listed with 0); empty for the kernel's choice. Does not walk the pages.
     pub fn pages_per_node(&self, pages: u64, start_page: u64) -> Vec<(NodeId, u64)> {
         match &self.kind {
             PlacementKind::Default => Vec::new(),
@@ -80,7 +81,8 @@ impl Placement {
     }
 }
 
-/// Where each part ends, in pages; sizes by largest remainder, so each is within one page of its share.
+/// Where each part ends, in pages; sizes by largest remainder, so each is within one page of its
+/// share.
 fn part_ends(shares: &[(NodeId, f64)], pages: u64) -> Vec<(NodeId, u64)> {
     let exact: Vec<f64> = shares
         .iter()

@@ -49,8 +49,9 @@ impl FromStr for PlacementSpec {
     type Err = PlacementError;
 
     /// # Errors
-    /// [`PlacementError::Syntax`] naming the part that cannot be read, [`PlacementError::NothingPlaced`] for weights that
-    /// are all 0, [`PlacementError::ShareSum`] for shares that do not add up to 100%.
+    /// [`PlacementError::Syntax`] naming the part that cannot be read,
+    /// [`PlacementError::NothingPlaced`] for weights that are all 0, [`PlacementError::ShareSum`]
+    /// for shares that do not add up to 100%.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let compact = text.trim().to_ascii_lowercase();
         if compact == "default" {

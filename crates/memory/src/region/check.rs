@@ -29,7 +29,8 @@ pub(super) fn options(
     group_limit(topology, options)?;
     let pages = (options.size_bytes / options.page_size.bytes()) as u64;
     let wanted = match placing {
-        // The kernel would go on with other nodes when one is full: a region that is known to end up elsewhere is refused.
+        // The kernel would go on with other nodes when one is full: a region that is known to end
+        // up elsewhere is refused.
         Placing::Kernel { shares } => Placement::partitioned(shares)?.pages_per_node(pages, 0),
         _ => options.placement.pages_per_node(pages, options.start_page),
     };
@@ -85,8 +86,8 @@ fn size(options: &RegionOptions) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// A container larger than its limit is killed, not told. What else runs in the group counts too and changes all the time, so only what can
-/// never fit is refused here.
+/// A container larger than its limit is killed, not told. What else runs in the group counts too
+/// and changes all the time, so only what can never fit is refused here.
 fn group_limit(topology: &Topology, options: &RegionOptions) -> Result<(), MemoryError> {
     match topology.limits.memory_limit_bytes {
         Some(limit_bytes) if options.size_bytes as u64 > limit_bytes => {

@@ -27,7 +27,8 @@ pub struct RegionOptions {
     pub page_size: PageSize,
     /// Where they go.
     pub placement: Placement,
-    /// Phase within the round of weights at which the region starts, in pages; see [`Placement::runs`].
+    /// Phase within the round of weights at which the region starts, in pages; see
+    /// [`Placement::runs`].
     pub start_page: u64,
     /// Threads that prefault; 0 takes one per available CPU.
     pub threads: usize,
@@ -52,11 +53,13 @@ impl RegionOptions {
 pub struct PrepareTimes {
     /// Reserving the range: opening and sizing a file, `mmap`, `madvise`. No page is touched in it.
     pub reserve: Duration,
-    /// Making all pages present on their nodes, with all threads that were asked for, their start included.
+    /// Making all pages present on their nodes, with all threads that were asked for, their start
+    /// included.
     pub populate: Duration,
 }
 
-/// A mapped, fully populated range of memory whose pages lie where its placement says. Dropping it unmaps it.
+/// A mapped, fully populated range of memory whose pages lie where its placement says. Dropping it
+/// unmaps it.
 #[derive(Debug)]
 pub struct Region {
     name: String,
@@ -66,20 +69,22 @@ pub struct Region {
     start_page: u64,
     /// Where pages are wanted; a migration changes it.
     placement: Mutex<Placement>,
-    /// The one node this process can have memory on, if there is just one: no policy is needed then.
+    /// The one node this process can have memory on, if there is just one: no policy is needed
+    /// then.
     only_node: Option<NodeId>,
 }
 
 impl Region {
-    /// Checks everything that can be checked, reserves the range, and prefaults it under the placement.
+    /// Checks everything that can be checked, reserves the range, and prefaults it under the
+    /// placement.
     ///
-    /// Where this process can have memory on one node only, no policy is set at all, so containers that forbid
-    /// `set_mempolicy` can still use that node.
+    /// Where this process can have memory on one node only, no policy is set at all, so containers
+    /// that forbid `set_mempolicy` can still use that node.
     ///
     /// # Errors
-    /// Before any page is touched: a size of 0 or not whole pages, nodes that are unknown, without memory, outside the cpuset
-    /// or too full, hugetlb pools or file systems without room. After that, [`MemoryError::Syscall`] if the kernel refuses a
-    /// run; everything is given back then.
+    /// Before any page is touched: a size of 0 or not whole pages, nodes that are unknown, without
+    /// memory, outside the cpuset or too full, hugetlb pools or file systems without room. After
+    /// that, [`MemoryError::Syscall`] if the kernel refuses a run; everything is given back then.
     pub fn create(
         backend: Arc<dyn MemoryBackend>,
         topology: &Topology,
@@ -88,7 +93,8 @@ impl Region {
         Self::create_timed(backend, topology, options).map(|(region, _)| region)
     }
 
-    /// As [`Region::create`], and tells how long reserving and populating took (checks are not in it).
+    /// As [`Region::create`], and tells how long reserving and populating took (checks are not in
+    /// it).
     ///
     /// # Errors
     /// As [`Region::create`].
@@ -158,7 +164,8 @@ impl Region {
         self.page_size
     }
 
-    /// Where the pages are wanted: the placement of creation, or of the last migration that was begun.
+    /// Where the pages are wanted: the placement of creation, or of the last migration that was
+    /// begun.
     pub fn placement(&self) -> Placement {
         self.placement
             .lock()
@@ -200,12 +207,14 @@ impl Region {
     /// Asks the kernel where the pages are.
     ///
     /// # Errors
-    /// [`MemoryError::Syscall`] if the kernel does not say and there is more than one node it could be.
+    /// [`MemoryError::Syscall`] if the kernel does not say and there is more than one node it could
+    /// be.
     pub fn audit(&self, mode: AuditMode) -> Result<Audit, MemoryError> {
         self.snapshot(mode).map(|snapshot| snapshot.to_audit())
     }
 
-    /// Asks the kernel where the pages are and remembers it page by page, to be compared with a later moment.
+    /// Asks the kernel where the pages are and remembers it page by page, to be compared with a
+    /// later moment.
     ///
     /// # Errors
     /// As [`Region::audit`].
@@ -221,11 +230,12 @@ impl Region {
         earlier.moved(&self.snapshot(earlier.mode())?)
     }
 
-    /// Prepares moving the pages to another placement; nothing moves before the first [`Migration::step`]. Readers can go
-    /// on meanwhile: the kernel keeps the contents.
+    /// Prepares moving the pages to another placement; nothing moves before the first
+    /// [`Migration::step`]. Readers can go on meanwhile: the kernel keeps the contents.
     ///
     /// # Errors
-    /// [`MemoryError`] if the placement names no nodes, or nodes that cannot be had or are too full.
+    /// [`MemoryError`] if the placement names no nodes, or nodes that cannot be had or are too
+    /// full.
     pub fn migrate(
         &self,
         to: &Placement,
@@ -235,11 +245,12 @@ impl Region {
         Migration::begin(self, to, topology, options)
     }
 
-    /// The same for some of the pages, as they would lie if the whole region had the placement. [`Region::placement`] stays as it is: going back
-    /// is a migration of the same part to it.
+    /// The same for some of the pages, as they would lie if the whole region had the placement.
+    /// [`Region::placement`] stays as it is: going back is a migration of the same part to it.
     ///
     /// # Errors
-    /// As [`Region::migrate`], and [`MemoryError::Migration`] for pages that the region does not have.
+    /// As [`Region::migrate`], and [`MemoryError::Migration`] for pages that the region does not
+    /// have.
     pub fn migrate_part(
         &self,
         to: &Placement,

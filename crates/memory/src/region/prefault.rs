@@ -66,7 +66,8 @@ fn populate(region: &Region, placement: &Placement, part: Range<u64>) -> Result<
         .populate(region.mapping(), region.page_size(), &mut runs)
 }
 
-/// Splits the pages into about equal parts that end at ends of rounds, so that no run is cut in two.
+/// Splits the pages into about equal parts that end at ends of rounds, so that no run is cut in
+/// two.
 fn parts(placement: &Placement, pages: u64, start_page: u64, threads: u64) -> Vec<Range<u64>> {
     let round = placement.round_pages();
     let phase = start_page % round;

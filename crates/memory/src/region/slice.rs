@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::Region;
 use crate::MemoryError;
 
-/// A part of a region's bytes that keeps the region alive: cheap to clone, `'static`, and sendable, so that other libraries can
-/// own it as a buffer without copying.
+/// A part of a region's bytes that keeps the region alive: cheap to clone, `'static`, and sendable,
+/// so that other libraries can own it as a buffer without copying.
 #[derive(Debug, Clone)]
 pub struct RegionSlice {
     region: Arc<Region>,

@@ -130,8 +130,8 @@ impl Operators {
         &self.accounts[if index < OPERATORS { index } else { 0 }]
     }
 
-    /// A free account, all zero; [`OperatorId::NONE`] if there is none left. One whose memory is still in use (an answer outlives its
-    /// query) is not given away.
+    /// A free account, all zero; [`OperatorId::NONE`] if there is none left. One whose memory is
+    /// still in use (an answer outlives its query) is not given away.
     pub(super) fn register(&self) -> OperatorId {
         for _ in 1..OPERATORS {
             let index = self.next.fetch_add(1, Ordering::Relaxed) as usize % OPERATORS;

@@ -10,7 +10,8 @@ pub const THRESHOLD_BYTES: usize = 64 << 10;
 
 /// Routes large allocations by the scope of the thread that makes them; everything else is `A`'s.
 ///
-/// Small allocations cost one comparison more than `A`'s own. Nothing is routed before [`super::configure`] was called.
+/// Small allocations cost one comparison more than `A`'s own. Nothing is routed before
+/// [`super::configure`] was called.
 ///
 /// ```
 /// use tierloom_memory::router::TierAllocator;
@@ -98,7 +99,8 @@ impl<A: GlobalAlloc> TierAllocator<A> {
         // SAFETY: the caller promises that the size does not overflow with this alignment.
         let new_layout = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
         if !self.router.contains(start.addr()) {
-            // A block that outgrows the threshold inside a scope becomes the router's; one that is large already keeps its home.
+            // A block that outgrows the threshold inside a scope becomes the router's; one that is
+            // large already keeps its home.
             if layout.size() < THRESHOLD_BYTES
                 && let Answer::Block(block) = self.routed(new_layout)
             {
@@ -108,7 +110,8 @@ impl<A: GlobalAlloc> TierAllocator<A> {
             // SAFETY: a block that is not the router's is the inner allocator's.
             return unsafe { self.inner.realloc(start, layout, new_size) };
         }
-        // A block below the threshold is always the inner allocator's: that is how its owner is known by its size.
+        // A block below the threshold is always the inner allocator's: that is how its owner is
+        // known by its size.
         let to = if new_size < THRESHOLD_BYTES {
             // SAFETY: the layout is not empty, its size is that of a block that shrinks.
             unsafe { self.inner.alloc(new_layout) }
@@ -146,7 +149,8 @@ impl<A: GlobalAlloc> TierAllocator<A> {
     /// # Safety
     /// `from` is a block of `layout`, `to` one of `new_size` bytes that does not overlap it.
     unsafe fn moved(&self, from: *mut u8, layout: Layout, to: *mut u8, new_size: usize) -> *mut u8 {
-        // SAFETY: both blocks have so many bytes and do not overlap; the old one is not used after this.
+        // SAFETY: both blocks have so many bytes and do not overlap; the old one is not used after
+        // this.
         unsafe {
             std::ptr::copy_nonoverlapping(from, to, layout.size().min(new_size));
             self.dealloc(from, layout);
@@ -159,9 +163,10 @@ fn pointer(address: usize) -> *mut u8 {
     std::ptr::with_exposed_provenance_mut(address)
 }
 
-// SAFETY: blocks of the inner allocator are only given to the inner allocator; blocks of the router are disjoint, large and aligned enough,
-// and stay until they are freed. Which of the two a block belongs to follows from its size (below the threshold: the inner one) and else
-// from its address. Nothing here unwinds or allocates through itself.
+// SAFETY: blocks of the inner allocator are only given to the inner allocator; blocks of the router
+// are disjoint, large and aligned enough, and stay until they are freed. Which of the two a block
+// belongs to follows from its size (below the threshold: the inner one) and else from its address.
+// Nothing here unwinds or allocates through itself.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for TierAllocator<A> {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

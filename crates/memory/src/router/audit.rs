@@ -1,7 +1,8 @@
 //! Where the pages of routed blocks really are, asked at the moment when most memory is in use.
 //!
-//! A peak is over when the first block after it is freed; by then its blocks have been written. With [`watch_peak`] on, the thread that is
-//! about to free that block asks the kernel first: page by page (`move_pages`), and by its own account of the reserved range (`numa_maps`).
+//! A peak is over when the first block after it is freed; by then its blocks have been written.
+//! With [`watch_peak`] on, the thread that is about to free that block asks the kernel first: page
+//! by page (`move_pages`), and by its own account of the reserved range (`numa_maps`).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -21,7 +22,8 @@ const BATCH_PAGES: usize = 512;
 const PAGE_BYTES: usize = 4096;
 /// Up to so many bytes every page is asked for, beyond that every second, third, ...
 const FULL_BYTES: u64 = 1 << 30;
-/// How often a moment is looked for in which no pages come or go, and how long it waits after each failure.
+/// How often a moment is looked for in which no pages come or go, and how long it waits after each
+/// failure.
 const STILL_TRIES: usize = 2000;
 const STILL_WAIT: Duration = Duration::from_millis(1);
 /// A new peak is worth an audit from this much more on: one part in so many.
@@ -47,9 +49,11 @@ pub struct PeakAudit {
     pub accounted_bytes: u64,
     /// Bytes in use and kept for reuse by the router's account.
     pub held_bytes: u64,
-    /// Bytes of the reserved range that are resident, as the kernel counts them; `None` if it does not tell.
+    /// Bytes of the reserved range that are resident, as the kernel counts them; `None` if it does
+    /// not tell.
     pub kernel_bytes: Option<u64>,
-    /// Bytes of the whole process that were resident: with tables, and with allocations that are too small to be routed.
+    /// Bytes of the whole process that were resident: with tables, and with allocations that are
+    /// too small to be routed.
     pub process_bytes: Option<u64>,
     /// The classes with blocks.
     pub classes: Vec<ClassAudit>,
@@ -136,7 +140,8 @@ impl PeakWatch {
     }
 }
 
-/// Asks the kernel for every block. Allocates nothing. Other threads wait where they allocate or free large memory.
+/// Asks the kernel for every block. Allocates nothing. Other threads wait where they allocate or
+/// free large memory.
 fn look(router: &Router, raw: &mut Raw) {
     let slots = still(router);
     *raw = Raw::EMPTY;
@@ -211,8 +216,8 @@ impl Batch {
     }
 }
 
-/// Turns the audit of peaks on or off, and forgets what it found before. It costs a page query per page of each new peak, about a millisecond
-/// for 100 MiB: for tests and diagnosis.
+/// Turns the audit of peaks on or off, and forgets what it found before. It costs a page query per
+/// page of each new peak, about a millisecond for 100 MiB: for tests and diagnosis.
 pub fn watch_peak(on: bool) {
     ROUTER.watch.start(on);
     ROUTER.reset_peaks();
@@ -224,8 +229,9 @@ pub fn peak_audit() -> Option<PeakAudit> {
     (raw.accounted > 0).then(|| told(&raw))
 }
 
-/// What was found at the highest peak since the last call (or [`watch_peak`]), and starts to look for the next one: an audit per query, where
-/// peaks of places and operators go on. `None` if nothing was freed meanwhile.
+/// What was found at the highest peak since the last call (or [`watch_peak`]), and starts to look
+/// for the next one: an audit per query, where peaks of places and operators go on. `None` if
+/// nothing was freed meanwhile.
 pub fn next_peak() -> Option<PeakAudit> {
     let watch = &ROUTER.watch;
     let found = peak_audit();

@@ -19,7 +19,8 @@ pub enum Why {
     NodeFull,
     /// The control group's limit leaves too little: the kernel would kill, not refuse.
     GroupFull,
-    /// The kernel refused: its errno (`ENODEV`: the node is offline; `EINVAL`: the cpuset or a memory policy forbids it).
+    /// The kernel refused: its errno (`ENODEV`: the node is offline; `EINVAL`: the cpuset or a
+    /// memory policy forbids it).
     Refused(i32),
     /// The reserved addresses are used up.
     Addresses,

@@ -1,4 +1,5 @@
-//! Which granules of a range are in use: a free-list allocator whose book-keeping lies outside the memory it hands out.
+//! Which granules of a range are in use: a free-list allocator whose book-keeping lies outside the
+//! memory it hands out.
 //!
 //! ```text
 //!   granules  0        3     5              9    top
@@ -393,7 +394,8 @@ impl Extents {
         Some(end)
     }
 
-    /// Takes a used extent out of use before its pages go back to the kernel; [`Extents::give`] follows.
+    /// Takes a used extent out of use before its pages go back to the kernel; [`Extents::give`]
+    /// follows.
     pub(super) fn leave(&mut self, extent: Extent) {
         self.mark(extent, State::Leaving);
     }

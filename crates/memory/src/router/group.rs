@@ -1,4 +1,5 @@
-//! What the process's control group may still take. A group beyond its limit is not refused memory: the kernel kills in it.
+//! What the process's control group may still take. A group beyond its limit is not refused memory:
+//! the kernel kills in it.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +15,8 @@ const PATH_BYTES: usize = 512;
 /// Bytes of `memory.stat` that are read; the lines that matter are in the first part.
 const STAT_BYTES: usize = 2048;
 
-/// The folder of the group whose limit is nearest; empty where none has a limit. Kept without memory of its own.
+/// The folder of the group whose limit is nearest; empty where none has a limit. Kept without
+/// memory of its own.
 static NEAREST: Mutex<Folder> = Mutex::new(Folder {
     path: [0; PATH_BYTES],
     len: 0,
@@ -45,7 +47,8 @@ impl Folder {
         self.read("memory.max", &mut [0; 64])?.trim().parse().ok()
     }
 
-    /// What the group may still take, a margin taken off: file pages are dropped before anything is killed.
+    /// What the group may still take, a margin taken off: file pages are dropped before anything is
+    /// killed.
     fn free_bytes(&self) -> Option<u64> {
         let limit_bytes = self.limit_bytes()?;
         let mut text = [0; 64];

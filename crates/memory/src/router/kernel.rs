@@ -31,7 +31,8 @@ impl Nodes {
         &self.parts[..self.count as usize]
     }
 
-    /// Whether the kernel can place the pages by a policy of the range: one node, or several with equal weights.
+    /// Whether the kernel can place the pages by a policy of the range: one node, or several with
+    /// equal weights.
     pub(super) fn by_policy(&self) -> bool {
         self.parts().windows(2).all(|pair| pair[0].1 == pair[1].1)
     }
@@ -61,7 +62,8 @@ pub(super) struct Kernel {
     pub(super) bind: fn(usize, usize, &Nodes) -> Result<(), i32>,
     /// Bytes that a node can still give, a margin taken off; answers the errno.
     pub(super) free_bytes: fn(u8) -> Result<u64, i32>,
-    /// Bytes that the process may still take by the nearest limit of its control groups; `None` without one.
+    /// Bytes that the process may still take by the nearest limit of its control groups; `None`
+    /// without one.
     pub(super) group_free_bytes: fn() -> Option<u64>,
     /// Makes the pages of a range present, all from one node; answers the errno.
     pub(super) populate: fn(usize, usize, u8) -> Result<(), i32>,
@@ -241,7 +243,8 @@ pub(super) fn addresses_left() -> Option<u64> {
     )
 }
 
-/// Asks for huge pages in a range of the router, or for none. Kernels without them refuse, which changes nothing.
+/// Asks for huge pages in a range of the router, or for none. Kernels without them refuse, which
+/// changes nothing.
 pub(super) fn advise_huge(address: usize, len: usize, huge: bool) {
     let advice = if huge {
         libc::MADV_HUGEPAGE

@@ -1,4 +1,5 @@
-//! What nodes can still give, so that a bound range never asks a full node: the kernel answers that with its out-of-memory killer.
+//! What nodes can still give, so that a bound range never asks a full node: the kernel answers that
+//! with its out-of-memory killer.
 //!
 //! ```text
 //!   kernel's answer ─ bytes on their way ─► left ── draw ──► on their way ── pages come ──► kernel's
@@ -102,7 +103,8 @@ impl Ledger {
     /// not accounted.
     ///
     /// # Errors
-    /// [`Why::NodeFull`], [`Why::GroupFull`], or [`Why::Refused`] for a node that is gone; nothing is taken then.
+    /// [`Why::NodeFull`], [`Why::GroupFull`], or [`Why::Refused`] for a node that is gone; nothing
+    /// is taken then.
     pub(super) fn draw(&self, kernel: &Kernel, shares: Shares) -> Result<Option<Draw<'_>>, Why> {
         if shares.parts().is_empty() {
             return Ok(None);

@@ -1,4 +1,5 @@
-//! Regions out of the places of a class: memory that lives longer than a query, placed, limited and counted as the class's blocks are.
+//! Regions out of the places of a class: memory that lives longer than a query, placed, limited and
+//! counted as the class's blocks are.
 
 use std::fmt;
 
@@ -11,10 +12,12 @@ use crate::backend::{AnonymousNuma, MemoryBackend, NodeCapacity, PageState, Plac
 use crate::placement::Run;
 use crate::{Mapping, MemoryError, PageSize};
 
-/// Gives regions memory of one class: of its first place that has room, each fall to a later one recorded as for any block.
+/// Gives regions memory of one class: of its first place that has room, each fall to a later one
+/// recorded as for any block.
 ///
-/// Unlike a block of an operator a region is refused when all places of its class are full: whoever asks for one can be told. Regions must have
-/// the placement `default`; their pages are not moved, since class and place follow from the address.
+/// Unlike a block of an operator a region is refused when all places of its class are full: whoever
+/// asks for one can be told. Regions must have the placement `default`; their pages are not moved,
+/// since class and place follow from the address.
 #[derive(Clone, Copy)]
 pub struct ClassBackend {
     class: Class,
@@ -93,7 +96,8 @@ impl MemoryBackend for ClassBackend {
             .allocate_placed(scope, size_bytes, page_size.bytes())
             .map_err(|why| self.full(name, size_bytes, why))?;
         let address = block.address;
-        // SAFETY: the block was handed out just now, has at least so many bytes, and is only freed when the mapping is gone.
+        // SAFETY: the block was handed out just now, has at least so many bytes, and is only freed
+        // when the mapping is gone.
         let mut mapping = unsafe { Mapping::lent(address, size_bytes) }
             .before_unmap(move || router.free_for_good(address));
         if !block.zeroed {

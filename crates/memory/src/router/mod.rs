@@ -1,4 +1,5 @@
-//! Large allocations by what they are for: each class of structure on its own tier, with its own limit and account.
+//! Large allocations by what they are for: each class of structure on its own tier, with its own
+//! limit and account.
 //!
 //! ```text
 //!   allocation of 64 KiB or more, made while the thread is in a scope (`enter`)
@@ -7,14 +8,18 @@
 //!        ├── aggregation  ─► place 0 ...
 //!        └── (no scope, or small) ─► the allocator inside
 //! ```
-//! [`TierAllocator`] wraps a program's allocator. One range of addresses is reserved for all classes; which class and place a block belongs to
-//! follows from its address, so any thread may free it and a block that grows keeps its class. Each place's part of the range has one memory
-//! policy, set once: no allocation costs a system call for its placement (weights other than even ones do, see below).
+//! [`TierAllocator`] wraps a program's allocator. One range of addresses is reserved for all
+//! classes; which class and place a block belongs to follows from its address, so any thread may
+//! free it and a block that grows keeps its class. Each place's part of the range has one memory
+//! policy, set once: no allocation costs a system call for its placement (weights other than even
+//! ones do, see below).
 //!
-//! Pages come when they are touched, from the nodes of the place: bound to a node, or in turn over nodes of equal weight. Other weights are kept
-//! by populating each block granule by granule (64 KiB, or 2 MiB for blocks of 4 MiB and more). Before fresh memory is taken from a node the
-//! router makes sure that the node has it. Freed blocks keep their pages for the next allocation up to a bound
-//! ([`RouterOptions::cache_bytes`]), everything beyond goes back to the kernel at once; [`trim`] gives back the rest.
+//! Pages come when they are touched, from the nodes of the place: bound to a node, or in turn over
+//! nodes of equal weight. Other weights are kept by populating each block granule by granule (64
+//! KiB, or 2 MiB for blocks of 4 MiB and more). Before fresh memory is taken from a node the router
+//! makes sure that the node has it. Freed blocks keep their pages for the next allocation up to a
+//! bound ([`RouterOptions::cache_bytes`]), everything beyond goes back to the kernel at once;
+//! [`trim`] gives back the rest.
 
 mod account;
 mod allocator;
@@ -67,7 +72,8 @@ static ROUTER: Router = Router::new(kernel::LINUX, &OPERATORS);
 /// Apart from it and all zero, so that it takes no room in the program's file.
 static OPERATORS: account::Operators = account::Operators::new();
 
-/// Reserves addresses (once) and sets places, limits and what happens beyond them. Blocks in use stay where they are. Turns routing on.
+/// Reserves addresses (once) and sets places, limits and what happens beyond them. Blocks in use
+/// stay where they are. Turns routing on.
 ///
 /// # Errors
 /// [`RouterError`]: a placement that cannot be routed, no address space, or a program whose allocator is no [`TierAllocator`].
@@ -80,8 +86,8 @@ pub fn configure(options: &RouterOptions) -> Result<(), RouterError> {
     Ok(())
 }
 
-/// Turns routing on or off. Off, every allocation goes to the allocator inside; blocks in use can still be freed. Off until [`configure`]
-/// has been called.
+/// Turns routing on or off. Off, every allocation goes to the allocator inside; blocks in use can
+/// still be freed. Off until [`configure`] has been called.
 pub fn set_enabled(on: bool) {
     ROUTER.set_enabled(on);
 }
@@ -108,8 +114,8 @@ fn is_installed() -> bool {
     })
 }
 
-/// Asks the kernel anew what it allows and what nodes can give. Call it where the machine may have changed, as before each query: a node
-/// that went offline is then avoided instead of asked.
+/// Asks the kernel anew what it allows and what nodes can give. Call it where the machine may have
+/// changed, as before each query: a node that went offline is then avoided instead of asked.
 pub fn refresh() {
     ROUTER.refresh();
 }
@@ -148,7 +154,8 @@ impl OperatorHandle {
         operator_usage(self.id)
     }
 
-    /// Whether all places of its class were full, with [`Overflow::Signal`]. Cheap enough to be asked for each batch.
+    /// Whether all places of its class were full, with [`Overflow::Signal`]. Cheap enough to be
+    /// asked for each batch.
     pub fn is_over(&self) -> bool {
         ROUTER
             .operators

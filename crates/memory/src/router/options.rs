@@ -8,7 +8,8 @@ use crate::{MIB, Placement, PlacementKind};
 
 /// Places that a class may name.
 pub const MAX_PLACES: usize = 3;
-/// Bytes of freed memory that a place of a class keeps for its next allocation, if nothing else is said.
+/// Bytes of freed memory that a place of a class keeps for its next allocation, if nothing else is
+/// said.
 pub const DEFAULT_CACHE_BYTES: u64 = 256 * MIB as u64;
 /// Name of the place behind the named ones: the kernel's choice of node.
 pub const SYSTEM_PLACE: &str = "system";
@@ -37,21 +38,25 @@ pub enum Overflow {
     /// The allocation is served from the node that the kernel chooses, and counted there.
     #[default]
     Serve,
-    /// It is served in the same way, and the operator is marked as being over its limit: whoever runs it ends the query. Most programs
-    /// cannot go on after an allocation that failed, so this is the way to a proper error.
+    /// It is served in the same way, and the operator is marked as being over its limit: whoever
+    /// runs it ends the query. Most programs cannot go on after an allocation that failed, so this
+    /// is the way to a proper error.
     Signal,
-    /// It fails: the allocator answers null, which ends a program that does not ask for memory with `try_reserve`.
+    /// It fails: the allocator answers null, which ends a program that does not ask for memory with
+    /// `try_reserve`.
     Refuse,
 }
 
 /// How large allocations are routed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RouterOptions {
-    /// The places of each class, first choice first. A class without places is counted and otherwise left to the kernel.
+    /// The places of each class, first choice first. A class without places is counted and
+    /// otherwise left to the kernel.
     pub places: Vec<(Class, Vec<PlaceOptions>)>,
     /// What happens when they are full.
     pub overflow: Overflow,
-    /// Bytes of freed memory that each place of each class keeps for its next allocation; [`DEFAULT_CACHE_BYTES`] if not given.
+    /// Bytes of freed memory that each place of each class keeps for its next allocation;
+    /// [`DEFAULT_CACHE_BYTES`] if not given.
     pub cache_bytes: Option<u64>,
 }
 

@@ -2,8 +2,9 @@
 
 use super::kernel::{Kernel, Nodes};
 
-/// Makes the pages of a fresh block present, so that a kernel that refuses them does so while there is another place to go to, and what is
-/// counted is what is resident. The kernel's own choice is left to the first touch.
+/// Makes the pages of a fresh block present, so that a kernel that refuses them does so while there
+/// is another place to go to, and what is counted is what is resident. The kernel's own choice is
+/// left to the first touch.
 pub(super) fn make_present(
     kernel: &Kernel,
     nodes: &Nodes,
@@ -20,7 +21,8 @@ pub(super) fn make_present(
     spread(kernel, nodes, (address, len), granule, phase)
 }
 
-/// Makes the pages of a block present by weight, granule by granule, beginning at `phase` in the round.
+/// Makes the pages of a block present by weight, granule by granule, beginning at `phase` in the
+/// round.
 fn spread(
     kernel: &Kernel,
     nodes: &Nodes,

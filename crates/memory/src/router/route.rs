@@ -41,7 +41,8 @@ pub(super) struct Passed {
     addresses: bool,
 }
 
-/// Slots, accounts and configuration. All of it lives in statics: nothing is allocated on the way of an allocation.
+/// Slots, accounts and configuration. All of it lives in statics: nothing is allocated on the way
+/// of an allocation.
 #[derive(Debug)]
 pub(super) struct Router {
     pub(super) kernel: Kernel,
@@ -241,7 +242,8 @@ impl Router {
         }
     }
 
-    /// Small granules are aligned to themselves, large ones to huge pages: a size whose granules are aligned as wanted.
+    /// Small granules are aligned to themselves, large ones to huge pages: a size whose granules
+    /// are aligned as wanted.
     pub(super) fn size_aligned(size: usize, align: usize) -> usize {
         if align > SMALL_GRANULE {
             size.max(LARGE_FROM)

@@ -1,4 +1,5 @@
-//! Whose memory the running thread allocates: a class of structure and an operator, set for a stretch of code.
+//! Whose memory the running thread allocates: a class of structure and an operator, set for a
+//! stretch of code.
 
 use std::cell::Cell;
 use std::fmt;
@@ -129,7 +130,8 @@ const CLASS_MASK: u32 = (1 << CLASS_BITS) - 1;
 const _: () = assert!(Class::COUNT < ANSWER as usize);
 
 thread_local! {
-    // Initialised at compile time and without a destructor: reading it never allocates and works to the thread's very end.
+    // Initialised at compile time and without a destructor: reading it never allocates and works to
+    // the thread's very end.
     static CURRENT: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -158,7 +160,8 @@ pub fn leave() -> ScopeGuard {
     }
 }
 
-/// Changes the scope for the rest of the stretch that the innermost guard covers; without a guard, until another scope is set.
+/// Changes the scope for the rest of the stretch that the innermost guard covers; without a guard,
+/// until another scope is set.
 pub fn switch(scope: ClassScope) {
     CURRENT.set(scope.word());
 }

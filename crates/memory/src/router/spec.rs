@@ -1,4 +1,5 @@
-//! How places of classes are written: `PLACEMENT[:LIMIT]`, as in `cxl`, `dram:1.5GiB`, `[0:3,1:1]:4GiB`.
+//! How places of classes are written: `PLACEMENT[:LIMIT]`, as in `cxl`, `dram:1.5GiB`,
+//! `[0:3,1:1]:4GiB`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -89,7 +89,8 @@ impl Owned {
     }
 
     pub(super) fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the block has so many bytes and is nobody else's; tests write them before they read them.
+        // SAFETY: the block has so many bytes and is nobody else's; tests write them before they
+        // read them.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.layout.size()) }
     }
 

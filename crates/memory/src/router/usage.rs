@@ -51,7 +51,8 @@ pub struct OperatorUsage {
     pub fallbacks: u64,
 }
 
-/// Memory that did not come from the first place of its class. Repetitions within a tenth of a second are one event.
+/// Memory that did not come from the first place of its class. Repetitions within a tenth of a
+/// second are one event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
     /// When, in ns since 1970.

@@ -13,7 +13,8 @@ pub(crate) fn open_and_close_cycles() -> Result<(), i32> {
     const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
     /// `linux/perf_event.h`; not in libc.
     const PERF_FLAG_FD_CLOEXEC: libc::c_long = 1 << 3;
-    // type (PERF_TYPE_HARDWARE = 0) and size share the first word; config (CPU cycles = 0) is the second; flags are the sixth.
+    // type (PERF_TYPE_HARDWARE = 0) and size share the first word; config (CPU cycles = 0) is the
+    // second; flags are the sixth.
     let mut attributes = [0_u64; 8];
     attributes[0] = ATTR_BYTES << 32;
     attributes[5] = DISABLED | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR;

@@ -57,10 +57,12 @@ pub(crate) fn examine(path: &Path) -> Result<FileSystem, i32> {
     })
 }
 
-/// Whether the file's pages are the memory of a device (fsdax), as far as the kernel tells (Linux 5.8).
+/// Whether the file's pages are the memory of a device (fsdax), as far as the kernel tells (Linux
+/// 5.8).
 pub(crate) fn is_on_dax(file: &File) -> bool {
     let mut answer = std::mem::MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: the file is open, the path is empty and NUL-terminated, and `answer` is valid for writes.
+    // SAFETY: the file is open, the path is empty and NUL-terminated, and `answer` is valid for
+    // writes.
     let outcome = unsafe {
         libc::statx(
             file.as_raw_fd(),
@@ -75,7 +77,8 @@ pub(crate) fn is_on_dax(file: &File) -> bool {
     outcome == 0 && attributes & libc::STATX_ATTR_DAX as u64 != 0
 }
 
-/// Gives a range of the file its blocks now, so that writing through a mapping cannot run out of space later.
+/// Gives a range of the file its blocks now, so that writing through a mapping cannot run out of
+/// space later.
 pub(crate) fn allocate_blocks(
     file: &File,
     offset_bytes: u64,
@@ -90,10 +93,11 @@ pub(crate) fn allocate_blocks(
     }
 }
 
-/// Locks a range of bytes for this opening of the file, until the file is closed: other openings, of this process too, are refused
-/// (`EAGAIN` or `EACCES`).
+/// Locks a range of bytes for this opening of the file, until the file is closed: other openings,
+/// of this process too, are refused (`EAGAIN` or `EACCES`).
 pub(crate) fn lock_range(file: &File, offset_bytes: u64, size_bytes: usize) -> Result<(), i32> {
-    // SAFETY: all zeroes is a valid value of this plain struct (the process number must be 0 for locks of an opening).
+    // SAFETY: all zeroes is a valid value of this plain struct (the process number must be 0 for
+    // locks of an opening).
     let mut lock: libc::flock64 = unsafe { std::mem::zeroed() };
     lock.l_type = libc::F_WRLCK as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;

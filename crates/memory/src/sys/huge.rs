@@ -68,8 +68,8 @@ fn scan(mapping: &Mapping) -> Result<u64, i32> {
             return_mask: PAGE_IS_HUGE,
             ..ScanArguments::default()
         };
-        // SAFETY: the arguments have the layout and size the kernel expects, and `found` has room for as many regions as they say.
-        // Without flags the scan changes nothing.
+        // SAFETY: the arguments have the layout and size the kernel expects, and `found` has room
+        // for as many regions as they say. Without flags the scan changes nothing.
         let answer =
             unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN as _, &raw mut arguments) };
         let count = usize::try_from(answer).map_err(|_| last_errno())?;
@@ -86,8 +86,8 @@ fn scan(mapping: &Mapping) -> Result<u64, i32> {
     Ok(huge_bytes)
 }
 
-/// Huge pages of the VMAs that the mapping lies in. A neighbour of the same kind may share the VMA, so the answer is capped at the
-/// mapping's size.
+/// Huge pages of the VMAs that the mapping lies in. A neighbour of the same kind may share the VMA,
+/// so the answer is capped at the mapping's size.
 fn from_smaps(mapping: &Mapping) -> Option<u64> {
     let smaps = std::fs::read_to_string("/proc/self/smaps").ok()?;
     let (start, end) = (mapping.address(), mapping.address() + mapping.size_bytes());

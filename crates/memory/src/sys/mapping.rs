@@ -12,14 +12,16 @@ use crate::PageSize;
 /// What to do just before the memory goes.
 type BeforeUnmap = Box<dyn FnOnce() + Send + Sync>;
 
-/// How often an aligned address is looked for before an unaligned one is taken: other threads may map in between.
+/// How often an aligned address is looked for before an unaligned one is taken: other threads may
+/// map in between.
 const ALIGN_ATTEMPTS: usize = 8;
 
 /// What is behind a mapping. Open files stay open, so that their locks hold.
 pub(crate) enum Backing {
     /// Memory without a file.
     Anonymous,
-    /// Memory that belongs to somebody else, who hears of its end (`before_unmap`) and keeps it mapped.
+    /// Memory that belongs to somebody else, who hears of its end (`before_unmap`) and keeps it
+    /// mapped.
     Lent,
     /// A file, mapped shared from this byte on.
     SharedFile { file: File, offset_bytes: u64 },
@@ -46,8 +48,8 @@ impl Backing {
 
 /// An owned, readable and writable range of mapped memory; dropping it unmaps it.
 ///
-/// Can only be made by the constructors below, so a `Mapping` always is valid memory of its length whose bytes are
-/// initialised (zero pages, or the contents of a file or device).
+/// Can only be made by the constructors below, so a `Mapping` always is valid memory of its length
+/// whose bytes are initialised (zero pages, or the contents of a file or device).
 pub struct Mapping {
     pub(super) address: NonNull<u8>,
     /// 0 once it is unmapped.
@@ -56,11 +58,13 @@ pub struct Mapping {
     before_unmap: Option<BeforeUnmap>,
 }
 
-// SAFETY: the mapping is plain memory owned by this value; `&Mapping` only hands out its address and shared bytes, writes need
-// `&mut Mapping`, and moving it to another thread leaves the memory where it is.
+// SAFETY: the mapping is plain memory owned by this value; `&Mapping` only hands out its address
+// and shared bytes, writes need `&mut Mapping`, and moving it to another thread leaves the memory
+// where it is.
 unsafe impl Send for Mapping {}
-// SAFETY: as above: shared access is read-only, except `populate`, which changes no byte's value: it runs in the kernel, or (old
-// kernels) as an atomic write of the value that is there, before the region is handed out.
+// SAFETY: as above: shared access is read-only, except `populate`, which changes no byte's value:
+// it runs in the kernel, or (old kernels) as an atomic write of the value that is there, before the
+// region is handed out.
 unsafe impl Sync for Mapping {}
 
 impl fmt::Debug for Mapping {
@@ -76,7 +80,8 @@ impl Mapping {
     /// Reserves private anonymous memory of `size_bytes`, aligned for `page_size`, no page touched.
     ///
     /// # Errors
-    /// The errno of `mmap` or `madvise`; `ENOMEM` for hugetlb sizes means that the pool is too small.
+    /// The errno of `mmap` or `madvise`; `ENOMEM` for hugetlb sizes means that the pool is too
+    /// small.
     pub fn anonymous(size_bytes: usize, page_size: PageSize) -> Result<Self, i32> {
         let lazy = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
         let mapping = match page_size {
@@ -93,7 +98,8 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Maps the first `size_bytes` of `file` shared. The file must be that long; it must not be truncated while mapped.
+    /// Maps the first `size_bytes` of `file` shared. The file must be that long; it must not be
+    /// truncated while mapped.
     ///
     /// # Errors
     /// The errno of `mmap` or `madvise`.
@@ -101,7 +107,8 @@ impl Mapping {
         Self::shared_file_at(file, 0, size_bytes, page_size)
     }
 
-    /// Maps `size_bytes` of `file` from `offset_bytes` on, shared. The file must be that long; it must not be truncated while mapped.
+    /// Maps `size_bytes` of `file` from `offset_bytes` on, shared. The file must be that long; it
+    /// must not be truncated while mapped.
     ///
     /// # Errors
     /// The errno of `mmap` or `madvise`; `EINVAL` if the offset is not whole pages.
@@ -116,8 +123,9 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Maps `size_bytes` of a DAX device from `offset_bytes` on, both multiples of its alignment. The kernel aligns the address; the
-    /// device's pages have the size that its alignment says, so no advice is given.
+    /// Maps `size_bytes` of a DAX device from `offset_bytes` on, both multiples of its alignment.
+    /// The kernel aligns the address; the device's pages have the size that its alignment says, so
+    /// no advice is given.
     ///
     /// # Errors
     /// The errno of `mmap`.
@@ -125,10 +133,12 @@ impl Mapping {
         Self::map(size_bytes, 0, Backing::Device { file, offset_bytes })
     }
 
-    /// Memory that is mapped already and stays so. Its owner is told of the end by [`Mapping::before_unmap`].
+    /// Memory that is mapped already and stays so. Its owner is told of the end by
+    /// [`Mapping::before_unmap`].
     ///
     /// # Safety
-    /// The range is mapped readable and writable, its bytes are initialised, and nobody else uses it until the mapping is dropped.
+    /// The range is mapped readable and writable, its bytes are initialised, and nobody else uses
+    /// it until the mapping is dropped.
     pub(crate) unsafe fn lent(address: usize, size_bytes: usize) -> Self {
         let start = std::ptr::with_exposed_provenance_mut(address);
         Self {
@@ -139,8 +149,9 @@ impl Mapping {
         }
     }
 
-    /// One `mmap` as a program would make it, and how long that call took. With [`PageSize::Thp`] the address is aligned for huge
-    /// pages (it is chosen before the clock starts). The advice about the page size is not in the time.
+    /// One `mmap` as a program would make it, and how long that call took. With [`PageSize::Thp`]
+    /// the address is aligned for huge pages (it is chosen before the clock starts). The advice
+    /// about the page size is not in the time.
     ///
     /// # Errors
     /// The errno of `mmap` or `madvise`.
@@ -182,7 +193,8 @@ impl Mapping {
         let mut attempt = 1;
         loop {
             let reserved = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
-            // Free again when the real mapping is made: the kernel takes a free address that it is given.
+            // Free again when the real mapping is made: the kernel takes a free address that it is
+            // given.
             let address = Self::aligned(size_bytes, align_bytes, reserved)?.address();
             let (mapping, took) = Self::map_at(address, size_bytes, flags, Backing::Anonymous)?;
             if mapping.address().is_multiple_of(align_bytes) || attempt == ALIGN_ATTEMPTS {
@@ -203,7 +215,8 @@ impl Mapping {
         let size_bytes = std::mem::take(&mut self.size_bytes);
         let address = self.address.as_ptr().cast();
         let start = Instant::now();
-        // SAFETY: the range is owned by this value, which is given up here; with a size of 0 its drop unmaps nothing more.
+        // SAFETY: the range is owned by this value, which is given up here; with a size of 0 its
+        // drop unmaps nothing more.
         let answer = unsafe { libc::munmap(address, size_bytes) };
         let took = start.elapsed();
         if answer == 0 {
@@ -229,7 +242,8 @@ impl Mapping {
         self.size_bytes
     }
 
-    /// Whether the pages are the memory of a device, mapped directly: the kernel then answers page queries as if there were none.
+    /// Whether the pages are the memory of a device, mapped directly: the kernel then answers page
+    /// queries as if there were none.
     pub(crate) fn is_device_memory(&self) -> bool {
         match &self.backing {
             Backing::Device { .. } => true,
@@ -240,7 +254,8 @@ impl Mapping {
 
     /// The bytes.
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: the range is mapped readable for as long as `self` lives and its bytes are initialised; writers need `&mut self`.
+        // SAFETY: the range is mapped readable for as long as `self` lives and its bytes are
+        // initialised; writers need `&mut self`.
         unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.size_bytes) }
     }
 
@@ -296,7 +311,8 @@ impl Mapping {
     fn cut_ends(&mut self, head_bytes: usize, tail_bytes: usize) -> Result<(), i32> {
         let tail_start = self.size_bytes - tail_bytes;
         if tail_bytes > 0 {
-            // SAFETY: the tail is inside the mapping, page-aligned, never handed out, and forgotten by `size_bytes` below.
+            // SAFETY: the tail is inside the mapping, page-aligned, never handed out, and forgotten
+            // by `size_bytes` below.
             let answer =
                 unsafe { libc::munmap(self.address.as_ptr().add(tail_start).cast(), tail_bytes) };
             if answer != 0 {
@@ -327,7 +343,8 @@ impl Mapping {
         // SAFETY: the advice covers exactly this mapping and changes no byte.
         let answer =
             unsafe { libc::madvise(self.address.as_ptr().cast(), self.size_bytes, advice) };
-        // EINVAL: a kernel without huge pages, where both advices are moot; the audit shows what became of it.
+        // EINVAL: a kernel without huge pages, where both advices are moot; the audit shows what
+        // became of it.
         if answer == 0 || last_errno() == libc::EINVAL {
             Ok(())
         } else {
@@ -353,8 +370,9 @@ impl Drop for Mapping {
         if self.size_bytes == 0 || matches!(self.backing, Backing::Lent) {
             return;
         }
-        // SAFETY: the range is owned by this value and nobody can hold a reference into it any more. Unmapping a whole mapping
-        // of ours fails only for lack of kernel memory; the range then stays mapped, which is safe.
+        // SAFETY: the range is owned by this value and nobody can hold a reference into it any
+        // more. Unmapping a whole mapping of ours fails only for lack of kernel memory; the range
+        // then stays mapped, which is safe.
         unsafe { libc::munmap(self.address.as_ptr().cast(), self.size_bytes) };
     }
 }

@@ -1,4 +1,5 @@
-//! The only place of this crate that talks to the kernel: mappings, thread policies, page queries and moves.
+//! The only place of this crate that talks to the kernel: mappings, thread policies, page queries
+//! and moves.
 //!
 //! Everything exported from here is safe to call; each `unsafe` block says why it is sound.
 

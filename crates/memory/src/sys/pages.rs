@@ -4,7 +4,8 @@ use super::{Mapping, last_errno};
 
 /// Move pages that only this process maps (`linux/mempolicy.h`; not in libc).
 const MPOL_MF_MOVE: libc::c_long = 1 << 1;
-/// Largest number of pages in one call: keeps the arrays small and other threads' page faults waiting shortly.
+/// Largest number of pages in one call: keeps the arrays small and other threads' page faults
+/// waiting shortly.
 const BATCH_PAGES: usize = 8192;
 
 /// Node number (0 and up) or negative errno of the page at each byte offset.
@@ -63,10 +64,12 @@ pub(crate) fn query_addresses(addresses: &[usize], status: &mut [i32]) -> Result
     }
 }
 
-/// Moves the page at each byte offset to the node beside it. Answers, per page, the node where it is now or a negative errno.
+/// Moves the page at each byte offset to the node beside it. Answers, per page, the node where it
+/// is now or a negative errno.
 ///
 /// # Errors
-/// The errno of the call as a whole (`EPERM`, `ENOSYS`, `ENODEV` for an offline node, `EACCES` for one outside the cpuset).
+/// The errno of the call as a whole (`EPERM`, `ENOSYS`, `ENODEV` for an offline node, `EACCES` for
+/// one outside the cpuset).
 pub(crate) fn relocate(
     mapping: &Mapping,
     offsets: &[usize],
@@ -80,8 +83,8 @@ pub(crate) fn relocate(
         let addresses = addresses(mapping, batch)?;
         // The kernel leaves the status of pages it gave up on untouched.
         let mut status = vec![-libc::EAGAIN; batch.len()];
-        // SAFETY: all three arrays have `batch.len()` elements. The kernel keeps the contents of pages it moves, so no byte of the
-        // mapping changes for any reader.
+        // SAFETY: all three arrays have `batch.len()` elements. The kernel keeps the contents of
+        // pages it moves, so no byte of the mapping changes for any reader.
         let answer = unsafe {
             libc::syscall(
                 libc::SYS_move_pages,

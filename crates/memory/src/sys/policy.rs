@@ -105,14 +105,16 @@ pub(crate) fn set(policy: &Policy) -> Result<(), i32> {
     }
 }
 
-/// Gives a mapping a policy of its own, for pages that are not present yet, or answers the errno. It goes before the policies of threads.
+/// Gives a mapping a policy of its own, for pages that are not present yet, or answers the errno.
+/// It goes before the policies of threads.
 pub(crate) fn set_on(mapping: &Mapping, policy: &Policy) -> Result<(), i32> {
     set_range(mapping.address(), mapping.size_bytes(), policy)
 }
 
 /// As [`set_on`], for whole pages at an address. No byte changes; a range with holes is refused.
 pub(crate) fn set_range(address: usize, size_bytes: usize, policy: &Policy) -> Result<(), i32> {
-    // SAFETY: a policy changes no byte of any range, and the mask is valid for reads of MASK_BITS - 1 bits; without flags no page moves.
+    // SAFETY: a policy changes no byte of any range, and the mask is valid for reads of MASK_BITS -
+    // 1 bits; without flags no page moves.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_mbind,
@@ -131,7 +133,8 @@ pub(crate) fn set_range(address: usize, size_bytes: usize, policy: &Policy) -> R
     }
 }
 
-/// Changes the calling thread's policy and puts the old one back, also when dropped on an error path.
+/// Changes the calling thread's policy and puts the old one back, also when dropped on an error
+/// path.
 #[derive(Debug)]
 pub(crate) struct ThreadPolicy {
     saved: Policy,
@@ -176,8 +179,8 @@ impl ThreadPolicy {
 
 impl Drop for ThreadPolicy {
     fn drop(&mut self) {
-        // The error that led here is reported instead; the kernel refuses a policy it handed out only when the
-        // cpuset changed meanwhile.
+        // The error that led here is reported instead; the kernel refuses a policy it handed out
+        // only when the cpuset changed meanwhile.
         let _ = self.restore();
     }
 }

@@ -7,7 +7,8 @@ use super::mapping::Backing;
 use super::{Mapping, base_page_bytes, last_errno};
 
 impl Mapping {
-    /// Makes the pages of the byte range present, allocated under the calling thread's policy. Bytes keep their values.
+    /// Makes the pages of the byte range present, allocated under the calling thread's policy.
+    /// Bytes keep their values.
     ///
     /// # Errors
     /// The errno; `EINVAL` for a range that is not inside the mapping or not whole pages.
@@ -20,7 +21,8 @@ impl Mapping {
             return Err(libc::EINVAL);
         }
         loop {
-            // SAFETY: the range lies inside the mapping; MADV_POPULATE_WRITE faults pages in and changes no byte.
+            // SAFETY: the range lies inside the mapping; MADV_POPULATE_WRITE faults pages in and
+            // changes no byte.
             let answer = unsafe {
                 libc::madvise(
                     self.address.as_ptr().add(offset).cast(),
@@ -40,8 +42,9 @@ impl Mapping {
         }
     }
 
-    /// The old way: one fault per page. A file gets its blocks first, so that a full one is an error and no SIGBUS. A device is only
-    /// read: another host may be writing to it, and its pages come writable anyway.
+    /// The old way: one fault per page. A file gets its blocks first, so that a full one is an
+    /// error and no SIGBUS. A device is only read: another host may be writing to it, and its pages
+    /// come writable anyway.
     fn populate_by_touch(&self, offset: usize, len: usize) -> Result<(), i32> {
         if let Backing::SharedFile { file, offset_bytes } = &self.backing {
             let start = i64::try_from(offset_bytes + offset as u64).map_err(|_| libc::EFBIG)?;
@@ -59,7 +62,8 @@ impl Mapping {
             if read_only {
                 byte.load(Ordering::Relaxed);
             } else {
-                // Writes 0 over 0: a write fault, no new value. Any other value shows that the page is present already.
+                // Writes 0 over 0: a write fault, no new value. Any other value shows that the page
+                // is present already.
                 let _ = byte.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
             }
         }

@@ -159,7 +159,8 @@ proptest! {
 
 #[test]
 fn the_place_of_a_read_depends_on_what_was_read_before_also_over_writes() {
-    // The same random numbers on memories that differ in nothing but their contents; the last step leaves a mark where it went.
+    // The same random numbers on memories that differ in nothing but their contents; the last step
+    // leaves a mark where it went.
     let mark = ChainStep {
         offset_bytes: None,
         region: 1,

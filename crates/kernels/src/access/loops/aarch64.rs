@@ -1,7 +1,7 @@
 //! aarch64: which loops there are, flushes, prefetches and barriers.
 //!
-//! `dc cvac` and `dc civac` are privileged by default, but Linux lets programs use them (it sets `SCTLR_EL1.UCI`), as it does with the
-//! counter; there is nothing to look up.
+//! `dc cvac` and `dc civac` are privileged by default, but Linux lets programs use them (it sets
+//! `SCTLR_EL1.UCI`), as it does with the counter; there is nothing to look up.
 
 use std::arch::asm;
 
@@ -25,7 +25,8 @@ pub(super) fn widest_unit(simd: Simd, _stream: bool) -> usize {
     }
 }
 
-/// Whether there is a non-temporal instruction for units of `unit_bytes`: they move pairs of registers, of 4 bytes at least.
+/// Whether there is a non-temporal instruction for units of `unit_bytes`: they move pairs of
+/// registers, of 4 bytes at least.
 pub(super) fn check_stream(_access: &Access, unit_bytes: usize) -> Result<(), AccessError> {
     if unit_bytes < 8 {
         return Err(AccessError::Unsupported {
@@ -51,7 +52,8 @@ pub(super) unsafe fn run<C: Cursor, const KIND: u8, const STREAM: bool>(
     job: &Job,
     cursor: &mut C,
 ) -> Counts {
-    // SAFETY: as the caller promises; all of it is part of every aarch64 processor that Linux runs on.
+    // SAFETY: as the caller promises; all of it is part of every aarch64 processor that Linux runs
+    // on.
     unsafe {
         match (simd, unit_bytes) {
             (Simd::Neon, 32) => visit::<QuadPair, C, KIND, STREAM>(job, cursor),

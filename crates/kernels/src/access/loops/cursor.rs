@@ -1,4 +1,5 @@
-//! Address generation, inlined into the loops: no vectors of addresses, whose own traffic would spoil the figures.
+//! Address generation, inlined into the loops: no vectors of addresses, whose own traffic would
+//! spoil the figures.
 
 use crate::access::places::Uniform;
 use crate::access::zipf::Zipf;
@@ -7,13 +8,14 @@ use crate::rng::SplitMix64;
 /// Most places that random loops prefetch ahead.
 const MAX_AHEAD: usize = 64;
 
-/// Yields offsets of places. Loops work on a copy of their own, so that the state is in registers; arithmetic wraps, so that no build has
-/// checks in loops.
+/// Yields offsets of places. Loops work on a copy of their own, so that the state is in registers;
+/// arithmetic wraps, so that no build has checks in loops.
 pub(super) trait Cursor: Clone {
     /// The next place.
     fn next(&mut self) -> usize;
 
-    /// The place to prefetch after the last [`Self::next`]; it may lie outside of the memory, where a prefetch does nothing.
+    /// The place to prefetch after the last [`Self::next`]; it may lie outside of the memory, where
+    /// a prefetch does nothing.
     fn ahead(&self) -> Option<usize>;
 }
 
@@ -92,8 +94,9 @@ const BLOCK_PLACES: usize = 32;
 
 /// Zipf-distributed places without prefetch.
 ///
-/// To draw one takes about 40 instructions. If they stood between any two loads, the processor's window would hold few loads at a time; so
-/// places are drawn in blocks (256 bytes on the stack). What is left of a block when a batch ends is not used.
+/// To draw one takes about 40 instructions. If they stood between any two loads, the processor's
+/// window would hold few loads at a time; so places are drawn in blocks (256 bytes on the stack).
+/// What is left of a block when a batch ends is not used.
 #[derive(Clone)]
 pub(super) struct Skewed<'a> {
     table: &'a Zipf,
@@ -151,7 +154,8 @@ pub(super) struct Ahead<C> {
 }
 
 impl<C: Cursor> Ahead<C> {
-    /// Places of `source`, prefetched as many accesses ahead as fit into `ahead_bytes`, 1 to 64. The ring's own places are not prefetched.
+    /// Places of `source`, prefetched as many accesses ahead as fit into `ahead_bytes`, 1 to 64.
+    /// The ring's own places are not prefetched.
     pub(super) fn new(mut source: C, access_bytes: usize, ahead_bytes: usize) -> Self {
         let places = (ahead_bytes / access_bytes).clamp(1, MAX_AHEAD);
         let mut ring = [0; MAX_AHEAD];

@@ -1,4 +1,5 @@
-//! Reads the machine code of the loops back: the instructions that run are those that were asked for.
+//! Reads the machine code of the loops back: the instructions that run are those that were asked
+//! for.
 
 use iced_x86::{
     Decoder, DecoderOptions, EncodingKind, FlowControl, Instruction, Mnemonic, OpKind, Register,
@@ -15,7 +16,8 @@ type Loop<C> = unsafe fn(&Job, &mut C) -> Counts;
 
 /// The instructions of the function at `start`, to its last return. Nothing of it is run.
 fn instructions(start: usize) -> Vec<Instruction> {
-    // SAFETY: `start` is a function of this test binary; its code is mapped, and more code or constants follow it.
+    // SAFETY: `start` is a function of this test binary; its code is mapped, and more code or
+    // constants follow it.
     let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, 1 << 14) };
     let mut decoder = Decoder::with_ip(64, bytes, start as u64, DecoderOptions::NONE);
     let (mut found, mut farthest) = (Vec::new(), 0);
@@ -49,7 +51,8 @@ fn is_wide(instruction: &Instruction, wide: fn(Register) -> bool) -> bool {
         .any(|op| instruction.op_kind(op) == OpKind::Register && wide(instruction.op_register(op)))
 }
 
-/// How many instructions of `mnemonic` move memory to or from registers that are `wide`: loads (memory last) and stores (memory first).
+/// How many instructions of `mnemonic` move memory to or from registers that are `wide`: loads
+/// (memory last) and stores (memory first).
 fn moves(code: &[Instruction], mnemonics: &[Mnemonic], wide: fn(Register) -> bool) -> [usize; 2] {
     let of = |store: bool| {
         code.iter()
@@ -76,7 +79,8 @@ fn count(code: &[Instruction], mnemonic: Mnemonic) -> usize {
 
 const PLAIN: &[Mnemonic] = &[Mnemonic::Vmovdqu64, Mnemonic::Vmovdqu, Mnemonic::Vpaddq];
 
-/// Whether there are as many as every unrolled loop has: a block of eight and one for the rest. The compiler may make several copies of it.
+/// Whether there are as many as every unrolled loop has: a block of eight and one for the rest. The
+/// compiler may make several copies of it.
 fn unrolled(count: usize) -> bool {
     count >= 9
 }
@@ -168,7 +172,8 @@ fn accesses_of_16_bytes_move_16_bytes() {
 
 #[test]
 fn scalar_loops_use_general_registers_and_non_temporal_moves() {
-    // The compiler may copy the job with SSE instructions; vectors of a width would have a newer encoding.
+    // The compiler may copy the job with SSE instructions; vectors of a width would have a newer
+    // encoding.
     let vector = |instruction: &Instruction| instruction.encoding() != EncodingKind::Legacy;
     for write in [
         code::<Line>(word4::<Line, WRITE, true>),

@@ -1,7 +1,9 @@
-//! The loops: one generic shape ([`visit`]), given the instructions of a vector width ([`Unit`]) and the order of places ([`cursor`]).
+//! The loops: one generic shape ([`visit`]), given the instructions of a vector width ([`Unit`])
+//! and the order of places ([`cursor`]).
 //!
-//! The loop is Rust; what touches memory is blocks of inline assembly, which the compiler can neither drop, merge nor change. Everything
-//! is monomorphised into functions with the target features of their width, so that the blocks are inlined and accumulators stay in registers.
+//! The loop is Rust; what touches memory is blocks of inline assembly, which the compiler can
+//! neither drop, merge nor change. Everything is monomorphised into functions with the target
+//! features of their width, so that the blocks are inlined and accumulators stay in registers.
 
 mod cursor;
 mod visit;
@@ -26,10 +28,12 @@ use super::places::Draw;
 use super::{Access, AccessError, CacheOp, Operation, Order, Places, SharedBytes, Touched};
 use crate::Simd;
 
-/// The instructions of one width. Addresses must be valid for the bytes they touch; non-temporal ones must be aligned to `BYTES`.
+/// The instructions of one width. Addresses must be valid for the bytes they touch; non-temporal
+/// ones must be aligned to `BYTES`.
 ///
 /// # Safety
-/// Of all functions: the processor has the instructions (see the implementing type), and the bytes at the addresses may be touched.
+/// Of all functions: the processor has the instructions (see the implementing type), and the bytes
+/// at the addresses may be touched.
 trait Unit {
     /// Bytes of one instruction.
     const BYTES: usize;
@@ -71,7 +75,8 @@ mod kind {
     pub(super) const NOP: u8 = 6;
 }
 
-/// The places of one batch and what happens at them besides the operation. The bytes of all places (and images) are inside the memory.
+/// The places of one batch and what happens at them besides the operation. The bytes of all places
+/// (and images) are inside the memory.
 #[derive(Clone, Copy)]
 struct Job {
     /// First byte of the memory, aligned to 64.
@@ -91,7 +96,8 @@ struct Job {
     reads_due: u32,
 }
 
-/// A [`CacheOp`] as flags: three tests that are always the same way cost less in a loop than the table of jumps that a choice becomes.
+/// A [`CacheOp`] as flags: three tests that are always the same way cost less in a loop than the
+/// table of jumps that a choice becomes.
 #[derive(Clone, Copy)]
 struct Flushes {
     any: bool,
@@ -126,8 +132,8 @@ pub(super) fn check_cache_op(cache_op: CacheOp) -> Result<(), AccessError> {
     machine::check_cache_op(cache_op)
 }
 
-/// Runs a batch of `count` places (not 0) that begins at `start`; `places` are those of `access` and this memory, which begins with a
-/// whole line.
+/// Runs a batch of `count` places (not 0) that begins at `start`; `places` are those of `access`
+/// and this memory, which begins with a whole line.
 pub(super) fn run(
     access: &Access,
     memory: SharedBytes<'_>,
@@ -226,8 +232,9 @@ fn dispatch<C: Cursor>(access: &Access, job: &Job, cursor: &mut C) -> Counts {
     use Operation as Op;
     let unit = unit_bytes(access);
     let simd: Simd = access.simd;
-    // SAFETY: `Kernel::new` found the processor to have what `access` needs, and strides aligned where instructions want it; the job's
-    // places lie inside the memory (`Kernel::run` cuts batches to it, and `Places` were made for it).
+    // SAFETY: `Kernel::new` found the processor to have what `access` needs, and strides aligned
+    // where instructions want it; the job's places lie inside the memory (`Kernel::run` cuts
+    // batches to it, and `Places` were made for it).
     unsafe {
         match access.operation {
             Op::Read => machine::run::<C, { kind::READ }, false>(simd, unit, job, cursor),

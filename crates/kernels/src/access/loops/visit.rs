@@ -19,8 +19,8 @@ pub(super) struct Counts {
 /// Visits the job's places with instructions of one width.
 ///
 /// # Safety
-/// The processor has the instructions of `U`; the caller is compiled with the features they need; the job's places are inside the memory,
-/// and aligned to the unit if `STREAM`.
+/// The processor has the instructions of `U`; the caller is compiled with the features they need;
+/// the job's places are inside the memory, and aligned to the unit if `STREAM`.
 #[inline(always)]
 pub(super) unsafe fn visit<U: Unit, C: Cursor, const KIND: u8, const STREAM: bool>(
     job: &Job,
@@ -35,8 +35,8 @@ pub(super) unsafe fn visit<U: Unit, C: Cursor, const KIND: u8, const STREAM: boo
         reads_due: job.reads_due,
     };
     if job.access_bytes == U::BYTES && !job.flushes.any {
-        // Accesses of one instruction are so short that every instruction around them counts: at random places, the fewer there are,
-        // the more loads the processor has under way.
+        // Accesses of one instruction are so short that every instruction around them counts: at
+        // random places, the fewer there are, the more loads the processor has under way.
         for _ in 0..job.count / 4 {
             for _ in 0..4 {
                 // SAFETY: as above.
@@ -92,7 +92,8 @@ unsafe fn access<U: Unit, C: Cursor, const KIND: u8, const STREAM: bool, const S
             kind::WRITE => write_span::<U, STREAM>(offset, at, &job),
             kind::COPY => copy_span::<U, STREAM>(at, at.wrapping_add(job.image_distance), &job),
             _ => {
-                // Evenly spread as a line is drawn on a grid: of any 100 in a row exactly `read_percent` read.
+                // Evenly spread as a line is drawn on a grid: of any 100 in a row exactly
+                // `read_percent` read.
                 state.reads_due = state.reads_due.wrapping_add(job.read_percent);
                 if state.reads_due >= 100 {
                     state.reads_due = state.reads_due.wrapping_sub(100);
@@ -130,7 +131,8 @@ pub(super) unsafe fn visit_words<C: Cursor, const KIND: u8>(job: &Job, state: &m
         }
         let at = job.memory.wrapping_add(offset);
         prefetch_place(&job, &cursor);
-        // SAFETY: 8 aligned bytes inside the memory, which others touch only by atomics and assembly.
+        // SAFETY: 8 aligned bytes inside the memory, which others touch only by atomics and
+        // assembly.
         let word = unsafe { AtomicU64::from_ptr(at.cast()) };
         if KIND == kind::FETCH_ADD {
             checksum = checksum.wrapping_add(word.fetch_add(1, Ordering::SeqCst));
@@ -243,7 +245,8 @@ unsafe fn flush_span(flushes: Flushes, at: *mut u8, bytes: usize) {
     // The first byte of each line that is touched.
     let (mut done, first_line) = (0_usize, 64 - (at as usize) % 64);
     while done < bytes {
-        // SAFETY: the byte is inside the memory, and the processor has the instruction that is asked for.
+        // SAFETY: the byte is inside the memory, and the processor has the instruction that is
+        // asked for.
         unsafe {
             let line = at.wrapping_add(done);
             if flushes.write_back {

@@ -64,7 +64,8 @@ pub(super) unsafe fn run<C: Cursor, const KIND: u8, const STREAM: bool>(
     job: &Job,
     cursor: &mut C,
 ) -> Counts {
-    // SAFETY: as the caller promises. AVX2 has all that 16-byte units need, and AVX-512 comes with AVX2.
+    // SAFETY: as the caller promises. AVX2 has all that 16-byte units need, and AVX-512 comes with
+    // AVX2.
     unsafe {
         match (simd, unit_bytes) {
             (Simd::Avx512, 64) => zmm::<C, KIND, STREAM>(job, cursor),

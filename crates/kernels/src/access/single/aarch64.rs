@@ -1,11 +1,14 @@
 //! The blocks for aarch64.
 //!
-//! Registers: `x0` place, `x1` instructions left, `x2` image, `x3` pattern, `x4` first reading of the clock, `x5` cache operation, `x6` and
-//! `x7` the lines it is for, `x8` result, `x9` to `x11` scratch, `v0` and `v1` values.
+//! Registers: `x0` place, `x1` instructions left, `x2` image, `x3` pattern, `x4` first reading of
+//! the clock, `x5` cache operation, `x6` and `x7` the lines it is for, `x8` result, `x9` to `x11`
+//! scratch, `v0` and `v1` values.
 //!
-//! With full fences the clock is read behind `dsb; isb`: the first waits until all loads have their values and all stores are visible, the
-//! second keeps the reading from being made early, and one behind the reading keeps the access from beginning early. Without fences, the value
-//! of a load is compared with itself first: the branch on it must be resolved before `isb` lets the reading begin.
+//! With full fences the clock is read behind `dsb; isb`: the first waits until all loads have their
+//! values and all stores are visible, the second keeps the reading from being made early, and one
+//! behind the reading keeps the access from beginning early. Without fences, the value of a load is
+//! compared with itself first: the branch on it must be resolved before `isb` lets the reading
+//! begin.
 
 use std::arch::asm;
 use std::ptr::null_mut;
@@ -13,15 +16,16 @@ use std::ptr::null_mut;
 use super::{Blocks, Place};
 use crate::access::Operation;
 
-/// One block. The lists are the instructions before the first reading, that reading, one round of the access, and what follows the last
-/// round up to the result in `x8`.
+/// One block. The lists are the instructions before the first reading, that reading, one round of
+/// the access, and what follows the last round up to the result in `x8`.
 macro_rules! block {
     ($name:ident, setup [$($setup:tt)*], begin [$($begin:tt)*], round [$($round:tt)*], end [$($end:tt)*]) => {
         /// # Safety
         /// As of [`super::Block`].
         pub(super) unsafe fn $name(at: *mut u8, place: &Place) -> u64 {
             let result: u64;
-            // SAFETY: touches the bytes of the place as the caller allows; all registers that it changes are named or in the ABI's list.
+            // SAFETY: touches the bytes of the place as the caller allows; all registers that it
+            // changes are named or in the ABI's list.
             unsafe {
                 asm!(
                     "mov x8, xzr",
@@ -32,7 +36,8 @@ macro_rules! block {
                     $($round)*
                     "subs x1, x1, #1",
                     "b.ne 2b",
-                    // Which cache operation: the branches are the same at every access, so they are predicted.
+                    // Which cache operation: the branches are the same at every access, so they are
+                    // predicted.
                     "cbz x5, 9f",
                     "cmp x5, #1",
                     "b.ne 4f",
@@ -58,8 +63,8 @@ macro_rules! block {
     };
 }
 
-/// The four blocks of a kind of access, and a function that answers them. Rounds leave a value in `x8`, or nothing; those of sums add to `x10`
-/// or `v0`.
+/// The four blocks of a kind of access, and a function that answers them. Rounds leave a value in
+/// `x8`, or nothing; those of sums add to `x10` or `v0`.
 macro_rules! access {
     ($name:ident, setup [$($setup:tt)*], round [$($round:tt)*], sum [$($sum_round:tt)*] [$($sum:tt)*], word [$($word:tt)*]) => {
         pub(super) mod $name {
@@ -150,7 +155,8 @@ store!(stream_copy_8, setup [], round ["ldp w9, w10, [x0], #8", "stnp w9, w10, [
 store!(stream_copy_16, setup [], round ["ldr q0, [x0], #16", "mov d1, v0.d[1]", "stnp d0, d1, [x2]", "add x2, x2, #16",]);
 store!(stream_copy_32, setup [], round ["ldp q0, q1, [x0], #32", "stnp q0, q1, [x2]", "add x2, x2, #32",]);
 
-// Exclusive pairs, which every processor has; atomics of one instruction came with Armv8.1. What a compare-and-swap expects is loaded by it.
+// Exclusive pairs, which every processor has; atomics of one instruction came with Armv8.1. What a
+// compare-and-swap expects is loaded by it.
 access!(compare_and_swap, setup [],
     round ["ldr x8, [x0]", "add x11, x8, #1", "6:", "ldaxr x9, [x0]", "cmp x9, x8", "b.ne 7f", "stlxr w10, x11, [x0]", "cbnz w10, 6b", "7:", "mov x8, x9",],
     sum ["ldr x8, [x0]", "add x11, x8, #1", "6:", "ldaxr x9, [x0]", "cmp x9, x8", "b.ne 7f", "stlxr w10, x11, [x0]", "cbnz w10, 6b", "7:", "mov x8, x9",] [], word []);

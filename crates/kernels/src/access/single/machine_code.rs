@@ -1,4 +1,5 @@
-//! Reads the machine code of the timed blocks back: between the two readings of the clock there is the access, and nothing else.
+//! Reads the machine code of the timed blocks back: between the two readings of the clock there is
+//! the access, and nothing else.
 
 use iced_x86::{
     Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register,
@@ -7,10 +8,12 @@ use iced_x86::{
 use super::{Block, machine};
 use crate::access::Operation;
 
-/// The instructions of a block from `fences` before the first reading of the clock to the second reading.
+/// The instructions of a block from `fences` before the first reading of the clock to the second
+/// reading.
 fn between_readings(block: Block, reading: Mnemonic, fences: usize) -> Vec<Instruction> {
     let start = block as *const () as usize;
-    // SAFETY: `start` is a function of this test binary; its code is mapped, and more code or constants follow it.
+    // SAFETY: `start` is a function of this test binary; its code is mapped, and more code or
+    // constants follow it.
     let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, 4096) };
     let all: Vec<Instruction> = Decoder::with_ip(64, bytes, start as u64, DecoderOptions::NONE)
         .into_iter()

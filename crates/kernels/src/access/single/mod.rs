@@ -1,7 +1,8 @@
 //! One access at one place, each in a block of assembly of its own: for samples, and for chains.
 //!
-//! A block holds everything from the first reading of the clock to the last, so the compiler can put nothing in between. What the access
-//! needs besides its address (pattern, counts) is in registers before the first reading.
+//! A block holds everything from the first reading of the clock to the last, so the compiler can
+//! put nothing in between. What the access needs besides its address (pattern, counts) is in
+//! registers before the first reading.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -36,7 +37,8 @@ pub(super) struct PatternLine {
     growth: [u64; LINE_WORDS],
 }
 
-/// Where an access goes, for the blocks. All bytes of it are inside a [`SharedBytes`] for as long as that is borrowed.
+/// Where an access goes, for the blocks. All bytes of it are inside a [`SharedBytes`] for as long
+/// as that is borrowed.
 pub(super) struct Place {
     /// First byte.
     pub(super) at: *mut u8,
@@ -89,11 +91,12 @@ impl Place {
     }
 }
 
-/// A block: makes the access `at` the place and answers a value or a number of ticks. The address comes in a register, as in chains it is what
-/// everything waits for.
+/// A block: makes the access `at` the place and answers a value or a number of ticks. The address
+/// comes in a register, as in chains it is what everything waits for.
 ///
 /// # Safety
-/// The place's bytes may be touched, it is aligned as [`Single`] says, and the processor has the instructions.
+/// The place's bytes may be touched, it is aligned as [`Single`] says, and the processor has the
+/// instructions.
 pub(super) type Block = unsafe fn(at: *mut u8, place: &Place) -> u64;
 
 /// The blocks of one kind of access.
@@ -185,8 +188,8 @@ impl Single {
         )
     }
 
-    /// The access at `offset` of `memory`, which begins with a whole line ([`whole_lines`]), moved back to where it is aligned and lies in the
-    /// memory whole; `None` if there is no such place.
+    /// The access at `offset` of `memory`, which begins with a whole line ([`whole_lines`]), moved
+    /// back to where it is aligned and lies in the memory whole; `None` if there is no such place.
     #[inline]
     pub(super) fn place(&self, memory: SharedBytes<'_>, offset: usize) -> Option<Place> {
         let access_bytes = self.access.access_bytes;

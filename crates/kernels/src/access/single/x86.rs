@@ -1,12 +1,15 @@
 //! The blocks for x86-64.
 //!
-//! Registers: `rdi` place, `rsi` instructions left, `r8` image, `r9` pattern, `r10` first reading of the clock, `r11` cache operation, `r12`
-//! and `r13` the lines it is for, `r14` and `r15` scratch that survives readings, `zmm0` to `zmm2` values.
+//! Registers: `rdi` place, `rsi` instructions left, `r8` image, `r9` pattern, `r10` first reading
+//! of the clock, `r11` cache operation, `r12` and `r13` the lines it is for, `r14` and `r15`
+//! scratch that survives readings, `zmm0` to `zmm2` values.
 //!
-//! How the clock is read with full fences follows the Intel Software Developer's Manual ("RDTSC"): `mfence; lfence; rdtsc` reads it after all
-//! stores before are visible and all other instructions before have finished, and an `lfence` after it keeps later instructions from beginning.
-//! Behind loads `lfence` alone is enough. `sfence` would not do behind stores: it orders them, but nobody waits for it. AMD's manual makes
-//! `lfence` wait for everything before it too ("dispatch serializing"; Linux switches that on where it is not always so).
+//! How the clock is read with full fences follows the Intel Software Developer's Manual ("RDTSC"):
+//! `mfence; lfence; rdtsc` reads it after all stores before are visible and all other instructions
+//! before have finished, and an `lfence` after it keeps later instructions from beginning. Behind
+//! loads `lfence` alone is enough. `sfence` would not do behind stores: it orders them, but nobody
+//! waits for it. AMD's manual makes `lfence` wait for everything before it too ("dispatch
+//! serializing"; Linux switches that on where it is not always so).
 
 use std::arch::asm;
 use std::ptr::null_mut;
@@ -14,15 +17,16 @@ use std::ptr::null_mut;
 use super::{Blocks, Place};
 use crate::access::Operation;
 
-/// One block. The lists are the instructions before the first reading, that reading, one round of the access, what follows the last
-/// round, and how the result gets into `rax`.
+/// One block. The lists are the instructions before the first reading, that reading, one round of
+/// the access, what follows the last round, and how the result gets into `rax`.
 macro_rules! block {
     ($name:ident, setup [$($setup:tt)*], begin [$($begin:tt)*], round [$($round:tt)*], end [$($end:tt)*]) => {
         /// # Safety
         /// As of [`super::Block`].
         pub(super) unsafe fn $name(at: *mut u8, place: &Place) -> u64 {
             let result: u64;
-            // SAFETY: touches the bytes of the place as the caller allows; all registers that it changes are named or in the ABI's list.
+            // SAFETY: touches the bytes of the place as the caller allows; all registers that it
+            // changes are named or in the ABI's list.
             unsafe {
                 asm!(
                     $($setup)*
@@ -31,7 +35,8 @@ macro_rules! block {
                     $($round)*
                     "sub rsi, 1",
                     "jnz 2b",
-                    // Which cache operation: the branches are the same at every access, so they are predicted.
+                    // Which cache operation: the branches are the same at every access, so they are
+                    // predicted.
                     "test r11d, r11d",
                     "jz 9f",
                     "cmp r11d, 2",
@@ -225,7 +230,8 @@ copy!(stream_copy_16, "vmovdqu", "vmovntdq", "xmm0", "16", tidy ["vzeroupper",])
 copy!(stream_copy_32, "vmovdqu", "vmovntdq", "ymm0", "32", tidy ["vzeroupper",]);
 copy!(stream_copy_64, "vmovdqu64", "vmovntdq", "zmm0", "64", tidy ["vzeroupper",]);
 
-// What a compare-and-swap expects is loaded by it, as programs do; the time is of both. Locked instructions are full fences themselves.
+// What a compare-and-swap expects is loaded by it, as programs do; the time is of both. Locked
+// instructions are full fences themselves.
 access!(compare_and_swap, loads, setup [],
     round ["mov rax, [rdi]", "lea r14, [rax + 1]", "lock cmpxchg [rdi], r14",],
     sum [] ["mov rax, [rdi]", "lea r14, [rax + 1]", "lock cmpxchg [rdi], r14",] [], word [], tidy []);

@@ -1,4 +1,5 @@
-//! Regions on DAX devices (`/dev/dax0.0`): memory of a CXL device or NVDIMM, mapped without a file system or node in between.
+//! Regions on DAX devices (`/dev/dax0.0`): memory of a CXL device or NVDIMM, mapped without a file
+//! system or node in between.
 
 mod device;
 mod error;
@@ -19,13 +20,16 @@ pub use error::DevdaxError;
 
 /// Memory of a DAX device in `devdax` mode, mapped shared from an offset on.
 ///
-/// The bytes are the device's own: they are **not zeroed**, and what is written stays there for the next program, for other hosts
-/// that share the device, and over reboots where the device keeps it. Pages are where the device is, so regions must have the
-/// placement `default`; audits say "device memory" instead of counting pages, and nothing can be migrated. The device's alignment
-/// (often 2 MiB) is its page size: [`PageSize::Base`] and [`PageSize::Thp`] both mean that, and offset and size must be multiples of it.
+/// The bytes are the device's own: they are **not zeroed**, and what is written stays there for the
+/// next program, for other hosts that share the device, and over reboots where the device keeps it.
+/// Pages are where the device is, so regions must have the placement `default`; audits say "device
+/// memory" instead of counting pages, and nothing can be migrated. The device's alignment (often 2
+/// MiB) is its page size: [`PageSize::Base`] and [`PageSize::Thp`] both mean that, and offset and
+/// size must be multiples of it.
 ///
-/// The bytes of a region are locked against other regions of this host (`F_OFD_SETLK`), not against other hosts. The caller sees to it that
-/// nobody else writes to bytes that are read here as a slice.
+/// The bytes of a region are locked against other regions of this host (`F_OFD_SETLK`), not against
+/// other hosts. The caller sees to it that nobody else writes to bytes that are read here as a
+/// slice.
 #[derive(Debug, Clone)]
 pub struct DevdaxBackend {
     info: DaxInfo,
@@ -33,11 +37,13 @@ pub struct DevdaxBackend {
 }
 
 impl DevdaxBackend {
-    /// The device at `path` from `offset_bytes` on. Examines it in sysfs; neither opens nor maps it.
+    /// The device at `path` from `offset_bytes` on. Examines it in sysfs; neither opens nor maps
+    /// it.
     ///
     /// # Errors
-    /// [`MemoryError::Devdax`] if `path` is no DAX device, or one that is used as system RAM; [`MemoryError::Offset`] for an offset that
-    /// is not a multiple of its alignment; [`DevdaxError::PastTheEnd`] for one past its end.
+    /// [`MemoryError::Devdax`] if `path` is no DAX device, or one that is used as system RAM;
+    /// [`MemoryError::Offset`] for an offset that is not a multiple of its alignment;
+    /// [`DevdaxError::PastTheEnd`] for one past its end.
     pub fn new(path: impl AsRef<Path>, offset_bytes: u64) -> Result<Self, MemoryError> {
         Self::below(&SysRoot::host(), path, offset_bytes)
     }

@@ -1,4 +1,5 @@
-//! 16 and 32 bytes at a time, in 128-bit registers. Additions are assembly too, so that none of it depends on how the crate is compiled.
+//! 16 and 32 bytes at a time, in 128-bit registers. Additions are assembly too, so that none of it
+//! depends on how the crate is compiled.
 
 use std::arch::aarch64::uint64x2_t;
 use std::arch::asm;

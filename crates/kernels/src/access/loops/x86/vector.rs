@@ -11,8 +11,8 @@ use crate::access::loops::Unit;
 use crate::access::loops::visit::lanes;
 use crate::access::touched::{PATTERN_STEP, pattern_word};
 
-/// The unit of one vector register. Loads add to four sums, so that additions wait for memory and not for each other; stores write one
-/// register that an addition moves on to the next place.
+/// The unit of one vector register. Loads add to four sums, so that additions wait for memory and
+/// not for each other; stores write one register that an addition moves on to the next place.
 macro_rules! vector_unit {
     (
         $(#[$doc:meta])* $name:ident, $feature:literal, $bytes:literal, $vector:ty, $class:ident,
