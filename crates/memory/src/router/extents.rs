@@ -177,8 +177,6 @@ impl Extents {
             next: NIL,
             prev: NIL,
         };
-        // The first granule is written last, so that an extent of one granule ends up with its head
-        // tag.
         self.tags[extent.end() as usize - 1] = tag;
         self.tags[extent.start as usize] = tag;
     }
