@@ -1,4 +1,4 @@
-//! What a user types for a placement.
+//! Text form of placements.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,21 +8,21 @@ use tierloom_topology::{NodeId, TierKind};
 
 use crate::PlacementError;
 
-/// Largest weight one part may have; the kernel's own weights end at 255.
+/// Largest weight of one part; far above the kernel's own limit of 255.
 const MAX_WEIGHT: u32 = 10_000;
-/// How far typed shares may miss 100 per cent (three thirds are typed as 33.3%).
+/// Largest deviation of the sum of shares from 100 %: three thirds are typed as 33.3%.
 const SHARE_SUM_TOLERANCE_PERCENT: f64 = 0.2;
 
 /// A node or a tier, as named in a placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// One NUMA node.
+    /// One NUMA node, by number.
     Node(NodeId),
-    /// All nodes of a tier, evenly.
+    /// All nodes of a tier, in equal parts.
     Tier(TierKind),
 }
 
-/// A placement as typed, not yet resolved to the nodes of a machine.
+/// A parsed placement, not yet resolved to the nodes of a machine.
 ///
 /// | text | meaning |
 /// |---|---|
@@ -35,23 +35,25 @@ pub enum Target {
 /// Its [`fmt::Display`] form parses back to the same value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlacementSpec {
-    /// The kernel's choice.
+    /// The kernel chooses the node at first touch.
     Default,
-    /// Everything on one target.
+    /// All pages on one node or tier.
     Bind(Target),
-    /// Weights in pages per round.
+    /// Rounds of pages; weights are pages per round.
     Weighted(Vec<(Target, u32)>),
-    /// Contiguous parts, in per cent of the object.
+    /// Contiguous parts, in per cent of the object's size.
     Partitioned(Vec<(Target, f64)>),
 }
 
 impl FromStr for PlacementSpec {
     type Err = PlacementError;
 
+    /// Parses a placement; see [`PlacementSpec`] for the syntax.
+    ///
     /// # Errors
-    /// [`PlacementError::Syntax`] naming the part that cannot be read,
-    /// [`PlacementError::NothingPlaced`] for weights that are all 0, [`PlacementError::ShareSum`]
-    /// for shares that do not add up to 100%.
+    /// [`PlacementError::Syntax`] with the part that cannot be read,
+    /// [`PlacementError::NothingPlaced`] if all weights are 0, [`PlacementError::ShareSum`] if the
+    /// shares do not add up to 100%.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let compact = text.trim().to_ascii_lowercase();
         if compact == "default" {
@@ -68,7 +70,7 @@ impl FromStr for PlacementSpec {
     }
 }
 
-/// Reads the parts of one text; errors quote the whole and the part.
+/// Parses the parts of one text; errors quote both the whole and the part.
 struct Reader<'a> {
     text: &'a str,
 }
@@ -101,7 +103,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `3:2`: digits on both sides of the colons, no comma.
+    /// Whether the text is a ratio such as `3:2`: only numbers between the colons, no comma.
     fn is_ratio(&self, piece: &str) -> bool {
         let is_number = |part: &str| {
             !part.trim().is_empty() && part.trim().bytes().all(|byte| byte.is_ascii_digit())
@@ -204,7 +206,7 @@ impl fmt::Display for PlacementSpec {
         match self {
             Self::Default => f.write_str("default"),
             Self::Bind(target) => write!(f, "{target}"),
-            // A lone `0:3` would read as a dram:cxl ratio; all pages on one node is a bind.
+            // A single `0:3` would be parsed as a dram:cxl ratio; all pages on one node is a bind.
             Self::Weighted(weights) if matches!(weights.as_slice(), [(Target::Node(_), _)]) => {
                 write!(f, "{}", weights[0].0)
             }
