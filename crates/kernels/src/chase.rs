@@ -99,7 +99,7 @@ impl<'a> ChaseRing<'a> {
         self.lines() * LINE_BYTES
     }
 
-    /// Same as [`Self::walk`].
+    /// Same as [`Self::walk`]: a chase of one chain.
     pub fn follow(&self, start: usize, steps: u64) -> usize {
         self.walk(start, steps)
     }

@@ -121,7 +121,7 @@ impl<'a> Codes<'a> {
         self.width
     }
 
-    /// Number of rows.
+    /// Number of rows of the column.
     pub fn rows(&self) -> usize {
         self.rows
     }

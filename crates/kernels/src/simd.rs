@@ -15,7 +15,7 @@ pub enum Simd {
     /// 512-bit vectors: x86-64 with AVX-512F. Loops that need further AVX-512 extensions check
     /// them.
     Avx512,
-    /// 128-bit vectors: aarch64.
+    /// 128-bit vectors: any aarch64 processor.
     Neon,
 }
 

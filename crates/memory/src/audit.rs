@@ -9,7 +9,7 @@ use crate::backend::PageState;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditMode {
-    /// Every page.
+    /// Every page of the region.
     Full,
     /// A sample: one page, chosen by hash, from each of this many equal parts of the region.
     Sampled {
@@ -45,7 +45,7 @@ pub struct Audit {
     /// Pages that the kernel was asked about; 0 for device memory, whose pages are fixed (see
     /// `method`).
     pub pages_checked: u64,
-    /// `pages_checked` in bytes.
+    /// Bytes of the checked pages.
     pub bytes_checked: u64,
     /// Shares that the placement (or the kernel's own interleaving) requests.
     ///

@@ -279,7 +279,7 @@ pub enum MemoryError {
         name: String,
         /// The backend, as text.
         backend: String,
-        /// The placement requested.
+        /// The placement that would have been ignored.
         placement: String,
         /// What decides the placement instead.
         reason: String,
@@ -287,7 +287,7 @@ pub enum MemoryError {
     /// The kernel lacks a memory policy, or refuses it.
     #[error("cannot use the policy {policy} on nodes {nodes}: {reason}")]
     KernelPolicy {
-        /// `MPOL_INTERLEAVE` or `MPOL_WEIGHTED_INTERLEAVE`.
+        /// Name of the policy: `MPOL_INTERLEAVE` or `MPOL_WEIGHTED_INTERLEAVE`.
         policy: &'static str,
         /// The nodes, in list syntax.
         nodes: String,
@@ -311,7 +311,7 @@ pub enum MemoryError {
         earlier: String,
         /// Region of the later snapshot.
         later: String,
-        /// What differs.
+        /// What differs: region, size, page size or sampled pages.
         reason: String,
     },
     /// Another region, in this or another process, has the file mapped.
@@ -335,7 +335,7 @@ pub enum MemoryError {
     OutOfRange {
         /// The region that was sliced.
         name: String,
-        /// First byte requested.
+        /// First byte of the range requested.
         start: usize,
         /// One past the last byte requested.
         end: usize,

@@ -14,7 +14,9 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use tierloom_memory::{AuditMode, FakeBackend, FakeNode, PageSize, Region, RegionOptions, fake_topology};
+//! use tierloom_memory::{
+//!     AuditMode, FakeBackend, FakeNode, PageSize, Region, RegionOptions, fake_topology,
+//! };
 //!
 //! let node = |node, cpus| FakeNode { node, cpus, memory_bytes: 1 << 30 };
 //! let topology = fake_topology(&[node(0, 4), node(1, 0)])?;

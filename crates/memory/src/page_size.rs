@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::PlacementError;
 use crate::sys;
 
-/// Bytes per MiB.
+/// Bytes per MiB, for sizes and limits.
 pub const MIB: usize = 1 << 20;
 
 /// Page size of a region; also the granule in which its placement is laid out.

@@ -62,7 +62,7 @@ pub(crate) fn take(region: &Region, mode: AuditMode) -> Result<PageSnapshot, Mem
         .map(|bytes| bytes as f64 / region.size_bytes() as f64);
     let placement = region.placement();
     let shares = match placing {
-        // After a migration such a region has a placement of its own, which then applies.
+        // A migration gives such a region a placement, which then applies.
         Placing::Kernel { shares } if placement == Placement::kernel_default() => shares,
         _ => placement.shares(),
     };

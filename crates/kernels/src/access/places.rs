@@ -130,7 +130,7 @@ impl Places {
         place as usize * self.access.stride_bytes
     }
 
-    /// Number of places.
+    /// Number of places; 0 if the memory is too small for one access.
     pub fn place_count(&self) -> u64 {
         self.count
     }

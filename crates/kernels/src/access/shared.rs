@@ -29,7 +29,7 @@ impl<'a> SharedBytes<'a> {
         }
     }
 
-    /// Length in bytes.
+    /// Length of the range in bytes.
     pub fn len(self) -> usize {
         self.len
     }

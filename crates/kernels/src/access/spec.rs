@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Simd;
 
-/// Smallest access.
 pub(crate) const MIN_ACCESS_BYTES: usize = 4;
-/// Largest access.
 pub(crate) const MAX_ACCESS_BYTES: usize = 64 << 10;
 /// Largest distance of software prefetches.
 pub(crate) const MAX_PREFETCH_BYTES: usize = 64 << 10;
@@ -94,7 +92,7 @@ impl fmt::Display for Operation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheOp {
-    /// No cache operation.
+    /// The lines are left in the caches.
     #[default]
     None,
     /// Write back; the line may stay cached. `clwb` (aarch64: `dc cvac`).

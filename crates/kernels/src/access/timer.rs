@@ -149,7 +149,7 @@ pub(super) fn system_ns() -> u64 {
 /// Time of empty samples, in ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OverheadSpread {
-    /// The shortest sample.
+    /// The shortest sample, in ns.
     pub min: f64,
     /// The median. Some counters advance in steps of ten nanoseconds ([`Timer::resolution_ns`]),
     /// and so does the median.
@@ -188,7 +188,7 @@ impl OverheadSpread {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timer {
     clock: Clock,
-    /// Ticks per ns.
+    /// Frequency in ticks per ns.
     ghz: f64,
     /// Whether the frequency is the one that the processor reports.
     nominal: bool,

@@ -6,7 +6,7 @@ use std::ops::{Add, AddAssign};
 /// Counts of one or several kernel runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Touched {
-    /// Number of accesses.
+    /// Number of accesses made; those of a chain count as one.
     pub operations: u64,
     /// Bytes loaded. Atomics count 8 bytes each.
     pub read_bytes: u64,

@@ -58,7 +58,7 @@ impl Zipf {
         start.wrapping_add(scale(random.next(), end.wrapping_sub(start)))
     }
 
-    /// The next place.
+    /// The place of a drawn rank.
     #[inline(always)]
     pub(crate) fn next(&self, random: &mut SplitMix64) -> u64 {
         self.shuffle.place(self.rank(random))

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   Bucket, 64 bytes:  | key key key key key | value x 5 (u32) | count, passed bits |
-//!   table:             segments of 2^k buckets; a key that finds its bucket full goes to the next one of its segment
+//!   table:             segments of 2^k buckets; a key whose bucket is full overflows to the next
+//!                      bucket of its segment (linear probing)
 //!   duplicates:        value = first row of the key; Links: row -> next row with the same key
 //! ```
 //! A bucketed table with open addressing inside a segment. A bucket has whole keys, so one line

@@ -2,7 +2,8 @@
 //! hash.
 //!
 //! ```text
-//!   histogram -> where each partition begins -> scatter through one cache line of buffer per partition
+//!   histogram -> prefix sum: start of each partition -> scatter through a buffer of one cache line
+//!                                                       per partition
 //! ```
 //! Software write combining, after Balkesen, Teubner, Alonso and Özsu, "Main-memory hash joins on
 //! multi-core CPUs: tuning to the underlying hardware" (2013): each partition collects a cache line
@@ -87,7 +88,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Number of partitions.
+    /// Number of partitions, the empty ones included.
     pub fn len(&self) -> usize {
         self.counts.len()
     }
@@ -129,7 +130,7 @@ impl Radix {
         })
     }
 
-    /// Number of partitions.
+    /// Number of partitions; a power of two.
     pub fn fanout(&self) -> usize {
         self.fanout
     }

@@ -162,7 +162,7 @@ pub trait MemoryBackend: Send + Sync + Debug {
         moves: &[(usize, NodeId)],
     ) -> Result<Vec<PageState>, MemoryError>;
 
-    /// Bytes of `mapping` that are mapped as huge pages; `None` if the backend cannot tell.
+    /// Bytes of `mapping` that are mapped as huge pages; `None` if the backend does not know.
     ///
     /// Only called for [`PageSize::Thp`].
     fn huge_bytes(&self, _mapping: &Mapping) -> Option<u64> {

@@ -37,7 +37,7 @@ use crate::sys::mapping::Backing;
 use crate::{Mapping, MemoryError, PageSize, Placement, PlacementKind};
 pub use scratch::ScratchFile;
 
-/// What to map.
+/// Kind of memory to map, with the file or device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MapWhat {
     /// `MAP_PRIVATE | MAP_ANONYMOUS`, as allocators use it for the heap.

@@ -5,7 +5,8 @@
 //! node that follow from it.
 //!
 //! ```text
-//! "3:2"  --parse-->  PlacementSpec  --resolve(topology)-->  Placement 0:3,2:2  --runs(pages)-->  000 22 000 22 ...
+//! "3:2" --parse--> PlacementSpec --resolve(topology)--> Placement 0:3,2:2
+//!                                --runs(pages)--------> 000 22 000 22 ...
 //! ```
 
 mod resolve;

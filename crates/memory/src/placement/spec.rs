@@ -29,7 +29,7 @@ pub enum Target {
 /// | `default` | no policy: the kernel's choice on first touch |
 /// | `0`, `dram`, `cxl` | all pages on that node or tier |
 /// | `0:3,2:2`, `dram:3,cxl:2` | rounds of 3 pages, then 2 |
-/// | `3:2` | the same as `dram:3,cxl:2` (the notation of the literature); so a lone `0:1` means all on cxl |
+/// | `3:2` | `dram:3,cxl:2` (the notation of the literature); so `0:1` alone means all on cxl |
 /// | `0=70%,2=30%` | the first 70% of the object on node 0, the rest on node 2 |
 ///
 /// Its [`fmt::Display`] form parses back to the same value.

@@ -1,6 +1,6 @@
 //! Byte and allocation counts per operator.
 //!
-//! All counters are relaxed atomics: each is a sum of its own and no other data is published
+//! All counters are relaxed atomics: each is an independent sum, and no other data is published
 //! through them. Accounts are in a fixed array, since nothing may be allocated while the allocator
 //! counts.
 

@@ -39,7 +39,7 @@ pub struct ClassAudit {
     pub bytes: u64,
     /// Bytes by node number, for nodes that have any.
     pub by_node: Vec<(u32, u64)>,
-    /// Bytes without a page: never touched, or the kernel did not answer for them.
+    /// Bytes without a page: never touched, or the kernel did not report them.
     pub absent_bytes: u64,
 }
 

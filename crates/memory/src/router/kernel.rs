@@ -77,7 +77,6 @@ pub(super) struct Kernel {
     pub(super) open: fn(usize, usize) -> Result<(), i32>,
 }
 
-/// The real kernel.
 pub(super) const LINUX: Kernel = Kernel {
     bind,
     free_bytes,
@@ -101,7 +100,7 @@ fn bind(address: usize, len: usize, nodes: &Nodes) -> Result<(), i32> {
 }
 
 fn populate(address: usize, len: usize, node: u8) -> Result<(), i32> {
-    // The slot's range has no policy of its own here (unequal weights), so the thread's policy
+    // The slot's range has no policy here (unequal weights), so the thread's policy
     // decides. It is saved and restored, since the thread belongs to the program.
     let mut policy = ThreadPolicy::save()?;
     policy.bind(NodeId(u32::from(node)))?;

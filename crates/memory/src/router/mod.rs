@@ -118,7 +118,8 @@ fn is_installed() -> bool {
         return false;
     };
     scope::seen(|| {
-        // SAFETY: the layout is not empty; a block that there is is freed at once, with its layout.
+        // SAFETY: the layout is not empty, and a block that was allocated is freed with the same
+        // layout.
         unsafe {
             // `black_box` keeps the compiler from removing the allocation that nobody reads.
             let block = std::hint::black_box(std::alloc::alloc(layout));

@@ -28,7 +28,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// Number of classes.
+    /// Number of classes, the length of [`Class::ALL`].
     pub const COUNT: usize = 7;
     /// All classes, in the order of their indices.
     pub const ALL: [Class; Self::COUNT] = [

@@ -35,7 +35,6 @@ impl Stretches {
         }
     }
 
-    /// Opens an interval.
     pub(super) fn begin(&self) -> Moving<'_> {
         self.begun.fetch_add(1, Ordering::SeqCst);
         Moving { stretches: self }

@@ -47,7 +47,7 @@ pub struct OperatorUsage {
     pub peak_bytes: u64,
     /// Highest bytes in use at each place of its class; the fallback place is last.
     pub peak_by_place: Vec<u64>,
-    /// Routed allocations.
+    /// Allocations that were routed; small ones are not counted.
     pub allocations: u64,
     /// Allocations that did not come from the first place of the class.
     pub fallbacks: u64,

@@ -18,7 +18,6 @@ const ALIGN_ATTEMPTS: usize = 8;
 
 /// What backs a mapping. Files stay open while it exists, which keeps their locks.
 pub(crate) enum Backing {
-    /// Anonymous memory.
     Anonymous,
     /// Memory of another owner, who keeps it mapped and gets it back through `before_unmap`.
     Lent,

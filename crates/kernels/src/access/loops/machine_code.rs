@@ -10,7 +10,6 @@ use super::kind::{COMPARE_AND_SWAP, COPY, FETCH_ADD, MIX, READ, WRITE};
 use super::visit::Counts;
 use super::x86::{finish_stores, run_words, word4, word8, xmm, ymm, zmm};
 
-/// A compiled loop.
 type Loop<C> = unsafe fn(&Job, &mut C) -> Counts;
 
 /// Disassembles the function at `start` up to its last return. Nothing is executed.

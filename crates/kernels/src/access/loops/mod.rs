@@ -35,7 +35,7 @@ use crate::Simd;
 /// For all functions: the processor has the instructions (see the implementing type), and the bytes
 /// at the addresses may be accessed.
 trait Unit {
-    /// Bytes per instruction.
+    /// Bytes that one instruction moves.
     const BYTES: usize;
     /// Bytes of an unrolled block.
     const BLOCK_BYTES: usize = Self::BYTES * 8;
@@ -44,13 +44,13 @@ trait Unit {
     /// The words of the pattern at the current offset.
     type Pattern: Copy;
 
-    /// Sums of zero.
+    /// Sums to start with.
     unsafe fn no_sums() -> Self::Sums;
     /// The total of all sums.
     unsafe fn total(sums: Self::Sums) -> u64;
-    /// One load.
+    /// One load, added to a sum.
     unsafe fn load<const STREAM: bool>(sums: &mut Self::Sums, at: *const u8);
-    /// Eight loads.
+    /// Eight unrolled loads, added to the sums.
     unsafe fn load_block<const STREAM: bool>(sums: &mut Self::Sums, at: *const u8);
     /// The pattern at `offset`.
     unsafe fn pattern(offset: usize) -> Self::Pattern;
@@ -60,7 +60,7 @@ trait Unit {
     unsafe fn store_block<const STREAM: bool>(pattern: &mut Self::Pattern, at: *mut u8);
     /// One load, and a store of the loaded bytes.
     unsafe fn copy<const STREAM: bool>(from: *const u8, to: *mut u8);
-    /// Eight such copies.
+    /// Eight unrolled copies.
     unsafe fn copy_block<const STREAM: bool>(from: *const u8, to: *mut u8);
 }
 

@@ -25,7 +25,6 @@ use super::{Access, AccessError, CacheOp, Operation, SharedBytes, loops};
 
 /// Size of a cache line, for operations on lines.
 const LINE_BYTES: usize = 64;
-/// Words per line.
 const LINE_WORDS: usize = LINE_BYTES / 8;
 
 /// Operands of a store loop that writes the pattern.
@@ -40,7 +39,7 @@ pub(super) struct PatternLine {
 /// The target of an access, in the form that the blocks use. All of its bytes are inside a
 /// [`SharedBytes`], for as long as that is borrowed.
 pub(super) struct Place {
-    /// First byte.
+    /// First byte that is accessed.
     pub(super) at: *mut u8,
     /// First byte of the image of a copy.
     to: *mut u8,
@@ -127,7 +126,7 @@ pub(super) fn whole_lines(memory: SharedBytes<'_>) -> SharedBytes<'_> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Single {
     access: Access,
-    /// Bytes per instruction.
+    /// Bytes that one instruction moves.
     unit_bytes: usize,
     align_bytes: usize,
     pub(super) blocks: Blocks,

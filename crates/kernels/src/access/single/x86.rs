@@ -166,7 +166,7 @@ word_write!(write_8, "mov", 8);
 word_write!(stream_write_4, "movnti", 4);
 word_write!(stream_write_8, "movnti", 8);
 
-/// Stores of vectors.
+/// Stores of vectors; the next vector of the pattern is computed after the store.
 macro_rules! vector_write {
     ($name:ident, $load:literal, $store:literal, $register:literal, $next:literal, $bytes:literal) => {
         store!($name,

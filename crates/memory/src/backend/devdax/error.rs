@@ -50,7 +50,7 @@ pub enum DevdaxError {
     /// The path is not a DAX device.
     #[error("{} is {found}, not a DAX device; name a character device such as /dev/dax0.0, or use a file region for files", path.display())]
     NotADevice {
-        /// Path as given.
+        /// The path that was to be mapped.
         path: PathBuf,
         /// Kind of file that it is.
         found: String,

@@ -275,7 +275,7 @@ impl Slot {
         self.put_away(state, machine, kind, extent, (true, false));
     }
 
-    /// Finds an extent for `size` bytes; evicts cached memory as far as the limit demands it.
+    /// Finds an extent for `size` bytes; evicts as much cached memory as the limit requires.
     fn claim<'a>(
         &self,
         state: &mut State,
@@ -374,7 +374,7 @@ impl Slot {
         }
     }
 
-    /// Frees a block.
+    /// Frees the block at `address`; its pages are cached if `keep` and the limits allow it.
     pub(super) fn free(&self, machine: Machine<'_>, address: usize, keep: bool) -> Change {
         let state = self.state();
         let kind = usize::from(address >= state.ranges[1].base);
