@@ -74,6 +74,7 @@ impl<'a> ChaseRing<'a> {
         } else {
             thread::available_parallelism().map_or(1, usize::from)
         };
+        // At least 1, as a chunk size of 0 panics.
         let share = count.div_ceil(threads).max(1);
         thread::scope(|scope| {
             let order = &order;
@@ -223,6 +224,7 @@ impl Cycle {
             let group = line / self.group_lines;
             let group_first = group * self.group_lines;
             let order = self.within(group);
+            // Once per group: only its last line continues in the next group.
             let next_group = self
                 .groups
                 .at(self.groups.after(self.groups.position(group as u64)));

@@ -133,6 +133,7 @@ impl<'a> Codes<'a> {
     pub fn slice(&self, rows: Range<usize>) -> Self {
         assert!(rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
         Codes {
+            // Up to the end of the column, which keeps the padding readable.
             bytes: &self.bytes[rows.start * self.width.bytes()..],
             width: self.width,
             rows: rows.len(),

@@ -171,6 +171,7 @@ impl Selection {
     /// If rows of the vector are outside `codes`.
     pub fn keep_range(&mut self, codes: &Codes<'_>, start: usize, (low, high): (u32, u32)) {
         check(codes, start, self.rows);
+        // One unsigned comparison instead of two: codes below `low` wrap around to large numbers.
         let span = high.wrapping_sub(low);
         let (at, count) = (&mut self.at, self.count);
         self.count = for_width!(codes, start, |window| {
@@ -223,6 +224,7 @@ fn keep(at: &mut [u16; SLOTS], count: usize, passes: impl Fn(usize) -> bool) -> 
         // SAFETY: `kept <= index < count <= VECTOR_ROWS`, and the array is longer than that.
         unsafe {
             let row = *at.get_unchecked(index);
+            // Always stored, advanced only if the row passes: no branch to mispredict.
             *at.get_unchecked_mut(kept) = row;
             kept += usize::from(passes(usize::from(row)));
         }

@@ -205,6 +205,7 @@ impl PageSnapshot {
         let mut run = runs.next();
         for (page, place) in audit::chosen_pages(self.mode, pages_total).zip(&self.places) {
             let granule = page * self.page_bytes as u64 / granule_bytes as u64;
+            // Pages and runs both ascend, so one pass over the runs is enough.
             while run.is_some_and(|run| run.first_page + run.pages <= granule) {
                 run = runs.next();
             }

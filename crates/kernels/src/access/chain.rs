@@ -226,6 +226,7 @@ impl Step {
                 * self.size_bytes;
         };
         let wanted = before as i64 + distance;
+        // The last line at which the access fits; offsets wrap around behind it.
         let last = ((memory.len() - self.size_bytes) / LINE_BYTES * LINE_BYTES) as i64;
         if (0..=last).contains(&wanted) {
             wanted as usize

@@ -109,6 +109,7 @@ impl Kernel {
     ) -> Touched {
         let skip = memory.as_ptr().align_offset(64).min(memory.len());
         let memory = memory.part(skip, memory.len() - skip);
+        // Places of another memory could be outside of this one.
         places.fit(&self.access, memory.len());
         let span = self.span_bytes(memory.len());
         let start = batch.start.min(span).next_multiple_of(64);

@@ -146,6 +146,7 @@ impl Places {
     /// Number of the next place of a sequence.
     fn turn(&mut self) -> u64 {
         let now = self.next;
+        // A comparison is cheaper than a modulo by a variable.
         self.next = if now + 1 == self.count { 0 } else { now + 1 };
         now
     }

@@ -93,6 +93,8 @@ impl Layout {
     #[inline(always)]
     pub(super) fn home(&self, hash: u64) -> usize {
         let high = hash >> 32;
+        // Both factors have 32 bits (row numbers limit the buckets), so the product does not
+        // overflow; the mask lets the compiler know.
         ((high * (self.buckets() as u64 & 0xffff_ffff)) >> 32) as usize
     }
 

@@ -126,6 +126,7 @@ impl Radix {
         }
         Ok(Self {
             fanout,
+            // At most 58, since there are at least 64 partitions: the shift does not overflow.
             shift: 64 - fanout.trailing_zeros(),
         })
     }

@@ -27,6 +27,7 @@ impl CodeSet {
                 CodeWidth::Three => 1 << 19,
                 CodeWidth::Four => usize::try_from(codes.div_ceil(32)).unwrap_or(usize::MAX) + 1,
             };
+        // Zeroed by the allocator: large sets get untouched pages.
         CodeSet {
             words: vec![0; words],
             codes,

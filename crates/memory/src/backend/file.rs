@@ -136,6 +136,7 @@ impl FileBackend {
                 .map(|file| (file, path.clone(), false))
                 .map_err(|error| self.io_error("open", &path, &error));
         }
+        // `create_new` fails if another process has created the file since.
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -343,6 +344,7 @@ impl MemoryBackend for FileBackend {
         page_size: PageSize,
     ) -> Result<Mapping, MemoryError> {
         let (file, path, created) = self.open(name)?;
+        // Locked before its length changes: another region may have the file mapped.
         let ready = self
             .lock(&file, &path, size_bytes)
             .and_then(|()| self.size_file(&file, &path, size_bytes, created));

@@ -178,6 +178,7 @@ impl MemoryBackend for KernelInterleave {
                 errno,
             )
         })?;
+        // Before any page is touched: without flags `mbind` does not move pages that are present.
         self.set_policy(&mapping)?;
         Ok(mapping)
     }

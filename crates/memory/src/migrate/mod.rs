@@ -117,6 +117,7 @@ impl<'a> Migration<'a> {
             });
         }
         let mut state = MigrationState::new(region, to.to_string());
+        // The state covers the part only: its end replaces the number of pages.
         state.next_page = part.start;
         state.pages_total = part.end;
         Self::checked(region, to.clone(), state, topology, options, false)
@@ -242,6 +243,7 @@ impl<'a> Migration<'a> {
             }
         }
         self.move_pages(moves, &mut tally)?;
+        // After the moves, so that a step that failed can be repeated.
         self.count(end, &tally);
         self.pace(tally.moved);
         let wait = self.next_step_at.saturating_sub(self.options.clock.now());

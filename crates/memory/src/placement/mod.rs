@@ -156,6 +156,7 @@ impl fmt::Display for Placement {
             PlacementKind::Weighted(weights) => {
                 f.write_str(&join(weights, |(node, weight)| format!("{node}:{weight}")))
             }
+            // Six decimals keep shares such as a third readable.
             PlacementKind::Partitioned(shares) => f.write_str(&join(shares, |(node, share)| {
                 format!("{node}={}%", (share * 1e8).round() / 1e6)
             })),

@@ -148,6 +148,7 @@ impl Runs {
                 round,
                 phase,
             } => {
+                // Both terms are below `round`, so the sum does not overflow.
                 let mut within = (self.next % round + phase) % round;
                 for (node, weight) in weights {
                     let weight = u64::from(*weight);

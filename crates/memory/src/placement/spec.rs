@@ -63,6 +63,7 @@ impl FromStr for PlacementSpec {
         let reader = Reader { text };
         match pieces.as_slice() {
             [one] if !one.contains([':', '=']) => Ok(Self::Bind(reader.target(one, one)?)),
+            // Before weights: `0:3` alone is a ratio, and not node 0 with a weight.
             [one] if reader.is_ratio(one) => reader.ratio(one),
             _ if pieces.iter().any(|piece| piece.contains('=')) => reader.shares(&pieces),
             _ => reader.weights(&pieces),
@@ -169,6 +170,7 @@ impl Reader<'_> {
             };
             let digits = number.trim().strip_suffix('%').unwrap_or("").trim();
             let share = match digits.parse::<f64>() {
+                // `parse` accepts `-0` and a leading `+`; NaN is not in the range.
                 Ok(share) if (0.0..=100.0).contains(&share) && !digits.starts_with(['-', '+']) => {
                     share
                 }

@@ -23,6 +23,7 @@ pub(super) fn options(
         &options.placement,
     )?;
     backend.check(&options.name, options.size_bytes, options.page_size)?;
+    // Device memory comes from no node and counts for no control group.
     if matches!(placing, Placing::Fixed { .. }) {
         return Ok(());
     }

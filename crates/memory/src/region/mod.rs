@@ -118,6 +118,7 @@ impl Region {
             [node] => Some(*node),
             _ => None,
         };
+        // From here on a failure drops the region, which unmaps the range.
         let region = Self {
             name,
             mapping,

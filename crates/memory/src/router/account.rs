@@ -148,6 +148,7 @@ impl Operators {
             if index == 0 || account.level.current() > 0 {
                 continue;
             }
+            // Two threads may have reached the same account; the swap gives it to one of them.
             if !account.taken.swap(true, Ordering::Relaxed) {
                 account.reset();
                 return OperatorId(index as u32);

@@ -55,6 +55,8 @@ impl<A: GlobalAlloc> TierAllocator<A> {
         self.router.allocate(scope, layout.size(), layout.align())
     }
 
+    // The paths of large blocks are out of line, which keeps those of small ones short enough to be
+    // inlined.
     #[inline(never)]
     fn alloc_large(&self, layout: Layout) -> *mut u8 {
         match self.routed(layout) {

@@ -86,6 +86,7 @@ impl Events {
     pub(super) fn record(&self, class: Class, bytes: u64, from: u8, to: Option<u8>, why: Why) {
         let time_ns = now_ns();
         let mut ring = self.ring();
+        // Before the first event this wraps around to the last slot, which is empty.
         let last = ring.count.wrapping_sub(1) % KEPT;
         if let Some(event) = &mut ring.kept[last]
             && (event.class, event.from, event.to, event.why) == (class, from, to, why)

@@ -115,6 +115,7 @@ fn folder(path: &Path) -> Option<Folder> {
 
 /// Bytes that the process may still take by the limit that [`find`] found; `None` for no limit.
 pub(super) fn free_bytes() -> Option<u64> {
+    // Copied, so that no file is read while the lock is held.
     let folder = *NEAREST.lock().unwrap_or_else(PoisonError::into_inner);
     (folder.len > 0).then(|| folder.free_bytes()).flatten()
 }

@@ -37,7 +37,9 @@ impl Account {
     /// could.
     fn draw(&mut self, bytes: u64, ask: impl FnOnce() -> Result<u64, i32>) -> Result<bool, i32> {
         if self.left < bytes {
+            // The kernel still counts pending bytes as free.
             let free = ask()?.saturating_sub(self.coming);
+            // A request larger than the bound must still be possible.
             self.left = free.min(TRUSTED_BYTES.max(bytes));
             if free < bytes {
                 return Ok(false);

@@ -91,6 +91,7 @@ pub fn configure(options: &RouterOptions) -> Result<(), RouterError> {
         return Err(RouterError::NotInstalled);
     }
     ROUTER.configure(options)?;
+    // Last, since before the first configuration there are no addresses to route to.
     ROUTER.set_enabled(true);
     Ok(())
 }

@@ -108,6 +108,7 @@ fn limit_of(text: &str, limit: &str) -> Result<u64, RouterError> {
     let found = UNITS.iter().find_map(|(unit, shift)| {
         let count: f64 = limit.strip_suffix(unit)?.trim().parse().ok()?;
         let bytes = count * (1_u64 << shift) as f64;
+        // NaN, which `parse` accepts, fails both comparisons.
         (bytes >= (1_u64 << 20) as f64 && bytes < MOST_BYTES).then_some(bytes as u64)
     });
     found.ok_or_else(|| {

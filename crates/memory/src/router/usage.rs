@@ -114,6 +114,7 @@ impl Router {
             for place in 0..PLACES {
                 let slot = self.slot(class, place);
                 let allocations = slot.allocations.load(Ordering::Relaxed);
+                // Places that are no longer configured still show what they served.
                 if place >= configured && allocations == 0 {
                     continue;
                 }
@@ -143,6 +144,7 @@ impl Router {
             place: EARLIER_PLACE.to_owned(),
             limit_bytes: None,
             current_bytes: slots().map(|slot| slot.earlier.current()).sum(),
+            // An upper bound: the peaks of the slots need not coincide.
             peak_bytes: slots().map(|slot| slot.earlier.peak()).sum(),
             held_bytes: slots().map(|slot| slot.earlier_held.current()).sum(),
             held_peak_bytes: slots().map(|slot| slot.earlier_held.peak()).sum(),

@@ -50,6 +50,7 @@ pub(crate) fn examine(path: &Path) -> Result<FileSystem, i32> {
         },
         _ => FileSystemKind::Device,
     };
+    // tmpfs and hugetlbfs without a limit report 0 blocks.
     let limited = kind == FileSystemKind::Device || stat.f_blocks > 0;
     Ok(FileSystem {
         kind,

@@ -18,6 +18,7 @@ const ALIGN_ATTEMPTS: usize = 8;
 
 /// What backs a mapping. Files stay open while it exists, which keeps their locks.
 pub(crate) enum Backing {
+    /// Anonymous memory, private or shared.
     Anonymous,
     /// Memory of another owner, who keeps it mapped and gets it back through `before_unmap`.
     Lent,

@@ -63,6 +63,7 @@ impl DevdaxBackend {
         };
         let info = &backend.info;
         whole_pages(&info.path, offset_bytes, info.align_bytes)?;
+        // At least one byte must follow the offset.
         backend.fits(1)?;
         Ok(backend)
     }
@@ -202,6 +203,7 @@ impl MemoryBackend for DevdaxBackend {
         _page_size: PageSize,
     ) -> Result<Mapping, MemoryError> {
         let file = self.open()?;
+        // Before the device is mapped: two regions must not alias, not even for a moment.
         files::lock_range(&file, self.offset_bytes, size_bytes).map_err(|errno| {
             DevdaxError::InUse {
                 path: self.info.path.clone(),
@@ -219,6 +221,7 @@ impl MemoryBackend for DevdaxBackend {
         page_size: PageSize,
         runs: &mut dyn Iterator<Item = Run>,
     ) -> Result<(), MemoryError> {
+        // No policy is set: the pages exist already and cannot be placed.
         for run in runs {
             let bytes = |pages: u64| usize::try_from(pages).unwrap_or(usize::MAX);
             let (first, pages) = (bytes(run.first_page), bytes(run.pages));

@@ -153,6 +153,7 @@ impl Slot {
             return false;
         }
         let mut moving = fresh.then(|| machine.stretches.begin());
+        // Any phase will do: the policy of the range places the pages.
         let shares = Shares::of(&state.nodes, granule, 0, more);
         let drawn = fresh.then(|| machine.ledger.draw(machine.kernel, shares));
         let Ok(draw) = drawn.transpose() else {

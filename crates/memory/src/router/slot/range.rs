@@ -70,6 +70,7 @@ impl Range {
 
     /// Takes an extent without pages.
     pub(super) fn take_fresh(&mut self, len: u32, holder: Holder) -> Option<Extent> {
+        // Released extents first, which keeps the part of the range that is in use compact.
         self.extents
             .take(len, Free::Released, holder)
             .or_else(|| self.extents.take_new(len, holder))
@@ -84,6 +85,7 @@ impl Range {
         if end <= self.opened {
             return Ok(());
         }
+        // `opened` advances only on success, so the next block repeats a call that failed.
         let to = end.next_multiple_of(OPEN_BYTES).min(self.len);
         (kernel.open)(self.base + self.opened, to - self.opened)?;
         self.opened = to;
