@@ -106,7 +106,9 @@ impl<'a> ChaseRing<'a> {
     }
 
     /// Follows the cycle from line `start` (modulo the number of lines) and returns the line it
-    /// ends on; 0 if there are no lines. Lines are numbered by address, from 0.
+    /// ends on; 0 if there are no lines.
+    ///
+    /// Lines are numbered by address, from 0.
     ///
     /// A step is one load of 8 bytes and nothing else: its result is the address of the next.
     pub fn walk(&self, start: usize, steps: u64) -> usize {

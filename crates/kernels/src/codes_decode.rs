@@ -65,6 +65,7 @@ impl Codes<'_> {
     }
 
     /// Validity bitmap of `rows`: one bit per row, set where the code is not 0, lowest bit first.
+    ///
     /// Also returns the number of zeros.
     ///
     /// # Panics
@@ -105,8 +106,9 @@ impl Codes<'_> {
         (any.then_some((low, high)), below)
     }
 
-    /// Number of different codes from `least` to below `count`. Takes `count / 8` bytes while it
-    /// runs.
+    /// Number of different codes from `least` to below `count`.
+    ///
+    /// Takes `count / 8` bytes while it runs.
     pub fn distinct(&self, least: u32, count: u32) -> u64 {
         let mut seen = vec![0_u64; count.div_ceil(64) as usize];
         self.for_blocks(|block| {

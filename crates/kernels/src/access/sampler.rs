@@ -53,8 +53,9 @@ impl Sampler {
         self.single.access()
     }
 
-    /// Makes the access at `offset` untimed, without fences or changes of line state. Returns the
-    /// [`super::Touched::checksum`] of one access.
+    /// Makes the access at `offset` untimed, without fences or changes of line state.
+    ///
+    /// Returns the [`super::Touched::checksum`] of one access.
     ///
     /// Offsets count from the first whole line of the memory. Offsets past the last place go to
     /// that place; non-temporal accesses and atomics go to the aligned place before. Memory smaller

@@ -282,8 +282,9 @@ impl Timer {
 }
 
 /// Ticks by which a counter advances at a time, from consecutive readings: the smallest distance if
-/// nearly all distances are multiples of it, otherwise 1. Steps that a hypervisor scales are not
-/// whole ticks, so each may be off by one.
+/// nearly all distances are multiples of it, otherwise 1.
+///
+/// Steps that a hypervisor scales are not whole ticks, so each may be off by one.
 fn step_ticks(glance: impl Fn() -> u64) -> u64 {
     let mut last = glance();
     let mut distances = [0; GLANCES];

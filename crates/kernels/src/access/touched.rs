@@ -66,7 +66,9 @@ pub fn pattern_word(offset: usize) -> u64 {
 }
 
 /// Offset of the first byte of `bytes` that differs from the pattern ([`pattern_word`]); `None` if
-/// all agree. `bytes` must start where the memory does.
+/// all agree.
+///
+/// `bytes` must start where the memory does.
 pub fn check_pattern(bytes: &[u8]) -> Option<usize> {
     let (words, rest) = bytes.as_chunks::<8>();
     let tail_start = words.len() * 8;

@@ -8,8 +8,9 @@ const COUNT_MASK: u32 = 0xff;
 /// key sets one of them.
 const PASSED_SHIFT: u32 = 8;
 
-/// A cache line with up to five keys and their values. Any bytes are a valid bucket, if not a
-/// useful one.
+/// A cache line with up to five keys and their values.
+///
+/// Any bytes are a valid bucket, if not a useful one.
 #[repr(C, align(64))]
 #[derive(Debug, Clone, Copy)]
 pub struct Bucket {

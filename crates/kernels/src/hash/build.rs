@@ -181,8 +181,9 @@ impl<'a> Builder<'a> {
         self.keys
     }
 
-    /// Rows in this share whose key was there already. 0 in all shares: keys are unique, and
-    /// lookups need no links.
+    /// Rows in this share whose key was there already.
+    ///
+    /// 0 in all shares: keys are unique, and lookups need no links.
     pub fn duplicates(&self) -> usize {
         self.duplicates
     }

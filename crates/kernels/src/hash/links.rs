@@ -56,8 +56,9 @@ impl<'a> Links<'a> {
             .checked_sub(1)
     }
 
-    /// Makes `next` the row after `row`. A row outside the memory is ignored: its key is known to
-    /// be unique.
+    /// Makes `next` the row after `row`.
+    ///
+    /// A row outside the memory is ignored: its key is known to be unique.
     #[inline(always)]
     pub fn link(&self, row: u32, next: u32) {
         if let Some(link) = self.0.get(row as usize) {

@@ -103,8 +103,9 @@ impl Parts {
         self.starts[self.counts.len()]
     }
 
-    /// The lines of a partition. The last one may end with pairs that are padding: see
-    /// [`Parts::count`].
+    /// The lines of a partition.
+    ///
+    /// The last one may end with pairs that are padding: see [`Parts::count`].
     pub fn lines_of(&self, part: usize) -> Range<usize> {
         self.starts[part]..self.starts[part + 1]
     }

@@ -10,8 +10,10 @@ use crate::prefetch_read;
 #[derive(Debug, Clone)]
 pub struct CodeSet {
     /// For codes of up to three bytes, a bit for every code of that width, so that no code is out
-    /// of bounds. For four bytes, the bits of the column's codes, then one word of 0 for all
-    /// others. Pages behind the column's codes are never touched, so they take no memory.
+    /// of bounds.
+    ///
+    /// For four bytes, the bits of the column's codes, then one word of 0 for all others. Pages
+    /// behind the column's codes are never touched, so they take no memory.
     words: Vec<u32>,
     /// Number of codes of the column: codes are below it.
     codes: u64,

@@ -217,8 +217,9 @@ impl<'a> Migration<'a> {
         &self.state
     }
 
-    /// Looks at the next batch of pages and moves the misplaced ones. Does not wait: see
-    /// [`Step::wait`].
+    /// Looks at the next batch of pages and moves the misplaced ones.
+    ///
+    /// Does not wait: see [`Step::wait`].
     ///
     /// # Errors
     /// [`MemoryError::Syscall`] if the kernel refuses the call as a whole. Nothing of the batch is

@@ -84,8 +84,10 @@ impl Placement {
         }
     }
 
-    /// Contiguous parts by share. Shares may be any positive numbers, and are scaled to add up to
-    /// one; if one node is left, it is a bind.
+    /// Contiguous parts by share.
+    ///
+    /// Shares may be any positive numbers, and are scaled to add up to one; if one node is left, it
+    /// is a bind.
     ///
     /// # Errors
     /// [`PlacementError::NothingPlaced`] if no share is positive, [`PlacementError::NodeTwice`] for

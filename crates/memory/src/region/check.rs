@@ -88,8 +88,10 @@ fn size(options: &RegionOptions) -> Result<(), MemoryError> {
 }
 
 /// Refuses a region larger than the control group's limit, since a group over its limit is killed
-/// and not refused memory. Other use in the group changes all the time and is not counted: only
-/// what can never fit is refused.
+/// and not refused memory.
+///
+/// Other use in the group changes all the time and is not counted: only what can never fit is
+/// refused.
 fn group_limit(topology: &Topology, options: &RegionOptions) -> Result<(), MemoryError> {
     match topology.limits.memory_limit_bytes {
         Some(limit_bytes) if options.size_bytes as u64 > limit_bytes => {

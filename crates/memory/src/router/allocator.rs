@@ -6,8 +6,9 @@ use std::alloc::{GlobalAlloc, Layout};
 use super::route::{Answer, Router};
 use super::scope::current;
 
-/// Requests of this many bytes or more are routed. Its value must not change while blocks are in
-/// use: a block's size says which allocator owns it.
+/// Requests of this many bytes or more are routed.
+///
+/// Its value must not change while blocks are in use: a block's size says which allocator owns it.
 pub const THRESHOLD_BYTES: usize = 64 << 10;
 
 /// Routes large allocations by the thread's scope and leaves everything else to `A`.

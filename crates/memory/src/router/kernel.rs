@@ -1,5 +1,6 @@
-//! System calls of the router, behind function pointers that tests replace. Nothing here allocates
-//! or goes through `std::fs`: it runs inside the global allocator.
+//! System calls of the router, behind function pointers that tests replace.
+//!
+//! Nothing here allocates or goes through `std::fs`: it runs inside the global allocator.
 
 use std::ffi::CStr;
 

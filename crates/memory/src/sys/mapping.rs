@@ -75,8 +75,9 @@ impl fmt::Debug for Mapping {
 }
 
 impl Mapping {
-    /// Reserves private anonymous memory of `size_bytes`, aligned for `page_size`. No page is
-    /// touched.
+    /// Reserves private anonymous memory of `size_bytes`, aligned for `page_size`.
+    ///
+    /// No page is touched.
     ///
     /// # Errors
     /// The errno of `mmap` or `madvise`; for hugetlb sizes `ENOMEM` means that the pool is too

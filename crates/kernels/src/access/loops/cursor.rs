@@ -1,5 +1,6 @@
-//! Address generation, inlined into the loops. Arrays of precomputed addresses would add memory
-//! traffic of their own to the measurement.
+//! Address generation, inlined into the loops.
+//!
+//! Arrays of precomputed addresses would add memory traffic of their own to the measurement.
 
 use crate::access::places::Uniform;
 use crate::access::zipf::Zipf;

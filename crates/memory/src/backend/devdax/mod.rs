@@ -37,8 +37,9 @@ pub struct DevdaxBackend {
 }
 
 impl DevdaxBackend {
-    /// The device at `path`, from `offset_bytes` on. It is examined in sysfs, and not opened or
-    /// mapped.
+    /// The device at `path`, from `offset_bytes` on.
+    ///
+    /// It is examined in sysfs, and not opened or mapped.
     ///
     /// # Errors
     /// [`MemoryError::Devdax`] if `path` is not a DAX device, is used as system RAM, or ends before

@@ -1,5 +1,6 @@
-//! Units of 16 and 32 bytes, in 128-bit registers. Additions are assembly too, so that none of it
-//! depends on how the crate is compiled.
+//! Units of 16 and 32 bytes, in 128-bit registers.
+//!
+//! Additions are assembly too, so that none of it depends on how the crate is compiled.
 
 use std::arch::aarch64::uint64x2_t;
 use std::arch::asm;

@@ -11,9 +11,10 @@ use crate::access::loops::Unit;
 use crate::access::loops::visit::lanes;
 use crate::access::touched::{PATTERN_STEP, pattern_word};
 
-/// Implements a unit of one vector register. Loads add to four sums, so that additions wait for
-/// memory and not for each other. Stores write one register, which an addition advances to the next
-/// place.
+/// Implements a unit of one vector register.
+///
+/// Loads add to four sums, so that additions wait for memory and not for each other. Stores write
+/// one register, which an addition advances to the next place.
 macro_rules! vector_unit {
     (
         $(#[$doc:meta])* $name:ident, $feature:literal, $bytes:literal, $vector:ty, $class:ident,
