@@ -69,7 +69,7 @@ pub fn parallel_fill_copy(target: &mut [u8], source: &[u8], threads: usize) -> u
     } else {
         CopyKind::Cached
     };
-    // Parts are whole pages, so that each page is first touched by one thread.
+    // Parts of whole pages: in an aligned target, no page is touched by two threads.
     let part_bytes = len.div_ceil(threads).next_multiple_of(4096);
     let parts = target[..len]
         .chunks_mut(part_bytes)

@@ -79,8 +79,8 @@ impl Bucket {
     /// Index of the entry of `key`.
     #[inline(always)]
     pub(super) fn position(&self, key: u64) -> Option<usize> {
-        // All entries are compared, without a branch on the count: the compiler makes vector
-        // compares of it.
+        // All entries are compared, without a branch on the count, so that the compiler can
+        // vectorise the loop.
         let mut found = 0_u32;
         for (index, candidate) in self.keys.iter().enumerate() {
             found |= u32::from(*candidate == key) << index;

@@ -48,8 +48,7 @@ impl<'a> Links<'a> {
     /// The next row with the same key as `row`.
     #[inline(always)]
     pub fn next(&self, row: u32) -> Option<u32> {
-        // Relaxed: all rows of a key belong to one builder, and readers start after the threads of
-        // the build have been joined.
+        // Relaxed: all rows of a key belong to one builder, and readers start after the build.
         self.0
             .get(row as usize)?
             .load(Ordering::Relaxed)

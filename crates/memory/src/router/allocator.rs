@@ -8,7 +8,7 @@ use super::scope::current;
 
 /// Requests of this many bytes or more are routed.
 ///
-/// Its value must not change while blocks are in use: a block's size says which allocator owns it.
+/// Smaller blocks are always the inner allocator's, so that freeing one needs no look at its address.
 pub const THRESHOLD_BYTES: usize = 64 << 10;
 
 /// Routes large allocations by the thread's scope and leaves everything else to `A`.

@@ -420,7 +420,7 @@ impl Extents {
     /// Takes one of the longest free extents of that kind off its list, for release;
     /// [`Extents::give`] must follow, whether the release succeeded or not.
     pub(super) fn evict(&mut self, free: Free) -> Option<Extent> {
-        // 128 leading zeros, if no list has an extent, give `None`.
+        // If every list is empty there are 128 leading zeros, which gives `None`.
         let list = 127_u32.checked_sub(self.lists(free).filled.leading_zeros())?;
         let start = self.lists(free).heads[list as usize];
         let extent = Extent {

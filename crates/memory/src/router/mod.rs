@@ -112,8 +112,8 @@ pub fn is_enabled() -> bool {
 /// Whether the program's global allocator is a [`TierAllocator`].
 ///
 /// There is no way to inspect a `#[global_allocator]`, so one large block is allocated and the
-/// allocator reports whether it saw the request. The request is made outside any scope: it is never
-/// routed, so it cannot be refused or counted.
+/// allocator reports whether it saw the request. During the request a marker takes the place of the
+/// scope, so it is never routed and cannot be refused or counted.
 fn is_installed() -> bool {
     let Ok(layout) = std::alloc::Layout::from_size_align(THRESHOLD_BYTES, 8) else {
         return false;

@@ -26,7 +26,7 @@ pub struct PlaceUsage {
     pub current_bytes: u64,
     /// Highest value of `current_bytes`.
     pub peak_bytes: u64,
-    /// Bytes in use and cached for reuse: what should be resident.
+    /// Bytes in use, cached for reuse, or not yet released.
     pub held_bytes: u64,
     /// Highest value of `held_bytes`.
     pub held_peak_bytes: u64,
