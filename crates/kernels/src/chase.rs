@@ -68,6 +68,8 @@ impl<'a> ChaseRing<'a> {
         let count = buffer.len() / stride_bytes;
         let buffer = &mut buffer[..count * stride_bytes];
         let order = Cycle::new(count, stride_bytes, locality, seed);
+        // The ring stores addresses as integers. Exposing the provenance allows the pointers that
+        // are loaded from it to access the buffer.
         let base = buffer.as_ptr().expose_provenance();
         let threads = if buffer.len() < PARALLEL_FROM_BYTES {
             1

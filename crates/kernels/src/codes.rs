@@ -7,7 +7,7 @@
 //!   ...       rows * width bytes, then CODE_PADDING readable bytes, so that vector loads may
 //!             run past the last code
 //! ```
-//! Narrow codes keep a column in fewer cache lines and compare many rows per vector instruction.
+//! A column of narrow codes takes fewer cache lines, and a vector instruction compares many rows.
 //! What a code represents (an offset from the smallest value, a position in a sorted dictionary) is
 //! up to the owner of the column.
 

@@ -71,6 +71,7 @@ impl Codes<'_> {
     /// # Panics
     /// If the rows are outside the column.
     pub fn non_zero_bits(&self, rows: Range<usize>) -> (Vec<u8>, usize) {
+        // Whole words are appended below, and the excess is cut off at the end.
         let mut bits = Vec::with_capacity(rows.len().div_ceil(8) + 8);
         let (mut set, count) = (0, rows.len());
         let mut block = [0_u32; 64];
@@ -78,6 +79,7 @@ impl Codes<'_> {
         while start < rows.end {
             let len = (rows.end - start).min(64);
             self.unpack(start..start + len, &mut block);
+            // Codes of the block before must not set bits behind the last row.
             block[len..].fill(0);
             let word = block.iter().enumerate().fold(0_u64, |word, (bit, code)| {
                 word | (u64::from(*code != 0) << bit)
@@ -96,6 +98,7 @@ impl Codes<'_> {
         let (mut low, mut high, mut below) = (u32::MAX, 0, 0);
         self.for_blocks(|block| {
             for &code in block {
+                // Without branches, so that the compiler can vectorise the loop.
                 let counts = code >= least;
                 below += usize::from(!counts);
                 low = low.min(if counts { code } else { u32::MAX });

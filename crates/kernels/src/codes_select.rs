@@ -42,6 +42,7 @@ impl Codes<'_> {
 
     fn map_at<T>(&self, start: usize, positions: &[u32], value: impl Fn(u32) -> T) -> Vec<T> {
         let from = |position: &u32| start + *position as usize;
+        // Bounds checks of the bytes alone would not catch positions in the padding.
         if let Some(last) = positions.iter().max() {
             assert!(
                 from(last) < self.rows(),

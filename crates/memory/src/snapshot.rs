@@ -49,6 +49,7 @@ pub(crate) fn take(region: &Region, mode: AuditMode) -> Result<PageSnapshot, Mem
             let method = format!("device memory: pages are fixed on {place}");
             (Vec::new(), method)
         }
+        // An fsdax file: `FileBackend` reports no fixed place, but the pages are device memory.
         _ if region.mapping().is_device_memory() => {
             let place = region.backend().describe();
             let method = format!("device memory: pages are fixed on the device of {place} (fsdax)");

@@ -331,6 +331,7 @@ fn closest_pair(clock: Clock) -> (u64, Instant) {
             best = next;
         }
     }
+    // The other clock was read about midway between the two readings of the counter.
     (best.1 + best.0 / 2, best.2)
 }
 

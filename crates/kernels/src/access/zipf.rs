@@ -76,6 +76,7 @@ fn segment_starts(count: u64) -> [u64; SEGMENTS + 1] {
         } else {
             let share = (segment - HEAD) as f64 / (SEGMENTS - HEAD) as f64;
             let wanted = (HEAD as f64 * growth.powf(share)) as u64;
+            // At least one rank per segment, even where the growth rounds down to none.
             wanted.max(starts[segment - 1] + 1)
         };
     }
@@ -116,6 +117,7 @@ fn alias_columns(weights: &[f64]) -> [u64; SEGMENTS] {
     while let (Some(&poor), Some(&rich)) = (small.last(), large.last()) {
         small.pop();
         alias[poor] = rich as u64;
+        // The poor column is filled up to 1 with a part of the rich segment.
         share[rich] -= 1.0 - share[poor];
         if share[rich] < 1.0 {
             large.pop();
@@ -126,6 +128,7 @@ fn alias_columns(weights: &[f64]) -> [u64; SEGMENTS] {
     // without ranks, which must never be drawn, has been given another alias.
     let mut columns = [0; SEGMENTS];
     for (column, (share, alias)) in columns.iter_mut().zip(share.iter().zip(alias)) {
+        // A share of 1 has to fit into 48 bits as well.
         let kept = (share * (1_u64 << 48) as f64) as u64;
         *column = kept.min((1 << 48) - 1) << 16 | alias;
     }

@@ -127,6 +127,7 @@ impl<'a> Builder<'a> {
                 let hash = self.layout.hash(keys[index]);
                 let bucket = self.layout.home(hash);
                 group[found] = Entry {
+                    // Wraps around for buckets of other builders; such entries are overwritten.
                     bucket: bucket.wrapping_sub(self.share.start),
                     key: keys[index],
                     row: row_of(index),

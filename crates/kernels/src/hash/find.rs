@@ -144,6 +144,7 @@ fn pipelined<C: Compare>(layout: Layout, buckets: &[Bucket], keys: &[u64], value
     let mut later_homes = homes;
     let first = &keys[..keys.len().min(PREFETCH_AHEAD)];
     locate(layout, first, &mut homes);
+    // No block before the first one prefetches its buckets.
     for home in &homes.buckets[..first.len()] {
         crate::prefetch_read(buckets, *home as usize);
     }

@@ -1,7 +1,7 @@
 //! Hash tables larger than the caches: one cache line per lookup, and many lookups in flight.
 //!
 //! ```text
-//!   Bucket, 64 bytes:  | key key key key key | value x 5 (u32) | count, passed bits |
+//!   Bucket, 64 bytes:  | key key key key key | value x 5 (u32) | count, filter bits |
 //!   table:             segments of 2^k buckets; a key whose bucket is full overflows to the next
 //!                      bucket of its segment (linear probing)
 //!   duplicates:        value = first row of the key; Links: row -> next row with the same key

@@ -244,6 +244,7 @@ mod x86 {
             ahead::<1>(line);
             // SAFETY: the caller guarantees 64 bytes for each word of `mask`.
             let v = unsafe { _mm512_loadu_si512(line.cast()) };
+            // There is no shift of bytes; the AND clears what comes in from the neighbouring byte.
             let index = _mm512_and_si512(_mm512_srli_epi16::<3>(v), five);
             let byte = _mm512_permutexvar_epi8(index, table);
             let bit = _mm512_permutexvar_epi8(_mm512_and_si512(v, seven), bit_of);
@@ -290,6 +291,7 @@ mod x86 {
         // SAFETY: a set that covers its width has a word for every code of it, and indices of
         // four-byte codes were limited to the last word.
         unsafe { look_up(words, found, set.size_bytes() > PREFETCHED_BYTES) };
+        // Second pass: the codes are loaded again, from the L1 cache, for their bit positions.
         let one = _mm512_set1_epi32(1);
         let low_bits = _mm512_set1_epi32(31);
         for (block, slot) in mask.iter_mut().enumerate() {
@@ -331,6 +333,7 @@ mod x86 {
     /// Number of set bits.
     #[inline]
     pub(in super::super) fn count(words: &[u64]) -> u64 {
+        // The x86-64 baseline has no POPCNT, so `count_ones` needs a function that enables it.
         if is_x86_feature_detected!("popcnt") {
             // SAFETY: the processor has POPCNT, which was just checked.
             return unsafe { count_words(words) };

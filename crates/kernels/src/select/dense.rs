@@ -100,6 +100,7 @@ pub fn filter_all(
             let and = index > 0;
             let whole = rows / 64;
             let done = fast && avx512::test(test, start + first, &mut words[..whole], and);
+            // The vector loop tests whole words of the mask, the scalar loop the rest.
             let from = if done { whole } else { 0 };
             plain(test, start + first, from * 64..rows, words, and);
             let left = avx512::count(&words[..rows.div_ceil(64)]);

@@ -122,6 +122,7 @@ pub(crate) fn populate_under_policy(
                 MemoryError::syscall("set_mempolicy", "the thread's old policy", errno)
             })?;
         }
+        // What does not fit `usize` becomes a range that `populate` refuses.
         let bytes = |pages: u64| {
             usize::try_from(pages)
                 .ok()

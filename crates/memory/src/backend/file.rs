@@ -121,6 +121,7 @@ impl FileBackend {
         let path = match &self.place {
             Place::File(path) => path.clone(),
             Place::Directory(directory) => {
+                // Region names may have slashes, and any length.
                 let safe: String = name
                     .chars()
                     .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })

@@ -262,6 +262,7 @@ impl<'a> Migration<'a> {
     /// # Errors
     /// Same as [`Migration::step`]; the state stays valid.
     pub fn run_to_end(&mut self, cancel: &AtomicBool) -> Result<&MigrationState, MemoryError> {
+        // Relaxed: the flag guards no other data.
         while !self.state.finished() && !cancel.load(Ordering::Relaxed) {
             let wait = self.next_step_at.saturating_sub(self.options.clock.now());
             if wait.is_zero() {

@@ -147,6 +147,7 @@ pub(crate) fn nodes_have_room(
             pages: *pages,
             free_bytes: capacity.free_bytes,
         };
+        // A closure, since the list is for the message only and reads files of every node.
         short.check(capacity.margin_bytes, || {
             free_list(backend, topology, page_size)
         })?;

@@ -8,7 +8,7 @@ use super::scope::current;
 
 /// Requests of this many bytes or more are routed.
 ///
-/// Smaller blocks are always the inner allocator's, so that freeing one needs no look at its address.
+/// Smaller blocks are always the inner allocator's, so freeing one needs no check of its address.
 pub const THRESHOLD_BYTES: usize = 64 << 10;
 
 /// Routes large allocations by the thread's scope and leaves everything else to `A`.

@@ -135,6 +135,8 @@ impl Router {
             places.push(resolved);
             names.push(asked.iter().map(|place| place.name.clone()).collect());
         }
+        // All options have been checked: from here on only the reservation can fail, and it comes
+        // before any slot changes.
         let mut kept = self.names();
         if self.span().is_none() {
             let span = reserve::reserve(&self.slots, self.largest_shift)?;

@@ -316,6 +316,8 @@ impl Mapping {
     }
 
     fn cut_ends(&mut self, head_bytes: usize, tail_bytes: usize) -> Result<(), i32> {
+        // Address and size follow each step that succeeds, so after a failure the rest is still
+        // unmapped on drop.
         let tail_start = self.size_bytes - tail_bytes;
         if tail_bytes > 0 {
             // SAFETY: the tail is inside the mapping, page-aligned and not handed out, and
