@@ -1,7 +1,9 @@
-//! Pointer chases: every load's address comes from the load before, so their time is the memory's latency.
+//! Pointer chases: each load's address is the result of the load before, so the time per step is
+//! the memory latency.
 //!
-//! A ring is the sequence P(0), P(1), ... P(n - 1), P(0) of its lines, where P is a keyed bijection of 0..n. So the line after any line is
-//! computed from that line alone: rings are written front to back, by all processors, without a table beside the buffer.
+//! A ring is the sequence P(0), P(1), ... P(n - 1), P(0) of its lines, where P is a keyed bijection
+//! of 0..n. The successor of a line is computed from that line alone, so a ring is written front to
+//! back, by all processors, without a table beside the buffer.
 
 mod permutation;
 mod walk;
@@ -12,17 +14,20 @@ use crate::access::ChaseLocality;
 use crate::rng::mix;
 use permutation::Permutation;
 
-/// Bytes of a cache line.
+/// Size of a cache line.
 pub const LINE_BYTES: usize = 64;
-/// Most chains that [`ChaseRing::walk_many`] follows side by side.
+/// Most chains that [`ChaseRing::walk_many`] follows in parallel.
 pub const MAX_CHASE_CHAINS: usize = 64;
-/// Bytes of a group of [`ChaseLocality::Pages`]: 64 base pages of 4 KiB. A first-level TLB has about 64 entries or more, so translations
-/// are missed once per page and group at most.
+/// Size of a group of [`ChaseLocality::Pages`]: 64 base pages of 4 KiB.
+///
+/// A first-level TLB has about 64 entries or more, so there is at most one TLB miss per page and
+/// group.
 pub const CHASE_GROUP_BYTES: usize = 64 * 4096;
-/// Rings from this size on are built by several threads.
+/// Rings of this size or more are built by several threads.
 const PARALLEL_FROM_BYTES: usize = 64 << 20;
 
-/// A random cycle through cache lines of a buffer: each of its lines holds the address of the next, so that one step is one load.
+/// A random cycle through cache lines of a buffer; each line holds the address of the next, so one
+/// step is one load.
 #[derive(Debug)]
 pub struct ChaseRing<'a> {
     buffer: &'a [u8],
@@ -30,20 +35,24 @@ pub struct ChaseRing<'a> {
 }
 
 impl<'a> ChaseRing<'a> {
-    /// A cycle of all lines in any order: [`Self::build_with`] of [`ChaseLocality::Random`] and a stride of one line.
+    /// A cycle of all lines in random order: [`Self::build_with`] with [`ChaseLocality::Random`]
+    /// and a stride of one line.
     pub fn build(buffer: &'a mut [u8], seed: u64) -> Self {
         Self::build_with(buffer, ChaseLocality::Random, LINE_BYTES, seed)
     }
 
-    /// Writes a cycle of lines into `buffer`, determined by `seed`: one line of every `line_stride_bytes` (rounded up to whole lines, at
-    /// least one). Which line of a stride is taken varies, so that wide strides still use all sets of caches and all memory channels.
+    /// Writes a cycle of lines into `buffer`, determined by `seed`: one line out of every
+    /// `line_stride_bytes` (rounded up to whole lines, at least one).
     ///
-    /// The first 8 bytes of the lines of the cycle are overwritten; everything else is left alone, as are bytes before the first aligned
-    /// line and after the last whole stride. Takes no memory besides, and one pass over the buffer from front to back: about as long as
-    /// filling it. Large buffers are written by as many threads as there are processors for this one.
+    /// The line within a stride varies, so that wide strides still use all cache sets and memory
+    /// channels. The first 8 bytes of the lines of the cycle are overwritten; all else is left
+    /// alone, including bytes before the first aligned line and after the last whole stride.
+    /// Building takes no extra memory and one pass over the buffer, about as long as filling it.
+    /// Large buffers are written by as many threads as there are available processors.
     ///
-    /// With [`ChaseLocality::Pages`] the cycle goes through all lines of a group of [`CHASE_GROUP_BYTES`] (counted from the first line of
-    /// the buffer) before the next group; groups follow each other in random order too.
+    /// With [`ChaseLocality::Pages`] the cycle goes through all lines of a group of
+    /// [`CHASE_GROUP_BYTES`] (counted from the first line of the buffer) before the next group; the
+    /// order of the groups is random too.
     pub fn build_with(
         buffer: &'a mut [u8],
         locality: ChaseLocality,
@@ -59,12 +68,15 @@ impl<'a> ChaseRing<'a> {
         let count = buffer.len() / stride_bytes;
         let buffer = &mut buffer[..count * stride_bytes];
         let order = Cycle::new(count, stride_bytes, locality, seed);
+        // The ring stores addresses as integers. Exposing the provenance allows the pointers that
+        // are loaded from it to access the buffer.
         let base = buffer.as_ptr().expose_provenance();
         let threads = if buffer.len() < PARALLEL_FROM_BYTES {
             1
         } else {
             thread::available_parallelism().map_or(1, usize::from)
         };
+        // At least 1, as a chunk size of 0 panics.
         let share = count.div_ceil(threads).max(1);
         thread::scope(|scope| {
             let order = &order;
@@ -85,18 +97,21 @@ impl<'a> ChaseRing<'a> {
         self.order.count
     }
 
-    /// Bytes of the lines that the cycle goes through.
+    /// Bytes of the lines that the cycle goes through; without the gaps of wide strides.
     pub fn footprint_bytes(&self) -> usize {
         self.lines() * LINE_BYTES
     }
 
-    /// Follows the cycle for `steps` dependent loads from line `start` (taken modulo the number of lines) and answers the line it
-    /// ends on; 0 if there are no lines. Lines are numbered by address, from 0. The same as [`Self::walk`].
+    /// Same as [`Self::walk`]: a chase of one chain.
     pub fn follow(&self, start: usize, steps: u64) -> usize {
         self.walk(start, steps)
     }
 
-    /// Follows the cycle from line `start` (taken modulo the number of lines) and answers the line it ends on; 0 if there are no lines.
+    /// Follows the cycle from line `start` (modulo the number of lines) and returns the line it
+    /// ends on; 0 if there are no lines.
+    ///
+    /// Lines are numbered by address, from 0.
+    ///
     /// A step is one load of 8 bytes and nothing else: its result is the address of the next.
     pub fn walk(&self, start: usize, steps: u64) -> usize {
         let Some(line) = start.checked_rem(self.lines()) else {
@@ -108,10 +123,13 @@ impl<'a> ChaseRing<'a> {
         self.line_of(pointer[0])
     }
 
-    /// Follows the cycle from all lines of `at` in turn, `steps` loads each, and leaves there where they end. The chains are independent,
-    /// so up to `at.len()` loads are under way at once: memory-level parallelism by number. Chains past [`MAX_CHASE_CHAINS`] stay where
-    /// they are; up to 12 are kept in registers. Chains on the same part of the cycle find lines that others have just loaded:
-    /// [`Self::starts`] places them apart.
+    /// Follows the cycle from all lines in `at` in turn, `steps` loads each, and stores the end
+    /// positions there.
+    ///
+    /// The chains are independent, so up to `at.len()` loads are in flight: this sets the
+    /// memory-level parallelism. Chains beyond [`MAX_CHASE_CHAINS`] are not moved; up to 12 are
+    /// kept in registers. Chains that are close together on the cycle find lines that others have
+    /// just loaded: use [`Self::starts`] to space them.
     pub fn walk_many(&self, at: &mut [usize], steps: u64) {
         if self.lines() == 0 {
             at.fill(0);
@@ -122,8 +140,9 @@ impl<'a> ChaseRing<'a> {
         for (pointer, start) in pointers.iter_mut().zip(&*at) {
             *pointer = self.pointer(start % self.lines());
         }
-        // SAFETY: each pointer is to a line of the ring. `build_with` wrote into every line the address of another one of the same buffer,
-        // which this ring has borrowed since, so nobody has changed it.
+        // SAFETY: each pointer is to a line of the ring. `build_with` wrote into every line the
+        // address of another line of the same buffer, which this ring has borrowed since, so
+        // nothing has changed it.
         unsafe { walk::walk(&mut pointers[..chains], steps) };
         for (pointer, at) in pointers.iter().zip(at).take(chains) {
             *at = self.line_of(*pointer);
@@ -138,8 +157,10 @@ impl<'a> ChaseRing<'a> {
         (pointer.addr() - self.buffer.as_ptr().addr()) / self.order.stride_bytes
     }
 
-    /// Lines that cut the cycle into `chains` (at least one) parts of equal length, for [`Self::walk_many`]: walks of up to
-    /// `lines() / chains` steps from there meet no line twice.
+    /// Lines that divide the cycle into `chains` (at least one) parts of equal length, for
+    /// [`Self::walk_many`].
+    ///
+    /// Walks of up to `lines() / chains` steps from there visit no line twice.
     pub fn starts(&self, chains: usize) -> Vec<usize> {
         let chains = chains.max(1);
         (0..chains)
@@ -151,13 +172,13 @@ impl<'a> ChaseRing<'a> {
     }
 }
 
-/// The order of a ring's lines.
+/// Order of the lines of a ring; computed, not stored.
 #[derive(Debug)]
 struct Cycle {
     count: usize,
     stride_bytes: usize,
     seed: u64,
-    /// Lines of a group; all lines in one group if there is no locality.
+    /// Lines per group; without locality, all lines are one group.
     group_lines: usize,
     groups: Permutation,
 }
@@ -179,26 +200,27 @@ impl Cycle {
         }
     }
 
-    /// Where a line begins, bytes from the start of the buffer.
+    /// Offset of a line in the buffer, in bytes.
     fn offset(&self, line: usize) -> usize {
         let slots = self.stride_bytes / LINE_BYTES;
         let slot = mix(self.seed ^ line as u64) % slots as u64;
         line * self.stride_bytes + slot as usize * LINE_BYTES
     }
 
-    /// The order within a group. The last group may be shorter.
+    /// Permutation within a group; the last group may be shorter.
     fn within(&self, group: usize) -> Permutation {
         let first = group * self.group_lines;
         let lines = self.group_lines.min(self.count - first);
         Permutation::new(lines as u64, mix(self.seed).wrapping_add(group as u64))
     }
 
-    /// The first line of the cycle in a group.
+    /// First line of the cycle in a group.
     fn entry(&self, group: usize) -> usize {
         group * self.group_lines + self.within(group).at(0) as usize
     }
 
-    /// Writes the addresses of the successors of the lines from `first` on into `bytes`, which begin with that line's stride.
+    /// Writes the successors of the lines from `first` on into `bytes`, which start with the stride
+    /// of line `first`.
     fn write(&self, bytes: &mut [u8], first: usize, base: usize) {
         let mut line = first;
         let last = first + bytes.len() / self.stride_bytes;
@@ -206,6 +228,7 @@ impl Cycle {
             let group = line / self.group_lines;
             let group_first = group * self.group_lines;
             let order = self.within(group);
+            // Once per group: only its last line continues in the next group.
             let next_group = self
                 .groups
                 .at(self.groups.after(self.groups.position(group as u64)));
@@ -220,18 +243,21 @@ impl Cycle {
                 let at = self.offset(line) - first * self.stride_bytes;
                 let address = base + self.offset(next);
                 let place = bytes[at..at + size_of::<usize>()].as_mut_ptr();
-                // SAFETY: the slice has the size of an address, and lines begin aligned.
+                // SAFETY: the slice has the size of an address, and every line starts at a multiple
+                // of 64.
                 unsafe { place.cast::<usize>().write(address) };
             }
             line = group_first + order.len() as usize;
         }
     }
 
-    /// The line at a position of the cycle, which begins with the first line of the first group in order.
+    /// The line at a position of the cycle, counted from the first line of the first group in
+    /// order.
     fn line_at(&self, position: usize) -> usize {
         let mut rest = position;
         let mut turn = 0;
-        // All groups but the last in memory are full, and that one can be anywhere in the order.
+        // All groups but the one at the end of memory are full, and that one can be anywhere in the
+        // order.
         let full = self.group_lines;
         let short = self.count % full;
         let groups = self.groups.len();

@@ -4,32 +4,35 @@
 //!   width 0   no bytes at all: every code is 0 (a constant column)
 //!   width 1   c0 c1 c2 ...
 //!   width 3   c0.0 c0.1 c0.2 c1.0 c1.1 c1.2 ...
-//!   ...       rows * width bytes, then CODE_PADDING bytes that belong to nobody, so that vectors may be loaded past the end
+//!   ...       rows * width bytes, then CODE_PADDING readable bytes, so that vector loads may
+//!             run past the last code
 //! ```
-//! What a code stands for (an offset from the smallest value, a position in a sorted dictionary) is the owner's business.
+//! A column of narrow codes takes fewer cache lines, and a vector instruction compares many rows.
+//! What a code represents (an offset from the smallest value, a position in a sorted dictionary) is
+//! up to the owner of the column.
 
 use std::ops::Range;
 
-/// Readable bytes that must follow the last code: one vector register.
+/// Readable bytes that must follow the last code: one 512-bit vector.
 pub const CODE_PADDING: usize = 64;
 
-/// Bytes of a code.
+/// Width of the codes of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CodeWidth {
     /// No bytes: all codes are 0.
     Zero,
-    /// One byte.
+    /// One byte: codes up to 255.
     One,
-    /// Two bytes.
+    /// Two bytes: codes up to 65,535.
     Two,
-    /// Three bytes.
+    /// Three bytes: codes up to 16,777,215.
     Three,
-    /// Four bytes.
+    /// Four bytes: any `u32`.
     Four,
 }
 
 impl CodeWidth {
-    /// The narrowest width that holds `max_code`.
+    /// The narrowest width that can represent `max_code`.
     pub fn for_max(max_code: u32) -> Self {
         match max_code {
             0 => CodeWidth::Zero,
@@ -40,7 +43,7 @@ impl CodeWidth {
         }
     }
 
-    /// Bytes of a code.
+    /// Bytes per code, 0 to 4.
     pub fn bytes(self) -> usize {
         match self {
             CodeWidth::Zero => 0,
@@ -51,18 +54,18 @@ impl CodeWidth {
         }
     }
 
-    /// Bytes that `rows` codes need, padding included.
+    /// Bytes that `rows` codes take, padding included.
     pub fn size_bytes(self, rows: usize) -> usize {
         rows * self.bytes() + CODE_PADDING
     }
 }
 
-/// Memory that cannot hold the codes it is said to hold.
+/// The memory is too short for the codes that it should contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodesTooShort {
-    /// Bytes that the codes need with their padding.
+    /// Bytes that the codes and their padding take.
     pub needed_bytes: usize,
-    /// Bytes there are.
+    /// Length of the memory.
     pub actual_bytes: usize,
 }
 
@@ -78,7 +81,7 @@ impl std::fmt::Display for CodesTooShort {
 
 impl std::error::Error for CodesTooShort {}
 
-/// A borrowed column of codes.
+/// A borrowed column of codes, with readable padding behind it.
 #[derive(Debug, Clone, Copy)]
 pub struct Codes<'a> {
     bytes: &'a [u8],
@@ -101,7 +104,7 @@ impl<'a> Codes<'a> {
     /// The first `rows` codes of `bytes`.
     ///
     /// # Errors
-    /// If the codes and their padding do not fit.
+    /// [`CodesTooShort`] if the codes and their padding do not fit.
     pub fn new(bytes: &'a [u8], width: CodeWidth, rows: usize) -> Result<Self, CodesTooShort> {
         let needed_bytes = width.size_bytes(rows);
         if bytes.len() < needed_bytes {
@@ -113,30 +116,31 @@ impl<'a> Codes<'a> {
         Ok(Codes { bytes, width, rows })
     }
 
-    /// Bytes of a code.
+    /// Width of the codes.
     pub fn width(&self) -> CodeWidth {
         self.width
     }
 
-    /// Rows.
+    /// Number of rows of the column.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The codes of `rows` as a column of their own.
+    /// The codes of `rows` as a separate column.
     ///
     /// # Panics
-    /// If the rows do not exist.
+    /// If the rows are outside the column.
     pub fn slice(&self, rows: Range<usize>) -> Self {
         assert!(rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
         Codes {
+            // Up to the end of the column, which keeps the padding readable.
             bytes: &self.bytes[rows.start * self.width.bytes()..],
             width: self.width,
             rows: rows.len(),
         }
     }
 
-    /// The bytes, padding included.
+    /// The codes as bytes, with padding and, for a slice, the codes behind it.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -144,19 +148,20 @@ impl<'a> Codes<'a> {
     /// The code of `row`.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If the row is outside the column.
     #[inline]
     pub fn get(&self, row: usize) -> u32 {
         assert!(row < self.rows, "row {row} of {}", self.rows);
         let at = row * self.width.bytes();
+        // Four bytes are read whatever the width: the padding makes that safe for the last row.
         let word = u32::from_le_bytes(self.bytes[at..at + 4].try_into().unwrap_or([0; 4]));
         word & self.mask()
     }
 
-    /// Writes the codes of `rows` to the front of `out`.
+    /// Decodes `rows` to the front of `out`.
     ///
     /// # Panics
-    /// If the rows do not exist or `out` is shorter.
+    /// If the rows are outside the column, or `out` is shorter.
     pub fn unpack(&self, rows: Range<usize>, out: &mut [u32]) {
         assert!(rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
         let out = &mut out[..rows.len()];
@@ -196,10 +201,10 @@ impl<'a> Codes<'a> {
     }
 }
 
-/// Writes `codes` as rows `first_row..` of a column of `width` into `out`, which has no padding of its own.
+/// Encodes `codes` as rows `first_row..` of a column of `width` into `out`, which has no padding.
 ///
 /// # Panics
-/// If `out` is too short. A code that `width` cannot hold loses its upper bytes.
+/// If `out` is too short. A code too large for `width` is truncated to its low bytes.
 pub fn pack(out: &mut [u8], width: CodeWidth, first_row: usize, codes: &[u32]) {
     let bytes = width.bytes();
     let out = &mut out[first_row * bytes..(first_row + codes.len()) * bytes];

@@ -1,18 +1,19 @@
-//! From codes to values, and what can be told about codes without decoding them.
+//! Decoding of code columns, and statistics on codes without decoding them.
 //!
 //! ```text
 //!   bytes of codes ──► u32 in a register ──► value        base + code, or table[code]
-//!                                             └► written once into fresh memory: no intermediate column of codes
+//!                                             └► written once into fresh memory,
+//!                                                with no intermediate column of codes
 //! ```
-//! The loops are compiled for several vector units and chosen at run time.
+//! The loops are compiled for several vector instruction sets and chosen at run time.
 
 use crate::codes::{CodeWidth, Codes};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// An integer that `base + code` can be written as.
+/// An integer type that `base + code` can be decoded to.
 pub trait CodeValue: Copy {
-    /// `base + code`, wrapping around at the ends of the type.
+    /// `base + code`, wrapping around at the limits of the type.
     fn offset(base: i64, code: u32) -> Self;
 }
 
@@ -36,18 +37,18 @@ impl CodeValue for i128 {
 }
 
 impl Codes<'_> {
-    /// `base + code` for every code of `rows`.
+    /// Decodes `rows` as `base + code`.
     ///
     /// # Panics
-    /// If the rows do not exist.
+    /// If the rows are outside the column.
     pub fn offsets<T: CodeValue>(&self, rows: Range<usize>, base: i64) -> Vec<T> {
         self.map(rows, move |code| T::offset(base, code))
     }
 
-    /// `table[code - first]` for every code of `rows`; codes outside the table give its nearest end.
+    /// Decodes `rows` as `table[code - first]`; codes outside the table give its nearest end.
     ///
     /// # Panics
-    /// If the rows do not exist, or there are rows and the table is empty.
+    /// If the rows are outside the column, or there are rows and the table is empty.
     pub fn looked_up<T: Copy>(&self, rows: Range<usize>, first: u32, table: &[T]) -> Vec<T> {
         if rows.is_empty() {
             return Vec::new();
@@ -57,16 +58,20 @@ impl Codes<'_> {
             "codes cannot be looked up in an empty table"
         );
         let last = table.len() - 1;
+        // Clamping keeps the load in bounds without a branch per row.
         self.map(rows, move |code| {
             table[(code.saturating_sub(first) as usize).min(last)]
         })
     }
 
-    /// A bit for every code of `rows`, set where it is not 0, lowest bit first; and how many are 0.
+    /// Validity bitmap of `rows`: one bit per row, set where the code is not 0, lowest bit first.
+    ///
+    /// Also returns the number of zeros.
     ///
     /// # Panics
-    /// If the rows do not exist.
+    /// If the rows are outside the column.
     pub fn non_zero_bits(&self, rows: Range<usize>) -> (Vec<u8>, usize) {
+        // Whole words are appended below, and the excess is cut off at the end.
         let mut bits = Vec::with_capacity(rows.len().div_ceil(8) + 8);
         let (mut set, count) = (0, rows.len());
         let mut block = [0_u32; 64];
@@ -74,6 +79,7 @@ impl Codes<'_> {
         while start < rows.end {
             let len = (rows.end - start).min(64);
             self.unpack(start..start + len, &mut block);
+            // Codes of the block before must not set bits behind the last row.
             block[len..].fill(0);
             let word = block.iter().enumerate().fold(0_u64, |word, (bit, code)| {
                 word | (u64::from(*code != 0) << bit)
@@ -86,11 +92,13 @@ impl Codes<'_> {
         (bits, count - set)
     }
 
-    /// Smallest and largest code from `least` on, and how many codes are below it; `None` if no code is that large.
+    /// Smallest and largest code of those at or above `least`, and the number of codes below it;
+    /// `None` if no code is that large.
     pub fn range(&self, least: u32) -> (Option<(u32, u32)>, usize) {
         let (mut low, mut high, mut below) = (u32::MAX, 0, 0);
         self.for_blocks(|block| {
             for &code in block {
+                // Without branches, so that the compiler can vectorise the loop.
                 let counts = code >= least;
                 below += usize::from(!counts);
                 low = low.min(if counts { code } else { u32::MAX });
@@ -101,7 +109,9 @@ impl Codes<'_> {
         (any.then_some((low, high)), below)
     }
 
-    /// How many different codes from `least` to below `count` there are. Takes `count / 8` bytes for the time being.
+    /// Number of different codes from `least` to below `count`.
+    ///
+    /// Takes `count / 8` bytes while it runs.
     pub fn distinct(&self, least: u32, count: u32) -> u64 {
         let mut seen = vec![0_u64; count.div_ceil(64) as usize];
         self.for_blocks(|block| {
@@ -125,7 +135,7 @@ impl Codes<'_> {
         }
     }
 
-    /// `value` of every code of `rows`.
+    /// Decodes `rows` with the function `value`.
     pub(crate) fn map<T: Copy>(
         &self,
         rows: Range<usize>,
@@ -136,13 +146,14 @@ impl Codes<'_> {
         let out = &mut values.spare_capacity_mut()[..rows.len()];
         let bytes = &self.bytes()[rows.start * self.width().bytes()..];
         write(self.width(), bytes, out, value);
-        // SAFETY: the capacity is at least that, and `write` has written all of `out`, which is the first `rows.len()` values.
+        // SAFETY: the capacity is at least `rows.len()`, and `write` has initialised every slot of
+        // `out`, which is the first `rows.len()` values.
         unsafe { values.set_len(rows.len()) };
         values
     }
 }
 
-/// Writes every slot of `out`: the value of the code at its place in `bytes`.
+/// Initialises every slot of `out` with the value of the code at the same position in `bytes`.
 fn write<T: Copy>(
     width: CodeWidth,
     bytes: &[u8],
@@ -151,12 +162,12 @@ fn write<T: Copy>(
 ) {
     #[cfg(target_arch = "x86_64")]
     if x86::has_avx512() {
-        // SAFETY: the processor has what the function needs.
+        // SAFETY: `has_avx512` checked all features that the function enables.
         return unsafe { x86::write_avx512(width, bytes, out, value) };
     }
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2.
+        // SAFETY: the processor has AVX2, which was just checked.
         return unsafe { x86::write_avx2(width, bytes, out, value) };
     }
     write_plain(width, bytes, out, value);
@@ -196,7 +207,7 @@ fn write_plain<T: Copy>(
     }
 }
 
-/// Four codes of three bytes are three words.
+/// Decodes three-byte codes, four at a time: their 12 bytes are three whole words.
 #[inline(always)]
 fn write_three<T: Copy>(bytes: &[u8], out: &mut [MaybeUninit<T>], value: impl Fn(u32) -> T + Copy) {
     let (slots, rest) = out.as_chunks_mut::<4>();
@@ -210,7 +221,7 @@ fn write_three<T: Copy>(bytes: &[u8], out: &mut [MaybeUninit<T>], value: impl Fn
         slot[2].write(value((middle >> 16) | (high & 0xff) << 16));
         slot[3].write(value(high >> 8));
     }
-    // Bytes behind the codes may make more groups than there are slots.
+    // `bytes` may go on behind the codes, so there may be more groups than slots.
     let tail = groups.get(slots.len()).map_or(tail, |g| g.as_slice());
     for (slot, code) in rest.iter_mut().zip(tail.as_chunks::<3>().0) {
         slot.write(value(u32::from_le_bytes([code[0], code[1], code[2], 0])));
@@ -258,6 +269,8 @@ mod x86 {
         let (slots, rest) = out.as_chunks_mut::<16>();
         let mut done = 0;
         for slot in slots.iter_mut() {
+            // The last vectors of a column without 16 bytes behind them are left to `write_three`
+            // below.
             let Some(line) = bytes.get(done * 48..done * 48 + 64) else {
                 break;
             };
@@ -279,7 +292,8 @@ mod x86 {
         write_three(&bytes[slots.len() * 48..], rest, value);
     }
 
-    /// Byte positions that take 16 codes of three bytes apart into 16 words; the fourth byte is masked off afterwards.
+    /// Byte indices that spread 16 three-byte codes over 16 words; the fourth byte is masked off
+    /// afterwards.
     #[target_feature(enable = "avx512f")]
     fn spread_three() -> __m512i {
         let mut at = [0_u8; 64];

@@ -1,31 +1,33 @@
-//! Choosing rows by their codes, and decoding only those.
+//! Selecting rows by their codes, and decoding only the selected ones (late materialisation).
 
 use crate::CodeValue;
 use crate::codes::{CodeWidth, Codes};
 use std::ops::Range;
 
 impl Codes<'_> {
-    /// For every code of `rows` 1 if it lies in `low..=high`, else 0.
+    /// For each row of `rows`: 1 if its code is in `low..=high`, else 0.
     ///
     /// # Panics
-    /// If the rows do not exist.
+    /// If the rows are outside the column.
     pub fn in_range(&self, rows: Range<usize>, low: u32, high: u32) -> Vec<u8> {
+        // One unsigned comparison instead of two: codes below `low` wrap around to large numbers.
         let span = high.wrapping_sub(low);
         self.map(rows, move |code| u8::from(code.wrapping_sub(low) <= span))
     }
 
-    /// `base + code` for the codes of the rows `start + position`.
+    /// Decodes the rows `start + position` as `base + code`.
     ///
     /// # Panics
-    /// If a row does not exist.
+    /// If a row is outside the column.
     pub fn offsets_at<T: CodeValue>(&self, start: usize, positions: &[u32], base: i64) -> Vec<T> {
         self.map_at(start, positions, |code| T::offset(base, code))
     }
 
-    /// `table[code - first]` for the codes of the rows `start + position`; codes outside the table give its nearest end.
+    /// Decodes the rows `start + position` as `table[code - first]`; codes outside the table give
+    /// its nearest end.
     ///
     /// # Panics
-    /// If a row does not exist, or there are positions and the table is empty.
+    /// If a row is outside the column, or there are positions and the table is empty.
     pub fn looked_up_at<T: Copy>(
         &self,
         start: usize,
@@ -40,6 +42,7 @@ impl Codes<'_> {
 
     fn map_at<T>(&self, start: usize, positions: &[u32], value: impl Fn(u32) -> T) -> Vec<T> {
         let from = |position: &u32| start + *position as usize;
+        // Bounds checks of the bytes alone would not catch positions in the padding.
         if let Some(last) = positions.iter().max() {
             assert!(
                 from(last) < self.rows(),
@@ -68,17 +71,18 @@ impl Codes<'_> {
     }
 }
 
-/// Where `hits` is not 0, ascending.
+/// Positions of the elements of `hits` that are not 0, ascending.
 pub fn positions(hits: &[u8]) -> Vec<u32> {
     let mut found = vec![0_u32; hits.len()];
     let mut count = 0;
     let (words, rest) = hits.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
+        // Eight rows without a hit, which is common for selective predicates, are skipped at once.
         if u64::from_le_bytes(*word) == 0 {
             continue;
         }
         for (at, hit) in word.iter().enumerate() {
-            // Written always and counted only if it is one: no branch that could be mispredicted.
+            // Always stored, counted only if it is a hit: no branch that could be mispredicted.
             found[count] = (index * 8 + at) as u32;
             count += usize::from(*hit != 0);
         }
@@ -91,7 +95,7 @@ pub fn positions(hits: &[u8]) -> Vec<u32> {
     found
 }
 
-/// Keeps the hits that `more` has too. Both say 1 or 0.
+/// ANDs `more` into `hits`; the elements of both are 0 or 1.
 pub fn intersect(hits: &mut [u8], more: &[u8]) {
     hits.iter_mut()
         .zip(more)

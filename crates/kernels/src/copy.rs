@@ -1,22 +1,27 @@
-//! Copying, with stores that go through the caches or around them.
+//! Copying with ordinary or with non-temporal (NT) stores.
 
 use crate::Simd;
 
-/// From this size on a copy does not fit the caches next to its source, and going around them saves reading the target first.
+/// Least size for NT stores: a copy of this size does not stay in the caches anyway, and NT stores
+/// save the read of the target's lines (read for ownership).
 const NON_TEMPORAL_FROM_BYTES: usize = 16 << 20;
-/// A thread is worth its start from about this size on.
+/// Least bytes per thread: below it, starting a thread costs more than it saves.
 const MIN_BYTES_PER_THREAD: usize = 4 << 20;
 
-/// How a copy stores.
+/// Kind of the stores of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyKind {
-    /// Ordinary stores: the target's lines are read into the caches first and stay there.
+    /// Ordinary stores: the target's lines are first read into the caches, and stay there.
     Cached,
-    /// Non-temporal stores: the target is written past the caches. The scalar loop for processors without AVX2.
+    /// Non-temporal stores: the target is written to memory past the caches.
+    ///
+    /// On processors without AVX2 these are ordinary stores as well.
     NonTemporal,
 }
 
-/// Copies `source` to `target`, choosing the kind by size; answers the bytes copied: the shorter length of the two.
+/// Copies `source` to `target`, choosing the kind of stores by size.
+///
+/// Returns the bytes copied: the shorter of the two lengths.
 pub fn copy(target: &mut [u8], source: &[u8]) -> usize {
     let kind = if target.len().min(source.len()) >= NON_TEMPORAL_FROM_BYTES {
         CopyKind::NonTemporal
@@ -26,13 +31,16 @@ pub fn copy(target: &mut [u8], source: &[u8]) -> usize {
     copy_with(kind, target, source)
 }
 
-/// [`copy`] of a chosen kind. After a non-temporal copy the bytes are visible to other threads as after any other.
+/// Same as [`copy`], with a chosen kind of stores.
+///
+/// After either kind the bytes are visible to other threads as after any other write.
 pub fn copy_with(kind: CopyKind, target: &mut [u8], source: &[u8]) -> usize {
     let len = target.len().min(source.len());
     let (target, source) = (&mut target[..len], &source[..len]);
     match (kind, Simd::detect()) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `detect` answered this width, so the processor has it.
+        // SAFETY: `detect` returned this width, so the processor has it; both slices have length
+        // `len`.
         (CopyKind::NonTemporal, Simd::Avx512) => unsafe { x86::stream_avx512(target, source) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
@@ -42,8 +50,10 @@ pub fn copy_with(kind: CopyKind, target: &mut [u8], source: &[u8]) -> usize {
     len
 }
 
-/// Fills `target` from `source` with up to `threads` threads (0: one per available CPU), each a contiguous part; answers the bytes
-/// copied. The kind of stores is chosen by the whole size.
+/// Copies `source` to `target` with up to `threads` threads (0: one per available CPU), each a
+/// contiguous part.
+///
+/// Returns the bytes copied. The kind of stores is chosen by the whole size, not by that of a part.
 pub fn parallel_fill_copy(target: &mut [u8], source: &[u8], threads: usize) -> usize {
     let len = target.len().min(source.len());
     let threads = match threads {
@@ -59,7 +69,7 @@ pub fn parallel_fill_copy(target: &mut [u8], source: &[u8], threads: usize) -> u
     } else {
         CopyKind::Cached
     };
-    // Parts of whole pages, so that no two threads share one.
+    // Parts of whole pages: in an aligned target, no page is touched by two threads.
     let part_bytes = len.div_ceil(threads).next_multiple_of(4096);
     let parts = target[..len]
         .chunks_mut(part_bytes)
@@ -79,7 +89,8 @@ mod x86 {
         _mm512_stream_si512,
     };
 
-    /// Splits off a first part that ends at a line of the target, and the whole lines after it.
+    /// Bytes before the first cache line of the target, and bytes of the whole lines after it. NT
+    /// stores need an aligned target.
     fn split(target: &[u8]) -> (usize, usize) {
         let head_bytes = target.as_ptr().align_offset(64).min(target.len());
         (head_bytes, (target.len() - head_bytes) / 64 * 64)
@@ -93,13 +104,15 @@ mod x86 {
         let tail_start = head_bytes + body_bytes;
         target[..head_bytes].copy_from_slice(&source[..head_bytes]);
         for offset in (head_bytes..tail_start).step_by(64) {
-            // SAFETY: `offset + 64 <= tail_start`, which is inside both slices; the target is aligned to 64 at `offset`.
+            // SAFETY: `offset + 64 <= tail_start`, which is inside both slices, and `target` is
+            // aligned to 64 at `offset`, as the head ends at a line.
             unsafe {
                 let line = _mm512_loadu_si512(source.as_ptr().add(offset).cast::<__m512i>());
                 _mm512_stream_si512(target.as_mut_ptr().add(offset).cast::<__m512i>(), line);
             }
         }
-        // Non-temporal stores are ordered with nothing: no other thread may see the copy as done before this.
+        // NT stores are weakly ordered: without the fence, another thread that is told of the copy
+        // could still read old bytes.
         _mm_sfence();
         target[tail_start..].copy_from_slice(&source[tail_start..]);
     }
@@ -112,7 +125,8 @@ mod x86 {
         let tail_start = head_bytes + body_bytes;
         target[..head_bytes].copy_from_slice(&source[..head_bytes]);
         for offset in (head_bytes..tail_start).step_by(32) {
-            // SAFETY: `offset + 32 <= tail_start`, which is inside both slices; the target is aligned to 32 at `offset`.
+            // SAFETY: `offset + 32 <= tail_start`, which is inside both slices, and `target` is
+            // aligned to 32 at `offset`.
             unsafe {
                 let half_line = _mm256_loadu_si256(source.as_ptr().add(offset).cast::<__m256i>());
                 _mm256_stream_si256(target.as_mut_ptr().add(offset).cast::<__m256i>(), half_line);

@@ -1,6 +1,9 @@
-//! Memory access loops with run-time SIMD dispatch: [`access`] kernels for measuring, copies and reads for working.
+//! Memory access loops and columnar kernels with SIMD dispatch at run time.
 //!
-//! The loops know nothing of nodes or tiers: they work on the bytes they are given, wherever those are.
+//! [`access`] has the loops of the memory benchmarks; the other modules are building blocks of
+//! query execution: hash tables, radix partitioning, selections on code columns, copies and reads.
+//! None of it knows about nodes or tiers: the kernels work on the bytes that they are given,
+//! wherever these are.
 
 pub mod access;
 mod chase;

@@ -1,11 +1,14 @@
-//! Asking for a line before it is needed.
+//! Software prefetch.
 
-/// Asks the processor for the line of `slice[index]`; an index outside the slice does nothing that a program could see.
+/// Prefetches the cache line of `slice[index]` into all cache levels.
+///
+/// An index outside the slice is harmless, so callers may look ahead without a bounds check.
 #[inline(always)]
 pub fn prefetch_read<T>(slice: &[T], index: usize) {
     let address = slice.as_ptr().wrapping_add(index);
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and cannot fault, whatever the address.
+    // SAFETY: a prefetch is a hint: it reads nothing into registers and cannot fault, whatever the
+    // address.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }

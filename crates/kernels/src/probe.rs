@@ -1,4 +1,4 @@
-//! A quick look at what streaming costs here.
+//! A quick measurement of the read bandwidth of memory that is already mapped.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -8,22 +8,24 @@ use serde::Serialize;
 
 use crate::sequential_read;
 
-/// Samples of all threads together that [`stream_probe`] takes.
+/// Samples that [`stream_probe`] takes with all threads together.
 const STREAM_ROUNDS: usize = 3;
 
-/// What streaming costs on memory that the caller already has.
+/// Read bandwidth of memory that the caller provides.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StreamProbe {
-    /// Read bandwidth of one thread, GB/s: a sample per part.
+    /// Read bandwidth of one thread, GB/s; one sample per part.
     pub read_gbps_one_thread: Vec<f64>,
-    /// Read bandwidth of all threads together, GB/s: samples over all parts, of which each thread reads its share.
+    /// Read bandwidth of all threads together, GB/s; each sample covers all parts, of which each
+    /// thread reads its share.
     pub read_gbps_all_threads: Vec<f64>,
-    /// Bytes of all parts together: what went through the caches between two reads of one part.
+    /// Size of all parts: the bytes that pass through the caches between two reads of one part.
     pub footprint_bytes: u64,
 }
 
-/// Reads every part with one thread, and a few times all parts with `threads`. Some MiB a part and thread give stable rates; empty parts
-/// are left out.
+/// Reads every part with one thread, and three times all parts with `threads` threads.
+///
+/// Some MiB per part and thread give stable rates. Empty parts are ignored.
 pub fn stream_probe(parts: &[&[u8]], threads: usize) -> StreamProbe {
     let parts: Vec<&[u8]> = parts
         .iter()
@@ -45,7 +47,7 @@ pub fn stream_probe(parts: &[&[u8]], threads: usize) -> StreamProbe {
     }
 }
 
-/// The rate at which `threads` threads read all parts, each its share of every part.
+/// Rate, in GB/s, at which `threads` threads read all parts, each its share of every part.
 fn together(parts: &[&[u8]], threads: usize) -> f64 {
     let begin = Barrier::new(threads);
     let read_share = |thread: usize| {
@@ -65,10 +67,12 @@ fn together(parts: &[&[u8]], threads: usize) -> f64 {
             .map(|thread| scope.spawn(move || read_share(thread)))
             .collect();
         let own = read_share(0);
-        // A reader cannot panic; if one did, the rate of the others stands.
+        // Reading does not panic; if a thread did, the times of the others are used.
         let joined = others.into_iter().filter_map(|other| other.join().ok());
         std::iter::once(own).chain(joined).collect()
     });
+    // From the first start to the last end: a thread that starts late must not make the rate look
+    // higher.
     let (first, last) = times
         .iter()
         .fold(times[0], |all, one| (all.0.min(one.0), all.1.max(one.1)));

@@ -1,18 +1,22 @@
-//! Reading memory from front to back.
+//! Sequential reads of memory.
 
 use crate::Simd;
 
-/// Reads every byte once, front to back, with the widest loads there are. Answers the wrapping sum of the data's little-endian
-/// 64-bit words (the last one padded with zeros), so that the loads cannot be optimised away and can be checked.
+/// Reads every byte once, front to back, with the widest loads available.
+///
+/// Returns the wrapping sum of the data's little-endian 64-bit words (the last one padded with
+/// zeros). The sum keeps the compiler from removing the loads, and lets the caller check them.
 pub fn sequential_read(data: &[u8]) -> u64 {
     sequential_read_with(Simd::detect(), data)
 }
 
-/// [`sequential_read`] with a chosen vector width; one that the processor lacks is done with the scalar loop.
+/// Same as [`sequential_read`] with a chosen vector width.
+///
+/// A width that the processor lacks is replaced by the scalar loop.
 pub fn sequential_read_with(simd: Simd, data: &[u8]) -> u64 {
     match simd.or_scalar() {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `or_scalar` answered this width, so the processor has it.
+        // SAFETY: `or_scalar` returned this width, so the processor has it.
         Simd::Avx512 => unsafe { x86::sum_avx512(data) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: as above.
@@ -43,12 +47,14 @@ mod x86 {
     /// The processor must have AVX-512F.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn sum_avx512(data: &[u8]) -> u64 {
-        // Eight loads of a line each: more than the ten or so fill buffers want, without spilling.
+        // Eight independent sums: an addition does not wait for the one before, so the loads run
+        // ahead, and the sums stay in registers.
         let (blocks, rest) = data.as_chunks::<512>();
         let mut sums = [_mm512_setzero_si512(); 8];
         for block in blocks {
             for (index, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: `index * 64 + 64 <= 512`, the block's length; the load needs no alignment.
+                // SAFETY: `index * 64 + 64 <= 512`, the block's length; the load needs no
+                // alignment.
                 let line =
                     unsafe { _mm512_loadu_si512(block.as_ptr().add(index * 64).cast::<__m512i>()) };
                 *sum = _mm512_add_epi64(*sum, line);
@@ -69,7 +75,8 @@ mod x86 {
         let mut sums = [_mm256_setzero_si256(); 8];
         for block in blocks {
             for (index, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: `index * 32 + 32 <= 256`, the block's length; the load needs no alignment.
+                // SAFETY: `index * 32 + 32 <= 256`, the block's length; the load needs no
+                // alignment.
                 let half_line =
                     unsafe { _mm256_loadu_si256(block.as_ptr().add(index * 32).cast::<__m256i>()) };
                 *sum = _mm256_add_epi64(*sum, half_line);
@@ -78,7 +85,7 @@ mod x86 {
         let mut lanes = [0_u64; 4];
         let mut sum = super::sum_scalar(rest);
         for vector in sums {
-            // SAFETY: `lanes` has room for 32 bytes; the store needs no alignment.
+            // SAFETY: `lanes` has 32 bytes; the store needs no alignment.
             unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast::<__m256i>(), vector) };
             sum = lanes.iter().fold(sum, |sum, lane| sum.wrapping_add(*lane));
         }

@@ -1,6 +1,7 @@
-//! Pseudo-random numbers that need no crate.
+//! Small pseudo-random number generator, so that the crate needs no dependency for it.
 
-/// SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
+/// SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
+/// 2014).
 #[derive(Debug, Clone)]
 pub(crate) struct SplitMix64(u64);
 
@@ -16,7 +17,7 @@ impl SplitMix64 {
     }
 }
 
-/// The finaliser of SplitMix64.
+/// Finaliser of SplitMix64: a bijection in which every input bit affects every output bit.
 #[inline]
 pub(crate) fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,7 +25,7 @@ pub(crate) fn mix(mut value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Maps 64 random bits to `0..bound`.
+/// Maps 64 random bits to `0..bound` with a multiplication, which is cheaper than a division.
 #[inline]
 pub(crate) fn scale(bits: u64, bound: u64) -> u64 {
     ((u128::from(bits) * u128::from(bound)) >> 64) as u64

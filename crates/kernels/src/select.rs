@@ -1,10 +1,12 @@
-//! Filters on narrow codes: which rows of a vector of rows pass.
+//! Filters on columns of narrow codes: selects the rows of a vector (batch of rows) that pass.
 //!
 //! ```text
 //!   dense   every row is looked at:   filter_all ──► one bit a row ──► Selection::from_mask
-//!   sparse  only rows still selected: keep_range, keep_set ──────────► fewer rows, in place (no branch: always store, sometimes advance)
+//!   sparse  only rows still selected: keep_range, keep_set ──► fewer rows, in place
+//!           (without branches: always store, advance if the row passes)
 //! ```
-//! A selection has 16-bit offsets from the first row of the vector, so that it stays in the first-level cache.
+//! A selection vector has 16-bit offsets from the first row of the vector, so that it stays in the
+//! L1 cache.
 
 mod avx512;
 mod dense;
@@ -18,39 +20,42 @@ pub use table::CodeSet;
 use crate::codes::{CodeWidth, Codes};
 use crate::prefetch_read;
 
-/// Rows of a vector at most.
+/// Most rows of a vector.
 pub const VECTOR_ROWS: usize = 4096;
 
-/// Slots of positions: a whole register may be stored behind the last one.
+/// Elements of a selection: a whole register may be stored behind the last position.
 const SLOTS: usize = VECTOR_ROWS + 64;
 
-/// A set of codes of more bytes than this is prefetched before it is looked into: it no longer stays in a core's own caches.
+/// Code sets larger than this are prefetched before they are probed, since they do not stay in a
+/// core's own caches.
 const PREFETCHED_BYTES: usize = 512 << 10;
 
-/// The rows of a vector that are still selected.
+/// Selection vector: the rows of a vector that are still selected.
 #[derive(Debug, Clone)]
 pub struct Selection {
-    /// Ascending; the first `count` are below `rows`.
+    /// Ascending; the first `count` elements are valid and below `rows`.
     at: [u16; SLOTS],
     count: usize,
-    /// Rows of the vector.
+    /// Number of rows of the vector.
     rows: usize,
 }
 
-/// Where the codes of a vector start, how wide they are, and the promise that reading them is sound.
+/// Codes of a vector as a pointer to the first one, with the width known at compile time. Whoever
+/// makes one has checked the rows that will be read.
 #[derive(Clone, Copy)]
 struct Window<const WIDTH: usize> {
     first: *const u8,
 }
 
 impl<const WIDTH: usize> Window<WIDTH> {
-    /// The code `at` rows behind the first.
+    /// The code of row `at`, counted from the first one.
     ///
     /// # Safety
     /// Row `at` must exist.
     #[inline(always)]
     unsafe fn code(self, at: usize) -> u32 {
-        // SAFETY: the row exists, and behind the last one there are `CODE_PADDING` bytes, so four bytes may always be read.
+        // SAFETY: the row exists, and `CODE_PADDING` bytes follow the last one, so four bytes can
+        // always be read.
         unsafe {
             match WIDTH {
                 0 => 0,
@@ -68,18 +73,18 @@ impl<const WIDTH: usize> Window<WIDTH> {
 }
 
 impl<const WIDTH: usize> Window<WIDTH> {
-    /// Whether the code `at` rows behind the first is in `set`.
+    /// Whether the code of row `at`, counted from the first one, is in `set`.
     ///
     /// # Safety
     /// Row `at` must exist, and `set` must cover the width.
     #[inline(always)]
     unsafe fn is_in(self, at: usize, set: &CodeSet) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the row exists.
         set.contains_of_width::<WIDTH>(unsafe { self.code(at) })
     }
 }
 
-/// Runs `$body` with `$window` on the codes from row `$start` on, compiled once for each width.
+/// Runs `$body` with `$window` on the codes from row `$start` on; compiled once for each width.
 macro_rules! for_width {
     ($codes:expr, $start:expr, |$window:ident| $body:expr) => {{
         let first = $codes.bytes()[$start * $codes.width().bytes()..].as_ptr();
@@ -124,7 +129,7 @@ impl Selection {
         &self.at[..self.count]
     }
 
-    /// How many rows are selected.
+    /// Number of selected rows.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -142,7 +147,7 @@ impl Selection {
     /// Keeps the selected rows whose code is in `set`.
     ///
     /// # Panics
-    /// If the vector's rows do not exist in `codes`.
+    /// If rows of the vector are outside `codes`, or `set` is for another column's width.
     pub fn keep_set(&mut self, codes: &Codes<'_>, start: usize, set: &CodeSet) {
         check(codes, start, self.rows);
         assert!(set.covers(codes.width()), "a set of another column's codes");
@@ -150,36 +155,39 @@ impl Selection {
         self.count = for_width!(codes, start, |window| {
             if set.size_bytes() > PREFETCHED_BYTES {
                 for row in &at[..count] {
-                    // SAFETY: selected rows are below `rows`, and those exist.
+                    // SAFETY: selected rows are below `self.rows`, and `check` found that these
+                    // rows exist.
                     set.prefetch(unsafe { window.code(usize::from(*row)) });
                 }
             }
-            // SAFETY: selected rows are below `rows`, and those exist; `covers`.
+            // SAFETY: as above; `covers` has been asserted.
             keep(at, count, |row| unsafe { window.is_in(row, set) })
         });
     }
 
-    /// Keeps the selected rows whose code lies in `low..=high`.
+    /// Keeps the selected rows whose code is in `low..=high`.
     ///
     /// # Panics
-    /// If the vector's rows do not exist in `codes`.
+    /// If rows of the vector are outside `codes`.
     pub fn keep_range(&mut self, codes: &Codes<'_>, start: usize, (low, high): (u32, u32)) {
         check(codes, start, self.rows);
+        // One unsigned comparison instead of two: codes below `low` wrap around to large numbers.
         let span = high.wrapping_sub(low);
         let (at, count) = (&mut self.at, self.count);
         self.count = for_width!(codes, start, |window| {
             keep(at, count, |row| {
-                // SAFETY: selected rows are below `rows`, and those exist.
+                // SAFETY: selected rows are below `self.rows`, and `check` found that these rows
+                // exist.
                 let code = unsafe { window.code(row) };
                 code.wrapping_sub(low) <= span
             })
         });
     }
 
-    /// Asks for the lines that hold the codes of a `part`-th of `parts` of the selected rows.
+    /// Prefetches the codes of part `part` of the selected rows, out of `parts` equal parts.
     ///
     /// # Panics
-    /// If the vector's rows do not exist in `codes`.
+    /// If rows of the vector are outside `codes`.
     pub fn prefetch(&self, codes: &Codes<'_>, start: usize, part: usize, parts: usize) {
         check(codes, start, self.rows);
         let each = self.count.div_ceil(parts.max(1));
@@ -190,17 +198,18 @@ impl Selection {
         }
     }
 
-    /// Writes the codes of the selected rows to the front of `out`.
+    /// Gathers the codes of the selected rows to the front of `out`.
     ///
     /// # Panics
-    /// If the vector's rows do not exist in `codes`, or `out` is shorter.
+    /// If rows of the vector are outside `codes`, or `out` is shorter.
     pub fn gather(&self, codes: &Codes<'_>, start: usize, out: &mut [u32]) {
         check(codes, start, self.rows);
         let rows = self.positions();
         let out = &mut out[..rows.len()];
         for_width!(codes, start, |window| {
             for (o, row) in out.iter_mut().zip(rows) {
-                // SAFETY: selected rows are below `rows`, and those exist.
+                // SAFETY: selected rows are below `self.rows`, and `check` found that these rows
+                // exist.
                 *o = unsafe { window.code(usize::from(*row)) };
             }
         });
@@ -212,9 +221,10 @@ fn keep(at: &mut [u16; SLOTS], count: usize, passes: impl Fn(usize) -> bool) -> 
     assert!(count <= VECTOR_ROWS, "{count} rows of a vector");
     let mut kept = 0;
     for index in 0..count {
-        // SAFETY: `kept <= index < count <= VECTOR_ROWS`, and there are more slots than that.
+        // SAFETY: `kept <= index < count <= VECTOR_ROWS`, and the array is longer than that.
         unsafe {
             let row = *at.get_unchecked(index);
+            // Always stored, advanced only if the row passes: no branch to mispredict.
             *at.get_unchecked_mut(kept) = row;
             kept += usize::from(passes(usize::from(row)));
         }
@@ -222,7 +232,7 @@ fn keep(at: &mut [u16; SLOTS], count: usize, passes: impl Fn(usize) -> bool) -> 
     kept
 }
 
-/// Asks for the line of `table[index]` of each of `indices`, all at once.
+/// Prefetches `table[index]` for each of `indices`, ahead of a loop that gathers them.
 pub fn prefetch_all<T>(table: &[T], indices: &[u32]) {
     indices
         .iter()

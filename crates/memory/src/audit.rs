@@ -1,70 +1,78 @@
-//! The page audit: what was asked for, what that means for this size, and where the pages are.
+//! Page audit: the placement requested, what it comes to in whole pages, and where the pages are.
 
 use serde::Serialize;
 use tierloom_topology::NodeId;
 
 use crate::backend::PageState;
 
-/// How many pages to look at.
+/// Which pages an audit queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AuditMode {
-    /// Every page.
+    /// Every page of the region.
     Full,
-    /// One page, chosen by hash, out of each of this many equal stretches.
+    /// A sample: one page, chosen by hash, from each of this many equal parts of the region.
     Sampled {
-        /// How many pages.
+        /// Number of pages in the sample; more than the region has means all.
         pages: u64,
     },
 }
 
-/// A node's part of a whole.
+/// The share of a region's pages that a node has or should have.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Share {
-    /// The node.
+    /// The node that has, or should have, the share.
     pub node: NodeId,
-    /// Its part, as a fraction of 1.
+    /// Fraction of the pages, from 0 to 1.
     pub share: f64,
 }
 
-/// Where the pages of one region (or of several, merged) are.
+/// Result of an audit of one region, or of several merged ones.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Audit {
-    /// Name of the region; several names are summed up as a count.
+    /// Name of the region; for merged audits the number of regions.
     pub name: String,
-    /// The placement asked for; `several` when merged from different ones.
+    /// The placement requested, as text; `several` when merged from different ones.
     pub placement: String,
-    /// The page size asked for; `several` when merged from different ones.
+    /// The page size requested; `several` when merged from different ones.
     pub page_size: String,
-    /// Bytes audited over.
+    /// Size of the region, or the sum over the merged regions.
     pub size_bytes: u64,
-    /// Bytes of one page as counted here (base pages for `4k` and `thp`).
+    /// Size of a page as counted here: the base page for `4k` and `thp`.
     pub page_bytes: u64,
-    /// Pages in total.
+    /// Number of pages of that size.
     pub pages_total: u64,
-    /// Pages the kernel was asked about; 0 for device memory, whose pages are fixed (see `method`).
+    /// Pages that the kernel was asked about; 0 for device memory, whose pages are fixed (see
+    /// `method`).
     pub pages_checked: u64,
-    /// The same in bytes.
+    /// Bytes of the checked pages.
     pub bytes_checked: u64,
-    /// Shares that the placement (or the kernel's own interleaving) asks for; empty for the kernel's choice and for device memory.
+    /// Shares that the placement (or the kernel's own interleaving) requests.
+    ///
+    /// Empty where the kernel chooses the node, and for device memory.
     pub requested: Vec<Share>,
-    /// Shares that the plan comes to for this size, in whole pages; empty for the kernel's choice.
+    /// The shares that the placement comes to for this size, in whole pages; empty where the kernel
+    /// chooses.
     pub effective: Vec<Share>,
-    /// Shares of the checked pages that the kernel finds on each node; they add up to less than 1 if pages are absent.
+    /// Shares of the checked pages by node, as the kernel reports them.
+    ///
+    /// They add up to less than 1 if pages are absent.
     pub actual: Vec<Share>,
-    /// Checked pages that are not present.
+    /// Checked pages that are not present (never touched or swapped out).
     pub absent_pages: u64,
-    /// Checked pages the kernel would not say anything about.
+    /// Checked pages for which the kernel returned an error.
     pub unknown_pages: u64,
-    /// Checked pages that are present on another node than the one the plan has for exactly that page.
+    /// Checked pages that are on another node than the placement gives to that very page.
     pub misplaced_pages: u64,
-    /// Share of the bytes that are transparent huge pages, where they were asked for, all pages were checked and the kernel tells.
+    /// Share of the bytes that are mapped as transparent huge pages.
+    ///
+    /// `None` unless they were requested, all pages were checked and the kernel reports it.
     pub huge_share: Option<f64>,
-    /// How it was found out.
+    /// How the nodes were found out, as text: a page query, or a deduction and its reason.
     pub method: String,
 }
 
-/// The pages to look at, ascending.
+/// The pages to query, in ascending order.
 pub(crate) fn chosen_pages(mode: AuditMode, pages_total: u64) -> impl Iterator<Item = u64> {
     let stretches = match mode {
         AuditMode::Sampled { pages } => pages.min(pages_total),
@@ -78,12 +86,13 @@ pub(crate) fn chosen_pages(mode: AuditMode, pages_total: u64) -> impl Iterator<I
             (u128::from(pages_total) * u128::from(index) / u128::from(stretches)) as u64
         };
         let (start, end) = (bound(index), bound(index + 1));
-        // Even steps could fall in with the round of the weights.
+        // A fixed step could be a multiple of the round of weights and then hit one node only.
         start + mix(index) % (end - start)
     })
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
+/// Finaliser of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
+/// Generators", OOPSLA 2014).
 fn mix(index: u64) -> u64 {
     let mut value = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -115,7 +124,7 @@ impl Counts {
     }
 }
 
-/// Parts of a whole, nodes ascending.
+/// Converts counts to shares of a whole, nodes ascending.
 pub(crate) fn shares_of(counts: &[(NodeId, u64)], whole: u64) -> Vec<Share> {
     let parts = counts
         .iter()
@@ -130,18 +139,21 @@ pub(crate) fn shares(parts: impl Iterator<Item = (NodeId, f64)>) -> Vec<Share> {
 }
 
 impl Audit {
-    /// Largest difference, over the nodes, between the share asked for and the share found, as a fraction of 1; 0 where nothing
-    /// was asked for.
+    /// Largest difference, over the nodes, between requested and actual share.
+    ///
+    /// A fraction of 1; 0 where nothing was requested.
     pub fn worst_deviation(&self) -> f64 {
         worst(&self.requested, &self.actual)
     }
 
-    /// The same against the plan in whole pages: 0 unless pages are absent or elsewhere (or the audit was sampled).
+    /// Largest difference, over the nodes, between the share in whole pages and the actual share.
+    ///
+    /// 0 unless pages are absent or misplaced, or the audit was sampled.
     pub fn worst_deviation_from_plan(&self) -> f64 {
         worst(&self.effective, &self.actual)
     }
 
-    /// One audit over several regions, weighted by their bytes; `None` for no region.
+    /// Merges the audits of several regions, weighted by their bytes; `None` for no audit.
     pub fn merge<'a>(audits: impl IntoIterator<Item = &'a Audit>) -> Option<Audit> {
         let mut audits = audits.into_iter();
         let mut sum = audits.next()?.clone();
@@ -166,7 +178,8 @@ impl Audit {
             (Some(left), Some(right)) => Some((left * own + right * others) / (own + others)),
             _ => None,
         };
-        // Counted in the smaller of the two pages; the larger is a multiple of it.
+        // Page counts are converted to the smaller of the two page sizes, which divides the larger
+        // one.
         let page_bytes = self.page_bytes.min(other.page_bytes);
         let (left, right) = (self.page_bytes / page_bytes, other.page_bytes / page_bytes);
         let pages = |own: u64, others: u64| own * left + others * right;

@@ -1,4 +1,5 @@
-//! What can go wrong: [`PlacementError`] for what was typed, [`MemoryError`] for what the machine said.
+//! Errors of this crate: [`PlacementError`] for invalid input, [`MemoryError`] for what the machine
+//! refuses.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,261 +9,262 @@ use tierloom_topology::{NodeId, TierKind};
 use crate::PageSize;
 use crate::backend::DevdaxError;
 
-/// A placement or page size that cannot be had on this machine, or cannot be read at all.
+/// A placement or page size that cannot be parsed, or that this machine cannot provide.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlacementError {
-    /// The text is no placement.
+    /// The text is not a placement.
     #[error(
         "cannot read placement `{text}` at `{piece}`: {reason}; \
          write a node or tier (`0`, `dram`), weights (`0:3,2:2`, `dram:3,cxl:2`, `3:2`), shares (`0=70%,2=30%`) or `default`"
     )]
     Syntax {
-        /// The whole text.
+        /// The whole placement, as given.
         text: String,
-        /// The offending part of it.
+        /// The part of it that cannot be read.
         piece: String,
         /// What is wrong with that part.
         reason: String,
     },
-    /// No page size of that name.
+    /// The name is not a page size.
     #[error("unknown page size `{asked}`; choose one of 4k, thp, 2m, 1g")]
     UnknownPageSize {
-        /// What was typed.
+        /// The name as given.
         asked: String,
     },
-    /// The node is not there.
+    /// The machine has no such node.
     #[error(
         "node {node} does not exist; this machine has nodes {existing}; see `tierloom topology`"
     )]
     UnknownNode {
-        /// The node that was asked for.
+        /// The node that was named.
         node: NodeId,
-        /// The nodes there are, as a list.
+        /// The nodes that exist, in list syntax (`0-3,6`).
         existing: String,
     },
-    /// The node has no memory online.
+    /// The node has no online memory.
     #[error(
         "node {node} has no memory; nodes with memory: {with_memory}; \
          online its memory blocks first if it should have some (see `tierloom topology`)"
     )]
     NodeWithoutMemory {
-        /// The node that was asked for.
+        /// The node that was named.
         node: NodeId,
-        /// The nodes that have memory, as a list.
+        /// The nodes that have memory, in list syntax.
         with_memory: String,
     },
-    /// A cpuset or container keeps this process off the node.
+    /// A cpuset or container does not allow this process to use the node.
     #[error(
         "node {node} is not allowed here: this process may use memory nodes {allowed} (cpuset); \
          start it in a cpuset that has node {node} (cpuset.mems, `docker run --cpuset-mems`, `numactl --membind`)"
     )]
     NodeForbidden {
-        /// The node that was asked for.
+        /// The node that was named.
         node: NodeId,
-        /// The nodes the cpuset allows, as a list.
+        /// The nodes that the cpuset allows, in list syntax.
         allowed: String,
     },
-    /// This machine has no such tier.
+    /// The machine has no such tier.
     #[error(
         "this machine has no {tier} tier; it has: {existing}; name nodes instead, or see `tierloom topology`"
     )]
     UnknownTier {
-        /// The tier that was asked for.
+        /// The tier that was named.
         tier: TierKind,
-        /// The tiers there are, with their nodes.
+        /// The tiers that exist, with their nodes.
         existing: String,
     },
-    /// All weights or shares are zero.
+    /// All weights or all shares are zero.
     #[error(
         "placement `{text}` puts no page anywhere: all weights are 0; give at least one node a weight of 1 or more"
     )]
     NothingPlaced {
-        /// The placement as typed.
+        /// The placement as given.
         text: String,
     },
-    /// One node is named by two parts.
+    /// Two parts of the placement name the same node.
     #[error("placement `{text}` names node {node} twice; give it one weight or share")]
     NodeTwice {
-        /// The placement as typed.
+        /// The placement as given.
         text: String,
-        /// The node.
+        /// The node that is repeated.
         node: NodeId,
     },
-    /// Shares do not make up the whole.
+    /// The shares do not add up to 100 %.
     #[error("the shares of placement `{text}` add up to {sum_percent}%; they must add up to 100%")]
     ShareSum {
-        /// The placement as typed.
+        /// The placement as given.
         text: String,
-        /// What they add up to.
+        /// Sum of the shares.
         sum_percent: f64,
     },
-    /// The round of the weights would be absurdly long.
+    /// A weight overflows when tiers are split into nodes.
     #[error(
         "the weights of placement `{text}` are too large for this many nodes; use smaller numbers of the same ratio"
     )]
     WeightsTooLarge {
-        /// The placement as typed.
+        /// The placement as given.
         text: String,
     },
 }
 
-/// What a region, its audit or its migration can fail with.
+/// Why a region, its audit or its migration failed.
 ///
-/// Everything up to and including [`MemoryError::NotEnoughHugePages`] is found before any page is touched.
+/// Everything up to and including [`MemoryError::NotEnoughHugePages`] is detected before any page
+/// is touched.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// The placement cannot be had.
+    /// The placement is invalid, or this machine cannot provide it.
     #[error(transparent)]
     Placement(#[from] PlacementError),
-    /// A region must be whole pages.
+    /// The size is not a whole number of pages.
     #[error(
         "region `{name}`: {size_bytes} bytes is not a whole number of {page_size} pages ({page_bytes} bytes each); use {rounded_bytes}"
     )]
     SizeNotPages {
-        /// Name of the region.
+        /// The region that was to be created.
         name: String,
-        /// Size that was asked for.
+        /// Size that was requested.
         size_bytes: usize,
-        /// Page size that was asked for.
+        /// Page size that was requested.
         page_size: PageSize,
         /// Bytes of one such page.
         page_bytes: usize,
-        /// The next size that works.
+        /// The next larger size that is accepted.
         rounded_bytes: usize,
     },
-    /// A region of no bytes was asked for.
+    /// The size is 0.
     #[error("region `{name}`: its size is 0; ask for at least one page")]
     SizeZero {
-        /// Name of the region.
+        /// The region that was to be created.
         name: String,
     },
-    /// A node cannot hold its part.
+    /// A node has too little free memory for its share.
     #[error(
         "region `{name}`: node {node} would get {needed_mib} MiB but has {free_mib} MiB free \
          (a margin of {margin_mib} MiB is kept); free on all nodes: {all_nodes}; \
          choose another placement or a smaller size, or free memory there"
     )]
     NotEnoughMemory {
-        /// Name of the region.
+        /// The region that was to be created.
         name: String,
         /// The node that is short; `any` where the kernel would choose.
         node: String,
-        /// What the placement puts there, MiB.
+        /// What the placement puts there, in MiB.
         needed_mib: u64,
-        /// What is free there (free pages and clean page cache), MiB, margin already taken off.
+        /// Free memory there in MiB: free pages and clean page cache, less the margin.
         free_mib: u64,
-        /// What is kept free, MiB.
+        /// Memory that is kept free there, in MiB.
         margin_mib: u64,
-        /// Free MiB of each node.
+        /// Free MiB of every node, as text.
         all_nodes: String,
     },
-    /// The memory limit of the control group is smaller than the region.
+    /// The region is larger than the memory limit of the control group.
     #[error(
         "region `{name}`: {needed_mib} MiB is more than this process's memory limit of {limit_mib} MiB ({source_files}); raise the limit (docker: `--memory`, systemd: `MemoryMax=`) or choose a smaller size"
     )]
     OverGroupLimit {
-        /// Name of the region.
+        /// The region that was to be created.
         name: String,
-        /// What is needed, MiB.
+        /// Size of the region in MiB.
         needed_mib: u64,
-        /// What the group may have, MiB.
+        /// Limit of the group in MiB.
         limit_mib: u64,
-        /// Which files say so.
+        /// The files that the limit was read from.
         source_files: String,
     },
-    /// No place of a class of operator memory can give a region its memory.
+    /// No place of a class of operator memory could serve a region.
     #[error(
         "region `{name}`: {size_bytes} bytes cannot be had from any place of memory class {class} ({why}); \
          raise the limit of the class, give it another place, or free some of it (`tier_memory` shows what is used)"
     )]
     ClassFull {
-        /// Name of the region.
+        /// The region that was to be created.
         name: String,
-        /// Size that was asked for.
+        /// Size that was requested.
         size_bytes: usize,
-        /// The class.
+        /// The class whose places were tried.
         class: crate::router::Class,
-        /// Why its first place could not.
+        /// Why the first place of the class could not serve it.
         why: String,
     },
-    /// The hugetlb pool of a node cannot hold its part.
+    /// The hugetlb pool of a node is too small for its share.
     #[error(
         "region `{name}`: needs {needed_pages} hugetlb pages of {page_size} on node {node}, which has {free_pages} free; \
          `echo N > {}/hugepages/hugepages-{page_kib}kB/nr_hugepages` makes a pool, or use `thp`",
         pool_folder(node)
     )]
     NotEnoughHugePages {
-        /// Name of the region.
+        /// The region that was to be created.
         name: String,
-        /// The page size.
+        /// The hugetlb page size that was requested.
         page_size: PageSize,
-        /// Its size in KiB.
+        /// The same in KiB, as in the name of the pool's folder.
         page_kib: usize,
-        /// The node whose pool is short.
+        /// The node whose pool is short; `any` where the kernel would choose.
         node: String,
-        /// Pages needed there.
+        /// Pages needed from that pool.
         needed_pages: u64,
-        /// Pages free there.
+        /// Pages free in that pool.
         free_pages: u64,
     },
     /// A system call failed.
     #[error("{call} for {what} failed: {} (errno {errno}); {next_step}", io::Error::from_raw_os_error(*errno))]
     Syscall {
-        /// The system call.
+        /// Name of the system call.
         call: &'static str,
-        /// What it was called on.
+        /// What it was called on, as text.
         what: String,
-        /// What it answered.
+        /// The errno it returned.
         errno: i32,
-        /// What to do about it.
+        /// What the user can do about it.
         next_step: String,
     },
     /// A file or directory could not be used.
     #[error("cannot {action} {}: {source}; {next_step}", path.display())]
     File {
-        /// What was attempted.
+        /// What was attempted, as a verb.
         action: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
-        /// What to do about it.
+        /// What the user can do about it.
         next_step: String,
     },
-    /// The file system behind a file backend is too full.
+    /// The file system of a file backend has too little space.
     #[error("no space for region `{name}` in {}: it needs {needed_mib} MiB and {free_mib} MiB are free; free some or use another directory", path.display())]
     NoSpace {
-        /// Name of the region.
+        /// The region that was to be created.
         name: String,
         /// The directory or file.
         path: PathBuf,
-        /// What is needed, MiB.
+        /// Space needed, in MiB.
         needed_mib: u64,
-        /// What is there, MiB.
+        /// Space available, in MiB.
         free_mib: u64,
     },
-    /// An existing file does not reach to the end of the region.
+    /// An existing file ends before the region would.
     #[error("{} has {found_bytes} bytes, the region needs {needed_bytes} (with its offset); delete the file, name a longer one, or ask for less", path.display())]
     FileSize {
-        /// The file.
+        /// The file that is too short.
         path: PathBuf,
-        /// Its size.
+        /// Its size in bytes.
         found_bytes: u64,
-        /// Where the region would end in it.
+        /// Offset in the file at which the region would end.
         needed_bytes: u64,
     },
-    /// A region must start at a page of the file or device.
+    /// The offset into a file or device is not a multiple of its page size.
     #[error("{}: offset {offset_bytes} is not a multiple of its pages of {align_bytes} bytes; use {below_bytes} or {above_bytes}", path.display())]
     Offset {
         /// The file or device.
         path: PathBuf,
-        /// The offset asked for, bytes.
+        /// Offset requested, in bytes.
         offset_bytes: u64,
-        /// What it must be a multiple of, bytes.
+        /// Page size of the file or device, in bytes.
         align_bytes: u64,
-        /// The last one before that works.
+        /// The nearest lower offset that is accepted.
         below_bytes: u64,
-        /// The next one that works.
+        /// The nearest higher offset that is accepted.
         above_bytes: u64,
     },
     /// A DAX device cannot be mapped.
@@ -275,75 +277,75 @@ pub enum MemoryError {
     PlacementNotOurs {
         /// Name of the region or mapping.
         name: String,
-        /// What it would be in.
+        /// The backend, as text.
         backend: String,
-        /// The placement asked for.
+        /// The placement that would have been ignored.
         placement: String,
-        /// Who decides instead.
+        /// What decides the placement instead.
         reason: String,
     },
-    /// The kernel lacks a memory policy.
+    /// The kernel lacks a memory policy, or refuses it.
     #[error("cannot use the policy {policy} on nodes {nodes}: {reason}")]
     KernelPolicy {
-        /// `MPOL_INTERLEAVE` or `MPOL_WEIGHTED_INTERLEAVE`.
+        /// Name of the policy: `MPOL_INTERLEAVE` or `MPOL_WEIGHTED_INTERLEAVE`.
         policy: &'static str,
-        /// The nodes, as a list.
+        /// The nodes, in list syntax.
         nodes: String,
         /// Why not, and what to do.
         reason: String,
     },
-    /// A mapping that is to be timed makes no sense.
+    /// A mapping that was to be timed is not possible.
     #[error("cannot map {what}: {reason}")]
     Map {
-        /// What was to be mapped.
+        /// What was to be mapped, as text.
         what: String,
         /// Why not, and what to do.
         reason: String,
     },
-    /// Two snapshots are not of the same pages.
+    /// Two snapshots do not have the same pages.
     #[error(
         "snapshots of regions `{earlier}` and `{later}` cannot be compared: {reason}; compare two of one region"
     )]
     Snapshots {
-        /// Region of the earlier one.
+        /// Region of the earlier snapshot.
         earlier: String,
-        /// Region of the later one.
+        /// Region of the later snapshot.
         later: String,
-        /// What differs.
+        /// What differs: region, size, page size or sampled pages.
         reason: String,
     },
-    /// Another region, here or in another process, has the file mapped.
+    /// Another region, in this or another process, has the file mapped.
     #[error("{} is in use by another region; close that one first or choose another file", path.display())]
     FileInUse {
-        /// The file.
+        /// The file that is in use.
         path: PathBuf,
     },
-    /// Page size and file system do not go together.
+    /// The file system does not support the page size.
     #[error("page size {page_size} does not go with the file system of {}: {reason}", path.display())]
     FileSystem {
         /// The directory or file.
         path: PathBuf,
-        /// The page size asked for.
+        /// The page size requested.
         page_size: PageSize,
         /// Why not, and what to do.
         reason: String,
     },
-    /// A byte range does not lie inside the region.
+    /// A byte range is not inside the region.
     #[error("bytes {start}..{end} do not lie inside region `{name}` of {size_bytes} bytes")]
     OutOfRange {
-        /// Name of the region.
+        /// The region that was sliced.
         name: String,
-        /// First byte asked for.
+        /// First byte of the range requested.
         start: usize,
-        /// One past the last.
+        /// One past the last byte requested.
         end: usize,
-        /// Size of the region.
+        /// Size of the region in bytes.
         size_bytes: usize,
     },
-    /// A migration cannot start or go on.
+    /// A migration cannot start or continue.
     #[error("cannot migrate region `{name}`: {reason}")]
     Migration {
-        /// Name of the region.
+        /// The region that was to be migrated.
         name: String,
         /// Why not, and what to do.
         reason: String,
@@ -351,7 +353,10 @@ pub enum MemoryError {
 }
 
 impl MemoryError {
-    /// The failed system call's error; the errno is read by the caller right after the call.
+    /// An error of a failed system call, with advice by errno.
+    ///
+    /// The caller passes the errno because it must be read right after the call, before anything
+    /// else changes it.
     pub(crate) fn syscall(call: &'static str, what: impl Into<String>, errno: i32) -> Self {
         let next_step = match errno {
             libc::EPERM | libc::EACCES => {
@@ -374,7 +379,7 @@ impl MemoryError {
     }
 }
 
-/// Folder of the hugetlb pools: those of a node, or the system's where no node is asked for.
+/// Folder of a node's hugetlb pools, or of the system's where no single node was requested.
 fn pool_folder(node: &str) -> String {
     if node.bytes().all(|byte| byte.is_ascii_digit()) {
         format!("/sys/devices/system/node/node{node}")

@@ -1,18 +1,22 @@
-//! Memory regions with a placement of their own.
+//! Memory regions, each with its own placement over NUMA nodes.
 //!
-//! A [`Region`] is a mapped range whose pages lie where its [`Placement`] says: all on one node, in weighted rounds over several
-//! nodes, or in contiguous parts. Weights belong to the region, not to the system: the range is reserved without any policy, then
-//! prefaulted run by run under the worker threads' own NUMA policy, in parallel. No page size, ratio or number of runs splits the
-//! mapping, and no privilege is needed.
+//! A [`Region`] is a mapped range whose pages are where its [`Placement`] says: all on one node,
+//! interleaved over several nodes by weight, or in contiguous parts. Weights belong to the region,
+//! not to the system: the range is reserved without a policy, then prefaulted run by run, in
+//! parallel, under the worker threads' own NUMA policy. The mapping stays one VMA whatever the page
+//! size, ratio or number of runs, and no privilege is needed.
 //!
-//! An [`Audit`] asks the kernel where the pages really are; a [`PageSnapshot`] remembers it, so that a later one shows what moved;
-//! a [`Migration`] moves them to another placement, bounded in rate and resumable. [`FakeBackend`] does all of it on an invented machine.
-//! Memory need not be anonymous: see [`FileBackend`], [`DevdaxBackend`] and [`KernelInterleave`]. [`mapping`] times making and taking
-//! away mappings.
+//! An [`Audit`] asks the kernel where the pages really are. A [`PageSnapshot`] stores that page by
+//! page, so that comparing two of them shows what moved. A [`Migration`] moves the pages to another
+//! placement, limited in rate and resumable. [`FakeBackend`] does all of it on a simulated machine.
+//! Memory need not be anonymous: see [`FileBackend`], [`DevdaxBackend`] and [`KernelInterleave`].
+//! [`mapping`] times making and removing mappings.
 //!
 //! ```
 //! use std::sync::Arc;
-//! use tierloom_memory::{AuditMode, FakeBackend, FakeNode, PageSize, Region, RegionOptions, fake_topology};
+//! use tierloom_memory::{
+//!     AuditMode, FakeBackend, FakeNode, PageSize, Region, RegionOptions, fake_topology,
+//! };
 //!
 //! let node = |node, cpus| FakeNode { node, cpus, memory_bytes: 1 << 30 };
 //! let topology = fake_topology(&[node(0, 4), node(1, 0)])?;

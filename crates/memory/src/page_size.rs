@@ -1,4 +1,4 @@
-//! Page sizes a region can be asked to use.
+//! Page sizes that a region can request.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::PlacementError;
 use crate::sys;
 
-/// Bytes of one MiB.
+/// Bytes per MiB, for sizes and limits.
 pub const MIB: usize = 1 << 20;
 
 /// Page size of a region; also the granule in which its placement is laid out.
@@ -16,18 +16,21 @@ pub const MIB: usize = 1 << 20;
 /// Serialised as the text that [`PageSize::from_str`] reads: `4k`, `thp`, `2m`, `1g`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum PageSize {
-    /// The processor's base page (4 KiB on x86-64); transparent huge pages are switched off for the region.
+    /// The processor's base page (4 KiB on x86-64), with transparent huge pages turned off for the
+    /// region.
     #[default]
     #[serde(rename = "4k")]
     Base,
-    /// Transparent huge pages of 2 MiB: asked for with `madvise(MADV_HUGEPAGE)`; the kernel may fall back to
-    /// base pages when memory is fragmented (on the same node: the placement holds either way).
+    /// Transparent huge pages of 2 MiB, requested with `madvise(MADV_HUGEPAGE)`.
+    ///
+    /// The kernel may fall back to base pages when memory is fragmented; they come from the same
+    /// node, so the placement holds either way.
     #[serde(rename = "thp")]
     Thp,
-    /// 2 MiB pages from the hugetlb pool.
+    /// 2 MiB pages from the hugetlb pool, which an administrator has to fill.
     #[serde(rename = "2m")]
     Huge2M,
-    /// 1 GiB pages from the hugetlb pool.
+    /// 1 GiB pages from the hugetlb pool, which an administrator has to fill.
     #[serde(rename = "1g")]
     Huge1G,
 }
@@ -36,7 +39,7 @@ impl PageSize {
     /// All page sizes, smallest first.
     pub const ALL: [PageSize; 4] = [Self::Base, Self::Thp, Self::Huge2M, Self::Huge1G];
 
-    /// Size of one placement granule in bytes.
+    /// Bytes of one page, which is the unit of placement; 2 MiB for [`PageSize::Thp`].
     pub fn bytes(self) -> usize {
         match self {
             Self::Base => sys::base_page_bytes(),
@@ -45,7 +48,7 @@ impl PageSize {
         }
     }
 
-    /// `len_bytes` rounded up to whole pages; saturates at the largest page multiple that fits `usize`.
+    /// `len_bytes` rounded up to whole pages; saturates at the largest multiple that fits `usize`.
     pub fn round_up(self, len_bytes: usize) -> usize {
         let page_bytes = self.bytes();
         len_bytes
@@ -73,8 +76,10 @@ impl fmt::Display for PageSize {
 impl FromStr for PageSize {
     type Err = PlacementError;
 
+    /// Parses the name of a page size, in any letter case.
+    ///
     /// # Errors
-    /// [`PlacementError::UnknownPageSize`] for anything but `4k`, `thp`, `2m`, `1g` (upper case is accepted).
+    /// [`PlacementError::UnknownPageSize`] for anything but `4k`, `thp`, `2m` and `1g`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wanted = text.trim().to_ascii_lowercase();
         Self::ALL

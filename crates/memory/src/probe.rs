@@ -1,4 +1,5 @@
-//! System-call probes for `tierloom doctor`: what this process may do with memory policies, pages and counters.
+//! System-call probes for `tierloom doctor`: what this process is permitted to do with memory
+//! policies, pages and performance counters.
 
 use tierloom_topology::doctor::{ProbeResult, Probes};
 
@@ -6,12 +7,15 @@ use crate::sys::policy::{self, MPOL_WEIGHTED_INTERLEAVE, Policy};
 use crate::sys::{base_page_bytes, counters, pages};
 use crate::{Mapping, PageSize};
 
-/// Probes of the running kernel. Each tries the real call on memory of its own and undoes what it changed.
+/// Probes of the running kernel.
+///
+/// Containers filter system calls in ways that cannot be looked up, so each probe makes the real
+/// call, on a page of its own, and undoes what it changed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LinuxProbes;
 
 impl LinuxProbes {
-    /// A page of our own, present.
+    /// One populated page to try calls on.
     fn page() -> Result<Mapping, i32> {
         let mapping = Mapping::anonymous(base_page_bytes(), PageSize::Base)?;
         mapping.populate(0, base_page_bytes())?;
@@ -28,7 +32,7 @@ fn status(statuses: &[i32]) -> Result<i32, i32> {
 }
 
 impl Probes for LinuxProbes {
-    /// Reads this thread's policy and sets it again.
+    /// Reads this thread's policy and sets it again: seccomp profiles often allow the first only.
     fn get_mempolicy(&self) -> ProbeResult {
         policy::current().and_then(|policy| policy::set(&policy))
     }

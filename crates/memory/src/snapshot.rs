@@ -1,4 +1,4 @@
-//! Where each page of a region was at one moment, to be compared with a later one.
+//! The node of each page of a region at one moment, for comparison with a later one.
 
 use tierloom_topology::NodeId;
 
@@ -7,17 +7,18 @@ use crate::backend::{PageState, Placing};
 use crate::sys::base_page_bytes;
 use crate::{MemoryError, PageSize, Placement, Region};
 
-/// Codes past the kernel's largest node number.
+/// Codes for pages without a node, above the kernel's largest node number.
 const ABSENT: u16 = u16::MAX;
 const UNKNOWN: u16 = u16::MAX - 1;
 
-/// Pages asked for at once: keeps what a query of millions of pages takes small.
+/// Pages per query: bounds the memory that a query of a large region needs.
 const PAGES_PER_QUERY: usize = 1 << 16;
 
-/// Where the pages of one region were: two bytes per page that was looked at.
+/// Node of each page of one region, two bytes per queried page.
 ///
-/// Taken before and after a run, two of them tell how many pages the kernel moved meanwhile ([`PageSnapshot::moved`]); either makes an [`Audit`].
-/// Sampled snapshots of one region and one [`AuditMode`] look at the same pages.
+/// Two snapshots, taken before and after a run, show how many pages the kernel moved in between
+/// ([`PageSnapshot::moved`]); each of them makes an [`Audit`]. Sampled snapshots of one region with
+/// one [`AuditMode`] query the same pages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageSnapshot {
     name: String,
@@ -29,13 +30,13 @@ pub struct PageSnapshot {
     address: usize,
     page_bytes: usize,
     mode: AuditMode,
-    /// Node number or code of each page looked at, in the order of [`audit::chosen_pages`].
+    /// Node number or code of each queried page, in the order of [`audit::chosen_pages`].
     places: Vec<u16>,
     huge_share: Option<f64>,
     method: String,
 }
 
-/// Takes a snapshot of one region.
+/// Takes a snapshot of a region.
 pub(crate) fn take(region: &Region, mode: AuditMode) -> Result<PageSnapshot, MemoryError> {
     let page_bytes = if region.page_size().is_hugetlb() {
         region.page_size().bytes()
@@ -48,6 +49,7 @@ pub(crate) fn take(region: &Region, mode: AuditMode) -> Result<PageSnapshot, Mem
             let method = format!("device memory: pages are fixed on {place}");
             (Vec::new(), method)
         }
+        // An fsdax file: `FileBackend` reports no fixed place, but the pages are device memory.
         _ if region.mapping().is_device_memory() => {
             let place = region.backend().describe();
             let method = format!("device memory: pages are fixed on the device of {place} (fsdax)");
@@ -61,7 +63,7 @@ pub(crate) fn take(region: &Region, mode: AuditMode) -> Result<PageSnapshot, Mem
         .map(|bytes| bytes as f64 / region.size_bytes() as f64);
     let placement = region.placement();
     let shares = match placing {
-        // A migration gives such a region a placement of ours.
+        // A migration gives such a region a placement, which then applies.
         Placing::Kernel { shares } if placement == Placement::kernel_default() => shares,
         _ => placement.shares(),
     };
@@ -81,7 +83,7 @@ pub(crate) fn take(region: &Region, mode: AuditMode) -> Result<PageSnapshot, Mem
     })
 }
 
-/// Where the pages are. A machine with one node needs no page query, and containers often forbid it.
+/// Queries the node of each page.
 fn locate(
     region: &Region,
     mode: AuditMode,
@@ -103,7 +105,8 @@ fn locate(
     }
 }
 
-/// The only node there can be is the answer where the kernel refuses one.
+/// Falls back to the only usable node where the kernel refuses the query. Containers often forbid
+/// `move_pages`, and with one node there is nothing to ask.
 fn deduce(
     region: &Region,
     mode: AuditMode,
@@ -127,7 +130,7 @@ fn deduce(
 fn code(state: PageState) -> u16 {
     match state {
         PageState::Absent => ABSENT,
-        // Node numbers are below 1024 in every kernel.
+        // Node numbers are below 1024 in every kernel configuration, so they never reach the codes.
         PageState::On(node) => u16::try_from(node.0).unwrap_or(UNKNOWN),
         PageState::Failed(_) => UNKNOWN,
     }
@@ -138,36 +141,38 @@ fn node(code: u16) -> Option<NodeId> {
 }
 
 impl PageSnapshot {
-    /// Name of the region.
+    /// Name of the region at the time of the snapshot.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Which pages were looked at.
+    /// Which pages were queried.
     pub fn mode(&self) -> AuditMode {
         self.mode
     }
 
-    /// How many pages were looked at; 0 for device memory.
+    /// Number of queried pages; 0 for device memory, whose pages are fixed.
     pub fn pages_checked(&self) -> u64 {
         self.places.len() as u64
     }
 
-    /// Bytes of one page as counted here (base pages for `4k` and `thp`).
+    /// Size of a page as counted here: the base page for `4k` and `thp`.
     pub fn page_bytes(&self) -> u64 {
         self.page_bytes as u64
     }
 
-    /// How it was found out.
+    /// How the nodes were found out, as text; see [`Audit::method`].
     pub fn method(&self) -> &str {
         &self.method
     }
 
-    /// Pages looked at that were on one node and are on another in `later`. Pages that are absent in either are not counted; the
-    /// audits tell their number.
+    /// Number of queried pages that are on one node here and on another in `later`.
+    ///
+    /// Pages that are absent in either snapshot are not counted; the audits report how many they
+    /// are.
     ///
     /// # Errors
-    /// [`MemoryError::Snapshots`] if the two are not of the same region and pages.
+    /// [`MemoryError::Snapshots`] if the two are not of the same region and the same pages.
     pub fn moved(&self, later: &PageSnapshot) -> Result<u64, MemoryError> {
         let fail = |reason: &str| {
             Err(MemoryError::Snapshots {
@@ -191,7 +196,7 @@ impl PageSnapshot {
         Ok(moved.count() as u64)
     }
 
-    /// What was asked for, what that means in whole pages, and where the pages were.
+    /// The audit of this moment: requested shares, whole-page shares and actual shares.
     pub fn to_audit(&self) -> Audit {
         let pages_total = (self.size_bytes / self.page_bytes) as u64;
         let granule_bytes = self.page_size.bytes();
@@ -201,6 +206,7 @@ impl PageSnapshot {
         let mut run = runs.next();
         for (page, place) in audit::chosen_pages(self.mode, pages_total).zip(&self.places) {
             let granule = page * self.page_bytes as u64 / granule_bytes as u64;
+            // Pages and runs both ascend, so one pass over the runs is enough.
             while run.is_some_and(|run| run.first_page + run.pages <= granule) {
                 run = runs.next();
             }

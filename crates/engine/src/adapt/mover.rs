@@ -181,7 +181,12 @@ impl ColumnMover {
 
 impl Drop for ColumnMover {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
+        {
+            // Under the lock: between the worker's look at the flag and its wait the notice would
+            // be lost.
+            let _waiting = lock(&self.shared.wake.0);
+            self.shared.stop.store(true, Ordering::Relaxed);
+        }
         self.shared.wake.1.notify_all();
         if let Some(worker) = self.worker.take() {
             // `join` only fails if the worker panicked; a destructor has nobody to report it to.

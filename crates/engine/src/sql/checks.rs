@@ -218,7 +218,10 @@ fn arguments_of(function: &str, statement: &str) -> Vec<String> {
             depth == 0
         });
         let text = rest[..end.unwrap_or(rest.len())].trim();
-        let text = text.strip_prefix("distinct ").unwrap_or(text).to_owned();
+        let text = match text.split_at_checked("distinct ".len()) {
+            Some((first, rest)) if first.eq_ignore_ascii_case("distinct ") => rest.to_owned(),
+            _ => text.to_owned(),
+        };
         if !found.contains(&text) {
             found.push(text);
         }

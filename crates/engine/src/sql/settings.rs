@@ -236,9 +236,12 @@ impl SqlSession {
                 self.renew_driver()
             }
             Err(error) => {
-                // The old engine keeps its tables and settings; only the process-wide routing was
-                // configured anew.
+                // The old engine keeps its tables and settings; the process-wide routing was
+                // configured anew and is set back.
                 self.engine = old;
+                if let Some(routing) = &self.engine.options().routing {
+                    let _ = crate::routing::start(routing);
+                }
                 Err(error)
             }
         }

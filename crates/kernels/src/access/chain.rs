@@ -1,4 +1,4 @@
-//! Custom chains: accesses of which each is at a place that depends on what was read before.
+//! Custom chains: accesses whose places depend on values read before.
 
 use super::single::{self, Single};
 use super::timer::{Clock, OverheadSpread, Timer};
@@ -6,25 +6,32 @@ use super::{Access, AccessError, CacheOp, ChainStep, Operation, Order, SharedByt
 use crate::Simd;
 use crate::rng::{SplitMix64, mix, scale};
 
-/// Regions that steps can name.
+/// Regions that steps can refer to.
 const MAX_REGIONS: usize = 2;
-/// What places of steps relative to others are multiples of.
+/// Offsets between steps are multiples of this.
 const LINE_BYTES: usize = 64;
 
-/// A chain of accesses: the shape of a tree descent with its updates, of log writes, of read-modify-write.
+/// A chain of dependent accesses, as in a tree descent with updates, log writes, or
+/// read-modify-write.
 ///
-/// The steps follow the custom operations of CXL-Bench (Weisgut, Ritter, Benson and Rabl, "CXL-Bench", 2025):
+/// The steps follow the custom operations of CXL-Bench (Weisgut, Ritter, Benson and Rabl,
+/// "CXL-Bench", 2025):
 ///
-/// * A read goes to a random place of its region, aligned to its size. The place is computed from a random number *and the value that the read
-///   before it has loaded*, so it cannot begin before that one is complete. Values are carried over writes, and the first read of a chain
-///   depends on none: chains overlap each other as far as the processor can look ahead.
-/// * A write with an offset goes to the place of the step before plus that offset. The place is known when that step begins, so the write does not
-///   wait for its data. Further writes are relative to this one. Where the offset leads past an end of the region it goes on at the other end.
-/// * A write without an offset chooses a place as a read does, also depending on the value read last.
-/// * After a write with a cache operation, and after non-temporal stores, there is a store fence before the next step.
+/// * A read goes to a random place of its region, aligned to its size. The place is computed from a
+///   random number *and the value of the previous read*, so the read cannot start before that one
+///   is complete. Values are carried across writes, and the first read of a chain depends on none:
+///   chains overlap as much as the processor can look ahead.
+/// * A write with an offset goes to the place of the previous step plus that offset. The place is
+///   known when that step starts, so the write does not wait for its data. Further writes are
+///   relative to this one. At an end of the region the offset wraps around.
+/// * A write without an offset chooses its place as a read does, also depending on the value read
+///   last.
+/// * After a write with a cache operation, and after non-temporal stores, there is a store fence
+///   before the next step.
 ///
-/// Unlike in CXL-Bench the full word at the start of the last instruction's data counts as the value read, not one byte of it, and the place is
-/// computed by a multiplication, not a division, which would cost more than a cache hit.
+/// Unlike in CXL-Bench, the value of a read is the full word at the start of its last instruction's
+/// data, not one byte of it, and the place is computed by a multiplication, not by a division,
+/// which would cost more than a cache hit.
 #[derive(Debug, Clone)]
 pub struct Chain {
     steps: Vec<Step>,
@@ -40,14 +47,14 @@ struct Step {
     store_fence: bool,
 }
 
-/// A worker's state: its random numbers.
+/// State of a worker: its stream of random numbers.
 #[derive(Debug, Clone)]
 pub struct ChainState {
     random: SplitMix64,
 }
 
 impl ChainState {
-    /// Workers of one run have the same `seed` and different numbers.
+    /// State of one worker; workers of one run have the same `seed` and different numbers.
     pub fn new(seed: u64, worker: u64) -> Self {
         Self {
             random: SplitMix64::new(mix(seed ^ mix(worker))),
@@ -56,12 +63,14 @@ impl ChainState {
 }
 
 impl Chain {
-    /// Checks that the steps make sense and that this processor can do them; `simd` is the vector width of all.
+    /// Checks that the steps are valid and that this processor can make them; `simd` is the vector
+    /// width of all steps.
     ///
     /// # Errors
-    /// [`AccessError::Invalid`] naming the step (from 1): sizes that are no power of two from 8 B to 64 KiB, regions other than 0 and 1, cache
-    /// operations, non-temporal stores or offsets of reads, offsets that are no multiples of 64 or have no step in the same region before them;
-    /// [`AccessError::Unsupported`] for instructions that are missing.
+    /// [`AccessError::Invalid`] with the number of the step (from 1): sizes that are not a power of
+    /// two from 8 B to 64 KiB; regions other than 0 and 1; cache operations, non-temporal stores or
+    /// offsets on reads; offsets that are not multiples of 64 or have no previous step in the same
+    /// region. [`AccessError::Unsupported`] for instructions that are missing.
     pub fn new(steps: &[ChainStep], simd: Simd) -> Result<Self, AccessError> {
         if steps.is_empty() {
             return Err(invalid(
@@ -78,7 +87,7 @@ impl Chain {
         Ok(Self { steps: chosen })
     }
 
-    /// How many regions [`Self::run`] needs: one more than the highest that a step names.
+    /// Number of regions that [`Self::run`] needs: one more than the highest in any step.
     pub fn regions(&self) -> usize {
         self.steps
             .iter()
@@ -87,10 +96,10 @@ impl Chain {
             .unwrap_or(0)
     }
 
-    /// Whether all steps have room in these memories.
+    /// Checks that all steps fit into these memories.
     ///
     /// # Errors
-    /// [`AccessError::Invalid`] naming the step that has none.
+    /// [`AccessError::Invalid`] with the number of the step that does not fit.
     pub fn check_memories(&self, memories: &[SharedBytes<'_>]) -> Result<(), AccessError> {
         for (number, step) in (1..).zip(&self.steps) {
             let len = memories
@@ -106,7 +115,9 @@ impl Chain {
         Ok(())
     }
 
-    /// Runs `count` chains in `memories` (by region). Memories in which a step has no room are left alone, and nothing is counted.
+    /// Runs `count` chains in `memories` (indexed by region).
+    ///
+    /// If a step does not fit into its memory, nothing is accessed and nothing is counted.
     pub fn run(&self, memories: &[SharedBytes<'_>], count: u64, state: &mut ChainState) -> Touched {
         let Some(memories) = self.whole_memories(memories) else {
             return Touched::default();
@@ -121,8 +132,11 @@ impl Chain {
         }
     }
 
-    /// Runs one chain and answers how long it took with the fences and readings of the clock around, ticks; 0 where [`Self::run`] would do
-    /// nothing. All accesses before have completed when the time begins, and all of the chain when it ends.
+    /// Runs one chain and returns its time in ticks, including fences and clock readings; 0 where
+    /// [`Self::run`] would do nothing.
+    ///
+    /// All earlier accesses are complete when the time starts, and all accesses of the chain when
+    /// it ends.
     pub fn sample(&self, memories: &[SharedBytes<'_>], state: &mut ChainState) -> u64 {
         match self.whole_memories(memories) {
             Some(memories) => timed(&self.steps, &memories, state),
@@ -130,13 +144,13 @@ impl Chain {
         }
     }
 
-    /// What a sample of a chain without steps costs: subtract the mean from samples.
+    /// Time of a sample of an empty chain; subtract its mean from samples.
     pub fn overhead_ns(&self, timer: &Timer) -> OverheadSpread {
         let nothing = [SharedBytes::new(&mut []); MAX_REGIONS];
         timer.overhead_of(|| timed(&[], &nothing, &mut ChainState::new(0, 0)))
     }
 
-    /// What `count` chains touch; the operations are chains.
+    /// Counts of `count` chains, without a checksum; a chain is one operation.
     pub fn touched(&self, count: u64) -> Touched {
         let bytes = |write: bool| -> u64 {
             let steps = self.steps.iter().filter(|step| step.write == write);
@@ -195,7 +209,7 @@ impl Step {
         })
     }
 
-    /// Where the step goes in `memory` (which has room for it): after `before`, or anywhere.
+    /// Offset of the step in `memory` (which it fits into): relative to `before`, or random.
     #[inline(always)]
     fn offset(
         &self,
@@ -206,11 +220,13 @@ impl Step {
     ) -> usize {
         let Some(distance) = self.offset_bytes else {
             let places = memory.len() / self.size_bytes;
-            // A uniform number plus any other is as uniform.
+            // The sum of a uniform number and any independent one is uniform, so the dependency on
+            // `value` does not skew the places.
             return scale(random.next().wrapping_add(value), places as u64) as usize
                 * self.size_bytes;
         };
         let wanted = before as i64 + distance;
+        // The last line at which the access fits; offsets wrap around behind it.
         let last = ((memory.len() - self.size_bytes) / LINE_BYTES * LINE_BYTES) as i64;
         if (0..=last).contains(&wanted) {
             wanted as usize
@@ -252,19 +268,21 @@ fn check(number: usize, step: &ChainStep, region_before: Option<u8>) -> Result<(
     Ok(())
 }
 
-/// One chain; answers the value read last.
+/// Runs one chain; returns the value read last.
 #[inline(always)]
 fn once(steps: &[Step], memories: &[SharedBytes<'_>; MAX_REGIONS], state: &mut ChainState) -> u64 {
     let mut value = 0;
     let mut offset = 0;
     for step in steps {
-        // `check` keeps regions below the number of memories.
+        // Regions are below MAX_REGIONS (`check`), so the modulo changes nothing; it removes the
+        // bounds check.
         let memory = memories[step.region % MAX_REGIONS];
         offset = step.offset(memory, offset, value, &mut state.random);
         let Some(place) = step.single.place(memory, offset) else {
             continue;
         };
-        // SAFETY: `place` keeps inside the memory, and `Single` chose blocks that this processor has.
+        // SAFETY: `place` is inside the memory, and `Single` chose blocks whose instructions this
+        // processor has.
         let word = unsafe { (step.single.blocks.word)(place.at, &place) };
         if !step.write {
             value = word;

@@ -1,4 +1,4 @@
-//! Kernels: accesses that this processor can make.
+//! Kernels: access loops that this processor can run.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use super::places::{places_in, span_bytes};
 use super::{Access, AccessError, CacheOp, Operation, Order, Places, SharedBytes, Touched};
 use crate::Simd;
 
-/// An access that was found possible here, ready to run.
+/// An access that was checked against this processor, ready to run.
 ///
 /// ```
 /// use tierloom_kernels::access::{Access, Kernel, Operation, Places, SharedBytes};
@@ -25,11 +25,12 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Checks that `access` makes sense and that this processor has the instructions for it.
+    /// Checks that `access` is valid and that this processor has the instructions for it.
     ///
     /// # Errors
-    /// [`AccessError::Invalid`] as of [`Access::check`], and for non-temporal stores or loads whose places are not aligned to their vectors;
-    /// [`AccessError::Unsupported`] naming the instruction that is missing.
+    /// [`AccessError::Invalid`] for what [`Access::check`] refuses, and for non-temporal accesses
+    /// whose places are not aligned to their vectors; [`AccessError::Unsupported`] with the
+    /// instruction that is missing.
     pub fn new(access: Access) -> Result<Self, AccessError> {
         access.check()?;
         if !access.simd.available() {
@@ -48,7 +49,7 @@ impl Kernel {
             && access.access_bytes >= 8
             && !access.stride_bytes.is_multiple_of(8)
         {
-            // The pattern that is stored has words of 8 bytes.
+            // The pattern that is stored consists of 8-byte words.
             return Err(AccessError::Invalid {
                 field: "stride",
                 problem: format!(
@@ -73,29 +74,33 @@ impl Kernel {
         Ok(Self { access })
     }
 
-    /// What it does.
+    /// The access that the kernel makes.
     pub fn access(&self) -> &Access {
         &self.access
     }
 
-    /// Accesses in a batch of `batch_len` bytes.
+    /// Number of accesses in a batch of `batch_len` bytes.
     pub fn places_in(&self, batch_len: usize) -> u64 {
         places_in(&self.access, batch_len)
     }
 
-    /// Bytes that batches may range over in memory of `memory_len` bytes: all of them, but for copies the first half, in whole lines.
+    /// Bytes that batches may cover in memory of `memory_len` bytes: all of them; for copies the
+    /// first half, in whole lines.
     pub fn span_bytes(&self, memory_len: usize) -> usize {
         span_bytes(&self.access, memory_len)
     }
 
-    /// Makes the accesses of one batch; when it returns, all stores and write-backs of the batch are done for other threads.
+    /// Makes the accesses of one batch; on return, all stores and write-backs of the batch are
+    /// complete for other threads.
     ///
-    /// Ascending and descending orders visit the places inside `memory[batch]` once: they start at the start of the batch, `stride_bytes`
-    /// apart, and lie in it whole. Random orders make as many accesses, anywhere in `memory`. Copies read places in the first half of
-    /// `memory` and write the same places in the second, which starts at [`Self::span_bytes`].
+    /// Ascending and descending orders visit each place of `memory[batch]` once: places start at
+    /// the start of the batch, are `stride_bytes` apart, and are entirely inside the batch. Random
+    /// orders make as many accesses, anywhere in `memory`. Copies read places in the first half of
+    /// `memory` and write the same places in the second half, which starts at [`Self::span_bytes`].
     ///
-    /// Memory counts from its first whole cache line (regions begin with one), batches from the line their start lies in or the next one,
-    /// and what lies past the end is cut off. `places` of another access or memory length begin anew.
+    /// Offsets count from the first whole cache line of the memory (regions start with one). A
+    /// batch starts at the next line boundary, and is cut off at the end of the memory. `places` of
+    /// another access or memory length are reset.
     pub fn run(
         &self,
         memory: SharedBytes<'_>,
@@ -104,6 +109,7 @@ impl Kernel {
     ) -> Touched {
         let skip = memory.as_ptr().align_offset(64).min(memory.len());
         let memory = memory.part(skip, memory.len() - skip);
+        // Places of another memory could be outside of this one.
         places.fit(&self.access, memory.len());
         let span = self.span_bytes(memory.len());
         let start = batch.start.min(span).next_multiple_of(64);
@@ -119,7 +125,7 @@ impl Kernel {
     }
 }
 
-/// Whether any instruction of it is non-temporal.
+/// Whether any of its instructions is non-temporal.
 pub(crate) fn is_stream(operation: Operation) -> bool {
     matches!(
         operation,
@@ -130,7 +136,8 @@ pub(crate) fn is_stream(operation: Operation) -> bool {
     )
 }
 
-/// Whether accesses follow one another without a gap and nothing but the access happens, so that larger ones make no difference.
+/// Whether the accesses are adjacent and nothing else happens between them, so that they can be
+/// merged into one large access.
 pub(crate) fn is_seamless(access: &Access) -> bool {
     access.order == Order::Ascending
         && access.stride_bytes == access.access_bytes

@@ -1,14 +1,16 @@
-//! Access kernels: loops that read, write, copy or update memory in one described way, with exactly the instructions that were asked for.
+//! Access kernels of the memory benchmarks: loops that read, write, copy or update memory with
+//! exactly the instructions that were requested.
 //!
 //! ```text
-//!   Access (what is wanted) ── Kernel::new: checked, SIMD width resolved ──> Kernel
-//!                                                                              │ run(memory, batch, places)  throughput
-//!                                                                              │ sample(...)               latency of one access
-//!   SharedBytes (bytes that several threads may touch at once) ────────────────┘
+//!   Access (the request) ── Kernel::new: checks, resolves the SIMD width ──► Kernel
+//!   Kernel::run(memory, batch, places)   throughput of a batch
+//!   Sampler::sample(memory, offset)      latency of one access
+//!   SharedBytes                          the memory; several threads may touch it at once
 //! ```
 //!
-//! Several threads run kernels on the same bytes at once, also writing ones; that is what a memory benchmark does. So the loops touch
-//! memory through inline assembly and atomics only, behind [`SharedBytes`], and never through references.
+//! Several threads run kernels on the same bytes at once, and some of them write: that is what a
+//! memory benchmark does. The loops therefore touch memory only through inline assembly and
+//! atomics, behind [`SharedBytes`], and never through references.
 
 mod chain;
 mod kernel;

@@ -1,15 +1,18 @@
-//! Where the accesses of one worker go.
+//! Places of a worker's accesses: sequences, random streams, and the reads of a mix.
 
 use super::spec::{Access, Distribution, Operation, Order};
 use super::zipf::{Zipf, stream_seed};
 use crate::rng::{SplitMix64, scale};
 
-/// Multiplier of the random stream of uniform accesses: "Computationally easy, spectrally good multipliers for congruential pseudorandom number
-/// generators" (G. L. Steele and S. Vigna, 2022). Its high bits, which alone are used, are good; and one multiplication and one addition leave the
-/// processor's window to the loads.
+/// Multiplier of the linear congruential generator for uniform accesses: "Computationally easy,
+/// spectrally good multipliers for congruential pseudorandom number generators" (G. L. Steele and
+/// S. Vigna, 2022).
+///
+/// Only its high bits are used, which are good. One multiplication and one addition leave the
+/// processor's out-of-order window to the loads.
 const LCG_MULTIPLIER: u64 = 0xd134_2543_de82_ef95;
 
-/// How many accesses of `access_bytes` with starts `stride_bytes` apart fit into `len` bytes.
+/// Number of accesses of `access_bytes`, `stride_bytes` apart, that fit into `len` bytes.
 pub(crate) fn places_in(access: &Access, len: usize) -> u64 {
     match len.checked_sub(access.access_bytes) {
         Some(room) => (room / access.stride_bytes) as u64 + 1,
@@ -17,16 +20,18 @@ pub(crate) fn places_in(access: &Access, len: usize) -> u64 {
     }
 }
 
-/// Bytes that places of `access` may lie in: copies keep the second half for the images.
+/// Bytes that places of `access` may be in: for copies the first half, since the second has the
+/// images.
 pub(crate) fn span_bytes(access: &Access, memory_len: usize) -> usize {
     match access.operation {
-        // Whole lines, so that images are aligned as their places are.
+        // Whole lines, so that images are aligned like their places.
         Operation::Copy | Operation::StreamCopy => memory_len / 2 / 64 * 64,
         _ => memory_len,
     }
 }
 
-/// State of one worker: its random stream, where its sequence stands, and which access of a mix is next.
+/// State of one worker: its random stream, its position in a sequence, and the next access of a
+/// mix.
 #[derive(Debug, Clone)]
 pub struct Places {
     pub(crate) access: Access,
@@ -34,17 +39,18 @@ pub struct Places {
     seed: u64,
     worker: u64,
     count: u64,
-    /// Next place of a sequence.
+    /// Number of the next place of a sequence.
     next: u64,
     pub(crate) draw: Draw,
-    /// Hundredths of a read that are due, so that a mix is exact over all batches of a worker.
+    /// Hundredths of a read that are due, carried over so that the ratio of a mix is exact over all
+    /// batches of a worker.
     pub(crate) reads_due: u32,
 }
 
 /// A random stream of places.
 #[derive(Debug, Clone)]
 pub(crate) enum Draw {
-    /// Every place as likely.
+    /// All places are equally likely.
     Uniform(Uniform),
     /// Hot and cold places.
     Zipf {
@@ -53,7 +59,7 @@ pub(crate) enum Draw {
     },
 }
 
-/// A random stream of uniform places.
+/// A random stream of uniformly distributed places.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Uniform {
     state: u64,
@@ -79,8 +85,10 @@ impl Draw {
 }
 
 impl Places {
-    /// The places of `access` in memory of `memory_len` bytes. Workers of one run have the same `seed` and different numbers: their
-    /// random streams differ and can be repeated. A Zipf table takes 32 KiB and some thousand powers to make.
+    /// The places of `access` in memory of `memory_len` bytes.
+    ///
+    /// Workers of one run have the same `seed` and different numbers; their random streams differ
+    /// and are reproducible. A Zipf table takes 32 KiB, and some thousand calls of `powf` to build.
     pub fn new(access: &Access, memory_len: usize, seed: u64, worker: u64) -> Self {
         let count = places_in(access, span_bytes(access, memory_len));
         let start = stream_seed(seed, worker);
@@ -106,8 +114,10 @@ impl Places {
         }
     }
 
-    /// Offset of the next place in bytes: in ascending and descending orders the neighbour, round and round; else a random one. 0 if the
-    /// memory is too small for one access ([`Self::place_count`] is 0).
+    /// Offset of the next place in bytes: the next neighbour (wrapping around) in ascending and
+    /// descending orders, otherwise a random place.
+    ///
+    /// 0 if the memory is too small for one access ([`Self::place_count`] is 0).
     pub fn next_offset(&mut self) -> usize {
         if self.count == 0 {
             return 0;
@@ -120,21 +130,23 @@ impl Places {
         place as usize * self.access.stride_bytes
     }
 
-    /// How many places there are.
+    /// Number of places; 0 if the memory is too small for one access.
     pub fn place_count(&self) -> u64 {
         self.count
     }
 
-    /// Makes these the places of `access` in `memory_len` bytes if they are not; a kernel must not follow places of another memory.
+    /// Resets the state if it is for another access or memory length: offsets for another memory
+    /// could be out of bounds.
     pub(crate) fn fit(&mut self, access: &Access, memory_len: usize) {
         if self.access != *access || self.memory_len != memory_len {
             *self = Self::new(access, memory_len, self.seed, self.worker);
         }
     }
 
-    /// The number of the next place of a sequence.
+    /// Number of the next place of a sequence.
     fn turn(&mut self) -> u64 {
         let now = self.next;
+        // A comparison is cheaper than a modulo by a variable.
         self.next = if now + 1 == self.count { 0 } else { now + 1 };
         now
     }
@@ -177,7 +189,7 @@ mod tests {
         for _ in 0..500_000 {
             seen[places.next_offset() / 24] += 1;
         }
-        // 1000 expected, standard deviation 32.
+        // 1000 expected, with a standard deviation of 32.
         assert!(
             seen.iter().all(|count| (820..1180).contains(count)),
             "{seen:?}"

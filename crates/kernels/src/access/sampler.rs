@@ -1,24 +1,30 @@
-//! The time of one access.
+//! Latency samples: the time of a single access.
 
 use super::single::{self, Blocks, Single};
 use super::timer::{Clock, OverheadSpread, Timer, system_ns};
 use super::{Access, AccessError, FenceMode, LineState, SharedBytes};
 
-/// Times single accesses, in ticks of the processor's counter ([`Timer`] turns them into nanoseconds).
+/// Times single accesses, in ticks of the processor's counter ([`Timer`] converts them to
+/// nanoseconds).
 ///
-/// With [`FenceMode::Full`] a sample is: bring the lines into the wanted state; wait for everything before; read the clock; the access and
-/// its cache operation; wait until they are complete; read the clock. Complete means for loads and atomics that their values are there, and for
-/// stores and flushes that everybody sees them: x86-64 waits with `lfence` and `mfence`, aarch64 with `dsb`. With [`FenceMode::None`]
-/// nothing waits but the clock itself: x86-64 reads it with `rdtscp`, when all instructions before have executed (stores are then in the
-/// store buffer, on their way); aarch64 when the value loaded has been looked at. The access may begin a few cycles before the first reading.
+/// With [`FenceMode::Full`] a sample consists of these steps: bring the lines into the requested
+/// state; wait for all earlier instructions; read the clock; make the access and its cache
+/// operation; wait until they are complete; read the clock. Complete means for loads and atomics
+/// that their values have arrived, and for stores and flushes that they are globally visible:
+/// x86-64 waits with `lfence` and `mfence`, aarch64 with `dsb`. With [`FenceMode::None`] only the
+/// clock readings wait: x86-64 uses `rdtscp`, which waits until all earlier instructions have
+/// executed (stores are then still in the store buffer), aarch64 waits until the loaded value has
+/// been used. The access may begin a few cycles before the first reading.
 ///
-/// What of a sample is not the access: reading the clock, the fences, and the branch that looks for a cache operation.
-/// [`Self::overhead_ns`] measures that with the same code around no access. Subtract its mean. What remains is good to a few nanoseconds, not
-/// better, and single samples not to less than the counter's step ([`Timer::resolution_ns`]): fences and accesses overlap in part, so a fence that waits for a load costs less than one that waits for nothing, and differences
-/// below zero can come out for hits in the first-level cache. Latencies of memory are 20 to 1000 times that. Where less error is wanted, chase
-/// pointers ([`crate::ChaseRing`]): thousands of loads between two readings.
+/// A sample also contains the clock readings, the fences and the branch on the cache operation.
+/// [`Self::overhead_ns`] measures these with the same code around no access; subtract its mean. The
+/// rest is accurate to a few nanoseconds, and a single sample not to less than the counter's step
+/// ([`Timer::resolution_ns`]). Fences and accesses overlap in part: a fence that waits for a load
+/// costs less than one that waits for nothing, so differences for L1 hits can even be negative.
+/// Memory latencies are 20 to 1000 times that error. Where less error is needed, use pointer chases
+/// ([`crate::ChaseRing`]): thousands of loads between two readings.
 ///
-/// Preloaded and flushed lines also have their address translation in the TLB; lines as they are may not.
+/// Preloaded and flushed lines also have their translation in the TLB; other lines may not.
 #[derive(Debug, Clone, Copy)]
 pub struct Sampler {
     single: Single,
@@ -28,10 +34,11 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler of `access`; its order and stride do not matter here.
+    /// A sampler of `access`; order and stride do not matter here.
     ///
     /// # Errors
-    /// [`AccessError`] as of [`super::Kernel::new`], and for mixes, which are not one access.
+    /// Same as [`super::Kernel::new`], and [`AccessError::Invalid`] for mixes, which are not a
+    /// single access.
     pub fn new(access: Access, line: LineState, fence: FenceMode) -> Result<Self, AccessError> {
         Ok(Self {
             single: Single::new(access)?,
@@ -41,24 +48,29 @@ impl Sampler {
         })
     }
 
-    /// What is sampled.
+    /// The access that is sampled.
     pub fn access(&self) -> &Access {
         self.single.access()
     }
 
-    /// Makes the access at `offset` untimed: no fences, and lines as they are. Answers what [`super::Touched::checksum`] says of one access.
+    /// Makes the access at `offset` untimed, without fences or changes of line state.
     ///
-    /// Offsets count from the first whole line of the memory; those past the last place are that place, and non-temporal accesses and atomics
-    /// go to the aligned place before. Memory smaller than an access is left alone.
+    /// Returns the [`super::Touched::checksum`] of one access.
+    ///
+    /// Offsets count from the first whole line of the memory. Offsets past the last place go to
+    /// that place; non-temporal accesses and atomics go to the aligned place before. Memory smaller
+    /// than an access is not touched.
     pub fn touch(&self, memory: SharedBytes<'_>, offset: usize) -> u64 {
         match self.single.place(single::whole_lines(memory), offset) {
-            // SAFETY: `place` keeps inside the memory, and `Single` chose blocks that this processor has.
+            // SAFETY: `place` is inside the memory, and `Single` chose blocks whose instructions
+            // this processor has.
             Some(place) => unsafe { (self.single.blocks.sum)(place.at, &place) },
             None => 0,
         }
     }
 
-    /// Makes the same access timed, and answers how long it took with everything around, ticks; 0 for memory smaller than an access.
+    /// Makes the same access timed, and returns the ticks with all overhead; 0 for memory smaller
+    /// than an access.
     pub fn sample(&self, memory: SharedBytes<'_>, offset: usize) -> u64 {
         let Some(place) = self.single.place(single::whole_lines(memory), offset) else {
             return 0;
@@ -67,7 +79,7 @@ impl Sampler {
         match self.line {
             LineState::AsIs => {}
             LineState::Preloaded => place.for_each_line(copies, |at| {
-                // SAFETY: all lines are inside the memory.
+                // SAFETY: all lines of the place are inside the memory.
                 unsafe { single::preload(at) }
             }),
             LineState::Flushed => {
@@ -75,7 +87,8 @@ impl Sampler {
                     // SAFETY: as above.
                     unsafe { single::flush(at) }
                 });
-                // Also without fences around the access: it must not begin before the lines are gone.
+                // Needed even if the access itself has no fences: it must not start before the
+                // flushes are done.
                 single::full_fence();
             }
         }
@@ -96,7 +109,7 @@ impl Sampler {
         unsafe { block(place.at, &place) }
     }
 
-    /// A sample of nothing by the same code, ticks: what [`Self::sample`] has besides the access.
+    /// Ticks of an empty sample of the same kind: the overhead of [`Self::sample`].
     pub fn nop_sample(&self) -> u64 {
         if self.clock == Clock::System {
             return timed_by_system(self.fence, || 0);
@@ -112,13 +125,14 @@ impl Sampler {
         }
     }
 
-    /// What [`Self::nop_sample`] costs, of some thousand: subtract the mean from samples.
+    /// Spread of some thousand empty samples; subtract the mean from samples.
     pub fn overhead_ns(&self, timer: &Timer) -> OverheadSpread {
         timer.overhead_of(|| self.nop_sample())
     }
 }
 
-/// Where the processor has no counter to trust: the blocks read it themselves, so the access is made untimed between two looks at the clock.
+/// Times an access with the operating system's clock, where the processor has no usable counter.
+/// The timed blocks read the counter themselves, so the untimed block is used.
 fn timed_by_system(fence: FenceMode, access: impl FnOnce() -> u64) -> u64 {
     let wait = || {
         if fence == FenceMode::Full {
@@ -132,7 +146,7 @@ fn timed_by_system(fence: FenceMode, access: impl FnOnce() -> u64) -> u64 {
     system_ns() - start
 }
 
-/// A sample of nothing, as loads are sampled, ticks.
+/// Ticks of an empty sample of the kind that loads have.
 pub(super) fn empty_load_sample(fence: FenceMode) -> u64 {
     match fence {
         _ if Clock::detect() == Clock::System => timed_by_system(fence, || 0),

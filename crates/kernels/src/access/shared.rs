@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 
 /// A range of memory that kernels of several threads touch at the same time, racing on purpose.
 ///
-/// It is made from an exclusive borrow, so nobody holds a reference into it meanwhile; its bytes are reached by inline assembly and atomics
-/// only, which have no data races in the sense of the language.
+/// It is created from an exclusive borrow, so no reference into it exists meanwhile. Its bytes are
+/// accessed only by inline assembly and atomics, for which races are defined.
 #[derive(Debug, Clone, Copy)]
 pub struct SharedBytes<'a> {
     start: *mut u8,
@@ -13,7 +13,8 @@ pub struct SharedBytes<'a> {
     borrow: PhantomData<&'a mut [u8]>,
 }
 
-// SAFETY: the bytes are only touched by assembly and atomics (see the type), which may race; the borrow keeps them alive and everyone else out.
+// SAFETY: the bytes are touched only by assembly and atomics (see the type), for which races are
+// defined. The exclusive borrow keeps the memory alive, and keeps everyone else out.
 unsafe impl Send for SharedBytes<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for SharedBytes<'_> {}
@@ -28,28 +29,29 @@ impl<'a> SharedBytes<'a> {
         }
     }
 
-    /// Length in bytes.
+    /// Length of the range in bytes.
     pub fn len(self) -> usize {
         self.len
     }
 
-    /// Whether there are no bytes.
+    /// Whether the range is empty.
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// The part from `start`, `len` bytes long, cut to what is there.
+    /// The `len` bytes from `start` on, cut off at the end of the range.
     pub fn part(self, start: usize, len: usize) -> Self {
         let start = start.min(self.len);
         Self {
-            // SAFETY: `start` is at most the length.
+            // SAFETY: `start` is at most the length, so the result is in bounds or one past the
+            // end.
             start: unsafe { self.start.add(start) },
             len: len.min(self.len - start),
             borrow: PhantomData,
         }
     }
 
-    /// Address of the first byte.
+    /// Address of the first byte; valid while the borrow lasts.
     pub(crate) fn as_ptr(self) -> *mut u8 {
         self.start
     }

@@ -1,4 +1,4 @@
-//! What a kernel does, as data.
+//! Description of an access, as data: operation, order, sizes, vector width.
 
 use std::fmt;
 
@@ -6,46 +6,46 @@ use serde::{Deserialize, Serialize};
 
 use crate::Simd;
 
-/// Smallest access.
 pub(crate) const MIN_ACCESS_BYTES: usize = 4;
-/// Largest access.
 pub(crate) const MAX_ACCESS_BYTES: usize = 64 << 10;
-/// Farthest software prefetch.
+/// Largest distance of software prefetches.
 pub(crate) const MAX_PREFETCH_BYTES: usize = 64 << 10;
 
 /// What one access does to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
-    /// Loads.
+    /// Loads with ordinary instructions.
     Read,
-    /// Non-temporal loads (`movntdqa`); on ordinary write-back memory processors treat them as loads.
+    /// Non-temporal loads (`movntdqa`); processors treat them as ordinary loads on write-back
+    /// memory.
     StreamRead,
-    /// Stores: the line is read for ownership first.
+    /// Stores; each line is read first, for ownership.
     Write,
-    /// Non-temporal stores: past the caches, no read for ownership.
+    /// Non-temporal stores: past the caches, without a read for ownership.
     StreamWrite,
-    /// Loads from the first half of the memory, stores to the same place in the second half.
+    /// Loads from the first half of the memory, and stores to the same place in the second half.
     Copy,
-    /// The same with non-temporal stores.
+    /// Same as `Copy`, with non-temporal stores.
     StreamCopy,
-    /// Reads and writes in one stream: of 100 accesses, evenly spread, this many read and the others write.
+    /// Reads and writes in one stream, evenly interleaved.
     Mix {
-        /// Of 100 accesses, 0 to 100.
+        /// Reads per 100 accesses, 0 to 100.
         read_percent: u8,
         /// Whether the writes are non-temporal.
         stream: bool,
     },
-    /// A compare-and-swap of the 8 bytes at the start of the access: the value read before, to that value plus one.
+    /// Compare-and-swap of the 8 bytes at the start of the access, from the value loaded just
+    /// before to that value plus one.
     CompareAndSwap,
-    /// An atomic add of one to the 8 bytes at the start of the access.
+    /// Atomic add of one to the 8 bytes at the start of the access.
     FetchAdd,
-    /// Nothing: the loop alone. Shows what the framework costs.
+    /// No access: the loop alone, to measure its overhead.
     Nop,
 }
 
 impl Operation {
-    /// Whether any access writes.
+    /// Whether any access stores.
     pub fn writes(self) -> bool {
         !matches!(
             self,
@@ -59,7 +59,7 @@ impl Operation {
         )
     }
 
-    /// Whether it is a read-modify-write of one word.
+    /// Whether it is an atomic read-modify-write of one word.
     pub fn is_atomic(self) -> bool {
         matches!(self, Self::CompareAndSwap | Self::FetchAdd)
     }
@@ -88,18 +88,18 @@ impl fmt::Display for Operation {
     }
 }
 
-/// What is done to the lines of an access right after it.
+/// Cache operation on the lines of an access, right after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheOp {
-    /// Nothing.
+    /// The lines are left in the caches.
     #[default]
     None,
-    /// `clwb` (aarch64: `dc cvac`): written back, the line may stay.
+    /// Write back; the line may stay cached. `clwb` (aarch64: `dc cvac`).
     WriteBack,
-    /// `clflush` (aarch64: `dc civac`): written back and thrown out, in order with other flushes.
+    /// Write back and evict, in order with other flushes. `clflush` (aarch64: `dc civac`).
     Flush,
-    /// `clflushopt` (aarch64: `dc civac`): written back and thrown out, in any order.
+    /// Write back and evict, in any order. `clflushopt` (aarch64: `dc civac`).
     FlushOpt,
 }
 
@@ -114,40 +114,41 @@ impl fmt::Display for CacheOp {
     }
 }
 
-/// How random accesses spread over the memory.
+/// Distribution of random accesses over the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Distribution {
-    /// Every place as likely.
+    /// All places are equally likely.
     Uniform,
-    /// Place k (of the places in a shuffled order, so that hot ones do not share pages) with a probability proportional to 1 / k^alpha.
+    /// Place k has a probability proportional to 1 / k^alpha. The places are in a shuffled order,
+    /// so that hot ones do not share pages.
     Zipf {
-        /// Above 0; 0.99 is what key-value benchmarks use, CXL-Bench's default is 0.9.
+        /// Exponent above 0; key-value benchmarks use 0.99, CXL-Bench's default is 0.9.
         alpha: f64,
     },
 }
 
-/// In which order places are visited.
+/// Order in which places are visited.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Front to back.
+    /// From front to back.
     Ascending,
-    /// Back to front.
+    /// From back to front.
     Descending,
-    /// By chance, each access independent of the others.
+    /// Random, each access independent of the others.
     Random(Distribution),
 }
 
-/// What is done to the lines of a timed access before its time begins.
+/// State of the lines of a timed access before its time begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LineState {
-    /// Nothing.
+    /// Left as they are.
     AsIs,
-    /// They are loaded, so the access hits the caches.
+    /// Loaded, so that the access hits the caches.
     Preloaded,
-    /// They are flushed, so the access goes to memory.
+    /// Flushed, so that the access goes to memory.
     Flushed,
 }
 
@@ -155,10 +156,11 @@ pub enum LineState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FenceMode {
-    /// A full fence before the time begins; the time ends when loads have their values (load fence) and stores and flushes are complete
-    /// (store fence).
+    /// A full fence before the time begins. It ends when loads have their values (load fence), or
+    /// when stores and flushes are complete (store fence).
     Full,
-    /// No fence: the time ends when the instruction has been issued and its result, if it has one, is there.
+    /// No fence: the time ends when the instruction has been issued and its result, if any, has
+    /// arrived.
     None,
 }
 
@@ -166,52 +168,56 @@ pub enum FenceMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChaseLocality {
-    /// Any line may follow any other: every load also pays for address translation.
+    /// Any line may follow any other: every load also pays for a TLB miss.
     Random,
-    /// All lines of a group of 64 base pages (256 KiB) before the next group: address translation mostly hits.
+    /// All lines of a group of 64 base pages (256 KiB) before the next group: address translations
+    /// mostly hit the TLB.
     Pages,
 }
 
 /// One step of a custom chain of accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainStep {
-    /// Region: 0 or 1.
+    /// Region that it accesses: 0 or 1.
     pub region: u8,
-    /// Write instead of read.
+    /// Whether it is a write, otherwise a read.
     pub write: bool,
-    /// Bytes, a power of two from 64.
+    /// Size of the access in bytes, a power of two from 8.
     pub size_bytes: usize,
-    /// After a write.
+    /// Cache operation after a write.
     pub cache_op: CacheOp,
-    /// Non-temporal stores.
+    /// Whether stores are non-temporal.
     pub stream: bool,
-    /// Writes only: place relative to the step before; `None` chooses a place of its own.
+    /// Writes only: place relative to the previous step; `None` for an independent place.
     pub offset_bytes: Option<i64>,
 }
 
 /// One kind of memory access.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Access {
-    /// What is done.
+    /// What each access does.
     pub operation: Operation,
-    /// Where to go next.
+    /// Order of the places.
     pub order: Order,
-    /// Bytes of one access, a power of two from 4 B to 64 KiB. Atomics use 8 bytes of it.
+    /// Size of one access in bytes, a power of two from 4 B to 64 KiB. Atomics use 8 bytes of it.
     pub access_bytes: usize,
-    /// Distance between the starts of two neighbouring places, at least `access_bytes`; skipping k records of b bytes is (k + 1) * b.
-    /// Random accesses start at multiples of it.
+    /// Distance between the starts of neighbouring places, at least `access_bytes`.
+    ///
+    /// To skip k records of b bytes, it is (k + 1) * b. Random accesses start at multiples of it.
     pub stride_bytes: usize,
-    /// What follows each access.
+    /// Cache operation after each access.
     pub cache_op: CacheOp,
-    /// How far ahead sequential loops prefetch by software, bytes; 0 for none. Random loops prefetch the place that many accesses ahead that
-    /// fit into these bytes (at most 64).
+    /// Distance of software prefetches in sequential loops, in bytes; 0 for none.
+    ///
+    /// Random loops prefetch as many accesses ahead as fit into these bytes (at most 64).
     pub prefetch_bytes: usize,
-    /// Vector width.
+    /// Vector width of the instructions.
     pub simd: Simd,
 }
 
 impl Access {
-    /// `operation` front to back over whole memory in accesses of 64 bytes with the widest vectors there are.
+    /// `operation` from front to back over all memory, in accesses of 64 bytes with the widest
+    /// vectors available.
     pub fn sequential(operation: Operation) -> Self {
         Self {
             operation,
@@ -224,7 +230,7 @@ impl Access {
         }
     }
 
-    /// The same at uniformly random lines.
+    /// Same as [`Self::sequential`], at uniformly random lines.
     pub fn random(operation: Operation) -> Self {
         Self {
             order: Order::Random(Distribution::Uniform),
@@ -232,10 +238,10 @@ impl Access {
         }
     }
 
-    /// Refuses what no kernel can do, here or anywhere.
+    /// Refuses what no kernel supports on any processor.
     ///
     /// # Errors
-    /// [`AccessError`] naming the field.
+    /// [`AccessError::Invalid`] with the field that is wrong.
     pub fn check(&self) -> Result<(), AccessError> {
         let wrong = |field, problem: String| Err(AccessError::Invalid { field, problem });
         if !self.access_bytes.is_power_of_two()
@@ -301,18 +307,18 @@ impl Access {
 /// Why there is no kernel for an access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessError {
-    /// It makes no sense anywhere.
+    /// The access is not valid on any processor.
     Invalid {
-        /// The key in workload files.
+        /// Name of the field, as in workload files.
         field: &'static str,
-        /// What is wrong and what was expected.
+        /// What is wrong, and what would be accepted.
         problem: String,
     },
-    /// This processor cannot do it.
+    /// This processor lacks an instruction.
     Unsupported {
-        /// The instruction set or instruction that is missing ("avx512", "clwb").
+        /// The instruction or instruction set that is missing ("avx512", "clwb").
         missing: &'static str,
-        /// What to do instead.
+        /// What to use instead.
         next_step: String,
     },
 }

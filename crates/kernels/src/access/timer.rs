@@ -1,4 +1,4 @@
-//! The clock of latency samples: the processor's own counter, in nanoseconds.
+//! Clock of latency samples: the processor's counter, converted to nanoseconds.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -6,33 +6,34 @@ use std::time::{Duration, Instant};
 use super::sampler;
 use super::spec::FenceMode;
 
-/// How long a calibration takes.
+/// Duration of a calibration.
 const CALIBRATION: Duration = Duration::from_millis(20);
-/// Readings of both clocks at each end of it, of which the closest pair counts.
+/// Pairs of readings at each end of it; the closest pair is used.
 const READINGS: usize = 16;
-/// Empty samples that tell what a sample costs.
+/// Empty samples per measurement of the overhead.
 const EMPTY_SAMPLES: usize = 2001;
-/// Readings as fast as they go that show in which steps the counter moves.
+/// Readings in a tight loop that show the step of the counter.
 const GLANCES: usize = 2000;
-/// A nominal frequency this close to the measured one is taken instead of it: crystals are that exact, and hypervisors that scale the
-/// counter are farther off.
+/// A nominal frequency this close to the measured one is used instead of it: crystals are that
+/// accurate, while hypervisors that scale the counter are farther off.
 const NOMINAL_WITHIN: f64 = 1e-4;
 
-/// What counts the time.
+/// Source of the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Clock {
-    /// The time stamp counter of x86-64, which counts evenly whatever the core's frequency is.
+    /// The time stamp counter of x86-64, which runs at a constant rate whatever the core's
+    /// frequency.
     #[cfg(target_arch = "x86_64")]
     Tsc,
     /// The virtual counter of aarch64.
     #[cfg(target_arch = "aarch64")]
     VirtualCounter,
-    /// The operating system's monotonic clock, in nanoseconds; where there is no counter to trust.
+    /// The operating system's monotonic clock, in ns, where there is no usable counter.
     System,
 }
 
 impl Clock {
-    /// The best that this processor has; the same for all timers and samplers of the process.
+    /// The best clock of this processor; the same for all timers and samplers of the process.
     pub(super) fn detect() -> Self {
         static CLOCK: OnceLock<Clock> = OnceLock::new();
         *CLOCK.get_or_init(Self::look)
@@ -43,7 +44,8 @@ impl Clock {
         use std::arch::x86_64::__cpuid;
         let leaves = __cpuid(0x8000_0000).eax;
         let has = |leaf: u32, bit: u32| leaves >= leaf && __cpuid(leaf).edx & 1 << bit != 0;
-        // Without the invariant counter ticks would change their length; `rdtscp` is what samples without fences end with.
+        // Without the invariant TSC the length of a tick would change; `rdtscp` ends samples
+        // without fences.
         if has(0x8000_0007, 8) && has(0x8000_0001, 27) {
             Self::Tsc
         } else {
@@ -61,7 +63,7 @@ impl Clock {
         Self::System
     }
 
-    /// The time now, ticks: after all instructions before and before all after.
+    /// The time in ticks, read after all earlier instructions and before all later ones.
     pub(super) fn now(self) -> u64 {
         match self {
             #[cfg(target_arch = "x86_64")]
@@ -72,17 +74,17 @@ impl Clock {
         }
     }
 
-    /// The time about now, as fast as it can be read.
+    /// The approximate time, read as fast as possible, without fences.
     fn glance(self) -> u64 {
         match self {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: user code may read this counter.
+            // SAFETY: the TSC is readable in user mode, unless the process disabled it for itself.
             Self::Tsc => unsafe { std::arch::x86_64::_rdtsc() },
             _ => self.now(),
         }
     }
 
-    /// The frequency that the processor states, ticks per ns.
+    /// Frequency that the processor reports, in ticks per ns.
     fn nominal_ghz(self) -> Option<f64> {
         match self {
             #[cfg(target_arch = "x86_64")]
@@ -97,14 +99,16 @@ impl Clock {
 #[cfg(target_arch = "x86_64")]
 fn tsc() -> u64 {
     let (low, high): (u32, u32);
-    // SAFETY: reads a counter that user code may read; the fences touch no memory of the program.
+    // SAFETY: reads the TSC, which is readable in user mode; the fences touch no memory of the
+    // program.
     unsafe {
         std::arch::asm!("lfence", "rdtsc", "lfence", out("eax") low, out("edx") high, options(nostack, preserves_flags));
     }
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// Leaf 0x15 (Intel Software Developer's Manual, volume 3, "Time-Stamp Counter"): crystal Hz * numerator / denominator.
+/// CPUID leaf 0x15 (Intel Software Developer's Manual, volume 3, "Time-Stamp Counter"): crystal Hz
+/// * numerator / denominator.
 #[cfg(target_arch = "x86_64")]
 fn tsc_nominal_ghz() -> Option<f64> {
     use std::arch::x86_64::__cpuid;
@@ -119,7 +123,7 @@ fn tsc_nominal_ghz() -> Option<f64> {
 #[cfg(target_arch = "aarch64")]
 fn virtual_counter() -> u64 {
     let ticks: u64;
-    // SAFETY: Linux lets user code read this counter.
+    // SAFETY: Linux makes this counter readable in user mode.
     unsafe {
         std::arch::asm!("isb", "mrs {}, cntvct_el0", "isb", out(reg) ticks, options(nostack, preserves_flags));
     }
@@ -142,19 +146,22 @@ pub(super) fn system_ns() -> u64 {
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
-/// What an empty sample costs, ns.
+/// Time of empty samples, in ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OverheadSpread {
-    /// Least of all.
+    /// The shortest sample, in ns.
     pub min: f64,
-    /// Half of them are below. Some counters move in steps of ten nanoseconds ([`Timer::resolution_ns`]), and so does this.
+    /// The median. Some counters advance in steps of ten nanoseconds ([`Timer::resolution_ns`]),
+    /// and so does the median.
     pub median: f64,
-    /// Mean of all but the longest hundredth, in which interrupts are. This is what to subtract: samples begin anywhere within a step of the
-    /// counter, so that means are right between steps too.
+    /// Mean without the longest hundredth, which has the interrupts.
+    ///
+    /// Subtract this one from samples: they start at random moments within a step of the counter,
+    /// so means are accurate to less than a step.
     pub mean: f64,
-    /// Most of all; an interrupt may be in it.
+    /// The longest sample, which may contain an interrupt.
     pub max: f64,
-    /// How many were taken.
+    /// Number of samples taken.
     pub samples: usize,
 }
 
@@ -173,24 +180,27 @@ impl OverheadSpread {
     }
 }
 
-/// Turns ticks of [`super::Sampler`]s and of [`Timer::now`] into nanoseconds.
+/// Converts ticks of [`super::Sampler`]s and of [`Timer::now`] to nanoseconds.
 ///
-/// The counter is the time stamp counter on x86-64 if CPUID says that it is invariant (leaf 0x80000007, EDX bit 8), the virtual counter on
-/// aarch64, and else the monotonic clock. Take both ends of a time on the same processor: counters of others may be off by some ticks.
+/// The counter is the time stamp counter on x86-64 if CPUID reports it as invariant (leaf
+/// 0x80000007, EDX bit 8), the virtual counter on aarch64, and the monotonic clock otherwise. Read
+/// both ends of an interval on the same processor: the counters of others may differ by some ticks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timer {
     clock: Clock,
-    /// Ticks per ns.
+    /// Frequency in ticks per ns.
     ghz: f64,
-    /// Whether the frequency is the one the processor states.
+    /// Whether the frequency is the one that the processor reports.
     nominal: bool,
-    /// Ticks by which the counter moves at a time.
+    /// Ticks by which the counter advances at a time.
     step_ticks: u64,
 }
 
 impl Timer {
-    /// Finds the counter and measures its frequency against the monotonic clock for about 20 ms. The frequency that the processor states (CPUID
-    /// leaf 0x15, `cntfrq_el0`) is taken if the measurement confirms it within 0.01%.
+    /// Selects the counter and measures its frequency against the monotonic clock for about 20 ms.
+    ///
+    /// The frequency that the processor reports (CPUID leaf 0x15, `cntfrq_el0`) is used if the
+    /// measurement confirms it within 0.01%.
     pub fn calibrate() -> Self {
         let clock = Clock::detect();
         let (ticks_before, time_before) = closest_pair(clock);
@@ -209,31 +219,35 @@ impl Timer {
         }
     }
 
-    /// The counter now. All instructions before have completed, none after has begun.
+    /// The counter now: after all earlier instructions are complete, and before any later one
+    /// begins.
     pub fn now(&self) -> u64 {
         self.clock.now()
     }
 
-    /// Nanoseconds of so many ticks.
+    /// Converts a number of ticks to nanoseconds.
     pub fn ticks_to_ns(&self, ticks: u64) -> f64 {
         ticks as f64 / self.ghz
     }
 
-    /// The step in which the counter moves, ns, as it was seen to move: no single sample is known better than this, means over many are. Some
-    /// tenths on most x86-64 processors; 10 on newer ones of AMD, whose counter is moved on a hundred million times a second by as many ticks
-    /// as passed; up to 40 on aarch64 processors whose counter runs at 25 MHz.
+    /// Step in which the counter was seen to advance, in ns.
+    ///
+    /// It limits the accuracy of single samples, but not of means over many. It is some tenths of a
+    /// ns on most x86-64 processors; 10 on newer ones of AMD, whose counter is updated a hundred
+    /// million times a second; up to 40 on aarch64 processors with a counter of 25 MHz.
     pub fn resolution_ns(&self) -> f64 {
         self.ticks_to_ns(self.step_ticks)
     }
 
-    /// What a sample of nothing costs: the code of a sampler of loads with these fences, without the load. Subtract the mean from samples.
-    /// For samplers of other accesses take [`super::Sampler::overhead_ns`], which knows their fences.
+    /// Overhead of a sample of a load with these fences; subtract the mean from samples.
+    ///
+    /// For other accesses use [`super::Sampler::overhead_ns`], which uses their fences.
     pub fn overhead_ns(&self, fence: FenceMode) -> OverheadSpread {
         self.overhead_of(|| sampler::empty_load_sample(fence))
     }
 
     pub(super) fn overhead_of(&self, sample: impl Fn() -> u64) -> OverheadSpread {
-        // The first ones also pay for code that is not in the caches yet.
+        // Warm-up: the first samples also pay for instruction cache misses.
         for _ in 0..EMPTY_SAMPLES / 10 {
             sample();
         }
@@ -241,7 +255,7 @@ impl Timer {
         OverheadSpread::of(samples.collect())
     }
 
-    /// The counter in words, such as "tsc at 2.596 GHz in steps of 10.0 ns, calibrated over 20 ms".
+    /// The counter as text, such as "tsc at 2.596 GHz in steps of 10.0 ns, calibrated over 20 ms".
     pub fn describe(&self) -> String {
         let (name, unit) = match self.clock {
             #[cfg(target_arch = "x86_64")]
@@ -267,8 +281,10 @@ impl Timer {
     }
 }
 
-/// By how many ticks a counter moves at a time, as readings in a row show: 1 unless nearly all distances between them are multiples of the
-/// least one. Steps that a hypervisor scales are not whole ticks, so each may be off by one.
+/// Ticks by which a counter advances at a time, from consecutive readings: the smallest distance if
+/// nearly all distances are multiples of it, otherwise 1.
+///
+/// Steps that a hypervisor scales are not whole ticks, so each may be off by one.
 fn step_ticks(glance: impl Fn() -> u64) -> u64 {
     let mut last = glance();
     let mut distances = [0; GLANCES];
@@ -300,7 +316,7 @@ fn step_ticks(glance: impl Fn() -> u64) -> u64 {
     }
 }
 
-/// Both clocks at the same moment, as nearly as can be had: of some readings the one that took the least time.
+/// Both clocks at (almost) the same moment: of several readings, the one that took the least time.
 fn closest_pair(clock: Clock) -> (u64, Instant) {
     let reading = || {
         let before = clock.now();
@@ -315,6 +331,7 @@ fn closest_pair(clock: Clock) -> (u64, Instant) {
             best = next;
         }
     }
+    // The other clock was read about midway between the two readings of the counter.
     (best.1 + best.0 / 2, best.2)
 }
 
@@ -343,7 +360,7 @@ mod tests {
         let (ticks_after, time_after) = closest_pair(timer.clock);
         let by_timer = timer.ticks_to_ns(ticks_after - ticks);
         let by_system = time_after.duration_since(time).as_nanos() as f64;
-        // Both clocks measured the same stretch, however long it was.
+        // Both clocks measured the same interval, however long it was.
         assert!(
             (by_timer / by_system - 1.0).abs() < 0.01,
             "{by_timer} {by_system}"
@@ -357,7 +374,7 @@ mod tests {
             let overhead = timer.overhead_ns(fence);
             assert_eq!(overhead.samples, EMPTY_SAMPLES);
             assert!(overhead.min <= overhead.median && overhead.median <= overhead.max);
-            // On a counter with wide steps the most samples may see none of them.
+            // On a counter with wide steps most samples may see no step.
             assert!(
                 overhead.mean > 0.0 && overhead.mean <= overhead.max,
                 "{overhead:?}"

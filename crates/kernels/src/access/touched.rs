@@ -1,19 +1,22 @@
-//! What a kernel did, and what its stores leave behind.
+//! Results of a kernel run: counts, checksum, and the pattern that stores leave in memory.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
-/// What one or several runs of a kernel did.
+/// Counts of one or several kernel runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Touched {
-    /// Accesses.
+    /// Number of accesses made; those of a chain count as one.
     pub operations: u64,
-    /// Bytes loaded. Atomics load 8 bytes each.
+    /// Bytes loaded. Atomics count 8 bytes each.
     pub read_bytes: u64,
-    /// Bytes stored. Atomics count 8 bytes each, also a compare-and-swap that lost.
+    /// Bytes stored. Atomics count 8 bytes each, even for a compare-and-swap that failed.
     pub written_bytes: u64,
-    /// Reads, also those of a mix: the wrapping sum of the little-endian 64-bit words read (of 32-bit words if accesses have 4 bytes).
-    /// Fetch-and-add: the wrapping sum of the values found. Compare-and-swap: how many won. All else: 0.
+    /// Checksum of what was read; 0 for operations not listed here.
+    ///
+    /// Reads, also those of a mix: wrapping sum of the little-endian 64-bit words read (32-bit
+    /// words for accesses of 4 bytes). Fetch-and-add: wrapping sum of the previous values.
+    /// Compare-and-swap: number of successes.
     pub checksum: u64,
 }
 
@@ -42,17 +45,19 @@ impl Sum for Touched {
     }
 }
 
-/// From one word of the pattern to the next. Odd, so that no word comes twice.
+/// Difference between neighbouring words of the pattern. Odd, so that no word occurs twice.
 pub(crate) const PATTERN_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-/// The word at offset 0; not 0, which fresh memory holds.
+/// The word at offset 0; not 0, which is the content of fresh memory.
 const PATTERN_FIRST: u64 = 0x7469_6572_6c6f_6f6d;
 
-/// What kernels that write store into the 8 bytes at `offset` (rounded down to a multiple of 8), as a little-endian word.
+/// The little-endian word that writing kernels store into the 8 bytes at `offset` (rounded down to
+/// a multiple of 8).
 ///
-/// Offsets count from the first whole cache line of the memory. The value depends on the offset alone: many threads may write the same
-/// memory in any order, and afterwards each byte that was written at all can be checked. It is linear in the offset: a vector of words is
-/// one broadcast and one addition of constants, and the next vector one addition. So stores of all widths write the same bytes, and making
-/// them costs no bandwidth.
+/// Offsets count from the first whole cache line of the memory. The value depends only on the
+/// offset: many threads may write the same memory in any order, and each byte that was written can
+/// be checked afterwards. It is linear in the offset, so a vector of words is a broadcast plus a
+/// constant, and the next vector is one addition. Stores of all widths therefore write the same
+/// bytes, and computing them costs no bandwidth.
 #[inline(always)]
 pub fn pattern_word(offset: usize) -> u64 {
     ((offset >> 3) as u64)
@@ -60,8 +65,10 @@ pub fn pattern_word(offset: usize) -> u64 {
         .wrapping_add(PATTERN_FIRST)
 }
 
-/// The offset of the first byte of `bytes` that is not what kernels write there ([`pattern_word`]); `None` if all are. `bytes` begin where
-/// the memory does.
+/// Offset of the first byte of `bytes` that differs from the pattern ([`pattern_word`]); `None` if
+/// all agree.
+///
+/// `bytes` must start where the memory does.
 pub fn check_pattern(bytes: &[u8]) -> Option<usize> {
     let (words, rest) = bytes.as_chunks::<8>();
     let tail_start = words.len() * 8;

@@ -1,25 +1,28 @@
-//! Zipf-distributed ranks at the price of a few loads from a table that stays in the first-level cache.
+//! Zipf-distributed ranks for the cost of a few loads from a table that fits the L1 cache.
 
 use crate::rng::{SplitMix64, mix, scale};
 
-/// Segments of the table; a power of two. Two tables of 16 KiB.
+/// Segments of the table, a power of two; two tables of 16 KiB.
 const SEGMENTS: usize = 2048;
-/// Ranks that have a segment of their own if there are more ranks than segments.
+/// Ranks with their own segment, if there are more ranks than segments.
 const HEAD: usize = SEGMENTS / 2;
-/// Bits that choose a segment.
+/// Random bits that choose a column.
 const SEGMENT_BITS: u32 = SEGMENTS.trailing_zeros();
 
-/// Draws places 0 to n-1; the place of rank k (1 to n) has a probability proportional to 1 / k^alpha.
+/// Draws places 0 to n-1; the place of rank k (1 to n) has a probability proportional to 1 /
+/// k^alpha.
 ///
-/// Ranks are cut into 2048 segments: the first 1024 have one rank each, the others grow geometrically. A segment is drawn by the alias method
-/// (M. D. Vose, "A linear algorithm for generating random numbers with a given distribution", 1991), with its exact probability; a rank within
-/// it uniformly. Up to 2^40 places the probability within a segment differs by less than alpha percent from its middle. There is no
-/// branch that depends on the draw, but one: the walk of [`Shuffle`] if n is no power of two.
+/// Ranks are divided into 2048 segments: the first 1024 have one rank each, the others grow
+/// geometrically. A segment is drawn by the alias method (M. D. Vose, "A linear algorithm for
+/// generating random numbers with a given distribution", 1991) with its exact probability, and a
+/// rank within it uniformly. Up to 2^40 places, the probability within a segment differs from that
+/// of its middle by less than alpha percent. The only branch that depends on the draw is the cycle
+/// walk of [`Shuffle`], if n is not a power of two.
 #[derive(Debug, Clone)]
 pub(crate) struct Zipf {
-    /// Per column of the alias method: 48 bits of the share that stays, 16 bits of the other segment.
+    /// Columns of the alias method: the share that stays in 48 bits, the alias segment in 16 bits.
     columns: [u64; SEGMENTS],
-    /// First rank (from 0) of each segment, and where the last ends.
+    /// First rank (from 0) of each segment, and the end of the last one.
     starts: [u64; SEGMENTS + 1],
     shuffle: Shuffle,
 }
@@ -46,16 +49,16 @@ impl Zipf {
         let column = (bits >> (64 - SEGMENT_BITS)) as usize;
         let entry = self.columns[column];
         let share = (bits << SEGMENT_BITS) >> 16;
-        // As a branch it would be mispredicted at every other draw.
+        // Not a branch: it would often be mispredicted.
         let stays = share < entry >> 16;
         let drawn = std::hint::select_unpredictable(stays, column, entry as usize);
-        // The mask cuts off the share, and tells the compiler that the index is in range.
+        // The modulo removes the share from the entry, and the bounds check.
         let segment = drawn % SEGMENTS;
         let (start, end) = (self.starts[segment], self.starts[segment + 1]);
         start.wrapping_add(scale(random.next(), end.wrapping_sub(start)))
     }
 
-    /// The next place.
+    /// The place of a drawn rank.
     #[inline(always)]
     pub(crate) fn next(&self, random: &mut SplitMix64) -> u64 {
         self.shuffle.place(self.rank(random))
@@ -73,6 +76,7 @@ fn segment_starts(count: u64) -> [u64; SEGMENTS + 1] {
         } else {
             let share = (segment - HEAD) as f64 / (SEGMENTS - HEAD) as f64;
             let wanted = (HEAD as f64 * growth.powf(share)) as u64;
+            // At least one rank per segment, even where the growth rounds down to none.
             wanted.max(starts[segment - 1] + 1)
         };
     }
@@ -87,8 +91,8 @@ fn weight(start: u64, end: u64, alpha: f64) -> f64 {
             .map(|rank| ((rank + 1) as f64).powf(-alpha))
             .sum();
     }
-    // The midpoint rule, backwards: the sum is the integral from half a rank before to half a rank after. Past rank 1024 its relative error is
-    // below alpha^2 / 10^7.
+    // Midpoint rule in reverse: the sum is about the integral from half a rank before the first to
+    // half a rank after the last. Beyond rank 1024 the relative error is below alpha^2 / 10^7.
     let (from, to) = (start as f64 + 0.5, end as f64 + 0.5);
     let (power, log) = (1.0 - alpha, (to / from).ln());
     let scaled = power * log;
@@ -100,7 +104,7 @@ fn weight(start: u64, end: u64, alpha: f64) -> f64 {
     from.powf(power) * integral
 }
 
-/// The columns of the alias method for segments of these weights.
+/// Builds the columns of the alias method for segments of these weights.
 fn alias_columns(weights: &[f64]) -> [u64; SEGMENTS] {
     let total: f64 = weights.iter().sum();
     let mut share: Vec<f64> = weights
@@ -113,25 +117,29 @@ fn alias_columns(weights: &[f64]) -> [u64; SEGMENTS] {
     while let (Some(&poor), Some(&rich)) = (small.last(), large.last()) {
         small.pop();
         alias[poor] = rich as u64;
+        // The poor column is filled up to 1 with a part of the rich segment.
         share[rich] -= 1.0 - share[poor];
         if share[rich] < 1.0 {
             large.pop();
             small.push(rich);
         }
     }
-    // What is left over has a share of 1 but for rounding, and itself as alias. A segment without ranks must never be drawn: it has an alias.
+    // The remaining segments have a share of 1 but for rounding, and themselves as alias. A segment
+    // without ranks, which must never be drawn, has been given another alias.
     let mut columns = [0; SEGMENTS];
     for (column, (share, alias)) in columns.iter_mut().zip(share.iter().zip(alias)) {
+        // A share of 1 has to fit into 48 bits as well.
         let kept = (share * (1_u64 << 48) as f64) as u64;
         *column = kept.min((1 << 48) - 1) << 16 | alias;
     }
     columns
 }
 
-/// A fixed bijection of 0..count that puts neighbours far apart.
+/// A fixed bijection of 0..count that moves neighbours far apart.
 ///
-/// It permutes the next power of two and repeats until the result is below `count` (walking along a cycle, J. Black and P. Rogaway, "Ciphers
-/// with arbitrary finite domains", 2002); on average that is less than twice, and exactly once for powers of two.
+/// It permutes the next power of two, and repeats until the result is below `count` (cycle walking;
+/// J. Black and P. Rogaway, "Ciphers with arbitrary finite domains", 2002): less than twice on
+/// average, and exactly once for powers of two.
 #[derive(Debug, Clone, Copy)]
 struct Shuffle {
     count: u64,
@@ -153,7 +161,8 @@ impl Shuffle {
     fn place(self, rank: u64) -> u64 {
         let mut place = rank;
         loop {
-            // Each step can be undone within the mask: xor with higher bits, multiplication by an odd number, addition.
+            // Each step can be inverted within the mask: XOR with higher bits, multiplication by an
+            // odd number, addition.
             place = place.wrapping_mul(0x9e37_79b9_7f4a_7c15) & self.mask;
             place ^= place.wrapping_shr(self.shift);
             place = place
@@ -168,10 +177,10 @@ impl Shuffle {
     }
 }
 
-/// Moves rank 1 away from the front of the memory, where other things may be hot as well.
+/// Moves rank 1 away from the start of the memory, where other data may be hot as well.
 const OFFSET: u64 = 0x94d0_49bb_1331_11eb;
 
-/// The random stream of a worker: two workers of the same seed draw unlike each other.
+/// Seed of a worker's random stream; workers with the same seed draw different numbers.
 pub(crate) fn stream_seed(seed: u64, worker: u64) -> u64 {
     mix(seed ^ mix(worker.wrapping_add(0x7469_6572)))
 }
@@ -182,8 +191,8 @@ mod tests {
 
     use super::*;
 
-    /// Draws with exponent `drawn` and compares with 1 / k^alpha: the largest difference in standard deviations, over ranges of ranks that
-    /// grow by half.
+    /// Draws with exponent `drawn` and compares with 1 / k^alpha: the largest difference in
+    /// standard deviations, over ranges of ranks that grow by half.
     fn worst_deviation(count: u64, drawn: f64, alpha: f64, draws: u32) -> f64 {
         let zipf = Zipf::new(count, drawn);
         let mut random = SplitMix64::new(7);
@@ -283,7 +292,7 @@ mod tests {
     #[test]
     fn hot_places_do_not_share_pages() {
         let shuffle = Shuffle::new(1 << 20);
-        // 64-byte places, 64 to a page.
+        // 64-byte places, 64 per page.
         let mut pages: Vec<u64> = (0..100).map(|rank| shuffle.place(rank) / 64).collect();
         pages.sort_unstable();
         pages.dedup();

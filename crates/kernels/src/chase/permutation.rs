@@ -2,14 +2,16 @@
 
 use crate::rng::mix;
 
-/// Rounds: with three, neighbours are unrelated in all their bits (multiplication carries upwards, the shift brings high bits down).
+/// Rounds: with three, neighbours differ unpredictably in all bits (multiplication carries upwards,
+/// the shift brings high bits down).
 const ROUNDS: usize = 3;
 
 /// A bijection of `0..len`, determined by a key.
 ///
-/// On the next power of two it is rounds of a multiplication by an odd number, an exclusive or with a key and one with the upper half;
-/// each can be undone. Results outside `0..len` are sent through again until they are inside ("cycle walking": Black and Rogaway,
-/// "Ciphers with arbitrary finite domains", 2002), which takes less than one more turn on average.
+/// On the next power of two it consists of rounds of a multiplication by an odd number, an XOR with
+/// a key and an XOR with the upper half; each of these can be inverted. Results outside `0..len`
+/// are permuted again until they are inside ("cycle walking": Black and Rogaway, "Ciphers with
+/// arbitrary finite domains", 2002), which takes less than one more turn on average.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Permutation {
     len: u64,
@@ -33,7 +35,7 @@ impl Permutation {
         Self {
             len,
             mask: 1_u64.checked_shl(bits).map_or(u64::MAX, |size| size - 1),
-            // At least half of the bits, so that the step undoes itself.
+            // At least half of the bits, so that the XOR with the shifted value is its own inverse.
             shift: bits.div_ceil(2).max(1),
             inverses: factors.map(inverse),
             factors,
@@ -59,7 +61,7 @@ impl Permutation {
         }
     }
 
-    /// The position of an element below the length.
+    /// The position of an element below the length; the inverse of `at`.
     pub(super) fn position(&self, element: u64) -> u64 {
         let mut value = element;
         loop {
@@ -73,16 +75,17 @@ impl Permutation {
         }
     }
 
-    /// The position after one, round the end.
+    /// The next position, wrapping around at the end.
     pub(super) fn after(&self, position: u64) -> u64 {
         let next = position + 1;
         if next >= self.len { 0 } else { next }
     }
 }
 
-/// The inverse of an odd number modulo 2^64, by Newton's iteration: every turn doubles the right bits.
+/// The inverse of an odd number modulo 2^64, by Newton's iteration: each turn doubles the number of
+/// correct bits.
 fn inverse(odd: u64) -> u64 {
-    // Any odd number is its own inverse modulo 8.
+    // Any odd number is its own inverse modulo 8, so 3 bits are correct: 3, 6, 12, 24, 48, 96.
     let mut inverse = odd;
     for _ in 0..5 {
         inverse = inverse.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(inverse)));
@@ -118,7 +121,8 @@ mod tests {
 
     #[test]
     fn neighbours_are_unrelated() {
-        // Prefetchers look for repeated distances: of 65536 distances to the next element, all over the range, few may be the same.
+        // Hardware prefetchers detect repeated distances: of 65536 distances to the next element,
+        // all over the range, few may be equal.
         for len in [1_u64 << 16, 100_000] {
             let permutation = Permutation::new(len, 7);
             let mut distances = std::collections::HashMap::new();

@@ -65,7 +65,7 @@ proptest! {
 
 #[test]
 fn page_locality_finishes_a_group_before_the_next() {
-    // The last group is a part of one.
+    // The last group is incomplete.
     for stride_bytes in [64, 256, 4096] {
         let mut buffer = vec![0_u8; 7 * CHASE_GROUP_BYTES + CHASE_GROUP_BYTES / 2];
         let ring = ChaseRing::build_with(&mut buffer, ChaseLocality::Pages, stride_bytes, 11);
@@ -109,7 +109,7 @@ fn bytes_outside_the_cycle_stay() {
 
 #[test]
 fn rings_of_several_threads_are_the_same() {
-    // Above the size from which threads are taken; the order must not depend on how many there are.
+    // Large enough to be built by several threads; the order must not depend on how many there are.
     let mut large = vec![0_u8; PARALLEL_FROM_BYTES + 4096];
     let stride_bytes = 4096;
     let ring = ChaseRing::build_with(&mut large, ChaseLocality::Random, stride_bytes, 9);

@@ -1,16 +1,18 @@
-//! Filling a table.
+//! Building the hash table of a join.
 
 use super::bucket::passing;
 use super::{Bucket, Layout, Links};
 use std::ops::Range;
 
-/// Keys that are located, prefetched and then inserted together.
+/// Keys that are hashed, prefetched and then inserted together.
 const GROUP: usize = 64;
 
-/// A segment has no room left: its keys hash alike. A table of [`Layout::one_segment`], or another seed, has room.
+/// A segment has no room left: too many keys hash into it.
+///
+/// A table of [`Layout::one_segment`], or one with another seed, has room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentFull {
-    /// Keys that a segment is made for.
+    /// Keys that a segment is sized for.
     pub segment_keys: usize,
 }
 
@@ -26,8 +28,9 @@ impl std::fmt::Display for SegmentFull {
 
 impl std::error::Error for SegmentFull {}
 
-/// Inserts the keys whose buckets lie in its share of a table. Several builders with disjoint shares can work at the same time, each seeing all
-/// keys.
+/// Inserts the keys whose buckets are in its share of a table.
+///
+/// Builders with disjoint shares work in parallel without atomics; each of them sees all keys.
 #[derive(Debug)]
 pub struct Builder<'a> {
     layout: Layout,
@@ -43,15 +46,15 @@ struct Entry {
     bucket: usize,
     key: u64,
     row: u32,
-    /// Its [`passing`] bit.
+    /// Filter bit; see [`passing`].
     bit: u32,
 }
 
 impl<'a> Builder<'a> {
-    /// A builder for one range of [`Layout::shares`], whose buckets (empty ones) are `buckets`.
+    /// A builder for one range of [`Layout::shares`], with its (empty) buckets.
     ///
     /// # Panics
-    /// If `buckets` are not as many as the range has.
+    /// If the number of buckets is not that of the range.
     pub fn new(
         layout: Layout,
         share: Range<usize>,
@@ -69,10 +72,10 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Cuts an empty table into builders, one per range of [`Layout::shares`].
+    /// Divides an empty table among builders, one per range of [`Layout::shares`].
     ///
     /// # Panics
-    /// If `buckets` are not as many as the layout has.
+    /// If the number of buckets is not that of the layout.
     pub fn split(
         layout: Layout,
         builders: usize,
@@ -89,19 +92,21 @@ impl<'a> Builder<'a> {
         made
     }
 
-    /// Inserts `keys`, whose rows are `first_row` and the following. The last ones go in first, so that rows of one key are linked in ascending
-    /// order if the caller, too, begins with the last batch.
+    /// Inserts `keys`, whose rows are `first_row` and the following.
+    ///
+    /// The last key is inserted first. If the caller, too, starts with the last batch, rows of one
+    /// key are linked in ascending order.
     ///
     /// # Errors
-    /// [`SegmentFull`]; the table is useless then.
+    /// [`SegmentFull`]; the table is unusable then.
     pub fn insert_range(&mut self, keys: &[u64], first_row: u32) -> Result<(), SegmentFull> {
         self.insert_with(keys, |index| first_row + index as u32)
     }
 
-    /// Inserts `keys` with their rows, the last ones first.
+    /// Inserts `keys` with their rows, the last key first.
     ///
     /// # Errors
-    /// [`SegmentFull`]; the table is useless then.
+    /// [`SegmentFull`]; the table is unusable then.
     pub fn insert(&mut self, keys: &[u64], rows: &[u32]) -> Result<(), SegmentFull> {
         let rows = &rows[..keys.len()];
         self.insert_with(keys, |index| rows[index])
@@ -122,12 +127,14 @@ impl<'a> Builder<'a> {
                 let hash = self.layout.hash(keys[index]);
                 let bucket = self.layout.home(hash);
                 group[found] = Entry {
+                    // Wraps around for buckets of other builders; such entries are overwritten.
                     bucket: bucket.wrapping_sub(self.share.start),
                     key: keys[index],
                     row: row_of(index),
                     bit: passing(hash),
                 };
-                // Kept only if it is ours; a branch here would be a coin toss.
+                // Always written, kept only if the bucket is in this share: a branch would be
+                // mispredicted often.
                 found += usize::from(self.share.contains(&bucket));
             }
             let group = &group[..found];
@@ -145,10 +152,13 @@ impl<'a> Builder<'a> {
     #[inline(always)]
     fn insert_one(&mut self, entry: Entry) -> Result<(), SegmentFull> {
         let mut at = entry.bucket;
-        // A share starts at a segment's edge, so positions in it wrap as positions in the table do.
+        // A share starts at the edge of a segment, so wrapping around within the segment works with
+        // positions in the share as well.
         for _ in 0..self.layout.segment_buckets() {
             let bucket = &mut self.buckets[at];
             if let Some(index) = bucket.position(entry.key) {
+                // The new row becomes the head of the key's list, which makes the order of a list
+                // the reverse of insertion.
                 self.links.link(entry.row, bucket.values[index]);
                 bucket.values[index] = entry.row;
                 self.duplicates += 1;
@@ -167,12 +177,14 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Distinct keys in this share so far.
+    /// Distinct keys inserted in this share.
     pub fn keys(&self) -> usize {
         self.keys
     }
 
-    /// Rows in this share whose key was there before them. 0 in all shares means that keys are unique and links are not needed.
+    /// Rows in this share whose key was there already.
+    ///
+    /// 0 in all shares: keys are unique, and lookups need no links.
     pub fn duplicates(&self) -> usize {
         self.duplicates
     }

@@ -1,13 +1,14 @@
-//! Looking up keys in batches.
+//! Batched lookups in the hash table of a join.
 
 use super::bucket::passing;
 use super::{Bucket, Layout, NONE};
 use crate::Simd;
 
-/// Lookups between asking for a bucket and comparing with it: more than the lines that a core can have in flight, few enough for its L1 cache.
+/// Lookups between the prefetch of a bucket and its use: more than the cache-line requests that a
+/// core keeps in flight, few enough for its L1 cache.
 pub const PREFETCH_AHEAD: usize = 64;
 
-/// A filled table, to be read.
+/// A built hash table, for lookups.
 #[derive(Debug, Clone, Copy)]
 pub struct JoinTable<'a> {
     layout: Layout,
@@ -19,15 +20,17 @@ impl<'a> JoinTable<'a> {
     /// The table that builders filled.
     ///
     /// # Panics
-    /// If `buckets` are not as many as the layout has.
+    /// If the number of buckets is not that of the layout.
     pub fn new(layout: Layout, buckets: &'a [Bucket]) -> Self {
         Self::with_simd(layout, buckets, Simd::detect())
     }
 
-    /// The same with a chosen vector width; one that the processor lacks is done with plain instructions.
+    /// Same as [`JoinTable::new`] with a chosen vector width.
+    ///
+    /// A width that the processor lacks is replaced by plain instructions.
     ///
     /// # Panics
-    /// If `buckets` are not as many as the layout has.
+    /// If the number of buckets is not that of the layout.
     pub fn with_simd(layout: Layout, buckets: &'a [Bucket], simd: Simd) -> Self {
         assert_eq!(buckets.len(), layout.buckets(), "buckets of the table");
         Self {
@@ -37,25 +40,28 @@ impl<'a> JoinTable<'a> {
         }
     }
 
-    /// The shape of the table.
+    /// Shape of the table.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Writes the value of each key to `values`, [`NONE`] for a key that is not there, with many lines in flight.
+    /// Looks up `keys` with many cache lines in flight; writes each key's value to `values`, or
+    /// [`NONE`].
     ///
     /// # Panics
     /// If `values` is shorter than `keys`.
     pub fn find(&self, keys: &[u64], values: &mut [u32]) {
         match self.simd {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `or_scalar` left this width only if the processor has it.
+            // SAFETY: `or_scalar` keeps this width only if the processor has AVX-512F and AVX-512DQ;
+            // all processors with both have the function's other features (BMI, LZCNT) too.
             Simd::Avx512 => unsafe { x86::find_avx512(self.layout, self.buckets, keys, values) },
             _ => pipelined::<Plain>(self.layout, self.buckets, keys, values),
         }
     }
 
-    /// Looks up one key after the other with an ordinary loop over a bucket's entries: the yardstick for [`JoinTable::find`].
+    /// Looks up one key after the other with a plain loop over the bucket's entries: the baseline
+    /// for [`JoinTable::find`].
     ///
     /// # Panics
     /// If `values` is shorter than `keys`.
@@ -82,7 +88,7 @@ impl<'a> JoinTable<'a> {
     }
 }
 
-/// Compares a key with the entries of a bucket: a bit per entry, used or not.
+/// Compares a key with all entries of a bucket: a mask of the equal ones, used or not.
 trait Compare {
     /// # Safety
     /// The processor must have the instructions of the implementation.
@@ -102,7 +108,8 @@ impl Compare for Plain {
     }
 }
 
-/// Homes of the keys of a block, one cheap stretch of arithmetic that the compiler turns into vectors.
+/// Computes home buckets and filter bits of a block of keys. Separate from the lookups, so that the
+/// compiler vectorises it.
 #[inline(always)]
 fn locate(layout: Layout, keys: &[u64], homes: &mut Homes) {
     for ((home, bit), key) in homes.buckets.iter_mut().zip(&mut homes.bits).zip(keys) {
@@ -112,18 +119,20 @@ fn locate(layout: Layout, keys: &[u64], homes: &mut Homes) {
     }
 }
 
-/// Where the keys of a block belong.
+/// Home buckets of a block of keys.
 #[derive(Clone, Copy)]
 struct Homes {
     buckets: [u32; PREFETCH_AHEAD],
-    /// Their [`passing`] bits.
+    /// Their filter bits; see [`passing`].
     bits: [u32; PREFETCH_AHEAD],
 }
 
-/// The loop of all widths. Its callers have checked that the processor has what `C` needs.
+/// The lookup loop of all widths, software-pipelined over blocks of keys. The callers have checked
+/// that the processor has what `C` needs.
 ///
-/// While the keys of one block are compared, the buckets of the next one are asked for. The few keys whose full bucket does not have them wait until
-/// the end of their block and are then looked for together.
+/// While the keys of one block are compared, the home buckets of the next one are prefetched. The
+/// few keys that overflowed from their home bucket are collected until the end of the block, so
+/// that their next buckets are prefetched together as well.
 #[inline(always)]
 fn pipelined<C: Compare>(layout: Layout, buckets: &[Bucket], keys: &[u64], values: &mut [u32]) {
     let values = &mut values[..keys.len()];
@@ -134,6 +143,7 @@ fn pipelined<C: Compare>(layout: Layout, buckets: &[Bucket], keys: &[u64], value
     let mut later_homes = homes;
     let first = &keys[..keys.len().min(PREFETCH_AHEAD)];
     locate(layout, first, &mut homes);
+    // No block before the first one prefetches its buckets.
     for home in &homes.buckets[..first.len()] {
         crate::prefetch_read(buckets, *home as usize);
     }
@@ -149,12 +159,15 @@ fn pipelined<C: Compare>(layout: Layout, buckets: &[Bucket], keys: &[u64], value
                 crate::prefetch_read(buckets, later_homes.buckets[index] as usize);
             }
             let bucket = &buckets[homes.buckets[index] as usize];
-            // SAFETY: see above.
+            // SAFETY: the callers have checked the instructions of `C`.
             let found = unsafe { C::equal(bucket, *key) } & bucket.used();
+            // Without a match `trailing_zeros` is 32; the minimum keeps the load in bounds, and the
+            // result is discarded.
             let entry = (found.trailing_zeros() as usize).min(super::bucket::ENTRIES - 1);
             let there = bucket.values[entry];
             *value = if found != 0 { there } else { NONE };
-            // Counted without a branch: which keys overflow is as random as the hash.
+            // Stored always and counted without a branch: which keys overflow is as random as the
+            // hash.
             pending[waiting] = index as u32;
             waiting += usize::from((found == 0) & bucket.passed(homes.bits[index]));
         }
@@ -173,7 +186,7 @@ fn pipelined<C: Compare>(layout: Layout, buckets: &[Bucket], keys: &[u64], value
     }
 }
 
-/// A key that its full home bucket does not have.
+/// Looks for a key after its home bucket, along the buckets that it may have overflowed to.
 fn find_further(layout: Layout, buckets: &[Bucket], home: usize, bit: u32, key: u64) -> u32 {
     let mut at = home;
     for _ in 1..layout.segment_buckets() {
@@ -201,7 +214,8 @@ mod x86 {
     impl Compare for Avx512 {
         #[inline(always)]
         unsafe fn equal(bucket: &Bucket, key: u64) -> u32 {
-            // SAFETY: the caller has AVX-512F. A bucket is 64 bytes, aligned to 64; the lanes behind the keys are values, masked by `used`.
+            // SAFETY: the caller has AVX-512F. A bucket is 64 bytes, aligned to 64. The lanes after
+            // the keys compare values and metadata; `used` masks them.
             unsafe {
                 let line = _mm512_load_si512(std::ptr::from_ref(bucket).cast::<__m512i>());
                 u32::from(_mm512_cmpeq_epi64_mask(line, _mm512_set1_epi64(key as i64)))
@@ -210,7 +224,7 @@ mod x86 {
     }
 
     /// # Safety
-    /// The processor must have AVX-512F.
+    /// The processor must have all features that are enabled here.
     #[target_feature(enable = "avx512f,avx512dq,bmi1,bmi2,lzcnt")]
     pub(super) unsafe fn find_avx512(
         layout: Layout,

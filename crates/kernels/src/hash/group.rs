@@ -1,19 +1,20 @@
-//! Group-by keys to dense group numbers.
+//! Hash table from group-by keys to dense group numbers.
 
 use super::bucket::passing;
 use super::{Bucket, Layout, NONE};
 use std::ops::DerefMut;
 
-/// Keys that are located, prefetched and then assigned together.
+/// Keys that are hashed, prefetched and then assigned together.
 const GROUP: usize = 64;
 
-/// Gives each distinct key a number, 0, 1, 2, ... in the order of first appearance. Accumulators are arrays by that number.
+/// Numbers the distinct keys 0, 1, 2, ... in the order of first appearance; accumulators are arrays
+/// by that number.
 #[derive(Debug)]
 pub struct GroupTable<M> {
     layout: Layout,
     memory: M,
     groups: usize,
-    /// Of these, numbers without an entry.
+    /// Group numbers without an entry in the table.
     skipped: usize,
 }
 
@@ -21,7 +22,7 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
     /// An empty table in `memory`, which is cleared.
     ///
     /// # Panics
-    /// If `memory` has not the layout's number of buckets.
+    /// If the number of buckets is not that of the layout.
     pub fn new(layout: Layout, mut memory: M) -> Self {
         assert_eq!(memory.len(), layout.buckets(), "buckets of the table");
         memory.fill(Bucket::EMPTY);
@@ -33,23 +34,25 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
         }
     }
 
-    /// Groups so far.
+    /// Number of groups so far.
     pub fn groups(&self) -> usize {
         self.groups
     }
 
-    /// Groups that the table is made for.
+    /// Number of groups that the table is sized for.
     pub fn capacity(&self) -> usize {
         self.layout.keys()
     }
 
-    /// Bytes of the table.
+    /// Size of the table in bytes.
     pub fn size_bytes(&self) -> usize {
         self.layout.size_bytes()
     }
 
-    /// Writes the group of each key to `groups` and appends new keys to `keys_of_groups`. Answers how many keys were assigned: fewer than there
-    /// are if the table is full, which the caller then replaces by a larger one ([`GroupTable::refill`]) to go on.
+    /// Writes the group of each key to `groups`, and appends new keys to `keys_of_groups`.
+    ///
+    /// Returns the number of keys assigned. If it is less than the number of keys, the table is
+    /// full; the caller continues with a larger one ([`GroupTable::refill`]).
     ///
     /// # Panics
     /// If `groups` is shorter than `keys`.
@@ -83,16 +86,20 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
         keys.len()
     }
 
-    /// Takes the next number for a group that the caller finds by itself, as one whose key does not fit into 64 bits. In a table that is full this
-    /// still works: no entry is needed.
+    /// Takes the next number for a group that the caller tracks itself, such as one whose key does
+    /// not fit into 64 bits.
+    ///
+    /// Needs no entry, so it also works in a full table.
     pub fn skip_number(&mut self) -> u32 {
         self.groups += 1;
         self.skipped += 1;
         (self.groups - 1) as u32
     }
 
-    /// Puts the groups of a smaller table, whose keys these are in the order of their numbers, into this empty one; `skipped` has the numbers
-    /// that [`GroupTable::skip_number`] gave, in order. Answers whether all fitted.
+    /// Enters the groups of a smaller table into this empty one; returns whether all fitted.
+    ///
+    /// `keys_of_groups` are its keys in the order of their numbers; `skipped` are the numbers that
+    /// [`GroupTable::skip_number`] gave, in ascending order.
     pub fn refill(&mut self, keys_of_groups: &[u64], skipped: &[u32]) -> bool {
         let mut skipped = skipped.iter().copied().peekable();
         for (group, key) in keys_of_groups.iter().enumerate() {
@@ -112,7 +119,7 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
         true
     }
 
-    /// The group of `key`, a new one if it has none; [`NONE`] if that finds no room.
+    /// The group of `key`, a new one if it has none; [`NONE`] if there is no room.
     #[inline(always)]
     fn assign_one(&mut self, key: u64, (home, bit): (usize, u32)) -> u32 {
         let mut at = home;
@@ -122,6 +129,8 @@ impl<M: DerefMut<Target = [Bucket]>> GroupTable<M> {
                 return bucket.values[index];
             }
             if bucket.len() < super::bucket::ENTRIES {
+                // Full by the number of keys, before any segment is: the load factor stays at the
+                // one that lookups are fast with.
                 if self.groups - self.skipped >= self.layout.keys() {
                     return NONE;
                 }

@@ -1,68 +1,76 @@
-//! Rows with equal keys.
+//! Lists of build rows with equal keys.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::NONE;
 
-/// From each build row to the next one with the same key. The memory is the caller's and must be zero at the start; it is not touched where
-/// keys are unique.
+/// Link from each build row to the next one with the same key.
+///
+/// The memory is the caller's and must be zero at the start. It is not touched while keys are
+/// unique, so untouched pages stay unmapped.
 #[derive(Debug, Clone, Copy)]
 pub struct Links<'a>(&'a [AtomicU32]);
 
-/// How far ahead of the expansion the link of a row is asked for.
+/// Distance, in probe rows, at which the link of a row is prefetched.
 const AHEAD: usize = 32;
 
-/// Where [`Links::expand`] goes on.
+/// Position at which [`Links::expand`] continues.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cursor {
     probe: usize,
-    /// The build row to answer next for `probe`, plus one; 0 takes the head.
+    /// Next build row for `probe`, plus one; 0 for the head of its list.
     build: u32,
 }
 
 impl Cursor {
-    /// Whether all `probe_rows` rows of a batch were expanded.
+    /// Whether all `probe_rows` rows of a batch have been expanded.
     pub fn finished(&self, probe_rows: usize) -> bool {
         self.probe >= probe_rows
     }
 }
 
 impl<'a> Links<'a> {
-    /// Over zeroed memory with one element per build row, or over what a build left there.
+    /// Links over zeroed memory with one element per build row, or over the result of a build.
     pub fn new(memory: &'a [AtomicU32]) -> Self {
         Self(memory)
     }
 
-    /// Build rows.
+    /// Number of build rows.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no links, as for unique keys.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The next row with the key of `row`.
+    /// The next row with the same key as `row`.
     #[inline(always)]
     pub fn next(&self, row: u32) -> Option<u32> {
-        // One builder owns all rows of a key and readers come after the build, so no order between rows is needed.
+        // Relaxed: all rows of a key belong to one builder, and readers start after the build.
         self.0
             .get(row as usize)?
             .load(Ordering::Relaxed)
             .checked_sub(1)
     }
 
-    /// Makes `next` the row after `row`. Rows beyond the memory are ignored: there, keys are known to be unique.
+    /// Makes `next` the row after `row`.
+    ///
+    /// A row outside the memory is ignored: its key is known to be unique.
     #[inline(always)]
     pub fn link(&self, row: u32, next: u32) {
         if let Some(link) = self.0.get(row as usize) {
+            // Stored plus one, so that zeroed memory means no link.
             link.store(next + 1, Ordering::Relaxed);
         }
     }
 
-    /// Appends the pairs (build row, probe row) that follow from `heads` (what a lookup answered for the probe rows), in the order of the probe
-    /// rows, until `limit` pairs are there or the heads are used up.
+    /// Appends the (build row, probe row) pairs that follow from `heads`, the values that a lookup
+    /// returned for the probe rows.
+    ///
+    /// The pairs are in the order of the probe rows. Stops when `limit` pairs are there or the
+    /// heads are used up.
     pub fn expand(
         &self,
         heads: &[u32],
@@ -97,7 +105,8 @@ impl<'a> Links<'a> {
     }
 }
 
-/// [`Links::expand`] where keys are unique: a pair per head that is there, found without branches.
+/// Same as [`Links::expand`] for unique keys: one pair per head that is not [`NONE`], without
+/// branches.
 fn unique(
     heads: &[u32],
     cursor: &mut Cursor,

@@ -1,4 +1,4 @@
-//! Tables against the standard library's maps.
+//! Hash tables against the maps of the standard library.
 
 use super::*;
 use crate::Simd;
@@ -180,7 +180,7 @@ fn numbers_given_outside_of_the_table_survive_its_growth() {
     let layout = Layout::for_keys(100);
     let mut larger = GroupTable::new(layout, vec![Bucket::EMPTY; layout.buckets()]);
     assert!(larger.refill(&of_groups, &[outside]));
-    // 0 is the place holder's key, not a known one.
+    // 0 is the key of the skipped number, not one that was assigned.
     assert_eq!(larger.assign(&[0, 8], &mut groups, &mut of_groups), 2);
     assert_eq!(groups, [3, 1]);
 }

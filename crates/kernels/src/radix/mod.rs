@@ -1,55 +1,61 @@
-//! Radix partitioning: dealing (key, row) pairs to partitions by the high bits of the key's hash.
+//! Radix partitioning: distributes (key, row) pairs to partitions by the high bits of the key's
+//! hash.
 //!
 //! ```text
-//!   histogram -> where each partition begins -> scatter through one cache line of buffer per partition
+//!   histogram -> prefix sum: start of each partition -> scatter through a buffer of one cache line
+//!                                                       per partition
 //! ```
-//! Each partition collects a line of pairs in a small buffer, and full lines go to memory past the caches (non-temporal stores), so neither the
-//! target's lines are read first nor its pages fill the TLB line by line: software write combining, after Balkesen, Teubner, Alonso and Özsu,
-//! "Main-memory hash joins on multi-core CPUs: tuning to the underlying hardware" (2013).
+//! Software write combining, after Balkesen, Teubner, Alonso and Özsu, "Main-memory hash joins on
+//! multi-core CPUs: tuning to the underlying hardware" (2013): each partition collects a cache line
+//! of pairs in a small buffer, and full lines are written with non-temporal stores. The target's
+//! lines are not read first, and its pages compete for the TLB once per line and not once per pair.
 //!
-//! The partition of a pair is monotone in its bucket ([`crate::hash::Layout`]): partition by partition, a table is filled in cache.
+//! The partition of a pair is monotone in its bucket ([`crate::hash::Layout`] with seed 0), as both
+//! come from the high bits of the same hash. A table filled partition by partition is filled in
+//! cache.
 
 use std::ops::Range;
 
-/// Fewest partitions.
+/// Smallest number of partitions.
 pub const MIN_FANOUT: usize = 64;
-/// Most partitions: their buffers have 1 MiB, an L2 cache.
+/// Largest number of partitions: their buffers take 1 MiB, the size of an L2 cache.
 pub const MAX_FANOUT: usize = 16384;
-/// Pairs of a line.
+/// Pairs per cache line.
 const LINE_PAIRS: usize = 4;
 
-/// A key and the row it belongs to.
+/// A key and the number of its row.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pair {
-    /// The key.
+    /// Join or group-by key, already reduced to 64 bits.
     pub key: u64,
-    /// Its row.
+    /// Number of the row in the input.
     pub row: u64,
 }
 
-/// The pairs of one cache line.
+/// A cache line of pairs, the unit of stores to the target.
 #[repr(C, align(64))]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PairLine(pub [Pair; LINE_PAIRS]);
 
 impl PairLine {
-    /// The whole lines of `memory`. Any bytes are pairs.
+    /// The whole, aligned cache lines of `memory`; any contents are valid pairs.
     pub fn slice_mut(memory: &mut [u8]) -> &mut [PairLine] {
-        // SAFETY: a line is plain integers without padding, so any bytes are one and any line is bytes.
+        // SAFETY: a line is plain integers without padding, so any bytes are a valid line and any
+        // line is valid bytes.
         unsafe { memory.align_to_mut::<PairLine>() }.1
     }
 
-    /// The pairs of `lines`, one after the other.
+    /// The pairs of `lines`, in order.
     pub fn pairs(lines: &[PairLine]) -> impl Iterator<Item = Pair> {
         lines.iter().flat_map(|line| line.0)
     }
 }
 
-/// A number of partitions that the kernel does not do.
+/// The number of partitions is not supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FanoutError {
-    /// What was asked for.
+    /// Number of partitions requested.
     pub fanout: usize,
 }
 
@@ -65,76 +71,79 @@ impl std::fmt::Display for FanoutError {
 
 impl std::error::Error for FanoutError {}
 
-/// How to partition.
+/// A partitioning with a fixed number of partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Radix {
     fanout: usize,
     shift: u32,
 }
 
-/// Where the partitions of one input lie in the target.
+/// Positions of the partitions of one input in the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parts {
-    /// First line of each partition, and the end.
+    /// First line of each partition, and the end of the last.
     starts: Vec<usize>,
     /// Pairs of each partition.
     counts: Vec<usize>,
 }
 
 impl Parts {
-    /// Partitions.
+    /// Number of partitions, the empty ones included.
     pub fn len(&self) -> usize {
         self.counts.len()
     }
 
-    /// Whether there are none; never so.
+    /// Whether there are no partitions; never the case.
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
 
-    /// Lines that the target needs: each partition begins with a line of its own.
+    /// Lines that the target needs, given that each partition starts on a new line.
     pub fn lines(&self) -> usize {
         self.starts[self.counts.len()]
     }
 
-    /// The lines of a partition; the last one may be filled up with pairs that belong to nobody.
+    /// The lines of a partition.
+    ///
+    /// The last one may end with pairs that are padding: see [`Parts::count`].
     pub fn lines_of(&self, part: usize) -> Range<usize> {
         self.starts[part]..self.starts[part + 1]
     }
 
-    /// Pairs of a partition, the first ones of its lines.
+    /// Number of pairs in a partition; they are the first ones of its lines.
     pub fn count(&self, part: usize) -> usize {
         self.counts[part]
     }
 }
 
 impl Radix {
-    /// To `fanout` partitions.
+    /// A partitioning to `fanout` partitions.
     ///
     /// # Errors
-    /// If that is no power of two from [`MIN_FANOUT`] to [`MAX_FANOUT`].
+    /// [`FanoutError`] unless `fanout` is a power of two from [`MIN_FANOUT`] to [`MAX_FANOUT`].
     pub fn new(fanout: usize) -> Result<Self, FanoutError> {
         if !fanout.is_power_of_two() || !(MIN_FANOUT..=MAX_FANOUT).contains(&fanout) {
             return Err(FanoutError { fanout });
         }
         Ok(Self {
             fanout,
+            // At most 58, since there are at least 64 partitions: the shift does not overflow.
             shift: 64 - fanout.trailing_zeros(),
         })
     }
 
-    /// Partitions.
+    /// Number of partitions; a power of two.
     pub fn fanout(&self) -> usize {
         self.fanout
     }
 
-    /// The partition of a key.
+    /// Partition of a key: the high bits of its hash.
     #[inline(always)]
     pub fn part_of(&self, key: u64) -> usize {
         (crate::hash::hash(key, 0) >> self.shift) as usize
     }
 
-    /// Counts the keys of each partition.
+    /// Builds the histogram of `keys` and from it the position of each partition.
     pub fn parts(&self, keys: &[u64]) -> Parts {
         let mut counts = vec![0; self.fanout];
         for key in keys {
@@ -150,11 +159,14 @@ impl Radix {
         Parts { starts, counts }
     }
 
-    /// Deals `keys`, whose rows are `first_row` and the following, to `target`. Pairs of a partition keep their order. When it returns, other
-    /// threads can read the target as after any other write.
+    /// Writes `keys`, whose rows are `first_row` and the following, to their partitions in
+    /// `target`.
+    ///
+    /// Pairs of a partition keep their order. On return, other threads can read the target as after
+    /// any other write.
     ///
     /// # Panics
-    /// If `parts` are not those of `keys`, or `target` has not their number of lines.
+    /// If `parts` was not made from `keys`, or `target` does not have its number of lines.
     pub fn scatter(&self, keys: &[u64], first_row: u64, parts: &Parts, target: &mut [PairLine]) {
         assert_eq!(target.len(), parts.lines(), "lines of the target");
         assert_eq!(parts.len(), self.fanout, "partitions");
@@ -176,6 +188,8 @@ impl Radix {
         for (part, buffer) in buffers.iter().enumerate() {
             assert_eq!(done[part], parts.counts[part], "keys of partition {part}");
             if !done[part].is_multiple_of(LINE_PAIRS) {
+                // The rest of a partition is less than a line: an ordinary store, since NT stores
+                // pay off for whole lines only.
                 target[parts.starts[part] + done[part] / LINE_PAIRS] = *buffer;
             }
         }
@@ -183,7 +197,7 @@ impl Radix {
     }
 }
 
-/// How full lines are stored.
+/// Kind of the stores of full lines.
 #[derive(Clone, Copy)]
 enum Store {
     Plain,
@@ -211,11 +225,11 @@ impl Store {
         }
     }
 
-    /// Makes streamed lines visible in order.
+    /// Orders NT stores before all later stores, so that other threads see complete partitions.
     fn finish(self) {
         #[cfg(target_arch = "x86_64")]
         if matches!(self, Store::Stream) {
-            // SAFETY: part of SSE, which every x86-64 processor has.
+            // SAFETY: `sfence` is part of SSE, which every x86-64 processor has.
             unsafe { std::arch::x86_64::_mm_sfence() };
         }
     }
@@ -227,7 +241,7 @@ impl Store {
 #[target_feature(enable = "avx512f")]
 unsafe fn stream_line(from: &PairLine, to: &mut PairLine) {
     use std::arch::x86_64::{__m512i, _mm512_load_si512, _mm512_stream_si512};
-    // SAFETY: lines are 64 bytes and aligned to 64.
+    // SAFETY: a line is 64 bytes and aligned to 64, as the type demands.
     unsafe {
         let line = _mm512_load_si512(std::ptr::from_ref(from).cast::<__m512i>());
         _mm512_stream_si512(std::ptr::from_mut(to).cast::<__m512i>(), line);

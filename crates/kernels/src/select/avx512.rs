@@ -1,4 +1,4 @@
-//! The same in registers of 64 bytes, where the processor has them.
+//! The same filters with AVX-512, on processors that have it.
 
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) use plain::{available, compress, count, test};
@@ -7,7 +7,7 @@ pub(super) use x86::{available, compress, count, test};
 
 #[cfg(not(target_arch = "x86_64"))]
 mod plain {
-    //! Nothing here: other processors take the plain loops.
+    //! Placeholders: other processors take the scalar loops.
     use super::super::SLOTS;
     use super::super::dense::DenseTest;
 
@@ -36,7 +36,8 @@ mod x86 {
     use crate::codes::CodeWidth;
     use std::arch::x86_64::*;
 
-    /// AVX-512 with byte instructions, permutes and compression (Ice Lake, Zen 4 and later).
+    /// Whether the processor has AVX-512 with byte instructions, byte permutes and compression (Ice
+    /// Lake, Zen 4 and later).
     pub(in super::super) fn available() -> bool {
         is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vbmi")
@@ -44,9 +45,10 @@ mod x86 {
             && is_x86_feature_detected!("popcnt")
     }
 
-    /// Makes the test on the rows `start..start + 64 * mask.len()`; false, and nothing done, if there is no fast way.
+    /// Tests the rows `start..start + 64 * mask.len()`. Returns `false`, and does nothing, if there
+    /// is no vector loop for the test.
     ///
-    /// The caller has seen that the processor is [`available`], that the rows exist, and that a set covers its column's width.
+    /// The caller has checked that the rows exist and that a set covers its column's width.
     pub(in super::super) fn test(
         test: &DenseTest<'_>,
         start: usize,
@@ -55,7 +57,8 @@ mod x86 {
     ) -> bool {
         let width = test.codes.width();
         let bytes = &test.codes.bytes()[start * width.bytes()..];
-        // Sixty-four rows are `64 * width` bytes; the last load of three-byte codes reads 16 bytes of the padding.
+        // 64 rows are `64 * width` bytes. The last load of three-byte codes reads 16 bytes of the
+        // padding.
         assert!(
             bytes.len() >= mask.len() * 64 * width.bytes() + 16 && mask.len() <= CHUNK_WORDS,
             "codes without padding"
@@ -64,7 +67,7 @@ mod x86 {
             return false;
         }
         let first = bytes.as_ptr();
-        // SAFETY: the processor has the instructions, and `bytes` holds every line that is loaded (asserted).
+        // SAFETY: the processor has the instructions, and the assertion above covers every load.
         unsafe {
             match test.test {
                 CodeTest::Range { low, high } => range(first, width, low, high, mask, and),
@@ -81,7 +84,7 @@ mod x86 {
     }
 
     /// # Safety
-    /// [`available`]; behind `first` lie 64 codes for each word of `mask` and 16 bytes.
+    /// [`available`]; `first` is followed by 64 codes for each word of `mask`, and 16 bytes.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     unsafe fn range(
         first: *const u8,
@@ -91,7 +94,8 @@ mod x86 {
         mask: &mut [u64],
         and: bool,
     ) {
-        // Nothing passes a range that begins above what the width can hold; its end is cut to that.
+        // A range above the width's largest code is empty. Its upper end is cut to that code, since
+        // the comparisons below are as narrow as the codes.
         let max = match width {
             CodeWidth::Four => u32::MAX,
             narrow => ((1u64 << (8 * narrow.bytes())) - 1) as u32,
@@ -101,7 +105,7 @@ mod x86 {
             return;
         }
         let span = high.wrapping_sub(low).min(max - low);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the processor and the bytes.
         unsafe {
             match width {
                 CodeWidth::Zero => {}
@@ -118,25 +122,25 @@ mod x86 {
         *slot = if and { *slot & bits } else { bits };
     }
 
-    /// Asks for the `LINES` lines a vector ahead of `line`.
+    /// Prefetches `LINES` lines, one vector ahead of `line`.
     #[inline(always)]
     fn ahead<const LINES: usize>(line: *const u8) {
         for i in 0..LINES {
             let address = line.wrapping_add(LINES * VECTOR_ROWS + i * 64);
-            // SAFETY: a prefetch reads nothing and cannot fault, whatever the address.
+            // SAFETY: a prefetch is a hint that cannot fault, whatever the address.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
         }
     }
 
     /// # Safety
-    /// AVX-512BW; behind `first` lie 64 bytes for each word of `mask`.
+    /// AVX-512BW; `first` is followed by 64 bytes for each word of `mask`.
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn range8(first: *const u8, low: u8, span: u8, mask: &mut [u64], and: bool) {
         let (low, span) = (_mm512_set1_epi8(low as i8), _mm512_set1_epi8(span as i8));
         for (block, slot) in mask.iter_mut().enumerate() {
             let line = first.wrapping_add(block * 64);
             ahead::<1>(line);
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees 64 bytes for each word of `mask`.
             let v = unsafe { _mm512_loadu_si512(line.cast()) };
             let bits = _mm512_cmple_epu8_mask(_mm512_sub_epi8(v, low), span);
             put(slot, bits, and);
@@ -144,7 +148,7 @@ mod x86 {
     }
 
     /// # Safety
-    /// AVX-512BW; behind `first` lie 128 bytes for each word of `mask`.
+    /// AVX-512BW; `first` is followed by 128 bytes for each word of `mask`.
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn range16(first: *const u8, low: u16, span: u16, mask: &mut [u64], and: bool) {
         let low = _mm512_set1_epi16(low as i16);
@@ -154,7 +158,7 @@ mod x86 {
             ahead::<2>(line);
             let mut bits = 0u64;
             for half in 0..2 {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller guarantees 128 bytes for each word of `mask`.
                 let v = unsafe { _mm512_loadu_si512(line.add(half * 64).cast()) };
                 let m = _mm512_cmple_epu16_mask(_mm512_sub_epi16(v, low), span);
                 bits |= u64::from(m) << (32 * half);
@@ -163,14 +167,14 @@ mod x86 {
         }
     }
 
-    /// Sixteen codes of `WIDTH` bytes in lanes of four.
+    /// Loads 16 codes of `WIDTH` bytes into 32-bit lanes.
     ///
     /// # Safety
-    /// AVX-512 with VBMI; behind `first` lie 64 bytes.
+    /// AVX-512 with VBMI; `first` is followed by 64 readable bytes.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     unsafe fn sixteen<const WIDTH: usize>(first: *const u8) -> __m512i {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees 64 readable bytes; no branch loads more.
         unsafe {
             match WIDTH {
                 2 => _mm512_cvtepu16_epi32(_mm256_loadu_si256(first.cast())),
@@ -184,7 +188,7 @@ mod x86 {
     }
 
     /// # Safety
-    /// AVX-512 with VBMI; behind `first` lie 64 codes for each word of `mask` and 16 bytes.
+    /// AVX-512 with VBMI; `first` is followed by 64 codes for each word of `mask`, and 16 bytes.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     unsafe fn range32<const WIDTH: usize>(
         first: *const u8,
@@ -200,7 +204,8 @@ mod x86 {
             ahead::<WIDTH>(line);
             let mut bits = 0u64;
             for part in 0..4 {
-                // SAFETY: the caller's promise: the last load ends at most 16 bytes behind the block.
+                // SAFETY: the codes are there, and the last load ends at most 16 bytes behind the
+                // block, as the caller guarantees.
                 let v = unsafe { sixteen::<WIDTH>(line.add(part * 16 * WIDTH)) };
                 let m = _mm512_cmple_epu32_mask(_mm512_sub_epi32(v, low), span);
                 bits |= u64::from(m) << (16 * part);
@@ -209,7 +214,7 @@ mod x86 {
         }
     }
 
-    /// Byte indices that spread sixteen three-byte codes over four-byte lanes.
+    /// Byte indices that spread 16 three-byte codes over 32-bit lanes.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn spread24() -> __m512i {
@@ -220,14 +225,16 @@ mod x86 {
     }
 
     /// # Safety
-    /// AVX-512 with VBMI; behind `first` lie 64 bytes for each word of `mask`.
+    /// AVX-512 with VBMI; `first` is followed by 64 bytes for each word of `mask`.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     unsafe fn set8(first: *const u8, set: &CodeSet, mask: &mut [u64], and: bool) {
+        // The bitmap of all 256 codes is 32 bytes: it fits a register, and a byte permute is the
+        // lookup.
         let mut table = [0u8; 32];
         for (slot, word) in table.as_chunks_mut::<4>().0.iter_mut().zip(set.words()) {
             *slot = word.to_le_bytes();
         }
-        // SAFETY: the array has 32 bytes; loads need no alignment.
+        // SAFETY: the array has 32 bytes; the load needs no alignment.
         let half = unsafe { _mm256_loadu_si256(table.as_ptr().cast()) };
         let table = _mm512_broadcast_i64x4(half);
         let bit_of = _mm512_set1_epi64(0x8040_2010_0804_0201_u64 as i64);
@@ -235,8 +242,9 @@ mod x86 {
         for (block, slot) in mask.iter_mut().enumerate() {
             let line = first.wrapping_add(block * 64);
             ahead::<1>(line);
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees 64 bytes for each word of `mask`.
             let v = unsafe { _mm512_loadu_si512(line.cast()) };
+            // There is no shift of bytes; the AND clears what comes in from the neighbouring byte.
             let index = _mm512_and_si512(_mm512_srli_epi16::<3>(v), five);
             let byte = _mm512_permutexvar_epi8(index, table);
             let bit = _mm512_permutexvar_epi8(_mm512_and_si512(v, seven), bit_of);
@@ -244,12 +252,14 @@ mod x86 {
         }
     }
 
-    /// Codes of two bytes and more: where a code's bit is and which it is are found in registers; only the words are loaded one by one.
+    /// Tests codes of two bytes and more against a set. Word index and bit position are computed in
+    /// vectors; only the words are loaded one by one.
     ///
     /// The gather instruction takes twice as long (Zen 5: 0.85 ns a row).
     ///
     /// # Safety
-    /// AVX-512 with VBMI; behind `first` lie 64 codes for each word of `mask` and 16 bytes; `set` covers the width.
+    /// AVX-512 with VBMI; `first` is followed by 64 codes for each word of `mask`, and 16 bytes;
+    /// `set` covers the width.
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     unsafe fn set_wide<const WIDTH: usize>(
         first: *const u8,
@@ -265,27 +275,31 @@ mod x86 {
             let line = first.wrapping_add(block * 64 * WIDTH);
             ahead::<WIDTH>(line);
             for part in 0..4 {
-                // SAFETY: the caller's promise; the slots have room for four registers.
+                // SAFETY: the caller guarantees the bytes; the slots have room for four registers.
                 unsafe {
                     let v = sixteen::<WIDTH>(line.add(part * 16 * WIDTH));
                     let mut index = _mm512_srli_epi32::<5>(v);
                     if WIDTH == 4 {
-                        // The last word is 0 and stands for all codes that the column does not have.
+                        // The last word is 0 and represents all codes that the column does not
+                        // have.
                         index = _mm512_min_epu32(index, last);
                     }
                     _mm512_storeu_si512(slots.as_mut_ptr().add(part * 16).cast(), index);
                 }
             }
         }
-        // SAFETY: a set that covers its width has a word for every code of it; wider indices were cut.
+        // SAFETY: a set that covers its width has a word for every code of it, and indices of
+        // four-byte codes were limited to the last word.
         unsafe { look_up(words, found, set.size_bytes() > PREFETCHED_BYTES) };
+        // Second pass: the codes are loaded again, from the L1 cache, for their bit positions.
         let one = _mm512_set1_epi32(1);
         let low_bits = _mm512_set1_epi32(31);
         for (block, slot) in mask.iter_mut().enumerate() {
             let line = first.wrapping_add(block * 64 * WIDTH);
             let mut bits = 0u64;
             for part in 0..4 {
-                // SAFETY: the caller's promise; `found` has 64 words for each of `mask`.
+                // SAFETY: the caller guarantees the bytes; `found` has 64 words for each word of
+                // `mask`.
                 unsafe {
                     let v = sixteen::<WIDTH>(line.add(part * 16 * WIDTH));
                     let at = found.as_ptr().add(block * 64 + part * 16);
@@ -298,10 +312,11 @@ mod x86 {
         }
     }
 
-    /// Replaces indices by the words they point to. Compiled without AVX-512, so that no gather is made of it.
+    /// Replaces indices by the words they refer to. Compiled without AVX-512, so that the compiler
+    /// does not turn the loop into gathers.
     ///
     /// # Safety
-    /// All indices are inside `words`.
+    /// All indices are less than `words.len()`.
     #[inline(never)]
     unsafe fn look_up(words: &[u32], indices: &mut [u32], far: bool) {
         if far {
@@ -310,29 +325,30 @@ mod x86 {
             }
         }
         for index in indices {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that the index is in bounds.
             *index = unsafe { *words.get_unchecked(*index as usize) };
         }
     }
 
-    /// How many bits are set.
+    /// Number of set bits.
     #[inline]
     pub(in super::super) fn count(words: &[u64]) -> u64 {
+        // The x86-64 baseline has no POPCNT, so `count_ones` needs a function that enables it.
         if is_x86_feature_detected!("popcnt") {
-            // SAFETY: the processor has the instruction.
+            // SAFETY: the processor has POPCNT, which was just checked.
             return unsafe { count_words(words) };
         }
         words.iter().map(|w| u64::from(w.count_ones())).sum()
     }
 
     /// # Safety
-    /// POPCNT.
+    /// The processor must have POPCNT.
     #[target_feature(enable = "popcnt")]
     unsafe fn count_words(words: &[u64]) -> u64 {
         words.iter().map(|w| u64::from(w.count_ones())).sum()
     }
 
-    /// Writes the positions of the bits set among the first `rows`; `None` if the processor lacks the instructions.
+    /// Converts the first `rows` bits to positions; `None` if the processor lacks the instructions.
     pub(in super::super) fn compress(
         mask: &[u64],
         rows: usize,
@@ -341,7 +357,8 @@ mod x86 {
         if !available() || rows > VECTOR_ROWS || mask.len() * 64 > VECTOR_ROWS {
             return None;
         }
-        // SAFETY: the processor has the instructions; at most `VECTOR_ROWS` positions are written, and one register behind them.
+        // SAFETY: the processor has the instructions, and `mask` has at most `VECTOR_ROWS` bits;
+        // `out` has room for one register more.
         Some(unsafe { compress_all(mask, rows, out) })
     }
 
@@ -353,7 +370,7 @@ mod x86 {
         for (i, slot) in numbers.iter_mut().enumerate() {
             *slot = i as u16;
         }
-        // SAFETY: the array is one register long.
+        // SAFETY: the array is one register long; the load needs no alignment.
         let mut first = unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) };
         let half = _mm512_set1_epi16(32);
         let mut count = 0;
@@ -367,8 +384,9 @@ mod x86 {
             let second = _mm512_add_epi16(first, half);
             if bits != 0 {
                 let (low, high) = (bits as u32, (bits >> 32) as u32);
-                // SAFETY: at most `64 * word` positions were written before; two registers behind them are inside the slots, as there are
-                // 64 more than `VECTOR_ROWS`.
+                // SAFETY: at most `64 * word` positions have been stored, and the two stores reach
+                // at most 64 elements further. That is inside `out`, as `word` is below
+                // `VECTOR_ROWS / 64`.
                 unsafe {
                     let at = out.as_mut_ptr().add(count);
                     _mm512_storeu_si512(at.cast(), _mm512_maskz_compress_epi16(low, first));

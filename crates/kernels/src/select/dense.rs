@@ -1,4 +1,4 @@
-//! Tests of every row of a vector.
+//! Filters that test every row of a vector.
 
 use super::avx512;
 use super::mask::Mask;
@@ -6,23 +6,24 @@ use super::table::CodeSet;
 use super::{VECTOR_ROWS, check};
 use crate::codes::{CodeWidth, Codes};
 
-/// Rows that all tests are made on before the next rows are looked at: their masks and indices stay in the first-level cache.
+/// Rows on which all tests are made before the next rows: their masks and indices stay in the L1
+/// cache.
 pub const CHUNK_ROWS: usize = 512;
 
 /// Words of the mask of a chunk.
 pub(super) const CHUNK_WORDS: usize = CHUNK_ROWS / 64;
 
-/// What a code is asked.
+/// Predicate on a code.
 #[derive(Debug, Clone, Copy)]
 pub enum CodeTest<'a> {
-    /// It lies between two codes, both included.
+    /// The code is between two codes, inclusive.
     Range {
-        /// Smallest that passes.
+        /// Smallest code that passes.
         low: u32,
-        /// Largest that passes.
+        /// Largest code that passes.
         high: u32,
     },
-    /// It is in a set.
+    /// The code is in a set.
     Set(&'a CodeSet),
 }
 
@@ -30,23 +31,25 @@ impl CodeTest<'_> {
     #[inline(always)]
     fn passes(self, code: u32) -> bool {
         match self {
+            // One unsigned comparison instead of two: codes below `low` wrap around to large
+            // numbers.
             CodeTest::Range { low, high } => code.wrapping_sub(low) <= high.wrapping_sub(low),
             CodeTest::Set(set) => set.contains(code),
         }
     }
 }
 
-/// A test and the codes it is made on.
+/// A predicate and the column that it is tested on.
 #[derive(Debug, Clone, Copy)]
 pub struct DenseTest<'a> {
-    /// The column.
+    /// The column whose codes are tested.
     pub codes: Codes<'a>,
-    /// The test.
+    /// The predicate; a set must cover the column's width.
     pub test: CodeTest<'a>,
 }
 
 impl DenseTest<'static> {
-    /// A test that every row passes, of a column without rows: something to fill an array with.
+    /// A test that every row passes, on a column without rows; a placeholder in arrays.
     pub fn passing_all() -> Self {
         DenseTest {
             codes: Codes::none(),
@@ -58,14 +61,16 @@ impl DenseTest<'static> {
     }
 }
 
-/// Sets the bits of the rows `start..start + rows` that pass all of `tests`, in the first `rows` bits of `mask`; adds to `passed[i]` how many passed the
-/// tests up to the `i`-th.
+/// Sets the first `rows` bits of `mask` for the rows from `start` on that pass all of `tests`; adds
+/// to `passed[i]` the number of rows that passed the tests up to the `i`-th.
 ///
-/// All tests are made on [`CHUNK_ROWS`] rows before the next are looked at, and `between` is called with the number of each chunk, 0 first. Lines are asked for as
-/// far ahead as a vector is long, since the processor's own prefetching begins anew at each page, which is as long for one-byte codes.
+/// All tests are made on [`CHUNK_ROWS`] rows before the next chunk, and `between` is called with
+/// the number of each finished chunk, 0 first. Lines are prefetched one vector ahead: hardware
+/// prefetchers start again at each page, and a vector of one-byte codes is a page long.
 ///
 /// # Panics
-/// If the rows do not exist or are more than [`VECTOR_ROWS`], a set does not belong to its column's width, or `passed` is shorter than `tests`.
+/// If the rows are outside a column or more than [`VECTOR_ROWS`], a set does not cover its column's
+/// width, or `passed` is shorter than `tests`.
 pub fn filter_all(
     tests: &[DenseTest<'_>],
     start: usize,
@@ -95,9 +100,11 @@ pub fn filter_all(
             let and = index > 0;
             let whole = rows / 64;
             let done = fast && avx512::test(test, start + first, &mut words[..whole], and);
+            // The vector loop tests whole words of the mask, the scalar loop the rest.
             let from = if done { whole } else { 0 };
             plain(test, start + first, from * 64..rows, words, and);
             let left = avx512::count(&words[..rows.div_ceil(64)]);
+            // No row of the chunk is left: the remaining columns need not be read.
             if left == 0 {
                 words.fill(0);
                 break;
@@ -108,7 +115,8 @@ pub fn filter_all(
     }
 }
 
-/// The rows `rows` behind `start`, which begin at a whole word; bits behind the last row are cleared.
+/// Tests rows `rows` (counted from `start`, and beginning at a whole word) one by one; bits behind
+/// the last row are cleared.
 fn plain(
     test: &DenseTest<'_>,
     start: usize,
@@ -128,7 +136,8 @@ fn plain(
     }
 }
 
-/// Whether testing codes of `width` against a set is done in registers here, rather than row by row.
+/// Whether codes of `width` are tested against a set with vector instructions here, instead of row
+/// by row.
 pub fn sets_are_fast(width: CodeWidth) -> bool {
     width != CodeWidth::Zero && avx512::available()
 }

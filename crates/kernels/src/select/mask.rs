@@ -1,11 +1,12 @@
-//! One bit a row, 64 rows a word.
+//! Bit masks of a vector: one bit per row, 64 rows per word.
 
 use super::{SLOTS, VECTOR_ROWS, avx512};
 
-/// Words of the bits of a vector.
+/// One bit for each row of a vector.
 pub type Mask = [u64; VECTOR_ROWS / 64];
 
-/// Writes the positions of the bits set among the first `rows`, at most [`VECTOR_ROWS`]; answers how many.
+/// Converts the first `rows` bits of a mask (at most [`VECTOR_ROWS`]) to positions; returns how
+/// many.
 pub(super) fn positions(mask: &Mask, rows: usize, out: &mut [u16; SLOTS]) -> usize {
     let words = rows.div_ceil(64);
     if let Some(count) = avx512::compress(&mask[..words], rows, out) {

@@ -1,17 +1,21 @@
-//! Sets of codes.
+//! Sets of codes, as bitmaps.
 
 use crate::codes::CodeWidth;
 use crate::prefetch_read;
 
-/// A set of codes of a column, as bits.
+/// A set of codes of a column, as a bitmap.
 ///
-/// Bits rather than bytes: the keys of a dimension of a million rows take 128 KiB, which stay in a core's second-level cache.
+/// Bits and not bytes: the keys of a dimension of a million rows take 128 KiB, which stay in a
+/// core's L2 cache.
 #[derive(Debug, Clone)]
 pub struct CodeSet {
-    /// For codes of up to three bytes a bit for every code that their width can hold, so that no code lies outside; for wider ones the bits
-    /// of the column's codes and a last word of 0 for all others. Memory behind the column's codes is never touched.
+    /// For codes of up to three bytes, a bit for every code of that width, so that no code is out
+    /// of bounds.
+    ///
+    /// For four bytes, the bits of the column's codes, then one word of 0 for all others. Pages
+    /// behind the column's codes are never touched, so they take no memory.
     words: Vec<u32>,
-    /// Codes that the column has.
+    /// Number of codes of the column: codes are below it.
     codes: u64,
 }
 
@@ -25,53 +29,55 @@ impl CodeSet {
                 CodeWidth::Three => 1 << 19,
                 CodeWidth::Four => usize::try_from(codes.div_ceil(32)).unwrap_or(usize::MAX) + 1,
             };
+        // Zeroed by the allocator: large sets get untouched pages.
         CodeSet {
             words: vec![0; words],
             codes,
         }
     }
 
-    /// Codes that the column has.
+    /// Number of codes of the column, in the set or not.
     pub fn codes(&self) -> u64 {
         self.codes
     }
 
-    /// Its bytes, as far as they are looked at.
+    /// Bytes of the bitmap that are in use.
     pub fn size_bytes(&self) -> usize {
         self.used().len() * 4
     }
 
-    /// The words that hold the column's codes.
+    /// The words that have the column's codes.
     fn used(&self) -> &[u32] {
         &self.words[..(self.codes.div_ceil(32) as usize).min(self.words.len())]
     }
 
-    /// Adds `code`; one that the column does not have is left out.
+    /// Adds `code`; a code that the column does not have is ignored.
     pub fn insert(&mut self, code: u32) {
         if u64::from(code) < self.codes {
             self.words[code as usize / 32] |= 1 << (code % 32);
         }
     }
 
-    /// Whether `code` is in it.
+    /// Whether `code` is in the set; `false` for codes that the column does not have.
     #[inline(always)]
     pub fn contains(&self, code: u32) -> bool {
         let word = self.words.get(code as usize / 32).copied().unwrap_or(0);
         (word >> (code % 32)) & 1 != 0
     }
 
-    /// Whether `code`, which `WIDTH` bytes hold, is in the set of a column whose codes are as wide.
+    /// Same as [`CodeSet::contains`], for a code of `WIDTH` bytes and a set that covers that width.
     #[inline(always)]
     pub(super) fn contains_of_width<const WIDTH: usize>(&self, code: u32) -> bool {
         let bits = match WIDTH {
-            // SAFETY: the caller has asserted that there are as many words as codes of this width need.
+            // SAFETY: the caller has asserted `covers`: there is a word for every code of this
+            // width.
             1..=3 => unsafe { *self.words.get_unchecked(code as usize >> 5) },
             _ => return self.contains(code),
         };
         bits.wrapping_shr(code) & 1 != 0
     }
 
-    /// Whether every code of `width` bytes has a bit.
+    /// Whether every code of `width` bytes can be looked up without a bounds check, or is checked.
     pub(super) fn covers(&self, width: CodeWidth) -> bool {
         match width {
             CodeWidth::Zero | CodeWidth::Four => true,
@@ -79,23 +85,24 @@ impl CodeSet {
         }
     }
 
-    /// Asks for the line that holds `code`'s bit.
+    /// Prefetches the line with `code`'s bit.
     #[inline(always)]
     pub fn prefetch(&self, code: u32) {
         prefetch_read(&self.words, code as usize / 32);
     }
 
-    /// How many codes are in it.
+    /// Number of codes in the set.
     pub fn len(&self) -> u64 {
         self.used().iter().map(|w| u64::from(w.count_ones())).sum()
     }
 
-    /// Whether no code is in it.
+    /// Whether the set has no codes.
     pub fn is_empty(&self) -> bool {
         self.used().iter().all(|w| *w == 0)
     }
 
-    /// The smallest and the largest code, if the set is all that lies between them.
+    /// The smallest and the largest code, if the set has all codes between them; a range test is
+    /// then enough.
     pub fn as_range(&self) -> Option<(u32, u32)> {
         let low = self.used().iter().position(|w| *w != 0)?;
         let high = self.used().iter().rposition(|w| *w != 0)?;
@@ -104,7 +111,7 @@ impl CodeSet {
         (u64::from(high - low) + 1 == self.len()).then_some((low, high))
     }
 
-    /// The codes that are also in `other`.
+    /// Keeps only the codes that are also in `other`.
     pub fn retain(&mut self, other: &CodeSet) {
         let used = self.used().len();
         for (index, word) in self.words[..used].iter_mut().enumerate() {
@@ -112,7 +119,7 @@ impl CodeSet {
         }
     }
 
-    /// The bits, lowest code first.
+    /// The bitmap, lowest code first.
     pub(super) fn words(&self) -> &[u32] {
         &self.words
     }

@@ -1,4 +1,4 @@
-//! Anonymous memory under thread policies: the backend for NUMA nodes, CPU-less CXL nodes included.
+//! Backend for anonymous memory of NUMA nodes, CPU-less CXL nodes included.
 
 use std::path::PathBuf;
 
@@ -10,20 +10,21 @@ use crate::sys::policy::ThreadPolicy;
 use crate::sys::{self, pages};
 use crate::{Mapping, MemoryError, PageSize};
 
-/// Private anonymous memory of NUMA nodes.
+/// Private anonymous memory, placed by the policy of the populating threads.
 ///
-/// Pages are placed by prefaulting each run under the worker thread's own policy (`set_mempolicy(MPOL_BIND)`), so the mapping
-/// stays one VMA whatever the weights. Two limits come from the kernel: a bind does not fall back to another node, so a
-/// node that other programs fill *while* a region is populated can invoke the out-of-memory killer (free memory is checked
-/// first, with a margin); and pages that were swapped out come back under the policy of whoever touches them (the audit
-/// shows absent pages).
+/// Each run is populated under the worker thread's own policy (`set_mempolicy(MPOL_BIND)`), so the
+/// mapping stays one VMA whatever the weights. The kernel sets two limits. A bind does not fall
+/// back to another node: if other programs fill the node *while* the region is populated, the
+/// out-of-memory killer may run (free memory is checked before, with a margin). And pages that were
+/// swapped out come back under the policy of the thread that touches them (the audit reports absent
+/// pages).
 #[derive(Debug, Clone)]
 pub struct AnonymousNuma {
     sys_root: PathBuf,
 }
 
 impl AnonymousNuma {
-    /// The memory of this machine.
+    /// A backend for the memory of this machine.
     pub fn new() -> Self {
         Self {
             sys_root: PathBuf::from("/"),
@@ -94,13 +95,17 @@ impl MemoryBackend for AnonymousNuma {
     }
 }
 
-/// Populates each run (`populate` is given its offset and length in bytes) under a bind to its node; runs of no node keep the thread's policy.
+/// Populates each run under a bind to its node; runs without a node keep the thread's policy.
+///
+/// `populate` is called with the run's offset and length in bytes.
 pub(crate) fn populate_under_policy(
     page_size: PageSize,
     runs: &mut dyn Iterator<Item = Run>,
     populate: &mut dyn FnMut(usize, usize) -> Result<(), i32>,
 ) -> Result<(), MemoryError> {
     let page_bytes = page_size.bytes();
+    // Saved when the first run names a node: a process that may not call `get_mempolicy` can still
+    // populate runs without one. On an error return the guard's drop restores the policy.
     let mut policy: Option<ThreadPolicy> = None;
     for run in runs {
         if let Some(node) = run.node {
@@ -117,6 +122,7 @@ pub(crate) fn populate_under_policy(
                 MemoryError::syscall("set_mempolicy", "the thread's old policy", errno)
             })?;
         }
+        // What does not fit `usize` becomes a range that `populate` refuses.
         let bytes = |pages: u64| {
             usize::try_from(pages)
                 .ok()
@@ -187,7 +193,10 @@ fn move_heads(mapping: &Mapping, moves: &[(usize, NodeId)]) -> Result<Vec<PageSt
     Ok(status.into_iter().map(PageState::from_status).collect())
 }
 
-/// Moving the first base page moves a whole huge page; where the kernel fell back to base pages the others are moved one by one.
+/// Moves the base pages of a huge page that did not move with the first one.
+///
+/// Moving the first base page moves a whole huge page. Where the kernel fell back to base pages,
+/// the others are moved one by one.
 fn move_rest_of_granule(
     mapping: &Mapping,
     start: usize,
@@ -207,10 +216,11 @@ fn move_rest_of_granule(
             .collect::<Vec<_>>()
     };
     let left = away(locate(mapping, &offsets)?);
-    // All away: the huge page as a whole could not be moved, and its head's errno is the answer.
+    // Nothing is left on another node.
     if left.is_empty() {
         return Ok(PageState::On(node));
     }
+    // No page moved, so the huge page as a whole failed: the errno of its first page says why.
     if left.len() == offsets.len() {
         return Ok(head);
     }
@@ -227,7 +237,7 @@ mod tests {
 
     const PAGES: u64 = 5000;
 
-    /// Runs of 3 and 2 pages, all on node 0: the policy is set for each of them.
+    /// Runs of 3 and 2 pages, the first on node 0: the policy is set for each of them.
     fn runs(node_of_second: u32) -> impl Iterator<Item = Run> {
         (0..PAGES).step_by(5).flat_map(move |first_page| {
             let run = |first_page, pages, node| Run {
@@ -246,7 +256,7 @@ mod tests {
         })
     }
 
-    /// A container may forbid policies; there is nothing to test then.
+    /// Whether policies may be set: a container may forbid them, and then there is nothing to test.
     fn policies_work() -> bool {
         policy::current()
             .and_then(|policy| policy::set(&policy))

@@ -1,4 +1,4 @@
-//! How much a node can still give, read from sysfs.
+//! Free memory of a node, read from sysfs.
 
 use std::path::{Path, PathBuf};
 
@@ -7,27 +7,30 @@ use tierloom_topology::NodeId;
 
 use crate::{MemoryError, PageSize};
 
-/// Smallest margin kept free on a node, bytes.
+/// Smallest margin that is kept free on a node.
 const MIN_MARGIN_BYTES: u64 = 16 << 20;
-/// The margin is this part of the node (1/64), if that is more: the kernel's own watermarks lie below it.
+/// The margin is 1/64 of the node's memory, if that is more; the kernel's own watermarks are below
+/// it.
 const MARGIN_DIVISOR: u64 = 64;
-/// Enough for any machine: the margin never grows past 1 GiB.
+/// Largest margin, reached on nodes of 64 GiB.
 const MAX_MARGIN_BYTES: u64 = 1 << 30;
 
-/// What a node can still give.
+/// Free memory of a node, and the margin that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct NodeCapacity {
-    /// Bytes that can be had now, the margin taken off.
+    /// Bytes available now, the margin already subtracted.
     pub free_bytes: u64,
     /// Bytes that are kept free.
     pub margin_bytes: u64,
 }
 
 impl NodeCapacity {
-    /// From a node's meminfo: free pages and the page cache that can be dropped, less a margin.
+    /// Computes the capacity from a node's meminfo: free pages and droppable page cache, less a
+    /// margin.
     pub(crate) fn from_meminfo(total_bytes: u64, free_bytes: u64, cache_bytes: u64) -> Self {
         let margin_bytes = (total_bytes / MARGIN_DIVISOR).clamp(MIN_MARGIN_BYTES, MAX_MARGIN_BYTES);
-        // Some of the cache is in use or dirty; the kernel's MemAvailable discounts it in the same way.
+        // Part of the cache is in use or dirty; the kernel discounts it in the same way for
+        // MemAvailable.
         let droppable_bytes = cache_bytes - (cache_bytes / 2).min(margin_bytes);
         Self {
             free_bytes: (free_bytes + droppable_bytes).saturating_sub(margin_bytes),
@@ -36,7 +39,7 @@ impl NodeCapacity {
     }
 }
 
-/// Reads the capacity of `node` under the sysfs root `root`.
+/// Reads the capacity of `node` from sysfs and procfs below `root`.
 pub(crate) fn read(
     root: &Path,
     node: NodeId,
@@ -80,7 +83,7 @@ fn read_pool(
     } else {
         root.join("sys/kernel/mm/hugepages").join(&pool)
     };
-    // No such directory: the processor or kernel has no pages of this size, so the pool is empty.
+    // Without the directory the processor or kernel has no pages of this size: the pool is empty.
     let pages = if path.exists() {
         read_text(&path)?.trim().parse::<u64>().unwrap_or(0)
     } else {

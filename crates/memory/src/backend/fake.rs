@@ -1,4 +1,5 @@
-//! A backend with real bytes and an invented machine: any nodes, capacities and failures, on one real node.
+//! Backend that simulates a machine: real bytes on the host, with any nodes, capacities and
+//! failures.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -10,28 +11,28 @@ use super::{MemoryBackend, NodeCapacity, PageState, Placing};
 use crate::placement::Run;
 use crate::{Mapping, MemoryError, PageSize, Placement, PlacementError};
 
-/// One call a [`FakeBackend`] received.
+/// One call that a [`FakeBackend`] received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FakeCall {
-    /// Address space was reserved.
+    /// Address space was reserved for a region.
     Reserve {
         /// Name of the region.
         name: String,
-        /// Its size.
+        /// Size of the region in bytes.
         size_bytes: usize,
     },
-    /// A run was populated (or failed to be).
+    /// A run was populated, or failed to be.
     Populate(Run),
-    /// Pages were asked to move: how many.
+    /// Pages were to be moved: this many.
     Relocate(usize),
     /// A region was unmapped.
     Release,
 }
 
-/// Keeps a page table of its own over real anonymous memory.
+/// Backend with a simulated page table over real anonymous memory.
 ///
-/// Nodes fill up as on a real machine, failures can be ordered for the n-th populate or page move, and every call is logged.
-/// Its numbers are bookkeeping, never measurements.
+/// Nodes fill up as on a real machine, the n-th populate or page move can be made to fail, and
+/// every call is logged. Its numbers are simulated, never measurements.
 #[derive(Debug, Clone)]
 pub struct FakeBackend {
     state: Arc<Mutex<State>>,
@@ -53,7 +54,7 @@ struct State {
     moved_pages: u64,
 }
 
-/// Pages that will be found elsewhere from a query on.
+/// Pages that will be found on another node from some query on.
 #[derive(Debug)]
 struct Drift {
     query: u64,
@@ -68,7 +69,7 @@ struct Table {
 }
 
 impl FakeBackend {
-    /// Nodes with that many free bytes each.
+    /// A machine with these nodes, given as number and free bytes.
     pub fn with_nodes(nodes: &[(u32, u64)]) -> Self {
         let free_bytes = nodes
             .iter()
@@ -82,10 +83,10 @@ impl FakeBackend {
         }
     }
 
-    /// Pages come round by round on these nodes, as under the kernel's own interleaving ([`Placing::Kernel`]).
+    /// Interleaves pages over these nodes, as a policy of the kernel would ([`Placing::Kernel`]).
     ///
     /// # Errors
-    /// [`PlacementError`] if the weights are no placement.
+    /// [`PlacementError`] if the weights do not make a placement.
     pub fn interleaved(self, weights: &[(u32, u32)]) -> Result<Self, PlacementError> {
         let weights = weights
             .iter()
@@ -95,14 +96,17 @@ impl FakeBackend {
         Ok(self)
     }
 
-    /// Memory of a device at this place ([`Placing::Fixed`]): it takes nothing from the nodes, and page queries find nothing.
+    /// Simulates device memory ([`Placing::Fixed`]): it takes nothing from the nodes, and page
+    /// queries report absent pages.
     pub fn fixed_on(self, place: impl Into<String>) -> Self {
         self.lock().fixed_place = Some(place.into());
         self
     }
 
-    /// The kernel moves pages by itself: from the `nth` page query from now on (0 is the next one), the pages `pages` of all regions
-    /// are found on `node`. One drift at a time.
+    /// Simulates that the kernel moves pages by itself.
+    ///
+    /// From the `nth` page query from now on (0 is the next one), the pages `pages` of all regions
+    /// are on `node`. A later call replaces an earlier one.
     pub fn drift_at_query(&self, nth: u64, pages: Range<u64>, node: u32) {
         let mut state = self.lock();
         state.drift = Some(Drift {
@@ -112,36 +116,38 @@ impl FakeBackend {
         });
     }
 
-    /// The `nth` run populated from now on (0 is the next one) fails with `errno`.
+    /// Makes the `nth` run populated from now on (0 is the next one) fail with `errno`.
     pub fn fail_populate(&self, nth: u64, errno: i32) {
         let mut state = self.lock();
         state.populate_failure = Some((state.populated_runs + nth, errno));
     }
 
-    /// The `nth` page moved from now on (0 is the next one) fails once with `errno`. May be called several times.
+    /// Makes the `nth` page move from now on (0 is the next one) fail once with `errno`.
+    ///
+    /// Calls add up: several moves can be made to fail.
     pub fn fail_move(&self, nth: u64, errno: i32) {
         let mut state = self.lock();
         let at = state.moved_pages + nth;
         state.move_failures.insert(at, errno);
     }
 
-    /// Page queries fail with `errno` as a whole, or work again.
+    /// Makes page queries fail as a whole with `errno`; `None` makes them work again.
     pub fn fail_queries(&self, errno: Option<i32>) {
         self.lock().query_failure = errno;
     }
 
-    /// Free bytes of a node now; `None` for a node it does not have.
+    /// Free bytes of a node now; `None` if there is no such node.
     pub fn free_bytes(&self, node: NodeId) -> Option<u64> {
         self.lock().free_bytes.get(&node).copied()
     }
 
-    /// All calls so far, oldest first. Populates of several threads are in the order they came.
+    /// All calls so far, oldest first; populates of several threads are in order of arrival.
     pub fn calls(&self) -> Vec<FakeCall> {
         self.lock().calls.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A test that panicked elsewhere leaves plain numbers, valid whatever happened.
+        // The state is plain numbers, valid even if a test panicked while it held the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -168,7 +174,7 @@ impl State {
                 .interleave
                 .as_ref()
                 .and_then(|placement| placement.runs_in(u64::MAX, 0, page..page + 1).next()?.node);
-            // Without a policy the kernel takes the nearest node with room: here the first.
+            // Without a policy the kernel takes the nearest node with room: here the first one.
             let node = match run.node.or(interleaved) {
                 Some(node) => node,
                 None => {
@@ -217,7 +223,7 @@ impl State {
         }
     }
 
-    /// What the kernel did meanwhile. Free memory is not followed: it would have found room.
+    /// Applies a pending drift. Free memory is not adjusted.
     fn query(&mut self) {
         let number = self.queries;
         self.queries += 1;
@@ -284,7 +290,7 @@ impl MemoryBackend for FakeBackend {
         size_bytes: usize,
         page_size: PageSize,
     ) -> Result<Mapping, MemoryError> {
-        // Base pages below, whatever is asked for: hugetlb pools need not exist.
+        // The real memory always has base pages, so that no hugetlb pool is needed.
         let mapping = Mapping::anonymous(size_bytes, PageSize::Base).map_err(|errno| {
             MemoryError::syscall(
                 "mmap",

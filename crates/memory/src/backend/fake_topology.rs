@@ -1,4 +1,4 @@
-//! A topology of invented nodes.
+//! Topologies of simulated nodes, for tests and simulation.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,22 +6,25 @@ use tierloom_topology::{SysRoot, Topology};
 
 use crate::MemoryError;
 
-/// A node of [`fake_topology`].
+/// A simulated node, for [`fake_topology`].
 #[derive(Debug, Clone, Copy)]
 pub struct FakeNode {
-    /// Its number.
+    /// Node number, as the kernel would assign it.
     pub node: u32,
-    /// How many CPUs it has; they are numbered on from the nodes before it.
+    /// Number of CPUs; CPU numbers continue from the nodes before.
     pub cpus: u32,
-    /// Its memory, all free; 0 for a node without memory.
+    /// Size of its memory in bytes, all of it free; 0 for a node without memory.
     pub memory_bytes: u64,
 }
 
-/// A [`Topology`] of invented nodes, made by writing a small sysfs tree into a temporary directory and reading it. CPU-less nodes are
-/// 20 away and the tiers follow from that; [`Topology::override_tiers`] can change them.
+/// A [`Topology`] of simulated nodes.
+///
+/// Written as a small sysfs tree into a temporary directory and read back from there, so that it
+/// goes through the same code as a real machine. The distance between any two nodes is 20, and the
+/// tiers follow from that; [`Topology::override_tiers`] can change them.
 ///
 /// # Errors
-/// [`MemoryError::File`] if the tree cannot be written or is not understood.
+/// [`MemoryError::File`] if the tree cannot be written or parsed.
 pub fn fake_topology(nodes: &[FakeNode]) -> Result<Topology, MemoryError> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -31,7 +34,7 @@ pub fn fake_topology(nodes: &[FakeNode]) -> Result<Topology, MemoryError> {
     ));
     let topology = write_tree(&root, nodes)
         .and_then(|()| Topology::read(&SysRoot::at(&root)).map_err(std::io::Error::other));
-    // A left-over directory under the temporary directory harms nobody.
+    // A directory that cannot be removed stays in the temporary directory, which does no harm.
     let _ = std::fs::remove_dir_all(&root);
     topology.map_err(|source| MemoryError::File {
         action: "make an invented topology in",

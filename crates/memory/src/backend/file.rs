@@ -1,4 +1,4 @@
-//! Files: tmpfs, hugetlbfs, fsdax and ordinary file systems.
+//! Backend for files: tmpfs, hugetlbfs, fsdax and ordinary file systems.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -13,13 +13,16 @@ use crate::sys::files::{FileSystem, FileSystemKind};
 use crate::sys::{self, files};
 use crate::{Mapping, MemoryError, PageSize};
 
-/// Regions in files, mapped shared.
+/// Regions in files that are mapped shared.
 ///
-/// *tmpfs* and *hugetlbfs* take their pages from nodes and honour the placement. *fsdax* pages are where the device is, and an
-/// ordinary file's page cache may sit anywhere: the placement is a wish there and the audit tells the truth.
-/// Free space is checked, and blocks are allocated, before any page is touched, so a full file system is an error.
-/// The bytes a region maps are locked (a lock of the opening, `F_OFD_SETLK`), so no two regions share any. Other programs must not write or
-/// truncate the file meanwhile: the bytes are shared memory.
+/// *tmpfs* and *hugetlbfs* take pages from nodes and honour the placement. *fsdax* pages are where
+/// the device is, and the page cache of an ordinary file may be on any node: there the placement is
+/// only a preference, and the audit reports the truth.
+///
+/// For a new file, free space is checked and (on a device) blocks are allocated before any page is
+/// touched, so that a full file system is an error and not a SIGBUS. The bytes that a region maps
+/// are locked (an open file description lock, `F_OFD_SETLK`), so no two regions share any. Other
+/// programs must not write or truncate the file meanwhile: the bytes are shared memory.
 #[derive(Debug, Clone)]
 pub struct FileBackend {
     place: Place,
@@ -34,7 +37,7 @@ enum Place {
 }
 
 impl FileBackend {
-    /// One new file per region in `directory`, unlinked when the region is dropped.
+    /// One new file per region in `directory`, deleted when the region is dropped.
     pub fn in_directory(directory: impl Into<PathBuf>) -> Self {
         Self {
             place: Place::Directory(directory.into()),
@@ -43,8 +46,10 @@ impl FileBackend {
         }
     }
 
-    /// The file at `path`: an existing one is mapped with its contents (it must hold the region) and kept; a new one is
-    /// unlinked when the region is dropped, unless [`FileBackend::keep`] is asked for.
+    /// The file at `path`.
+    ///
+    /// An existing file is mapped with its contents (it must be long enough) and kept. A new one is
+    /// deleted when the region is dropped, unless [`FileBackend::keep`] is set.
     pub fn at_path(path: impl Into<PathBuf>) -> Self {
         Self {
             place: Place::File(path.into()),
@@ -53,14 +58,17 @@ impl FileBackend {
         }
     }
 
-    /// First byte of the file that is mapped: a multiple of the region's page size, and 0 for directories. An existing file must reach
-    /// to the end of the region; a new one gets blocks for the region alone.
+    /// Offset of the first mapped byte: a multiple of the region's page size, and 0 for
+    /// directories.
+    ///
+    /// An existing file must be long enough for offset and region; a new one gets blocks only for
+    /// the region.
     pub fn offset_bytes(mut self, offset_bytes: u64) -> Self {
         self.offset_bytes = offset_bytes;
         self
     }
 
-    /// Whether files stay when their regions are dropped.
+    /// Whether files that regions created stay when the regions are dropped.
     pub fn keep(mut self, keep: bool) -> Self {
         self.keep = keep;
         self
@@ -72,7 +80,7 @@ impl FileBackend {
         }
     }
 
-    /// The directory the file is or will be in.
+    /// The directory that the file is or will be in.
     fn directory(&self) -> &Path {
         match &self.place {
             Place::Directory(path) => path,
@@ -113,6 +121,7 @@ impl FileBackend {
         let path = match &self.place {
             Place::File(path) => path.clone(),
             Place::Directory(directory) => {
+                // Region names may have slashes, and any length.
                 let safe: String = name
                     .chars()
                     .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
@@ -128,6 +137,7 @@ impl FileBackend {
                 .map(|file| (file, path.clone(), false))
                 .map_err(|error| self.io_error("open", &path, &error));
         }
+        // `create_new` fails if another process has created the file since.
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -137,21 +147,23 @@ impl FileBackend {
             .map_err(|error| self.io_error("create", &path, &error))
     }
 
-    /// Two regions on the same bytes would be two owners of them; every opening of a file has locks of its own, so this also
-    /// keeps regions of one process apart.
+    /// Locks the bytes of a region: two regions on the same bytes would alias. The lock belongs to
+    /// the open file description, so it also excludes other regions of this process.
     fn lock(&self, file: &File, path: &Path, size_bytes: usize) -> Result<(), MemoryError> {
         match files::lock_range(file, self.offset_bytes, size_bytes) {
             Ok(()) => Ok(()),
             Err(libc::EAGAIN | libc::EACCES) => Err(MemoryError::FileInUse {
                 path: path.to_owned(),
             }),
-            // A file system without locks: documented as the user's care.
+            // A file system without locks: the documentation of the type asks the user to take
+            // care.
             Err(libc::EOPNOTSUPP | libc::ENOSYS | libc::ENOLCK | libc::EINVAL) => Ok(()),
             Err(errno) => Err(self.error("lock", path, errno)),
         }
     }
 
-    /// Gives a file its length and blocks.
+    /// Sets the length of a new file and allocates its blocks; checks the length of an existing
+    /// one.
     fn size_file(
         &self,
         file: &File,
@@ -169,7 +181,8 @@ impl FileBackend {
         }
         file.set_len(needed_bytes)
             .map_err(|error| self.io_error("set the length of", path, &error))?;
-        // In tmpfs and hugetlbfs blocks are pages: they come run by run, under the placement.
+        // In tmpfs and hugetlbfs, blocks are pages: they are allocated run by run, under the
+        // placement.
         if self.file_system()?.kind == FileSystemKind::Device {
             files::allocate_blocks(file, self.offset_bytes, size_bytes)
                 .map_err(|errno| self.error("allocate blocks of", path, errno))?;
@@ -177,12 +190,12 @@ impl FileBackend {
         Ok(())
     }
 
-    /// Where in the file a region ends.
+    /// Offset in the file at which a region ends.
     fn end_bytes(&self, size_bytes: usize) -> u64 {
         self.offset_bytes.saturating_add(size_bytes as u64)
     }
 
-    /// Devices look like files of no length.
+    /// Refuses devices: their metadata has length 0, so the length check would mislead.
     fn check_is_file(&self, path: &Path) -> Result<(), MemoryError> {
         if !path.exists() || path.is_file() {
             return Ok(());
@@ -209,7 +222,7 @@ impl FileBackend {
     }
 }
 
-/// An offset in a file or device must be a multiple of its pages.
+/// Checks that an offset in a file or device is a multiple of its page size.
 pub(super) fn whole_pages(
     path: &Path,
     offset_bytes: u64,
@@ -228,7 +241,7 @@ pub(super) fn whole_pages(
     })
 }
 
-/// Whether an existing file holds what is to be mapped: touching pages past the end of a file is deadly.
+/// Checks that an existing file is long enough: touching a page past its end raises SIGBUS.
 fn long_enough(path: &Path, found_bytes: u64, needed_bytes: u64) -> Result<(), MemoryError> {
     if found_bytes >= needed_bytes {
         return Ok(());
@@ -240,7 +253,7 @@ fn long_enough(path: &Path, found_bytes: u64, needed_bytes: u64) -> Result<(), M
     })
 }
 
-/// Opens an existing file to map the first `size_bytes` of it. Nothing is locked.
+/// Opens an existing file for mapping its first `size_bytes`, without locking it.
 pub(crate) fn open_to_map(path: &Path, size_bytes: usize) -> Result<File, MemoryError> {
     let backend = FileBackend::at_path(path);
     let wrong = |action| move |error: std::io::Error| (action, error);
@@ -332,6 +345,7 @@ impl MemoryBackend for FileBackend {
         page_size: PageSize,
     ) -> Result<Mapping, MemoryError> {
         let (file, path, created) = self.open(name)?;
+        // Locked before its length changes: another region may have the file mapped.
         let ready = self
             .lock(&file, &path, size_bytes)
             .and_then(|()| self.size_file(&file, &path, size_bytes, created));
@@ -341,7 +355,8 @@ impl MemoryBackend for FileBackend {
         });
         match mapping {
             Ok(mapping) if created && !self.keep => Ok(mapping.before_unmap(move || {
-                // Gone already is as good; anything else cannot be reported from a drop and leaves a file behind.
+                // The file may be gone already. Other errors leave it behind and cannot be reported
+                // from a drop.
                 let _ = std::fs::remove_file(path);
             })),
             Ok(mapping) => Ok(mapping),

@@ -1,4 +1,4 @@
-//! Anonymous memory that the kernel interleaves by its own policy.
+//! Backend for anonymous memory that is interleaved by a policy of the kernel.
 
 use std::path::PathBuf;
 
@@ -11,12 +11,17 @@ use crate::sys;
 use crate::sys::policy::{self, MPOL_WEIGHTED_INTERLEAVE, NodeMask, Policy};
 use crate::{Mapping, MemoryError, PageSize, Placement};
 
-/// Private anonymous memory under `MPOL_INTERLEAVE` (page by page in turn) or `MPOL_WEIGHTED_INTERLEAVE` (Linux 6.9: with the
-/// system's weights in `/sys/kernel/mm/mempolicy/weighted_interleave`), set on the range with `mbind`.
+/// Private anonymous memory under `MPOL_INTERLEAVE` or `MPOL_WEIGHTED_INTERLEAVE`, set with
+/// `mbind`.
 ///
-/// It is what programs get from `numactl --interleave` and `--weighted-interleave`: to compare with weights per region, use
-/// [`AnonymousNuma`](super::AnonymousNuma). Regions must have the placement `default`. Their audits have the kernel's shares as requested ones,
-/// with the weights there were when the backend was made. A full node does not fail: the kernel goes on with the others, and the audit shows it.
+/// `MPOL_INTERLEAVE` gives one page to each node in turn. `MPOL_WEIGHTED_INTERLEAVE` (Linux 6.9)
+/// uses the system's weights in `/sys/kernel/mm/mempolicy/weighted_interleave`. These are the
+/// policies of `numactl --interleave` and `--weighted-interleave`;
+/// [`AnonymousNuma`](super::AnonymousNuma) has weights per region to compare them with.
+///
+/// Regions must have the placement `default`. The requested shares of their audits are the
+/// kernel's, with the weights at the time the backend was created. A full node is not an error: the
+/// kernel continues on the others, and the audit shows it.
 #[derive(Debug, Clone)]
 pub struct KernelInterleave {
     sys_root: PathBuf,
@@ -26,18 +31,19 @@ pub struct KernelInterleave {
 }
 
 impl KernelInterleave {
-    /// Interleaves over `nodes`, weighted by the system's weights or evenly.
+    /// Interleaves over `nodes`, by the system's weights or evenly.
     ///
     /// # Errors
-    /// [`MemoryError::Placement`] for repeated nodes, or ones that cannot be had; [`MemoryError::KernelPolicy`] for no nodes, or if the
-    /// kernel of `topology` has no weights.
+    /// [`MemoryError::Placement`] for nodes that are repeated or cannot be used;
+    /// [`MemoryError::KernelPolicy`] if no node is named, or if the kernel of `topology` has no
+    /// weights.
     pub fn new(
         topology: &Topology,
         nodes: impl Into<Vec<NodeId>>,
         weighted: bool,
     ) -> Result<Self, MemoryError> {
         let mut nodes = nodes.into();
-        // The kernel takes a set: it goes round in ascending order.
+        // The kernel takes a set of nodes and goes through it in ascending order.
         nodes.sort_unstable();
         let mut backend = Self {
             sys_root: topology.root.path().to_path_buf(),
@@ -55,7 +61,7 @@ impl KernelInterleave {
         Ok(backend)
     }
 
-    /// The nodes, ascending.
+    /// The nodes, in ascending order.
     pub fn nodes(&self) -> &[NodeId] {
         &self.nodes
     }
@@ -64,7 +70,7 @@ impl KernelInterleave {
     /// shows in a topology that is read again.
     ///
     /// # Errors
-    /// [`MemoryError::KernelPolicy`] if it tells no weights, or not that of each node.
+    /// [`MemoryError::KernelPolicy`] if `topology` has no weights, or not one for each node.
     pub fn expected_shares(&self, topology: &Topology) -> Result<Vec<(NodeId, f64)>, MemoryError> {
         let weights = match (&topology.weighted_interleave, self.weighted) {
             (_, false) => self.nodes.iter().map(|node| (*node, 1)).collect(),
@@ -166,6 +172,7 @@ impl MemoryBackend for KernelInterleave {
                 errno,
             )
         })?;
+        // Before any page is touched: without flags `mbind` does not move pages that are present.
         self.set_policy(&mapping)?;
         Ok(mapping)
     }

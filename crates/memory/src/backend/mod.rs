@@ -1,4 +1,4 @@
-//! The seam between regions and the kernel: how a region gets its pages.
+//! Memory backends: how a region gets, queries and moves its pages.
 //!
 //! ```text
 //!             Region (validate, plan runs, prefault in parallel, audit, migrate)
@@ -11,9 +11,9 @@
 //!  mmap + mbind
 //! ```
 //!
-//! A backend does what it is told page run by page run; what goes where is decided above it, unless [`MemoryBackend::placing`]
-//! says that it is not. It never falls back to another node on its own, and it never touches a page before
-//! [`MemoryBackend::populate`].
+//! A backend executes a plan page run by page run; which node a run goes to is decided above it,
+//! unless [`MemoryBackend::placing`] says otherwise. It never falls back to another node by itself,
+//! and never touches a page before [`MemoryBackend::populate`].
 
 mod anonymous;
 mod capacity;
@@ -39,70 +39,76 @@ pub use file::FileBackend;
 pub(crate) use file::open_to_map;
 pub use kernel_interleave::KernelInterleave;
 
-/// Where one page is.
+/// State of one page, from a page query or a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageState {
     /// Present on this node.
     On(NodeId),
-    /// Not there (never touched, or swapped out).
+    /// Not present: never touched, or swapped out.
     Absent,
-    /// The kernel would not say, or (in a move) would not move it: its errno.
+    /// Errno with which the kernel refused to report, or to move, the page.
     Failed(i32),
 }
 
-/// Who decides where the pages of a backend go.
+/// What decides the nodes of a backend's pages.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Placing {
     /// The region's placement, run by run.
     ByPlacement,
-    /// The kernel, by a policy of the backend's own. Regions must have the placement `default`.
+    /// A policy of the kernel that the backend sets. Regions must have the placement `default`.
     Kernel {
-        /// What each node should get by that policy, as fractions of 1.
+        /// Share of each node under that policy, as fractions of 1.
         shares: Vec<(NodeId, f64)>,
     },
-    /// The router of operator memory, by the places of a class. Regions must have the placement `default`, and no page is moved: which place
-    /// it counts for follows from its address.
+    /// The router of operator memory, by the places of a class.
+    ///
+    /// Regions must have the placement `default`. No page is moved, since the place that a page
+    /// counts for follows from its address.
     ByClass {
-        /// The class.
+        /// Name of the class.
         class: String,
     },
-    /// Nobody: pages are where the device is. Regions must have the placement `default`, and no page is asked for its place or
-    /// moved: the kernel answers for device memory as if there were none.
+    /// The device: its pages cannot be placed.
+    ///
+    /// Regions must have the placement `default`. Pages are neither queried nor moved, as the
+    /// kernel reports device memory as absent.
     Fixed {
-        /// Where that is, in words ("/dev/dax0.0 (target node 1)").
+        /// The device as text ("/dev/dax0.0 (target node 1)").
         place: String,
     },
 }
 
-/// How a region gets, finds and moves its pages. See the module for the drawing.
+/// How a region gets, queries and moves its pages.
 ///
-/// Implementers: [`AnonymousNuma`], [`KernelInterleave`], [`FileBackend`], [`DevdaxBackend`],
-/// [`ClassBackend`](crate::router::ClassBackend), and [`FakeBackend`] for tests and
-/// simulation.
+/// Implemented by [`AnonymousNuma`], [`KernelInterleave`], [`FileBackend`], [`DevdaxBackend`],
+/// [`ClassBackend`](crate::router::ClassBackend), and [`FakeBackend`] for tests and simulation.
 pub trait MemoryBackend: Send + Sync + Debug {
-    /// What it is, in words, for records and errors ("anonymous memory", "files in /dev/shm").
+    /// The backend as text, for records and errors ("anonymous memory", "files in /dev/shm").
     fn describe(&self) -> String;
 
-    /// What `node` can still give in pages of `page_size`, read now; `None` if pages of this backend do not come out of a
-    /// node's free memory (files on a device).
+    /// Free memory of `node` in pages of `page_size`, read now.
+    ///
+    /// `None` if the pages of this backend do not come from a node's free memory (files on a
+    /// device).
     ///
     /// # Errors
-    /// [`MemoryError::File`] if the system does not tell.
+    /// [`MemoryError::File`] if the system does not report it.
     fn capacity(
         &self,
         node: NodeId,
         page_size: PageSize,
     ) -> Result<Option<NodeCapacity>, MemoryError>;
 
-    /// Who decides where pages go; the region's placement unless a backend says otherwise.
+    /// What decides the nodes of the pages; by default the region's placement.
     fn placing(&self) -> Placing {
         Placing::ByPlacement
     }
 
-    /// Checks of the backend's own that need no page (file system type, free space). The default has none.
+    /// Checks that need no page, such as the file system's type and free space; by default none.
     ///
     /// # Errors
-    /// Whatever would make [`MemoryBackend::reserve`] or [`MemoryBackend::populate`] fail for certain.
+    /// Whatever would make [`MemoryBackend::reserve`] or [`MemoryBackend::populate`] fail for
+    /// certain.
     fn check(
         &self,
         _name: &str,
@@ -112,10 +118,10 @@ pub trait MemoryBackend: Send + Sync + Debug {
         Ok(())
     }
 
-    /// Reserves address space for a region; touches no page.
+    /// Reserves address space for a region, without touching a page.
     ///
     /// # Errors
-    /// [`MemoryError`] naming the region and what the system refused.
+    /// A [`MemoryError`] that names the region and what the system refused.
     fn reserve(
         &self,
         name: &str,
@@ -123,11 +129,13 @@ pub trait MemoryBackend: Send + Sync + Debug {
         page_size: PageSize,
     ) -> Result<Mapping, MemoryError>;
 
-    /// Makes the pages of `runs` present, each run on its node. Called on a worker thread, which has its old NUMA policy again
-    /// when this returns, whatever the outcome.
+    /// Populates the pages of `runs`, each run on its node.
+    ///
+    /// Called on a worker thread, whose NUMA policy is restored before this returns, whatever the
+    /// outcome.
     ///
     /// # Errors
-    /// [`MemoryError::Syscall`] naming the first run that failed. Pages populated until then stay.
+    /// [`MemoryError::Syscall`] for the first run that failed. Pages populated until then stay.
     fn populate(
         &self,
         mapping: &Mapping,
@@ -135,16 +143,18 @@ pub trait MemoryBackend: Send + Sync + Debug {
         runs: &mut dyn Iterator<Item = Run>,
     ) -> Result<(), MemoryError>;
 
-    /// Where the pages at these byte offsets are.
+    /// Queries the node of the page at each byte offset.
     ///
     /// # Errors
     /// [`MemoryError::Syscall`] if the query as a whole is refused.
     fn locate(&self, mapping: &Mapping, offsets: &[usize]) -> Result<Vec<PageState>, MemoryError>;
 
-    /// Moves the page at each byte offset (of `page_size`) to the node beside it; contents stay. Answers where each page is now.
+    /// Moves the page (of `page_size`) at each byte offset to the node paired with it, keeping the
+    /// contents. Returns the state of each page after the move.
     ///
     /// # Errors
-    /// [`MemoryError::Syscall`] if the call as a whole is refused; single pages that stay are [`PageState::Failed`].
+    /// [`MemoryError::Syscall`] if the call as a whole is refused; single pages that cannot be
+    /// moved are [`PageState::Failed`].
     fn relocate(
         &self,
         mapping: &Mapping,
@@ -152,14 +162,16 @@ pub trait MemoryBackend: Send + Sync + Debug {
         moves: &[(usize, NodeId)],
     ) -> Result<Vec<PageState>, MemoryError>;
 
-    /// Bytes of `mapping` that really are huge pages, if the backend can tell. Only asked for [`PageSize::Thp`].
+    /// Bytes of `mapping` that are mapped as huge pages; `None` if the backend does not know.
+    ///
+    /// Only called for [`PageSize::Thp`].
     fn huge_bytes(&self, _mapping: &Mapping) -> Option<u64> {
         None
     }
 }
 
 impl PageState {
-    /// From the kernel's status: a node, or a negative errno.
+    /// Converts a status of `move_pages`: a node number, or a negative errno.
     pub(crate) fn from_status(status: i32) -> Self {
         match u32::try_from(status) {
             Ok(node) => Self::On(NodeId(node)),

@@ -1,4 +1,4 @@
-//! Timed mapping operations: what `mmap`, populating and `munmap` of a range cost.
+//! Times `mmap`, populating and `munmap` of a range, for benchmarks of mapping costs.
 //!
 //! ```
 //! use tierloom_memory::mapping::{MapRequest, MapWhat, timed_unmap};
@@ -37,45 +37,55 @@ use crate::sys::mapping::Backing;
 use crate::{Mapping, MemoryError, PageSize, Placement, PlacementKind};
 pub use scratch::ScratchFile;
 
-/// What is mapped.
+/// Kind of memory to map, with the file or device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MapWhat {
-    /// `MAP_PRIVATE | MAP_ANONYMOUS`: the heap's memory.
+    /// `MAP_PRIVATE | MAP_ANONYMOUS`, as allocators use it for the heap.
     AnonymousPrivate,
-    /// `MAP_SHARED | MAP_ANONYMOUS`: memory shared with child processes (tmpfs inside the kernel).
+    /// `MAP_SHARED | MAP_ANONYMOUS`: memory shared with child processes; inside the kernel a tmpfs
+    /// file.
     AnonymousShared,
-    /// The start of a file that is there and long enough ([`ScratchFile`] makes one). Its bytes are not changed, also when it is populated.
+    /// The start of an existing file that is long enough ([`ScratchFile`] makes one).
+    ///
+    /// Its contents do not change, not even when the mapping is populated.
     File {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// `MAP_SHARED`, or `MAP_PRIVATE`: populating then copies every page.
+        /// `true` for `MAP_SHARED`; `false` for `MAP_PRIVATE`, where populating copies every page.
         shared: bool,
     },
-    /// A DAX device, `MAP_SHARED` (it allows nothing else).
+    /// A DAX device, mapped `MAP_SHARED` (the only way it allows).
     Devdax {
-        /// Its path.
+        /// Path of the device.
         path: PathBuf,
-        /// First byte, a multiple of its alignment.
+        /// Offset of the first byte, a multiple of the device's alignment.
         offset_bytes: u64,
     },
 }
 
-/// A mapping to be made, as often as wished.
+/// A mapping to make; it can be made any number of times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MapRequest {
-    /// What is mapped.
+    /// Kind of memory, and the file or device.
     pub what: MapWhat,
-    /// How much of it; whole pages.
+    /// Bytes to map; a whole number of pages.
     pub size_bytes: usize,
-    /// Pages: for files those of their file system, for devices `4k` (the device's own).
+    /// Page size of anonymous memory.
+    ///
+    /// For files it must be that of their file system; for devices `4k`, which then means the
+    /// device's own.
     pub page_size: PageSize,
-    /// Nodes of populated anonymous pages; [`Placement::kernel_default`] for files and devices. Without `populate` there are no pages to place.
+    /// Nodes of populated anonymous pages; [`Placement::kernel_default`] for files and devices.
+    ///
+    /// Without `populate` there are no pages to place.
     pub nodes: Placement,
-    /// Whether all pages are made present (written to, not only read) within the timed part.
+    /// Whether all pages are populated (for writing) within the timed part.
     pub populate: bool,
 }
 
-/// A mapping made by [`MapRequest::timed_map`]. Dropping it unmaps it untimed. Its bytes cannot be reached: several may map the same file.
+/// A mapping made by [`MapRequest::timed_map`]; dropping it unmaps it, untimed.
+///
+/// It gives no access to its bytes, since several may map the same file.
 #[derive(Debug)]
 pub struct Mapped {
     mapping: Mapping,
@@ -87,16 +97,18 @@ impl Mapped {
         self.mapping.address()
     }
 
-    /// Length in bytes.
+    /// Length of the mapping in bytes.
     pub fn size_bytes(&self) -> usize {
         self.mapping.size_bytes()
     }
 
-    /// Where the pages are: each node's share of the base pages looked at, as fractions of 1, nodes ascending. They add up to less
-    /// than 1 where pages are absent; device memory is on no node.
+    /// Share of each node in the sampled base pages, nodes ascending.
+    ///
+    /// Fractions of 1. They add up to less than 1 where pages are absent; device memory is on no
+    /// node.
     ///
     /// # Errors
-    /// [`MemoryError::Syscall`] if the kernel does not say.
+    /// [`MemoryError::Syscall`] if the kernel refuses the query.
     pub fn shares(&self, mode: AuditMode) -> Result<Vec<Share>, MemoryError> {
         let page_bytes = base_page_bytes();
         let pages_total = (self.size_bytes() / page_bytes) as u64;
@@ -109,17 +121,18 @@ impl Mapped {
         Ok(audit::shares_of(&counts.per_node, offsets.len() as u64))
     }
 
-    /// Bytes that are mapped as huge pages, if the kernel tells.
+    /// Bytes that are mapped as huge pages; `None` if the kernel does not report it.
     pub fn huge_bytes(&self) -> Option<u64> {
         crate::sys::huge::huge_bytes(&self.mapping)
     }
 }
 
 impl MapRequest {
-    /// Checks what can be known without mapping: sizes, page size, nodes, room, the file or device.
+    /// Checks what can be known without mapping: sizes, page size, nodes, free memory, file or
+    /// device.
     ///
     /// # Errors
-    /// [`MemoryError`] naming what is wrong and what would be right.
+    /// A [`MemoryError`] that names what is wrong and what would be accepted.
     pub fn check(&self, topology: &Topology) -> Result<(), MemoryError> {
         let name = self.describe();
         self.check_size(&name)?;
@@ -158,7 +171,8 @@ impl MapRequest {
         Ok(())
     }
 
-    /// Populating a bound range on a full node could invoke the out-of-memory killer.
+    /// Checks free memory: populating a bound range on a full node can invoke the out-of-memory
+    /// killer.
     fn check_room(&self, name: &str, topology: &Topology) -> Result<(), MemoryError> {
         if !self.populate && !self.page_size.is_hugetlb() {
             return Ok(());
@@ -185,17 +199,20 @@ impl MapRequest {
         }
     }
 
-    /// What is mapped, in words ("1048576 bytes of private anonymous memory").
+    /// The mapping as text, such as "1048576 bytes of private anonymous memory".
     pub fn describe(&self) -> String {
         format!("{} bytes of {}", self.size_bytes, self.kind())
     }
 
-    /// Maps, and populates if asked for. The time is that of `mmap` and of making pages present (`madvise(MADV_POPULATE_WRITE)`, or touching
-    /// each page before Linux 5.14), added up. Opening the file or device, advice about the page size and policies of the thread are not in it.
-    /// The thread has its old policy again afterwards.
+    /// Maps the range, and populates it if requested; returns the mapping and the time.
+    ///
+    /// The time is that of `mmap` plus that of populating (`madvise(MADV_POPULATE_WRITE)`, or a
+    /// touch of each page before Linux 5.14). Not included are opening the file or device, advice
+    /// about the page size, and changes of the thread's policy, which is restored afterwards.
     ///
     /// # Errors
-    /// [`MemoryError`] naming what the system refused. Requests that [`MapRequest::check`] refuses may fail in other words here.
+    /// A [`MemoryError`] that names what the system refused. Its message may differ from the one
+    /// that [`MapRequest::check`] gives for the same request.
     pub fn timed_map(&self) -> Result<(Mapped, Duration), MemoryError> {
         let (shared, backing) = self.backing()?;
         let (mapping, mut took) = Mapping::timed(self.size_bytes, shared, backing, self.page_size)
@@ -225,6 +242,8 @@ impl MapRequest {
         let mut took = Duration::ZERO;
         populate_under_policy(self.page_size, &mut runs, &mut |offset, len| {
             let start = Instant::now();
+            // Only the populating itself is timed, so the caller's switch of the thread policy
+            // between runs does not count.
             let outcome = mapping.populate(offset, len);
             took += start.elapsed();
             outcome
@@ -232,7 +251,7 @@ impl MapRequest {
         Ok(took)
     }
 
-    /// Whether it is shared, and what is behind it.
+    /// Whether the mapping is shared, and what backs it.
     fn backing(&self) -> Result<(bool, Backing), MemoryError> {
         let file = |path: &Path| {
             self.only_default_placement()?;
@@ -281,7 +300,7 @@ impl MapRequest {
     }
 }
 
-/// Unmaps, and tells how long the `munmap` took (closing the file or device is not in it).
+/// Unmaps the range and returns the time of `munmap`; closing the file or device is not included.
 ///
 /// # Errors
 /// [`MemoryError::Syscall`] if the kernel refuses; the range then stays mapped.

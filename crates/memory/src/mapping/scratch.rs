@@ -1,4 +1,4 @@
-//! Files to be mapped by benchmarks.
+//! Temporary files for benchmarks to map.
 
 use std::fs::File;
 use std::io;
@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::MemoryError;
 use crate::sys::files;
 
-/// A file of zeroes with all its blocks, deleted when dropped.
+/// A file of zeroes with all its blocks allocated, deleted on drop.
 #[derive(Debug)]
 pub struct ScratchFile {
     path: PathBuf,
 }
 
 impl ScratchFile {
-    /// A new file of `size_bytes` in `directory`.
+    /// Creates a file of `size_bytes` in `directory`.
     ///
     /// # Errors
-    /// [`MemoryError::File`] if it cannot be made or there is no room; nothing is left behind.
+    /// [`MemoryError::File`] if it cannot be created or there is no space; nothing is left behind.
     pub fn in_directory(directory: &Path, size_bytes: usize) -> Result<Self, MemoryError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -35,7 +35,8 @@ impl ScratchFile {
         file.set_len(size_bytes as u64)
             .map_err(|source| fail("set the length of", source))?;
         match files::allocate_blocks(&file, 0, size_bytes) {
-            // A file system without preallocation (hugetlbfs before its blocks are touched, some network ones) keeps holes.
+            // Not all file systems preallocate (hugetlbfs before its blocks are touched, some
+            // network ones): the file then has holes.
             Ok(()) | Err(libc::EOPNOTSUPP | libc::EINVAL) => Ok(scratch),
             Err(errno) => Err(fail(
                 "allocate blocks of",
@@ -44,7 +45,7 @@ impl ScratchFile {
         }
     }
 
-    /// Where it is.
+    /// Path of the file, inside the directory that it was created in.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -52,7 +53,7 @@ impl ScratchFile {
 
 impl Drop for ScratchFile {
     fn drop(&mut self) {
-        // Gone already is as good; a drop cannot report anything else.
+        // The file may be gone already; other errors cannot be reported from a drop.
         let _ = std::fs::remove_file(&self.path);
     }
 }

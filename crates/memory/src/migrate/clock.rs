@@ -1,14 +1,14 @@
-//! Time for rate limits, so that tests need not wait.
+//! Clocks of the rate limit: the machine's, and a simulated one so that tests need not wait.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What a migration needs of time.
+/// A monotonic clock that can also wait.
 pub trait Clock: Send + Sync + Debug {
-    /// Time since some fixed moment.
+    /// Time since a fixed moment; never decreases.
     fn now(&self) -> Duration;
-    /// Waits.
+    /// Blocks the calling thread for at least this long.
     fn sleep(&self, how_long: Duration);
 }
 
@@ -19,7 +19,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// Starts at zero.
+    /// A clock whose zero is now.
     pub fn new() -> Self {
         Self {
             start: Instant::now(),
@@ -43,7 +43,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that only moves when somebody sleeps on it.
+/// A clock that advances only by [`Clock::sleep`], which returns at once.
 #[derive(Debug, Default)]
 pub struct FakeClock {
     now: Mutex<Duration>,

@@ -1,4 +1,9 @@
-//! Moving a region to another placement while it is in use.
+//! Migrates the pages of a region to another placement while the region is in use.
+//!
+//! A migration goes through the region in batches: it queries the node of each page, moves the
+//! misplaced ones with `move_pages`, and retries busy ones. The kernel keeps the contents, so
+//! readers and writers continue. Pages that cannot be moved are counted by errno and left where
+//! they are.
 
 mod clock;
 mod state;
@@ -18,21 +23,21 @@ use crate::{MIB, MemoryError, PageSize, Placement, Region};
 pub use clock::{Clock, FakeClock, SystemClock};
 pub use state::MigrationState;
 
-/// Sleeps are cut into pieces of at most this, so that a cancel is noticed.
+/// Longest single sleep, so that a cancel is noticed soon.
 const MAX_SLEEP: Duration = Duration::from_millis(50);
-/// A rate-bounded batch is at most this part of a second's worth, so that moving is even.
+/// A rate-limited batch is at most this part of a second's bytes, so that the traffic is even.
 const BATCHES_PER_SECOND: u64 = 20;
 
-/// How to migrate.
+/// Rate, batch size and retries of a migration.
 #[derive(Debug, Clone)]
 pub struct MigrationOptions {
-    /// Most bytes to move per second; `None` moves as fast as the kernel can.
+    /// Most bytes to move per second; `None` for no limit.
     pub max_bytes_per_s: Option<u64>,
-    /// Pages to look at in one step; 0 takes 4 MiB worth.
+    /// Pages per step; 0 for 4 MiB worth of pages.
     pub batch_pages: u64,
-    /// How often a page that is busy at the moment is tried again within its step.
+    /// Retries, within the step, of a page that is busy.
     pub retries: u32,
-    /// Time; tests give a [`FakeClock`].
+    /// Clock of the rate limit; tests use a [`FakeClock`].
     pub clock: Arc<dyn Clock>,
 }
 
@@ -47,21 +52,23 @@ impl Default for MigrationOptions {
     }
 }
 
-/// What one step did.
+/// Result of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Pages it looked at.
+    /// Pages that the step looked at.
     pub pages: u64,
-    /// Pages it moved.
+    /// Pages that the step moved.
     pub moved_pages: u64,
-    /// How long to wait before the next step to keep to the rate.
+    /// Time to wait before the next step so as to keep to the rate.
     pub wait: Duration,
-    /// Whether nothing is left.
+    /// Whether all pages have been looked at.
     pub finished: bool,
 }
 
-/// A migration under way. It can be dropped at any moment: each page is on its old or its new node with its contents, and
-/// [`Migration::state`] tells where to go on.
+/// A migration under way.
+///
+/// It can be dropped at any time: each page is on its old or its new node with its contents, and
+/// [`Migration::state`] has where to continue.
 #[derive(Debug)]
 pub struct Migration<'a> {
     region: &'a Region,
@@ -69,7 +76,7 @@ pub struct Migration<'a> {
     state: MigrationState,
     options: MigrationOptions,
     next_step_at: Duration,
-    /// The region as a whole goes to the placement, not only some of its pages.
+    /// The whole region gets the placement, not only some of its pages.
     is_whole: bool,
 }
 
@@ -90,7 +97,7 @@ impl<'a> Migration<'a> {
         )
     }
 
-    /// Only the pages of `part`; the rest of the region, and what it says its placement is, stay.
+    /// Migrates only the pages of `part`; the region's recorded placement does not change.
     pub(crate) fn begin_part(
         region: &'a Region,
         to: &Placement,
@@ -110,6 +117,7 @@ impl<'a> Migration<'a> {
             });
         }
         let mut state = MigrationState::new(region, to.to_string());
+        // The state covers the part only: its end replaces the number of pages.
         state.next_page = part.start;
         state.pages_total = part.end;
         Self::checked(region, to.clone(), state, topology, options, false)
@@ -175,8 +183,10 @@ impl<'a> Migration<'a> {
         Ok(migration)
     }
 
-    /// Counts what would come to each node and compares with what is free there. Room that pages leave behind on the way is not
-    /// counted, so swapping two full nodes is refused.
+    /// Compares the bytes that each node would receive with its free memory.
+    ///
+    /// Memory that leaving pages free on the way is not counted, so exchanging two full nodes is
+    /// refused.
     fn check_room(&self, topology: &Topology) -> Result<(), MemoryError> {
         let mut coming: Vec<(NodeId, u64)> =
             self.to.nodes().into_iter().map(|node| (node, 0)).collect();
@@ -202,19 +212,24 @@ impl<'a> Migration<'a> {
         )
     }
 
-    /// Where it stands.
+    /// Progress so far; save it to resume the migration in another process.
     pub fn state(&self) -> &MigrationState {
         &self.state
     }
 
-    /// Looks at the next batch of pages and moves those that are elsewhere. Does not wait; [`Step::wait`] says how long to.
+    /// Looks at the next batch of pages and moves the misplaced ones.
+    ///
+    /// Does not wait: see [`Step::wait`].
     ///
     /// # Errors
-    /// [`MemoryError::Syscall`] if the kernel refuses the call as a whole; nothing of the batch is counted then and the step can be
-    /// repeated. Single pages that cannot be moved are counted by errno in [`MigrationState::failed_pages`].
+    /// [`MemoryError::Syscall`] if the kernel refuses the call as a whole. Nothing of the batch is
+    /// counted then, and the step can be repeated. Single pages that cannot be moved are counted by
+    /// errno in [`MigrationState::failed_pages`].
     pub fn step(&mut self) -> Result<Step, MemoryError> {
         let end = (self.state.next_page + self.batch_pages()).min(self.state.pages_total);
         let pages = end - self.state.next_page;
+        // Set before the first page moves: an audit during the migration then compares with the
+        // target.
         if pages > 0 && self.is_whole {
             self.region.set_placement(self.to.clone());
         }
@@ -229,6 +244,7 @@ impl<'a> Migration<'a> {
             }
         }
         self.move_pages(moves, &mut tally)?;
+        // After the moves, so that a step that failed can be repeated.
         self.count(end, &tally);
         self.pace(tally.moved);
         let wait = self.next_step_at.saturating_sub(self.options.clock.now());
@@ -240,11 +256,13 @@ impl<'a> Migration<'a> {
         })
     }
 
-    /// Steps to the end, keeping to the rate, until done or `cancel` is set (noticed within a batch or 50 ms).
+    /// Steps until all pages are done or `cancel` is set (noticed within one batch or 50 ms),
+    /// keeping to the rate.
     ///
     /// # Errors
-    /// As [`Migration::step`]; the state stays valid.
+    /// Same as [`Migration::step`]; the state stays valid.
     pub fn run_to_end(&mut self, cancel: &AtomicBool) -> Result<&MigrationState, MemoryError> {
+        // Relaxed: the flag guards no other data.
         while !self.state.finished() && !cancel.load(Ordering::Relaxed) {
             let wait = self.next_step_at.saturating_sub(self.options.clock.now());
             if wait.is_zero() {
@@ -272,7 +290,7 @@ impl<'a> Migration<'a> {
         asked.min(smooth.unwrap_or(asked))
     }
 
-    /// Offset, wanted node and present place of each page in a range.
+    /// Offset, target node and current place of each page in a range.
     fn look_at(
         &self,
         pages: std::ops::Range<u64>,
@@ -287,7 +305,8 @@ impl<'a> Migration<'a> {
                     .filter_map(move |page| Some((offset(page), run.node?)))
             })
             .collect();
-        // A transparent huge page may have fallen back to base pages: each of them counts.
+        // A transparent huge page may have fallen back to base pages on different nodes, so each
+        // base page is queried.
         let step_bytes = if self.region.page_size() == PageSize::Thp {
             base_page_bytes()
         } else {
@@ -334,7 +353,7 @@ impl<'a> Migration<'a> {
                         again.push(page)
                     }
                     PageState::Failed(errno) => tally.failed.push(errno),
-                    // On another node without an errno: the kernel gave up on it.
+                    // Still on another node, and no errno: the kernel gave up on the page.
                     PageState::On(_) => tally.failed.push(libc::EAGAIN),
                 }
             }
@@ -353,7 +372,8 @@ impl<'a> Migration<'a> {
         }
     }
 
-    /// Time that was not used does not add up: over any stretch no more than the rate and one batch are moved.
+    /// Sets the earliest time of the next step. Idle time earns no credit: over any interval at
+    /// most the rate plus one batch is moved.
     fn pace(&mut self, moved_pages: u64) {
         if let Some(rate) = self.options.max_bytes_per_s {
             let moved_bytes = moved_pages * self.page_bytes();
@@ -363,7 +383,7 @@ impl<'a> Migration<'a> {
     }
 }
 
-/// Where a page is, seen from where it should be.
+/// Where a page is, relative to its target node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Right,
@@ -373,7 +393,8 @@ enum Place {
 }
 
 impl Place {
-    /// From the parts of one page: any part elsewhere means that there is something to move.
+    /// State of a page from those of its parts: any part elsewhere means that there is something to
+    /// move.
     fn of(parts: &[PageState], wanted: NodeId) -> Self {
         let elsewhere = |state: &PageState| matches!(state, PageState::On(node) if *node != wanted);
         let errno = parts.iter().find_map(|state| match state {

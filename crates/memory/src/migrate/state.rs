@@ -1,4 +1,4 @@
-//! What a migration remembers, so that another process start can go on.
+//! Serialisable progress of a migration, so that a later process can continue it.
 
 use std::collections::BTreeMap;
 
@@ -6,31 +6,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::{MemoryError, PageSize, Region};
 
-/// Progress of a migration. Pages before `next_page` are done: moved, found in place, absent, or counted as failed.
+/// Progress of a migration: pages before `next_page` are done.
 ///
-/// Serialisable; on resuming it is checked against the region. A repeated or stale state does no harm: pages that are
-/// already in place are only counted.
+/// Done means moved, found in place, absent, or counted as failed. The state is checked against the
+/// region when a migration resumes. A repeated or stale state does no harm: pages already in place
+/// are only counted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigrationState {
     /// Name of the region.
     pub region: String,
-    /// Its size.
+    /// Size of the region in bytes.
     pub size_bytes: u64,
-    /// Its page size.
+    /// Page size of the region.
     pub page_size: PageSize,
-    /// The placement it goes to, in nodes.
+    /// The target placement, with node numbers.
     pub to: String,
-    /// The first page that was not looked at yet.
+    /// The first page that has not been looked at.
     pub next_page: u64,
-    /// All pages of the region.
+    /// Number of pages to look at, counted from the start of the region.
     pub pages_total: u64,
-    /// Pages that were moved.
+    /// Pages moved so far.
     pub moved_pages: u64,
-    /// Pages that were in place.
+    /// Pages that were on their node already.
     pub already_there_pages: u64,
-    /// Pages that were not present; they come where the thread that touches them says.
+    /// Pages that were not present.
+    ///
+    /// When they are touched later, the policy of the touching thread places them.
     pub absent_pages: u64,
-    /// Pages that stayed where they were, by errno (12: the node is full, 16: busy or pinned, 13: shared with another process).
+    /// Pages that could not be moved, by errno.
+    ///
+    /// 12 (`ENOMEM`): the node is full. 16 (`EBUSY`): busy or pinned. 13 (`EACCES`): shared with
+    /// another process.
     pub failed_pages: BTreeMap<i32, u64>,
 }
 
@@ -50,12 +56,12 @@ impl MigrationState {
         }
     }
 
-    /// Whether every page was looked at.
+    /// Whether every page has been looked at.
     pub fn finished(&self) -> bool {
         self.next_page >= self.pages_total
     }
 
-    /// Pages that could not be moved, for whatever reason.
+    /// Pages that could not be moved, over all errno values.
     pub fn failed_total_pages(&self) -> u64 {
         self.failed_pages.values().sum()
     }

@@ -1,10 +1,12 @@
-//! Where the pages of one object go.
+//! Placements: which node each page of an object goes to.
 //!
-//! [`PlacementSpec`] is what was typed; [`Placement`] is what it means on one machine, resolved to nodes;
-//! [`Run`]s are the consecutive pages of one node that follow from it.
+//! [`PlacementSpec`] is the parsed text, in terms of tiers or nodes; [`Placement`] is the same
+//! resolved to the nodes of one machine; [`Run`]s are the stretches of consecutive pages on one
+//! node that follow from it.
 //!
 //! ```text
-//! "3:2"  --parse-->  PlacementSpec  --resolve(topology)-->  Placement 0:3,2:2  --runs(pages)-->  000 22 000 22 ...
+//! "3:2" --parse--> PlacementSpec --resolve(topology)--> Placement 0:3,2:2
+//!                                --runs(pages)--------> 000 22 000 22 ...
 //! ```
 
 mod resolve;
@@ -21,47 +23,51 @@ pub(crate) use resolve::{check_node, list};
 pub use runs::{Run, Runs};
 pub use spec::{PlacementSpec, Target};
 
-/// A placement resolved to nodes of one machine.
+/// A placement resolved to the nodes of one machine.
 ///
-/// A value always places pages somewhere: weights are positive, shares add up to one, no node is named twice.
-/// Its text form ([`fmt::Display`], also used when serialised) is the syntax of [`PlacementSpec`] with node numbers.
+/// The constructors guarantee that it places pages somewhere: weights are positive, shares add up
+/// to one, no node is named twice. Its text form ([`fmt::Display`], also used when serialised) is
+/// the syntax of [`PlacementSpec`] with node numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
     kind: PlacementKind,
 }
 
-/// The kinds of [`Placement`].
+/// The kinds of [`Placement`], with their numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlacementKind {
-    /// No policy of ours: the kernel's choice on first touch.
+    /// No policy: the kernel chooses at first touch.
     Default,
-    /// All pages on one node.
+    /// All pages on one node, with no fallback to another.
     Bind(NodeId),
-    /// Rounds of consecutive pages: that many on the first node, then that many on the second, and so on.
+    /// Weighted rounds: this many consecutive pages on the first node, this many on the second, and
+    /// so on, then from the start again.
     Weighted(Vec<(NodeId, u32)>),
-    /// The first share of the object on the first node, the next on the second; shares are fractions of 1.
+    /// Contiguous parts: the first share of the object on the first node, the next on the second.
+    /// Shares are fractions of 1.
     Partitioned(Vec<(NodeId, f64)>),
 }
 
 impl Placement {
-    /// No policy: first touch decides.
+    /// No policy: the kernel chooses the node at first touch.
     pub fn kernel_default() -> Self {
         Self {
             kind: PlacementKind::Default,
         }
     }
 
-    /// All pages on `node`.
+    /// All pages on `node`, with no fallback to another.
     pub fn bind(node: NodeId) -> Self {
         Self {
             kind: PlacementKind::Bind(node),
         }
     }
 
-    /// Rounds of pages by weight. Nodes of weight 0 are left out; a single node left makes a bind.
+    /// Weighted rounds of pages. Nodes of weight 0 are dropped; if one node is left, it is a bind.
     ///
     /// # Errors
-    /// [`PlacementError::NothingPlaced`] if all weights are 0, [`PlacementError::NodeTwice`] for a repeated node.
+    /// [`PlacementError::NothingPlaced`] if all weights are 0, [`PlacementError::NodeTwice`] for a
+    /// repeated node.
     pub fn weighted(weights: Vec<(NodeId, u32)>) -> Result<Self, PlacementError> {
         let text = join(&weights, |(node, weight)| format!("{node}:{weight}"));
         let kept: Vec<_> = weights
@@ -78,10 +84,14 @@ impl Placement {
         }
     }
 
-    /// Contiguous parts by share (any positive numbers; they are scaled to add up to one). A single node left makes a bind.
+    /// Contiguous parts by share.
+    ///
+    /// Shares may be any positive numbers, and are scaled to add up to one; if one node is left, it
+    /// is a bind.
     ///
     /// # Errors
-    /// [`PlacementError::NothingPlaced`] if no share is positive, [`PlacementError::NodeTwice`] for a repeated node.
+    /// [`PlacementError::NothingPlaced`] if no share is positive, [`PlacementError::NodeTwice`] for
+    /// a repeated node.
     pub fn partitioned(shares: Vec<(NodeId, f64)>) -> Result<Self, PlacementError> {
         let text = join(&shares, |(node, share)| format!("{node}={share}"));
         let mut kept: Vec<_> = shares
@@ -102,12 +112,13 @@ impl Placement {
         }
     }
 
-    /// Which kind it is, with its numbers.
+    /// The kind of placement, with its numbers.
     pub fn kind(&self) -> &PlacementKind {
         &self.kind
     }
 
-    /// The share of the pages that each node gets, as fractions of 1 in placement order; empty for the kernel's choice.
+    /// Share of the pages on each node, as fractions of 1 in placement order; empty where the
+    /// kernel chooses.
     pub fn shares(&self) -> Vec<(NodeId, f64)> {
         match &self.kind {
             PlacementKind::Default => Vec::new(),
@@ -123,12 +134,12 @@ impl Placement {
         }
     }
 
-    /// The nodes that get pages, in placement order; empty for the kernel's choice.
+    /// The nodes that get pages, in placement order; empty where the kernel chooses.
     pub fn nodes(&self) -> Vec<NodeId> {
         self.shares().into_iter().map(|(node, _)| node).collect()
     }
 
-    /// Pages in one round of the weights; 1 for every other kind.
+    /// Pages in one round of the weights; 1 for the other kinds.
     pub fn round_pages(&self) -> u64 {
         match &self.kind {
             PlacementKind::Weighted(weights) => {
@@ -147,6 +158,7 @@ impl fmt::Display for Placement {
             PlacementKind::Weighted(weights) => {
                 f.write_str(&join(weights, |(node, weight)| format!("{node}:{weight}")))
             }
+            // Six decimals keep shares such as a third readable.
             PlacementKind::Partitioned(shares) => f.write_str(&join(shares, |(node, share)| {
                 format!("{node}={}%", (share * 1e8).round() / 1e6)
             })),

@@ -1,4 +1,4 @@
-//! From tiers and typed numbers to the nodes of one machine.
+//! Resolves tiers and node numbers of a placement to the nodes of one machine.
 
 use tierloom_topology::{NodeId, TierKind, Topology};
 
@@ -6,14 +6,16 @@ use super::{Placement, PlacementSpec, Target};
 use crate::PlacementError;
 
 impl PlacementSpec {
-    /// What this placement means on `topology`. A tier of several nodes is split evenly over them; weights are scaled
-    /// by the smallest factor that keeps the ratio exact (`dram:3,cxl:2` with four cxl nodes is `0:6,2:1,3:1,4:1,5:1`).
+    /// Resolves the placement on `topology`.
     ///
-    /// A tier of weight 0 need not exist, so `1:0` works everywhere.
+    /// The weight of a tier is split evenly over its nodes. All weights are scaled by the smallest
+    /// factor that keeps the ratio exact: `dram:3,cxl:2` with four cxl nodes is
+    /// `0:6,2:1,3:1,4:1,5:1`. A tier of weight 0 need not exist, so `1:0` works everywhere.
     ///
     /// # Errors
-    /// [`PlacementError`] for nodes that are unknown, without memory, outside the cpuset or named twice, for tiers the
-    /// machine lacks, and for weights that are all 0 or overflow when scaled.
+    /// [`PlacementError`] for nodes that are unknown, without memory, outside the cpuset or named
+    /// twice, for tiers that the machine lacks, and for weights that are all 0 or overflow when
+    /// scaled.
     pub fn resolve(&self, topology: &Topology) -> Result<Placement, PlacementError> {
         match self {
             Self::Default => Ok(Placement::kernel_default()),
@@ -41,6 +43,8 @@ impl PlacementSpec {
             }
             let count = nodes.len() as u64;
             let weight = u64::from(*weight);
+            // The smallest factor by which this weight divides evenly among the tier's nodes; the
+            // scale is the least common multiple of all of them.
             let needed = count / gcd(weight, count).max(1);
             scale = scale
                 .checked_mul(needed / gcd(scale, needed))
@@ -80,7 +84,7 @@ impl PlacementSpec {
         }
     }
 
-    /// Errors quote what was typed, not the resolved numbers.
+    /// Makes errors quote the text as given instead of the resolved numbers.
     fn named(
         &self,
         result: Result<Placement, PlacementError>,
@@ -111,7 +115,7 @@ fn nodes_of(topology: &Topology, target: Target) -> Result<Vec<NodeId>, Placemen
     }
 }
 
-/// The nodes of a tier that have memory (a node whose memory is offline drops out of its tier).
+/// The nodes of a tier that have memory; a node whose memory is offline is not counted.
 fn tier_nodes(topology: &Topology, kind: TierKind) -> Result<Vec<NodeId>, PlacementError> {
     let with_memory = topology.memory_nodes();
     let nodes: Vec<NodeId> = topology
@@ -138,7 +142,7 @@ fn tier_nodes(topology: &Topology, kind: TierKind) -> Result<Vec<NodeId>, Placem
     Ok(nodes)
 }
 
-/// Checks that `node` exists, has memory and is allowed to this process.
+/// Checks that `node` exists, has memory and may be used by this process.
 pub(crate) fn check_node(topology: &Topology, node: NodeId) -> Result<(), PlacementError> {
     if topology.node(node).is_none() {
         let all: Vec<NodeId> = topology.nodes.iter().map(|node| node.id).collect();
@@ -163,7 +167,7 @@ pub(crate) fn check_node(topology: &Topology, node: NodeId) -> Result<(), Placem
     Ok(())
 }
 
-/// Node numbers in list syntax: `0-3,6`.
+/// Node numbers in the kernel's list syntax: `0-3,6`.
 pub(crate) fn list(nodes: &[NodeId]) -> String {
     let mut numbers: Vec<u32> = nodes.iter().map(|node| node.0).collect();
     numbers.sort_unstable();

@@ -1,4 +1,4 @@
-//! The layout of a placement: runs of consecutive pages on one node.
+//! Layout of a placement: runs of consecutive pages on one node.
 
 use std::ops::Range;
 
@@ -11,23 +11,24 @@ use super::{Placement, PlacementKind};
 pub struct Run {
     /// First page, counted from the start of the object.
     pub first_page: u64,
-    /// Number of pages, at least 1.
+    /// Number of pages; at least 1.
     pub pages: u64,
-    /// Where they go; `None` leaves it to the kernel.
+    /// Node of the pages; `None` where the kernel chooses.
     pub node: Option<NodeId>,
 }
 
 impl Placement {
-    /// The runs of an object of `pages` pages, in page order, covering each page once.
+    /// The runs of an object of `pages` pages, in page order; each page is in exactly one run.
     ///
-    /// `start_page` is the phase within the round of weights at which the object starts: many small objects laid out one
-    /// after another (each started where the last one ended) together have exactly the weights. Only
-    /// [`PlacementKind::Weighted`] looks at it.
+    /// `start_page` is the position in the round of weights at which the object starts. Small
+    /// objects laid out one after another, each starting where the previous one ended, then have
+    /// exactly the weights together. Only [`PlacementKind::Weighted`] uses it.
     pub fn runs(&self, pages: u64, start_page: u64) -> Runs {
         self.runs_in(pages, start_page, 0..pages)
     }
 
-    /// The part of [`Placement::runs`] that lies in `range`, runs cut at its ends. Threads share the work this way.
+    /// The runs of [`Placement::runs`] within `range`, cut at its ends; threads divide the work
+    /// this way.
     pub fn runs_in(&self, pages: u64, start_page: u64, range: Range<u64>) -> Runs {
         let end = range.end.min(pages);
         let layout = match &self.kind {
@@ -50,8 +51,10 @@ impl Placement {
         }
     }
 
-    /// How many pages of an object each node gets, in placement order (nodes that get none are listed with 0);
-    /// empty for the kernel's choice. Does not walk the pages.
+    /// Number of pages on each node, in placement order.
+    ///
+    /// Nodes that get none are listed with 0; empty where the kernel chooses. Computed without
+    /// walking the pages.
     pub fn pages_per_node(&self, pages: u64, start_page: u64) -> Vec<(NodeId, u64)> {
         match &self.kind {
             PlacementKind::Default => Vec::new(),
@@ -70,6 +73,8 @@ impl Placement {
                     .iter()
                     .map(|(node, weight)| (*node, u64::from(*weight) * whole))
                     .collect();
+                // Whole rounds are counted above; only the rest has to be laid out, and it may
+                // start in mid-round.
                 for run in self.runs(pages % round, start_page) {
                     let part = counts.iter_mut().find(|(node, _)| Some(*node) == run.node);
                     part.into_iter().for_each(|(_, count)| *count += run.pages);
@@ -80,7 +85,8 @@ impl Placement {
     }
 }
 
-/// Where each part ends, in pages; sizes by largest remainder, so each is within one page of its share.
+/// End of each part, in pages. Sizes are rounded by largest remainder, so each is within one page
+/// of its share.
 fn part_ends(shares: &[(NodeId, f64)], pages: u64) -> Vec<(NodeId, u64)> {
     let exact: Vec<f64> = shares
         .iter()
@@ -105,7 +111,8 @@ fn part_ends(shares: &[(NodeId, f64)], pages: u64) -> Vec<(NodeId, u64)> {
         .iter()
         .zip(counts)
         .map(|((node, _), count)| {
-            // Rounding of huge shares may overshoot by a page: never past the end.
+            // With rounding, the sum for huge objects may be one page too many: never go past the
+            // end.
             end = (end + count).min(pages);
             (*node, end)
         })
@@ -123,7 +130,7 @@ enum Layout {
     Parts(Vec<(NodeId, u64)>),
 }
 
-/// Iterator over the [`Run`]s of a placement.
+/// Iterator over the [`Run`]s of a placement; computes each run when it is asked for.
 #[derive(Debug, Clone)]
 pub struct Runs {
     layout: Layout,
@@ -132,7 +139,7 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Node of the page `self.next`, and where its run ends.
+    /// Node of the page `self.next`, and the end of its run.
     fn run_at_next(&self) -> (Option<NodeId>, u64) {
         match &self.layout {
             Layout::Whole(node) => (*node, self.end),
@@ -141,6 +148,7 @@ impl Runs {
                 round,
                 phase,
             } => {
+                // Both terms are below `round`, so the sum does not overflow.
                 let mut within = (self.next % round + phase) % round;
                 for (node, weight) in weights {
                     let weight = u64::from(*weight);

@@ -1,4 +1,4 @@
-//! What a user types for a placement.
+//! Text form of placements.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,49 +8,52 @@ use tierloom_topology::{NodeId, TierKind};
 
 use crate::PlacementError;
 
-/// Largest weight one part may have; the kernel's own weights end at 255.
+/// Largest weight of one part; far above the kernel's own limit of 255.
 const MAX_WEIGHT: u32 = 10_000;
-/// How far typed shares may miss 100 per cent (three thirds are typed as 33.3%).
+/// Largest deviation of the sum of shares from 100 %: three thirds are typed as 33.3%.
 const SHARE_SUM_TOLERANCE_PERCENT: f64 = 0.2;
 
 /// A node or a tier, as named in a placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// One NUMA node.
+    /// One NUMA node, by number.
     Node(NodeId),
-    /// All nodes of a tier, evenly.
+    /// All nodes of a tier, in equal parts.
     Tier(TierKind),
 }
 
-/// A placement as typed, not yet resolved to the nodes of a machine.
+/// A parsed placement, not yet resolved to the nodes of a machine.
 ///
 /// | text | meaning |
 /// |---|---|
 /// | `default` | no policy: the kernel's choice on first touch |
 /// | `0`, `dram`, `cxl` | all pages on that node or tier |
 /// | `0:3,2:2`, `dram:3,cxl:2` | rounds of 3 pages, then 2 |
-/// | `3:2` | the same as `dram:3,cxl:2` (the notation of the literature); so a lone `0:1` means all on cxl |
+/// | `3:2` | `dram:3,cxl:2` (the notation of the literature); so `0:1` alone means all on cxl |
 /// | `0=70%,2=30%` | the first 70% of the object on node 0, the rest on node 2 |
 ///
 /// Its [`fmt::Display`] form parses back to the same value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlacementSpec {
-    /// The kernel's choice.
+    /// The kernel chooses the node at first touch.
     Default,
-    /// Everything on one target.
+    /// All pages on one node or tier.
     Bind(Target),
-    /// Weights in pages per round.
+    /// Rounds of pages; weights are pages per round.
     Weighted(Vec<(Target, u32)>),
-    /// Contiguous parts, in per cent of the object.
+    /// Contiguous parts, in per cent of the object's size.
     Partitioned(Vec<(Target, f64)>),
 }
 
 impl FromStr for PlacementSpec {
     type Err = PlacementError;
 
+    /// Parses a placement; see [`PlacementSpec`] for the syntax.
+    ///
     /// # Errors
-    /// [`PlacementError::Syntax`] naming the part that cannot be read, [`PlacementError::NothingPlaced`] for weights that
-    /// are all 0, [`PlacementError::ShareSum`] for shares that do not add up to 100%.
+    /// [`PlacementError::Syntax`] with the part that cannot be read,
+    /// [`PlacementError::NothingPlaced`] if all weights are 0, [`PlacementError::ShareSum`] if the
+    /// shares do not add up to 100%.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let compact = text.trim().to_ascii_lowercase();
         if compact == "default" {
@@ -60,6 +63,7 @@ impl FromStr for PlacementSpec {
         let reader = Reader { text };
         match pieces.as_slice() {
             [one] if !one.contains([':', '=']) => Ok(Self::Bind(reader.target(one, one)?)),
+            // Before weights: `0:3` alone is a ratio, and not node 0 with a weight.
             [one] if reader.is_ratio(one) => reader.ratio(one),
             _ if pieces.iter().any(|piece| piece.contains('=')) => reader.shares(&pieces),
             _ => reader.weights(&pieces),
@@ -67,7 +71,7 @@ impl FromStr for PlacementSpec {
     }
 }
 
-/// Reads the parts of one text; errors quote the whole and the part.
+/// Parses the parts of one text; errors quote both the whole and the part.
 struct Reader<'a> {
     text: &'a str,
 }
@@ -100,7 +104,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `3:2`: digits on both sides of the colons, no comma.
+    /// Whether the text is a ratio such as `3:2`: only numbers between the colons, no comma.
     fn is_ratio(&self, piece: &str) -> bool {
         let is_number = |part: &str| {
             !part.trim().is_empty() && part.trim().bytes().all(|byte| byte.is_ascii_digit())
@@ -166,6 +170,7 @@ impl Reader<'_> {
             };
             let digits = number.trim().strip_suffix('%').unwrap_or("").trim();
             let share = match digits.parse::<f64>() {
+                // `parse` accepts `-0` and a leading `+`; NaN is not in the range.
                 Ok(share) if (0.0..=100.0).contains(&share) && !digits.starts_with(['-', '+']) => {
                     share
                 }
@@ -203,7 +208,7 @@ impl fmt::Display for PlacementSpec {
         match self {
             Self::Default => f.write_str("default"),
             Self::Bind(target) => write!(f, "{target}"),
-            // A lone `0:3` would read as a dram:cxl ratio; all pages on one node is a bind.
+            // A single `0:3` would be parsed as a dram:cxl ratio; all pages on one node is a bind.
             Self::Weighted(weights) if matches!(weights.as_slice(), [(Target::Node(_), _)]) => {
                 write!(f, "{}", weights[0].0)
             }

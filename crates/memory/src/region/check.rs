@@ -1,4 +1,4 @@
-//! Everything that can go wrong before a page is touched.
+//! Checks of a region's options before any page is touched.
 
 use tierloom_topology::{NodeId, Topology};
 
@@ -7,7 +7,7 @@ use crate::backend::{MemoryBackend, Placing};
 use crate::placement::check_node;
 use crate::{MIB, MemoryError, PageSize, Placement};
 
-/// Checks size, placement, backend and room, in that order.
+/// Checks size, placement, backend and free memory, in that order.
 pub(super) fn options(
     backend: &dyn MemoryBackend,
     topology: &Topology,
@@ -23,13 +23,15 @@ pub(super) fn options(
         &options.placement,
     )?;
     backend.check(&options.name, options.size_bytes, options.page_size)?;
+    // Device memory comes from no node and counts for no control group.
     if matches!(placing, Placing::Fixed { .. }) {
         return Ok(());
     }
     group_limit(topology, options)?;
     let pages = (options.size_bytes / options.page_size.bytes()) as u64;
     let wanted = match placing {
-        // The kernel would go on with other nodes when one is full: a region that is known to end up elsewhere is refused.
+        // The kernel would continue on other nodes when one is full. A region known not to fit its
+        // nodes is refused instead.
         Placing::Kernel { shares } => Placement::partitioned(shares)?.pages_per_node(pages, 0),
         _ => options.placement.pages_per_node(pages, options.start_page),
     };
@@ -39,7 +41,7 @@ pub(super) fn options(
     nodes_have_room(backend, topology, &options.name, options.page_size, &wanted)
 }
 
-/// A backend that places pages itself must not be given a placement: it would be ignored.
+/// Refuses a placement for a backend that places pages itself and would ignore it.
 pub(crate) fn placement_is_ours(
     placing: &Placing,
     name: &str,
@@ -85,8 +87,11 @@ fn size(options: &RegionOptions) -> Result<(), MemoryError> {
     Ok(())
 }
 
-/// A container larger than its limit is killed, not told. What else runs in the group counts too and changes all the time, so only what can
-/// never fit is refused here.
+/// Refuses a region larger than the control group's limit, since a group over its limit is killed
+/// and not refused memory.
+///
+/// Other use in the group changes all the time and is not counted: only what can never fit is
+/// refused.
 fn group_limit(topology: &Topology, options: &RegionOptions) -> Result<(), MemoryError> {
     match topology.limits.memory_limit_bytes {
         Some(limit_bytes) if options.size_bytes as u64 > limit_bytes => {
@@ -101,7 +106,8 @@ fn group_limit(topology: &Topology, options: &RegionOptions) -> Result<(), Memor
     }
 }
 
-/// A placement may have been resolved on another machine, or before a node went away.
+/// Checks the nodes of a placement, which may have been resolved on another machine, or before a
+/// node went offline.
 pub(crate) fn placement_nodes(
     topology: &Topology,
     placement: &Placement,
@@ -112,7 +118,7 @@ pub(crate) fn placement_nodes(
         .try_for_each(|node| check_node(topology, node).map_err(MemoryError::from))
 }
 
-/// The nodes this process can have memory on.
+/// The nodes that this process can have memory on.
 pub(super) fn usable_nodes(topology: &Topology) -> Vec<NodeId> {
     topology
         .memory_nodes()
@@ -121,7 +127,7 @@ pub(super) fn usable_nodes(topology: &Topology) -> Vec<NodeId> {
         .collect()
 }
 
-/// Whether each node can take its pages.
+/// Checks that each node has free memory for its pages.
 pub(crate) fn nodes_have_room(
     backend: &dyn MemoryBackend,
     topology: &Topology,
@@ -131,6 +137,7 @@ pub(crate) fn nodes_have_room(
 ) -> Result<(), MemoryError> {
     for (node, pages) in wanted.iter().filter(|(_, pages)| *pages > 0) {
         let Some(capacity) = backend.capacity(*node, page_size)? else {
+            // The backend does not use node memory at all.
             return Ok(());
         };
         let short = Short {
@@ -140,6 +147,7 @@ pub(crate) fn nodes_have_room(
             pages: *pages,
             free_bytes: capacity.free_bytes,
         };
+        // A closure, since the list is for the message only and reads files of every node.
         short.check(capacity.margin_bytes, || {
             free_list(backend, topology, page_size)
         })?;
@@ -147,7 +155,7 @@ pub(crate) fn nodes_have_room(
     Ok(())
 }
 
-/// Without a policy the kernel may use every usable node.
+/// Checks the sum over all usable nodes: without a policy the kernel may use every one of them.
 pub(crate) fn machine_has_room(
     backend: &dyn MemoryBackend,
     topology: &Topology,
@@ -173,7 +181,7 @@ pub(crate) fn machine_has_room(
     short.check(margin_bytes, || free_list(backend, topology, page_size))
 }
 
-/// What one node is asked for and has.
+/// Pages requested of one node, and its free memory.
 struct Short<'a> {
     name: &'a str,
     page_size: PageSize,

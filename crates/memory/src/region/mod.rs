@@ -1,4 +1,4 @@
-//! Regions: mapped ranges with a placement.
+//! Regions: mapped, populated ranges with a placement, the unit of audit and migration.
 
 mod check;
 mod prefault;
@@ -16,25 +16,26 @@ use crate::snapshot::{self, PageSnapshot};
 use crate::{Mapping, MemoryError, PageSize, Placement};
 pub use slice::RegionSlice;
 
-/// What a region shall be.
+/// Size, page size and placement of a new region.
 #[derive(Debug, Clone)]
 pub struct RegionOptions {
-    /// What it holds, for errors, audits and file names.
+    /// Name of the object that it holds; used in errors, audits and file names.
     pub name: String,
-    /// Its size; a whole number of pages ([`PageSize::round_up`] helps).
+    /// Size in bytes; a whole number of pages ([`PageSize::round_up`] gives one).
     pub size_bytes: usize,
-    /// Its pages.
+    /// Page size, which is also the unit of placement.
     pub page_size: PageSize,
-    /// Where they go.
+    /// Nodes of the pages.
     pub placement: Placement,
-    /// Phase within the round of weights at which the region starts, in pages; see [`Placement::runs`].
+    /// Position in the round of weights at which the region starts, in pages; see
+    /// [`Placement::runs`].
     pub start_page: u64,
-    /// Threads that prefault; 0 takes one per available CPU.
+    /// Threads that populate it; 0 for one per available CPU.
     pub threads: usize,
 }
 
 impl RegionOptions {
-    /// Base pages, phase 0, one thread per CPU.
+    /// Options with base pages, position 0 in the round and one thread per CPU.
     pub fn new(name: impl Into<String>, size_bytes: usize, placement: Placement) -> Self {
         Self {
             name: name.into(),
@@ -47,16 +48,18 @@ impl RegionOptions {
     }
 }
 
-/// How long it took to make a region.
+/// Times of creating a region.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PrepareTimes {
-    /// Reserving the range: opening and sizing a file, `mmap`, `madvise`. No page is touched in it.
+    /// Reserving the range: opening and sizing a file, `mmap`, `madvise`. No page is touched here.
     pub reserve: Duration,
-    /// Making all pages present on their nodes, with all threads that were asked for, their start included.
+    /// Populating all pages on their nodes, including the start of the threads.
     pub populate: Duration,
 }
 
-/// A mapped, fully populated range of memory whose pages lie where its placement says. Dropping it unmaps it.
+/// A mapped and fully populated range of memory with its pages where its placement says.
+///
+/// Dropping it unmaps the range.
 #[derive(Debug)]
 pub struct Region {
     name: String,
@@ -64,22 +67,23 @@ pub struct Region {
     backend: Arc<dyn MemoryBackend>,
     page_size: PageSize,
     start_page: u64,
-    /// Where pages are wanted; a migration changes it.
+    /// Target placement of the pages; a migration changes it.
     placement: Mutex<Placement>,
-    /// The one node this process can have memory on, if there is just one: no policy is needed then.
+    /// The only node that this process can use, if there is just one: no policy is set then.
     only_node: Option<NodeId>,
 }
 
 impl Region {
-    /// Checks everything that can be checked, reserves the range, and prefaults it under the placement.
+    /// Checks the options, reserves the range, and populates it under the placement.
     ///
-    /// Where this process can have memory on one node only, no policy is set at all, so containers that forbid
-    /// `set_mempolicy` can still use that node.
+    /// If this process can use one node only, no policy is set at all, so that containers which
+    /// forbid `set_mempolicy` still work.
     ///
     /// # Errors
-    /// Before any page is touched: a size of 0 or not whole pages, nodes that are unknown, without memory, outside the cpuset
-    /// or too full, hugetlb pools or file systems without room. After that, [`MemoryError::Syscall`] if the kernel refuses a
-    /// run; everything is given back then.
+    /// Before any page is touched: a size of 0 or not of whole pages; nodes that are unknown,
+    /// without memory, outside the cpuset or too full; hugetlb pools or file systems without room.
+    /// After that, [`MemoryError::Syscall`] if the kernel refuses a run; everything is released
+    /// again.
     pub fn create(
         backend: Arc<dyn MemoryBackend>,
         topology: &Topology,
@@ -88,10 +92,11 @@ impl Region {
         Self::create_timed(backend, topology, options).map(|(region, _)| region)
     }
 
-    /// As [`Region::create`], and tells how long reserving and populating took (checks are not in it).
+    /// Same as [`Region::create`], with the times of reserving and populating (checks not
+    /// included).
     ///
     /// # Errors
-    /// As [`Region::create`].
+    /// Same as [`Region::create`].
     pub fn create_timed(
         backend: Arc<dyn MemoryBackend>,
         topology: &Topology,
@@ -113,6 +118,7 @@ impl Region {
             [node] => Some(*node),
             _ => None,
         };
+        // From here on a failure drops the region, which unmaps the range.
         let region = Self {
             name,
             mapping,
@@ -128,37 +134,38 @@ impl Region {
         Ok((region, PrepareTimes { reserve, populate }))
     }
 
-    /// What it holds.
+    /// Name of the object that the region holds.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The bytes; zero where nobody wrote (or the contents of the file or device).
+    /// The bytes: zero until written, or the contents of the file or device.
     pub fn as_slice(&self) -> &[u8] {
         self.mapping.as_slice()
     }
 
-    /// The bytes, writable.
+    /// The bytes, for writing; `&mut self` guarantees that nobody reads them meanwhile.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         self.mapping.as_mut_slice()
     }
 
-    /// Size in bytes.
+    /// Size of the region in bytes.
     pub fn size_bytes(&self) -> usize {
         self.mapping.size_bytes()
     }
 
-    /// Number of pages of [`Region::page_size`].
+    /// Number of pages, in units of [`Region::page_size`].
     pub fn pages(&self) -> u64 {
         (self.size_bytes() / self.page_size.bytes()) as u64
     }
 
-    /// The page size that was asked for.
+    /// The page size requested; with [`PageSize::Thp`] the kernel may have used smaller ones.
     pub fn page_size(&self) -> PageSize {
         self.page_size
     }
 
-    /// Where the pages are wanted: the placement of creation, or of the last migration that was begun.
+    /// Target placement of the pages: that of creation, or of the last migration that began to
+    /// move.
     pub fn placement(&self) -> Placement {
         self.placement
             .lock()
@@ -166,12 +173,12 @@ impl Region {
             .clone()
     }
 
-    /// Who decides where the pages are.
+    /// What decides where the pages go.
     pub fn placing(&self) -> Placing {
         self.backend.placing()
     }
 
-    /// Phase within the round of weights at which the region starts, in pages.
+    /// Position in the round of weights at which the region starts, in pages.
     pub fn start_page(&self) -> u64 {
         self.start_page
     }
@@ -181,15 +188,15 @@ impl Region {
         self.mapping.address()
     }
 
-    /// Whether an address lies inside.
+    /// Whether an address is inside the region.
     pub fn contains(&self, address: usize) -> bool {
         (self.address()..self.address() + self.size_bytes()).contains(&address)
     }
 
-    /// A shared part of the bytes that keeps the region alive.
+    /// A reference-counted part of the bytes that keeps the region alive.
     ///
     /// # Errors
-    /// [`MemoryError::OutOfRange`] if `range` does not lie inside.
+    /// [`MemoryError::OutOfRange`] if `range` is not inside the region.
     pub fn slice(
         self: &Arc<Self>,
         range: std::ops::Range<usize>,
@@ -197,35 +204,38 @@ impl Region {
         RegionSlice::new(Arc::clone(self), range)
     }
 
-    /// Asks the kernel where the pages are.
+    /// Queries the kernel for the nodes of the pages.
     ///
     /// # Errors
-    /// [`MemoryError::Syscall`] if the kernel does not say and there is more than one node it could be.
+    /// [`MemoryError::Syscall`] if the kernel refuses the query and more than one node is possible.
     pub fn audit(&self, mode: AuditMode) -> Result<Audit, MemoryError> {
         self.snapshot(mode).map(|snapshot| snapshot.to_audit())
     }
 
-    /// Asks the kernel where the pages are and remembers it page by page, to be compared with a later moment.
+    /// Queries the node of each page and stores it, for comparison with a later snapshot.
     ///
     /// # Errors
-    /// As [`Region::audit`].
+    /// Same as [`Region::audit`].
     pub fn snapshot(&self, mode: AuditMode) -> Result<PageSnapshot, MemoryError> {
         snapshot::take(self, mode)
     }
 
-    /// How many of the pages that `earlier` looked at are on another node now.
+    /// Number of the pages in `earlier` that are on another node now.
     ///
     /// # Errors
-    /// As [`Region::audit`], and [`MemoryError::Snapshots`] if `earlier` is of another region.
+    /// Same as [`Region::audit`], and [`MemoryError::Snapshots`] if `earlier` is of another region.
     pub fn moved_since(&self, earlier: &PageSnapshot) -> Result<u64, MemoryError> {
         earlier.moved(&self.snapshot(earlier.mode())?)
     }
 
-    /// Prepares moving the pages to another placement; nothing moves before the first [`Migration::step`]. Readers can go
-    /// on meanwhile: the kernel keeps the contents.
+    /// Prepares a migration of the pages to another placement.
+    ///
+    /// Nothing moves before the first [`Migration::step`]. The region can be read meanwhile, since
+    /// the kernel keeps the contents.
     ///
     /// # Errors
-    /// [`MemoryError`] if the placement names no nodes, or nodes that cannot be had or are too full.
+    /// [`MemoryError`] if the placement names no nodes, or nodes that cannot be used or are too
+    /// full.
     pub fn migrate(
         &self,
         to: &Placement,
@@ -235,11 +245,14 @@ impl Region {
         Migration::begin(self, to, topology, options)
     }
 
-    /// The same for some of the pages, as they would lie if the whole region had the placement. [`Region::placement`] stays as it is: going back
-    /// is a migration of the same part to it.
+    /// Prepares a migration of some of the pages, to where they would be if the whole region had
+    /// the placement.
+    ///
+    /// [`Region::placement`] does not change, so a migration of the same part to it reverts this
+    /// one.
     ///
     /// # Errors
-    /// As [`Region::migrate`], and [`MemoryError::Migration`] for pages that the region does not have.
+    /// Same as [`Region::migrate`], and [`MemoryError::Migration`] for pages outside the region.
     pub fn migrate_part(
         &self,
         to: &Placement,
@@ -250,10 +263,11 @@ impl Region {
         Migration::begin_part(self, to, part, topology, options)
     }
 
-    /// Goes on with a migration of this region that was interrupted.
+    /// Continues an interrupted migration of this region.
     ///
     /// # Errors
-    /// As [`Region::migrate`], and [`MemoryError::Migration`] if the state is not of this region.
+    /// Same as [`Region::migrate`], and [`MemoryError::Migration`] if the state is of another
+    /// region.
     pub fn resume_migration(
         &self,
         state: MigrationState,

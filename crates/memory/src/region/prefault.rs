@@ -1,4 +1,5 @@
-//! Populating a region with several threads, each a contiguous part of whole rounds.
+//! Populates (pre-faults) a region with several threads, each with a contiguous part of whole
+//! rounds.
 
 use std::ops::Range;
 
@@ -6,10 +7,11 @@ use super::Region;
 use crate::placement::Run;
 use crate::{MemoryError, Placement};
 
-/// A thread is worth its start (tens of microseconds) from about this much memory on.
+/// Least memory per thread: below it, starting a thread (tens of microseconds) costs more than it
+/// saves.
 const MIN_BYTES_PER_THREAD: usize = 8 << 20;
 
-/// Makes all pages of the region present. The calling thread does the first part.
+/// Populates all pages of the region; the calling thread does the first part.
 pub(super) fn all(region: &Region, threads: usize) -> Result<(), MemoryError> {
     let placement = region.placement();
     let threads = match threads {
@@ -36,13 +38,15 @@ pub(super) fn all(region: &Region, threads: usize) -> Result<(), MemoryError> {
                 .spawn_scoped(scope, move || populate(region, placement, part.clone()));
             match spawned {
                 Ok(handle) => handles.push(handle),
-                // A process at its thread limit still gets its memory, only slower.
+                // A process at its thread limit still gets its memory, only more slowly.
                 Err(_) => inline.push(part.clone()),
             }
         }
         let mut outcome = inline
             .into_iter()
             .try_for_each(|part| populate(region, &placement, part));
+        // All threads are joined even after an error: they use the region, which the caller drops
+        // then.
         for handle in handles {
             let joined = handle
                 .join()
@@ -66,7 +70,8 @@ fn populate(region: &Region, placement: &Placement, part: Range<u64>) -> Result<
         .populate(region.mapping(), region.page_size(), &mut runs)
 }
 
-/// Splits the pages into about equal parts that end at ends of rounds, so that no run is cut in two.
+/// Splits the pages into about equal parts that end at ends of rounds, so that no run is cut in
+/// two.
 fn parts(placement: &Placement, pages: u64, start_page: u64, threads: u64) -> Vec<Range<u64>> {
     let round = placement.round_pages();
     let phase = start_page % round;

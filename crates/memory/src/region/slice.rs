@@ -1,4 +1,4 @@
-//! Shared parts of regions.
+//! Reference-counted parts of regions.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,8 +6,10 @@ use std::sync::Arc;
 use super::Region;
 use crate::MemoryError;
 
-/// A part of a region's bytes that keeps the region alive: cheap to clone, `'static`, and sendable, so that other libraries can
-/// own it as a buffer without copying.
+/// A part of a region's bytes that keeps the region alive.
+///
+/// Cheap to clone, `'static` and `Send`, so that other libraries (such as Arrow) can own it as a
+/// buffer without a copy.
 #[derive(Debug, Clone)]
 pub struct RegionSlice {
     region: Arc<Region>,
@@ -27,12 +29,12 @@ impl RegionSlice {
         Ok(Self { region, range })
     }
 
-    /// The region it is a part of.
+    /// The region that the bytes are in.
     pub fn region(&self) -> &Arc<Region> {
         &self.region
     }
 
-    /// Which bytes of the region it is.
+    /// Byte range within the region.
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
     }

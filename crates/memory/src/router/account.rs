@@ -1,15 +1,19 @@
-//! Counts per operator.
+//! Byte and allocation counts per operator.
+//!
+//! All counters are relaxed atomics: each is an independent sum, and no other data is published
+//! through them. Accounts are in a fixed array, since nothing may be allocated while the allocator
+//! counts.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::OperatorId;
 use super::holds::ensure;
 
-/// Operators that can be told apart at a time, number 0 (nobody) included.
+/// Operators that can be counted separately at a time, the dummy account 0 included.
 const OPERATORS: usize = 8192;
-/// Places of a class, the system's included.
+/// Places of a class, the fallback place included.
 pub(super) const PLACES: usize = super::options::MAX_PLACES + 1;
-/// What blocks count for whose place means other nodes by now.
+/// Index of the bytes of blocks whose place has been given other nodes since they were allocated.
 pub(super) const EARLIER: usize = PLACES;
 
 /// A count of bytes with its highest value.
@@ -36,12 +40,13 @@ impl Level {
         }
     }
 
-    /// Takes off what was added, or will be in a moment by another thread.
+    /// Subtracts bytes that another thread may only be about to add; the sum may be negative for a
+    /// moment.
     pub(super) fn sub(&self, bytes: u64) {
         self.current.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Takes off what was added before.
+    /// Subtracts bytes that were certainly added before.
     pub(super) fn sub_added(&self, bytes: u64) {
         let before = self.current.fetch_sub(bytes, Ordering::Relaxed);
         ensure(
@@ -50,7 +55,7 @@ impl Level {
         );
     }
 
-    /// Counts from zero; answers what was counted.
+    /// Resets the count to zero and returns what it was.
     pub(super) fn take(&self) -> u64 {
         self.current.swap(0, Ordering::Relaxed)
     }
@@ -63,27 +68,27 @@ impl Level {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// The peak starts again from what is in use now.
+    /// Restarts the peak from what is in use now.
     pub(super) fn reset_peak(&self) {
         self.peak.store(self.current(), Ordering::Relaxed);
     }
 }
 
-/// A count that is below zero for the moment between two halves of a change is none.
+/// Reads a count that wrapped below zero between the two halves of a transfer as zero.
 fn at_least_none(bytes: u64) -> u64 {
     if bytes > i64::MAX as u64 { 0 } else { bytes }
 }
 
-/// What one operator has and had.
+/// Account of one operator.
 #[derive(Debug)]
 pub(super) struct OperatorAccount {
     taken: AtomicBool,
-    /// All places together.
+    /// Bytes in use, over all places.
     pub(super) level: Level,
     pub(super) by_place: [Level; PLACES + 1],
     pub(super) allocations: AtomicU64,
     pub(super) fallbacks: AtomicU64,
-    /// All places were full; see [`super::Overflow::Signal`].
+    /// All places of its class were full; see [`super::Overflow::Signal`].
     pub(super) over: AtomicBool,
 }
 
@@ -108,11 +113,12 @@ impl OperatorAccount {
     }
 }
 
-/// The accounts of all operators.
+/// Accounts of all operators, by operator number.
 #[derive(Debug)]
 pub(super) struct Operators {
     accounts: [OperatorAccount; OPERATORS],
-    /// Where the search for a free account begins.
+    /// Where the search for a free account starts. It advances with each registration, so that a
+    /// number is reused as late as possible.
     next: AtomicU32,
 }
 
@@ -124,14 +130,17 @@ impl Operators {
         }
     }
 
-    /// The account of an operator; number 0 has one, too, that nobody reads.
+    /// The account of an operator. Operator 0 is a dummy account: it is written and never read.
     pub(super) fn of(&self, operator: OperatorId) -> &OperatorAccount {
         let index = operator.0 as usize;
         &self.accounts[if index < OPERATORS { index } else { 0 }]
     }
 
-    /// A free account, all zero; [`OperatorId::NONE`] if there is none left. One whose memory is still in use (an answer outlives its
-    /// query) is not given away.
+    /// Allocates an account with its peaks and counts reset; [`OperatorId::NONE`] if there is none
+    /// left.
+    ///
+    /// Accounts with memory still in use (a result that outlives its query) are skipped: their
+    /// bytes must not be attributed to another operator.
     pub(super) fn register(&self) -> OperatorId {
         for _ in 1..OPERATORS {
             let index = self.next.fetch_add(1, Ordering::Relaxed) as usize % OPERATORS;
@@ -139,6 +148,7 @@ impl Operators {
             if index == 0 || account.level.current() > 0 {
                 continue;
             }
+            // Two threads may have reached the same account; the swap gives it to one of them.
             if !account.taken.swap(true, Ordering::Relaxed) {
                 account.reset();
                 return OperatorId(index as u32);
@@ -147,12 +157,12 @@ impl Operators {
         OperatorId::NONE
     }
 
-    /// Gives an account back.
+    /// Releases an account for reuse.
     pub(super) fn release(&self, operator: OperatorId) {
         self.of(operator).taken.store(false, Ordering::Relaxed);
     }
 
-    /// Starts an operator's peak and counts again.
+    /// Restarts an operator's peaks and counts.
     pub(super) fn reset(&self, operator: OperatorId) {
         self.of(operator).reset();
     }

@@ -1,7 +1,8 @@
-//! Where the pages of routed blocks really are, asked at the moment when most memory is in use.
+//! Page audit of routed blocks at the moment of highest memory use.
 //!
-//! A peak is over when the first block after it is freed; by then its blocks have been written. With [`watch_peak`] on, the thread that is
-//! about to free that block asks the kernel first: page by page (`move_pages`), and by its own account of the reserved range (`numa_maps`).
+//! A peak ends when the first block after it is freed; by then its blocks have been written. With
+//! [`watch_peak`] on, the thread that is about to free that block first queries the kernel: the
+//! node of each page (`move_pages`), and the resident bytes of the reserved range (`numa_maps`).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -16,46 +17,51 @@ use super::route::{Router, index};
 use super::slot::Locked;
 use super::{Class, ROUTER};
 
-/// Pages asked for in one call; their addresses lie on the stack.
+/// Pages per `move_pages` call; the addresses are on the stack, since an audit may not allocate.
 const BATCH_PAGES: usize = 512;
 const PAGE_BYTES: usize = 4096;
-/// Up to so many bytes every page is asked for, beyond that every second, third, ...
+/// Up to this many bytes every page is queried, beyond it every second, third and so on.
 const FULL_BYTES: u64 = 1 << 30;
-/// How often a moment is looked for in which no pages come or go, and how long it waits after each failure.
+/// How often an audit looks for a moment in which no pages are being populated or released, and how
+/// long it sleeps after each failure: about 2 s in all.
 const STILL_TRIES: usize = 2000;
 const STILL_WAIT: Duration = Duration::from_millis(1);
-/// A new peak is worth an audit from this much more on: one part in so many.
+/// A peak is audited again once it is higher by one part in this many: 2 %. Without a step, a query
+/// whose memory grows slowly would be audited at each free.
 const STEP_DIVISOR: u64 = 50;
 
-/// Where the blocks of one class were.
+/// Where the pages of one class were.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClassAudit {
-    /// The class.
+    /// The class whose blocks were audited.
     pub class: Class,
-    /// Bytes of its blocks.
+    /// Bytes of its blocks in use; estimated where only a sample of the pages was queried.
     pub bytes: u64,
-    /// Bytes found on each node.
+    /// Bytes by node number, for nodes that have any.
     pub by_node: Vec<(u32, u64)>,
-    /// Bytes whose pages were never touched.
+    /// Bytes without a page: never touched, or the kernel did not report them.
     pub absent_bytes: u64,
 }
 
-/// Where all routed blocks were when most memory was in use.
+/// Where all routed blocks were at the highest peak.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PeakAudit {
-    /// Bytes in use by the router's account.
+    /// Bytes in use, as the router counts them.
     pub accounted_bytes: u64,
-    /// Bytes in use and kept for reuse by the router's account.
+    /// Bytes in use and cached for reuse, as the router counts them.
     pub held_bytes: u64,
-    /// Bytes of the reserved range that are resident, as the kernel counts them; `None` if it does not tell.
+    /// Resident bytes of the reserved range, as the kernel counts them; `None` where `numa_maps`
+    /// cannot be read.
     pub kernel_bytes: Option<u64>,
-    /// Bytes of the whole process that were resident: with tables, and with allocations that are too small to be routed.
+    /// Resident bytes of the whole process.
+    ///
+    /// They include tables and the allocations that are too small to be routed.
     pub process_bytes: Option<u64>,
-    /// The classes with blocks.
+    /// The classes that had blocks.
     pub classes: Vec<ClassAudit>,
 }
 
-/// Bytes by node, then those that are nowhere.
+/// Bytes by node; the last element counts pages that are on no node.
 type Found = [u64; MAX_NODES + 1];
 
 #[derive(Debug)]
@@ -104,18 +110,18 @@ impl PeakWatch {
         self.on.store(on, Ordering::Relaxed);
     }
 
-    /// Bytes in use at the highest peak so far.
+    /// Bytes in use at the highest audited peak.
     #[cfg(test)]
     pub(super) fn peak_bytes(&self) -> u64 {
         self.raw().accounted
     }
 
-    /// Whether peaks are looked for.
+    /// Whether peaks are watched.
     pub(super) fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Looks at all blocks if more memory is in use than at the last audit.
+    /// Audits all blocks if notably more memory is in use than at the last audit.
     pub(super) fn before_free(&self, router: &Router) {
         if !self.is_on() {
             return;
@@ -125,7 +131,8 @@ impl PeakWatch {
         if total <= audited + audited / STEP_DIVISOR {
             return;
         }
-        // One audit at a time is enough.
+        // If another thread is auditing, this peak is being covered; waiting for it would serialise
+        // all frees.
         let mut raw = match self.raw.try_lock() {
             Ok(raw) => raw,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -136,7 +143,9 @@ impl PeakWatch {
     }
 }
 
-/// Asks the kernel for every block. Allocates nothing. Other threads wait where they allocate or free large memory.
+/// Queries the kernel for every block in use, without allocating.
+///
+/// All slots are locked meanwhile, so threads that allocate or free large memory wait.
 fn look(router: &Router, raw: &mut Raw) {
     let slots = still(router);
     *raw = Raw::EMPTY;
@@ -170,7 +179,7 @@ fn look(router: &Router, raw: &mut Raw) {
     raw.process = kernel::process_bytes().ok();
 }
 
-/// All slots locked, in a moment in which no pages come or go if there is one soon.
+/// Locks all slots, if possible at a moment at which no pages are being populated or released.
 fn still(router: &Router) -> [Locked<'_>; SLOTS] {
     for _ in 0..STILL_TRIES {
         let slots = router.lock_all();
@@ -180,14 +189,16 @@ fn still(router: &Router) -> [Locked<'_>; SLOTS] {
         drop(slots);
         std::thread::sleep(STILL_WAIT);
     }
+    // Under constant load the moment may never come; an audit whose figures are slightly off is
+    // better than none.
     router.lock_all()
 }
 
-/// Pages to ask for.
+/// Pages for the next `move_pages` call.
 struct Batch {
     addresses: [usize; BATCH_PAGES],
     count: usize,
-    /// Bytes that each of them stands for.
+    /// Bytes that each sampled page represents.
     weight: u64,
 }
 
@@ -205,27 +216,32 @@ impl Batch {
         let count = std::mem::take(&mut self.count);
         let asked = crate::sys::pages::query_addresses(&self.addresses[..count], &mut nodes);
         for status in &nodes[..count] {
+            // A negative status (such as `-ENOENT`) means no page, and so does a failed call.
             let node = usize::try_from(*status).ok().filter(|_| asked.is_ok());
             found[node.map_or(MAX_NODES, |node| node.min(MAX_NODES))] += self.weight;
         }
     }
 }
 
-/// Turns the audit of peaks on or off, and forgets what it found before. It costs a page query per page of each new peak, about a millisecond
-/// for 100 MiB: for tests and diagnosis.
+/// Turns the audit of peaks on or off, and discards earlier results.
+///
+/// It costs a page query per page of each new peak, about a millisecond for 100 MiB: meant for
+/// tests and diagnosis.
 pub fn watch_peak(on: bool) {
     ROUTER.watch.start(on);
     ROUTER.reset_peaks();
 }
 
-/// What was found at the highest peak since [`watch_peak`]; `None` if nothing was freed since.
+/// The audit of the highest peak since [`watch_peak`]; `None` if nothing has been freed since.
 pub fn peak_audit() -> Option<PeakAudit> {
     let raw = ROUTER.watch.raw();
     (raw.accounted > 0).then(|| told(&raw))
 }
 
-/// What was found at the highest peak since the last call (or [`watch_peak`]), and starts to look for the next one: an audit per query, where
-/// peaks of places and operators go on. `None` if nothing was freed meanwhile.
+/// The audit of the highest peak since the last call (or [`watch_peak`]); the search then restarts.
+///
+/// This gives an audit per query while the peaks of places and operators continue. `None` if
+/// nothing has been freed meanwhile.
 pub fn next_peak() -> Option<PeakAudit> {
     let watch = &ROUTER.watch;
     let found = peak_audit();
@@ -234,7 +250,7 @@ pub fn next_peak() -> Option<PeakAudit> {
     found
 }
 
-/// Looks at all blocks now.
+/// Audits all blocks now, whether or not peaks are watched.
 pub fn audit_now() -> PeakAudit {
     audit_of(&ROUTER)
 }

@@ -1,27 +1,31 @@
-//! The last times when memory did not come from where it was wanted.
+//! Ring buffer of the last allocations that did not come from the first place of their class.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Class;
 use super::kernel::now_ns;
 
-/// Events that are kept.
+/// Events kept; older ones are overwritten.
 const KEPT: usize = 256;
-/// Repetitions of the last event within so long are counted with it.
+/// A repetition of the last event within this time is added to it, so that a query that overflows
+/// in thousands of allocations fills one entry and not the ring.
 const JOIN_WITHIN_NS: u64 = 100_000_000;
 
 /// Why a place could not give memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// The class has its limit there.
+    /// The class has reached its limit there.
     Limit,
     /// The node has too little free memory.
     NodeFull,
-    /// The control group's limit leaves too little: the kernel would kill, not refuse.
+    /// The control group's limit leaves too little. Going over it gets the process killed, not
+    /// refused.
     GroupFull,
-    /// The kernel refused: its errno (`ENODEV`: the node is offline; `EINVAL`: the cpuset or a memory policy forbids it).
+    /// The kernel refused with this errno.
+    ///
+    /// `ENODEV`: the node is offline. `EINVAL`: the cpuset or a memory policy forbids it.
     Refused(i32),
-    /// The reserved addresses are used up.
+    /// The slot's reserved addresses are used up.
     Addresses,
 }
 
@@ -39,7 +43,7 @@ impl std::fmt::Display for Why {
     }
 }
 
-/// Memory that did not come from the first place of its class, as the router remembers it.
+/// An event in the form that needs no allocation: places by index, not by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RawEvent {
     pub(super) time_ns: u64,
@@ -52,7 +56,7 @@ pub(super) struct RawEvent {
     pub(super) why: Why,
 }
 
-/// A ring of events. Recording one neither allocates nor calls the kernel for more than the time.
+/// Ring of events. Recording allocates nothing and makes no system call but reading the clock.
 #[derive(Debug)]
 pub(super) struct Events {
     ring: Mutex<Ring>,
@@ -82,6 +86,7 @@ impl Events {
     pub(super) fn record(&self, class: Class, bytes: u64, from: u8, to: Option<u8>, why: Why) {
         let time_ns = now_ns();
         let mut ring = self.ring();
+        // Before the first event this wraps around to the last slot, which is empty.
         let last = ring.count.wrapping_sub(1) % KEPT;
         if let Some(event) = &mut ring.kept[last]
             && (event.class, event.from, event.to, event.why) == (class, from, to, why)
@@ -104,9 +109,10 @@ impl Events {
         ring.count += 1;
     }
 
-    /// The events that are kept, oldest first.
+    /// The events in the ring, oldest first.
     pub(super) fn all(&self) -> Vec<RawEvent> {
-        // Room is made before the lock is taken: growing could record an event.
+        // The capacity is reserved before the lock is taken: an allocation under the lock could be
+        // routed, overflow and record an event, which would lock again.
         let mut all = Vec::with_capacity(KEPT);
         let ring = self.ring();
         let oldest = ring.count.saturating_sub(KEPT);

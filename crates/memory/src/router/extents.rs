@@ -1,52 +1,58 @@
-//! Which granules of a range are in use: a free-list allocator whose book-keeping lies outside the memory it hands out.
+//! Free-list allocator for the granules of an address range: segregated fit with boundary tags kept
+//! outside the memory that it hands out.
 //!
 //! ```text
 //!   granules  0        3     5              9    top
 //!             [ used  ][free][ used        ][free](never used)
 //!   tags      H . T    H T   H . . T        H
 //! ```
-//! Each extent has its length and state at its first (`H`) and last (`T`) granule, so that both
-//! neighbours of an extent that becomes free are found at once. Free extents are in sets of lists
-//! by length: *cached* ones keep their pages, *released* ones have given them back to the kernel.
-//! Neighbours of one kind are joined. All of it is plain data in a slice: nothing here allocates.
-//! Pages that the kernel would not take back (somebody locked them) are *locked* while they can be
-//! reused at their place, and *stale* once the place means other nodes.
+//! Each extent has its length and state at its first (`H`) and last (`T`) granule. With these
+//! boundary tags both neighbours of a freed extent are found in constant time and are coalesced if
+//! they are free in the same way. Free extents are in segregated lists by length, one set of lists
+//! per state: *cached* extents keep their pages, *released* ones have given them back to the
+//! kernel. Pages that the kernel would not take back (`mlock`) are *locked* while they can be
+//! reused for their place, and *stale* once the place has other nodes.
+//!
+//! The tags are outside the range, so that free memory needs no resident pages. All of it is plain
+//! data in a slice: nothing here allocates.
 
 use super::holds::ensure;
 
-/// A list position that is none.
+/// End of a list.
 const NIL: u32 = u32::MAX;
-/// Lengths up to this have a list each.
+/// Lengths below this have one list each, so that the most frequent sizes are an exact fit.
 const EXACT_LISTS: u32 = 64;
-/// Lists per doubling of the length above that.
+/// Lists per doubling of the length from there on.
 const LISTS_PER_DOUBLING: u32 = 4;
 const LISTS: usize = 128;
-/// Extents looked at in a list whose lengths vary, before a longer one is cut.
+/// Extents examined in a list of mixed lengths (first fit) before a longer extent is cut.
 const SCAN_LIMIT: usize = 16;
 
-/// State of an extent.
+/// State of an extent; 0 is no state, so that a zeroed tag is no extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 enum State {
     Used = 1,
     Cached = 2,
     Released = 3,
-    /// Taken off the lists while its pages go back to the kernel.
+    /// Off the lists while its pages are being released outside of the lock; neighbours do not
+    /// coalesce with it.
     Leaving = 4,
     Locked = 5,
     Stale = 6,
 }
 
-/// What is known of a free extent's pages.
+/// How an extent is free: what is known of its pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Free {
-    /// They may be there, with old contents.
+    /// They may be present, with old contents.
     Cached,
-    /// They are gone: the next touch gives zeroes.
+    /// They are gone: the next touch finds zeroes.
     Released,
-    /// They are there, with old contents, because the kernel would not take them.
+    /// They are present, with old contents, because the kernel would not release them.
     Locked,
-    /// The same, and they are not where the place's pages are by now: never handed out.
+    /// The same, but on nodes of an earlier configuration: not handed out before they can be
+    /// released.
     Stale,
 }
 
@@ -69,29 +75,30 @@ impl Free {
     }
 }
 
-/// Who has a used extent.
+/// Owner of a used extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Holder {
-    /// The operator.
+    /// Number of the operator's account.
     pub(super) owner: u32,
-    /// The configuration that its pages came under.
+    /// Number of the configuration under which its pages were populated.
     pub(super) config: u32,
 }
 
-/// Book-keeping of one granule. All zeroes is a valid value: no extent begins or ends here.
+/// Boundary tag of one granule. All zeroes is a valid value: no extent begins or ends here.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tag {
-    /// Granules of the extent that begins or ends here.
+    /// Length, in granules, of the extent that begins or ends here.
     len: u32,
-    /// A [`State`] as a number.
+    /// A [`State`] as a number, or 0.
     state: u32,
-    /// Next extent of the list; of a used extent its owner.
+    /// Next extent of the list; the operator of a used extent.
     next: u32,
-    /// Extent before it in the list; of a used extent its configuration.
+    /// Previous extent of the list; the configuration of a used extent.
     prev: u32,
 }
 
-/// Free extents of one kind by length.
+/// The segregated lists of one kind of free extents; bit `n` of `filled` says that list `n` is not
+/// empty.
 #[derive(Debug)]
 struct Lists {
     filled: u128,
@@ -105,18 +112,19 @@ impl Lists {
     };
 }
 
-/// The list of extents of `len` granules.
+/// Index of the list for extents of `len` granules.
 fn list_of(len: u32) -> usize {
     if len < EXACT_LISTS {
         return len as usize;
     }
     let doubling = len.ilog2();
+    // The two bits below the leading one: which quarter of its doubling the length is in.
     let within = (len >> (doubling - 2)) & (LISTS_PER_DOUBLING - 1);
     let list = EXACT_LISTS + (doubling - EXACT_LISTS.ilog2()) * LISTS_PER_DOUBLING + within;
     (list as usize).min(LISTS - 1)
 }
 
-/// An extent: first granule and number of granules.
+/// A run of granules: the first one and how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) start: u32,
@@ -129,17 +137,18 @@ impl Extent {
     }
 }
 
-/// The extents of a range.
+/// All extents of a range, used and free.
 #[derive(Debug)]
 pub(super) struct Extents {
     tags: &'static mut [Tag],
-    /// Granules from here on were never used, or are released and forgotten.
+    /// High-water mark: granules from here on were never used, or were released and merged into the
+    /// rest. Their tags are not valid.
     top: u32,
     lists: [Lists; Free::COUNT],
 }
 
 impl Extents {
-    /// A range without granules.
+    /// An empty range, for use in a `static`.
     pub(super) const fn none() -> Self {
         Self {
             tags: &mut [],
@@ -148,7 +157,8 @@ impl Extents {
         }
     }
 
-    /// A range of as many granules as there are tags, all zero, none of them in use.
+    /// A range of as many granules as there are tags, which must be all zero. All granules are
+    /// unused.
     pub(super) fn over(tags: &'static mut [Tag]) -> Self {
         Self {
             tags,
@@ -214,7 +224,8 @@ impl Extents {
         }
     }
 
-    /// The free extent of `free` that fits `len` about best.
+    /// A free extent of at least `len` granules: exact fit for short lengths, first fit within the
+    /// list of longer ones, otherwise any extent of the next list that is not empty.
     fn find(&mut self, len: u32, free: Free) -> Option<Extent> {
         let list = list_of(len);
         let mut at = self.lists(free).heads[list];
@@ -230,6 +241,8 @@ impl Extents {
             }
             at = tag.next;
         }
+        // Two shifts, because `list` may be 127 and one shift by 128 would overflow. Every extent
+        // in a later list is long enough, so its head is taken without a search.
         let longer = self.lists(free).filled & (u128::MAX << list << 1);
         if longer == 0 {
             return None;
@@ -241,14 +254,14 @@ impl Extents {
         })
     }
 
-    /// Takes `len` granules that are free in that way, for `holder`.
+    /// Takes `len` granules from a free extent of that kind.
     pub(super) fn take(&mut self, len: u32, free: Free, holder: Holder) -> Option<Extent> {
         let found = self.find(len, free)?;
         self.unlink(found, free);
         Some(self.cut(found, len, free, holder))
     }
 
-    /// Uses the first `len` granules of an unlinked extent; the rest becomes free again.
+    /// Uses the first `len` granules of an unlinked extent; the rest returns to the free lists.
     fn cut(&mut self, found: Extent, len: u32, free: Free, holder: Holder) -> Extent {
         let used = Extent {
             start: found.start,
@@ -265,7 +278,7 @@ impl Extents {
         used
     }
 
-    /// Takes `len` granules that were never used; `None` at the end of the range.
+    /// Takes `len` granules above the high-water mark; `None` at the end of the range.
     pub(super) fn take_new(&mut self, len: u32, holder: Holder) -> Option<Extent> {
         let end = self
             .top
@@ -280,7 +293,7 @@ impl Extents {
         Some(used)
     }
 
-    /// The used extent that begins at `start`, and who has it.
+    /// The used extent that begins at `start`, with its owner.
     pub(super) fn used(&self, start: u32) -> Option<(Extent, Holder)> {
         let tag = self.tags.get(start as usize)?;
         (tag.state == State::Used as u32 && start < self.top).then_some((
@@ -295,7 +308,7 @@ impl Extents {
         ))
     }
 
-    /// Makes an extent free, joined with its free neighbours of the same kind.
+    /// Frees an extent and coalesces it with free neighbours of the same kind.
     pub(super) fn give(&mut self, extent: Extent, free: Free) {
         let now = self.tags[extent.start as usize];
         ensure(
@@ -321,6 +334,7 @@ impl Extents {
                 len: before.len + whole.len,
             };
         }
+        // Tags from `top` on may be left over from extents that were merged into the rest.
         if whole.end() < self.top {
             let after = self.tags[whole.end() as usize];
             if after.state == state {
@@ -332,6 +346,8 @@ impl Extents {
                 whole.len += after.len;
             }
         }
+        // Fresh granules at the end need no list: lowering the mark frees them, and keeps the part
+        // of the range that is in use compact.
         if free == Free::Released && whole.end() == self.top {
             self.top = whole.start;
         } else {
@@ -339,7 +355,8 @@ impl Extents {
         }
     }
 
-    /// How the `more` granules behind a used extent are free; `None` if they are not.
+    /// How the next `more` granules after a used extent are free; `None` if they are not all free
+    /// in one way, or stale.
     pub(super) fn behind(&self, extent: Extent, more: u32) -> Option<Free> {
         if extent.end() == self.top {
             let end = self.top.checked_add(more)?;
@@ -350,8 +367,8 @@ impl Extents {
         (after.len >= more).then_some(free)
     }
 
-    /// Makes a used extent longer in place, if what is behind it allows ([`Extents::behind`]); says
-    /// of which kind the added granules were.
+    /// Extends a used extent in place, if the granules after it allow it ([`Extents::behind`]).
+    /// Returns the kind that the added granules had.
     pub(super) fn grow(&mut self, extent: Extent, len: u32) -> Option<Free> {
         let more = len.checked_sub(extent.len).filter(|more| *more > 0)?;
         let free = self.behind(extent, more)?;
@@ -374,7 +391,8 @@ impl Extents {
         Some(free)
     }
 
-    /// Splits the end off a used extent that keeps `len` granules. The end is leaving.
+    /// Cuts a used extent to `len` granules. Returns its tail, in state `Leaving`;
+    /// [`Extents::give`] must follow.
     pub(super) fn split(&mut self, extent: Extent, len: u32) -> Option<Extent> {
         if len == 0 || len >= extent.len {
             return None;
@@ -393,14 +411,16 @@ impl Extents {
         Some(end)
     }
 
-    /// Takes a used extent out of use before its pages go back to the kernel; [`Extents::give`] follows.
+    /// Marks a used extent as leaving, before its pages are released; [`Extents::give`] must
+    /// follow.
     pub(super) fn leave(&mut self, extent: Extent) {
         self.mark(extent, State::Leaving);
     }
 
-    /// Takes the longest extent (about) that is free in that way off its list; [`Extents::give`]
-    /// follows when its pages are gone, or not.
+    /// Takes one of the longest free extents of that kind off its list, for release;
+    /// [`Extents::give`] must follow, whether the release succeeded or not.
     pub(super) fn evict(&mut self, free: Free) -> Option<Extent> {
+        // If every list is empty there are 128 leading zeros, which gives `None`.
         let list = 127_u32.checked_sub(self.lists(free).filled.leading_zeros())?;
         let start = self.lists(free).heads[list as usize];
         let extent = Extent {
@@ -412,7 +432,7 @@ impl Extents {
         Some(extent)
     }
 
-    /// Shows each used extent.
+    /// Calls `see` for each used extent, in order of address.
     pub(super) fn each_used(&self, mut see: impl FnMut(Extent, Holder)) {
         let mut start = 0;
         while start < self.top {
@@ -429,6 +449,7 @@ impl Extents {
                     },
                 );
             }
+            // Never 0 below `top`; `max` rules out an endless loop all the same.
             start += tag.len.max(1);
         }
     }
@@ -471,7 +492,7 @@ mod tests {
         assert_eq!(range.lists(Free::Released).filled, 0);
     }
 
-    /// What to do with a range: take so many granules, or do something with the n-th extent in use.
+    /// A test step: take this many granules, or act on the n-th used extent.
     #[derive(Debug, Clone)]
     enum Step {
         Take(u32),

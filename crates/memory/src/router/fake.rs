@@ -1,32 +1,35 @@
-//! A kernel for tests whose nodes have a few pages, with a page table of its own: it knows what is
-//! resident, and ends the test where a real one would end the program.
+//! A simulated kernel for tests: nodes with a few pages each and its own page table.
+//!
+//! It knows which pages are resident, and panics where a real kernel would invoke the out-of-memory
+//! killer.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::kernel::{Kernel, Nodes};
 
-/// A page of this kernel.
+/// Page size of the simulated kernel: one small granule.
 pub(super) const UNIT: usize = 64 << 10;
-/// Where the addresses of a test begin; nothing is there.
+/// First address of the simulated slots; never dereferenced.
 pub(super) const BASE: usize = 1 << 46;
 
-/// The state of one test, or of one order of threads.
+/// State of one test, or of one thread interleaving.
 #[derive(Debug, Clone)]
 pub(super) struct Fake {
-    /// Pages that each node has.
+    /// Pages that each node has in all.
     pub(super) units: [u64; 3],
-    /// Pages that the control group allows.
+    /// Limit of the control group in pages; `None` for no limit.
     pub(super) group: Option<u64>,
-    /// Pages by address: node, and whether somebody wrote there since they came.
+    /// Resident pages by address: the node, and whether the page was written since it was
+    /// populated.
     pub(super) pages: BTreeMap<usize, (u8, bool)>,
-    /// Pages are locked: they are not taken back.
+    /// Pages are locked: `release` fails.
     pub(super) locked: bool,
-    /// No page is given.
+    /// Populating fails with `ENOMEM`.
     pub(super) refuses: bool,
     policy: Option<u8>,
     opened: BTreeMap<usize, usize>,
-    /// Called between two pages: another thread may run.
+    /// Called at each page, so that a scheduler can run another thread.
     pub(super) pause: fn(),
 }
 
@@ -34,7 +37,7 @@ thread_local! {
     static FAKE: RefCell<Fake> = const { RefCell::new(Fake::EMPTY) };
 }
 
-/// The kernel of the thread that asks.
+/// The simulated kernel; its state is the calling thread's.
 pub(super) const FAKE_KERNEL: Kernel = Kernel {
     bind,
     free_bytes: |node| Ok(with(|fake| fake.free_bytes(node))),
@@ -65,7 +68,7 @@ impl Fake {
         pause: || {},
     };
 
-    /// Starts anew with nodes of so many pages.
+    /// Resets the state: nodes with `units` pages each.
     pub(super) fn start(units: [u64; 3], pause: fn()) {
         with(|fake| {
             *fake = Fake {
@@ -108,7 +111,7 @@ impl Fake {
     }
 }
 
-/// Looks at the kernel of this thread, or changes it.
+/// Reads or changes this thread's state.
 pub(super) fn with<R>(see: impl FnOnce(&mut Fake) -> R) -> R {
     FAKE.with_borrow_mut(see)
 }
@@ -150,7 +153,7 @@ fn release(address: usize, len: usize) -> Result<(), i32> {
     Ok(())
 }
 
-/// A policy of weights; node `n` has the `n`-th weight, 0 leaves it out.
+/// A place with weights: node `n` has the `n`-th weight, and 0 leaves it out.
 pub(super) fn nodes(weights: &[u32]) -> Nodes {
     let mut nodes = Nodes::ANY;
     for (node, weight) in weights

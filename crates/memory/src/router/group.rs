@@ -1,4 +1,7 @@
-//! What the process's control group may still take. A group beyond its limit is not refused memory: the kernel kills in it.
+//! Free memory under the process's control group (version 2).
+//!
+//! A group beyond its limit is not refused memory: the kernel reclaims, then kills a process in it.
+//! The ledger therefore stays below the limit.
 
 use std::fs;
 use std::path::Path;
@@ -7,14 +10,15 @@ use std::sync::{Mutex, PoisonError};
 use super::kernel::read_start;
 use crate::backend::NodeCapacity;
 
-/// Where version 2 of control groups is mounted.
+/// Mount points of control groups version 2; the second one is where hybrid set-ups have it.
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
-/// Longest path of a group that is kept.
+/// Longest path of a group; deeper ones are ignored.
 const PATH_BYTES: usize = 512;
-/// Bytes of `memory.stat` that are read; the lines that matter are in the first part.
+/// Bytes of `memory.stat` that are read; `inactive_file` and `active_file` are in the first part.
 const STAT_BYTES: usize = 2048;
 
-/// The folder of the group whose limit is nearest; empty where none has a limit. Kept without memory of its own.
+/// Folder of the group with the least free memory, the process's own or an ancestor; empty where
+/// none has a limit. A fixed array, since it is read inside the allocator.
 static NEAREST: Mutex<Folder> = Mutex::new(Folder {
     path: [0; PATH_BYTES],
     len: 0,
@@ -27,8 +31,9 @@ struct Folder {
 }
 
 impl Folder {
-    /// The start of a file in the folder.
+    /// Reads the start of a file in the folder, without allocating.
     fn read<'a>(&self, name: &str, into: &'a mut [u8]) -> Option<&'a str> {
+        // The rest of the array stays zero: the path ends with a zero byte as `open` needs it.
         let mut path = [0; PATH_BYTES + 32];
         let end = self.len + 1 + name.len();
         path.get_mut(..self.len)?
@@ -40,12 +45,14 @@ impl Folder {
         std::str::from_utf8(&into[..read]).ok()
     }
 
-    /// Bytes of the limit; `None` for none.
+    /// Limit of the group; `None` for none (the file then holds `max`).
     fn limit_bytes(&self) -> Option<u64> {
         self.read("memory.max", &mut [0; 64])?.trim().parse().ok()
     }
 
-    /// What the group may still take, a margin taken off: file pages are dropped before anything is killed.
+    /// Bytes that the group may still take, less a safety margin.
+    ///
+    /// Page cache counts as free: the kernel drops it before it kills anything.
     fn free_bytes(&self) -> Option<u64> {
         let limit_bytes = self.limit_bytes()?;
         let mut text = [0; 64];
@@ -62,7 +69,7 @@ impl Folder {
     }
 }
 
-/// The number of a line of `memory.stat`.
+/// The value of one line of `memory.stat`, 0 if it is missing.
 fn counted(stat: &str, name: &str) -> u64 {
     let mut lines = stat.lines();
     let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -71,7 +78,11 @@ fn counted(stat: &str, name: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Looks for the group with the nearest limit, the process's own or one above. Version 2 only.
+/// Finds the group with the least free memory, the process's own or an ancestor.
+///
+/// Every ancestor's limit applies as well, and siblings use memory of the ancestors, so the
+/// tightest one is found by free bytes and not by limit. Allocates, so it runs at configuration
+/// only.
 pub(super) fn find() {
     let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let own = membership.lines().find_map(|line| line.strip_prefix("0::"));
@@ -104,6 +115,7 @@ fn folder(path: &Path) -> Option<Folder> {
 
 /// Bytes that the process may still take by the limit that [`find`] found; `None` for no limit.
 pub(super) fn free_bytes() -> Option<u64> {
+    // Copied, so that no file is read while the lock is held.
     let folder = *NEAREST.lock().unwrap_or_else(PoisonError::into_inner);
     (folder.len > 0).then(|| folder.free_bytes()).flatten()
 }

@@ -1,6 +1,8 @@
-//! A slot and the ledger as a state machine: all short histories of allocating, freeing, growing,
-//! shrinking, giving back, locked and refused pages, and other configurations, and many long ones,
-//! each step held against a model that knows blocks alone.
+//! State-machine test of a slot and the ledger against a model that knows only the blocks.
+//!
+//! Runs all short sequences, and many random long ones, of allocating, freeing, growing, shrinking,
+//! trimming, locked pages, refused pages and reconfiguration; each step is checked against the
+//! model.
 
 use proptest::prelude::*;
 
@@ -11,29 +13,29 @@ use super::ledger::Ledger;
 use super::slot::{Config, Machine, Resized, Slot};
 use super::stretches::Stretches;
 
-/// Addresses of the slot: 16 small granules, one large.
+/// Size of the slot: 16 small granules and one large one.
 const SLOT_BYTES: usize = 4 << 20;
 const LIMIT_BYTES: u64 = 6 * UNIT as u64;
-/// Weights of nodes 0 and 1 by number of the configuration.
+/// Weights of nodes 0 and 1 in each configuration.
 const CONFIGS: [[u32; 2]; 3] = [[1, 0], [0, 1], [2, 1]];
 
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// Takes so many pages.
+    /// Allocate this many pages.
     Take(usize),
-    /// Frees the n-th block; its pages may be kept.
+    /// Free the n-th block; whether its pages may be cached.
     Free(usize, bool),
-    /// Makes the n-th block so many pages long.
+    /// Resize the n-th block to this many pages.
     Resize(usize, usize),
     Configure(usize),
     Trim,
-    /// From now on pages are locked, or not any more.
+    /// Lock or unlock pages, from now on.
     Lock(bool),
-    /// From now on no page is given, or pages are again.
+    /// Let populating fail, or succeed again, from now on.
     Refuse(bool),
 }
 
-/// A block as its user knows it.
+/// A block as the model knows it.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     address: usize,
@@ -46,13 +48,13 @@ struct Case {
     ledger: Ledger,
     stretches: Stretches,
     blocks: Vec<Known>,
-    /// The configuration, and how often it changed.
+    /// Index of the configuration, and how often it changed.
     config: (usize, u32),
     ever_locked: bool,
     ever_refused: bool,
 }
 
-/// Tags of a slot, given back after the test of one history.
+/// Tags of a slot, freed after the test of one sequence.
 struct Tags(*mut [Tag]);
 
 impl Tags {
@@ -64,8 +66,8 @@ impl Tags {
     }
 
     fn split(&mut self) -> (&'static mut [Tag], &'static mut [Tag]) {
-        // SAFETY: the slot that gets them is dropped before this value is, and nobody else uses
-        // them.
+        // SAFETY: the slot that gets the tags is dropped before this value, and nothing else refers
+        // to them.
         let all = unsafe { &mut *self.0 };
         all.split_at_mut(Slot::tags(SLOT_BYTES).0)
     }
@@ -73,7 +75,7 @@ impl Tags {
 
 impl Drop for Tags {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from a box.
+        // SAFETY: the pointer came from `Box::into_raw` and is freed only here.
         drop(unsafe { Box::from_raw(self.0) });
     }
 }
@@ -206,7 +208,7 @@ impl Case {
         }
         let expected: u64 = self.of_this_config().map(|block| block.bytes).sum();
         assert_eq!(moved, expected);
-        // What is of an earlier configuration stays so, also when the same nodes are wanted again.
+        // Blocks of an earlier configuration stay so, even when the same nodes come back.
         for block in &mut self.blocks {
             block.config += CONFIGS.len();
         }
@@ -219,7 +221,7 @@ impl Case {
             .filter(|block| block.config == self.config.0)
     }
 
-    /// What must hold between any two steps.
+    /// Invariants that hold after each step.
     fn check(&self) {
         let all: u64 = self.blocks.iter().map(|block| block.bytes).sum();
         let now: u64 = self.of_this_config().map(|block| block.bytes).sum();
@@ -228,7 +230,7 @@ impl Case {
         let held = self.slot.held.current();
         let resident = with(|fake| fake.pages.len() * UNIT) as u64;
         let counted = held + self.slot.earlier_held.current();
-        // Of a block that got no pages and could not be given back nobody knows what came.
+        // If populating failed and the pages could not be released, it is not known how many came.
         let unknown = self.ever_locked && self.ever_refused;
         assert!(counted == resident || unknown && counted > resident);
         assert!(held <= LIMIT_BYTES);
@@ -243,7 +245,7 @@ impl Case {
         }
     }
 
-    /// Frees everything: nothing may be left.
+    /// Frees everything: no page and no count may remain.
     fn end(mut self) {
         self.run(Step::Lock(false));
         while !self.blocks.is_empty() {
@@ -260,7 +262,7 @@ fn units_of(block: Known) -> impl Iterator<Item = usize> {
     (block.address..block.address + block.bytes as usize).step_by(UNIT)
 }
 
-/// The user writes all of a block.
+/// Simulates the user writing all of a block.
 fn write(block: Known) {
     for unit in units_of(block) {
         with(|fake| fake.pages.get_mut(&unit).expect("a page is absent").1 = true);
@@ -290,7 +292,7 @@ fn no_short_history_overdraws_a_node_miscounts_or_hands_out_pages_of_another_pla
     const LENGTH: u32 = 6;
     for history in 0..STEPS.len().pow(LENGTH) {
         let nth = |at: u32| STEPS[history / STEPS.len().pow(at) % STEPS.len()];
-        // A history that begins with nothing to do is a shorter one.
+        // A sequence that starts with a step that does nothing equals a shorter one.
         if matches!(nth(0), Step::Take(_)) {
             run_all((0..LENGTH).map(nth));
         }
@@ -300,7 +302,7 @@ fn no_short_history_overdraws_a_node_miscounts_or_hands_out_pages_of_another_pla
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (1_usize..7).prop_map(Step::Take),
-        // One that is large.
+        // A large block.
         1 => Just(Step::Take(64)),
         4 => (any::<usize>(), any::<bool>()).prop_map(|(n, keep)| Step::Free(n, keep)),
         4 => (any::<usize>(), 1_usize..7).prop_map(|(n, units)| Step::Resize(n, units)),

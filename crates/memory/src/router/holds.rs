@@ -1,7 +1,8 @@
-//! Checks of what the router's accounts rely on, in release builds too.
+//! Invariant checks of the router's accounts, active in release builds too.
 
-/// Ends the program if something that must hold does not: memory would be handed out twice, or
-/// counted wrongly, from here on.
+/// Aborts the program if an invariant does not hold.
+///
+/// Going on would hand out memory twice or count it wrongly.
 #[inline]
 pub(super) fn ensure(holds: bool, what: &'static str) {
     if !holds {
@@ -9,8 +10,10 @@ pub(super) fn ensure(holds: bool, what: &'static str) {
     }
 }
 
-/// Nothing may unwind out of an allocator, and nothing may allocate in it: the words go to the
-/// standard error, and the program ends.
+/// Writes the message to standard error and aborts.
+///
+/// A panic would format, allocate and unwind, and none of these is allowed inside a global
+/// allocator.
 #[cold]
 #[inline(never)]
 pub(super) fn broken(what: &'static str) -> ! {
@@ -18,8 +21,8 @@ pub(super) fn broken(what: &'static str) -> ! {
         panic!("{what}");
     }
     for part in ["tierloom: operator memory: ", what, "\n"] {
-        // SAFETY: the text is readable for its length; where it cannot be written there is nothing
-        // more to do.
+        // SAFETY: `part` is a string slice, so its pointer is readable for its length. A failed
+        // write is ignored, since the next step aborts anyway.
         unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };
     }
     std::process::abort()

@@ -1,4 +1,6 @@
-//! What the router asks of the kernel. Nothing here allocates: it runs inside the allocator.
+//! System calls of the router, behind function pointers that tests replace.
+//!
+//! Nothing here allocates or goes through `std::fs`: it runs inside the global allocator.
 
 use std::ffi::CStr;
 
@@ -7,12 +9,12 @@ use crate::sys::policy::{NodeMask, Policy, ThreadPolicy, set_range};
 use crate::sys::{base_page_bytes, last_errno};
 use tierloom_topology::NodeId;
 
-/// Nodes that the router keeps an account of.
+/// Nodes that the ledger has accounts for.
 pub(super) const MAX_NODES: usize = 64;
-/// Parts that a weighted place may have.
+/// Nodes that a weighted place may have.
 pub(super) const MAX_PARTS: usize = 8;
 
-/// Where the pages of a place come from.
+/// Nodes and weights that the pages of a place come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Nodes {
     pub(super) parts: [(u8, u32); MAX_PARTS],
@@ -20,23 +22,24 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// The kernel's choice.
+    /// No nodes: the kernel chooses.
     pub(super) const ANY: Nodes = Nodes {
         parts: [(0, 0); MAX_PARTS],
         count: 0,
     };
 
-    /// Nodes and their weights; empty for the kernel's choice.
+    /// Nodes and their weights; empty where the kernel chooses.
     pub(super) fn parts(&self) -> &[(u8, u32)] {
         &self.parts[..self.count as usize]
     }
 
-    /// Whether the kernel can place the pages by a policy of the range: one node, or several with equal weights.
+    /// Whether one memory policy on the range places the pages: one node, or several with equal
+    /// weights.
     pub(super) fn by_policy(&self) -> bool {
         self.parts().windows(2).all(|pair| pair[0].1 == pair[1].1)
     }
 
-    /// The policy of the whole range; `None` for the kernel's choice.
+    /// The memory policy of the range; `None` where the kernel chooses or the weights are unequal.
     fn policy(&self) -> Option<Policy> {
         if self.count == 0 || !self.by_policy() {
             return None;
@@ -54,27 +57,27 @@ impl Nodes {
     }
 }
 
-/// The seam between the router and the kernel.
+/// The router's interface to the kernel; results are errno values. Ranges are given as address and
+/// length.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Kernel {
-    /// Makes a range's future pages come from these nodes; answers the errno.
+    /// Sets the memory policy of a range: future pages come from these nodes.
     pub(super) bind: fn(usize, usize, &Nodes) -> Result<(), i32>,
-    /// Bytes that a node can still give, a margin taken off; answers the errno.
+    /// Bytes that a node can still give, less a safety margin.
     pub(super) free_bytes: fn(u8) -> Result<u64, i32>,
-    /// Bytes that the process may still take by the nearest limit of its control groups; `None` without one.
+    /// Bytes that the process may still take under its control groups; `None` without a limit.
     pub(super) group_free_bytes: fn() -> Option<u64>,
-    /// Makes the pages of a range present, all from one node; answers the errno.
+    /// Populates a range from one node, overriding the range's policy.
     pub(super) populate: fn(usize, usize, u8) -> Result<(), i32>,
-    /// Makes the pages of a range present under the range's own policy; answers the errno.
+    /// Populates a range under the range's own policy.
     pub(super) touch: fn(usize, usize) -> Result<(), i32>,
-    /// Takes the pages of a range that nobody uses back: the next touch finds zeroes. Answers the
-    /// errno; the pages are as they were then.
+    /// Releases the pages of a range that is not in use: the next touch finds zeroes. On an error
+    /// the pages are unchanged.
     pub(super) release: fn(usize, usize) -> Result<(), i32>,
-    /// Makes reserved addresses readable and writable; answers the errno.
+    /// Makes reserved addresses readable and writable.
     pub(super) open: fn(usize, usize) -> Result<(), i32>,
 }
 
-/// Linux.
 pub(super) const LINUX: Kernel = Kernel {
     bind,
     free_bytes,
@@ -91,34 +94,37 @@ fn bind(address: usize, len: usize, nodes: &Nodes) -> Result<(), i32> {
         nodes: NodeMask::EMPTY,
     });
     match set_range(address, len, &policy) {
-        // A kernel without NUMA has one node, and everything is there.
+        // A kernel without NUMA has the one node 0, so a bind to it is satisfied anyway.
         Err(libc::ENOSYS) if nodes.parts().iter().all(|(node, _)| *node == 0) => Ok(()),
         other => other,
     }
 }
 
 fn populate(address: usize, len: usize, node: u8) -> Result<(), i32> {
+    // The slot's range has no policy here (unequal weights), so the thread's policy
+    // decides. It is saved and restored, since the thread belongs to the program.
     let mut policy = ThreadPolicy::save()?;
     policy.bind(NodeId(u32::from(node)))?;
-    // SAFETY: populating changes no byte.
+    // SAFETY: the range is open and belongs to a slot; populating changes no contents.
     let outcome = unsafe { advise(address, len, libc::MADV_POPULATE_WRITE) };
     policy.restore()?;
     outcome
 }
 
 fn touch(address: usize, len: usize) -> Result<(), i32> {
-    // SAFETY: populating changes no byte.
+    // SAFETY: the range is open and belongs to a slot; populating changes no contents.
     match unsafe { advise(address, len, libc::MADV_POPULATE_WRITE) } {
-        // Linux before 5.14 does not know the advice: pages then come when they are written.
+        // Linux before 5.14 does not have `MADV_POPULATE_WRITE`: pages then come at first touch.
         Err(libc::EINVAL) => Ok(()),
         other => other,
     }
 }
 
-/// Bytes of a node's meminfo that are read; the lines that matter are among the first.
+/// Bytes of a node's meminfo that are read; the lines that are used come among the first.
 const MEMINFO_BYTES: usize = 2048;
 
 fn free_bytes(node: u8) -> Result<u64, i32> {
+    // The path is built in a fixed array: formatting a string would allocate.
     let mut path = *b"/sys/devices/system/node/node\0\0\0\0/meminfo\0\0\0\0";
     let prefix = b"/sys/devices/system/node/node".len();
     let mut end = prefix;
@@ -132,15 +138,16 @@ fn free_bytes(node: u8) -> Result<u64, i32> {
     path[end..end + rest.len()].copy_from_slice(rest);
     let mut text = [0; MEMINFO_BYTES];
     let read = match read_start(&path, &mut text) {
-        // A kernel without NUMA shows no nodes: its one node is the whole machine.
+        // A kernel without NUMA has no node folders: its one node is the whole machine.
         Err(libc::ENOENT) if node == 0 => read_start(b"/proc/meminfo\0", &mut text)?,
-        // No such node any more.
+        // The node was taken offline or never existed.
         Err(libc::ENOENT) => return Err(libc::ENODEV),
         other => other?,
     };
     let text = &text[..read];
     let total = field(text, b"MemTotal:").ok_or(libc::EIO)?;
     let free = field(text, b"MemFree:").ok_or(libc::EIO)?;
+    // A node with CPUs and no memory reports a total of 0.
     if total == 0 {
         return Err(libc::ENODEV);
     }
@@ -149,23 +156,24 @@ fn free_bytes(node: u8) -> Result<u64, i32> {
     Ok(NodeCapacity::from_meminfo(total, free, cache).free_bytes)
 }
 
-/// The start of a file whose path ends with a zero byte; how many bytes that is, or the errno.
+/// Reads the start of a file whose path ends with a zero byte; returns the number of bytes.
 pub(super) fn read_start(path: &[u8], into: &mut [u8]) -> Result<usize, i32> {
     let path = CStr::from_bytes_until_nul(path).map_err(|_| libc::EINVAL)?;
-    // SAFETY: the path ends with a zero byte.
+    // SAFETY: a `CStr` ends with a zero byte.
     let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
     if file < 0 {
         return Err(last_errno());
     }
-    // SAFETY: `into` is writable for its length.
+    // SAFETY: `into` is exclusively borrowed and writable for its length.
     let read = unsafe { libc::read(file, into.as_mut_ptr().cast(), into.len()) };
+    // `close` may change errno, so it is read first.
     let errno = last_errno();
-    // SAFETY: the descriptor was opened above and is not used any more.
+    // SAFETY: the descriptor was opened above, and nothing uses it after this.
     unsafe { libc::close(file) };
     usize::try_from(read).map_err(|_| errno)
 }
 
-/// The value of a line of meminfo in bytes.
+/// The value of a line of meminfo, converted from KiB to bytes.
 fn field(text: &[u8], label: &[u8]) -> Option<u64> {
     let at = text.windows(label.len()).position(|part| part == label)? + label.len();
     let mut kib = None;
@@ -179,13 +187,15 @@ fn field(text: &[u8], label: &[u8]) -> Option<u64> {
     kib?.checked_mul(1024)
 }
 
-/// Advice for pages that somebody locked (Linux 5.18): they go, too, and the range stays locked.
+/// Linux 5.18: like `MADV_DONTNEED`, but also for pages locked with `mlock`; the range stays
+/// locked.
 const MADV_DONTNEED_LOCKED: i32 = 24;
 
 fn release(address: usize, len: usize) -> Result<(), i32> {
-    // SAFETY: only slots call this, for extents of theirs that were freed or never used: nobody
-    // uses the range.
+    // SAFETY: only slots call this, for extents that are free and off their lists, so nobody holds
+    // a pointer into the range whose contents could be lost.
     match unsafe { advise(address, len, libc::MADV_DONTNEED) } {
+        // `MADV_DONTNEED` fails with `EINVAL` on locked pages, for instance after `mlockall`.
         // SAFETY: as above.
         Err(libc::EINVAL) => unsafe { advise(address, len, MADV_DONTNEED_LOCKED) },
         other => other,
@@ -195,40 +205,45 @@ fn release(address: usize, len: usize) -> Result<(), i32> {
 fn open(address: usize, len: usize) -> Result<(), i32> {
     let start = std::ptr::with_exposed_provenance_mut(address);
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: only slots call this, for addresses of the reservation that nobody has used: no
-    // access that was allowed is taken away.
+    // SAFETY: only slots call this, for part of the reservation that was never handed out; access
+    // is added, none is taken away.
     match unsafe { libc::mprotect(start, len, protection) } {
         0 => Ok(()),
         _ => Err(last_errno()),
     }
 }
 
-/// Reserves addresses that have no pages and stay reserved to the program's end. Nothing may be
-/// read or written there before [`Kernel::open`].
+/// Reserves addresses without pages, until the process ends.
+///
+/// They are `PROT_NONE` and `MAP_NORESERVE`, so they do not count as committed memory;
+/// [`Kernel::open`] must come before any access.
 ///
 /// # Errors
 /// The errno of `mmap`.
 pub(super) fn reserve(len: usize) -> Result<usize, i32> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: without MAP_FIXED a new mapping touches nothing that exists.
+    // SAFETY: without `MAP_FIXED` the kernel picks unused addresses, so no existing mapping
+    // changes.
     let start = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0) };
     if start == libc::MAP_FAILED {
         return Err(last_errno());
     }
-    // A program that locks all its future memory (`mlockall`) would have every page of it at once.
-    // SAFETY: the range was mapped just now; unlocking changes no byte. It fails only where nothing
-    // is locked.
+    // Under `mlockall(MCL_FUTURE)` the mapping is locked: each page would become resident as soon
+    // as it is made accessible. An error is ignored: without locked memory there is nothing to
+    // undo.
+    // SAFETY: the range was mapped just now; unlocking changes no contents.
     unsafe { libc::munlock(start, len) };
     Ok(start.expose_provenance())
 }
 
-/// Addresses that the process may still reserve by its own limit (`ulimit -v`); `None` without one.
+/// Bytes that the process may still reserve under its address-space limit (`ulimit -v`); `None`
+/// without one.
 pub(super) fn addresses_left() -> Option<u64> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: `limit` is valid for writes.
+    // SAFETY: `limit` is a local that is valid for writes.
     let answer = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
     if answer != 0 || limit.rlim_cur == libc::RLIM_INFINITY {
         return None;
@@ -241,27 +256,29 @@ pub(super) fn addresses_left() -> Option<u64> {
     )
 }
 
-/// Asks for huge pages in a range of the router, or for none. Kernels without them refuse, which changes nothing.
+/// Turns transparent huge pages on or off for a range of the router. A kernel without them returns
+/// an error, which is ignored: pages are base pages then.
 pub(super) fn advise_huge(address: usize, len: usize, huge: bool) {
     let advice = if huge {
         libc::MADV_HUGEPAGE
     } else {
         libc::MADV_NOHUGEPAGE
     };
-    // SAFETY: the advice changes no byte.
+    // SAFETY: the range is part of the reservation; the advice changes no contents.
     let _ = unsafe { advise(address, len, advice) };
 }
 
-/// Advice on a range inside the router's own reservation.
+/// `madvise` on a range of the router's reservation.
 ///
 /// # Safety
-/// The advice changes no byte, or nobody uses the range.
+/// The advice changes no contents, or nobody uses the range.
 unsafe fn advise(address: usize, len: usize, advice: i32) -> Result<(), i32> {
     if !address.is_multiple_of(base_page_bytes()) {
         return Err(libc::EINVAL);
     }
     loop {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees it; the range is part of the reservation, which is never
+        // unmapped.
         let answer =
             unsafe { libc::madvise(std::ptr::with_exposed_provenance_mut(address), len, advice) };
         if answer == 0 {
@@ -274,12 +291,12 @@ unsafe fn advise(address: usize, len: usize, advice: i32) -> Result<(), i32> {
     }
 }
 
-/// Resident bytes of a range of whole mappings, from the kernel's own account of this process.
+/// Resident bytes of a range of whole mappings, from `/proc/self/numa_maps`.
 ///
 /// # Errors
 /// The errno: `ENOENT` for a kernel without NUMA.
 pub(super) fn resident_bytes(base: usize, len: usize) -> Result<u64, i32> {
-    // SAFETY: the path ends with a zero byte.
+    // SAFETY: a C string literal ends with a zero byte.
     let file = unsafe {
         libc::open(
             c"/proc/self/numa_maps".as_ptr(),
@@ -299,7 +316,7 @@ pub(super) fn resident_bytes(base: usize, len: usize) -> Result<u64, i32> {
     };
     let mut buffer = [0_u8; 4096];
     let outcome = loop {
-        // SAFETY: the buffer is writable for its length.
+        // SAFETY: the buffer is a local, writable for its length.
         let read = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };
         match usize::try_from(read) {
             Ok(0) => break Ok(()),
@@ -308,20 +325,20 @@ pub(super) fn resident_bytes(base: usize, len: usize) -> Result<u64, i32> {
             Err(_) => break Err(last_errno()),
         }
     };
-    // SAFETY: the descriptor was opened above and is not used any more.
+    // SAFETY: the descriptor was opened above, and nothing uses it after this.
     unsafe { libc::close(file) };
     outcome.map(|()| reader.pages * base_page_bytes() as u64)
 }
 
-/// Bytes of this process that are resident, tables and small allocations too.
+/// Resident bytes of this process, tables and small allocations included.
 ///
 /// # Errors
-/// The errno.
+/// The errno of reading `/proc/self/statm`.
 pub(super) fn process_bytes() -> Result<u64, i32> {
     process_pages().map(|(_, resident)| resident * base_page_bytes() as u64)
 }
 
-/// Pages of this process: its addresses, and what is resident.
+/// Virtual and resident size of this process, in base pages.
 fn process_pages() -> Result<(u64, u64), i32> {
     let mut text = [0; 256];
     let read = read_start(b"/proc/self/statm\0", &mut text)?;
@@ -333,13 +350,16 @@ fn process_pages() -> Result<(u64, u64), i32> {
     }
 }
 
-/// Reads `7f0000000000 bind:1 anon=3 dirty=3 N1=3 kernelpagesize_kB=4` byte by byte.
+/// Streaming parser of `numa_maps`, one byte at a time, so that the file (which can be megabytes)
+/// needs no buffer.
+///
+/// Lines look like `7f0000000000 bind:1 anon=3 dirty=3 N1=3 kernelpagesize_kB=4`.
 struct NumaMaps {
     range: (usize, usize),
     inside: bool,
     word: [u8; 32],
     word_len: usize,
-    /// The next word is an address.
+    /// The next word is the first of its line: an address.
     first: bool,
     pages: u64,
 }
@@ -368,13 +388,13 @@ impl NumaMaps {
     }
 }
 
-/// Nanoseconds since 1970.
+/// Wall-clock time in nanoseconds since 1970.
 pub(super) fn now_ns() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is valid for writes.
+    // SAFETY: `time` is a local that is valid for writes.
     unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
     (time.tv_sec as u64)
         .wrapping_mul(1_000_000_000)

@@ -1,11 +1,15 @@
-//! What nodes can still give, so that a bound range never asks a full node: the kernel answers that with its out-of-memory killer.
+//! Accounts of the free memory of each node and of the control group.
+//!
+//! Drawing from them before pages are populated keeps a bound range from asking a full node: the
+//! kernel answers that with its out-of-memory killer, not with an error.
 //!
 //! ```text
-//!   kernel's answer ─ bytes on their way ─► left ── draw ──► on their way ── pages come ──► kernel's
+//!   free by the kernel ─ minus pending ─► left ── draw ──► pending ── populated ──► used
 //! ```
-//! Bytes that were drawn and have no pages yet are still free in the kernel's account. They are
-//! taken off every answer, and answer and draw are one step under one lock: two threads never get
-//! the same bytes. Pages that go back are not credited; the kernel is asked again.
+//! Drawn bytes whose pages are not populated yet are *pending*: the kernel still reports them as
+//! free, so they are subtracted from each new figure. Query and draw happen under one lock, so two
+//! threads never draw the same bytes. Pages that are freed are not credited; the kernel is asked
+//! again once the account runs out.
 
 use super::events::Why;
 use super::holds::ensure;
@@ -13,26 +17,29 @@ use super::kernel::{Kernel, MAX_NODES};
 use super::shares::Shares;
 use super::sync::{Mutex, MutexGuard, PoisonError};
 
-/// An answer of the kernel is given out up to so many bytes before it is asked again: others take
-/// memory, too.
+/// Most bytes that are drawn against one figure of the kernel before it is asked again: other
+/// processes take memory, too.
 const TRUSTED_BYTES: u64 = 1 << 30;
 
-/// One node, or the control group.
+/// Account of one node, or of the control group.
 #[derive(Debug, Clone, Copy)]
 struct Account {
-    /// What is left of the last answer.
+    /// Bytes of the kernel's last figure that are not drawn yet.
     left: u64,
-    /// Drawn, its pages not present yet.
+    /// Bytes drawn whose pages are pending: not populated yet.
     coming: u64,
 }
 
 impl Account {
     const EMPTY: Account = Account { left: 0, coming: 0 };
 
-    /// Takes `bytes` off what is left, or off a new answer; whether that is enough.
+    /// Draws `bytes`, asking the kernel again if the last figure does not cover them; whether it
+    /// could.
     fn draw(&mut self, bytes: u64, ask: impl FnOnce() -> Result<u64, i32>) -> Result<bool, i32> {
         if self.left < bytes {
+            // The kernel still counts pending bytes as free.
             let free = ask()?.saturating_sub(self.coming);
+            // A request larger than the bound must still be possible.
             self.left = free.min(TRUSTED_BYTES.max(bytes));
             if free < bytes {
                 return Ok(false);
@@ -43,7 +50,7 @@ impl Account {
         Ok(true)
     }
 
-    /// Pages have come, or never will.
+    /// Ends pending bytes: their pages are present, or were given up.
     fn settle(&mut self, bytes: u64) {
         ensure(
             self.coming >= bytes,
@@ -56,17 +63,17 @@ impl Account {
 #[derive(Debug)]
 struct Accounts {
     nodes: [Account; MAX_NODES],
-    /// The same by the limit of the control group.
+    /// The same for the limit of the control group.
     group: Account,
 }
 
-/// Bytes that may still be taken from each node and by the control group.
+/// Free bytes of each node and of the control group. The slot's lock is taken before this one.
 #[derive(Debug)]
 pub(super) struct Ledger {
     accounts: Mutex<Accounts>,
 }
 
-/// Bytes that were drawn. It is kept until their pages are present, or given up.
+/// Drawn bytes, pending until this is dropped: once their pages are present or given up.
 #[derive(Debug)]
 #[must_use = "bytes are on their way until this is dropped"]
 pub(super) struct Draw<'a> {
@@ -98,11 +105,13 @@ impl Ledger {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes bytes off nodes, and off the control group; `None` where the kernel chooses, which is
-    /// not accounted.
+    /// Draws the shares of a block from its nodes and from the control group.
+    ///
+    /// `None` where the kernel chooses the node: such blocks are not accounted.
     ///
     /// # Errors
-    /// [`Why::NodeFull`], [`Why::GroupFull`], or [`Why::Refused`] for a node that is gone; nothing is taken then.
+    /// [`Why::NodeFull`], [`Why::GroupFull`], or [`Why::Refused`] for a node that is offline.
+    /// Nothing is pending then.
     pub(super) fn draw(&self, kernel: &Kernel, shares: Shares) -> Result<Option<Draw<'_>>, Why> {
         if shares.parts().is_empty() {
             return Ok(None);
@@ -121,6 +130,7 @@ impl Ledger {
                 Ok(false) => Why::NodeFull,
                 Err(errno) => Why::Refused(errno),
             };
+            // `left` is not restored: the only cost is that the kernel is asked again sooner.
             for (node, bytes) in &shares.parts()[..index] {
                 accounts.nodes[usize::from(*node)].settle(*bytes);
             }
@@ -133,14 +143,14 @@ impl Ledger {
         }))
     }
 
-    /// The kernel is asked again before the next page is taken. What is on its way stays counted.
+    /// Discards the kernel's figures, so that the next draw asks again. Pending bytes stay pending.
     pub(super) fn forget(&self) {
         let mut accounts = self.accounts();
         accounts.group.left = 0;
         accounts.nodes.iter_mut().for_each(|node| node.left = 0);
     }
 
-    /// Bytes on their way from a node.
+    /// Pending bytes of a node.
     #[cfg(test)]
     pub(super) fn coming(&self, node: u8) -> u64 {
         self.accounts().nodes[usize::from(node)].coming

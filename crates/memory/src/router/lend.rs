@@ -1,4 +1,5 @@
-//! Regions out of the places of a class: memory that lives longer than a query, placed, limited and counted as the class's blocks are.
+//! Regions made from the router's places: memory that outlives a query (such as a temporary table),
+//! placed, limited and counted as other memory of its class.
 
 use std::fmt;
 
@@ -11,10 +12,12 @@ use crate::backend::{AnonymousNuma, MemoryBackend, NodeCapacity, PageState, Plac
 use crate::placement::Run;
 use crate::{Mapping, MemoryError, PageSize};
 
-/// Gives regions memory of one class: of its first place that has room, each fall to a later one recorded as for any block.
+/// Memory backend that takes regions from the places of one class.
 ///
-/// Unlike a block of an operator a region is refused when all places of its class are full: whoever asks for one can be told. Regions must have
-/// the placement `default`; their pages are not moved, since class and place follow from the address.
+/// The first place with room serves a region; falling back to a later one is recorded as for any
+/// block. Unlike an operator's block, a region is refused when all places of its class are full,
+/// since its creator can handle an error. Regions must have the placement `default`. Their pages
+/// are not migrated, because class and place follow from the address.
 #[derive(Clone, Copy)]
 pub struct ClassBackend {
     class: Class,
@@ -28,7 +31,7 @@ impl fmt::Debug for ClassBackend {
 }
 
 impl ClassBackend {
-    /// Memory of `class`.
+    /// A backend for memory of `class`.
     pub fn new(class: Class) -> Self {
         Self {
             class,
@@ -56,7 +59,7 @@ impl MemoryBackend for ClassBackend {
         format!("operator memory of class {}", self.class)
     }
 
-    /// The router asks the nodes of its places itself.
+    /// `None`: the router checks the capacity of the nodes itself.
     fn capacity(&self, _: NodeId, _: PageSize) -> Result<Option<NodeCapacity>, MemoryError> {
         Ok(None)
     }
@@ -93,9 +96,12 @@ impl MemoryBackend for ClassBackend {
             .allocate_placed(scope, size_bytes, page_size.bytes())
             .map_err(|why| self.full(name, size_bytes, why))?;
         let address = block.address;
-        // SAFETY: the block was handed out just now, has at least so many bytes, and is only freed when the mapping is gone.
+        // SAFETY: the block was allocated just now and has at least `size_bytes` bytes. Nobody else
+        // has its address, and it is freed only by the `before_unmap` hook, after the last use of
+        // the mapping.
         let mut mapping = unsafe { Mapping::lent(address, size_bytes) }
             .before_unmap(move || router.free_for_good(address));
+        // A region starts as zeroes, but reused pages have the contents of the block before.
         if !block.zeroed {
             mapping.as_mut_slice().fill(0);
         }
@@ -108,7 +114,8 @@ impl MemoryBackend for ClassBackend {
         page_size: PageSize,
         runs: &mut dyn Iterator<Item = Run>,
     ) -> Result<(), MemoryError> {
-        // Present already where the place names nodes; where it does not, the kernel chooses.
+        // The router has populated the pages if the place names nodes. Otherwise the kernel chooses
+        // the node, now.
         AnonymousNuma::new().populate(mapping, page_size, runs)
     }
 
@@ -130,10 +137,13 @@ impl MemoryBackend for ClassBackend {
 }
 
 impl Router {
-    /// A block at one of the places of the scope's class, aligned to `page_bytes`.
+    /// Allocates a block at one of the configured places of the scope's class, aligned to
+    /// `page_bytes`.
+    ///
+    /// A class without configured places gets the fallback place.
     ///
     /// # Errors
-    /// Why the first place could not give it, when none could.
+    /// The reason of the first place, when no place could serve it.
     pub(super) fn allocate_placed(
         &self,
         scope: ClassScope,
@@ -180,7 +190,7 @@ mod tests {
         Region::create(backend, &topology(), options)
     }
 
-    /// Two places of which the first has room for one MiB.
+    /// Two places, the first with room for one MiB.
     fn two_places() -> RouterOptions {
         let places = vec![
             place("near", Placement::kernel_default(), MIB as u64),
@@ -219,11 +229,11 @@ mod tests {
             class: Class::TempTable,
             operator: OperatorId::NONE,
         };
-        // What an operator leaves behind for reuse.
+        // Leaves a dirty block in the cache, as an operator would.
         let block = router
             .from(scope, super::super::route::SYSTEM, MIB)
             .unwrap();
-        // SAFETY: the block was handed out just now and has so many bytes.
+        // SAFETY: the block was allocated just now and has MIB bytes.
         unsafe { std::ptr::with_exposed_provenance_mut::<u8>(block.address).write_bytes(7, MIB) };
         router.free(block.address);
         let mut region = region(router, MIB).unwrap();

@@ -1,4 +1,4 @@
-//! What the router is told, and what can be wrong with it.
+//! Options of the router, and the errors of its configuration.
 
 use serde::Serialize;
 
@@ -6,114 +6,123 @@ use super::Class;
 use super::kernel::{MAX_NODES, MAX_PARTS, Nodes};
 use crate::{MIB, Placement, PlacementKind};
 
-/// Places that a class may name.
+/// Most places that a class may name.
 pub const MAX_PLACES: usize = 3;
-/// Bytes of freed memory that a place of a class keeps for its next allocation, if nothing else is said.
+/// Default of [`RouterOptions::cache_bytes`]: 256 MiB per place of a class.
 pub const DEFAULT_CACHE_BYTES: u64 = 256 * MIB as u64;
-/// Name of the place behind the named ones: the kernel's choice of node.
+/// Name of the fallback place behind the configured ones, where the kernel chooses the node.
 pub const SYSTEM_PLACE: &str = "system";
 
-/// Name of what blocks count for that were allocated before their place was given other nodes.
+/// Name of the row of usage tables for blocks allocated before their place was given other nodes.
 pub const EARLIER_PLACE: &str = "earlier places";
-/// Name of the allocator inside, in events: it serves what the router has no addresses left for.
-/// Nothing is counted there.
+/// Name of the inner allocator in events.
+///
+/// It serves what the router has no addresses left for. Its bytes are not counted.
 pub const INNER_PLACE: &str = "allocator";
 
-/// One place of a class.
+/// One place of a class, with its limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlaceOptions {
-    /// What it is called in output.
+    /// Name used in usage tables and events.
     pub name: String,
-    /// Where its pages come from.
+    /// Nodes that its pages come from; partitioned placements cannot be routed.
     pub placement: Placement,
-    /// Bytes that the class may have there, freed ones that are kept for reuse included.
+    /// Most bytes that the class may hold there, freed ones that are cached for reuse included.
     pub limit_bytes: u64,
 }
 
-/// What happens when all places of a class are full.
+/// What to do with an allocation when all places of its class are full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overflow {
-    /// The allocation is served from the node that the kernel chooses, and counted there.
+    /// Serve the allocation from the node that the kernel chooses, and count it there.
     #[default]
     Serve,
-    /// It is served in the same way, and the operator is marked as being over its limit: whoever runs it ends the query. Most programs
-    /// cannot go on after an allocation that failed, so this is the way to a proper error.
+    /// Serve it in the same way and mark the operator as being over its limit.
+    ///
+    /// The code that runs the operator polls [`super::OperatorHandle::is_over`] and ends the query.
+    /// Most programs abort on a failed allocation, so this is the way to an ordinary error.
     Signal,
-    /// It fails: the allocator answers null, which ends a program that does not ask for memory with `try_reserve`.
+    /// Fail it: the allocator returns null.
+    ///
+    /// That aborts a program which does not allocate with `try_reserve`.
     Refuse,
 }
 
-/// How large allocations are routed.
+/// Places, overflow behaviour and cache size of all classes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RouterOptions {
-    /// The places of each class, first choice first. A class without places is counted and otherwise left to the kernel.
+    /// The places of each class, first choice first.
+    ///
+    /// Allocations of a class without places are counted, and the kernel chooses their node.
     pub places: Vec<(Class, Vec<PlaceOptions>)>,
-    /// What happens when they are full.
+    /// What to do when all places of a class are full.
     pub overflow: Overflow,
-    /// Bytes of freed memory that each place of each class keeps for its next allocation; [`DEFAULT_CACHE_BYTES`] if not given.
+    /// Bytes of freed memory that each place of each class caches for its next allocation.
+    ///
+    /// `None` for [`DEFAULT_CACHE_BYTES`].
     pub cache_bytes: Option<u64>,
 }
 
 impl RouterOptions {
-    /// The places of `class`.
+    /// The places of `class`, first choice first; empty if none are configured.
     pub fn places_of(&self, class: Class) -> &[PlaceOptions] {
         let found = self.places.iter().find(|(of, _)| *of == class);
         found.map_or(&[], |(_, places)| places)
     }
 }
 
-/// What can be wrong with routing.
+/// Why a configuration of the router was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum RouterError {
-    /// No class of that name.
+    /// The class name is not one of [`Class::ALL`].
     #[error(
         "unknown class of operator memory `{asked}`; choose one of {}",
         class_names()
     )]
     UnknownClass {
-        /// What was typed.
+        /// The name as given, in lower case.
         asked: String,
     },
-    /// The text is no place.
+    /// The text is not a place, or not a list of places.
     #[error("cannot read the place `{text}` of operator memory: {reason}")]
     Spec {
-        /// What was typed.
+        /// The element that cannot be read.
         text: String,
-        /// What is wrong with it, and what is right.
+        /// What is wrong with it, and what would be accepted.
         reason: String,
     },
-    /// More places than there is room for.
+    /// A class has more than [`MAX_PLACES`] places.
     #[error("class {class} has {count} places; at most {MAX_PLACES} can be told apart")]
     TooManyPlaces {
-        /// The class.
+        /// The class with too many places.
         class: Class,
-        /// Places given.
+        /// Number of places given.
         count: usize,
     },
-    /// A placement that the router cannot keep.
+    /// The router cannot apply the placement.
     #[error("class {class}: placement `{placement}` cannot be routed: {reason}")]
     Placement {
-        /// The class.
+        /// The class whose place it is.
         class: Class,
-        /// The placement.
+        /// The placement, as text.
         placement: String,
-        /// Why not, and what to do.
+        /// Why not, and what to use instead.
         reason: String,
     },
-    /// The program's allocator is another one.
+    /// The program's global allocator is not a [`super::TierAllocator`].
     #[error(
         "operator memory cannot be routed: this program's global allocator is not a `TierAllocator`; \
          declare one (`#[global_allocator] static A: TierAllocator<_> = ...`) or run with routing off"
     )]
     NotInstalled,
-    /// Address space could not be reserved.
+    /// The kernel did not reserve even the smallest address range.
     #[error(
         "cannot reserve address space for operator memory: mmap answered errno {errno}; \
          raise the limit on address space (`ulimit -v unlimited`) or allow overcommit (vm.overcommit_memory 0 or 1)"
     )]
     Reserve {
-        /// What mmap answered.
+        /// The errno of the last `mmap`.
         errno: i32,
     },
 }
@@ -122,7 +131,7 @@ fn class_names() -> String {
     Class::ALL.map(Class::name).join(", ")
 }
 
-/// The placement in a form that needs no memory of its own.
+/// Converts a placement into the fixed-size form that the allocator can copy without allocating.
 pub(super) fn nodes_of(class: Class, placement: &Placement) -> Result<Nodes, RouterError> {
     let wrong = |reason: String| RouterError::Placement {
         class,

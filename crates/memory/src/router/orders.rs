@@ -1,8 +1,8 @@
-//! Ledger and slots under the orders that threads can run in: all of them for two threads that do
-//! little, many for more.
+//! Model checking of ledger and slots with `shuttle`: all thread interleavings for two threads with
+//! little work, random and PCT-scheduled ones for more.
 //!
-//! The sources are compiled a second time here with locks of `shuttle`, which decides who runs next
-//! at each lock and each page.
+//! The sources are compiled a second time here with the locks of `shuttle`, whose scheduler decides
+//! at each lock operation and each populated page which thread runs next.
 
 #![allow(
     clippy::duplicate_mod,
@@ -34,7 +34,7 @@ use slot::{Config, Machine, Slot};
 
 const SLOT_BYTES: usize = 4 << 20;
 
-/// One slot with what it works with.
+/// One slot with the ledger and kernel that it works with.
 struct Shared {
     slot: Slot,
     ledger: Ledger,
@@ -77,7 +77,7 @@ impl Shared {
         self.slot.configure(self.machine(), config, |_, _| {});
     }
 
-    /// A block all of whose pages are on one node, with its pages.
+    /// Allocates a block and checks that all of its pages are present and on one node.
     fn take(&self, units: usize) -> Option<usize> {
         let block = self.slot.allocate(self.machine(), units * UNIT, 1).ok()?;
         let on = |unit: usize| with(|fake| fake.pages[&(block.address + unit * UNIT)].0);
@@ -89,7 +89,7 @@ impl Shared {
         self.slot.free(self.machine(), address, true);
     }
 
-    /// After all threads: what is counted is resident, and everything can go.
+    /// Checks, after all threads: counted bytes are resident, and everything can be released.
     fn end(&self) {
         let held = self.slot.held.current() + self.slot.earlier_held.current();
         assert_eq!(held, with(|fake| fake.pages.len() * UNIT) as u64);
@@ -101,10 +101,10 @@ impl Shared {
     }
 }
 
-/// What one thread does.
+/// The work of one thread.
 type Work = Box<dyn FnOnce(&Shared) + Send>;
 
-/// Runs the threads to their end.
+/// Runs the threads, then checks the end state.
 fn together(shared: &Arc<Shared>, threads: Vec<Work>) {
     let running: Vec<_> = threads
         .into_iter()
@@ -119,8 +119,8 @@ fn together(shared: &Arc<Shared>, threads: Vec<Work>) {
     shared.end();
 }
 
-/// Two threads that want pages of one node and one control group, each so many one after the other.
-/// At least the first wish of one of them is met.
+/// Two threads that draw from one node and one control group, one request after the other. At least
+/// the first request of one of them must succeed.
 fn two_that_draw(room: u64, wanted: &'static [u32]) {
     Fake::start([room, 0, 0], thread::yield_now);
     with(|fake| fake.group = Some(room));

@@ -1,9 +1,12 @@
-//! Pages of fresh blocks.
+//! Populates (pre-faults) the pages of fresh blocks.
 
 use super::kernel::{Kernel, Nodes};
 
-/// Makes the pages of a fresh block present, so that a kernel that refuses them does so while there is another place to go to, and what is
-/// counted is what is resident. The kernel's own choice is left to the first touch.
+/// Populates a fresh block.
+///
+/// A kernel that refuses the pages does so now, while the router can still try another place, and
+/// the accounts match what is resident. Where the kernel chooses the node, pages are left to first
+/// touch.
 pub(super) fn make_present(
     kernel: &Kernel,
     nodes: &Nodes,
@@ -14,13 +17,15 @@ pub(super) fn make_present(
     if nodes.parts().is_empty() {
         return Ok(());
     }
+    // The slot's `mbind` policy places the pages: one populate call, no change of the thread's
+    // policy.
     if nodes.by_policy() {
         return (kernel.touch)(address, len);
     }
     spread(kernel, nodes, (address, len), granule, phase)
 }
 
-/// Makes the pages of a block present by weight, granule by granule, beginning at `phase` in the round.
+/// Populates a block by weight, granule by granule, starting at `phase` in the round of weights.
 fn spread(
     kernel: &Kernel,
     nodes: &Nodes,
@@ -39,6 +44,8 @@ fn spread(
             within < first
         });
         let (node, _) = found.ok_or(libc::EINVAL)?;
+        // Consecutive granules on one node are populated in one call; each call switches the
+        // thread's memory policy and back.
         let run = usize::try_from(first - within).unwrap_or(usize::MAX);
         let len = run.saturating_mul(granule).min(end - address);
         (kernel.populate)(address, len, *node)?;

@@ -1,4 +1,4 @@
-//! The router where memory, addresses or the kernel's help run out.
+//! Tests of the router when memory, addresses or kernel features run out.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use super::*;
 use crate::{MIB, Placement};
 
 const KIB: usize = 1 << 10;
-/// Test kernels of this file: nodes that can be bound, without asking this machine.
+/// A kernel that binds any node and never runs out, independent of the test machine.
 const OPEN_HANDED: Kernel = Kernel {
     bind: |_, _, _| Ok(()),
     free_bytes: |_| Ok(1 << 40),
@@ -30,12 +30,12 @@ fn bound(node: u32, overflow: Overflow) -> RouterOptions {
 
 #[test]
 fn bytes_that_have_no_pages_yet_are_not_given_to_another_thread() {
-    /// Threads that make pages present now, in all; and whether both have asked for memory.
+    /// Bytes being populated by all threads; and whether both threads have drawn.
     static COMING: AtomicU64 = AtomicU64::new(0);
     static BOTH_ASKED: AtomicBool = AtomicBool::new(false);
     const ALONE: Duration = Duration::from_secs(60);
     let kernel = Kernel {
-        // Pages that are on their way are still free.
+        // Pages that are pending still count as free.
         free_bytes: |_| Ok(MIB as u64),
         touch: |_, len| {
             COMING.fetch_add(len as u64, Ordering::SeqCst);
@@ -61,7 +61,7 @@ fn bytes_that_have_no_pages_yet_are_not_given_to_another_thread() {
         while COMING.load(Ordering::SeqCst) == 0 {
             std::thread::yield_now();
         }
-        // The first one's bytes have no pages yet.
+        // The first thread's bytes are pending now.
         let second = take();
         BOTH_ASKED.store(true, Ordering::SeqCst);
         assert!(first.join().unwrap() && !second);
@@ -73,7 +73,7 @@ fn bytes_that_have_no_pages_yet_are_not_given_to_another_thread() {
 fn used_up_addresses_are_no_failed_allocation() {
     for overflow in [Overflow::Serve, Overflow::Signal, Overflow::Refuse] {
         for options in [bound(0, overflow), options(vec![], overflow)] {
-            // 128 MiB of addresses, of which a quarter is for blocks of this size.
+            // 128 MiB of addresses, of which a quarter is for small blocks.
             let router = router_of_shift(OPEN_HANDED, &options, 27);
             let _scope = enter(scope(Class::JoinBuild));
             let mut blocks: Vec<Owned> = (0..40)
@@ -85,7 +85,7 @@ fn used_up_addresses_are_no_failed_allocation() {
                 .count();
             let named = !options.places.is_empty();
             assert_eq!(inside, if named { 0 } else { 8 }, "{overflow:?}");
-            // One that has to move and finds no addresses.
+            // A block that has to move when there are no addresses left.
             stamp(&mut blocks[0], 5);
             blocks[0].resize(3 * MIB);
             if !named {
@@ -156,7 +156,7 @@ fn a_block_of_another_configuration_is_counted_apart_and_never_reused() {
     let row = |place: &str, bytes: u64| (place.to_owned(), bytes, bytes);
     let whole = MIB as u64;
     assert_eq!(rows(), [row("bound", 0), row(EARLIER_PLACE, whole)]);
-    // It shrinks, and is freed, as what it was.
+    // It shrinks, and is freed, as a block of the earlier configuration.
     old.resize(512 * KIB);
     assert_eq!(rows(), [row("bound", 0), row(EARLIER_PLACE, whole / 2)]);
     let new = Owned::new(router, 512 * KIB).unwrap();
@@ -196,7 +196,7 @@ fn pages_of_the_old_place_are_never_the_new_ones() {
     assert_eq!(new.bytes()[0], 0, "a page of the old place");
 }
 
-/// All bytes of a block that was asked for with zeroes, after blocks with other bytes were freed.
+/// Whether `alloc_zeroed` returns zeroes after a block with other contents was freed.
 fn zeroed_after_use(router: &'static Router) -> bool {
     let mut block = Owned::new(router, MIB).unwrap();
     block.bytes().fill(7);
@@ -206,11 +206,11 @@ fn zeroed_after_use(router: &'static Router) -> bool {
     // SAFETY: the layout is not empty.
     let start = unsafe { allocator.alloc_zeroed(layout) };
     assert!(!start.is_null());
-    // SAFETY: the block has so many bytes, all zero as the allocator says.
+    // SAFETY: the block is not null and has MIB bytes, all initialised by `alloc_zeroed`.
     let zero = unsafe { std::slice::from_raw_parts(start, MIB) }
         .iter()
         .all(|byte| *byte == 0);
-    // SAFETY: the block is of this allocator and layout.
+    // SAFETY: the block was allocated here with this layout and is not used after this.
     unsafe { allocator.dealloc(start, layout) };
     zero
 }
@@ -245,7 +245,7 @@ fn locked_pages_are_given_back_or_zeroed() {
     let start = block.address();
     block.bytes().fill(7);
     let start_pointer = std::ptr::with_exposed_provenance(start);
-    // SAFETY: the range is a block of ours; locking changes no byte.
+    // SAFETY: the range is a block that the test owns; locking changes no contents.
     if unsafe { libc::mlock(start_pointer, MIB) } != 0 {
         return tierloom_testing::checked_nothing("a mebibyte cannot be locked (`ulimit -l`)");
     }
@@ -299,8 +299,8 @@ fn a_peak_is_seen_before_the_block_that_made_it_shrinks() {
 
 #[test]
 fn whether_the_allocator_is_installed_is_found_without_routing_anything() {
-    // The test program has another allocator; with one of ours the question is answered before
-    // anything is routed or refused.
+    // The test program's global allocator is another one. A router of ours answers the question
+    // before anything is routed or refused.
     assert!(!is_installed());
     let full = vec![place("full", Placement::kernel_default(), 0)];
     let router = router_of(

@@ -1,4 +1,5 @@
-//! The reserved addresses: one part per place of each class, and book-keeping for all of them.
+//! Reserves the router's address range: one slot per place of each class, and the tags of all
+//! slots.
 
 use super::account::PLACES;
 use super::extents::Tag;
@@ -7,15 +8,15 @@ use super::options::RouterError;
 use super::scope::Class;
 use super::slot::{LARGE_GRANULE, Slot};
 
-/// Slots of all classes.
+/// Slots of all classes: one per class and place, the fallback place included.
 pub(super) const SLOTS: usize = Class::COUNT * PLACES;
-/// Addresses per slot that are tried, largest first: 512 GiB down to 128 MiB.
+/// Slot sizes to try, as powers of two, largest first: 512 GiB down to 128 MiB.
 const SLOT_SHIFTS: std::ops::RangeInclusive<u32> = 27..=39;
-/// Of the addresses that the process's own limit leaves the router takes one part in so many;
-/// tables and stacks need some, too.
+/// Divisor: the router takes half of what the process's address-space limit leaves. Tables, stacks
+/// and the inner allocator need the rest.
 const PART_OF_LIMIT: u64 = 2;
 
-/// Where the slots lie.
+/// The reserved range, tags excluded: `SLOTS` slots of `1 << slot_shift` bytes from `base` on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
     pub(super) base: usize,
@@ -28,7 +29,9 @@ impl Span {
     }
 }
 
-/// Reserves addresses for all slots; the program keeps them to its end.
+/// Reserves addresses for all slots; they stay reserved until the process ends.
+///
+/// `largest_shift` caps the slot size; only tests set it.
 pub(super) fn reserve(
     slots: &[Slot; SLOTS],
     largest_shift: Option<u32>,
@@ -53,15 +56,16 @@ fn reserve_with(slots: &[Slot; SLOTS], slot_shift: u32) -> Result<Span, i32> {
     let (small, large) = Slot::tags(len);
     let per_slot = small + large;
     let tags_bytes = (SLOTS * per_slot * size_of::<Tag>()).next_multiple_of(1 << 16);
-    // In one piece, so that all of it can be had or none.
+    // One mapping for tags and slots, so that a partial failure cannot leave half a reservation.
+    // The extra granule leaves room to align the slots to a huge page.
     let slots_bytes = SLOTS * len + LARGE_GRANULE;
     let all = kernel::reserve(tags_bytes + slots_bytes)?;
     (LINUX.open)(all, tags_bytes)?;
     let base = (all + tags_bytes).next_multiple_of(LARGE_GRANULE);
     let tags = std::ptr::with_exposed_provenance_mut::<Tag>(all);
-    // SAFETY: the range was reserved and opened just now for so many tags, is page-aligned, is
-    // never given back, and nobody else knows of it. A tag is four integers: the zeroes that the
-    // kernel gives are a valid one.
+    // SAFETY: the range was reserved and made writable just above for this many tags. It is
+    // page-aligned, is never unmapped, and no other reference to it exists, so `'static` exclusive
+    // access holds. A `Tag` is four integers, so the zero pages of the kernel are valid tags.
     let mut tags = unsafe { std::slice::from_raw_parts_mut(tags, SLOTS * per_slot) };
     for (index, slot) in slots.iter().enumerate() {
         let of_slot;

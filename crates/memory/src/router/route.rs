@@ -1,4 +1,5 @@
-//! Which slot a block comes from.
+//! Chooses the place of each block: tries the class's places in order, then applies the overflow
+//! behaviour.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,53 +18,55 @@ use super::slot::{
 use super::stretches::Stretches;
 use super::{account::Level, audit::PeakWatch};
 
-/// The place of a class that is nobody's choice but the kernel's.
+/// Index of the fallback place, where the kernel chooses the node.
 pub(super) const SYSTEM: usize = MAX_PLACES;
-/// In events, the allocator inside.
+/// Index that represents the inner allocator in events.
 pub(super) const INNER: usize = PLACES;
 
-/// What the router says to an allocation.
+/// Outcome of an allocation request.
 #[derive(Debug)]
 pub(super) enum Answer {
     Block(Block),
-    /// The allocator inside serves it.
+    /// The inner allocator should serve it.
     Inner,
-    /// It fails, as [`Overflow::Refuse`] wants it.
+    /// It fails, under [`Overflow::Refuse`].
     Refused,
 }
 
-/// Why no named place could give a block.
+/// Why no configured place could serve a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Passed {
-    /// The reason of the first place; `None` if there are no named places.
+    /// The reason of the first place; `None` if there are no configured places.
     pub(super) first: Option<Why>,
-    /// Some place may have memory, but no addresses for it.
+    /// Some place had run out of addresses: it may still have had memory.
     addresses: bool,
 }
 
-/// Slots, accounts and configuration. All of it lives in statics: nothing is allocated on the way of an allocation.
+/// Slots, accounts and configuration.
+///
+/// All of it is in statics, so the allocation path itself allocates nothing.
 #[derive(Debug)]
 pub(super) struct Router {
     pub(super) kernel: Kernel,
     enabled: AtomicBool,
-    /// First reserved address; 0 before there are any.
+    /// First reserved address; 0 before the reservation.
     base: AtomicUsize,
     len: AtomicUsize,
     slot_shift: AtomicU32,
     slots: [Slot; SLOTS],
-    /// Places that each class has been given.
+    /// Number of places configured for each class.
     counts: [AtomicU8; Class::COUNT],
     overflow: AtomicU8,
     ledger: Ledger,
     pub(super) stretches: Stretches,
     pub(super) operators: &'static Operators,
     pub(super) events: Events,
-    /// Bytes in use over all slots.
+    /// Bytes in use, over all slots.
     pub(super) total: Level,
     pub(super) watch: PeakWatch,
-    /// What the places are called; the lock also keeps configurations apart.
+    /// Names of the places; holding the lock also serialises calls of `configure`.
     names: Mutex<Vec<Vec<String>>>,
-    /// Only tests use fewer addresses than there are.
+    /// Cap on the slot size; only tests set it.
     pub(super) largest_shift: Option<u32>,
 }
 
@@ -102,9 +105,13 @@ impl Router {
         self.enabled.store(on && reserved, Ordering::Relaxed);
     }
 
-    /// Whether an address is one of the router's.
+    /// Whether an address is in the router's range.
     pub(super) fn contains(&self, address: usize) -> bool {
-        address.wrapping_sub(self.base.load(Ordering::Relaxed)) < self.len.load(Ordering::Relaxed)
+        // One comparison: below the base the difference wraps around and exceeds any length.
+        // `len` first, and it is stored last: whoever sees a length sees the base that goes with it.
+        // With the length alone every low address would be in the range.
+        let len = self.len.load(Ordering::Acquire);
+        address.wrapping_sub(self.base.load(Ordering::Relaxed)) < len
     }
 
     pub(super) fn span(&self) -> Option<Span> {
@@ -129,12 +136,16 @@ impl Router {
             places.push(resolved);
             names.push(asked.iter().map(|place| place.name.clone()).collect());
         }
+        // All options have been checked: from here on only the reservation can fail, and it comes
+        // before any slot changes.
         let mut kept = self.names();
         if self.span().is_none() {
             let span = reserve::reserve(&self.slots, self.largest_shift)?;
             self.slot_shift.store(span.slot_shift, Ordering::Relaxed);
-            self.len.store(span.len(), Ordering::Relaxed);
+            // Release pairs with the acquire loads of `base`: whoever sees it sees `slot_shift`.
             self.base.store(span.base, Ordering::Release);
+            // Pairs with the acquire load in `contains`.
+            self.len.store(span.len(), Ordering::Release);
         }
         let cache_limit_bytes = options
             .cache_bytes
@@ -169,7 +180,7 @@ impl Router {
             .configure(self.machine(), config, moved);
     }
 
-    /// What the kernel said of nodes and of the control group is not relied on any more.
+    /// Discards what the kernel reported about nodes and about the control group.
     fn ask_anew(&self, any_places: bool) {
         if any_places {
             super::group::find();
@@ -177,7 +188,7 @@ impl Router {
         self.ledger.forget();
     }
 
-    /// Sets the policies of all named places again and forgets what nodes had.
+    /// Sets the policies of all configured places again and discards known free memory.
     pub(super) fn refresh(&self) {
         if self.span().is_none() {
             return;
@@ -188,7 +199,7 @@ impl Router {
                 let slot = self.slot(class, place);
                 slot.bind(self.machine());
                 if slot.refused().is_some() {
-                    // What was kept for reuse is elsewhere by now, or will never be reused.
+                    // Its cached pages may be elsewhere by now, and no allocation will reuse them.
                     slot.trim(self.machine());
                 }
             }
@@ -211,12 +222,13 @@ impl Router {
         &self.slots[index(class, place)]
     }
 
-    /// All slots at once, by index. Everybody else locks one at a time.
+    /// Locks all slots, in order of their index. All other code holds one slot's lock at a time, so
+    /// this cannot deadlock.
     pub(super) fn lock_all(&self) -> [Locked<'_>; SLOTS] {
         std::array::from_fn(|index| self.slots[index].locked())
     }
 
-    /// Places that the class has been given.
+    /// Number of places configured for the class.
     pub(super) fn places(&self, class: Class) -> usize {
         usize::from(self.counts[class.index()].load(Ordering::Relaxed)).min(MAX_PLACES)
     }
@@ -229,8 +241,9 @@ impl Router {
         }
     }
 
-    /// A block for `scope`.
+    /// Allocates a block for `scope`, or says who else should.
     pub(super) fn allocate(&self, scope: ClassScope, size: usize, align: usize) -> Answer {
+        // No granule has a larger alignment than a huge page.
         if align > LARGE_GRANULE {
             return Answer::Inner;
         }
@@ -241,7 +254,8 @@ impl Router {
         }
     }
 
-    /// Small granules are aligned to themselves, large ones to huge pages: a size whose granules are aligned as wanted.
+    /// Raises a size so that its granules have the requested alignment: small ones are aligned to
+    /// 64 KiB, large ones to huge pages.
     pub(super) fn size_aligned(size: usize, align: usize) -> usize {
         if align > SMALL_GRANULE {
             size.max(LARGE_FROM)
@@ -250,7 +264,7 @@ impl Router {
         }
     }
 
-    /// A block at the first place of the class that can give it.
+    /// Allocates at the first place of the class that can serve the block.
     pub(super) fn at_a_place(&self, scope: ClassScope, size: usize) -> Result<Block, Passed> {
         let mut passed = Passed {
             first: None,
@@ -273,7 +287,7 @@ impl Router {
         Err(passed)
     }
 
-    /// All places of the class are full, or it has none.
+    /// Handles a block that no configured place could serve, or whose class has none.
     fn beyond(&self, scope: ClassScope, size: usize, passed: Passed) -> Answer {
         let Some(why) = passed.first else {
             return match self.from(scope, SYSTEM, size) {
@@ -281,7 +295,7 @@ impl Router {
                 Err(why) => self.inside(scope, size, SYSTEM, why),
             };
         };
-        // Where addresses are all that is missing there is memory: that is nobody's fault.
+        // If addresses ran out, the limit may not be reached: the operator is not blamed.
         let full = !passed.addresses;
         let account = self.operators.of(scope.operator);
         match self.overflow() {
@@ -303,7 +317,7 @@ impl Router {
         }
     }
 
-    /// Leaves an allocation to the allocator inside, on record.
+    /// Passes an allocation to the inner allocator and records the event.
     fn inside(&self, scope: ClassScope, size: usize, from: usize, why: Why) -> Answer {
         let account = self.operators.of(scope.operator);
         account.fallbacks.fetch_add(1, Ordering::Relaxed);
@@ -313,13 +327,14 @@ impl Router {
         Answer::Inner
     }
 
-    /// A block at one place.
+    /// Allocates at one place and counts the block.
     pub(super) fn from(&self, scope: ClassScope, place: usize, size: usize) -> Result<Block, Why> {
         let slot = self.slot(scope.class, place);
         let owner = scope.operator.0;
         let mut answer = slot.allocate(self.machine(), size, owner);
         if matches!(answer, Err(Why::NodeFull | Why::GroupFull)) {
-            // Memory that other classes keep for reuse may be all that is missing.
+            // Pages cached by other classes on the same node may be what is missing: release them
+            // all and try once more.
             self.trim();
             answer = slot.allocate(self.machine(), size, owner);
         }
@@ -357,19 +372,19 @@ impl Router {
         self.total.sub_added(change.bytes);
     }
 
-    /// Class and place that an address of the router belongs to.
+    /// Class and place of an address in the router's range.
     fn home(&self, address: usize) -> Option<(Class, usize)> {
         let offset = address.wrapping_sub(self.base.load(Ordering::Relaxed));
         let index = offset >> self.slot_shift.load(Ordering::Relaxed);
         Some((*Class::ALL.get(index / PLACES)?, index % PLACES))
     }
 
-    /// Takes a block back.
+    /// Frees a block; its pages may be cached for reuse.
     pub(super) fn free(&self, address: usize) {
         self.take_back(address, true);
     }
 
-    /// Takes a block back whose pages are not kept for reuse.
+    /// Frees a block and releases its pages.
     pub(super) fn free_for_good(&self, address: usize) {
         self.take_back(address, false);
     }
@@ -378,17 +393,19 @@ impl Router {
         let Some((class, place)) = self.home(address) else {
             broken("a block was freed that is of no class");
         };
+        // Before the slot's lock is taken: an audit locks all slots.
         self.watch.before_free(self);
         let slot = self.slot(class, place);
         self.uncount(place, slot.free(self.machine(), address, keep));
     }
 
-    /// Makes a block longer or shorter in place; `false` if it has to move.
+    /// Resizes a block in place; `false` if it has to move.
     pub(super) fn resize(&self, address: usize, size: usize) -> bool {
         let Some((class, place)) = self.home(address) else {
             return false;
         };
         let slot = self.slot(class, place);
+        // Shrinking ends a peak as freeing does.
         if self.watch.is_on()
             && slot
                 .owner(address)
@@ -410,7 +427,8 @@ impl Router {
         }
     }
 
-    /// The scope that a block was allocated in.
+    /// The scope that a block was allocated in; `None` if the address is not that of a block in
+    /// use.
     pub(super) fn scope_of(&self, address: usize) -> Option<ClassScope> {
         let (class, place) = self.home(address)?;
         let operator = OperatorId(self.slot(class, place).owner(address)?.owner);

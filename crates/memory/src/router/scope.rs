@@ -1,4 +1,5 @@
-//! Whose memory the running thread allocates: a class of structure and an operator, set for a stretch of code.
+//! Thread-local scope of allocations: the class of structure and the operator that large
+//! allocations of the running thread are made for.
 
 use std::cell::Cell;
 use std::fmt;
@@ -7,29 +8,29 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// What a large allocation becomes.
+/// What a large allocation is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// Build side of a hash join: its rows and its table.
+    /// Build side of a hash join: its rows and its hash table.
     JoinBuild,
     /// Groups and their accumulators.
     Aggregation,
     /// Rows collected for a sort, and their order.
     SortRun,
-    /// Rows on their way between partitions.
+    /// Rows in the queues between partitions.
     Repartition,
-    /// Tables made by statements.
+    /// Tables that statements create.
     TempTable,
-    /// Rows of an answer.
+    /// Rows of a result set.
     Result,
     /// Batches of every other operator.
     Other,
 }
 
 impl Class {
-    /// Number of classes.
+    /// Number of classes, the length of [`Class::ALL`].
     pub const COUNT: usize = 7;
-    /// All of them, in the order of their indices.
+    /// All classes, in the order of their indices.
     pub const ALL: [Class; Self::COUNT] = [
         Class::JoinBuild,
         Class::Aggregation,
@@ -73,8 +74,10 @@ impl Serialize for Class {
 impl FromStr for Class {
     type Err = super::RouterError;
 
+    /// Finds a class by its name, in any letter case.
+    ///
     /// # Errors
-    /// [`super::RouterError::UnknownClass`] with the names there are.
+    /// [`super::RouterError::UnknownClass`]; its message lists the names.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wanted = text.trim().to_ascii_lowercase();
         let found = Class::ALL.into_iter().find(|class| class.name() == wanted);
@@ -82,30 +85,33 @@ impl FromStr for Class {
     }
 }
 
-/// An operator that memory is counted for; [`OperatorId::NONE`] is nobody in particular.
+/// Number of an operator's account; [`OperatorId::NONE`] is the dummy account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OperatorId(pub(super) u32);
 
 impl OperatorId {
-    /// No operator: bytes are counted for their class alone.
+    /// No operator: bytes are counted for their class only.
     pub const NONE: OperatorId = OperatorId(0);
 
-    /// The number; 0 for none.
+    /// The account's number; 0 for [`OperatorId::NONE`].
     pub fn number(self) -> u32 {
         self.0
     }
 }
 
-/// What the large allocations of a stretch of code are for.
+/// What the large allocations made inside the scope are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClassScope {
-    /// The class.
+    /// Decides the places and limits.
     pub class: Class,
-    /// The operator.
+    /// Account that the bytes are added to.
     pub operator: OperatorId,
 }
 
-/// The scope in one word: class index + 1 in the low four bits, the operator above. 0 is no scope.
+/// Width of the class in a packed scope.
+///
+/// A scope is packed into one word, so that a thread-local `Cell<u32>` holds it: class index + 1 in
+/// the low four bits, the operator above. 0 is no scope.
 const CLASS_BITS: u32 = 4;
 
 impl ClassScope {
@@ -121,28 +127,29 @@ impl ClassScope {
     }
 }
 
-/// Words that are no scope: a question whether a [`super::TierAllocator`] is asked for memory, and
-/// its answer.
+/// Packed values that are no scope. [`seen`] sets the question; a [`super::TierAllocator`] that is
+/// asked for a large block replaces it by the answer.
 const QUESTION: u32 = CLASS_MASK;
 const ANSWER: u32 = CLASS_MASK - 1;
 const CLASS_MASK: u32 = (1 << CLASS_BITS) - 1;
 const _: () = assert!(Class::COUNT < ANSWER as usize);
 
 thread_local! {
-    // Initialised at compile time and without a destructor: reading it never allocates and works to the thread's very end.
+    // Initialised at compile time and without a destructor: access never allocates (it happens
+    // inside the allocator) and works until the thread has ended.
     static CURRENT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Puts the scope that was there before back when it is dropped, also while a panic unwinds.
+/// Restores the previous scope when it is dropped, also during unwinding.
 #[derive(Debug)]
 #[must_use = "the scope ends when the guard is dropped"]
 pub struct ScopeGuard {
     before: u32,
-    // A scope belongs to a thread: the guard must stay on it.
+    // The scope is the thread's, so the guard must be dropped on the thread that created it.
     _not_send: PhantomData<*const ()>,
 }
 
-/// From now on large allocations of this thread are `scope`'s, until the guard is dropped.
+/// Enters a scope: large allocations of this thread are for `scope` until the guard is dropped.
 pub fn enter(scope: ClassScope) -> ScopeGuard {
     ScopeGuard {
         before: CURRENT.replace(scope.word()),
@@ -150,7 +157,7 @@ pub fn enter(scope: ClassScope) -> ScopeGuard {
     }
 }
 
-/// From now on large allocations of this thread are nobody's, until the guard is dropped.
+/// Leaves all scopes: this thread's allocations are not routed until the guard is dropped.
 pub fn leave() -> ScopeGuard {
     ScopeGuard {
         before: CURRENT.replace(0),
@@ -158,18 +165,19 @@ pub fn leave() -> ScopeGuard {
     }
 }
 
-/// Changes the scope for the rest of the stretch that the innermost guard covers; without a guard, until another scope is set.
+/// Replaces the scope until the innermost guard is dropped; without a guard, until the next change.
 pub fn switch(scope: ClassScope) {
     CURRENT.set(scope.word());
 }
 
-/// The scope that this thread is in.
+/// The scope that this thread is in; `None` outside of all scopes.
 pub fn current() -> Option<ClassScope> {
     ClassScope::from_word(CURRENT.get())
 }
 
-/// Whether a [`super::TierAllocator`] was asked for large memory by this thread while `work` was
-/// done. Nothing of it is routed.
+/// Whether a [`super::TierAllocator`] received a large request of this thread during `work`.
+///
+/// None of these requests is routed: the word is not a valid scope.
 pub(super) fn seen(work: impl FnOnce()) -> bool {
     let guard = ScopeGuard {
         before: CURRENT.replace(QUESTION),
@@ -181,7 +189,7 @@ pub(super) fn seen(work: impl FnOnce()) -> bool {
     answered
 }
 
-/// Answers [`seen`].
+/// Records, for [`seen`], that a large request arrived.
 pub(super) fn answer() {
     if CURRENT.get() == QUESTION {
         CURRENT.set(ANSWER);

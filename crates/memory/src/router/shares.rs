@@ -1,13 +1,13 @@
-//! How the bytes of a block fall to the nodes of its place.
+//! How the bytes of a block divide among the nodes of its place.
 
 use super::kernel::{MAX_PARTS, Nodes};
 
-/// Pages that a policy of the kernel gives to nodes in turn.
+/// Unit in which the kernel's interleave policy gives base pages to nodes.
 const PAGE_BYTES: u64 = 4096;
-/// Granules from this size on are one such page.
+/// Granules of this size or more are huge pages: the policy interleaves them whole.
 const HUGE_BYTES: u64 = 2 << 20;
 
-/// Bytes by node.
+/// Bytes of one block on each node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shares {
     parts: [(u8, u64); MAX_PARTS],
@@ -16,11 +16,11 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Of a block of `len` granules of `granule` bytes, the first of which is number `phase` in the
-    /// rounds of weights.
+    /// Shares of a block of `len` granules, the first of which is number `phase` in the round of
+    /// weights.
     ///
-    /// Where the kernel gives pages to nodes in turn each node may get one more than its share: it
-    /// is counted for every one.
+    /// Where the kernel interleaves, the router does not know with which node it starts: any node
+    /// may get one page more than an even share, so the extra page is counted for each of them.
     pub(super) fn of(nodes: &Nodes, granule: usize, phase: u64, len: u32) -> Shares {
         let (granule, len) = (granule as u64, u64::from(len));
         let mut shares = Shares {
@@ -41,6 +41,8 @@ impl Shares {
             let bytes = if nodes.by_policy() {
                 (granule * len / page).div_ceil(count) * page
             } else {
+                // Granules of this node among the first `end` granules: whole rounds, then its part
+                // of the last round. The difference of two prefixes gives the block's share.
                 let before = |end: u64| {
                     end / round * weight + (end % round).saturating_sub(first).min(weight)
                 };
@@ -52,12 +54,12 @@ impl Shares {
         shares
     }
 
-    /// Nodes and their bytes; empty where the kernel chooses.
+    /// Nodes and their bytes; empty where the kernel chooses the node.
     pub(super) fn parts(&self) -> &[(u8, u64)] {
         &self.parts[..self.count as usize]
     }
 
-    /// Bytes of the block.
+    /// Bytes of the block; less than the sum of the parts where the kernel interleaves.
     pub(super) fn total(&self) -> u64 {
         self.total
     }

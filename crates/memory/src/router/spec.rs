@@ -1,4 +1,5 @@
-//! How places of classes are written: `PLACEMENT[:LIMIT]`, as in `cxl`, `dram:1.5GiB`, `[0:3,1:1]:4GiB`.
+//! Text form of a class's places: `PLACEMENT[:LIMIT]`, as in `cxl`, `dram:1.5GiB`,
+//! `[0:3,1:1]:4GiB`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,12 +7,12 @@ use std::str::FromStr;
 use super::{Class, RouterError};
 use crate::PlacementSpec;
 
-/// Units of limits; the first one is used for output.
+/// Units of limits, as powers of two; output uses the first one.
 const UNITS: [(&str, u32); 3] = [("MiB", 20), ("GiB", 30), ("TiB", 40)];
-/// A limit beyond this is a slip of the finger.
+/// A limit from here on (about 888 PiB) is taken for a typing error.
 const MOST_BYTES: f64 = 1e18;
 
-/// A place that a class may use, in terms of nodes or tiers.
+/// A place that a class may use, given by nodes or tiers.
 ///
 /// ```
 /// use tierloom_memory::router::PlaceSpec;
@@ -21,25 +22,28 @@ const MOST_BYTES: f64 = 1e18;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlaceSpec {
-    /// Where.
+    /// Nodes or tiers that the pages come from.
     pub placement: PlacementSpec,
-    /// Most bytes there; `None` for as much as the nodes have.
+    /// Most bytes that the class may have there; `None` for no limit but the nodes' memory.
     pub limit_bytes: Option<u64>,
 }
 
 impl PlaceSpec {
-    /// Places in order of preference, after commas; weights are in brackets.
+    /// Parses a comma-separated list of places, first choice first; weights are in brackets.
     ///
     /// # Errors
-    /// [`RouterError::Spec`].
+    /// [`RouterError::Spec`] if an element is not `PLACEMENT[:LIMIT]` or a bracket is not closed.
     pub fn list(text: &str) -> Result<Vec<PlaceSpec>, RouterError> {
         pieces(text)?.into_iter().map(str::parse).collect()
     }
 
-    /// Places by class: `CLASS=PLACE,...`. A class that is named again has a further choice.
+    /// Parses places by class: `CLASS=PLACE,...`.
+    ///
+    /// A class that is named again gets a further place, used when the earlier ones are full.
     ///
     /// # Errors
-    /// [`RouterError::Spec`], [`RouterError::UnknownClass`].
+    /// [`RouterError::Spec`] for text of another form, [`RouterError::UnknownClass`] for a class
+    /// that does not exist.
     pub fn by_class(text: &str) -> Result<Vec<(Class, Vec<PlaceSpec>)>, RouterError> {
         let mut all: Vec<(Class, Vec<PlaceSpec>)> = Vec::new();
         for piece in pieces(text)? {
@@ -72,10 +76,13 @@ impl fmt::Display for PlaceSpec {
 impl FromStr for PlaceSpec {
     type Err = RouterError;
 
+    /// Parses one place; the brackets around the placement may be left out.
+    ///
     /// # Errors
-    /// [`RouterError::Spec`].
+    /// [`RouterError::Spec`] if the placement or the limit cannot be read.
     fn from_str(text: &str) -> Result<Self, RouterError> {
-        // `dram:2GiB` has a limit, `dram:3` a weight.
+        // Both a weight and a limit follow a colon. Only a limit has a unit, so `dram:2GiB` has a
+        // limit and `dram:3` a weight.
         let (placement, limit) = match text.rsplit_once(':') {
             Some((placement, limit)) if limit.trim().ends_with("iB") => {
                 (placement, Some(limit.trim()))
@@ -101,6 +108,7 @@ fn limit_of(text: &str, limit: &str) -> Result<u64, RouterError> {
     let found = UNITS.iter().find_map(|(unit, shift)| {
         let count: f64 = limit.strip_suffix(unit)?.trim().parse().ok()?;
         let bytes = count * (1_u64 << shift) as f64;
+        // NaN, which `parse` accepts, fails both comparisons.
         (bytes >= (1_u64 << 20) as f64 && bytes < MOST_BYTES).then_some(bytes as u64)
     });
     found.ok_or_else(|| {

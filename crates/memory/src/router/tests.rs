@@ -1,4 +1,5 @@
-//! The router as a whole, over a range of its own and with an invented kernel where one is needed.
+//! Tests of the whole router, on separate address ranges and with a simulated kernel where one is
+//! needed.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,12 +16,12 @@ use crate::{MIB, Placement};
 
 const KIB: usize = 1 << 10;
 
-/// A router with a range of its own that stays for the rest of the process.
+/// A router with a separate address range that stays until the process ends.
 pub(super) fn router_of(kernel: Kernel, options: &RouterOptions) -> &'static Router {
     router_of_shift(kernel, options, 30)
 }
 
-/// The same with at most `1 << shift` addresses for each place of a class.
+/// The same with at most `1 << shift` bytes of addresses per place of a class.
 pub(super) fn router_of_shift(
     kernel: Kernel,
     options: &RouterOptions,
@@ -61,7 +62,7 @@ pub(super) fn scope(class: Class) -> ClassScope {
     }
 }
 
-/// A block of the allocator, freed with it.
+/// A block of the allocator, freed on drop.
 pub(super) struct Owned {
     allocator: TierAllocator<System>,
     start: *mut u8,
@@ -82,14 +83,15 @@ impl Owned {
     }
 
     pub(super) fn resize(&mut self, size: usize) {
-        // SAFETY: the block is of this allocator and layout; the new size is not 0.
+        // SAFETY: the block was made by this allocator with this layout; the new size is not 0.
         self.start = unsafe { self.allocator.realloc(self.start, self.layout, size) };
         assert!(!self.start.is_null());
         self.layout = Layout::from_size_align(size, 64).unwrap();
     }
 
     pub(super) fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the block has so many bytes and is nobody else's; tests write them before they read them.
+        // SAFETY: the block has this many bytes and no other reference to it exists; tests write
+        // the bytes before they read them.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.layout.size()) }
     }
 
@@ -100,12 +102,12 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: the block is of this allocator and layout.
+        // SAFETY: the block was made by this allocator with this layout and is not used after this.
         unsafe { self.allocator.dealloc(self.start, self.layout) }
     }
 }
 
-/// What is accounted in all slots.
+/// Bytes in use, over all slots.
 pub(super) fn in_use(router: &Router) -> u64 {
     let of_places: u64 = router.place_usage().iter().map(|p| p.current_bytes).sum();
     assert_eq!(of_places, router.total.current());
@@ -116,7 +118,7 @@ pub(super) fn in_use(router: &Router) -> u64 {
     of_places
 }
 
-/// First bytes, last bytes and some between, all the same.
+/// Marks the first and last bytes and some in between with one value.
 pub(super) fn stamp(block: &mut Owned, value: u8) {
     let step = block.bytes().len() / 7 + 1;
     block
@@ -128,7 +130,7 @@ pub(super) fn stamp(block: &mut Owned, value: u8) {
 }
 
 fn stamped(block: &mut Owned, value: u8, size: usize, before: usize) -> bool {
-    // Only what lies in both sizes and was written under the old one.
+    // Only bytes within both sizes that were written under the old one.
     let step = before / 7 + 1;
     let common = size.min(before);
     (0..common)
@@ -155,7 +157,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Carries out steps on one thread; answers the blocks that are left, for another thread to free.
+/// Runs steps on one thread; returns the blocks that are left, for another thread to free.
 fn carry_out(router: &'static Router, steps: &[Step], salt: u8) -> Vec<usize> {
     let mut blocks: Vec<(Owned, u8)> = Vec::new();
     for (index, step) in steps.iter().enumerate() {
@@ -285,7 +287,7 @@ fn a_full_place_falls_to_the_next_and_says_so() {
     assert_eq!(told, expected);
     assert_eq!(router.operator_usage(OperatorId(3)).fallbacks, 3);
     drop(blocks);
-    // Room again: the first place is used again.
+    // There is room again: the first place is used again.
     let again = Owned::new(router, MIB).unwrap();
     assert_eq!(router.place_usage()[0].current_bytes, MIB as u64);
     drop(again);
@@ -402,7 +404,7 @@ fn a_node_is_never_asked_for_more_than_it_has_free() {
     assert!(Owned::new(router, 11 * MIB).is_none());
     let block = Owned::new(router, 9 * MIB).unwrap();
     drop(block);
-    // What went back can be had again without asking.
+    // Released bytes can be drawn again: the ledger asks the kernel once its account runs out.
     assert!(Owned::new(router, 10 * MIB).is_some());
 }
 
@@ -431,7 +433,7 @@ fn a_control_group_near_its_limit_is_full_wherever_the_pages_come_from() {
     );
     let block = Owned::new(router, 9 * MIB).unwrap();
     drop(block);
-    // What went back can be had again without asking.
+    // Released bytes can be drawn again: the ledger asks the kernel once its account runs out.
     assert!(Owned::new(router, 10 * MIB).is_some());
 }
 
@@ -460,7 +462,7 @@ fn an_audit_among_threads_that_take_and_give_back_sees_one_moment() {
                     if stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    // Blocks of both kinds; some grow.
+                    // Blocks of both sizes; some grow.
                     let size = (1 + (round * 7 + thread) % 60) * 128 * KIB;
                     let mut block = Owned::new(router, size).unwrap();
                     if round.is_multiple_of(3) {
@@ -478,7 +480,7 @@ fn an_audit_among_threads_that_take_and_give_back_sees_one_moment() {
         for audit in audits {
             let present: u64 = audit.classes.iter().map(|c| c.bytes - c.absent_bytes).sum();
             assert_eq!(audit.accounted_bytes, present, "{audit:?}");
-            // A kernel without NUMA does not tell.
+            // A kernel without NUMA does not report it.
             if let Some(kernel) = audit.kernel_bytes {
                 assert_eq!(audit.held_bytes, kernel, "{audit:?}");
             }
@@ -487,7 +489,7 @@ fn an_audit_among_threads_that_take_and_give_back_sees_one_moment() {
     assert_eq!(in_use(router), 0);
 }
 
-/// Runs of pages that were populated, as node and granules in one number each.
+/// Populated runs, node and granules packed into one number each.
 static POPULATED: AtomicU64 = AtomicU64::new(0);
 
 #[test]
@@ -531,7 +533,7 @@ fn freed_memory_leaves_the_process() {
         .into();
     blocks.iter_mut().for_each(|block| block.bytes().fill(1));
     let full = resident_bytes(span.base, span.len()).unwrap();
-    // Huge pages or not: whole granules at most, what was written at least.
+    // Huge pages or not: at most whole granules, at least what was written.
     assert!(full <= router.total.current(), "{full}");
     assert!(full >= (23 * MIB + 100 * KIB) as u64, "{full}");
     drop(blocks);
@@ -555,12 +557,12 @@ fn kept_memory_is_reused_with_its_zeroes_restored() {
     // SAFETY: the layout is not empty.
     let start = unsafe { allocator.alloc_zeroed(layout) };
     assert_eq!(start.addr(), address, "the kept block was not reused");
-    // SAFETY: the block has so many bytes, all written by the allocator.
+    // SAFETY: the block has this many bytes, all initialised by the allocator.
     let zero = unsafe { std::slice::from_raw_parts(start, MIB) }
         .iter()
         .all(|b| *b == 0);
     assert!(zero);
-    // SAFETY: the block is of this allocator and layout.
+    // SAFETY: the block was made by this allocator with this layout and is not used after this.
     unsafe { allocator.dealloc(start, layout) };
     let usage = router.place_usage();
     assert_eq!(

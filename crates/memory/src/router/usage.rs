@@ -1,4 +1,4 @@
-//! What the router counted, for people and tables.
+//! Snapshots of the router's counters, for output and system tables.
 
 use std::sync::atomic::Ordering;
 
@@ -10,83 +10,89 @@ use super::options::{EARLIER_PLACE, INNER_PLACE, SYSTEM_PLACE};
 use super::route::{INNER, Router, SYSTEM};
 use super::{Class, OperatorId, ROUTER};
 
-/// One class at one place.
+/// Counts of one class at one place.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlaceUsage {
-    /// The class.
+    /// The class whose blocks are counted.
     pub class: Class,
-    /// The place, as it was named; [`SYSTEM_PLACE`] beyond the named ones, [`EARLIER_PLACE`] for
+    /// Name of the place.
+    ///
+    /// [`SYSTEM_PLACE`] is the fallback behind the configured ones; [`EARLIER_PLACE`] has the
     /// blocks whose places were given other nodes.
     pub place: String,
-    /// Most bytes that the class may have there; `None` for no limit.
+    /// Most bytes that the class may hold there; `None` for no limit.
     pub limit_bytes: Option<u64>,
-    /// Bytes in use.
+    /// Bytes in use now.
     pub current_bytes: u64,
-    /// Most bytes that were in use at a time.
+    /// Highest value of `current_bytes`.
     pub peak_bytes: u64,
-    /// Bytes in use and kept for reuse.
+    /// Bytes in use, cached for reuse, or not yet released.
     pub held_bytes: u64,
-    /// Most bytes in use and kept at a time.
+    /// Highest value of `held_bytes`.
     pub held_peak_bytes: u64,
-    /// Allocations there.
+    /// Allocations served from this place, the reused ones included.
     pub allocations: u64,
-    /// Allocations that should have gone to an earlier place.
+    /// Of these, the ones that an earlier place of the class could not serve.
     pub fallbacks: u64,
-    /// Why the kernel does not let the place be used.
+    /// Why the kernel does not let the place be used; `None` if it does.
     pub refused: Option<String>,
 }
 
-/// One operator.
+/// Counts of one operator.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OperatorUsage {
-    /// Bytes in use.
+    /// Bytes in use now.
     pub current_bytes: u64,
-    /// Most bytes that were in use at a time.
+    /// Highest value of `current_bytes`.
     pub peak_bytes: u64,
-    /// Most bytes that were in use at a time, by place of its class; the system's last.
+    /// Highest bytes in use at each place of its class; the fallback place is last.
     pub peak_by_place: Vec<u64>,
-    /// Large allocations.
+    /// Allocations that were routed; small ones are not counted.
     pub allocations: u64,
     /// Allocations that did not come from the first place of the class.
     pub fallbacks: u64,
 }
 
-/// Memory that did not come from the first place of its class. Repetitions within a tenth of a second are one event.
+/// Allocations that did not come from the first place of their class.
+///
+/// Repetitions within a tenth of a second are merged into one event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
-    /// When, in ns since 1970.
+    /// Time of the first of them, in ns since 1970.
     pub time_ns: u64,
-    /// The class.
+    /// The class that the memory was for.
     pub class: Class,
-    /// Allocations.
+    /// Number of merged allocations.
     pub count: u32,
-    /// Their bytes together.
+    /// Sum of their sizes.
     pub bytes: u64,
-    /// The place that could not give them.
+    /// The place that was to serve them.
     pub from: String,
-    /// The place that did; `None` if none did, [`INNER_PLACE`] if the allocator inside did.
+    /// The place that served them.
+    ///
+    /// `None` if none did; [`INNER_PLACE`] if the inner allocator did.
     pub to: Option<String>,
-    /// Why.
+    /// The reason, as text.
     pub why: String,
 }
 
-/// Every place of every class that is configured or was used.
+/// Counts of every place that is configured or was used.
 pub fn place_usage() -> Vec<PlaceUsage> {
     ROUTER.place_usage()
 }
 
-/// What an operator has and had.
+/// Counts of one operator.
 pub fn operator_usage(operator: OperatorId) -> OperatorUsage {
     ROUTER.operator_usage(operator)
 }
 
-/// The named places of a class, first choice first.
+/// Names of a class's configured places, first choice first.
 pub fn places_of(class: Class) -> Vec<String> {
     let names = ROUTER.names();
     names.get(class.index()).cloned().unwrap_or_default()
 }
 
-/// The last events, oldest first.
+/// The last 256 events, oldest first.
 pub fn events() -> Vec<Event> {
     ROUTER.event_list()
 }
@@ -108,6 +114,7 @@ impl Router {
             for place in 0..PLACES {
                 let slot = self.slot(class, place);
                 let allocations = slot.allocations.load(Ordering::Relaxed);
+                // Places that are no longer configured still show what they served.
                 if place >= configured && allocations == 0 {
                     continue;
                 }
@@ -129,7 +136,7 @@ impl Router {
         all
     }
 
-    /// What is left of blocks whose places were given other nodes meanwhile.
+    /// Blocks, over all places of the class, whose place has been given other nodes.
     fn earlier_usage(&self, class: Class) -> Option<PlaceUsage> {
         let slots = || (0..PLACES).map(|place| self.slot(class, place));
         let usage = PlaceUsage {
@@ -137,6 +144,7 @@ impl Router {
             place: EARLIER_PLACE.to_owned(),
             limit_bytes: None,
             current_bytes: slots().map(|slot| slot.earlier.current()).sum(),
+            // An upper bound: the peaks of the slots need not coincide.
             peak_bytes: slots().map(|slot| slot.earlier.peak()).sum(),
             held_bytes: slots().map(|slot| slot.earlier_held.current()).sum(),
             held_peak_bytes: slots().map(|slot| slot.earlier_held.peak()).sum(),
@@ -178,7 +186,7 @@ impl Router {
             .collect()
     }
 
-    /// Peaks and counts of all places start again from what is in use now.
+    /// Restarts all peaks from what is in use now.
     pub(super) fn reset_peaks(&self) {
         for class in Class::ALL {
             for place in 0..=SYSTEM {

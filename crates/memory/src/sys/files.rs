@@ -1,4 +1,4 @@
-//! What a file system is, how much room it has, and blocks for a file.
+//! File systems and files: type, free space, block allocation, locks.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -8,31 +8,31 @@ use std::path::Path;
 
 use super::last_errno;
 
-/// File system numbers of `linux/magic.h`.
+/// File system types, from `linux/magic.h`.
 const TMPFS_MAGIC: i128 = 0x0102_1994;
 const RAMFS_MAGIC: i128 = 0x8584_58f6;
 const HUGETLBFS_MAGIC: i128 = 0x9584_58f6;
 
-/// The kinds of file system that behave differently here.
+/// File systems by how they allocate pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileSystemKind {
-    /// tmpfs or ramfs: pages come from nodes and follow the thread's policy.
+    /// tmpfs or ramfs: pages come from nodes, under the thread's policy.
     Memory,
     /// hugetlbfs with pages of this size.
     Hugetlb { page_bytes: u64 },
-    /// Anything on a device; fsdax included.
+    /// All others, which are on a device; fsdax is among them.
     Device,
 }
 
-/// A file system's kind and free bytes.
+/// Kind and free bytes of a file system.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FileSystem {
     pub(crate) kind: FileSystemKind,
-    /// `None` where it sets no limit of its own (ramfs, unlimited tmpfs, unlimited hugetlbfs).
+    /// `None` where the file system has no limit (ramfs, tmpfs or hugetlbfs without one).
     pub(crate) free_bytes: Option<u64>,
 }
 
-/// Describes the file system that `path` (which must exist) is on, or answers the errno.
+/// Kind and free space of the file system of `path`, which must exist; or the errno.
 pub(crate) fn examine(path: &Path) -> Result<FileSystem, i32> {
     let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| libc::EINVAL)?;
     let mut stat = std::mem::MaybeUninit::<libc::statfs64>::zeroed();
@@ -40,7 +40,7 @@ pub(crate) fn examine(path: &Path) -> Result<FileSystem, i32> {
     if unsafe { libc::statfs64(path.as_ptr(), stat.as_mut_ptr()) } != 0 {
         return Err(last_errno());
     }
-    // SAFETY: zeroed is a valid value of this plain struct, and the kernel filled it.
+    // SAFETY: all zeroes is a valid value of this plain struct, and the kernel has filled it.
     let stat = unsafe { stat.assume_init() };
     let block_bytes = u64::try_from(stat.f_bsize).unwrap_or(4096);
     let kind = match i128::from(stat.f_type) {
@@ -50,6 +50,7 @@ pub(crate) fn examine(path: &Path) -> Result<FileSystem, i32> {
         },
         _ => FileSystemKind::Device,
     };
+    // tmpfs and hugetlbfs without a limit report 0 blocks.
     let limited = kind == FileSystemKind::Device || stat.f_blocks > 0;
     Ok(FileSystem {
         kind,
@@ -57,10 +58,12 @@ pub(crate) fn examine(path: &Path) -> Result<FileSystem, i32> {
     })
 }
 
-/// Whether the file's pages are the memory of a device (fsdax), as far as the kernel tells (Linux 5.8).
+/// Whether the file's pages are device memory (fsdax). Before Linux 5.8 the kernel does not report
+/// it.
 pub(crate) fn is_on_dax(file: &File) -> bool {
     let mut answer = std::mem::MaybeUninit::<libc::statx>::zeroed();
-    // SAFETY: the file is open, the path is empty and NUL-terminated, and `answer` is valid for writes.
+    // SAFETY: the descriptor is open, the path is empty and NUL-terminated, and `answer` is valid
+    // for writes.
     let outcome = unsafe {
         libc::statx(
             file.as_raw_fd(),
@@ -70,12 +73,14 @@ pub(crate) fn is_on_dax(file: &File) -> bool {
             answer.as_mut_ptr(),
         )
     };
-    // SAFETY: zeroed is a valid value of this plain struct, whether or not the kernel filled it.
+    // SAFETY: all zeroes is a valid value of this plain struct, whether or not the kernel filled
+    // it.
     let attributes = unsafe { answer.assume_init() }.stx_attributes;
     outcome == 0 && attributes & libc::STATX_ATTR_DAX as u64 != 0
 }
 
-/// Gives a range of the file its blocks now, so that writing through a mapping cannot run out of space later.
+/// Allocates the blocks of a range now, so that a write through a mapping cannot run out of space
+/// later, which would be a SIGBUS.
 pub(crate) fn allocate_blocks(
     file: &File,
     offset_bytes: u64,
@@ -83,23 +88,24 @@ pub(crate) fn allocate_blocks(
 ) -> Result<(), i32> {
     let offset = libc::off_t::try_from(offset_bytes).map_err(|_| libc::EFBIG)?;
     let size = libc::off_t::try_from(size_bytes).map_err(|_| libc::EFBIG)?;
-    // SAFETY: plain call on an open file; it answers the errno instead of setting it.
+    // SAFETY: no pointers are passed and the descriptor is open. It returns the errno instead of
+    // setting it.
     match unsafe { libc::posix_fallocate(file.as_raw_fd(), offset, size) } {
         0 => Ok(()),
         errno => Err(errno),
     }
 }
 
-/// Locks a range of bytes for this opening of the file, until the file is closed: other openings, of this process too, are refused
-/// (`EAGAIN` or `EACCES`).
+/// Locks a byte range for this open file description, until it is closed. Other descriptions, those
+/// of this process included, are refused (`EAGAIN` or `EACCES`).
 pub(crate) fn lock_range(file: &File, offset_bytes: u64, size_bytes: usize) -> Result<(), i32> {
-    // SAFETY: all zeroes is a valid value of this plain struct (the process number must be 0 for locks of an opening).
+    // SAFETY: all zeroes is a valid value of this plain struct. `l_pid` must be 0 for such locks.
     let mut lock: libc::flock64 = unsafe { std::mem::zeroed() };
     lock.l_type = libc::F_WRLCK as libc::c_short;
     lock.l_whence = libc::SEEK_SET as libc::c_short;
     lock.l_start = libc::off64_t::try_from(offset_bytes).map_err(|_| libc::EOVERFLOW)?;
     lock.l_len = libc::off64_t::try_from(size_bytes).map_err(|_| libc::EOVERFLOW)?;
-    // SAFETY: the file is open and `lock` is valid for reads.
+    // SAFETY: the descriptor is open and `lock` is valid for reads.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) } == 0 {
         Ok(())
     } else {

@@ -1,4 +1,4 @@
-//! How much of a mapping really is huge pages.
+//! How much of a mapping is mapped by huge pages.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -23,7 +23,7 @@ struct ScanArguments {
     return_mask: u64,
 }
 
-/// `struct page_region`: a stretch of pages of one category.
+/// `struct page_region`: consecutive pages of one category.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 struct PageRegion {
@@ -34,15 +34,15 @@ struct PageRegion {
 
 /// `_IOWR('f', 16, struct pm_scan_arg)`.
 const PAGEMAP_SCAN: u64 = 0xc060_6610;
-/// Mapped by a huge page-table entry.
+/// Mapped by a huge page-table entry (PMD or larger).
 const PAGE_IS_HUGE: u64 = 1 << 6;
 const REGIONS_PER_CALL: usize = 256;
 
-/// Bytes of `mapping` that are mapped huge; `None` where the kernel does not tell.
+/// Bytes of `mapping` that are mapped by huge pages; `None` where the kernel does not report it.
 pub(crate) fn huge_bytes(mapping: &Mapping) -> Option<u64> {
     match scan(mapping) {
         Ok(bytes) => Some(bytes),
-        // Before Linux 6.7 the way round by text, which walks the whole process.
+        // Before Linux 6.7 only `smaps` has it, which walks the page tables of the whole process.
         Err(libc::ENOTTY | libc::EINVAL) => from_smaps(mapping),
         Err(_) => None,
     }
@@ -68,8 +68,9 @@ fn scan(mapping: &Mapping) -> Result<u64, i32> {
             return_mask: PAGE_IS_HUGE,
             ..ScanArguments::default()
         };
-        // SAFETY: the arguments have the layout and size the kernel expects, and `found` has room for as many regions as they say.
-        // Without flags the scan changes nothing.
+        // SAFETY: the arguments have the layout and size that the kernel expects, and `found` has
+        // room for `regions_len` regions and outlives the call. Without flags the scan changes
+        // nothing.
         let answer =
             unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN as _, &raw mut arguments) };
         let count = usize::try_from(answer).map_err(|_| last_errno())?;
@@ -78,6 +79,7 @@ fn scan(mapping: &Mapping) -> Result<u64, i32> {
             .take(count)
             .map(|region| region.end - region.start)
             .sum::<u64>();
+        // No progress would loop forever.
         if arguments.walk_end <= start {
             return Err(libc::EIO);
         }
@@ -86,8 +88,8 @@ fn scan(mapping: &Mapping) -> Result<u64, i32> {
     Ok(huge_bytes)
 }
 
-/// Huge pages of the VMAs that the mapping lies in. A neighbour of the same kind may share the VMA, so the answer is capped at the
-/// mapping's size.
+/// Huge bytes of the VMAs that the mapping is in. A neighbouring mapping may share the VMA, so the
+/// result is capped at the mapping's size.
 fn from_smaps(mapping: &Mapping) -> Option<u64> {
     let smaps = std::fs::read_to_string("/proc/self/smaps").ok()?;
     let (start, end) = (mapping.address(), mapping.address() + mapping.size_bytes());

@@ -1,4 +1,4 @@
-//! Owned memory mappings.
+//! Owned memory mappings: `mmap`, alignment for huge pages, `munmap`.
 
 use std::fmt;
 use std::fs::File;
@@ -9,28 +9,29 @@ use std::time::{Duration, Instant};
 use super::{files, last_errno};
 use crate::PageSize;
 
-/// What to do just before the memory goes.
+/// Called just before the memory is unmapped.
 type BeforeUnmap = Box<dyn FnOnce() + Send + Sync>;
 
-/// How often an aligned address is looked for before an unaligned one is taken: other threads may map in between.
+/// Attempts to get an aligned address before an unaligned one is accepted: between two calls
+/// another thread may map the address.
 const ALIGN_ATTEMPTS: usize = 8;
 
-/// What is behind a mapping. Open files stay open, so that their locks hold.
+/// What backs a mapping. Files stay open while it exists, which keeps their locks.
 pub(crate) enum Backing {
-    /// Memory without a file.
+    /// Anonymous memory, private or shared.
     Anonymous,
-    /// Memory that belongs to somebody else, who hears of its end (`before_unmap`) and keeps it mapped.
+    /// Memory of another owner, who keeps it mapped and gets it back through `before_unmap`.
     Lent,
-    /// A file, mapped shared from this byte on.
+    /// A file, mapped shared from this offset on.
     SharedFile { file: File, offset_bytes: u64 },
     /// A file, mapped copy-on-write from its start.
     PrivateFile { file: File },
-    /// A device's memory, mapped shared from this byte on.
+    /// Device memory, mapped shared from this offset on.
     Device { file: File, offset_bytes: u64 },
 }
 
 impl Backing {
-    /// Arguments of `mmap`: flags, descriptor and offset.
+    /// Arguments for `mmap`: flags, descriptor and offset.
     fn arguments(&self) -> Result<(libc::c_int, libc::c_int, libc::off_t), i32> {
         let offset = |bytes: u64| libc::off_t::try_from(bytes).map_err(|_| libc::EOVERFLOW);
         Ok(match self {
@@ -46,21 +47,22 @@ impl Backing {
 
 /// An owned, readable and writable range of mapped memory; dropping it unmaps it.
 ///
-/// Can only be made by the constructors below, so a `Mapping` always is valid memory of its length whose bytes are
-/// initialised (zero pages, or the contents of a file or device).
+/// Only the constructors below make one, so a `Mapping` is always valid memory of its length, with
+/// initialised bytes (zero pages, or the contents of a file or device).
 pub struct Mapping {
     pub(super) address: NonNull<u8>,
-    /// 0 once it is unmapped.
+    /// 0 after `unmap_timed`, so that the drop does nothing.
     size_bytes: usize,
     pub(super) backing: Backing,
     before_unmap: Option<BeforeUnmap>,
 }
 
-// SAFETY: the mapping is plain memory owned by this value; `&Mapping` only hands out its address and shared bytes, writes need
-// `&mut Mapping`, and moving it to another thread leaves the memory where it is.
+// SAFETY: the mapping is plain memory that this value owns, valid at the same address on every
+// thread. `&Mapping` gives out only its address and shared bytes; writes need `&mut Mapping`.
 unsafe impl Send for Mapping {}
-// SAFETY: as above: shared access is read-only, except `populate`, which changes no byte's value: it runs in the kernel, or (old
-// kernels) as an atomic write of the value that is there, before the region is handed out.
+// SAFETY: shared access only reads, except for `populate`, which changes no byte's value: it runs
+// in the kernel, or (on old kernels) writes the present value atomically, before the region is
+// handed out.
 unsafe impl Sync for Mapping {}
 
 impl fmt::Debug for Mapping {
@@ -73,16 +75,20 @@ impl fmt::Debug for Mapping {
 }
 
 impl Mapping {
-    /// Reserves private anonymous memory of `size_bytes`, aligned for `page_size`, no page touched.
+    /// Reserves private anonymous memory of `size_bytes`, aligned for `page_size`.
+    ///
+    /// No page is touched.
     ///
     /// # Errors
-    /// The errno of `mmap` or `madvise`; `ENOMEM` for hugetlb sizes means that the pool is too small.
+    /// The errno of `mmap` or `madvise`; for hugetlb sizes `ENOMEM` means that the pool is too
+    /// small.
     pub fn anonymous(size_bytes: usize, page_size: PageSize) -> Result<Self, i32> {
         let lazy = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
         let mapping = match page_size {
             PageSize::Base => Self::map(size_bytes, lazy, Backing::Anonymous)?,
             PageSize::Thp => Self::aligned(size_bytes, page_size.bytes(), lazy)?,
-            // Without MAP_NORESERVE: the pool is asked now instead of failing at the first touch.
+            // Without MAP_NORESERVE, so that the pool is checked now; otherwise a pool that is too
+            // small would be a SIGBUS at first touch.
             PageSize::Huge2M | PageSize::Huge1G => Self::map(
                 size_bytes,
                 libc::MAP_PRIVATE | pool_flags(page_size),
@@ -96,7 +102,7 @@ impl Mapping {
     /// Maps `size_bytes` of `file` from `offset_bytes` on, shared. The file must be that long; it must not be truncated while mapped.
     ///
     /// # Errors
-    /// The errno of `mmap` or `madvise`; `EINVAL` if the offset is not whole pages.
+    /// The errno of `mmap` or `madvise`; `EINVAL` if the offset is not a multiple of the page size.
     pub fn shared_file_at(
         file: File,
         offset_bytes: u64,
@@ -108,8 +114,10 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Maps `size_bytes` of a DAX device from `offset_bytes` on, both multiples of its alignment. The kernel aligns the address; the
-    /// device's pages have the size that its alignment says, so no advice is given.
+    /// Maps `size_bytes` of a DAX device from `offset_bytes` on, both multiples of its alignment.
+    ///
+    /// The kernel aligns the address, and the device's alignment is its page size, so no advice is
+    /// given.
     ///
     /// # Errors
     /// The errno of `mmap`.
@@ -117,10 +125,12 @@ impl Mapping {
         Self::map(size_bytes, 0, Backing::Device { file, offset_bytes })
     }
 
-    /// Memory that is mapped already and stays so. Its owner is told of the end by [`Mapping::before_unmap`].
+    /// Wraps memory that is mapped already and stays mapped; the owner gets it back through
+    /// [`Mapping::before_unmap`].
     ///
     /// # Safety
-    /// The range is mapped readable and writable, its bytes are initialised, and nobody else uses it until the mapping is dropped.
+    /// The range is mapped readable and writable, its bytes are initialised, and nobody else uses
+    /// it until the mapping is dropped.
     pub(crate) unsafe fn lent(address: usize, size_bytes: usize) -> Self {
         let start = std::ptr::with_exposed_provenance_mut(address);
         Self {
@@ -131,8 +141,10 @@ impl Mapping {
         }
     }
 
-    /// One `mmap` as a program would make it, and how long that call took. With [`PageSize::Thp`] the address is aligned for huge
-    /// pages (it is chosen before the clock starts). The advice about the page size is not in the time.
+    /// Makes one `mmap` as a program would, and returns the time of the call.
+    ///
+    /// With [`PageSize::Thp`] the address is aligned for huge pages; it is chosen before the clock
+    /// starts. Advice about the page size is not timed.
     ///
     /// # Errors
     /// The errno of `mmap` or `madvise`.
@@ -174,7 +186,8 @@ impl Mapping {
         let mut attempt = 1;
         loop {
             let reserved = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
-            // Free again when the real mapping is made: the kernel takes a free address that it is given.
+            // The temporary mapping is dropped at once, so its aligned address is free and can be
+            // the hint for the timed call. The kernel uses a hint if it is free.
             let address = Self::aligned(size_bytes, align_bytes, reserved)?.address();
             let (mapping, took) = Self::map_at(address, size_bytes, flags, Backing::Anonymous)?;
             if mapping.address().is_multiple_of(align_bytes) || attempt == ALIGN_ATTEMPTS {
@@ -184,10 +197,10 @@ impl Mapping {
         }
     }
 
-    /// Unmaps now, and says how long the `munmap` took.
+    /// Unmaps now, and returns the time of `munmap`.
     ///
     /// # Errors
-    /// The errno; the range then stays mapped for as long as the program runs.
+    /// The errno; the range then stays mapped until the process ends.
     pub(crate) fn unmap_timed(mut self) -> Result<Duration, i32> {
         if let Some(action) = self.before_unmap.take() {
             action();
@@ -195,7 +208,8 @@ impl Mapping {
         let size_bytes = std::mem::take(&mut self.size_bytes);
         let address = self.address.as_ptr().cast();
         let start = Instant::now();
-        // SAFETY: the range is owned by this value, which is given up here; with a size of 0 its drop unmaps nothing more.
+        // SAFETY: the range is owned by this value, which is consumed here. Its size is 0 now, so
+        // the drop does not unmap it again.
         let answer = unsafe { libc::munmap(address, size_bytes) };
         let took = start.elapsed();
         if answer == 0 {
@@ -216,12 +230,13 @@ impl Mapping {
         self.address.as_ptr().addr()
     }
 
-    /// Length in bytes.
+    /// Length in bytes; whole pages.
     pub fn size_bytes(&self) -> usize {
         self.size_bytes
     }
 
-    /// Whether the pages are the memory of a device, mapped directly: the kernel then answers page queries as if there were none.
+    /// Whether the pages are device memory, mapped directly. The kernel then reports them as
+    /// absent.
     pub(crate) fn is_device_memory(&self) -> bool {
         match &self.backing {
             Backing::Device { .. } => true,
@@ -230,15 +245,17 @@ impl Mapping {
         }
     }
 
-    /// The bytes.
+    /// The bytes of the mapping, all of them initialised.
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: the range is mapped readable for as long as `self` lives and its bytes are initialised; writers need `&mut self`.
+        // SAFETY: the range is mapped readable while `self` lives, and its bytes are initialised;
+        // writers need `&mut self`.
         unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.size_bytes) }
     }
 
-    /// The bytes, writable.
+    /// The bytes of the mapping, for writing.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: as for `as_slice`, mapped writable, and `&mut self` makes this the only access.
+        // SAFETY: as in `as_slice`; the range is also mapped writable, and `&mut self` makes this
+        // the only access.
         unsafe { std::slice::from_raw_parts_mut(self.address.as_ptr(), self.size_bytes) }
     }
 
@@ -246,7 +263,7 @@ impl Mapping {
         Self::map_at(0, size_bytes, flags, backing).map(|(mapping, _)| mapping)
     }
 
-    /// `hint` is an address to prefer if it is free; 0 leaves it to the kernel.
+    /// Calls `mmap`. `hint` is an address to prefer if it is free; 0 lets the kernel choose.
     fn map_at(
         hint: usize,
         size_bytes: usize,
@@ -258,7 +275,8 @@ impl Mapping {
         let hint = std::ptr::without_provenance_mut(hint);
         let flags = flags | own_flags;
         let start = Instant::now();
-        // SAFETY: without MAP_FIXED a new mapping touches nothing that exists, whatever the hint.
+        // SAFETY: without MAP_FIXED the kernel uses only free addresses, whatever the hint, so no
+        // existing mapping changes.
         let address =
             unsafe { libc::mmap(hint, size_bytes, protection, flags, descriptor, offset) };
         let took = start.elapsed();
@@ -275,7 +293,7 @@ impl Mapping {
         Ok((mapping, took))
     }
 
-    /// Reserves more than is needed and gives the unaligned ends back.
+    /// Reserves `align_bytes` more than needed and unmaps the unaligned ends.
     fn aligned(size_bytes: usize, align_bytes: usize, flags: libc::c_int) -> Result<Self, i32> {
         let reserve_bytes = size_bytes.checked_add(align_bytes).ok_or(libc::ENOMEM)?;
         let mut mapping = Self::map(reserve_bytes, flags, Backing::Anonymous)?;
@@ -286,9 +304,12 @@ impl Mapping {
     }
 
     fn cut_ends(&mut self, head_bytes: usize, tail_bytes: usize) -> Result<(), i32> {
+        // Address and size follow each step that succeeds, so after a failure the rest is still
+        // unmapped on drop.
         let tail_start = self.size_bytes - tail_bytes;
         if tail_bytes > 0 {
-            // SAFETY: the tail is inside the mapping, page-aligned, never handed out, and forgotten by `size_bytes` below.
+            // SAFETY: the tail is inside the mapping, page-aligned and not handed out, and
+            // `size_bytes` is reduced below so that nothing uses it later.
             let answer =
                 unsafe { libc::munmap(self.address.as_ptr().add(tail_start).cast(), tail_bytes) };
             if answer != 0 {
@@ -303,7 +324,8 @@ impl Mapping {
                 return Err(last_errno());
             }
         }
-        // SAFETY: `head_bytes` is less than the mapping's length.
+        // SAFETY: `head_bytes` is at most the mapping's length, so the result is in bounds or one
+        // past it.
         self.address = unsafe { self.address.add(head_bytes) };
         self.size_bytes -= head_bytes;
         Ok(())
@@ -311,15 +333,16 @@ impl Mapping {
 
     fn advise_page_size(&self, page_size: PageSize) -> Result<(), i32> {
         let advice = match page_size {
-            // Larger folios would cross the ends of runs.
+            // Larger folios would cross the ends of runs and put pages on the wrong node.
             PageSize::Base => libc::MADV_NOHUGEPAGE,
             PageSize::Thp => libc::MADV_HUGEPAGE,
             PageSize::Huge2M | PageSize::Huge1G => return Ok(()),
         };
-        // SAFETY: the advice covers exactly this mapping and changes no byte.
+        // SAFETY: the range is exactly this mapping, and the advice changes no contents.
         let answer =
             unsafe { libc::madvise(self.address.as_ptr().cast(), self.size_bytes, advice) };
-        // EINVAL: a kernel without huge pages, where both advices are moot; the audit shows what became of it.
+        // EINVAL: a kernel without huge pages, where neither advice matters. The audit reports the
+        // result.
         if answer == 0 || last_errno() == libc::EINVAL {
             Ok(())
         } else {
@@ -328,7 +351,7 @@ impl Mapping {
     }
 }
 
-/// Flags for pages of a hugetlb pool; none for other page sizes.
+/// `mmap` flags for a hugetlb page size; 0 for others.
 fn pool_flags(page_size: PageSize) -> libc::c_int {
     match page_size {
         PageSize::Base | PageSize::Thp => 0,
@@ -345,8 +368,9 @@ impl Drop for Mapping {
         if self.size_bytes == 0 || matches!(self.backing, Backing::Lent) {
             return;
         }
-        // SAFETY: the range is owned by this value and nobody can hold a reference into it any more. Unmapping a whole mapping
-        // of ours fails only for lack of kernel memory; the range then stays mapped, which is safe.
+        // SAFETY: the range is owned by this value, and no reference into it can outlive it.
+        // `munmap` of a whole mapping fails only if the kernel lacks memory; the range then stays
+        // mapped, which is safe.
         unsafe { libc::munmap(self.address.as_ptr().cast(), self.size_bytes) };
     }
 }

@@ -1,6 +1,7 @@
-//! The only place of this crate that talks to the kernel: mappings, thread policies, page queries and moves.
+//! All system calls of this crate but the router's: mappings, thread policies, page queries and
+//! moves.
 //!
-//! Everything exported from here is safe to call; each `unsafe` block says why it is sound.
+//! Everything exported from here is safe to call.
 
 pub(crate) mod counters;
 pub(crate) mod files;
@@ -19,11 +20,11 @@ pub(crate) fn last_errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// Bytes of the processor's base page.
+/// Bytes of the processor's base page; 4096 if the system reports nonsense.
 pub(crate) fn base_page_bytes() -> usize {
     static BYTES: OnceLock<usize> = OnceLock::new();
     *BYTES.get_or_init(|| {
-        // SAFETY: sysconf only reads a constant.
+        // SAFETY: takes no pointers and only reads a constant.
         let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         usize::try_from(bytes)
             .ok()

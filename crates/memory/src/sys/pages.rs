@@ -1,22 +1,23 @@
-//! Asking the kernel where pages are, and moving them (`move_pages(2)`).
+//! Queries the nodes of pages and moves pages, with `move_pages(2)`.
 
 use super::{Mapping, last_errno};
 
-/// Move pages that only this process maps (`linux/mempolicy.h`; not in libc).
+/// Only move pages that no other process maps (`linux/mempolicy.h`; not in libc).
 const MPOL_MF_MOVE: libc::c_long = 1 << 1;
-/// Largest number of pages in one call: keeps the arrays small and other threads' page faults waiting shortly.
+/// Pages per call. Bounds the arrays, and the time for which the call makes page faults of other
+/// threads wait.
 const BATCH_PAGES: usize = 8192;
 
-/// Node number (0 and up) or negative errno of the page at each byte offset.
+/// Node number or negative errno of the page at each byte offset.
 ///
 /// # Errors
-/// The errno of the call as a whole.
+/// The errno, if the call as a whole fails.
 pub(crate) fn query(mapping: &Mapping, offsets: &[usize]) -> Result<Vec<i32>, i32> {
     let mut all = Vec::with_capacity(offsets.len());
     for batch in offsets.chunks(BATCH_PAGES) {
         let addresses = addresses(mapping, batch)?;
         let mut status = vec![-libc::ENOENT; batch.len()];
-        // SAFETY: both arrays have `batch.len()` elements; without target nodes nothing is moved.
+        // SAFETY: both arrays have `batch.len()` elements. Without target nodes nothing is moved.
         let answer = unsafe {
             libc::syscall(
                 libc::SYS_move_pages,
@@ -36,15 +37,16 @@ pub(crate) fn query(mapping: &Mapping, offsets: &[usize]) -> Result<Vec<i32>, i3
     Ok(all)
 }
 
-/// As [`query`], for addresses of pages, into an array of the caller's: nothing is allocated.
+/// Same as [`query`] for page addresses, into the caller's array; allocates nothing.
 ///
 /// # Errors
-/// The errno of the call as a whole; `EINVAL` if there is less room than addresses.
+/// The errno, if the call as a whole fails; `EINVAL` if `status` is shorter than `addresses`.
 pub(crate) fn query_addresses(addresses: &[usize], status: &mut [i32]) -> Result<(), i32> {
     if status.len() < addresses.len() {
         return Err(libc::EINVAL);
     }
-    // SAFETY: both arrays have room for as many pages; without target nodes nothing is moved.
+    // SAFETY: both arrays have at least `addresses.len()` elements. Without target nodes nothing is
+    // moved, and an address without a mapping only gets an errno as its status.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_move_pages,
@@ -63,10 +65,12 @@ pub(crate) fn query_addresses(addresses: &[usize], status: &mut [i32]) -> Result
     }
 }
 
-/// Moves the page at each byte offset to the node beside it. Answers, per page, the node where it is now or a negative errno.
+/// Moves the page at each byte offset to the node paired with it. Returns, per page, its node after
+/// the call or a negative errno.
 ///
 /// # Errors
-/// The errno of the call as a whole (`EPERM`, `ENOSYS`, `ENODEV` for an offline node, `EACCES` for one outside the cpuset).
+/// The errno, if the call as a whole fails: `EPERM`, `ENOSYS`, `ENODEV` for an offline node,
+/// `EACCES` for one outside the cpuset.
 pub(crate) fn relocate(
     mapping: &Mapping,
     offsets: &[usize],
@@ -78,10 +82,10 @@ pub(crate) fn relocate(
             return Err(libc::EINVAL);
         }
         let addresses = addresses(mapping, batch)?;
-        // The kernel leaves the status of pages it gave up on untouched.
+        // The kernel does not write the status of pages that it gave up on.
         let mut status = vec![-libc::EAGAIN; batch.len()];
-        // SAFETY: all three arrays have `batch.len()` elements. The kernel keeps the contents of pages it moves, so no byte of the
-        // mapping changes for any reader.
+        // SAFETY: all three arrays have `batch.len()` elements. The kernel keeps the contents of
+        // pages that it moves, so readers of the mapping see no change.
         let answer = unsafe {
             libc::syscall(
                 libc::SYS_move_pages,
@@ -93,7 +97,7 @@ pub(crate) fn relocate(
                 MPOL_MF_MOVE,
             )
         };
-        // A positive answer counts pages that could not be moved: their status says so.
+        // A positive result is the number of pages not moved; their status says why.
         if answer < 0 {
             return Err(last_errno());
         }

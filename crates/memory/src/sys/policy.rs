@@ -1,4 +1,4 @@
-//! The NUMA policy of the calling thread (`set_mempolicy(2)`), saved and restored.
+//! NUMA policies of threads (`set_mempolicy(2)`) and ranges (`mbind(2)`), with save and restore.
 
 use std::marker::PhantomData;
 
@@ -6,27 +6,27 @@ use tierloom_topology::NodeId;
 
 use super::{Mapping, last_errno};
 
-/// Nodes a mask has room for (the kernel's own limit on 64-bit machines).
+/// Nodes that a mask has room for: the kernel's limit on 64-bit machines.
 pub(crate) const MAX_NODES: usize = 1024;
 const MASK_WORDS: usize = MAX_NODES / 64;
-/// The kernel reads one bit less than it is told.
+/// The kernel reads one bit less than the number it is given.
 const MASK_BITS: usize = MAX_NODES + 1;
-/// `MPOL_WEIGHTED_INTERLEAVE` of Linux 6.9; not in libc yet.
+/// From Linux 6.9; not in libc yet.
 pub(crate) const MPOL_WEIGHTED_INTERLEAVE: i32 = 6;
 
-/// A set of nodes in the kernel's form.
+/// A set of nodes as the kernel's bit mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NodeMask([u64; MASK_WORDS]);
 
 impl NodeMask {
     pub(crate) const EMPTY: Self = Self([0; MASK_WORDS]);
 
-    /// The mask with one node; `None` beyond the kernel's limit.
+    /// The set of one node; `None` if its number is beyond the kernel's limit.
     pub(crate) fn only(node: NodeId) -> Option<Self> {
         Self::of(&[node])
     }
 
-    /// The mask with these nodes; `None` beyond the kernel's limit.
+    /// The set of these nodes; `None` if a number is beyond the kernel's limit.
     pub(crate) fn of(nodes: &[NodeId]) -> Option<Self> {
         let mut mask = Self::EMPTY;
         for node in nodes {
@@ -43,7 +43,7 @@ impl NodeMask {
     }
 }
 
-/// A thread's policy: mode (with its flags) and nodes.
+/// A memory policy: mode (with flags) and nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Policy {
     pub(crate) mode: i32,
@@ -55,7 +55,7 @@ pub(crate) fn current() -> Result<Policy, i32> {
     read_policy(0)
 }
 
-/// The nodes the calling thread may use (its cpuset), or the errno.
+/// The nodes that the calling thread may use (its cpuset), or the errno.
 pub(crate) fn mems_allowed() -> Result<NodeMask, i32> {
     const MPOL_F_MEMS_ALLOWED: libc::c_long = 1 << 2;
     read_policy(MPOL_F_MEMS_ALLOWED).map(|policy| policy.nodes)
@@ -64,7 +64,8 @@ pub(crate) fn mems_allowed() -> Result<NodeMask, i32> {
 fn read_policy(flags: libc::c_long) -> Result<Policy, i32> {
     let mut mode: libc::c_int = 0;
     let mut nodes = NodeMask::EMPTY;
-    // SAFETY: `mode` and the mask are valid for writes; the mask has room for MASK_BITS - 1 bits.
+    // SAFETY: `mode` and the mask are valid for writes, and the mask has MASK_BITS - 1 bits, as
+    // many as the kernel writes.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_get_mempolicy,
@@ -82,14 +83,14 @@ fn read_policy(flags: libc::c_long) -> Result<Policy, i32> {
     }
 }
 
-/// Sets the calling thread's policy, or answers the errno.
+/// Sets the calling thread's policy; the errno on failure.
 pub(crate) fn set(policy: &Policy) -> Result<(), i32> {
     let (mask, bits) = if policy.nodes.is_empty() {
         (std::ptr::null(), 0)
     } else {
         (policy.nodes.0.as_ptr(), MASK_BITS as libc::c_long)
     };
-    // SAFETY: the mask is null with 0 bits, or valid for reads of MASK_BITS - 1 bits.
+    // SAFETY: the mask is null with 0 bits, or readable for MASK_BITS - 1 bits.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_set_mempolicy,
@@ -105,14 +106,16 @@ pub(crate) fn set(policy: &Policy) -> Result<(), i32> {
     }
 }
 
-/// Gives a mapping a policy of its own, for pages that are not present yet, or answers the errno. It goes before the policies of threads.
+/// Sets a mapping's own policy, for pages that are not present yet. It takes precedence over the
+/// policies of threads.
 pub(crate) fn set_on(mapping: &Mapping, policy: &Policy) -> Result<(), i32> {
     set_range(mapping.address(), mapping.size_bytes(), policy)
 }
 
-/// As [`set_on`], for whole pages at an address. No byte changes; a range with holes is refused.
+/// Same as [`set_on`] for whole pages at an address. A range with unmapped holes is refused.
 pub(crate) fn set_range(address: usize, size_bytes: usize, policy: &Policy) -> Result<(), i32> {
-    // SAFETY: a policy changes no byte of any range, and the mask is valid for reads of MASK_BITS - 1 bits; without flags no page moves.
+    // SAFETY: a policy changes no contents, whatever the range, and without flags no page moves.
+    // The mask is readable for MASK_BITS - 1 bits.
     let answer = unsafe {
         libc::syscall(
             libc::SYS_mbind,
@@ -131,17 +134,17 @@ pub(crate) fn set_range(address: usize, size_bytes: usize, policy: &Policy) -> R
     }
 }
 
-/// Changes the calling thread's policy and puts the old one back, also when dropped on an error path.
+/// Changes the calling thread's policy, and restores the previous one when dropped.
 #[derive(Debug)]
 pub(crate) struct ThreadPolicy {
     saved: Policy,
     bound: Option<NodeId>,
-    // Policies belong to a thread: the guard must stay on it.
+    // A policy is the thread's, so the guard must be dropped on the thread that created it.
     _not_send: PhantomData<*const ()>,
 }
 
 impl ThreadPolicy {
-    /// Remembers the present policy; the errno if it cannot be read.
+    /// Saves the current policy; the errno if it cannot be read.
     pub(crate) fn save() -> Result<Self, i32> {
         Ok(Self {
             saved: current()?,
@@ -150,7 +153,8 @@ impl ThreadPolicy {
         })
     }
 
-    /// From now on new pages of this thread come from `node`, and from nowhere else.
+    /// Binds new pages of this thread to `node`, with no fallback. Does nothing if it is bound
+    /// there already, which saves a system call per run.
     pub(crate) fn bind(&mut self, node: NodeId) -> Result<(), i32> {
         if self.bound == Some(node) {
             return Ok(());
@@ -164,7 +168,7 @@ impl ThreadPolicy {
         Ok(())
     }
 
-    /// Puts the old policy back and says if that failed (a drop cannot).
+    /// Restores the saved policy, and reports a failure (which a drop cannot).
     pub(crate) fn restore(&mut self) -> Result<(), i32> {
         if self.bound.take().is_some() {
             set(&self.saved)
@@ -176,8 +180,8 @@ impl ThreadPolicy {
 
 impl Drop for ThreadPolicy {
     fn drop(&mut self) {
-        // The error that led here is reported instead; the kernel refuses a policy it handed out only when the
-        // cpuset changed meanwhile.
+        // The error that led here is the one to report. The kernel refuses a policy that it
+        // returned before only if the cpuset has changed since.
         let _ = self.restore();
     }
 }

@@ -1,4 +1,4 @@
-//! Making pages present.
+//! Populating (pre-faulting) pages of a mapping.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -7,10 +7,11 @@ use super::mapping::Backing;
 use super::{Mapping, base_page_bytes, last_errno};
 
 impl Mapping {
-    /// Makes the pages of the byte range present, allocated under the calling thread's policy. Bytes keep their values.
+    /// Populates the pages of a byte range under the calling thread's policy; the contents do not
+    /// change.
     ///
     /// # Errors
-    /// The errno; `EINVAL` for a range that is not inside the mapping or not whole pages.
+    /// The errno; `EINVAL` for a range that is not inside the mapping or not of whole pages.
     pub(crate) fn populate(&self, offset: usize, len: usize) -> Result<(), i32> {
         let end = offset.checked_add(len).ok_or(libc::EINVAL)?;
         if end > self.size_bytes()
@@ -20,7 +21,8 @@ impl Mapping {
             return Err(libc::EINVAL);
         }
         loop {
-            // SAFETY: the range lies inside the mapping; MADV_POPULATE_WRITE faults pages in and changes no byte.
+            // SAFETY: the range is inside the mapping, which `self` keeps mapped.
+            // MADV_POPULATE_WRITE faults pages in and changes no contents.
             let answer = unsafe {
                 libc::madvise(
                     self.address.as_ptr().add(offset).cast(),
@@ -33,19 +35,22 @@ impl Mapping {
             }
             match last_errno() {
                 libc::EINTR | libc::EAGAIN => {}
-                // Linux before 5.14 does not know the advice.
+                // Linux before 5.14 does not have MADV_POPULATE_WRITE.
                 libc::EINVAL => return self.populate_by_touch(offset, len),
                 errno => return Err(errno),
             }
         }
     }
 
-    /// The old way: one fault per page. A file gets its blocks first, so that a full one is an error and no SIGBUS. A device is only
-    /// read: another host may be writing to it, and its pages come writable anyway.
+    /// Populates with one page fault per page.
+    ///
+    /// The blocks of a file are allocated first, so that a full file system is an error and not a
+    /// SIGBUS. A device is only read: another host may be writing to it, and its pages are writable
+    /// as soon as they are mapped.
     fn populate_by_touch(&self, offset: usize, len: usize) -> Result<(), i32> {
         if let Backing::SharedFile { file, offset_bytes } = &self.backing {
             let start = i64::try_from(offset_bytes + offset as u64).map_err(|_| libc::EFBIG)?;
-            // SAFETY: plain system call on an open file.
+            // SAFETY: no pointers are passed and the descriptor is open.
             if unsafe { libc::fallocate(file.as_raw_fd(), 0, start, len as libc::off_t) } != 0
                 && last_errno() != libc::EOPNOTSUPP
             {
@@ -54,12 +59,14 @@ impl Mapping {
         }
         let read_only = matches!(self.backing, Backing::Device { .. });
         for page in (offset..offset + len).step_by(base_page_bytes()) {
-            // SAFETY: `page` is inside the mapping, and an atomic access is never torn.
+            // SAFETY: `page` is inside the mapping, so the byte is valid for reads and writes while
+            // `self` lives. Access is atomic, so other threads that populate do not race with it.
             let byte = unsafe { AtomicU8::from_ptr(self.address.as_ptr().add(page)) };
             if read_only {
                 byte.load(Ordering::Relaxed);
             } else {
-                // Writes 0 over 0: a write fault, no new value. Any other value shows that the page is present already.
+                // Replaces 0 by 0: a write fault that changes nothing. A page with another value is
+                // present already.
                 let _ = byte.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
             }
         }

@@ -211,6 +211,7 @@ impl Prices {
                 &self.as_of,
                 "the day or month of the prices",
             ),
+            ("cpu.name".into(), &self.cpu.name, "a short name"),
             ("cpu.counts_source".into(), &self.cpu.counts_source, SOURCE),
             (
                 "rules.all_slots_filled_source".into(),

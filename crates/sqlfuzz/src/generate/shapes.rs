@@ -7,6 +7,16 @@ use crate::data::{Kind, Known};
 /// Approximate limit for the rows of a join, so that a case stays fast.
 const MOST_ROWS: usize = 40_000;
 
+/// Frames of window functions.
+const FRAMES: [&str; 6] = [
+    " ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
+    " ROWS BETWEEN CURRENT ROW AND 3 FOLLOWING",
+    " ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
+    " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
+    " ROWS BETWEEN 2 FOLLOWING AND UNBOUNDED FOLLOWING",
+    " ROWS BETWEEN 5 PRECEDING AND 3 PRECEDING",
+];
+
 impl Generator<'_> {
     /// A query of the given shape.
     pub(crate) fn shaped(&mut self, shape: Shape) -> (Query, Vec<Known>) {
@@ -311,12 +321,15 @@ impl Generator<'_> {
             }
             form.push_str(&format!("ORDER BY {{}} {down}"));
             args.push(sorted.clone());
-            if whole {
+            // So do frames of rows.
+            let framed = function.contains("{}") && !whole && !unique.is_empty();
+            let framed = framed && self.rng.chance(60);
+            if whole || framed {
                 form.push_str(", {}");
                 args.push(self.any_column(&unique));
-                if !function.contains("row") && !function.contains("lag") {
-                    form.push_str(" ROWS BETWEEN 2 PRECEDING AND CURRENT ROW");
-                }
+            }
+            if framed {
+                form.push_str(self.rng.pick(&FRAMES));
             }
             form.push(')');
             let value = self.made(&form, args, kind);

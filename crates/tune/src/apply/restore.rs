@@ -43,9 +43,17 @@ pub fn restore(
     let Some(saved) = state.read()? else {
         return Ok(Restored::Nothing);
     };
+    // Read again under the lock: another process may have restored or applied in between.
+    let _lock = do_it.then(|| state.lock()).transpose()?;
+    let saved = match do_it {
+        true => match state.read()? {
+            Some(saved) => saved,
+            None => return Ok(Restored::Nothing),
+        },
+        false => saved,
+    };
     if saved.is_of_another_boot(files) {
         if do_it {
-            let _lock = state.lock()?;
             state.forget()?;
         }
         return Ok(Restored::Rebooted(saved));
@@ -54,7 +62,6 @@ pub fn restore(
     let mut reweighed = Vec::new();
     if do_it {
         plan.check_writable(files)?;
-        let _lock = state.lock()?;
         reweighed = put_back(files, state, &plan)?;
         state.forget()?;
     }

@@ -27,7 +27,7 @@ fn widest(simd: Simd) -> usize {
     }
 }
 
-/// What chains do, written down plainly.
+/// A plain model of what chains do.
 struct Model {
     memories: [Vec<u8>; 2],
     random: SplitMix64,
@@ -74,7 +74,7 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
         .collect()
 }
 
-/// A vector on line boundaries, as regions are: the words of the pattern count from there.
+/// A vector aligned to a line, as regions are: the words of the pattern count from there.
 struct Aligned(Vec<u8>, usize);
 
 impl Aligned {
@@ -117,7 +117,7 @@ fn step() -> impl Strategy<Value = ChainStep> {
     prop_oneof![3 => read, 3 => write, 1 => placed]
 }
 
-/// Relative writes go into the region of the step before; the first step has none before it.
+/// Makes relative writes refer to the region of the previous step, and the first step absolute.
 fn repaired(mut steps: Vec<ChainStep>) -> Vec<ChainStep> {
     let mut region = None;
     for step in &mut steps {
@@ -159,7 +159,7 @@ proptest! {
 
 #[test]
 fn the_place_of_a_read_depends_on_what_was_read_before_also_over_writes() {
-    // The same random numbers on memories that differ in nothing but their contents; the last step leaves a mark where it went.
+    // The same random numbers on memories with different contents; the last step marks its place.
     let mark = ChainStep {
         offset_bytes: None,
         region: 1,

@@ -1,7 +1,7 @@
-//! aarch64: which loops there are, flushes, prefetches and barriers.
+//! aarch64: entry points of the loops, cache operations, prefetches and barriers.
 //!
-//! `dc cvac` and `dc civac` are privileged by default, but Linux lets programs use them (it sets `SCTLR_EL1.UCI`), as it does with the
-//! counter; there is nothing to look up.
+//! `dc cvac` and `dc civac` are privileged by default. Linux lets programs use them (it sets
+//! `SCTLR_EL1.UCI`), and the counter as well, so there is nothing to detect.
 
 use std::arch::asm;
 
@@ -17,7 +17,7 @@ mod word;
 use vector::{Quad, QuadPair};
 use word::{Word4, Word8};
 
-/// Bytes of the widest instruction of a width: pairs of 128-bit registers.
+/// Bytes of the widest instruction of a vector width: a pair of 128-bit registers.
 pub(super) fn widest_unit(simd: Simd, _stream: bool) -> usize {
     match simd {
         Simd::Neon => 32,
@@ -25,7 +25,8 @@ pub(super) fn widest_unit(simd: Simd, _stream: bool) -> usize {
     }
 }
 
-/// Whether there is a non-temporal instruction for units of `unit_bytes`: they move pairs of registers, of 4 bytes at least.
+/// Checks that there is a non-temporal instruction for units of `unit_bytes`: they move pairs of
+/// registers of at least 4 bytes each.
 pub(super) fn check_stream(_access: &Access, unit_bytes: usize) -> Result<(), AccessError> {
     if unit_bytes < 8 {
         return Err(AccessError::Unsupported {
@@ -36,22 +37,23 @@ pub(super) fn check_stream(_access: &Access, unit_bytes: usize) -> Result<(), Ac
     Ok(())
 }
 
-/// Whether the processor has the instruction for `cache_op`; all have all.
+/// Checks that the processor has the instruction for `cache_op`; all processors have all of them.
 pub(super) fn check_cache_op(_cache_op: CacheOp) -> Result<(), AccessError> {
     Ok(())
 }
 
-/// Runs the loop of a width and unit.
+/// Runs the loop of a vector width and unit.
 ///
 /// # Safety
-/// As of [`visit`]; `simd` is available and `unit_bytes` one of its.
+/// Same as [`visit`]; `simd` is available and has units of `unit_bytes`.
 pub(super) unsafe fn run<C: Cursor, const KIND: u8, const STREAM: bool>(
     simd: Simd,
     unit_bytes: usize,
     job: &Job,
     cursor: &mut C,
 ) -> Counts {
-    // SAFETY: as the caller promises; all of it is part of every aarch64 processor that Linux runs on.
+    // SAFETY: the caller guarantees it; every aarch64 processor that Linux runs on has these
+    // instructions.
     unsafe {
         match (simd, unit_bytes) {
             (Simd::Neon, 32) => visit::<QuadPair, C, KIND, STREAM>(job, cursor),
@@ -65,16 +67,16 @@ pub(super) unsafe fn run<C: Cursor, const KIND: u8, const STREAM: bool>(
 /// Runs the loop of an operation on words.
 ///
 /// # Safety
-/// As of [`visit_words`].
+/// Same as [`visit_words`].
 pub(super) unsafe fn run_words<C: Cursor, const KIND: u8>(job: &Job, cursor: &mut C) -> Counts {
-    // SAFETY: as the caller promises.
+    // SAFETY: the same contract as this function's.
     unsafe { visit_words::<C, KIND>(job, cursor) }
 }
 
-/// Asks for a line, wherever it is; an address without memory does nothing.
+/// Prefetches a line; an unmapped address does nothing.
 #[inline(always)]
 pub(super) fn prefetch(at: *const u8) {
-    // SAFETY: prefetches never fault.
+    // SAFETY: a prefetch is a hint that cannot fault.
     unsafe { asm!("prfm pldl1keep, [{at}]", at = in(reg) at, options(nostack, preserves_flags)) };
 }
 
@@ -84,7 +86,7 @@ pub(super) fn prefetch(at: *const u8) {
 /// The byte is mapped.
 #[inline(always)]
 pub(super) unsafe fn write_back(at: *mut u8) {
-    // SAFETY: this changes no byte; the rest as the caller promises.
+    // SAFETY: contents do not change; the caller guarantees the rest.
     unsafe { asm!("dc cvac, {at}", at = in(reg) at, options(nostack, preserves_flags)) };
 }
 
@@ -98,18 +100,18 @@ pub(super) unsafe fn flush(at: *mut u8) {
     unsafe { asm!("dc civac, {at}", at = in(reg) at, options(nostack, preserves_flags)) };
 }
 
-/// The same: there is one instruction for both.
+/// Same as [`flush`]: there is one instruction for both.
 ///
 /// # Safety
-/// As of [`flush`].
+/// Same as [`flush`].
 #[inline(always)]
 pub(super) unsafe fn flush_opt(at: *mut u8) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the same contract as this function's.
     unsafe { flush(at) };
 }
 
-/// Waits until all stores and flushes so far are done.
+/// Waits until all stores and flushes so far are complete.
 pub(super) fn finish_stores() {
-    // SAFETY: a barrier touches nothing.
+    // SAFETY: a barrier accesses nothing.
     unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
 }

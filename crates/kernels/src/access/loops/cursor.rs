@@ -1,4 +1,6 @@
-//! Address generation, inlined into the loops: no vectors of addresses, whose own traffic would spoil the figures.
+//! Address generation, inlined into the loops.
+//!
+//! Arrays of precomputed addresses would add memory traffic of their own to the measurement.
 
 use crate::access::places::Uniform;
 use crate::access::zipf::Zipf;
@@ -7,33 +9,34 @@ use crate::rng::SplitMix64;
 /// Most places that random loops prefetch ahead.
 const MAX_AHEAD: usize = 64;
 
-/// Yields offsets of places. Loops work on a copy of their own, so that the state is in registers; arithmetic wraps, so that no build has
-/// checks in loops.
+/// Iterator over offsets of places. Loops work on a local copy, so that the state is in registers;
+/// arithmetic wraps, so that no build adds overflow checks to the loops.
 pub(super) trait Cursor: Clone {
-    /// The next place.
+    /// Offset of the next place.
     fn next(&mut self) -> usize;
 
-    /// The place to prefetch after the last [`Self::next`]; it may lie outside of the memory, where a prefetch does nothing.
+    /// Offset to prefetch after the last [`Self::next`]. It may be outside the memory, where a
+    /// prefetch does nothing.
     fn ahead(&self) -> Option<usize>;
 }
 
 /// Places at a fixed distance.
 #[derive(Clone)]
 pub(super) struct Line {
-    /// Where the next place is.
+    /// Offset of the next place.
     pub(super) at: usize,
-    /// From one place to the next; wraps, so that it may be negative.
+    /// Distance from one place to the next; wraps, so it can be negative.
     pub(super) step: usize,
-    /// How far ahead to prefetch in the direction of the steps; 0 for not.
+    /// Prefetch distance in the direction of the steps; 0 for none.
     pub(super) ahead: usize,
-    /// Of places smaller than a line only the first of a line prefetches.
+    /// Of several places in a line, only the first one prefetches.
     pub(super) sparse: usize,
 }
 
 impl Line {
     /// Places from `at`, `step` bytes apart, with prefetches about `ahead_bytes` ahead.
     pub(super) fn new(at: usize, step: isize, ahead_bytes: usize) -> Self {
-        // A place that is far enough away, if they are not neighbours in lines.
+        // Gaps between places are not prefetched: the distance is rounded up to a place.
         let stride = step.unsigned_abs();
         let ahead_bytes = if stride > 64 {
             ahead_bytes.next_multiple_of(stride)
@@ -68,7 +71,7 @@ impl Cursor for Line {
     }
 }
 
-/// Uniformly random places without prefetch: the fastest loop.
+/// Uniformly random places without prefetch: the shortest loop.
 #[derive(Clone)]
 pub(super) struct Anywhere {
     pub(super) draw: Uniform,
@@ -87,21 +90,22 @@ impl Cursor for Anywhere {
     }
 }
 
-/// Places that are drawn in one go, so that the loads of a block follow one another closely.
+/// Places drawn at a time, so that the loads of a block follow each other closely.
 const BLOCK_PLACES: usize = 32;
 
 /// Zipf-distributed places without prefetch.
 ///
-/// To draw one takes about 40 instructions. If they stood between any two loads, the processor's window would hold few loads at a time; so
-/// places are drawn in blocks (256 bytes on the stack). What is left of a block when a batch ends is not used.
+/// A draw takes about 40 instructions. Between any two loads, they would fill the processor's
+/// out-of-order window and leave room for few loads, so places are drawn in blocks (256 bytes on
+/// the stack). The rest of a block is discarded when a batch ends.
 #[derive(Clone)]
 pub(super) struct Skewed<'a> {
     table: &'a Zipf,
-    /// The random stream, after the block.
+    /// State of the random stream after the block.
     pub(super) random: SplitMix64,
     stride: usize,
     block: [usize; BLOCK_PLACES],
-    /// Where in the block the next place is; 0 also if there is none.
+    /// Index in the block of the next place; 0 also if the block is used up.
     turn: usize,
 }
 
@@ -136,22 +140,23 @@ impl Cursor for Skewed<'_> {
     }
 }
 
-/// Random places, known and prefetched some accesses before they come up.
+/// Random places that are drawn and prefetched some accesses before they are used.
 #[derive(Clone)]
 pub(super) struct Ahead<C> {
-    /// Where places come from.
+    /// Source of the places.
     pub(super) source: C,
     ring: [usize; MAX_AHEAD],
-    /// Where in the ring the next place is.
+    /// Index in the ring of the next place.
     turn: usize,
-    /// Places in the ring.
+    /// Number of places in the ring.
     places: usize,
-    /// The place that came last from the source.
+    /// The place last drawn from the source.
     newest: usize,
 }
 
 impl<C: Cursor> Ahead<C> {
-    /// Places of `source`, prefetched as many accesses ahead as fit into `ahead_bytes`, 1 to 64. The ring's own places are not prefetched.
+    /// Places of `source`, prefetched as many accesses ahead as fit into `ahead_bytes`, 1 to 64.
+    /// The first places, which fill the ring, are not prefetched.
     pub(super) fn new(mut source: C, access_bytes: usize, ahead_bytes: usize) -> Self {
         let places = (ahead_bytes / access_bytes).clamp(1, MAX_AHEAD);
         let mut ring = [0; MAX_AHEAD];
@@ -171,7 +176,7 @@ impl<C: Cursor> Ahead<C> {
 impl<C: Cursor> Cursor for Ahead<C> {
     #[inline(always)]
     fn next(&mut self) -> usize {
-        // The mask tells the compiler that the index is in range.
+        // The modulo removes the bounds check.
         let slot = self.turn % MAX_AHEAD;
         self.newest = self.source.next();
         let now = std::mem::replace(&mut self.ring[slot], self.newest);

@@ -1,4 +1,4 @@
-//! Reads the machine code of the loops back: the instructions that run are those that were asked for.
+//! Tests that disassemble the loops: the instructions that run are the ones that were requested.
 
 use iced_x86::{
     Decoder, DecoderOptions, EncodingKind, FlowControl, Instruction, Mnemonic, OpKind, Register,
@@ -10,12 +10,12 @@ use super::kind::{COMPARE_AND_SWAP, COPY, FETCH_ADD, MIX, READ, WRITE};
 use super::visit::Counts;
 use super::x86::{finish_stores, run_words, word4, word8, xmm, ymm, zmm};
 
-/// A loop as it is compiled.
 type Loop<C> = unsafe fn(&Job, &mut C) -> Counts;
 
-/// The instructions of the function at `start`, to its last return. Nothing of it is run.
+/// Disassembles the function at `start` up to its last return. Nothing is executed.
 fn instructions(start: usize) -> Vec<Instruction> {
-    // SAFETY: `start` is a function of this test binary; its code is mapped, and more code or constants follow it.
+    // SAFETY: `start` is a function of this test binary. Its code is mapped, and more code or
+    // constants follow it.
     let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, 1 << 14) };
     let mut decoder = Decoder::with_ip(64, bytes, start as u64, DecoderOptions::NONE);
     let (mut found, mut farthest) = (Vec::new(), 0);
@@ -49,7 +49,8 @@ fn is_wide(instruction: &Instruction, wide: fn(Register) -> bool) -> bool {
         .any(|op| instruction.op_kind(op) == OpKind::Register && wide(instruction.op_register(op)))
 }
 
-/// How many instructions of `mnemonic` move memory to or from registers that are `wide`: loads (memory last) and stores (memory first).
+/// Number of instructions of `mnemonic` that move memory to or from `wide` registers: loads (memory
+/// operand last) and stores (memory operand first).
 fn moves(code: &[Instruction], mnemonics: &[Mnemonic], wide: fn(Register) -> bool) -> [usize; 2] {
     let of = |store: bool| {
         code.iter()
@@ -64,7 +65,7 @@ fn moves(code: &[Instruction], mnemonics: &[Mnemonic], wide: fn(Register) -> boo
     [of(false), of(true)]
 }
 
-/// Registers that are saved and constants are not what is measured.
+/// Whether the instruction accesses saved registers or constants, which are not part of the access.
 fn on_stack(instruction: &Instruction) -> bool {
     matches!(instruction.memory_base(), Register::RSP | Register::RIP)
 }
@@ -76,12 +77,13 @@ fn count(code: &[Instruction], mnemonic: Mnemonic) -> usize {
 
 const PLAIN: &[Mnemonic] = &[Mnemonic::Vmovdqu64, Mnemonic::Vmovdqu, Mnemonic::Vpaddq];
 
-/// Whether there are as many as every unrolled loop has: a block of eight and one for the rest. The compiler may make several copies of it.
+/// Whether there are at least as many as an unrolled loop has: a block of eight and one for the
+/// rest. The compiler may duplicate them.
 fn unrolled(count: usize) -> bool {
     count >= 9
 }
 
-/// Asserts that there are unrolled loads and stores where they are wanted, and none elsewhere.
+/// Asserts unrolled loads and stores where they are wanted, and none elsewhere.
 #[track_caller]
 fn assert_only(found: [usize; 2], wanted: [bool; 2]) {
     for (found, wanted) in found.into_iter().zip(wanted) {
@@ -146,7 +148,7 @@ macro_rules! check_width {
 
 #[test]
 fn avx512_loops_move_64_bytes_with_every_instruction() {
-    // The code is read and not run: any processor will do.
+    // The code is disassembled and not run, so any processor will do.
     check_width!(zmm, Register::is_zmm);
 }
 
@@ -168,7 +170,8 @@ fn accesses_of_16_bytes_move_16_bytes() {
 
 #[test]
 fn scalar_loops_use_general_registers_and_non_temporal_moves() {
-    // The compiler may copy the job with SSE instructions; vectors of a width would have a newer encoding.
+    // The compiler may copy the job with SSE instructions; vector units would have a newer
+    // encoding.
     let vector = |instruction: &Instruction| instruction.encoding() != EncodingKind::Legacy;
     for write in [
         code::<Line>(word4::<Line, WRITE, true>),
@@ -181,7 +184,7 @@ fn scalar_loops_use_general_registers_and_non_temporal_moves() {
     assert!(!read.iter().any(vector));
 }
 
-/// The loop over random places that both streams and prefetches share.
+/// The loop of random reads.
 fn random_reads<C: Cursor>() -> Vec<Instruction> {
     code::<C>(zmm::<C, READ, false>)
 }
@@ -193,7 +196,7 @@ fn random_loops_make_their_addresses_without_calls_or_vectors_of_them() {
     assert_only(moves(&anywhere, PLAIN, Register::is_zmm), [true, false]);
     let skewed = random_reads::<Skewed<'static>>();
     assert_eq!(count(&skewed, Mnemonic::Call), 0);
-    // Nothing but the result and the state of the random stream is stored, once at the end.
+    // Only the result and the state of the random stream are stored, once at the end.
     let stores = |code: &[Instruction]| {
         let to_memory = |instruction: &&Instruction| {
             instruction.op0_kind() == OpKind::Memory
@@ -208,7 +211,7 @@ fn random_loops_make_their_addresses_without_calls_or_vectors_of_them() {
 #[test]
 fn prefetching_loops_prefetch_into_all_caches() {
     assert!(count(&random_reads::<Ahead<Anywhere>>(), Mnemonic::Prefetcht0) >= 1);
-    // One for each line of a block, one for places.
+    // One for each line of a block, and one for places.
     assert!(count(&random_reads::<Line>(), Mnemonic::Prefetcht0) > 8);
 }
 

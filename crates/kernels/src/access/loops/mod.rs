@@ -1,7 +1,9 @@
-//! The loops: one generic shape ([`visit`]), given the instructions of a vector width ([`Unit`]) and the order of places ([`cursor`]).
+//! Access loops: one generic loop ([`visit`]), parameterised by the instructions of a vector width
+//! ([`Unit`]) and the order of the places ([`cursor`]).
 //!
-//! The loop is Rust; what touches memory is blocks of inline assembly, which the compiler can neither drop, merge nor change. Everything
-//! is monomorphised into functions with the target features of their width, so that the blocks are inlined and accumulators stay in registers.
+//! The loop is Rust; memory is touched only by blocks of inline assembly, which the compiler can
+//! neither drop, merge nor change. Everything is monomorphised into functions with the target
+//! features of their width, so that the blocks are inlined and accumulators stay in registers.
 
 mod cursor;
 mod visit;
@@ -26,41 +28,43 @@ use super::places::Draw;
 use super::{Access, AccessError, CacheOp, Operation, Order, Places, SharedBytes, Touched};
 use crate::Simd;
 
-/// The instructions of one width. Addresses must be valid for the bytes they touch; non-temporal ones must be aligned to `BYTES`.
+/// Instructions of one width. Addresses must be valid for the bytes that are accessed; for
+/// non-temporal instructions they must be aligned to `BYTES`.
 ///
 /// # Safety
-/// Of all functions: the processor has the instructions (see the implementing type), and the bytes at the addresses may be touched.
+/// For all functions: the processor has the instructions (see the implementing type), and the bytes
+/// at the addresses may be accessed.
 trait Unit {
-    /// Bytes of one instruction.
+    /// Bytes that one instruction moves.
     const BYTES: usize;
-    /// Bytes of the unrolled blocks.
+    /// Bytes of an unrolled block.
     const BLOCK_BYTES: usize = Self::BYTES * 8;
-    /// Sums of the words that were loaded.
+    /// Sums of the loaded words; several, so that additions do not wait for each other.
     type Sums: Copy;
-    /// The pattern's words at some offset.
+    /// The words of the pattern at the current offset.
     type Pattern: Copy;
 
-    /// Sums of nothing.
+    /// Sums to start with.
     unsafe fn no_sums() -> Self::Sums;
-    /// All sums in one.
+    /// The total of all sums.
     unsafe fn total(sums: Self::Sums) -> u64;
-    /// One load.
+    /// One load, added to a sum.
     unsafe fn load<const STREAM: bool>(sums: &mut Self::Sums, at: *const u8);
-    /// Eight loads.
+    /// Eight unrolled loads, added to the sums.
     unsafe fn load_block<const STREAM: bool>(sums: &mut Self::Sums, at: *const u8);
     /// The pattern at `offset`.
     unsafe fn pattern(offset: usize) -> Self::Pattern;
-    /// One store; the pattern moves on.
+    /// One store; advances the pattern.
     unsafe fn store<const STREAM: bool>(pattern: &mut Self::Pattern, at: *mut u8);
-    /// Eight stores; the pattern moves on.
+    /// Eight stores; advances the pattern.
     unsafe fn store_block<const STREAM: bool>(pattern: &mut Self::Pattern, at: *mut u8);
-    /// One load and the store of what it loaded.
+    /// One load, and a store of the loaded bytes.
     unsafe fn copy<const STREAM: bool>(from: *const u8, to: *mut u8);
-    /// Eight of them.
+    /// Eight unrolled copies.
     unsafe fn copy_block<const STREAM: bool>(from: *const u8, to: *mut u8);
 }
 
-/// What a loop does with places; for all but atomics also the kind that is compiled into it.
+/// Kinds of loops, as constants for const generics.
 mod kind {
     pub(super) const READ: u8 = 0;
     pub(super) const WRITE: u8 = 1;
@@ -71,27 +75,29 @@ mod kind {
     pub(super) const NOP: u8 = 6;
 }
 
-/// The places of one batch and what happens at them besides the operation. The bytes of all places (and images) are inside the memory.
+/// The places of one batch, and what happens there besides the operation. All places (and images)
+/// are inside the memory.
 #[derive(Clone, Copy)]
 struct Job {
     /// First byte of the memory, aligned to 64.
     memory: *mut u8,
-    /// Places to visit.
+    /// Number of places to visit.
     count: u64,
-    /// Bytes of an access, a multiple of the unit's.
+    /// Bytes per access, a multiple of the unit's.
     access_bytes: usize,
-    /// From a place to its image.
+    /// Distance from a place to its image.
     image_distance: usize,
     flushes: Flushes,
-    /// How far ahead lines are prefetched within an access; 0 for not.
+    /// Distance of prefetches within an access, in bytes; 0 for none.
     inner_ahead: usize,
-    /// Of 100 accesses of a mix.
+    /// Reads per 100 accesses of a mix.
     read_percent: u32,
     /// Hundredths of a read that are due before the first access.
     reads_due: u32,
 }
 
-/// A [`CacheOp`] as flags: three tests that are always the same way cost less in a loop than the table of jumps that a choice becomes.
+/// A [`CacheOp`] as flags: three well-predicted branches cost less in a loop than the jump table of
+/// a `match`.
 #[derive(Clone, Copy)]
 struct Flushes {
     any: bool,
@@ -111,23 +117,23 @@ impl Flushes {
     }
 }
 
-/// Bytes that the widest instruction moves that is allowed and not wider than an access.
+/// Bytes per instruction: the widest one of the vector width that is not wider than an access.
 pub(super) fn unit_bytes(access: &Access) -> usize {
     machine::widest_unit(access.simd, is_stream(access.operation)).min(access.access_bytes)
 }
 
-/// Whether there is a non-temporal instruction for `access`.
+/// Checks that there is a non-temporal instruction for `access`.
 pub(super) fn check_stream(access: &Access, unit_bytes: usize) -> Result<(), AccessError> {
     machine::check_stream(access, unit_bytes)
 }
 
-/// Whether the processor has the instruction for `cache_op`.
+/// Checks that the processor has the instruction for `cache_op`.
 pub(super) fn check_cache_op(cache_op: CacheOp) -> Result<(), AccessError> {
     machine::check_cache_op(cache_op)
 }
 
-/// Runs a batch of `count` places (not 0) that begins at `start`; `places` are those of `access` and this memory, which begins with a
-/// whole line.
+/// Runs a batch of `count` places (not 0) that starts at `start`. `places` are those of `access`
+/// and of this memory, which begins with a whole line.
 pub(super) fn run(
     access: &Access,
     memory: SharedBytes<'_>,
@@ -150,6 +156,8 @@ pub(super) fn run(
     };
     let counts = match (access.order, &mut places.draw) {
         (Order::Ascending, _) if is_seamless(access) => {
+            // Adjacent accesses without anything between them are one large access: the unrolled
+            // blocks then run across their borders.
             job.count = 1;
             job.access_bytes = access.access_bytes * count as usize;
             job.inner_ahead = access.prefetch_bytes;
@@ -189,7 +197,7 @@ pub(super) fn run(
     touched(access, count, counts)
 }
 
-/// Runs a batch at random places, prefetched if that is asked for.
+/// Runs a batch at random places, with software prefetches if requested.
 fn run_random<C: Cursor>(access: &Access, job: &Job, cursor: &mut C) -> Counts {
     if access.prefetch_bytes == 0 {
         return dispatch(access, job, cursor);
@@ -221,13 +229,14 @@ fn touched(access: &Access, operations: u64, counts: Counts) -> Touched {
     }
 }
 
-/// Chooses the compiled loop for an operation.
+/// Selects the compiled loop for an operation.
 fn dispatch<C: Cursor>(access: &Access, job: &Job, cursor: &mut C) -> Counts {
     use Operation as Op;
     let unit = unit_bytes(access);
     let simd: Simd = access.simd;
-    // SAFETY: `Kernel::new` found the processor to have what `access` needs, and strides aligned where instructions want it; the job's
-    // places lie inside the memory (`Kernel::run` cuts batches to it, and `Places` were made for it).
+    // SAFETY: `Kernel::new` checked that the processor has the instructions of `access`, and that
+    // strides are aligned where instructions need it. The job's places are inside the memory:
+    // `Kernel::run` limits batches to it, and `Places` were made for it.
     unsafe {
         match access.operation {
             Op::Read => machine::run::<C, { kind::READ }, false>(simd, unit, job, cursor),

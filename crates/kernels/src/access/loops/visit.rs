@@ -1,26 +1,26 @@
-//! The one shape that all loops have.
+//! The generic loop that all access loops are instances of.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::cursor::Cursor;
 use super::{Flushes, Job, Unit, kind, machine};
 
-/// What a loop counted.
+/// Counts of a loop.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counts {
     /// Reads of a mix.
     pub(super) reads: u64,
-    /// Hundredths of a read that are due after them.
+    /// Hundredths of a read that are due afterwards.
     pub(super) reads_due: u32,
-    /// As in [`Touched`](crate::access::Touched).
+    /// Same as in [`Touched`](crate::access::Touched).
     pub(super) checksum: u64,
 }
 
 /// Visits the job's places with instructions of one width.
 ///
 /// # Safety
-/// The processor has the instructions of `U`; the caller is compiled with the features they need; the job's places are inside the memory,
-/// and aligned to the unit if `STREAM`.
+/// The processor has the instructions of `U`, and the caller is compiled with the target features
+/// they need. The job's places are inside the memory, and aligned to the unit if `STREAM`.
 #[inline(always)]
 pub(super) unsafe fn visit<U: Unit, C: Cursor, const KIND: u8, const STREAM: bool>(
     job: &Job,
@@ -29,14 +29,14 @@ pub(super) unsafe fn visit<U: Unit, C: Cursor, const KIND: u8, const STREAM: boo
     let mut state = State {
         job: *job,
         cursor: cursor.clone(),
-        // SAFETY: as the caller promises, also below.
+        // SAFETY: the caller guarantees it, here and below.
         sums: unsafe { U::no_sums() },
         reads: 0,
         reads_due: job.reads_due,
     };
     if job.access_bytes == U::BYTES && !job.flushes.any {
-        // Accesses of one instruction are so short that every instruction around them counts: at random places, the fewer there are,
-        // the more loads the processor has under way.
+        // For accesses of one instruction every other instruction counts: at random places, the
+        // fewer there are, the more loads fit into the out-of-order window.
         for _ in 0..job.count / 4 {
             for _ in 0..4 {
                 // SAFETY: as above.
@@ -62,7 +62,7 @@ pub(super) unsafe fn visit<U: Unit, C: Cursor, const KIND: u8, const STREAM: boo
     }
 }
 
-/// What a loop works with; all of it in registers.
+/// Working state of a loop, all of it in registers.
 struct State<U: Unit, C> {
     job: Job,
     cursor: C,
@@ -71,14 +71,15 @@ struct State<U: Unit, C> {
     reads_due: u32,
 }
 
-/// One access and what follows it; `SHORT` ones are one instruction and nothing follows.
+/// One access and its cache operation. `SHORT` accesses are one instruction, without a cache
+/// operation.
 #[inline(always)]
 unsafe fn access<U: Unit, C: Cursor, const KIND: u8, const STREAM: bool, const SHORT: bool>(
     state: &mut State<U, C>,
 ) {
     let mut job = state.job;
     if SHORT {
-        // What is a constant folds the loops below away.
+        // With constants, the compiler removes the loops below.
         job.access_bytes = U::BYTES;
         job.inner_ahead = 0;
     }
@@ -92,7 +93,8 @@ unsafe fn access<U: Unit, C: Cursor, const KIND: u8, const STREAM: bool, const S
             kind::WRITE => write_span::<U, STREAM>(offset, at, &job),
             kind::COPY => copy_span::<U, STREAM>(at, at.wrapping_add(job.image_distance), &job),
             _ => {
-                // Evenly spread as a line is drawn on a grid: of any 100 in a row exactly `read_percent` read.
+                // Spreads the reads evenly, as Bresenham's algorithm does with the steps of a line:
+                // any 100 consecutive accesses have exactly `read_percent` reads.
                 state.reads_due = state.reads_due.wrapping_add(job.read_percent);
                 if state.reads_due >= 100 {
                     state.reads_due = state.reads_due.wrapping_sub(100);
@@ -124,13 +126,14 @@ pub(super) unsafe fn visit_words<C: Cursor, const KIND: u8>(job: &Job, state: &m
     for _ in 0..job.count {
         let offset = cursor.next();
         if KIND == kind::NOP {
-            // The address counts as used, so that it is made.
+            // Keeps the compiler from dropping the address computation.
             std::hint::black_box(offset);
             continue;
         }
         let at = job.memory.wrapping_add(offset);
         prefetch_place(&job, &cursor);
-        // SAFETY: 8 aligned bytes inside the memory, which others touch only by atomics and assembly.
+        // SAFETY: the 8 bytes are inside the memory and aligned, and others touch them only by
+        // atomics and assembly.
         let word = unsafe { AtomicU64::from_ptr(at.cast()) };
         if KIND == kind::FETCH_ADD {
             checksum = checksum.wrapping_add(word.fetch_add(1, Ordering::SeqCst));
@@ -153,7 +156,7 @@ pub(super) unsafe fn visit_words<C: Cursor, const KIND: u8>(job: &Job, state: &m
     }
 }
 
-/// Prefetches the lines of the place that the cursor has in view.
+/// Prefetches the lines of the place that the cursor looks ahead to.
 #[inline(always)]
 fn prefetch_place(job: &Job, cursor: &impl Cursor) {
     if let Some(ahead) = cursor.ahead() {
@@ -165,7 +168,7 @@ fn prefetch_place(job: &Job, cursor: &impl Cursor) {
     }
 }
 
-/// Prefetches what a block of `bytes` at `at` will need later.
+/// Prefetches as many lines as a block has, `ahead` bytes from `at`.
 #[inline(always)]
 fn prefetch_block<U: Unit>(at: *const u8, ahead: usize) {
     if U::BLOCK_BYTES < 64 && !(at as usize).is_multiple_of(64) {
@@ -199,7 +202,7 @@ unsafe fn read_span<U: Unit, const STREAM: bool>(sums: &mut U::Sums, at: *const 
 
 #[inline(always)]
 unsafe fn write_span<U: Unit, const STREAM: bool>(offset: usize, at: *mut u8, job: &Job) {
-    // SAFETY: the processor has the unit's instructions.
+    // SAFETY: the caller guarantees the unit's instructions.
     let mut pattern = unsafe { U::pattern(offset) };
     let mut done = 0_usize;
     while job.access_bytes.wrapping_sub(done) >= U::BLOCK_BYTES {
@@ -226,24 +229,25 @@ unsafe fn copy_span<U: Unit, const STREAM: bool>(from: *const u8, to: *mut u8, j
         if job.inner_ahead != 0 {
             prefetch_block::<U>(from, job.inner_ahead);
         }
-        // SAFETY: the block is inside the access and the image inside the memory.
+        // SAFETY: the block is inside the access, and its image inside the memory.
         unsafe { U::copy_block::<STREAM>(from, to) };
         done = done.wrapping_add(U::BLOCK_BYTES);
     }
     while done < job.access_bytes {
-        // SAFETY: the unit is inside the access, whose size is a multiple of it.
+        // SAFETY: the unit is inside the access, whose size is a multiple of it; the same for the
+        // image.
         unsafe { U::copy::<STREAM>(from.wrapping_add(done), to.wrapping_add(done)) };
         done = done.wrapping_add(U::BYTES);
     }
 }
 
-/// Writes back or flushes all lines that the `bytes` at `at` lie in.
+/// Writes back or flushes all lines that the `bytes` bytes at `at` are in.
 #[inline(always)]
 unsafe fn flush_span(flushes: Flushes, at: *mut u8, bytes: usize) {
-    // The first byte of each line that is touched.
+    // The first line from its first accessed byte, the others from their starts.
     let (mut done, first_line) = (0_usize, 64 - (at as usize) % 64);
     while done < bytes {
-        // SAFETY: the byte is inside the memory, and the processor has the instruction that is asked for.
+        // SAFETY: the byte is inside the memory, and `Kernel::new` checked the instruction.
         unsafe {
             let line = at.wrapping_add(done);
             if flushes.write_back {
@@ -264,7 +268,7 @@ unsafe fn flush_span(flushes: Flushes, at: *mut u8, bytes: usize) {
     }
 }
 
-/// The pattern's words of `N` lanes, less the first.
+/// The pattern's words of `N` lanes, relative to the first one.
 #[cfg(target_arch = "x86_64")]
 pub(super) const fn lanes<const N: usize>() -> [u64; N] {
     let mut lanes = [0; N];

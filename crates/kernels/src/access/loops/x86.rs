@@ -1,4 +1,4 @@
-//! x86-64: which loops there are, flushes, prefetches and fences.
+//! x86-64: entry points of the loops, cache operations, prefetches and fences.
 
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
@@ -15,7 +15,7 @@ mod word;
 use vector::{Xmm, Ymm, Zmm};
 use word::{Word4, Word8};
 
-/// Bytes of the widest instruction of a width.
+/// Bytes of the widest instruction of a vector width.
 pub(super) fn widest_unit(simd: Simd, _stream: bool) -> usize {
     match simd {
         Simd::Avx512 => 64,
@@ -24,7 +24,7 @@ pub(super) fn widest_unit(simd: Simd, _stream: bool) -> usize {
     }
 }
 
-/// Whether there is a non-temporal instruction for `access` in units of `unit_bytes`.
+/// Checks that there is a non-temporal instruction for `access` in units of `unit_bytes`.
 pub(super) fn check_stream(access: &Access, unit_bytes: usize) -> Result<(), AccessError> {
     if access.operation == Operation::StreamRead && unit_bytes < 16 {
         return Err(AccessError::Unsupported {
@@ -36,9 +36,9 @@ pub(super) fn check_stream(access: &Access, unit_bytes: usize) -> Result<(), Acc
     Ok(())
 }
 
-/// Whether the processor has the instruction for `cache_op`.
+/// Checks that the processor has the instruction for `cache_op`.
 pub(super) fn check_cache_op(cache_op: CacheOp) -> Result<(), AccessError> {
-    // Structured extended features: leaf 7, EBX.
+    // CPUID leaf 7 (structured extended features), EBX.
     let features = __cpuid_count(7, 0).ebx;
     let (bit, missing) = match cache_op {
         CacheOp::None | CacheOp::Flush => return Ok(()),
@@ -54,17 +54,18 @@ pub(super) fn check_cache_op(cache_op: CacheOp) -> Result<(), AccessError> {
     })
 }
 
-/// Runs the loop of a width and unit.
+/// Runs the loop of a vector width and unit.
 ///
 /// # Safety
-/// As of [`visit`]; `simd` is available and `unit_bytes` one of its.
+/// Same as [`visit`]; `simd` is available and has units of `unit_bytes`.
 pub(super) unsafe fn run<C: Cursor, const KIND: u8, const STREAM: bool>(
     simd: Simd,
     unit_bytes: usize,
     job: &Job,
     cursor: &mut C,
 ) -> Counts {
-    // SAFETY: as the caller promises. AVX2 has all that 16-byte units need, and AVX-512 comes with AVX2.
+    // SAFETY: the caller guarantees it. AVX2 has all that 16-byte units need, and every processor
+    // with AVX-512 has AVX2.
     unsafe {
         match (simd, unit_bytes) {
             (Simd::Avx512, 64) => zmm::<C, KIND, STREAM>(job, cursor),
@@ -79,69 +80,69 @@ pub(super) unsafe fn run<C: Cursor, const KIND: u8, const STREAM: bool>(
 /// Runs the loop of an operation on words.
 ///
 /// # Safety
-/// As of [`visit_words`].
+/// Same as [`visit_words`].
 pub(super) unsafe fn run_words<C: Cursor, const KIND: u8>(job: &Job, cursor: &mut C) -> Counts {
-    // SAFETY: as the caller promises.
+    // SAFETY: the same contract as this function's.
     unsafe { visit_words::<C, KIND>(job, cursor) }
 }
 
 /// # Safety
-/// As of [`visit`]; the processor has AVX-512F.
+/// Same as [`visit`]; the processor has AVX-512F.
 #[target_feature(enable = "avx512f")]
 pub(super) unsafe fn zmm<C: Cursor, const KIND: u8, const STREAM: bool>(
     job: &Job,
     cursor: &mut C,
 ) -> Counts {
-    // SAFETY: as the caller promises.
+    // SAFETY: the same contract as this function's.
     unsafe { visit::<Zmm, C, KIND, STREAM>(job, cursor) }
 }
 
 /// # Safety
-/// As of [`visit`]; the processor has AVX2.
+/// Same as [`visit`]; the processor has AVX2.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn ymm<C: Cursor, const KIND: u8, const STREAM: bool>(
     job: &Job,
     cursor: &mut C,
 ) -> Counts {
-    // SAFETY: as the caller promises.
+    // SAFETY: the same contract as this function's.
     unsafe { visit::<Ymm, C, KIND, STREAM>(job, cursor) }
 }
 
 /// # Safety
-/// As of [`visit`]; the processor has AVX2.
+/// Same as [`visit`]; the processor has AVX2.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn xmm<C: Cursor, const KIND: u8, const STREAM: bool>(
     job: &Job,
     cursor: &mut C,
 ) -> Counts {
-    // SAFETY: as the caller promises.
+    // SAFETY: the same contract as this function's.
     unsafe { visit::<Xmm, C, KIND, STREAM>(job, cursor) }
 }
 
 /// # Safety
-/// As of [`visit`].
+/// Same as [`visit`].
 pub(super) unsafe fn word8<C: Cursor, const KIND: u8, const STREAM: bool>(
     job: &Job,
     cursor: &mut C,
 ) -> Counts {
-    // SAFETY: as the caller promises.
+    // SAFETY: the same contract as this function's.
     unsafe { visit::<Word8, C, KIND, STREAM>(job, cursor) }
 }
 
 /// # Safety
-/// As of [`visit`].
+/// Same as [`visit`].
 pub(super) unsafe fn word4<C: Cursor, const KIND: u8, const STREAM: bool>(
     job: &Job,
     cursor: &mut C,
 ) -> Counts {
-    // SAFETY: as the caller promises.
+    // SAFETY: the same contract as this function's.
     unsafe { visit::<Word4, C, KIND, STREAM>(job, cursor) }
 }
 
-/// Asks for a line, wherever it is; an address without memory does nothing.
+/// Prefetches a line; an unmapped address does nothing.
 #[inline(always)]
 pub(super) fn prefetch(at: *const u8) {
-    // SAFETY: prefetches never fault.
+    // SAFETY: a prefetch is a hint that cannot fault.
     unsafe { asm!("prefetcht0 [{at}]", at = in(reg) at, options(nostack, preserves_flags)) };
 }
 
@@ -151,11 +152,11 @@ pub(super) fn prefetch(at: *const u8) {
 /// The byte is mapped, and the processor has the instruction ([`check_cache_op`]).
 #[inline(always)]
 pub(super) unsafe fn write_back(at: *mut u8) {
-    // SAFETY: this changes no byte; the rest as the caller promises.
+    // SAFETY: contents do not change; the caller guarantees the rest.
     unsafe { asm!("clwb [{at}]", at = in(reg) at, options(nostack, preserves_flags)) };
 }
 
-/// Flushes the line of a byte, after older flushes.
+/// Flushes the line of a byte, in order with other flushes.
 ///
 /// # Safety
 /// The byte is mapped.
@@ -175,8 +176,9 @@ pub(super) unsafe fn flush_opt(at: *mut u8) {
     unsafe { asm!("clflushopt [{at}]", at = in(reg) at, options(nostack, preserves_flags)) };
 }
 
-/// Waits until all non-temporal stores and flushes so far are done.
+/// Orders all NT stores and flushes so far before later stores, which makes a finished batch
+/// visible to other threads.
 pub(super) fn finish_stores() {
-    // SAFETY: a fence touches nothing.
+    // SAFETY: a fence accesses nothing.
     unsafe { asm!("sfence", options(nostack, preserves_flags)) };
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::Simd;
 use crate::access::{CacheOp, Operation, pattern_word};
 
-/// Bytes before and behind the memory that is shared: nothing may be written there.
+/// Bytes before and behind the shared memory, which must not be written.
 const MARGIN: usize = 128;
 
 const OPERATIONS: [Operation; 9] = [
@@ -44,7 +44,7 @@ fn accesses() -> Vec<Access> {
     all
 }
 
-/// Bytes that no pattern makes.
+/// Bytes that no pattern produces.
 fn noise(len: usize) -> Vec<u8> {
     let mut random = crate::rng::SplitMix64::new(len as u64);
     (0..len).map(|_| random.next() as u8).collect()
@@ -63,7 +63,8 @@ fn words(bytes: &[u8]) -> u64 {
         .fold(0, |sum, word| sum.wrapping_add(u64::from_le_bytes(*word)))
 }
 
-/// What the access does to `memory`, which begins with a whole line, and what `touch` answers.
+/// Applies the access to `memory`, which begins with a whole line, and returns what `touch`
+/// returns.
 fn expected(access: &Access, memory: &mut [u8], offset: usize) -> u64 {
     let size = access.access_bytes;
     let half = memory.len() / 2 / 64 * 64;

@@ -1,11 +1,13 @@
-//! The blocks for aarch64.
+//! Blocks for aarch64.
 //!
-//! Registers: `x0` place, `x1` instructions left, `x2` image, `x3` pattern, `x4` first reading of the clock, `x5` cache operation, `x6` and
-//! `x7` the lines it is for, `x8` result, `x9` to `x11` scratch, `v0` and `v1` values.
+//! Registers: `x0` place, `x1` instructions left, `x2` image, `x3` pattern, `x4` first reading of
+//! the clock, `x5` cache operation, `x6` and `x7` the lines it is for, `x8` result, `x9` to `x11`
+//! scratch, `v0` and `v1` values.
 //!
-//! With full fences the clock is read behind `dsb; isb`: the first waits until all loads have their values and all stores are visible, the
-//! second keeps the reading from being made early, and one behind the reading keeps the access from beginning early. Without fences, the value
-//! of a load is compared with itself first: the branch on it must be resolved before `isb` lets the reading begin.
+//! With full fences the clock is read after `dsb; isb`: the first waits until all loads have their
+//! values and all stores are visible, the second keeps the reading from being made early, and an
+//! `isb` after the reading keeps the access from starting early. Without fences, the value of a
+//! load is first used by a branch, which must be resolved before `isb` lets the reading begin.
 
 use std::arch::asm;
 use std::ptr::null_mut;
@@ -13,15 +15,16 @@ use std::ptr::null_mut;
 use super::{Blocks, Place};
 use crate::access::Operation;
 
-/// One block. The lists are the instructions before the first reading, that reading, one round of the access, and what follows the last
-/// round up to the result in `x8`.
+/// One block. The lists are: instructions before the first reading, that reading, one round of the
+/// access, and what follows the last round, up to the result in `x8`.
 macro_rules! block {
     ($name:ident, setup [$($setup:tt)*], begin [$($begin:tt)*], round [$($round:tt)*], end [$($end:tt)*]) => {
         /// # Safety
-        /// As of [`super::Block`].
+        /// Same as [`super::Block`].
         pub(super) unsafe fn $name(at: *mut u8, place: &Place) -> u64 {
             let result: u64;
-            // SAFETY: touches the bytes of the place as the caller allows; all registers that it changes are named or in the ABI's list.
+            // SAFETY: touches only the bytes of the place, as the caller allows. All changed
+            // registers are operands or in the ABI's clobber list.
             unsafe {
                 asm!(
                     "mov x8, xzr",
@@ -32,12 +35,13 @@ macro_rules! block {
                     $($round)*
                     "subs x1, x1, #1",
                     "b.ne 2b",
-                    // Which cache operation: the branches are the same at every access, so they are predicted.
+                    // Selects the cache operation. The branches go the same way at every access, so
+                    // they are predicted.
                     "cbz x5, 9f",
                     "cmp x5, #1",
                     "b.ne 4f",
                     "3:", "dc cvac, x6", "add x6, x6, #64", "subs x7, x7, #1", "b.ne 3b", "b 9f",
-                    // Both kinds of flush.
+                    // Both kinds of flush are the same instruction here.
                     "4:", "dc civac, x6", "add x6, x6, #64", "subs x7, x7, #1", "b.ne 4b",
                     "9:",
                     $($end)*
@@ -58,8 +62,8 @@ macro_rules! block {
     };
 }
 
-/// The four blocks of a kind of access, and a function that answers them. Rounds leave a value in `x8`, or nothing; those of sums add to `x10`
-/// or `v0`.
+/// The four blocks of a kind of access, and a function that returns them. Rounds leave a value in
+/// `x8`, or nothing; those of sums add to `x10` or `v0`.
 macro_rules! access {
     ($name:ident, setup [$($setup:tt)*], round [$($round:tt)*], sum [$($sum_round:tt)*] [$($sum:tt)*], word [$($word:tt)*]) => {
         pub(super) mod $name {
@@ -94,13 +98,13 @@ access!(read_4, setup [], round ["ldr w8, [x0]", "add x0, x0, #4",],
 access!(read_8, setup [], round ["ldr x8, [x0], #8",],
     sum ["ldr x8, [x0], #8", "add x10, x10, x8",] ["mov x8, x10",], word []);
 
-// Non-temporal loads come in pairs: the two halves of a word.
+// Non-temporal loads come in pairs: here the two halves of a word.
 access!(stream_read_8, setup [],
     round ["ldnp w8, w9, [x0]", "add x0, x0, #8", "orr x8, x8, x9, lsl #32",],
     sum ["ldnp w8, w9, [x0]", "add x0, x0, #8", "orr x8, x8, x9, lsl #32", "add x10, x10, x8",] ["mov x8, x10",],
     word []);
 
-/// Loads of vectors, of which `v1` stays; `v0` has the sums.
+/// Loads of vectors: `v1` keeps the last one, `v0` has the sums.
 macro_rules! vector_read {
     ($name:ident, [$($load:tt)*], [$($add:tt)*]) => {
         access!($name, setup ["movi v0.2d, #0",], round [$($load)*],
@@ -118,7 +122,7 @@ vector_read!(
     ["ldp q1, q2, [x0], #32",],
     ["add v0.2d, v0.2d, v1.2d", "add v0.2d, v0.2d, v2.2d",]
 );
-// Non-temporal pairs have no form that moves the address on.
+// Non-temporal pairs have no addressing mode with writeback, so the address is advanced separately.
 vector_read!(
     stream_read_16,
     ["ldnp d1, d2, [x0]", "add x0, x0, #16",],
@@ -150,7 +154,8 @@ store!(stream_copy_8, setup [], round ["ldp w9, w10, [x0], #8", "stnp w9, w10, [
 store!(stream_copy_16, setup [], round ["ldr q0, [x0], #16", "mov d1, v0.d[1]", "stnp d0, d1, [x2]", "add x2, x2, #16",]);
 store!(stream_copy_32, setup [], round ["ldp q0, q1, [x0], #32", "stnp q0, q1, [x2]", "add x2, x2, #32",]);
 
-// Exclusive pairs, which every processor has; atomics of one instruction came with Armv8.1. What a compare-and-swap expects is loaded by it.
+// Exclusive pairs (LL/SC), which every processor has; single-instruction atomics came with Armv8.1.
+// A compare-and-swap loads the value it expects.
 access!(compare_and_swap, setup [],
     round ["ldr x8, [x0]", "add x11, x8, #1", "6:", "ldaxr x9, [x0]", "cmp x9, x8", "b.ne 7f", "stlxr w10, x11, [x0]", "cbnz w10, 6b", "7:", "mov x8, x9",],
     sum ["ldr x8, [x0]", "add x11, x8, #1", "6:", "ldaxr x9, [x0]", "cmp x9, x8", "b.ne 7f", "stlxr w10, x11, [x0]", "cbnz w10, 6b", "7:", "mov x8, x9",] [], word []);
@@ -159,7 +164,7 @@ access!(fetch_add, setup [],
     sum ["6:", "ldaxr x8, [x0]", "add x11, x8, #1", "stlxr w10, x11, [x0]", "cbnz w10, 6b",] [], word []);
 store!(nop, setup [], round []);
 
-/// The blocks of an operation with instructions of so many bytes; none for mixes.
+/// The blocks of an operation with instructions of this many bytes; `None` for mixes.
 pub(super) fn choose(operation: Operation, unit_bytes: usize) -> Option<Blocks> {
     macro_rules! by_unit {
         ($($unit:literal $name:ident),*; $last:ident) => {
@@ -183,29 +188,30 @@ pub(super) fn choose(operation: Operation, unit_bytes: usize) -> Option<Blocks> 
     })
 }
 
-/// A fenced sample of nothing. The fences are the same behind loads and stores here.
+/// A fenced empty sample. The fences are the same after loads and stores here.
 pub(in super::super) fn empty_after_loads() -> u64 {
     // SAFETY: the block touches no memory.
     unsafe { nop::fenced(null_mut(), &Place::nowhere()) }
 }
 
-/// A fenced sample of nothing, as stores are sampled.
+/// A fenced empty sample, with the fences of stores.
 pub(in super::super) fn empty_after_stores() -> u64 {
     empty_after_loads()
 }
 
-/// A sample of nothing without fences.
+/// An empty sample without fences.
 pub(in super::super) fn empty_free() -> u64 {
     // SAFETY: the block touches no memory.
     unsafe { nop::free(null_mut(), &Place::nowhere()) }
 }
 
-/// Writes back and throws out the line of a byte.
+/// Writes back and evicts the line of a byte.
 ///
 /// # Safety
 /// The byte is mapped.
 pub(in super::super) unsafe fn flush(at: *mut u8) {
-    // SAFETY: changes no byte; mapped, as the caller says. Linux lets user code do it.
+    // SAFETY: contents do not change, the caller guarantees that the byte is mapped, and Linux
+    // allows the instruction in user mode.
     unsafe { asm!("dc civac, {}", in(reg) at, options(nostack, preserves_flags)) };
 }
 
@@ -214,20 +220,20 @@ pub(in super::super) unsafe fn flush(at: *mut u8) {
 /// # Safety
 /// The byte may be read.
 pub(in super::super) unsafe fn preload(at: *mut u8) {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees that the byte may be read.
     unsafe {
         asm!("ldrb {0:w}, [{0}]", inout(reg) at => _, options(nostack, preserves_flags, readonly))
     };
 }
 
-/// Waits for all loads, stores and flushes before.
+/// Waits until all earlier loads, stores and flushes are complete.
 pub(in super::super) fn full_fence() {
-    // SAFETY: touches nothing.
+    // SAFETY: barriers access nothing.
     unsafe { asm!("dsb sy", "isb", options(nostack, preserves_flags)) };
 }
 
-/// Stores and flushes before are visible to others before those after.
+/// Makes earlier stores and flushes globally visible before later ones.
 pub(in super::super) fn store_fence() {
-    // SAFETY: touches nothing.
+    // SAFETY: a barrier accesses nothing.
     unsafe { asm!("dsb st", options(nostack, preserves_flags)) };
 }

@@ -1,4 +1,5 @@
-//! Reads the machine code of the timed blocks back: between the two readings of the clock there is the access, and nothing else.
+//! Tests that disassemble the timed blocks: between the two readings of the clock there is the
+//! access, and nothing else.
 
 use iced_x86::{
     Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register,
@@ -7,10 +8,12 @@ use iced_x86::{
 use super::{Block, machine};
 use crate::access::Operation;
 
-/// The instructions of a block from `fences` before the first reading of the clock to the second reading.
+/// Instructions of a block, from `fences` instructions before the first reading of the clock to the
+/// second reading.
 fn between_readings(block: Block, reading: Mnemonic, fences: usize) -> Vec<Instruction> {
     let start = block as *const () as usize;
-    // SAFETY: `start` is a function of this test binary; its code is mapped, and more code or constants follow it.
+    // SAFETY: `start` is a function of this test binary. Its code is mapped, and more code or
+    // constants follow it.
     let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, 4096) };
     let all: Vec<Instruction> = Decoder::with_ip(64, bytes, start as u64, DecoderOptions::NONE)
         .into_iter()
@@ -24,7 +27,7 @@ fn between_readings(block: Block, reading: Mnemonic, fences: usize) -> Vec<Instr
     all[first - fences..=last].to_vec()
 }
 
-/// What touches memory between the readings, but for cache operations.
+/// Instructions that access memory, except for cache operations.
 fn accesses(code: &[Instruction]) -> Vec<Mnemonic> {
     code.iter()
         .filter(|code| (0..code.op_count()).any(|op| code.op_kind(op) == OpKind::Memory))
@@ -48,7 +51,7 @@ fn widest(code: &[Instruction]) -> usize {
         .unwrap_or(0)
 }
 
-/// Operation, bytes of an instruction, the instructions of a round.
+/// Operation, bytes per instruction, and the instructions of one round.
 fn expected() -> Vec<(Operation, usize, Vec<Mnemonic>)> {
     use Mnemonic as M;
     use Operation as Op;
@@ -97,7 +100,7 @@ fn the_clock_runs_for_the_access_alone() {
                 atomic,
                 "{operation}"
             );
-            // No calls, and nothing of a vector unit that is slow to wake.
+            // No calls, and no transition of the vector units.
             assert!(
                 code.iter()
                     .all(|code| !code.is_call_near() && code.mnemonic() != Mnemonic::Vzeroupper)
@@ -123,7 +126,7 @@ fn readings_are_fenced_off_and_stores_waited_for() {
             [M::Lfence, M::Rdtsc],
             "{operation}"
         );
-        // Where the block goes on if there is no cache operation.
+        // Where the block continues if there is no cache operation.
         let skip = code
             .iter()
             .find(|code| code.mnemonic() == M::Je)
@@ -136,7 +139,7 @@ fn readings_are_fenced_off_and_stores_waited_for() {
             operation.writes() && !operation.is_atomic(),
             "{operation}"
         );
-        // Cache operations are waited for behind all accesses.
+        // Cache operations are waited for after all kinds of accesses.
         assert_eq!(
             mnemonics[6..]
                 .iter()

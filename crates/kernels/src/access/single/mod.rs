@@ -1,7 +1,8 @@
-//! One access at one place, each in a block of assembly of its own: for samples, and for chains.
+//! Single accesses, each in its own block of assembly: for latency samples and chains.
 //!
-//! A block holds everything from the first reading of the clock to the last, so the compiler can put nothing in between. What the access
-//! needs besides its address (pattern, counts) is in registers before the first reading.
+//! A block contains everything from the first reading of the clock to the last, so the compiler can
+//! put nothing in between. What the access needs besides its address (pattern, counts) is in
+//! registers before the first reading.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -22,33 +23,33 @@ use super::places::span_bytes;
 use super::touched::{PATTERN_STEP, pattern_word};
 use super::{Access, AccessError, CacheOp, Operation, SharedBytes, loops};
 
-/// Bytes of a cache line, for what is done to lines.
+/// Size of a cache line, for operations on lines.
 const LINE_BYTES: usize = 64;
-/// Words of a line.
 const LINE_WORDS: usize = LINE_BYTES / 8;
 
-/// What a store loop needs to write the pattern.
+/// Operands of a store loop that writes the pattern.
 #[repr(C, align(64))]
 pub(super) struct PatternLine {
-    /// The words at the place (of 4-byte stores, the half word in the lower half).
+    /// The words at the place (for 4-byte stores, the half word in the lower half).
     words: [u64; LINE_WORDS],
-    /// What every lane of a vector grows by from one vector to the next.
+    /// What each lane of a vector grows by from one vector to the next.
     growth: [u64; LINE_WORDS],
 }
 
-/// Where an access goes, for the blocks. All bytes of it are inside a [`SharedBytes`] for as long as that is borrowed.
+/// The target of an access, in the form that the blocks use. All of its bytes are inside a
+/// [`SharedBytes`], for as long as that is borrowed.
 pub(super) struct Place {
-    /// First byte.
+    /// First byte that is accessed.
     pub(super) at: *mut u8,
     /// First byte of the image of a copy.
     to: *mut u8,
-    /// Instructions of the access.
+    /// Number of instructions of the access.
     units: usize,
     /// Bytes of the access.
     access_bytes: usize,
-    /// First byte whose line the cache operation is for.
+    /// First byte whose line gets the cache operation.
     cache_at: *mut u8,
-    /// Lines that it is for.
+    /// Number of lines that get it.
     cache_lines: usize,
     /// 0 none, 1 write back, 2 flush, 3 flush in any order.
     cache_op: u32,
@@ -56,7 +57,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// For blocks that touch no memory.
+    /// A place for blocks that touch no memory.
     fn nowhere() -> Self {
         Self {
             at: std::ptr::null_mut(),
@@ -73,12 +74,12 @@ impl Place {
         }
     }
 
-    /// First bytes of all lines of the access, also of its image.
+    /// Calls `act` with an accessed byte of each line of the access, and of its image if `copies`.
     pub(super) fn for_each_line(&self, copies: bool, mut act: impl FnMut(*mut u8)) {
         let mut lines_of = |start: *mut u8| {
             let within = start.addr() % LINE_BYTES;
             for line in 0..(within + self.access_bytes).div_ceil(LINE_BYTES) {
-                // The first byte of the access in that line.
+                // The first accessed byte in that line.
                 act(start.wrapping_add((line * LINE_BYTES).saturating_sub(within)));
             }
         };
@@ -89,42 +90,43 @@ impl Place {
     }
 }
 
-/// A block: makes the access `at` the place and answers a value or a number of ticks. The address comes in a register, as in chains it is what
-/// everything waits for.
+/// A block of assembly: makes the access at the place, and returns a value or a number of ticks.
+/// The address is passed in a register, since in chains everything waits for it.
 ///
 /// # Safety
-/// The place's bytes may be touched, it is aligned as [`Single`] says, and the processor has the instructions.
+/// The bytes of the place may be accessed, the place is aligned as [`Single`] says, and the
+/// processor has the instructions.
 pub(super) type Block = unsafe fn(at: *mut u8, place: &Place) -> u64;
 
 /// The blocks of one kind of access.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Blocks {
-    /// Untimed; answers the wrapping sum of the words read, or what an atomic found.
+    /// Untimed; returns the wrapping sum of the words read, or what an atomic found.
     pub(super) sum: Block,
-    /// Untimed; answers one word read, as soon as it is there.
+    /// Untimed; returns one word read, as soon as it arrives.
     pub(super) word: Block,
-    /// Ticks with full fences around.
+    /// Returns ticks, with full fences.
     pub(super) fenced: Block,
-    /// Ticks without fences.
+    /// Returns ticks, without fences.
     pub(super) free: Block,
     /// The fenced block without an access.
     pub(super) empty_fenced: fn() -> u64,
-    /// The block without fences without an access.
+    /// The block without fences and without an access.
     pub(super) empty_free: fn() -> u64,
 }
 
-/// Memory from its first whole line on.
+/// The memory from its first whole line on.
 #[inline]
 pub(super) fn whole_lines(memory: SharedBytes<'_>) -> SharedBytes<'_> {
     let skip = memory.as_ptr().align_offset(LINE_BYTES).min(memory.len());
     memory.part(skip, memory.len() - skip)
 }
 
-/// One kind of access, chosen for this processor.
+/// One kind of access, compiled for this processor.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Single {
     access: Access,
-    /// Bytes of an instruction, which non-temporal accesses and atomics are aligned to.
+    /// Bytes that one instruction moves.
     unit_bytes: usize,
     align_bytes: usize,
     pub(super) blocks: Blocks,
@@ -132,7 +134,8 @@ pub(super) struct Single {
 
 impl Single {
     /// # Errors
-    /// [`AccessError`] as of [`Kernel::new`]; and mixes, which are not one access.
+    /// Same as [`Kernel::new`], and [`AccessError::Invalid`] for mixes, which are not a single
+    /// access.
     pub(super) fn new(access: Access) -> Result<Self, AccessError> {
         Kernel::new(access)?;
         let unit_bytes = match access.operation {
@@ -151,7 +154,7 @@ impl Single {
         let blocks = if access.cache_op == CacheOp::None {
             blocks
         } else {
-            // A flush is complete when a store would be.
+            // Flushes are waited for like stores, so the overhead is that of stores.
             Blocks {
                 empty_fenced: empty_after_stores,
                 ..blocks
@@ -160,7 +163,7 @@ impl Single {
         let align_bytes = match access.operation {
             Operation::StreamRead | Operation::StreamWrite | Operation::StreamCopy => unit_bytes,
             Operation::CompareAndSwap | Operation::FetchAdd => 8,
-            // The pattern is made of words.
+            // The pattern consists of 8-byte words.
             Operation::Write if unit_bytes > 8 => 8,
             Operation::Write => unit_bytes,
             _ => 1,
@@ -185,8 +188,8 @@ impl Single {
         )
     }
 
-    /// The access at `offset` of `memory`, which begins with a whole line ([`whole_lines`]), moved back to where it is aligned and lies in the
-    /// memory whole; `None` if there is no such place.
+    /// The access at `offset` of `memory`, which begins with a whole line ([`whole_lines`]). The
+    /// offset is reduced to one that is aligned and inside the memory; `None` if there is none.
     #[inline]
     pub(super) fn place(&self, memory: SharedBytes<'_>, offset: usize) -> Option<Place> {
         let access_bytes = self.access.access_bytes;

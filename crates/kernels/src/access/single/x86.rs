@@ -1,12 +1,15 @@
-//! The blocks for x86-64.
+//! Blocks for x86-64.
 //!
-//! Registers: `rdi` place, `rsi` instructions left, `r8` image, `r9` pattern, `r10` first reading of the clock, `r11` cache operation, `r12`
-//! and `r13` the lines it is for, `r14` and `r15` scratch that survives readings, `zmm0` to `zmm2` values.
+//! Registers: `rdi` place, `rsi` instructions left, `r8` image, `r9` pattern, `r10` first reading
+//! of the clock, `r11` cache operation, `r12` and `r13` the lines it is for, `r14` and `r15`
+//! scratch that survives readings, `zmm0` to `zmm2` values.
 //!
-//! How the clock is read with full fences follows the Intel Software Developer's Manual ("RDTSC"): `mfence; lfence; rdtsc` reads it after all
-//! stores before are visible and all other instructions before have finished, and an `lfence` after it keeps later instructions from beginning.
-//! Behind loads `lfence` alone is enough. `sfence` would not do behind stores: it orders them, but nobody waits for it. AMD's manual makes
-//! `lfence` wait for everything before it too ("dispatch serializing"; Linux switches that on where it is not always so).
+//! Fenced readings of the clock follow the Intel Software Developer's Manual ("RDTSC"): `mfence;
+//! lfence; rdtsc` reads it after all earlier stores are globally visible and all other earlier
+//! instructions have finished, and an `lfence` after it keeps later instructions from starting.
+//! After loads `lfence` alone is enough. `sfence` would not do after stores: it orders them, but
+//! nothing waits for it. On AMD processors, too, `lfence` waits for all earlier instructions
+//! ("dispatch serializing"; Linux turns that on where it is optional).
 
 use std::arch::asm;
 use std::ptr::null_mut;
@@ -14,15 +17,16 @@ use std::ptr::null_mut;
 use super::{Blocks, Place};
 use crate::access::Operation;
 
-/// One block. The lists are the instructions before the first reading, that reading, one round of the access, what follows the last
-/// round, and how the result gets into `rax`.
+/// One block. The lists are: instructions before the first reading, that reading, one round of the
+/// access, and what follows the last round, up to the result in `rax`.
 macro_rules! block {
     ($name:ident, setup [$($setup:tt)*], begin [$($begin:tt)*], round [$($round:tt)*], end [$($end:tt)*]) => {
         /// # Safety
-        /// As of [`super::Block`].
+        /// Same as [`super::Block`].
         pub(super) unsafe fn $name(at: *mut u8, place: &Place) -> u64 {
             let result: u64;
-            // SAFETY: touches the bytes of the place as the caller allows; all registers that it changes are named or in the ABI's list.
+            // SAFETY: touches only the bytes of the place, as the caller allows. All changed
+            // registers are operands or in the ABI's clobber list.
             unsafe {
                 asm!(
                     $($setup)*
@@ -31,7 +35,8 @@ macro_rules! block {
                     $($round)*
                     "sub rsi, 1",
                     "jnz 2b",
-                    // Which cache operation: the branches are the same at every access, so they are predicted.
+                    // Selects the cache operation. The branches go the same way at every access, so
+                    // they are predicted.
                     "test r11d, r11d",
                     "jz 9f",
                     "cmp r11d, 2",
@@ -60,7 +65,7 @@ macro_rules! block {
     };
 }
 
-/// The four blocks of a kind of access, and a function that answers them.
+/// The four blocks of a kind of access, and a function that returns them.
 macro_rules! access {
     (
         $name:ident, $fence:ident,
@@ -87,7 +92,7 @@ macro_rules! access {
         block!(fenced, setup [$($setup)*],
             begin ["mfence", "lfence", "rdtsc", "shl rdx, 32", "lea r10, [rdx + rax]", "lfence",],
             round [$($round)*],
-            // Only cache operations come by label 8.
+            // Label 8 is reached only after a cache operation; plain loads skip the `mfence`.
             end ["8:", "mfence", "9:", "lfence", "rdtsc", "shl rdx, 32", "or rax, rdx", "sub rax, r10", $($tidy)*]);
     };
     (@timed stores, setup [$($setup:tt)*], round [$($round:tt)*], tidy [$($tidy:tt)*]) => {
@@ -104,7 +109,7 @@ macro_rules! access {
     };
 }
 
-/// Accesses that store or answer nothing: the untimed blocks are alike.
+/// Accesses that store or return nothing: the untimed blocks are alike.
 macro_rules! store {
     ($name:ident, setup [$($setup:tt)*], round [$($round:tt)*], tidy [$($tidy:tt)*]) => {
         access!($name, stores, setup [$($setup)*], round [$($round)*],
@@ -117,7 +122,7 @@ access!(read_4, loads, setup [], round ["mov eax, [rdi]",],
 access!(read_8, loads, setup [], round ["mov rax, [rdi]", "add rdi, 8",],
     sum ["xor r14d, r14d",] ["mov rax, [rdi]", "add r14, rax", "add rdi, 8",] ["mov rax, r14",], word [], tidy []);
 
-/// Loads of vectors; sums are halved until a word is left.
+/// Loads of vectors; sums are folded in half until one word is left.
 macro_rules! vector_read {
     ($name:ident, $load:literal, 16) => {
         vector_read!(@ $name, [concat!($load, " xmm1, [rdi]"), "add rdi, 16",], "vpaddq xmm0, xmm0, xmm1", []);
@@ -145,7 +150,7 @@ vector_read!(stream_read_16, "vmovntdqa", 16);
 vector_read!(stream_read_32, "vmovntdqa", 32);
 vector_read!(stream_read_64, "vmovntdqa", 64);
 
-/// Stores of words; the next word of the pattern is made behind the store.
+/// Stores of words; the next word of the pattern is computed after the store.
 macro_rules! word_write {
     ($name:ident, $store:literal, 4) => {
         store!($name, setup ["mov r14d, [r9]",], round [concat!($store, " [rdi], r14d"),], tidy []);
@@ -161,7 +166,7 @@ word_write!(write_8, "mov", 8);
 word_write!(stream_write_4, "movnti", 4);
 word_write!(stream_write_8, "movnti", 8);
 
-/// Stores of vectors.
+/// Stores of vectors; the next vector of the pattern is computed after the store.
 macro_rules! vector_write {
     ($name:ident, $load:literal, $store:literal, $register:literal, $next:literal, $bytes:literal) => {
         store!($name,
@@ -202,7 +207,7 @@ vector_write!(
     "64"
 );
 
-/// Loads with stores of what they loaded.
+/// Loads with stores of the loaded bytes.
 macro_rules! copy {
     ($name:ident, $load:literal, $store:literal, $register:literal, $bytes:literal, tidy [$($tidy:tt)*]) => {
         store!($name, setup [],
@@ -225,7 +230,8 @@ copy!(stream_copy_16, "vmovdqu", "vmovntdq", "xmm0", "16", tidy ["vzeroupper",])
 copy!(stream_copy_32, "vmovdqu", "vmovntdq", "ymm0", "32", tidy ["vzeroupper",]);
 copy!(stream_copy_64, "vmovdqu64", "vmovntdq", "zmm0", "64", tidy ["vzeroupper",]);
 
-// What a compare-and-swap expects is loaded by it, as programs do; the time is of both. Locked instructions are full fences themselves.
+// A compare-and-swap loads the value it expects, as programs do, and is timed with that load.
+// Locked instructions are full fences by themselves.
 access!(compare_and_swap, loads, setup [],
     round ["mov rax, [rdi]", "lea r14, [rax + 1]", "lock cmpxchg [rdi], r14",],
     sum [] ["mov rax, [rdi]", "lea r14, [rax + 1]", "lock cmpxchg [rdi], r14",] [], word [], tidy []);
@@ -238,7 +244,7 @@ mod nop_store {
     access!(@timed stores, setup [], round [], tidy []);
 }
 
-/// The blocks of an operation with instructions of so many bytes; none for mixes.
+/// The blocks of an operation with instructions of this many bytes; `None` for mixes.
 pub(super) fn choose(operation: Operation, unit_bytes: usize) -> Option<Blocks> {
     macro_rules! by_unit {
         ($($unit:literal $name:ident),*; $last:ident) => {
@@ -266,30 +272,30 @@ pub(super) fn choose(operation: Operation, unit_bytes: usize) -> Option<Blocks> 
     })
 }
 
-/// A fenced sample of nothing, as loads are sampled.
+/// A fenced empty sample, with the fences of loads.
 pub(in super::super) fn empty_after_loads() -> u64 {
     // SAFETY: the block touches no memory.
     unsafe { nop::fenced(null_mut(), &Place::nowhere()) }
 }
 
-/// A fenced sample of nothing, as stores are sampled.
+/// A fenced empty sample, with the fences of stores.
 pub(in super::super) fn empty_after_stores() -> u64 {
     // SAFETY: the block touches no memory.
     unsafe { nop_store::fenced(null_mut(), &Place::nowhere()) }
 }
 
-/// A sample of nothing without fences.
+/// An empty sample without fences.
 pub(in super::super) fn empty_free() -> u64 {
     // SAFETY: the block touches no memory.
     unsafe { nop::free(null_mut(), &Place::nowhere()) }
 }
 
-/// Writes back and throws out the line of a byte.
+/// Writes back and evicts the line of a byte.
 ///
 /// # Safety
 /// The byte is mapped.
 pub(in super::super) unsafe fn flush(at: *mut u8) {
-    // SAFETY: changes no byte; mapped, as the caller says.
+    // SAFETY: contents do not change, and the caller guarantees that the byte is mapped.
     unsafe { asm!("clflush [{}]", in(reg) at, options(nostack, preserves_flags)) };
 }
 
@@ -298,20 +304,20 @@ pub(in super::super) unsafe fn flush(at: *mut u8) {
 /// # Safety
 /// The byte may be read.
 pub(in super::super) unsafe fn preload(at: *mut u8) {
-    // SAFETY: as the caller says.
+    // SAFETY: the caller guarantees that the byte may be read.
     unsafe {
         asm!("movzx {0:e}, byte ptr [{0}]", inout(reg) at => _, options(nostack, preserves_flags, readonly));
     }
 }
 
-/// Waits for all loads, stores and flushes before.
+/// Waits until all earlier loads, stores and flushes are complete.
 pub(in super::super) fn full_fence() {
-    // SAFETY: touches nothing.
+    // SAFETY: fences access nothing.
     unsafe { asm!("mfence", "lfence", options(nostack, preserves_flags)) };
 }
 
-/// Stores and flushes before are visible to others before those after.
+/// Makes earlier stores and flushes globally visible before later ones.
 pub(in super::super) fn store_fence() {
-    // SAFETY: touches nothing.
+    // SAFETY: a fence accesses nothing.
     unsafe { asm!("sfence", options(nostack, preserves_flags)) };
 }

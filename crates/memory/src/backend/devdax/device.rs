@@ -1,4 +1,4 @@
-//! What sysfs tells about a DAX device.
+//! Reads the properties of a DAX device from sysfs.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -22,7 +22,7 @@ pub(super) struct DaxInfo {
 }
 
 impl DaxInfo {
-    /// Examines the device file at `path` and its directory below `root`.
+    /// Examines the device file at `path`, and its directory in sysfs below `root`.
     pub(super) fn read(root: &SysRoot, path: &Path) -> Result<Self, DevdaxError> {
         let data = fs::metadata(path).map_err(|source| missing(root, path, source))?;
         let kind = data.file_type();
@@ -39,6 +39,7 @@ impl DaxInfo {
                 found: found.to_owned(),
             });
         }
+        // The device number, not the file's name, identifies the device: the file may be anywhere.
         let numbers = format!("{}:{}", libc::major(data.rdev()), libc::minor(data.rdev()));
         let directory = fs::canonicalize(root.join(&format!("sys/dev/char/{numbers}"))).ok();
         let subsystem = directory
@@ -62,6 +63,8 @@ impl DaxInfo {
             .map(|name| name.to_string_lossy().into_owned())
             .unwrap_or_default();
         usable(path, directory, &name)?;
+        // The alignment was an attribute of the region in older kernels, and is one of the device
+        // now.
         let files = [
             directory.join("align"),
             directory.join("../dax_region/align"),
@@ -102,7 +105,7 @@ impl DaxInfo {
     }
 }
 
-/// Refuses devices that something else than `device_dax` drives.
+/// Refuses devices that are bound to a driver other than `device_dax`.
 fn usable(path: &Path, directory: &Path, name: &str) -> Result<(), DevdaxError> {
     let (path, name) = (path.to_owned(), name.to_owned());
     match link_name(directory, "driver").as_deref() {
@@ -122,7 +125,8 @@ fn usable(path: &Path, directory: &Path, name: &str) -> Result<(), DevdaxError> 
     }
 }
 
-/// A device in system-ram mode has no device file, but sysfs knows its name.
+/// Error for a path that does not exist. A device in system-ram mode has no device file, but sysfs
+/// lists it, so the error can say more.
 fn missing(root: &SysRoot, path: &Path, source: io::Error) -> DevdaxError {
     let name = path.file_name().map(|name| name.to_string_lossy());
     if let Some(name) = name.filter(|name| name.starts_with("dax")) {
@@ -151,7 +155,7 @@ fn missing(root: &SysRoot, path: &Path, source: io::Error) -> DevdaxError {
     }
 }
 
-/// A positive number, decimal or hexadecimal after `0x`.
+/// Reads a positive number, decimal or hexadecimal with `0x`.
 fn number(path: &Path, what: &'static str, file: &Path) -> Result<u64, DevdaxError> {
     let fail = |found: String| DevdaxError::Attribute {
         path: path.to_owned(),
@@ -171,19 +175,19 @@ fn number(path: &Path, what: &'static str, file: &Path) -> Result<u64, DevdaxErr
         .ok_or_else(|| fail(format!("it holds `{}`", quoted())))
 }
 
-/// -1 stands for no node.
+/// Reads the target node; -1 means none and does not parse as a node number.
 fn target_node(directory: &Path) -> Option<NodeId> {
     let text = fs::read_to_string(directory.join("target_node")).ok()?;
     text.trim().parse().ok().map(NodeId)
 }
 
-/// The last component of what a link points at; the target need not exist.
+/// Last component of a link's target; the target itself need not exist.
 fn link_name(directory: &Path, link: &str) -> Option<String> {
     let target = fs::read_link(directory.join(link)).ok()?;
     Some(target.file_name()?.to_str()?.to_owned())
 }
 
-/// Name of a user or group, the number where the file does not know it.
+/// Name of a user or group, or its number if the file does not list it.
 fn name_of(file: &str, id: u32) -> String {
     let text = fs::read_to_string(file).unwrap_or_default();
     let wanted = id.to_string();

@@ -1,4 +1,5 @@
-//! Regions on DAX devices (`/dev/dax0.0`): memory of a CXL device or NVDIMM, mapped without a file system or node in between.
+//! Backend for DAX devices (`/dev/dax0.0`): memory of a CXL device or NVDIMM, mapped without a file
+//! system or NUMA node in between.
 
 mod device;
 mod error;
@@ -19,13 +20,16 @@ pub use error::DevdaxError;
 
 /// Memory of a DAX device in `devdax` mode, mapped shared from an offset on.
 ///
-/// The bytes are the device's own: they are **not zeroed**, and what is written stays there for the next program, for other hosts
-/// that share the device, and over reboots where the device keeps it. Pages are where the device is, so regions must have the
-/// placement `default`; audits say "device memory" instead of counting pages, and nothing can be migrated. The device's alignment
-/// (often 2 MiB) is its page size: [`PageSize::Base`] and [`PageSize::Thp`] both mean that, and offset and size must be multiples of it.
+/// The bytes are the device's own: they are **not zeroed**, and what is written stays there for the
+/// next program, for other hosts that share the device, and across reboots if the device is
+/// persistent. The pages cannot be placed, so regions must have the placement `default`; audits
+/// report "device memory" instead of counting pages, and nothing can be migrated. The device's
+/// alignment (often 2 MiB) is its page size: [`PageSize::Base`] and [`PageSize::Thp`] both mean it,
+/// and offset and size must be multiples of it.
 ///
-/// The bytes of a region are locked against other regions of this host (`F_OFD_SETLK`), not against other hosts. The caller sees to it that
-/// nobody else writes to bytes that are read here as a slice.
+/// The bytes of a region are locked against other regions of this host (`F_OFD_SETLK`), not against
+/// other hosts. The caller must ensure that nobody else writes to bytes that are read here as a
+/// slice.
 #[derive(Debug, Clone)]
 pub struct DevdaxBackend {
     info: DaxInfo,
@@ -33,19 +37,22 @@ pub struct DevdaxBackend {
 }
 
 impl DevdaxBackend {
-    /// The device at `path` from `offset_bytes` on. Examines it in sysfs; neither opens nor maps it.
+    /// The device at `path`, from `offset_bytes` on.
+    ///
+    /// It is examined in sysfs, and not opened or mapped.
     ///
     /// # Errors
-    /// [`MemoryError::Devdax`] if `path` is no DAX device, or one that is used as system RAM; [`MemoryError::Offset`] for an offset that
-    /// is not a multiple of its alignment; [`DevdaxError::PastTheEnd`] for one past its end.
+    /// [`MemoryError::Devdax`] if `path` is not a DAX device, is used as system RAM, or ends before
+    /// the offset ([`DevdaxError::PastTheEnd`]); [`MemoryError::Offset`] if the offset is not a
+    /// multiple of the alignment.
     pub fn new(path: impl AsRef<Path>, offset_bytes: u64) -> Result<Self, MemoryError> {
         Self::below(&SysRoot::host(), path, offset_bytes)
     }
 
-    /// The same with sysfs below `root`, for recorded trees.
+    /// Same as [`DevdaxBackend::new`] with sysfs below `root`, for recorded trees.
     ///
     /// # Errors
-    /// As [`DevdaxBackend::new`].
+    /// Same as [`DevdaxBackend::new`].
     pub fn below(
         root: &SysRoot,
         path: impl AsRef<Path>,
@@ -57,36 +64,38 @@ impl DevdaxBackend {
         };
         let info = &backend.info;
         whole_pages(&info.path, offset_bytes, info.align_bytes)?;
+        // At least one byte must follow the offset.
         backend.fits(1)?;
         Ok(backend)
     }
 
-    /// The node that the memory would belong to as system RAM; `None` if the device has none.
+    /// The node that the memory would belong to in system-ram mode; `None` if the device has none.
     pub fn target_node(&self) -> Option<NodeId> {
         self.info.target_node
     }
 
-    /// Size of the whole device.
+    /// Size of the whole device in bytes.
     pub fn device_size_bytes(&self) -> u64 {
         self.info.size_bytes
     }
 
-    /// What offsets and sizes must be multiples of: the size of the device's pages.
+    /// Page size of the device: offsets and sizes must be multiples of it.
     pub fn align_bytes(&self) -> u64 {
         self.info.align_bytes
     }
 
-    /// First byte of the device that is mapped.
+    /// Offset in the device of the first mapped byte.
     pub fn offset_bytes(&self) -> u64 {
         self.offset_bytes
     }
 
-    /// The device's name in sysfs (`dax0.0`).
+    /// Name of the device in sysfs (`dax0.0`).
     pub fn device_name(&self) -> &str {
         &self.info.name
     }
 
-    /// Checks that so many bytes can be mapped: whole pages, inside the device, and this user may.
+    /// Checks that this many bytes can be mapped: whole pages, inside the device, permission to
+    /// open.
     pub(crate) fn check_range(
         &self,
         size_bytes: usize,
@@ -195,6 +204,7 @@ impl MemoryBackend for DevdaxBackend {
         _page_size: PageSize,
     ) -> Result<Mapping, MemoryError> {
         let file = self.open()?;
+        // Before the device is mapped: two regions must not alias, not even for a moment.
         files::lock_range(&file, self.offset_bytes, size_bytes).map_err(|errno| {
             DevdaxError::InUse {
                 path: self.info.path.clone(),
@@ -212,6 +222,7 @@ impl MemoryBackend for DevdaxBackend {
         page_size: PageSize,
         runs: &mut dyn Iterator<Item = Run>,
     ) -> Result<(), MemoryError> {
+        // No policy is set: the pages exist already and cannot be placed.
         for run in runs {
             let bytes = |pages: u64| usize::try_from(pages).unwrap_or(usize::MAX);
             let (first, pages) = (bytes(run.first_page), bytes(run.pages));

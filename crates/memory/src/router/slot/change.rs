@@ -1,5 +1,4 @@
-//! What changes a slot and its blocks: another configuration, and blocks that grow or shrink where
-//! they are.
+//! Reconfiguring a slot, and resizing blocks in place.
 
 use super::super::extents::{Extent, Free};
 use super::super::holds::ensure;
@@ -8,7 +7,7 @@ use super::super::shares::Shares;
 use super::super::sync::MutexGuard;
 use super::{Change, LARGE_FROM, Machine, Resized, Slot, State};
 
-/// What a place shall be.
+/// Configuration of a place.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Config {
     pub(in super::super) nodes: Nodes,
@@ -17,9 +16,11 @@ pub(in super::super) struct Config {
 }
 
 impl Slot {
-    /// Sets where new pages come from and how many. Memory in use stays where it is, and counts as
-    /// of an earlier configuration if the nodes are others now: `moved` is told owner and bytes of
-    /// each such block. What was kept for reuse goes back first.
+    /// Sets the nodes and limits of the slot.
+    ///
+    /// Memory in use stays where it is. If the nodes change, it counts as of an earlier
+    /// configuration, and `moved` is called with owner and bytes of each such block. Cached memory
+    /// is released first.
     pub(in super::super) fn configure(
         &self,
         machine: Machine<'_>,
@@ -33,6 +34,8 @@ impl Slot {
             while state.closed {
                 state = self.wait(state);
             }
+            // From here on no thread starts to populate pages, so the two counts below can only
+            // fall.
             state.closed = true;
             while state.coming > 0 || state.going > 0 {
                 state = self.wait(state);
@@ -48,11 +51,12 @@ impl Slot {
         bind_locked(&mut state, machine);
     }
 
-    /// From here on all blocks are of an earlier configuration.
+    /// Makes all blocks in use blocks of an earlier configuration.
     fn begin_config(&self, state: &mut State, moved: &mut dyn FnMut(u32, u64)) {
         let config = state.config;
         for range in &mut state.ranges {
-            // Still locked by somebody: never handed out as the new place's.
+            // Pages still locked are on the old nodes: they must not be handed out as the new
+            // ones'.
             while let Some(extent) = range.extents.evict(Free::Locked) {
                 range.extents.give(extent, Free::Stale);
             }
@@ -68,13 +72,13 @@ impl Slot {
         state.phase = 0;
     }
 
-    /// Tells the kernel (again) where the slot's pages come from; it may have changed its mind
-    /// about what is allowed.
+    /// Sets the memory policy again: the kernel's answer may have changed with the cpuset or with
+    /// nodes that went offline or came online.
     pub(in super::super) fn bind(&self, machine: Machine<'_>) {
         bind_locked(&mut self.state(), machine);
     }
 
-    /// Makes a block longer or shorter where it is.
+    /// Resizes a block in place, if possible.
     pub(in super::super) fn resize(
         &self,
         machine: Machine<'_>,
@@ -106,6 +110,8 @@ impl Slot {
             self.put_away(state, machine, kind, end, (earlier, true));
             return Resized::Shrunk(change(bytes));
         }
+        // A block of an earlier configuration would get pages of both places, and a large block
+        // belongs into large granules.
         if earlier || (kind == 0 && size >= LARGE_FROM) {
             return Resized::No;
         }
@@ -116,8 +122,8 @@ impl Slot {
         }
     }
 
-    /// Makes a block of this configuration longer where it is, if what is behind it is free and
-    /// there is room.
+    /// Extends a block of the current configuration in place, if the granules behind it are free
+    /// and the limits allow it.
     fn grow<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -130,6 +136,8 @@ impl Slot {
         let granule = state.ranges[kind].granule;
         let bytes = u64::from(more) * granule as u64;
         let over = |used: u64| used.saturating_add(bytes) > state.limit_bytes;
+        // Unequal weights are not extended in place: the block's position in their round is not
+        // stored.
         if state.closed
             || !state.nodes.by_policy()
             || state.refused.is_some()
@@ -145,6 +153,7 @@ impl Slot {
             return false;
         }
         let mut moving = fresh.then(|| machine.stretches.begin());
+        // Any phase will do: the policy of the range places the pages.
         let shares = Shares::of(&state.nodes, granule, 0, more);
         let drawn = fresh.then(|| machine.ledger.draw(machine.kernel, shares));
         let Ok(draw) = drawn.transpose() else {
@@ -176,7 +185,8 @@ impl Slot {
         if came.is_ok() {
             return true;
         }
-        // The block moves: a kernel that gives no pages here is a reason to ask at another place.
+        // The block has to move, since the kernel gives no pages here and another place may have
+        // some. The added granules are given back.
         let Some(end) = state.ranges[kind].extents.split(whole, extent.len) else {
             return true;
         };
@@ -186,10 +196,13 @@ impl Slot {
     }
 }
 
-/// Sets the policy of a slot's addresses. Where the kernel chooses there is none to be refused.
+/// Sets the policy of a slot's addresses. Where the kernel chooses the node, a refusal does not
+/// matter.
 fn bind_locked(state: &mut State, machine: Machine<'_>) {
     let [small, large] = &state.ranges;
     let (base, len) = (small.base, large.end() - small.base);
+    // `mbind` accepts a node without memory as long as one node of the mask has some, so each node
+    // is checked.
     let gone = state.nodes.parts().iter().find_map(|(node, _)| {
         (machine.kernel.free_bytes)(*node)
             .err()

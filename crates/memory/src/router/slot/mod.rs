@@ -1,17 +1,20 @@
-//! The memory of one class at one place: a part of the reserved addresses with a policy of its own.
+//! One slot: the memory of one class at one place, a part of the reserved addresses with one memory
+//! policy.
 //!
 //! ```text
 //!   | below 4 MiB: granules of 64 KiB, base pages | from 4 MiB on: granules of 2 MiB, huge pages |
 //!
-//!   allocate ── kept pages (cached, locked) ───────────────────────────────────────► block
-//!           └── fresh: ledger draws, addresses opened, [lock open] pages come ─► block, or given up
+//!   allocate ── cached or locked extent ───────────────────────────────► block
+//!           └── fresh: draw from ledger, open addresses, [unlocked] populate ─► block, or give up
 //!   free ────── this configuration, room in the cache ──► cached
-//!           └── else [lock open] pages go ──► released; refused by the kernel ──► locked,
-//!                                             or stale if of an earlier configuration
+//!           └── else [unlocked] release pages ──► released; refused by the kernel ──► locked,
+//!                                                 or stale if of an earlier configuration
 //! ```
-//! The two kinds are kept apart so that a small extent never shares a huge page with a neighbour:
-//! what is accounted is what is resident. Another configuration waits until no pages come or go.
-//! Blocks of an earlier one are counted apart; their pages go back when they are freed.
+//! Small and large extents are in separate ranges, so that a small extent never shares a huge page
+//! with a neighbour and accounted bytes are resident bytes. Pages are populated and released with
+//! the lock open, since both take milliseconds for large blocks; a change of configuration waits
+//! until none of it is under way. Blocks of an earlier configuration are counted separately, and
+//! their pages are released when they are freed.
 
 mod change;
 mod range;
@@ -32,46 +35,46 @@ use super::stretches::{Moving, Stretches};
 use super::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use range::Range;
 
-/// Bytes of a granule of small extents.
+/// Granule of small extents.
 pub(super) const SMALL_GRANULE: usize = 64 << 10;
-/// Bytes of a granule of large extents: a huge page.
+/// Granule of large extents: one huge page.
 pub(super) const LARGE_GRANULE: usize = 2 << 20;
-/// Extents of so many bytes are large.
+/// Blocks of this many bytes or more are large; rounding them up to huge pages adds less than half.
 pub(super) const LARGE_FROM: usize = 4 << 20;
-/// Part of a slot's addresses for small extents (a quarter).
+/// Divisor: the part of a slot's addresses that is for small extents (a quarter).
 const SMALL_SHARE: usize = 4;
 
 /// A block that the router handed out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block {
     pub(super) address: usize,
-    /// Bytes accounted: whole granules.
+    /// Bytes counted for it: whole granules.
     pub(super) bytes: u64,
-    /// The kernel gives zeroes on first touch.
+    /// Its pages are fresh from the kernel, so they read as zeroes.
     pub(super) zeroed: bool,
 }
 
-/// What a change did to an owner's account.
+/// Effect of a free or resize on its owner's account.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Change {
     pub(super) owner: u32,
     pub(super) bytes: u64,
-    /// The block's place has other nodes by now.
+    /// The block is of an earlier configuration.
     pub(super) earlier: bool,
 }
 
-/// How a block changed in place.
+/// Outcome of resizing a block in place.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Resized {
-    /// Its granules suffice.
+    /// The number of granules stays the same.
     Same,
     Grown(Change),
     Shrunk(Change),
-    /// It has to move.
+    /// It cannot be resized in place.
     No,
 }
 
-/// What a slot works with.
+/// What a slot needs from the router for an operation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Machine<'a> {
     pub(super) kernel: &'a Kernel,
@@ -79,7 +82,7 @@ pub(super) struct Machine<'a> {
     pub(super) stretches: &'a Stretches,
 }
 
-/// Everything that the lock protects.
+/// What the lock protects.
 #[derive(Debug)]
 struct State {
     ranges: [Range; 2],
@@ -87,43 +90,43 @@ struct State {
     limit_bytes: u64,
     cache_limit_bytes: u64,
     cached_bytes: u64,
-    /// The kernel refused the policy.
+    /// Errno with which the kernel refused the policy; allocations fail while it is set.
     refused: Option<i32>,
-    /// Where in the round of weights the next extent starts.
+    /// Position of the next extent in the round of weights, in granules.
     phase: u64,
-    /// Number of the configuration.
+    /// Number of the current configuration.
     config: u32,
-    /// Another configuration waits until no pages come or go.
+    /// A new configuration is waiting: no page may be populated under the old one any more.
     closed: bool,
-    /// Blocks whose pages come, and extents whose pages go, outside of the lock.
+    /// Blocks being populated, and extents being released, with the lock open.
     coming: u32,
     going: u32,
 }
 
-/// See the module.
+/// One slot; see the module.
 #[derive(Debug)]
 pub(super) struct Slot {
     state: Mutex<State>,
-    /// Pages came or went, or another configuration is there.
+    /// Signalled when pages were populated or released, and when a configuration has changed.
     changed: Condvar,
-    /// Bytes in use.
+    /// Bytes in use, of the current configuration.
     pub(super) level: Level,
-    /// Bytes in use, kept for reuse, and on their way back.
+    /// Bytes in use, cached, locked and being released: everything that may be resident.
     pub(super) held: Level,
-    /// Both of earlier configurations.
+    /// The same two for blocks of earlier configurations.
     pub(super) earlier: Level,
     pub(super) earlier_held: Level,
     pub(super) allocations: AtomicU64,
-    /// Allocations that came here because another place could not give them.
+    /// Allocations that an earlier place of the class could not serve.
     pub(super) fallbacks: AtomicU64,
 }
 
-/// What came of looking for an extent.
+/// Outcome of the search for an extent.
 enum Claim<'a> {
-    /// Its pages are there.
+    /// A reused extent: its pages are present.
     Kept(Extent),
     Fresh(Extent, Option<Draw<'a>>, Moving<'a>),
-    /// Pages are on their way back, or another configuration is coming.
+    /// Try again after a signal: pages are being released, or a new configuration is waiting.
     Wait,
 }
 
@@ -163,20 +166,19 @@ impl Slot {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tags that a slot of `len` bytes needs for its small and its large extents.
+    /// Numbers of tags that a slot of `len` bytes needs, for small and for large extents.
     pub(super) fn tags(len: usize) -> (usize, usize) {
         let small = len / SMALL_SHARE;
         (small / SMALL_GRANULE, (len - small) / LARGE_GRANULE)
     }
 
-    /// The addresses of its small and its large extents: start, length, whether they shall have
-    /// huge pages.
+    /// Ranges for small and large extents: start, length, whether to ask for huge pages.
     pub(super) fn parts(base: usize, len: usize) -> [(usize, usize, bool); 2] {
         let small = len / SMALL_SHARE;
         [(base, small, false), (base + small, len - small, true)]
     }
 
-    /// Gives the slot its addresses.
+    /// Sets the slot's addresses and tags, once, after the reservation.
     pub(super) fn found(
         &self,
         base: usize,
@@ -190,17 +192,17 @@ impl Slot {
         ];
     }
 
-    /// Whether the kernel refused the place.
+    /// Errno with which the kernel refused the policy, if it did.
     pub(super) fn refused(&self) -> Option<i32> {
         self.state().refused
     }
 
-    /// Bytes of the limit.
+    /// Most bytes that may be held; `u64::MAX` for no limit.
     pub(super) fn limit_bytes(&self) -> u64 {
         self.state().limit_bytes
     }
 
-    /// A block of at least `size` bytes for `owner`, aligned to its granule.
+    /// Allocates a block of at least `size` bytes for `owner`, aligned to its granule.
     pub(super) fn allocate(
         &self,
         machine: Machine<'_>,
@@ -222,12 +224,16 @@ impl Slot {
             }
         };
         let block = state.block(kind, extent, true);
+        // Counted before it is populated and with the lock still held, so that other threads cannot
+        // exceed the limit meanwhile.
         self.level.add(block.bytes);
         self.held.add(block.bytes);
         self.allocations.fetch_add(1, Ordering::Relaxed);
         let Some(draw) = draw else {
             return Ok(block);
         };
+        // The shares were drawn for this phase under the same lock; the next block continues the
+        // round. `coming` keeps the configuration from changing while the lock is open.
         let (nodes, phase) = (state.nodes, state.phase);
         let granule = state.ranges[kind].granule;
         state.phase += u64::from(extent.len);
@@ -235,7 +241,8 @@ impl Slot {
         drop(state);
         let range = (block.address, block.bytes as usize);
         let came = make_present(machine.kernel, &nodes, range, granule, phase);
-        // Whoever looks at all slots holds this one, and waits for this stretch.
+        // On success the interval ends before the lock is taken: an audit that holds the lock can
+        // then go on. On failure it lasts until the counts are corrected.
         let moving = came.is_err().then_some(moving);
         let mut state = self.state();
         state.coming -= 1;
@@ -250,8 +257,10 @@ impl Slot {
         Ok(block)
     }
 
-    /// Takes an extent back that was counted but did not get all of its pages. If those that came
-    /// cannot go either it is never used again.
+    /// Takes back an extent that was counted and not fully populated.
+    ///
+    /// If the pages that did come cannot be released, the extent becomes stale: it is unusable
+    /// until a trim releases them.
     fn give_up(
         &self,
         state: MutexGuard<'_, State>,
@@ -266,7 +275,7 @@ impl Slot {
         self.put_away(state, machine, kind, extent, (true, false));
     }
 
-    /// An extent of `size` bytes. Memory kept for reuse goes back where it stands in the way.
+    /// Finds an extent for `size` bytes; evicts as much cached memory as the limit requires.
     fn claim<'a>(
         &self,
         state: &mut State,
@@ -288,6 +297,7 @@ impl Slot {
         let range = &mut state.ranges[kind];
         let len = range.granules(size).ok_or(Why::Addresses)?;
         let bytes = u64::from(len) * range.granule as u64;
+        // The limit applies to bytes in use first: no eviction can help if these alone exceed it.
         if self.level.current() + bytes > state.limit_bytes {
             return Err(Why::Limit);
         }
@@ -297,13 +307,14 @@ impl Slot {
         }
         while self.held.current() + bytes > state.limit_bytes {
             if !self.evict(state, machine) {
+                // Releases in progress will lower `held`; without any, the limit is final.
                 return match state.going {
                     0 => Err(Why::Limit),
                     _ => Ok(Claim::Wait),
                 };
             }
         }
-        // Until its pages are there a fresh block is counted without them.
+        // From here until its pages are populated, the block is counted and not resident.
         let moving = machine.stretches.begin();
         let shares = Shares::of(&state.nodes, state.ranges[kind].granule, state.phase, len);
         let draw = machine.ledger.draw(machine.kernel, shares)?;
@@ -316,7 +327,8 @@ impl Slot {
         Ok(Claim::Fresh(extent, draw, moving))
     }
 
-    /// Gives one extent that was kept for reuse back to the kernel; false if there is none.
+    /// Releases one cached extent; `false` if there is none. Large ones first: they free the most
+    /// bytes per system call.
     fn evict(&self, state: &mut State, machine: Machine<'_>) -> bool {
         for kind in [1, 0] {
             if let Some(extent) = state.ranges[kind].extents.evict(Free::Cached) {
@@ -333,7 +345,7 @@ impl Slot {
         false
     }
 
-    /// Gives everything that is kept for reuse back, and what could not be given back before.
+    /// Releases everything that is cached, and what could not be released before.
     pub(super) fn trim(&self, machine: Machine<'_>) {
         let mut state = self.state();
         self.trim_locked(&mut state, machine);
@@ -353,6 +365,8 @@ impl Slot {
                 let gone =
                     (machine.kernel.release)(range.address(extent), range.bytes(extent)).is_ok();
                 self.put_down(state, kind, extent, free == Free::Stale, gone);
+                // Still locked. `give` has put the extent back, so another round would find it
+                // again.
                 if !gone {
                     break;
                 }
@@ -360,7 +374,7 @@ impl Slot {
         }
     }
 
-    /// Takes a block back.
+    /// Frees the block at `address`; its pages are cached if `keep` and the limits allow it.
     pub(super) fn free(&self, machine: Machine<'_>, address: usize, keep: bool) -> Change {
         let state = self.state();
         let kind = usize::from(address >= state.ranges[1].base);
@@ -382,8 +396,8 @@ impl Slot {
         if earlier { &self.earlier } else { &self.level }
     }
 
-    /// Keeps an extent that was used for reuse if it shall, or lets its pages go. Pages of an
-    /// earlier configuration always go.
+    /// Caches a freed extent if it may be kept, and otherwise releases its pages. Pages of an
+    /// earlier configuration are always released, since they are on other nodes.
     fn put_away(
         &self,
         mut state: MutexGuard<'_, State>,
@@ -403,6 +417,8 @@ impl Slot {
             return;
         }
         let address = state.ranges[kind].address(extent);
+        // In this order: `going` holds off a new configuration before the lock opens, and the
+        // extent is in no list meanwhile, so that no other thread can take it.
         state.ranges[kind].extents.leave(extent);
         state.going += 1;
         let _moving = machine.stretches.begin();
@@ -410,12 +426,12 @@ impl Slot {
         let gone = (machine.kernel.release)(address, len).is_ok();
         let mut state = self.state();
         state.going -= 1;
-        // No other configuration came meanwhile: it waits for what is going.
+        // `earlier` still holds: a new configuration waits until nothing is being released.
         self.put_down(&mut state, kind, extent, earlier, gone);
         self.changed.notify_all();
     }
 
-    /// Makes a leaving extent free: its pages are gone, or the kernel would not take them.
+    /// Frees a leaving extent: released if its pages are gone, locked or stale otherwise.
     fn put_down(&self, state: &mut State, kind: usize, extent: Extent, earlier: bool, gone: bool) {
         let bytes = state.ranges[kind].bytes(extent) as u64;
         let free = match (gone, earlier) {
@@ -431,7 +447,7 @@ impl Slot {
         }
     }
 
-    /// Who owns the block at an address, and its bytes.
+    /// Owner and bytes of the block at an address; `None` if there is none.
     pub(super) fn owner(&self, address: usize) -> Option<Change> {
         let state = self.state();
         let kind = usize::from(address >= state.ranges[1].base);
@@ -443,7 +459,7 @@ impl Slot {
         })
     }
 
-    /// The slot, with nothing coming or going.
+    /// Locks the slot, for an audit.
     pub(super) fn locked(&self) -> Locked<'_> {
         Locked {
             state: self.state(),
@@ -460,7 +476,7 @@ impl State {
         }
     }
 
-    /// Pages that were kept are used again, or go.
+    /// Subtracts an extent that leaves the cache; locked ones are not counted there.
     fn uncache(&mut self, free: Free, bytes: u64) {
         if free == Free::Cached {
             ensure(
@@ -472,14 +488,15 @@ impl State {
     }
 }
 
-/// A slot as it stands still.
+/// A slot whose lock is held: its extents do not change.
 #[derive(Debug)]
 pub(super) struct Locked<'a> {
     state: MutexGuard<'a, State>,
 }
 
 impl Locked<'_> {
-    /// Shows address and bytes of each block in use. `see` must not allocate large memory.
+    /// Calls `see` with address and bytes of each block in use. `see` must not allocate large
+    /// memory: that would lock a slot again.
     pub(super) fn each_used(&self, mut see: impl FnMut(usize, usize)) {
         for range in &self.state.ranges {
             range

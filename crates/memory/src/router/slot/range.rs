@@ -1,20 +1,22 @@
-//! Addresses of a slot whose extents have granules of one size.
+//! The part of a slot's addresses that has granules of one size.
 
 use super::super::extents::{Extent, Extents, Free, Holder, Tag};
 use super::super::kernel::Kernel;
 
-/// Addresses are made readable and writable this many bytes at a time, from the range's first on:
-/// memory that was never used cannot be locked by a program that locks everything it has.
+/// Addresses are made accessible in steps of this size, from the start of the range on.
+///
+/// Small enough that `mlockall` does not make much unused memory resident, large enough that
+/// `mprotect` is rare.
 const OPEN_BYTES: usize = 64 << 20;
 
-/// Extents of one granule.
+/// Extents with granules of one size, and their addresses.
 #[derive(Debug)]
 pub(super) struct Range {
     pub(super) extents: Extents,
     pub(super) base: usize,
     pub(super) granule: usize,
     len: usize,
-    /// Bytes from the base on that can be read and written.
+    /// Bytes from the base on that are readable and writable.
     opened: usize,
 }
 
@@ -37,7 +39,7 @@ impl Range {
         }
     }
 
-    /// The first address behind it.
+    /// The first address after the range.
     pub(super) fn end(&self) -> usize {
         self.base + self.len
     }
@@ -59,29 +61,31 @@ impl Range {
         self.extents.used(start)
     }
 
-    /// An extent whose pages can be reused as they are.
+    /// Takes an extent with pages that can be reused as they are.
     pub(super) fn take_kept(&mut self, len: u32, holder: Holder) -> Option<(Extent, Free)> {
         [Free::Cached, Free::Locked]
             .into_iter()
             .find_map(|free| Some((self.extents.take(len, free, holder)?, free)))
     }
 
-    /// An extent without pages.
+    /// Takes an extent without pages.
     pub(super) fn take_fresh(&mut self, len: u32, holder: Holder) -> Option<Extent> {
+        // Released extents first, which keeps the part of the range that is in use compact.
         self.extents
             .take(len, Free::Released, holder)
             .or_else(|| self.extents.take_new(len, holder))
     }
 
-    /// Makes an extent's addresses usable.
+    /// Makes an extent's addresses accessible.
     ///
     /// # Errors
-    /// The errno.
+    /// The errno of `mprotect`.
     pub(super) fn open(&mut self, kernel: &Kernel, extent: Extent) -> Result<(), i32> {
         let end = self.address(extent) + self.bytes(extent) - self.base;
         if end <= self.opened {
             return Ok(());
         }
+        // `opened` advances only on success, so the next block repeats a call that failed.
         let to = end.next_multiple_of(OPEN_BYTES).min(self.len);
         (kernel.open)(self.base + self.opened, to - self.opened)?;
         self.opened = to;

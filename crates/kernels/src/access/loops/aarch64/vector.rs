@@ -1,4 +1,6 @@
-//! 16 and 32 bytes at a time, in 128-bit registers. Additions are assembly too, so that none of it depends on how the crate is compiled.
+//! Units of 16 and 32 bytes, in 128-bit registers.
+//!
+//! Additions are assembly too, so that none of it depends on how the crate is compiled.
 
 use std::arch::aarch64::uint64x2_t;
 use std::arch::asm;
@@ -6,7 +8,7 @@ use std::arch::asm;
 use crate::access::loops::Unit;
 use crate::access::touched::{PATTERN_STEP, pattern_word};
 
-/// 16 bytes, one register; non-temporal ones as pairs of halves.
+/// 16 bytes, one register; non-temporal accesses use a pair of 64-bit halves.
 pub(super) struct Quad;
 
 /// 32 bytes, a pair of registers.
@@ -15,15 +17,15 @@ pub(super) struct QuadPair;
 /// A vector of two words.
 #[inline(always)]
 fn vector(words: [u64; 2]) -> uint64x2_t {
-    // SAFETY: vectors and words are plain bytes.
+    // SAFETY: vectors and words are plain bytes of the same size.
     unsafe { std::mem::transmute(words) }
 }
 
-/// Adds word by word.
+/// Adds lane by lane.
 #[inline(always)]
 fn add(left: uint64x2_t, right: uint64x2_t) -> uint64x2_t {
     let mut sum = left;
-    // SAFETY: this touches registers alone.
+    // SAFETY: touches registers only.
     unsafe {
         asm!("add {sum:v}.2d, {sum:v}.2d, {right:v}.2d", sum = inout(vreg) sum, right = in(vreg) right,
             options(pure, nomem, nostack, preserves_flags));
@@ -31,14 +33,14 @@ fn add(left: uint64x2_t, right: uint64x2_t) -> uint64x2_t {
     sum
 }
 
-/// The pattern's words of one register.
+/// The words of the pattern in one register.
 #[inline(always)]
 fn pattern_vector(offset: usize) -> uint64x2_t {
     let first = pattern_word(offset);
     vector([first, first.wrapping_add(PATTERN_STEP)])
 }
 
-/// The pattern `registers` further on.
+/// The pattern `registers` registers further on.
 #[inline(always)]
 fn advanced(pattern: uint64x2_t, registers: u64) -> uint64x2_t {
     add(
@@ -47,7 +49,7 @@ fn advanced(pattern: uint64x2_t, registers: u64) -> uint64x2_t {
     )
 }
 
-/// What both units share: four sums, and blocks of eight times the instruction.
+/// Common parts of both units: four sums, and blocks of eight instructions.
 macro_rules! shared {
     () => {
         type Sums = [uint64x2_t; 4];
@@ -59,7 +61,7 @@ macro_rules! shared {
 
         #[inline(always)]
         unsafe fn total(sums: [uint64x2_t; 4]) -> u64 {
-            // SAFETY: vectors and words are plain bytes.
+            // SAFETY: vectors and words are plain bytes of the same size.
             let words: [u64; 8] = unsafe { std::mem::transmute(sums) };
             words.iter().fold(0, |sum, word| sum.wrapping_add(*word))
         }
@@ -69,7 +71,7 @@ macro_rules! shared {
             for unit in 0..8 {
                 // SAFETY: inside the block, which the caller may read.
                 unsafe { Self::load::<STREAM>(sums, at.wrapping_add(unit * Self::BYTES)) };
-                // The next load adds to other sums.
+                // The next load adds to other sums, so that additions do not wait for each other.
                 sums.rotate_left(2);
             }
         }
@@ -86,7 +88,7 @@ macro_rules! shared {
         unsafe fn copy_block<const STREAM: bool>(from: *const u8, to: *mut u8) {
             for unit in 0..8 {
                 let skip = unit * Self::BYTES;
-                // SAFETY: inside the blocks, which the caller may touch.
+                // SAFETY: inside the blocks, which the caller may read and write.
                 unsafe { Self::copy::<STREAM>(from.wrapping_add(skip), to.wrapping_add(skip)) };
             }
         }
@@ -104,7 +106,7 @@ impl Unit for Quad {
         // SAFETY: the caller may read these bytes.
         unsafe {
             if STREAM {
-                // The upper halves of both registers become 0.
+                // `ldnp` of `d` registers clears their upper halves.
                 let (low, high): (uint64x2_t, uint64x2_t);
                 asm!("ldnp {low:d}, {high:d}, [{at}]", at = in(reg) at,
                     low = out(vreg) low, high = out(vreg) high,

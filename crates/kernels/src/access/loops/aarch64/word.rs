@@ -1,26 +1,26 @@
-//! 4 and 8 bytes at a time, in general registers.
+//! Units of 4 and 8 bytes, in general registers.
 
 use std::arch::asm;
 
 use crate::access::loops::Unit;
 use crate::access::touched::{PATTERN_STEP, pattern_word};
 
-/// 4 bytes; never non-temporal, for which `Kernel::new` refuses them.
+/// 4 bytes; never non-temporal: `Kernel::new` refuses that.
 pub(super) struct Word4;
 
-/// 8 bytes; non-temporal ones as pairs of 4.
+/// 8 bytes; non-temporal accesses use a pair of 4-byte halves.
 pub(super) struct Word8;
 
-/// Where in the pattern the next 4 bytes are.
+/// Position in the pattern of the next 4 bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Halves {
-    /// The word they are a half of.
+    /// The 8-byte word that they are part of.
     word: u64,
     /// 0 for the low half, 32 for the high one.
     shift: u32,
 }
 
-/// The unrolled blocks: eight times the instruction.
+/// Unrolled blocks of eight instructions.
 macro_rules! blocks {
     ($pattern:ty) => {
         #[inline(always)]
@@ -53,7 +53,7 @@ macro_rules! blocks {
         unsafe fn copy_block<const STREAM: bool>(from: *const u8, to: *mut u8) {
             for unit in 0..8 {
                 let skip = unit * Self::BYTES;
-                // SAFETY: inside the blocks, which the caller may touch.
+                // SAFETY: inside the blocks, which the caller may read and write.
                 unsafe { Self::copy::<STREAM>(from.wrapping_add(skip), to.wrapping_add(skip)) };
             }
         }

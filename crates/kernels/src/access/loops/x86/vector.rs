@@ -1,4 +1,4 @@
-//! 16, 32 and 64 bytes at a time, in vector registers.
+//! Units of 16, 32 and 64 bytes, in vector registers.
 
 use std::arch::asm;
 use std::arch::x86_64::{
@@ -11,8 +11,10 @@ use crate::access::loops::Unit;
 use crate::access::loops::visit::lanes;
 use crate::access::touched::{PATTERN_STEP, pattern_word};
 
-/// The unit of one vector register. Loads add to four sums, so that additions wait for memory and not for each other; stores write one
-/// register that an addition moves on to the next place.
+/// Implements a unit of one vector register.
+///
+/// Loads add to four sums, so that additions wait for memory and not for each other. Stores write
+/// one register, which an addition advances to the next place.
 macro_rules! vector_unit {
     (
         $(#[$doc:meta])* $name:ident, $feature:literal, $bytes:literal, $vector:ty, $class:ident,
@@ -25,7 +27,7 @@ macro_rules! vector_unit {
         impl $name {
             const LANES: [u64; $bytes / 8] = lanes();
 
-            /// What one instruction moves the pattern on by.
+            /// Difference of the pattern from one vector to the next.
             #[inline]
             #[target_feature(enable = $feature)]
             fn step() -> $vector {
@@ -47,7 +49,7 @@ macro_rules! vector_unit {
             #[inline]
             #[target_feature(enable = $feature)]
             unsafe fn total(sums: [$vector; 4]) -> u64 {
-                // SAFETY: vectors and words are plain bytes.
+                // SAFETY: vectors and words are plain bytes of the same size.
                 let words: [[u64; $bytes / 8]; 4] = unsafe { std::mem::transmute(sums) };
                 words.iter().flatten().fold(0, |sum, word| sum.wrapping_add(*word))
             }
@@ -128,7 +130,7 @@ macro_rules! vector_unit {
             #[inline]
             #[target_feature(enable = $feature)]
             unsafe fn pattern(offset: usize) -> $vector {
-                // SAFETY: vectors and words are plain bytes.
+                // SAFETY: vectors and words are plain bytes of the same size.
                 let lanes: $vector = unsafe { std::mem::transmute(Self::LANES) };
                 $add($broadcast(pattern_word(offset).cast_signed()), lanes)
             }
@@ -136,7 +138,7 @@ macro_rules! vector_unit {
             #[inline]
             #[target_feature(enable = $feature)]
             unsafe fn store<const STREAM: bool>(pattern: &mut $vector, at: *mut u8) {
-                // SAFETY: the caller may write these bytes.
+                // SAFETY: the caller may write these bytes, aligned if `STREAM`.
                 unsafe {
                     if STREAM {
                         asm!(
@@ -183,7 +185,7 @@ macro_rules! vector_unit {
                         )
                     };
                 }
-                // SAFETY: the caller may write the eight vectors.
+                // SAFETY: the caller may write the eight vectors, aligned if `STREAM`.
                 unsafe {
                     if STREAM {
                         stores!("vmovntdq");
@@ -196,7 +198,7 @@ macro_rules! vector_unit {
             #[inline]
             #[target_feature(enable = $feature)]
             unsafe fn copy<const STREAM: bool>(from: *const u8, to: *mut u8) {
-                // SAFETY: the caller may read the one and write the other.
+                // SAFETY: the caller may read the one and write the other, aligned if `STREAM`.
                 unsafe {
                     if STREAM {
                         asm!(
@@ -247,7 +249,8 @@ macro_rules! vector_unit {
                         )
                     };
                 }
-                // SAFETY: the caller may read the one block and write the other.
+                // SAFETY: the caller may read the one block and write the other, aligned if
+                // `STREAM`.
                 unsafe {
                     if STREAM {
                         copies!("vmovntdq");
@@ -261,21 +264,21 @@ macro_rules! vector_unit {
 }
 
 vector_unit! {
-    /// 16 bytes; AVX2 (for its encodings).
+    /// 16 bytes; needs AVX2, as it uses VEX encodings.
     Xmm, "avx2", 16, __m128i, xmm_reg,
     mov: "vmovdqu",
     zero: _mm_setzero_si128, broadcast: _mm_set1_epi64x, add: _mm_add_epi64
 }
 
 vector_unit! {
-    /// 32 bytes; AVX2.
+    /// 32 bytes; needs AVX2.
     Ymm, "avx2", 32, __m256i, ymm_reg,
     mov: "vmovdqu",
     zero: _mm256_setzero_si256, broadcast: _mm256_set1_epi64x, add: _mm256_add_epi64
 }
 
 vector_unit! {
-    /// 64 bytes; AVX-512F.
+    /// 64 bytes; needs AVX-512F.
     Zmm, "avx512f", 64, __m512i, zmm_reg,
     mov: "vmovdqu64",
     zero: _mm512_setzero_si512, broadcast: _mm512_set1_epi64, add: _mm512_add_epi64

@@ -1,20 +1,20 @@
-//! 4 and 8 bytes at a time, in general registers.
+//! Units of 4 and 8 bytes, in general registers.
 
 use std::arch::asm;
 
 use crate::access::loops::Unit;
 use crate::access::touched::{PATTERN_STEP, pattern_word};
 
-/// 4 bytes; every x86-64 processor.
+/// 4 bytes; on every x86-64 processor.
 pub(super) struct Word4;
 
-/// 8 bytes; every x86-64 processor.
+/// 8 bytes; on every x86-64 processor.
 pub(super) struct Word8;
 
-/// Where in the pattern the next 4 bytes are.
+/// Position in the pattern of the next 4 bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Halves {
-    /// The word they are a half of.
+    /// The 8-byte word that they are part of.
     word: u64,
     /// 0 for the low half, 32 for the high one.
     shift: u32,
@@ -25,7 +25,7 @@ pub(super) struct Halves {
 #[inline(always)]
 unsafe fn store_eight<const STREAM: bool>(pattern: &mut Halves, at: *mut u8) {
     for unit in 0..8 {
-        // SAFETY: as the caller promises.
+        // SAFETY: inside the 32 bytes, which the caller may write.
         unsafe { Word4::store::<STREAM>(pattern, at.wrapping_add(unit * 4)) };
     }
 }
@@ -94,12 +94,12 @@ impl Unit for Word4 {
     #[inline(always)]
     unsafe fn store_block<const STREAM: bool>(pattern: &mut Halves, at: *mut u8) {
         if pattern.shift == 0 {
-            // Told apart so that the shifts of the unrolled stores are known.
+            // A separate branch, so that the compiler knows the shifts of the unrolled stores.
             pattern.shift = 0;
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller may write the block of 32 bytes.
             unsafe { store_eight::<STREAM>(pattern, at) };
         } else {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller may write the block of 32 bytes.
             unsafe { store_eight::<STREAM>(pattern, at) };
         }
     }
