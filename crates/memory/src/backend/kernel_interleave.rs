@@ -66,8 +66,9 @@ impl KernelInterleave {
         &self.nodes
     }
 
-    /// What each node should get by the weights that `topology` tells, as fractions of 1, nodes ascending. A change of the weights
-    /// shows in a topology that is read again.
+    /// Share of each node by the weights in `topology`, as fractions of 1, nodes ascending.
+    ///
+    /// Weights that have changed show in a topology that is read again.
     ///
     /// # Errors
     /// [`MemoryError::KernelPolicy`] if `topology` has no weights, or not one for each node.

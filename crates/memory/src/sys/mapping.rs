@@ -99,7 +99,9 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Maps `size_bytes` of `file` from `offset_bytes` on, shared. The file must be that long; it must not be truncated while mapped.
+    /// Maps `size_bytes` of `file` from `offset_bytes` on, shared.
+    ///
+    /// The file must be that long, and must not be truncated while it is mapped.
     ///
     /// # Errors
     /// The errno of `mmap` or `madvise`; `EINVAL` if the offset is not a multiple of the page size.
