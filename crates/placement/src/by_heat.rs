@@ -3,7 +3,9 @@
 use crate::heat::{Heat, MoveLimits, PlacedColumn, plan_moves};
 use crate::{ColumnUse, Decision};
 
-/// The hottest columns, by bytes read per byte, up to a capacity; the rest on the slow tier. A column that does not fit as a whole is split.
+/// The hottest columns, by bytes read per byte, up to a capacity; the rest on the slow tier.
+///
+/// A column that does not fit as a whole is split.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ByHeat {
     /// Bytes of columns that DRAM may hold.
@@ -25,7 +27,7 @@ impl ByHeat {
     }
 }
 
-/// Pages of each column that the plan of moves leaves on the fast tier when all starts on the slow one.
+/// Pages of each column in DRAM after moving the hottest columns up, starting with all on CXL.
 fn fast_pages(columns: &[ColumnUse], dram_pages: u64) -> Vec<u64> {
     let mut heat = Heat::new(1.0);
     for column in columns {

@@ -1,6 +1,5 @@
 //! Bench records as CSV, for spreadsheets and data frames.
 
-use crate::flat::{csv_table, text};
 use crate::{AuditRecord, BenchRecord, RecordError, RegionRecord, Spread, TaskRecord};
 
 /// Columns of every table, before those that depend on the records.
@@ -236,4 +235,31 @@ fn shares(audit: Option<&AuditRecord>) -> String {
     let one = |s: &crate::NodeShare| format!("{}:{}", s.node, s.share);
     let all: Option<Vec<String>> = audit.map(|a| a.actual.iter().map(one).collect());
     all.unwrap_or_default().join(" ")
+}
+
+/// The text of a field; empty without a value.
+fn text<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(String::new, |v| v.to_string())
+}
+
+/// A header and rows as CSV.
+fn csv_table<H: AsRef<str>>(
+    header: &[H],
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> Result<Vec<u8>, RecordError> {
+    let failed = |problem: String| RecordError::Io {
+        action: "write",
+        path: "the CSV table".into(),
+        source: std::io::Error::other(problem),
+    };
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer
+        .write_record(header.iter().map(AsRef::as_ref))
+        .map_err(|e| failed(e.to_string()))?;
+    for row in rows {
+        writer
+            .write_record(row)
+            .map_err(|e| failed(e.to_string()))?;
+    }
+    writer.into_inner().map_err(|e| failed(e.to_string()))
 }

@@ -26,7 +26,6 @@ mod bench;
 mod cost;
 mod csv;
 mod file;
-mod flat;
 mod query;
 mod run;
 mod set;
@@ -45,7 +44,6 @@ pub use bench::{
 pub use cost::{CostConfig, CostPoint, CostRecord, CostSensitivity};
 pub use csv::bench_csv;
 pub use file::RecordFile;
-pub use flat::{tune_csv, validation_csv};
 pub use query::{Answer, EngineKind, OperatorRecord, QueryRecord, TierUse, TimeShares};
 pub use run::{
     CacheCard, ColumnCard, DataCard, Figure, HostCard, HostTier, MachineCard, PlacementCard,

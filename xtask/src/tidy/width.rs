@@ -1,7 +1,7 @@
 //! Width of lines: 100 columns in code, comments and Markdown.
 //!
-//! rustfmt keeps code within them but for literals that it does not break. Tables and code blocks of
-//! Markdown may be wider, since they cannot be wrapped, and so may links and addresses.
+//! rustfmt keeps code within them but for literals that it does not break. Tables and code blocks
+//! of Markdown may be wider, since they cannot be wrapped, and so may links and addresses.
 
 use super::Finding;
 use super::source::{Source, Sources};

@@ -53,8 +53,8 @@ impl<'a> JoinTable<'a> {
     pub fn find(&self, keys: &[u64], values: &mut [u32]) {
         match self.simd {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `or_scalar` keeps this width only if the processor has AVX-512F and AVX-512DQ;
-            // all processors with both have the function's other features (BMI, LZCNT) too.
+            // SAFETY: `or_scalar` keeps this width only if the processor has AVX-512F and
+            // AVX-512DQ; all processors with both have the other features (BMI, LZCNT) too.
             Simd::Avx512 => unsafe { x86::find_avx512(self.layout, self.buckets, keys, values) },
             _ => pipelined::<Plain>(self.layout, self.buckets, keys, values),
         }

@@ -108,8 +108,8 @@ impl Router {
     /// Whether an address is in the router's range.
     pub(super) fn contains(&self, address: usize) -> bool {
         // One comparison: below the base the difference wraps around and exceeds any length.
-        // `len` first, and it is stored last: whoever sees a length sees the base that goes with it.
-        // With the length alone every low address would be in the range.
+        // `len` is loaded first and stored last: whoever sees a length sees the base that goes with
+        // it. With the length alone every low address would be in the range.
         let len = self.len.load(Ordering::Acquire);
         address.wrapping_sub(self.base.load(Ordering::Relaxed)) < len
     }
