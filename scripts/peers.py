@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Compares Tierloom with other memory benchmarks on this machine: CXL-Bench, likwid-bench, STREAM and multichase.
+"""Compares Tierloom with other memory benchmarks on this machine: CXL-Bench, likwid-bench, STREAM and
+multichase.
 
-    scripts/peers.py --tierloom target/release/tierloom --cxl-bench PATH --likwid PATH --stream PATH --multichase PATH
+    scripts/peers.py --tierloom target/release/tierloom --cxl-bench PATH --likwid PATH \\
+        --stream PATH --multichase PATH
 
-In each of N rounds every program measures the same thing once, one after the other within seconds, on the same CPUs and with
-the same sizes, so that a machine that changes its speed changes it for all. The first program of a round rotates. The ratio is the
-median of the ratios of the rounds. Programs that are not given are named and left out. docs/peers.md says what is compared with
-what. Exit status: 0 after measuring, whoever is faster; 1 if Tierloom gave no figure for some metric; 2 for bad arguments.
+In each of N rounds every program measures the same thing once, one after the other within seconds,
+on the same CPUs and with the same sizes, so that a machine that changes its speed changes it for all.
+The first program of a round rotates. The ratio is the median of the ratios of the rounds. Programs
+that are not given are named and left out. docs/peers.md describes the comparison. Exit status: 0
+after measuring, whoever is faster; 1 if Tierloom gave no figure for some metric; 2 for bad
+arguments.
 """
 
 import argparse
@@ -33,7 +37,7 @@ NAMES = {"tierloom": "Tierloom", "cxl-bench": "CXL-Bench", "likwid": "likwid-ben
 
 
 class NoFigure(Exception):
-    """A program ran, or tried to, and left no figure; says why."""
+    """A program gave no figure; the message says why."""
 
 
 # ---- What the programs print -------------------------------------------------------------------------------------------------
@@ -154,7 +158,7 @@ class Context:
         except subprocess.TimeoutExpired:
             raise NoFigure(f"took more than {TIMEOUT_S} s") from None
         finally:
-            # Also after Ctrl-C, which a session of its own does not hear.
+            # Also after Ctrl-C, which a separate session does not receive.
             if child.poll() is None:
                 os.killpg(child.pid, signal.SIGKILL)
                 child.communicate()
@@ -248,7 +252,7 @@ def multichase(context, options):
 
 @dataclass
 class Contender:
-    """A program with its options. The first of a metric is ours; `reference` ones are shown but not compared with."""
+    """A program with its options. The first of a metric is Tierloom; `reference` ones are only shown."""
 
     program: str
     options: str
@@ -277,7 +281,7 @@ def likwid_suffix(cpu_flags):
 
 
 def throughput_metrics(threads, own_size, suffix):
-    """The metrics of bandwidth with so many threads."""
+    """The metrics of bandwidth with this many threads."""
 
     def ours(options="", reference=False, **keys):
         keys = {"page_size": "thp", **keys}
@@ -457,7 +461,7 @@ def text_of(path):
 
 
 def machine_facts():
-    """What a reader of the figures must know of the machine."""
+    """Facts about the machine that a reader of the figures needs."""
     info = text_of("/proc/cpuinfo")
 
     def first(key):
@@ -526,18 +530,18 @@ def parse_arguments(given):
     parser.add_argument("--cpus", type=cpu_list, help="CPUs to run on, as many as threads (default: the first allowed ones)")
     parser.add_argument("--run-time", type=float, default=1.0, help="seconds of each timed run (default 1)")
     parser.add_argument("--access-size", type=whole, default=4096, help="Tierloom's access size in sequential runs, bytes (default 4096)")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="handed to `tierloom bench --set` in all runs")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="passed to `tierloom bench --set` in all runs")
     parser.add_argument("--env", action="append", type=variable, default=[], metavar="PROGRAM:NAME=VALUE", help="environment of a program")
     parser.add_argument("--metrics", help="only metrics whose names begin with one of these, separated by commas")
     parser.add_argument("--json", type=Path, help="also write all samples, summaries and machine facts to this file")
-    parser.add_argument("--list", action="store_true", help="say what would be compared, and stop")
+    parser.add_argument("--list", action="store_true", help="show what would be compared, and stop")
     arguments = parser.parse_args(given)
     check(parser, arguments)
     return arguments
 
 
 def check(parser, arguments):
-    """What single arguments cannot say is wrong."""
+    """Checks that need more than one argument."""
     allowed = sorted(os.sched_getaffinity(0))
     arguments.cpus = arguments.cpus or allowed
     absent = [cpu for cpu in arguments.cpus if cpu not in allowed]

@@ -1,8 +1,9 @@
 """The queries of the Star Schema Benchmark as Polars expressions, for `peers_sql_worker.py`.
 
-Polars joins in the order in which it is told, so the order here is the one that a careful user would write: selections on the
-dimensions first, then the fact table joined with the most selective of them. A dimension of which no column is needed later is
-a semi join. Polars sums 32-bit integers in 32 bits, so sums are cast to 64 bits before.
+Polars joins in the written order, so the order here is the one that a careful user would write:
+selections on the dimensions first, then the fact table joined with the most selective of them. A
+dimension of which no column is needed later is a semi join. Polars sums 32-bit integers in 32 bits,
+so values are cast to 64 bits before summing.
 """
 
 import polars as pl

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Runs the Star Schema Benchmark in one engine and prints what it took: started by peers_sql.py, one process per engine and round.
+"""Runs the Star Schema Benchmark in one engine and prints times and memory: started by peers_sql.py, one
+process per engine and round.
 
-    peers_sql_worker.py ENGINE --data DIR --sql DIR [--scratch DIR] [--threads N] [--queries q1.1,q2.1] [--warm N] [--repeat N]
+    peers_sql_worker.py ENGINE --data DIR --sql DIR [--scratch DIR] [--threads N]
+        [--queries q1.1,q2.1] [--warm N] [--repeat N]
     peers_sql_worker.py arrow --data DIR
     peers_sql_worker.py versions
 
-Prints JSON lines: one "loaded", one "query" for each query, one "done". The data are the Arrow files of `tierloom generate ssb --format arrow`.
+Prints JSON lines: one "loaded", one "query" for each query, one "done". The data are the Arrow files
+of `tierloom generate ssb --format arrow`.
 """
 
 import argparse
@@ -28,7 +31,7 @@ DATAFUSION_BATCH_ROWS = 32768
 
 
 def mapped(data, name):
-    """A table as Arrow, backed by its file: for engines that copy it into tables of their own."""
+    """A table as Arrow, backed by its file: for engines that copy it into their own tables."""
     import pyarrow
 
     return pyarrow.ipc.open_file(pyarrow.memory_map(str(data / f"{name}.arrow"))).read_all()
@@ -42,11 +45,11 @@ def in_memory(data, name):
         return pyarrow.ipc.open_file(file).read_all()
 
 
-# ---- Engines: load the tables, run a text, run what was prepared, tell the answer -------------------------------------------------
+# ---- Engines: load the tables, run a text, run a prepared plan, return the answer --------------------------------------------------
 
 
 class DuckDb:
-    """Tables of its own in memory; a text is parsed, planned and run in one call; PREPARE and EXECUTE leave planning out."""
+    """Its own tables in memory; a text is parsed, planned and run in one call; PREPARE and EXECUTE leave planning out."""
 
     settings = "in-memory database, `threads` set"
 
@@ -158,7 +161,7 @@ class ChDb:
 
 
 class ChDbMergeTree(ChDb):
-    """The same with ClickHouse's usual tables, compressed and without an order, in files that lie in memory."""
+    """The same with ClickHouse's usual tables, compressed and without an order, in files in memory."""
 
     settings = "MergeTree tables without a sort key in tmpfs, LowCardinality(String), `max_threads` set, otherwise default settings"
     storage = "MergeTree order by tuple()"
@@ -181,7 +184,7 @@ def as_text(header, rows):
 
 
 def timed(action, repeat):
-    """Milliseconds of each of so many calls, without the collector of Python in between."""
+    """Milliseconds of each of N calls, without garbage collection in between."""
     times_ms = []
     for _ in range(repeat):
         gc.collect()
@@ -197,7 +200,7 @@ def timed(action, repeat):
 
 
 def memory_of_process(key):
-    """Bytes of `VmRSS` or `VmHWM` of this process; None where the kernel does not tell."""
+    """Bytes of `VmRSS` or `VmHWM` of this process; None where the kernel does not report it."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
