@@ -1,17 +1,17 @@
 #!/bin/sh
-# Compiles crates for aarch64-unknown-linux-gnu on an x86-64 machine; with --run also runs their unit
-# tests in an emulator.
+# Compiles crates for aarch64-unknown-linux-gnu on an x86-64 machine; with --run also runs their
+# unit tests in an emulator.
 #
 #   scripts/check-aarch64.sh [--run] [CRATE...]        default: tierloom-kernels
 #
-# The target of rustup is used where it is installed. Otherwise a compiler with the target's standard
-# library comes from Debian packages (about 140 MB, once), and for --run a linker, a C library and QEMU
-# (about 80 MB more). They are unpacked into ~/.cache/tierloom/aarch64 (TIERLOOM_AARCH64_CACHE);
-# nothing is installed, and no root is needed. TIERLOOM_AARCH64_SUITE chooses the Debian release; it
-# needs a rustc that is new enough for this workspace.
+# The target of rustup is used where it is installed. Otherwise a compiler with the target's
+# standard library comes from Debian packages (about 140 MB, once), and for --run a linker, a C
+# library and QEMU (about 80 MB more). They are unpacked into ~/.cache/tierloom/aarch64
+# (TIERLOOM_AARCH64_CACHE); nothing is installed, and no root is needed. TIERLOOM_AARCH64_SUITE
+# chooses the Debian release; it needs a rustc that is new enough for this workspace.
 #
-# Exit codes: 0 the crates compile (and pass), 1 they do not, 3 this machine cannot check (the message
-# says what is missing).
+# Exit codes: 0 the crates compile (and pass), 1 they do not, 3 this machine cannot check (the
+# message says what is missing).
 set -eu
 
 target=aarch64-unknown-linux-gnu
@@ -116,7 +116,8 @@ fetch_runner() {
     lld=$(cd "$root" && echo usr/lib/llvm-*/bin/lld)
     gcc=$(echo "$root"/usr/lib/gcc/aarch64-linux-gnu/*)
     libc=$root/usr/lib/aarch64-linux-gnu
-    # Static programs, so that QEMU needs no libraries. rustc leaves the start files to the linker's caller.
+    # Static programs, so that QEMU needs no libraries. rustc leaves the start files to the caller of
+    # the linker.
     # shellcheck disable=SC2016  # for the wrapper to expand
     wrap ld.lld "$lld" '[ "$1" = -flavor ] && shift 2' \
         "--sysroot='$root' '$libc/crt1.o' '$libc/crti.o' '$gcc/crtbeginT.o' -L '$libc' -L '$gcc' \"\$@\" --start-group -lc -lgcc -lgcc_eh --end-group '$gcc/crtend.o' '$libc/crtn.o'"

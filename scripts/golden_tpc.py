@@ -107,7 +107,9 @@ def top_level_items(text):
 
 
 def order_columns(text, names, all_of_them=False):
-    """Numbers, from 1, of the columns that the rows are ordered by: up to the first key that is no column, or all but those."""
+    """Numbers, from 1, of the columns that the rows are ordered by: up to the first key that is no
+    column, or all but those.
+    """
     tail = re.search(r"^order by\b(.*?)(?=^limit\b|\Z)", text, re.MULTILINE | re.DOTALL)
     found = []
     for item in top_level_items(tail.group(1)) if tail else []:

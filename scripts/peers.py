@@ -40,7 +40,7 @@ class NoFigure(Exception):
     """A program gave no figure; the message says why."""
 
 
-# ---- What the programs print -------------------------------------------------------------------------------------------------
+# ---- What the programs print ---------------------------------------------------------------------
 
 
 def finite(value, what):
@@ -55,7 +55,9 @@ def finite(value, what):
 
 
 def parse_tierloom(text, statistic="median"):
-    """The figure of `tierloom bench --json` with one run: ns of a chase ("median" or "mean"), else GB/s. Also the remarks of the run."""
+    """The figure of `tierloom bench --json` with one run: ns of a chase ("median" or "mean"), else
+    GB/s. Also the remarks of the run.
+    """
     try:
         records = json.loads(text)["records"]
         (record,) = [record for record in records if record.get("type", "bench") == "bench"]
@@ -101,7 +103,9 @@ def parse_likwid(text):
 
 
 def parse_stream(text, kernel="Copy"):
-    """GB/s of a STREAM kernel: the mean over its repetitions and the best one, which is what STREAM prints as its rate."""
+    """GB/s of a STREAM kernel: the mean over its repetitions and the best one, which is what STREAM
+    prints as its rate.
+    """
     row = re.search(rf"^{kernel}:\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)", text, re.MULTILINE)
     if not row:
         raise NoFigure(f"no line `{kernel}:`")
@@ -119,7 +123,7 @@ def parse_multichase(text):
     return finite(numbers[-1], "the latency")
 
 
-# ---- Running them -----------------------------------------------------------------------------------------------------------
+# ---- Running them --------------------------------------------------------------------------------
 
 
 @dataclass
@@ -195,7 +199,9 @@ def tierloom(context, threads, keys, statistic="median"):
 
 
 def cxl_bench(context, threads, keys):
-    """A run of CXL-Bench with one workload. It asks `git` for a revision and loses its results without one, so it gets a `git`."""
+    """A run of CXL-Bench with one workload. It asks `git` for a revision and loses its results
+    without one, so it gets a `git`.
+    """
     folder = Path(tempfile.mkdtemp(dir=context.folder))
     (folder / "bin").mkdir()
     git = folder / "bin" / "git"
@@ -247,12 +253,14 @@ def multichase(context, options):
     return Sample(parse_multichase(context.run("multichase", arguments, 1)))
 
 
-# ---- What is compared with what ---------------------------------------------------------------------------------------------
+# ---- What is compared with what ------------------------------------------------------------------
 
 
 @dataclass
 class Contender:
-    """A program with its options. The first of a metric is Tierloom; `reference` ones are only shown."""
+    """A program with its options. The first of a metric is Tierloom; `reference` ones are only
+    shown.
+    """
 
     program: str
     options: str
@@ -295,7 +303,9 @@ def throughput_metrics(threads, own_size, suffix):
         return Contender("likwid", kernel, lambda context: likwid(context, threads, kernel, streams))
 
     def both_sizes(operation):
-        """Tierloom at its own access size against CXL-Bench at several. CXL-Bench reads in steps of 64 B only, whatever it accepts."""
+        """Tierloom at its own access size against CXL-Bench at several. CXL-Bench reads in steps of
+        64 B only, whatever it accepts.
+        """
         sequential = {"exec_mode": "sequential", "operation": operation}
         theirs = [64] if operation == "read" else sorted({64, 256, own_size})
         sizes = [cxl(f"{size} B", access_size=size, **sequential) for size in theirs]
@@ -333,7 +343,9 @@ def chase_metrics(size_bytes):
     """The metrics of latency: all lines in any order, and 64 pages after another."""
 
     def ours(locality, page_size):
-        """Means against means; the median, which is Tierloom's headline and free of interruptions, as a reference."""
+        """Means against means; the median, which is Tierloom's headline and free of interruptions,
+        as a reference.
+        """
         keys = {"measure": "chase", "chase_locality": locality, "page_size": page_size}
         return [
             Contender("tierloom", f"{locality}, mean", lambda context: tierloom(context, 1, keys, "mean")),
@@ -365,11 +377,12 @@ def kind(metric):
     return metric.name.split(",")[0]
 
 
-# ---- Comparing --------------------------------------------------------------------------------------------------------------
+# ---- Comparing -----------------------------------------------------------------------------------
 
 
 def compare(metric, rounds):
-    """Summary of a metric: each contender's median, and the median of the ratios to the best peer of the rounds that both have.
+    """Summary of a metric: each contender's median, and the median of the ratios to the best peer
+    of the rounds that both have.
 
     `rounds` has a dictionary per round: name of the contender to value. Ratios are oriented so that 1 and more is as good or better.
     """
@@ -449,7 +462,7 @@ def measure(metric, context, rounds, say):
     return results, samples
 
 
-# ---- The command ------------------------------------------------------------------------------------------------------------
+# ---- The command ---------------------------------------------------------------------------------
 
 
 def text_of(path):

@@ -44,7 +44,7 @@ TIMEOUT_S = 1800
 MEMORY_FACTOR = 3.0
 
 
-# ---- Running programs -------------------------------------------------------------------------------------------------------------
+# ---- Running programs ----------------------------------------------------------------------------
 
 
 def run(command, cpus, environment=None, stdin="", timeout_s=TIMEOUT_S):
@@ -120,7 +120,9 @@ def parse_run(text, engine="tierloom"):
 
 
 def parse_worker(text):
-    """The sample that the lines of a worker hold. The answers become digests, as Tierloom's records have them."""
+    """The sample that the lines of a worker hold. The answers become digests, as Tierloom's records
+    have them.
+    """
     sample = {"queries": {}}
     try:
         for line in text.splitlines():
@@ -177,7 +179,9 @@ class Bench:
 
 
 def measure(bench, engines, rounds, say):
-    """All rounds at one scale factor. Returns the samples, and a sentence for each run that gave none."""
+    """All rounds at one scale factor. Returns the samples, and a sentence for each run that gave
+    none.
+    """
     samples, failures = [], []
     for number in range(1, rounds + 1):
         turn = (number - 1) % len(engines)
@@ -198,11 +202,13 @@ def measure(bench, engines, rounds, say):
     return samples, failures
 
 
-# ---- What a run needs -------------------------------------------------------------------------------------------------------------
+# ---- What a run needs ----------------------------------------------------------------------------
 
 
 def python_with_packages(venv, engines):
-    """The Python to run the workers with, and the version of each package in it. Makes or completes the environment if one is named."""
+    """The Python to run the workers with, and the version of each package in it. Makes or completes
+    the environment if one is named.
+    """
     if venv is None:
         return Path(sys.executable), versions_in(sys.executable)
     python = venv.resolve() / "bin" / "python"
@@ -235,7 +241,9 @@ def missing_packages(found, engines):
 
 
 def make_data(tierloom, scale_factor, folder, cpus):
-    """The tables as Arrow files; those that are there already are kept, since a file has its name only when it is whole."""
+    """The tables as Arrow files; those that are there already are kept, since a file has its name
+    only when it is whole.
+    """
     data = folder / f"sf{scale_factor:g}"
     if not all((data / f"{name}.arrow").is_file() for name in TABLES):
         print(f"writing the tables of scale factor {scale_factor:g} into {data}", file=sys.stderr)
@@ -259,7 +267,7 @@ def stored_answers(scale_factor, queries):
     return {query: (folder / f"{query}.csv").read_text() for query in queries if (folder / f"{query}.csv").is_file()}
 
 
-# ---- The command ------------------------------------------------------------------------------------------------------------------
+# ---- The command ---------------------------------------------------------------------------------
 
 
 def scale_factors(text):

@@ -55,7 +55,9 @@ def _third_flight(frames, customer, supplier, date, place):
 
 
 def _fourth_flight(frames, dimensions, keys):
-    """Q4: profit by `keys`. `dimensions` are joined in their order: prefix of the columns, table, key of the fact table, condition."""
+    """Q4: profit by `keys`. `dimensions` are joined in their order: prefix of the columns, table,
+    key of the fact table, condition.
+    """
     joined = frames["lineorder"].select("lo_custkey", "lo_suppkey", "lo_partkey", "lo_orderdate", "lo_revenue", "lo_supplycost")
     for table, fact_key, key, condition in dimensions:
         frame = frames[table] if condition is None else frames[table].filter(condition)

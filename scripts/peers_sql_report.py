@@ -1,4 +1,5 @@
-"""What peers_sql.py concludes from its samples: ratios of rounds, tables, verdicts. Requires no engine.
+"""What peers_sql.py concludes from its samples: ratios of rounds, tables, verdicts. Requires no
+engine.
 
 A sample is the result of one process of one engine in one round:
 {"engine", "round", "queries": {"q1.1": {"text_ms": [...], "prepared_ms": [...]}}, ...}.
@@ -20,16 +21,19 @@ NAMES = {
 LINE_BYTES = 64
 
 
-# ---- Answers ----------------------------------------------------------------------------------------------------------------------
+# ---- Answers -------------------------------------------------------------------------------------
 
 
 def digest(answer):
-    """The digest that Tierloom's records have for an answer: the first 16 hex digits of the SHA-256 of its text."""
+    """The digest that Tierloom's records have for an answer: the first 16 hex digits of the SHA-256
+    of its text.
+    """
     return hashlib.sha256(answer.encode()).hexdigest()[:16]
 
 
 def wrong_answers(samples, golden):
-    """Sentences about answers that are not the stored one, or, where none is stored, not the one of most engines.
+    """Sentences about answers that are not the stored one, or, where none is stored, not the one of
+    most engines.
 
     `golden` has the stored text by query. An answer without rows may lack its header.
     """
@@ -53,7 +57,7 @@ def wrong_answers(samples, golden):
     return found
 
 
-# ---- Times ------------------------------------------------------------------------------------------------------------------------
+# ---- Times ---------------------------------------------------------------------------------------
 
 
 def queries_of(samples):
@@ -77,7 +81,9 @@ def spread(rounds):
 
 
 def ratio(ours, theirs):
-    """How many times faster Tierloom is: the median over the rounds that both have of the ratio of the medians; None without such rounds."""
+    """How many times faster Tierloom is: the median over the rounds that both have of the ratio of
+    the medians; None without such rounds.
+    """
     both = sorted(ours.keys() & theirs.keys())
     ratios = [statistics.median(theirs[number]) / statistics.median(ours[number]) for number in both]
     return statistics.median(ratios) if ratios else None
@@ -106,7 +112,9 @@ def compare(samples, engines, ours_kind, kind_of):
 
 
 def mean_of(samples, rows, engine, ours_kind, kind):
-    """Geometric means over all queries: of the medians, of the ratios, and of the ratios in each round (to show their spread)."""
+    """Geometric means over all queries: of the medians, of the ratios, and of the ratios in each
+    round (to show their spread).
+    """
     cells = [row["tierloom"] if engine == "tierloom" else row["others"].get(engine) for row in rows]
     if not cells or any(cell is None for cell in cells):
         return None
@@ -124,11 +132,13 @@ def mean_of(samples, rows, engine, ours_kind, kind):
     return mean
 
 
-# ---- Bandwidth and memory ---------------------------------------------------------------------------------------------------------
+# ---- Bandwidth and memory ------------------------------------------------------------------------
 
 
 def column_bytes(phases):
-    """Bytes of columns that the phases of a record read, by column: 64 for each line that was touched."""
+    """Bytes of columns that the phases of a record read, by column: 64 for each line that was
+    touched.
+    """
     found = {}
     for phase in phases:
         for access in phase["accesses"]:
@@ -139,7 +149,9 @@ def column_bytes(phases):
 
 
 def bandwidth(samples, query="q1.1"):
-    """What `query` reads per second against what the machine reads, round by round; None if the records do not have it."""
+    """What `query` reads per second against what the machine reads, round by round; None if the
+    records do not have it.
+    """
     shares, rates, reads, touched = [], [], [], None
     for sample in samples:
         if sample["engine"] != "tierloom" or query not in sample["queries"]:
@@ -173,7 +185,7 @@ def memory(samples, plain_bytes):
     return {"ours_bytes": ours[-1], "plain_bytes": plain_bytes, "share": ours[-1] / plain_bytes}
 
 
-# ---- Text -------------------------------------------------------------------------------------------------------------------------
+# ---- Text ----------------------------------------------------------------------------------------
 
 
 def ms(value):

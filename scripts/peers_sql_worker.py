@@ -26,7 +26,8 @@ from pathlib import Path
 TABLES = ["lineorder", "customer", "supplier", "part", "date"]
 ENGINES = ["duckdb", "datafusion", "polars", "chdb", "chdb-mergetree"]
 PACKAGES = ["duckdb", "datafusion", "polars", "chdb", "pyarrow"]
-# Rows per batch of the tables that DataFusion gets; with 8,192, 16,384 and 131,072 its times were the same or longer.
+# Rows per batch of the tables that DataFusion gets; with 8,192, 16,384 and 131,072 its times were
+# the same or longer.
 DATAFUSION_BATCH_ROWS = 32768
 
 
@@ -45,11 +46,13 @@ def in_memory(data, name):
         return pyarrow.ipc.open_file(file).read_all()
 
 
-# ---- Engines: load the tables, run a text, run a prepared plan, return the answer --------------------------------------------------
+# ---- Engines: load the tables, run a text, run a prepared plan, return the answer ----------------
 
 
 class DuckDb:
-    """Its own tables in memory; a text is parsed, planned and run in one call; PREPARE and EXECUTE leave planning out."""
+    """Its own tables in memory; a text is parsed, planned and run in one call; PREPARE and EXECUTE
+    leave planning out.
+    """
 
     settings = "in-memory database, `threads` set"
 
@@ -80,7 +83,9 @@ class DuckDb:
 
 
 class DataFusion:
-    """Record batches in memory, two partitions of each table; a logical plan can be kept, which leaves out parsing and resolving only."""
+    """Record batches in memory, two partitions of each table; a logical plan can be kept, which
+    leaves out parsing and resolving only.
+    """
 
     settings = f"in-memory record batches of {DATAFUSION_BATCH_ROWS} rows, `target_partitions` set"
 
@@ -106,7 +111,9 @@ class DataFusion:
 
 
 class Polars:
-    """Lazy frames over contiguous Arrow columns; hand-written expressions, optimised and run at each call."""
+    """Lazy frames over contiguous Arrow columns; hand-written expressions, optimised and run at
+    each call.
+    """
 
     settings = "hand-written lazy expressions, in-memory engine, `POLARS_MAX_THREADS` set"
 
@@ -130,7 +137,9 @@ class Polars:
 
 
 class ChDb:
-    """ClickHouse in this process: tables of the Memory engine, text as LowCardinality; it has no prepared statements."""
+    """ClickHouse in this process: tables of the Memory engine, text as LowCardinality; it has no
+    prepared statements.
+    """
 
     settings = "Memory tables, LowCardinality(String), `max_threads` set, otherwise default settings"
     storage = "Memory"
@@ -161,7 +170,8 @@ class ChDb:
 
 
 class ChDbMergeTree(ChDb):
-    """The same with ClickHouse's usual tables, compressed and without an order, in files in memory."""
+    """The same with ClickHouse's usual tables, compressed and without an order, in files in memory.
+    """
 
     settings = "MergeTree tables without a sort key in tmpfs, LowCardinality(String), `max_threads` set, otherwise default settings"
     storage = "MergeTree order by tuple()"
@@ -171,11 +181,13 @@ class ChDbMergeTree(ChDb):
 MAKERS = {"duckdb": DuckDb, "datafusion": DataFusion, "polars": Polars, "chdb": ChDb, "chdb-mergetree": ChDbMergeTree}
 
 
-# ---- Measuring -------------------------------------------------------------------------------------------------------------------
+# ---- Measuring -----------------------------------------------------------------------------------
 
 
 def as_text(header, rows):
-    """The answer as CSV, as the stored answers have it: whole numbers, text as it is, nothing for NULL."""
+    """The answer as CSV, as the stored answers have it: whole numbers, text as it is, nothing for
+    NULL.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)
@@ -224,7 +236,9 @@ def run_query(engine, query, sql, warm, repeat):
 
 
 def arrow_facts(data):
-    """Rows of each table, and bytes of all tables as plain Arrow: int32 and utf8 arrays with offsets of 32 bits, no validity."""
+    """Rows of each table, and bytes of all tables as plain Arrow: int32 and utf8 arrays with
+    offsets of 32 bits, no validity.
+    """
     import pyarrow
 
     rows, plain_bytes = {}, 0
