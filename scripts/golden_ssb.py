@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes or checks the stored answers of the Star Schema Benchmark with DuckDB, which shares no code
-with Tierloom.
+"""Writes or checks the stored answers of the Star Schema Benchmark with DuckDB, which shares no
+code with Tierloom.
 
     scripts/golden_ssb.py            writes queries/ssb/golden/sf*/q*.csv
     scripts/golden_ssb.py --check    compares with the stored ones; exit status 1 if anything differs
