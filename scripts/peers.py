@@ -7,10 +7,10 @@ and multichase.
 
 In each of N rounds every program measures the same thing once, one after the other within seconds,
 on the same CPUs and with the same sizes, so that a machine that changes its speed changes it for
-all. The first program of a round rotates. The ratio is the median of the ratios of the rounds. Programs
-that are not given are named and left out. docs/peers.md describes the comparison. Exit status: 0
-after measuring, whoever is faster; 1 if Tierloom gave no figure for some metric; 2 for bad
-arguments.
+all. The first program of a round rotates. The ratio is the median of the ratios of the rounds.
+Programs that are not given are named and left out. docs/peers.md describes the comparison. Exit
+status: 0 after measuring, whoever is faster; 1 if Tierloom gave no figure for some metric; 2 for
+bad arguments.
 """
 
 import argparse

@@ -6,11 +6,11 @@ DataFusion, Polars and chDB (ClickHouse).
     scripts/peers_sql.py --tierloom target/release/tierloom --venv DIR --quick
 
 In each of N rounds every engine runs alone in a separate process, one after the other within
-minutes: it loads the tables, warms each query up and repeats it. The first engine changes from round
-to round. A ratio is the median of the ratios of the rounds. Answers are compared with the stored ones
-or, where none are stored, with each other. docs/peers-sql.md says what is timed. Exit status: 0 after
-measuring, whoever is faster; 1 if Tierloom gave no figure or an answer is wrong; 2 for bad arguments,
-including missing packages.
+minutes: it loads the tables, warms each query up and repeats it. The first engine changes from
+round to round. A ratio is the median of the ratios of the rounds. Answers are compared with the
+stored ones or, where none are stored, with each other. docs/peers-sql.md says what is timed. Exit
+status: 0 after measuring, whoever is faster; 1 if Tierloom gave no figure or an answer is wrong; 2
+for bad arguments, including missing packages.
 """
 
 import argparse

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Runs the Star Schema Benchmark in one engine and prints times and memory: started by peers_sql.py,
-one process per engine and round.
+"""Runs the Star Schema Benchmark in one engine and prints times and memory: started by
+peers_sql.py, one process per engine and round.
 
     peers_sql_worker.py ENGINE --data DIR --sql DIR [--scratch DIR] [--threads N]
         [--queries q1.1,q2.1] [--warm N] [--repeat N]
     peers_sql_worker.py arrow --data DIR
     peers_sql_worker.py versions
 
-Prints JSON lines: one "loaded", one "query" for each query, one "done". The data are the Arrow files
-of `tierloom generate ssb --format arrow`.
+Prints JSON lines: one "loaded", one "query" for each query, one "done". The data are the Arrow
+files of `tierloom generate ssb --format arrow`.
 """
 
 import argparse

@@ -6,11 +6,11 @@ alternating. Prints a Markdown table of medians and ratios.
     scripts/peers_tpc.py tpcds --sf 1 --rounds 2             TPC-DS
     scripts/peers_tpc.py --tierloom target/release/tierloom --json out.json
 
-A round runs Tierloom with `--baseline` (so that plain DataFusion runs on the same tables, alternating
-within each query), then DuckDB. DuckDB loads the Parquet files that `tierloom generate` wrote into its
-own tables. Times of DuckDB include planning, as its users see them. Those of Tierloom and DataFusion
-do not; their planning time is a separate column. Medians are over all rounds. Requires DuckDB in the
-running Python.
+A round runs Tierloom with `--baseline` (so that plain DataFusion runs on the same tables,
+alternating within each query), then DuckDB. DuckDB loads the Parquet files that `tierloom generate`
+wrote into its own tables. Times of DuckDB include planning, as its users see them. Those of
+Tierloom and DataFusion do not; their planning time is a separate column. Medians are over all
+rounds. Requires DuckDB in the running Python.
 """
 
 import argparse
