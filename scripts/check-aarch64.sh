@@ -1,14 +1,17 @@
 #!/bin/sh
-# Compiles crates for aarch64-unknown-linux-gnu on an x86-64 machine; with --run also runs their unit tests in an emulator.
+# Compiles crates for aarch64-unknown-linux-gnu on an x86-64 machine; with --run also runs their
+# unit tests in an emulator.
 #
 #   scripts/check-aarch64.sh [--run] [CRATE...]        default: tierloom-kernels
 #
-# The target of rustup is used where it is installed. Otherwise a compiler with the target's standard library comes from Debian packages (about
-# 140 MB, once), and for --run a linker, a C library and QEMU (about 80 MB more). They are unpacked into ~/.cache/tierloom/aarch64
-# (TIERLOOM_AARCH64_CACHE); nothing is installed, and no root is needed. TIERLOOM_AARCH64_SUITE chooses the Debian release; it needs a rustc
-# that is new enough for this workspace.
+# The target of rustup is used where it is installed. Otherwise a compiler with the target's
+# standard library comes from Debian packages (about 140 MB, once), and for --run a linker, a C
+# library and QEMU (about 80 MB more). They are unpacked into ~/.cache/tierloom/aarch64
+# (TIERLOOM_AARCH64_CACHE); nothing is installed, and no root is needed. TIERLOOM_AARCH64_SUITE
+# chooses the Debian release; it needs a rustc that is new enough for this workspace.
 #
-# Exit codes: 0 the crates are fine, 1 they are not, 3 this machine cannot check (it says what is missing).
+# Exit codes: 0 the crates compile (and pass), 1 they do not, 3 this machine cannot check (the
+# message says what is missing).
 set -eu
 
 target=aarch64-unknown-linux-gnu
@@ -24,7 +27,7 @@ cannot() {
     exit 3
 }
 
-# Runs an apt tool with a state of its own, blind to the system's sources and packages.
+# Runs an apt tool with a separate state, without the system's sources and packages.
 apt_tool() {
     APT_CONFIG=$cache/apt/apt.conf "$@"
 }
@@ -34,7 +37,7 @@ prepare_apt() {
         cannot "apt-get and dpkg-deb (of Debian or Ubuntu) are needed to fetch a compiler for it"
     [ -e "$keyring" ] || cannot "install debian-archive-keyring: it verifies the packages that are fetched"
     mkdir -p "$cache/apt/lists/partial" "$cache/apt/archives/partial" "$cache/apt/etc/sources.list.d" "$cache/apt/etc/apt.conf.d" "$cache/apt/etc/preferences.d"
-    # Mirrors and caches may lag behind: their lists count after their date too, as they are signed.
+    # Mirrors and caches may lag behind: expired lists are accepted, since they are signed.
     : > "$cache/apt/status"
     echo "deb [signed-by=$keyring] http://deb.debian.org/debian $suite main" > "$cache/apt/etc/sources.list"
     cat > "$cache/apt/apt.conf" << CONF
@@ -113,7 +116,8 @@ fetch_runner() {
     lld=$(cd "$root" && echo usr/lib/llvm-*/bin/lld)
     gcc=$(echo "$root"/usr/lib/gcc/aarch64-linux-gnu/*)
     libc=$root/usr/lib/aarch64-linux-gnu
-    # Static programs: QEMU needs no libraries then. rustc leaves what begins and ends a program to the linker's caller.
+    # Static programs, so that QEMU needs no libraries. rustc leaves the start files to the caller of
+    # the linker.
     # shellcheck disable=SC2016  # for the wrapper to expand
     wrap ld.lld "$lld" '[ "$1" = -flavor ] && shift 2' \
         "--sysroot='$root' '$libc/crt1.o' '$libc/crti.o' '$gcc/crtbeginT.o' -L '$libc' -L '$gcc' \"\$@\" --start-group -lc -lgcc -lgcc_eh --end-group '$gcc/crtend.o' '$libc/crtn.o'"
@@ -149,7 +153,7 @@ if [ $run = yes ]; then
     # shellcheck disable=SC2086  # a list
     cargo test $crates --lib --target $target || exit 1
 else
-    # Not just checked: inline assembly is assembled when code is generated.
+    # Not just checked: inline assembly is assembled only when code is generated.
     # shellcheck disable=SC2086
     cargo build $crates --lib --target $target || exit 1
 fi

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Makes or checks the golden answers of the Star Schema Benchmark with DuckDB, an engine that shares no code with ours.
+"""Writes or checks the stored answers of the Star Schema Benchmark with DuckDB, which shares no
+code with Tierloom.
 
     scripts/golden_ssb.py            writes queries/ssb/golden/sf*/q*.csv
-    scripts/golden_ssb.py --check    compares with what is there; exit status 1 if anything differs
+    scripts/golden_ssb.py --check    compares with the stored ones; exit status 1 if anything differs
 
-The data comes from the generator of this repository (`cargo run -p tierloom-workloads --example ssb_csv`), seed 1. DuckDB
-comes from PyPI into a virtual environment in a temporary folder, unless the running Python has the pinned version.
+The data comes from the generator of this repository
+(`cargo run -p tierloom-workloads --example ssb_csv`), seed 1. DuckDB is installed from PyPI into a
+virtual environment in a temporary folder, unless the running Python has the pinned version.
 """
 
 import argparse

@@ -1,16 +1,22 @@
 #!/usr/bin/env python3
-"""Makes or checks the stored answers of TPC-H and TPC-DS with DuckDB, an engine that shares no code with ours.
+"""Writes or checks the stored answers of TPC-H and TPC-DS with DuckDB, which shares no code with
+Tierloom.
 
-    scripts/golden_tpc.py                          writes queries/{tpch,tpcds}/answers/sf0.01/*.csv
-    scripts/golden_tpc.py --check                  compares with what is there; exit status 1 if anything differs
-    scripts/golden_tpc.py --sf 1 --into DIR        answers at another scale factor, for `tierloom run tpch --answers DIR`
-    scripts/golden_tpc.py --ties                   also names the statements whose LIMIT cuts through rows that are ordered equally
+    scripts/golden_tpc.py                      writes queries/{tpch,tpcds}/answers/sf0.01/*.csv
+    scripts/golden_tpc.py --check              compares with the stored ones; exit status 1 if
+                                               anything differs
+    scripts/golden_tpc.py --sf 1 --into DIR    answers at another scale factor, for
+                                               `tierloom run tpch --answers DIR`
+    scripts/golden_tpc.py --ties               also names the statements whose LIMIT separates rows
+                                               that are ordered equally
 
-The data comes from the generator of this repository (`tierloom generate tpch|tpcds`). DuckDB comes from PyPI into a virtual
-environment in a temporary folder, unless the running Python has the pinned version.
+The data comes from the generator of this repository (`tierloom generate tpch|tpcds`). DuckDB is
+installed from PyPI into a virtual environment in a temporary folder, unless the running Python has
+the pinned version.
 
-An answer is text: column names, with ~ behind those that DuckDB gives as floating-point numbers; the numbers of the columns that the
-statement orders by; then the rows. | stands between cells, and nothing stands for NULL.
+An answer is text: column names, with ~ after those that DuckDB returns as floating-point numbers;
+the numbers of the columns that the statement orders by; then the rows. | separates cells, and NULL
+is an empty cell.
 """
 
 import argparse
@@ -33,7 +39,7 @@ def arguments():
     parser.add_argument("--check", action="store_true", help="compare instead of writing")
     parser.add_argument("--sf", default=STORED_SF, help=f"scale factor of the data ({STORED_SF} is what is stored)")
     parser.add_argument("--into", type=Path, metavar="DIR", help="write DIR/tpch/*.csv and DIR/tpcds/*.csv instead")
-    parser.add_argument("--ties", action="store_true", help="look for LIMITs that cut through ties")
+    parser.add_argument("--ties", action="store_true", help="look for LIMITs that separate rows ordered equally")
     parser.add_argument("--data", type=Path, metavar="DIR", help="DIR/tpch and DIR/tpcds have the Parquet files already")
     parser.add_argument("--generator", type=Path, help="a built tierloom, instead of running cargo")
     parser.add_argument("--in-environment", action="store_true", help=argparse.SUPPRESS)
@@ -73,7 +79,7 @@ def generate(benchmark, scale_factor, folder, generator):
 
 def load(duckdb, folder):
     connection = duckdb.connect()
-    # As DataFusion and PostgreSQL have it; the specifications leave it open.
+    # As in DataFusion and PostgreSQL; the specifications leave it open.
     connection.execute("set default_null_order = 'nulls_last_on_asc_first_on_desc'")
     for path in sorted(Path(folder).glob("*.parquet")):
         connection.execute(f"create table {path.stem} as select * from read_parquet('{path}')")
@@ -101,7 +107,9 @@ def top_level_items(text):
 
 
 def order_columns(text, names, all_of_them=False):
-    """Numbers, from 1, of the columns that the rows are ordered by: up to the first key that is no column, or all but those."""
+    """Numbers, from 1, of the columns that the rows are ordered by: up to the first key that is no
+    column, or all but those.
+    """
     tail = re.search(r"^order by\b(.*?)(?=^limit\b|\Z)", text, re.MULTILINE | re.DOTALL)
     found = []
     for item in top_level_items(tail.group(1)) if tail else []:

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Compares Tierloom with other memory benchmarks on this machine: CXL-Bench, likwid-bench, STREAM and multichase.
+"""Compares Tierloom with other memory benchmarks on this machine: CXL-Bench, likwid-bench, STREAM
+and multichase.
 
-    scripts/peers.py --tierloom target/release/tierloom --cxl-bench PATH --likwid PATH --stream PATH --multichase PATH
+    scripts/peers.py --tierloom target/release/tierloom --cxl-bench PATH --likwid PATH \\
+        --stream PATH --multichase PATH
 
-In each of N rounds every program measures the same thing once, one after the other within seconds, on the same CPUs and with
-the same sizes, so that a machine that changes its speed changes it for all. The first program of a round rotates. The ratio is the
-median of the ratios of the rounds. Programs that are not given are named and left out. docs/peers.md says what is compared with
-what. Exit status: 0 after measuring, whoever is faster; 1 if Tierloom gave no figure for some metric; 2 for bad arguments.
+In each of N rounds every program measures the same thing once, one after the other within seconds,
+on the same CPUs and with the same sizes, so that a machine that changes its speed changes it for
+all. The first program of a round rotates. The ratio is the median of the ratios of the rounds.
+Programs that are not given are named and left out. docs/peers.md describes the comparison. Exit
+status: 0 after measuring, whoever is faster; 1 if Tierloom gave no figure for some metric; 2 for
+bad arguments.
 """
 
 import argparse
@@ -33,10 +37,10 @@ NAMES = {"tierloom": "Tierloom", "cxl-bench": "CXL-Bench", "likwid": "likwid-ben
 
 
 class NoFigure(Exception):
-    """A program ran, or tried to, and left no figure; says why."""
+    """A program gave no figure; the message says why."""
 
 
-# ---- What the programs print -------------------------------------------------------------------------------------------------
+# ---- What the programs print ---------------------------------------------------------------------
 
 
 def finite(value, what):
@@ -51,7 +55,9 @@ def finite(value, what):
 
 
 def parse_tierloom(text, statistic="median"):
-    """The figure of `tierloom bench --json` with one run: ns of a chase ("median" or "mean"), else GB/s. Also the remarks of the run."""
+    """The figure of `tierloom bench --json` with one run: ns of a chase ("median" or "mean"), else
+    GB/s. Also the remarks of the run.
+    """
     try:
         records = json.loads(text)["records"]
         (record,) = [record for record in records if record.get("type", "bench") == "bench"]
@@ -97,7 +103,9 @@ def parse_likwid(text):
 
 
 def parse_stream(text, kernel="Copy"):
-    """GB/s of a STREAM kernel: the mean over its repetitions and the best one, which is what STREAM prints as its rate."""
+    """GB/s of a STREAM kernel: the mean over its repetitions and the best one, which is what STREAM
+    prints as its rate.
+    """
     row = re.search(rf"^{kernel}:\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)", text, re.MULTILINE)
     if not row:
         raise NoFigure(f"no line `{kernel}:`")
@@ -115,7 +123,7 @@ def parse_multichase(text):
     return finite(numbers[-1], "the latency")
 
 
-# ---- Running them -----------------------------------------------------------------------------------------------------------
+# ---- Running them --------------------------------------------------------------------------------
 
 
 @dataclass
@@ -154,7 +162,7 @@ class Context:
         except subprocess.TimeoutExpired:
             raise NoFigure(f"took more than {TIMEOUT_S} s") from None
         finally:
-            # Also after Ctrl-C, which a session of its own does not hear.
+            # Also after Ctrl-C, which a separate session does not receive.
             if child.poll() is None:
                 os.killpg(child.pid, signal.SIGKILL)
                 child.communicate()
@@ -191,7 +199,9 @@ def tierloom(context, threads, keys, statistic="median"):
 
 
 def cxl_bench(context, threads, keys):
-    """A run of CXL-Bench with one workload. It asks `git` for a revision and loses its results without one, so it gets a `git`."""
+    """A run of CXL-Bench with one workload. It asks `git` for a revision and loses its results
+    without one, so it gets a `git`.
+    """
     folder = Path(tempfile.mkdtemp(dir=context.folder))
     (folder / "bin").mkdir()
     git = folder / "bin" / "git"
@@ -243,12 +253,14 @@ def multichase(context, options):
     return Sample(parse_multichase(context.run("multichase", arguments, 1)))
 
 
-# ---- What is compared with what ---------------------------------------------------------------------------------------------
+# ---- What is compared with what ------------------------------------------------------------------
 
 
 @dataclass
 class Contender:
-    """A program with its options. The first of a metric is ours; `reference` ones are shown but not compared with."""
+    """A program with its options. The first of a metric is Tierloom; `reference` ones are only
+    shown.
+    """
 
     program: str
     options: str
@@ -277,7 +289,7 @@ def likwid_suffix(cpu_flags):
 
 
 def throughput_metrics(threads, own_size, suffix):
-    """The metrics of bandwidth with so many threads."""
+    """The metrics of bandwidth with this many threads."""
 
     def ours(options="", reference=False, **keys):
         keys = {"page_size": "thp", **keys}
@@ -291,7 +303,9 @@ def throughput_metrics(threads, own_size, suffix):
         return Contender("likwid", kernel, lambda context: likwid(context, threads, kernel, streams))
 
     def both_sizes(operation):
-        """Tierloom at its own access size against CXL-Bench at several. CXL-Bench reads in steps of 64 B only, whatever it accepts."""
+        """Tierloom at its own access size against CXL-Bench at several. CXL-Bench reads in steps of
+        64 B only, whatever it accepts.
+        """
         sequential = {"exec_mode": "sequential", "operation": operation}
         theirs = [64] if operation == "read" else sorted({64, 256, own_size})
         sizes = [cxl(f"{size} B", access_size=size, **sequential) for size in theirs]
@@ -329,7 +343,9 @@ def chase_metrics(size_bytes):
     """The metrics of latency: all lines in any order, and 64 pages after another."""
 
     def ours(locality, page_size):
-        """Means against means; the median, which is Tierloom's headline and free of interruptions, as a reference."""
+        """Means against means; the median, which is Tierloom's headline and free of interruptions,
+        as a reference.
+        """
         keys = {"measure": "chase", "chase_locality": locality, "page_size": page_size}
         return [
             Contender("tierloom", f"{locality}, mean", lambda context: tierloom(context, 1, keys, "mean")),
@@ -361,11 +377,12 @@ def kind(metric):
     return metric.name.split(",")[0]
 
 
-# ---- Comparing --------------------------------------------------------------------------------------------------------------
+# ---- Comparing -----------------------------------------------------------------------------------
 
 
 def compare(metric, rounds):
-    """Summary of a metric: each contender's median, and the median of the ratios to the best peer of the rounds that both have.
+    """Summary of a metric: each contender's median, and the median of the ratios to the best peer
+    of the rounds that both have.
 
     `rounds` has a dictionary per round: name of the contender to value. Ratios are oriented so that 1 and more is as good or better.
     """
@@ -445,7 +462,7 @@ def measure(metric, context, rounds, say):
     return results, samples
 
 
-# ---- The command ------------------------------------------------------------------------------------------------------------
+# ---- The command ---------------------------------------------------------------------------------
 
 
 def text_of(path):
@@ -457,7 +474,7 @@ def text_of(path):
 
 
 def machine_facts():
-    """What a reader of the figures must know of the machine."""
+    """Facts about the machine that a reader of the figures needs."""
     info = text_of("/proc/cpuinfo")
 
     def first(key):
@@ -526,18 +543,18 @@ def parse_arguments(given):
     parser.add_argument("--cpus", type=cpu_list, help="CPUs to run on, as many as threads (default: the first allowed ones)")
     parser.add_argument("--run-time", type=float, default=1.0, help="seconds of each timed run (default 1)")
     parser.add_argument("--access-size", type=whole, default=4096, help="Tierloom's access size in sequential runs, bytes (default 4096)")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="handed to `tierloom bench --set` in all runs")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="passed to `tierloom bench --set` in all runs")
     parser.add_argument("--env", action="append", type=variable, default=[], metavar="PROGRAM:NAME=VALUE", help="environment of a program")
     parser.add_argument("--metrics", help="only metrics whose names begin with one of these, separated by commas")
     parser.add_argument("--json", type=Path, help="also write all samples, summaries and machine facts to this file")
-    parser.add_argument("--list", action="store_true", help="say what would be compared, and stop")
+    parser.add_argument("--list", action="store_true", help="show what would be compared, and stop")
     arguments = parser.parse_args(given)
     check(parser, arguments)
     return arguments
 
 
 def check(parser, arguments):
-    """What single arguments cannot say is wrong."""
+    """Checks that need more than one argument."""
     allowed = sorted(os.sched_getaffinity(0))
     arguments.cpus = arguments.cpus or allowed
     absent = [cpu for cpu in arguments.cpus if cpu not in allowed]

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Compares Tierloom with other SQL engines on the Star Schema Benchmark, in memory: DuckDB, DataFusion, Polars and chDB (ClickHouse).
+"""Compares Tierloom with other SQL engines on the Star Schema Benchmark, in memory: DuckDB,
+DataFusion, Polars and chDB (ClickHouse).
 
     scripts/peers_sql.py --tierloom target/release/tierloom --venv DIR
     scripts/peers_sql.py --tierloom target/release/tierloom --venv DIR --quick
 
-In each of N rounds every engine runs alone in a process of its own, one after the other within minutes: it loads the tables, warms each query up
-and repeats it. The engine that begins changes from round to round. A ratio is the median of the ratios of the rounds. Answers are compared with the
-stored ones or, where none are stored, with each other. docs/peers-sql.md says what is timed. Exit status: 0 after measuring, whoever is faster; 1 if
-Tierloom gave no figure or an answer is wrong; 2 for bad arguments, among them packages that are missing.
+In each of N rounds every engine runs alone in a separate process, one after the other within
+minutes: it loads the tables, warms each query up and repeats it. The first engine changes from
+round to round. A ratio is the median of the ratios of the rounds. Answers are compared with the
+stored ones or, where none are stored, with each other. docs/peers-sql.md says what is timed. Exit
+status: 0 after measuring, whoever is faster; 1 if Tierloom gave no figure or an answer is wrong; 2
+for bad arguments, including missing packages.
 """
 
 import argparse
@@ -37,11 +40,11 @@ VERSIONS = {"duckdb": "2.0.0", "datafusion": "55.0.0", "polars": "2.1.0", "chdb"
 MEMORY_FOLDER = "/dev/shm"
 RESIDENT = {"resident_bytes": "resident when loaded", "peak_bytes": "at most"}
 TIMEOUT_S = 1800
-# Memory that the hungriest engine needs while it loads, as a multiple of the tables' files.
+# Most memory that any engine needs while it loads, as a multiple of the tables' files.
 MEMORY_FACTOR = 3.0
 
 
-# ---- Running programs -------------------------------------------------------------------------------------------------------------
+# ---- Running programs ----------------------------------------------------------------------------
 
 
 def run(command, cpus, environment=None, stdin="", timeout_s=TIMEOUT_S):
@@ -64,7 +67,7 @@ def run(command, cpus, environment=None, stdin="", timeout_s=TIMEOUT_S):
     except subprocess.TimeoutExpired:
         raise NoFigure(f"took more than {timeout_s} s") from None
     finally:
-        # Also after Ctrl-C, which a session of its own does not hear.
+        # Also after Ctrl-C, which a separate session does not receive.
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
             child.communicate()
@@ -117,11 +120,13 @@ def parse_run(text, engine="tierloom"):
 
 
 def parse_worker(text):
-    """The sample that the lines of a worker hold. The answers become digests, as Tierloom's records have them."""
+    """The sample that the lines of a worker hold. The answers become digests, as Tierloom's records
+    have them.
+    """
     sample = {"queries": {}}
     try:
         for line in text.splitlines():
-            # Engines may print lines of their own.
+            # Engines may print other lines.
             record = json.loads(line) if line.startswith('{"event"') else {"event": None}
             if record["event"] == "loaded":
                 sample |= {key: record[key] for key in ("load_s", "resident_bytes", "settings")}
@@ -174,7 +179,9 @@ class Bench:
 
 
 def measure(bench, engines, rounds, say):
-    """All rounds at one scale factor. Returns the samples, and a sentence for each run that gave none."""
+    """All rounds at one scale factor. Returns the samples, and a sentence for each run that gave
+    none.
+    """
     samples, failures = [], []
     for number in range(1, rounds + 1):
         turn = (number - 1) % len(engines)
@@ -195,11 +202,13 @@ def measure(bench, engines, rounds, say):
     return samples, failures
 
 
-# ---- What a run needs -------------------------------------------------------------------------------------------------------------
+# ---- What a run needs ----------------------------------------------------------------------------
 
 
 def python_with_packages(venv, engines):
-    """The Python to run the workers with, and the version of each package in it. Makes or completes the environment if one is named."""
+    """The Python to run the workers with, and the version of each package in it. Makes or completes
+    the environment if one is named.
+    """
     if venv is None:
         return Path(sys.executable), versions_in(sys.executable)
     python = venv.resolve() / "bin" / "python"
@@ -232,7 +241,9 @@ def missing_packages(found, engines):
 
 
 def make_data(tierloom, scale_factor, folder, cpus):
-    """The tables as Arrow files; those that are there already are kept, since a file has its name only when it is whole."""
+    """The tables as Arrow files; those that are there already are kept, since a file has its name
+    only when it is whole.
+    """
     data = folder / f"sf{scale_factor:g}"
     if not all((data / f"{name}.arrow").is_file() for name in TABLES):
         print(f"writing the tables of scale factor {scale_factor:g} into {data}", file=sys.stderr)
@@ -256,7 +267,7 @@ def stored_answers(scale_factor, queries):
     return {query: (folder / f"{query}.csv").read_text() for query in queries if (folder / f"{query}.csv").is_file()}
 
 
-# ---- The command ------------------------------------------------------------------------------------------------------------------
+# ---- The command ---------------------------------------------------------------------------------
 
 
 def scale_factors(text):
@@ -285,8 +296,8 @@ def parse_arguments(given):
     known = sorted(path.stem for path in QUERIES.glob("q*.sql"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tierloom", type=Path, required=True, help="the built `tierloom` (release build)")
-    parser.add_argument("--venv", type=Path, help="virtual environment with the engines; made and completed if need be (default: this Python's packages)")
-    parser.add_argument("--engines", type=one_of(ENGINES), help=f"which others (default: those that are there of {','.join(ENGINES)})")
+    parser.add_argument("--venv", type=Path, help="virtual environment with the engines; created or completed if necessary (default: this Python's packages)")
+    parser.add_argument("--engines", type=one_of(ENGINES), help=f"other engines (default: the available ones of {','.join(ENGINES)})")
     parser.add_argument("--sf", type=scale_factors, default=[1.0, 10.0], help="scale factors (default 1,10)")
     parser.add_argument("--rounds", type=whole, default=5, help="rounds at each scale factor (default 5)")
     parser.add_argument("--repeat", type=whole, default=5, help="timed executions of a query in a round (default 5)")
@@ -299,14 +310,14 @@ def parse_arguments(given):
     parser.add_argument("--data", type=Path, help="folder that keeps the tables for the next run (default: a temporary one)")
     parser.add_argument("--json", type=Path, help="also write samples, comparisons and machine facts to this file")
     parser.add_argument("--records", type=Path, help="also write each sample as a JSON line to this file")
-    parser.add_argument("--quick", action="store_true", help="scale factor 0.1, one round, two repetitions: to see that all of it works")
+    parser.add_argument("--quick", action="store_true", help="scale factor 0.1, one round, two repetitions: a check that everything works")
     arguments = parser.parse_args(given)
     check(parser, arguments)
     return arguments
 
 
 def check(parser, arguments):
-    """What single arguments cannot say is wrong."""
+    """Checks that need more than one argument."""
     if not (arguments.tierloom.is_file() and os.access(arguments.tierloom, os.X_OK)):
         parser.error(f"--tierloom: {arguments.tierloom} is not a program")
     arguments.tierloom = arguments.tierloom.resolve()
@@ -326,7 +337,7 @@ def check(parser, arguments):
 
 
 def cache_bytes():
-    """Size of the largest cache of the first CPU; None if the kernel does not tell."""
+    """Size of the largest cache of the first CPU; None if the kernel does not report it."""
     sizes = []
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         found = re.fullmatch(r"(\d+)([KM])", path.read_text().strip())

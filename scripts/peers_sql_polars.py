@@ -1,8 +1,9 @@
 """The queries of the Star Schema Benchmark as Polars expressions, for `peers_sql_worker.py`.
 
-Polars joins in the order in which it is told, so the order here is the one that a careful user would write: selections on the
-dimensions first, then the fact table joined with the most selective of them. A dimension of which no column is needed later is
-a semi join. Polars sums 32-bit integers in 32 bits, so sums are cast to 64 bits before.
+Polars joins in the written order, so the order here is the one that a careful user would write:
+selections on the dimensions first, then the fact table joined with the most selective of them. A
+dimension of which no column is needed later is a semi join. Polars sums 32-bit integers in 32 bits,
+so values are cast to 64 bits before summing.
 """
 
 import polars as pl
@@ -54,7 +55,9 @@ def _third_flight(frames, customer, supplier, date, place):
 
 
 def _fourth_flight(frames, dimensions, keys):
-    """Q4: profit by `keys`. `dimensions` are joined in their order: prefix of the columns, table, key of the fact table, condition."""
+    """Q4: profit by `keys`. `dimensions` are joined in their order: prefix of the columns, table,
+    key of the fact table, condition.
+    """
     joined = frames["lineorder"].select("lo_custkey", "lo_suppkey", "lo_partkey", "lo_orderdate", "lo_revenue", "lo_supplycost")
     for table, fact_key, key, condition in dimensions:
         frame = frames[table] if condition is None else frames[table].filter(condition)

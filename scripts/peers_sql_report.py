@@ -1,6 +1,8 @@
-"""What peers_sql.py concludes from its samples: ratios of rounds, tables, verdicts. No engine is needed for any of it.
+"""What peers_sql.py concludes from its samples: ratios of rounds, tables, verdicts. Requires no
+engine.
 
-A sample is what one process of one engine gave in one round: {"engine", "round", "queries": {"q1.1": {"text_ms": [...], "prepared_ms": [...]}}, ...}.
+A sample is the result of one process of one engine in one round:
+{"engine", "round", "queries": {"q1.1": {"text_ms": [...], "prepared_ms": [...]}}, ...}.
 """
 
 import hashlib
@@ -19,16 +21,19 @@ NAMES = {
 LINE_BYTES = 64
 
 
-# ---- Answers ----------------------------------------------------------------------------------------------------------------------
+# ---- Answers -------------------------------------------------------------------------------------
 
 
 def digest(answer):
-    """The digest that Tierloom's records have for an answer: the first 16 hex digits of the SHA-256 of its text."""
+    """The digest that Tierloom's records have for an answer: the first 16 hex digits of the SHA-256
+    of its text.
+    """
     return hashlib.sha256(answer.encode()).hexdigest()[:16]
 
 
 def wrong_answers(samples, golden):
-    """Sentences about answers that are not the stored one, or, where none is stored, not the one of most engines.
+    """Sentences about answers that are not the stored one, or, where none is stored, not the one of
+    most engines.
 
     `golden` has the stored text by query. An answer without rows may lack its header.
     """
@@ -52,7 +57,7 @@ def wrong_answers(samples, golden):
     return found
 
 
-# ---- Times ------------------------------------------------------------------------------------------------------------------------
+# ---- Times ---------------------------------------------------------------------------------------
 
 
 def queries_of(samples):
@@ -76,7 +81,9 @@ def spread(rounds):
 
 
 def ratio(ours, theirs):
-    """How many times faster we are: the median over the rounds that both have of the ratio of the medians; None without such rounds."""
+    """How many times faster Tierloom is: the median over the rounds that both have of the ratio of
+    the medians; None without such rounds.
+    """
     both = sorted(ours.keys() & theirs.keys())
     ratios = [statistics.median(theirs[number]) / statistics.median(ours[number]) for number in both]
     return statistics.median(ratios) if ratios else None
@@ -88,7 +95,7 @@ def geometric_mean(values):
 
 
 def compare(samples, engines, ours_kind, kind_of):
-    """Times of each engine and our ratio to each, for every query and as a geometric mean.
+    """Times of each engine and Tierloom's ratio to each, for every query and as a geometric mean.
 
     `engines` are the others; `kind_of(engine)` says which times of an engine stand against our `ours_kind`.
     """
@@ -105,7 +112,9 @@ def compare(samples, engines, ours_kind, kind_of):
 
 
 def mean_of(samples, rows, engine, ours_kind, kind):
-    """Geometric means over all queries: of the medians, of the ratios, and of the ratios in each round (to show how far they lie apart)."""
+    """Geometric means over all queries: of the medians, of the ratios, and of the ratios in each
+    round (to show their spread).
+    """
     cells = [row["tierloom"] if engine == "tierloom" else row["others"].get(engine) for row in rows]
     if not cells or any(cell is None for cell in cells):
         return None
@@ -123,11 +132,13 @@ def mean_of(samples, rows, engine, ours_kind, kind):
     return mean
 
 
-# ---- Bandwidth and memory ---------------------------------------------------------------------------------------------------------
+# ---- Bandwidth and memory ------------------------------------------------------------------------
 
 
 def column_bytes(phases):
-    """Bytes of columns that the phases of a record read, by column: 64 for each line that was touched."""
+    """Bytes of columns that the phases of a record read, by column: 64 for each line that was
+    touched.
+    """
     found = {}
     for phase in phases:
         for access in phase["accesses"]:
@@ -138,7 +149,9 @@ def column_bytes(phases):
 
 
 def bandwidth(samples, query="q1.1"):
-    """What `query` reads per second against what the machine reads, round by round; None if the records do not have it."""
+    """What `query` reads per second against what the machine reads, round by round; None if the
+    records do not have it.
+    """
     shares, rates, reads, touched = [], [], [], None
     for sample in samples:
         if sample["engine"] != "tierloom" or query not in sample["queries"]:
@@ -165,18 +178,18 @@ def bandwidth(samples, query="q1.1"):
 
 
 def memory(samples, plain_bytes):
-    """Our tables against plain Arrow; None if one of the two is not known."""
+    """Tierloom's tables against plain Arrow; None if one of the two is not known."""
     ours = [sample["column_bytes"] for sample in samples if sample["engine"] == "tierloom" and sample.get("column_bytes")]
     if not ours or not plain_bytes:
         return None
     return {"ours_bytes": ours[-1], "plain_bytes": plain_bytes, "share": ours[-1] / plain_bytes}
 
 
-# ---- Text -------------------------------------------------------------------------------------------------------------------------
+# ---- Text ----------------------------------------------------------------------------------------
 
 
 def ms(value):
-    """A time with three digits that mean something."""
+    """A time with three significant digits."""
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
@@ -214,7 +227,7 @@ def spread_table(comparison, engines):
 
 
 def slower(comparison, engines):
-    """Queries in which an engine is faster than we are, by engine, with how much."""
+    """Queries in which an engine is faster than Tierloom, by engine, with the ratio."""
     found = []
     for engine in engines:
         factors = [(row["query"], row["others"].get(engine, {}).get("ratio")) for row in comparison["rows"]]
@@ -243,7 +256,7 @@ def verdicts(comparison, engines):
 
 
 def bandwidth_lines(result, cache_bytes):
-    """What `bandwidth` found, in words."""
+    """The result of `bandwidth` as text."""
     if result is None:
         return ["- bandwidth of Q1.1: the records have no phases for it"]
     name = f"Q{result['query'][1:]}"
@@ -257,7 +270,7 @@ def bandwidth_lines(result, cache_bytes):
 
 
 def memory_line(result):
-    """What `memory` found, in words."""
+    """The result of `memory` as text."""
     if result is None:
         return "- memory of the tables: not known"
     ours, plain = result["ours_bytes"] / 1e6, result["plain_bytes"] / 1e6

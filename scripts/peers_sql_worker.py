@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Runs the Star Schema Benchmark in one engine and prints what it took: started by peers_sql.py, one process per engine and round.
+"""Runs the Star Schema Benchmark in one engine and prints times and memory: started by
+peers_sql.py, one process per engine and round.
 
-    peers_sql_worker.py ENGINE --data DIR --sql DIR [--scratch DIR] [--threads N] [--queries q1.1,q2.1] [--warm N] [--repeat N]
+    peers_sql_worker.py ENGINE --data DIR --sql DIR [--scratch DIR] [--threads N]
+        [--queries q1.1,q2.1] [--warm N] [--repeat N]
     peers_sql_worker.py arrow --data DIR
     peers_sql_worker.py versions
 
-Prints JSON lines: one "loaded", one "query" for each query, one "done". The data are the Arrow files of `tierloom generate ssb --format arrow`.
+Prints JSON lines: one "loaded", one "query" for each query, one "done". The data are the Arrow
+files of `tierloom generate ssb --format arrow`.
 """
 
 import argparse
@@ -23,12 +26,13 @@ from pathlib import Path
 TABLES = ["lineorder", "customer", "supplier", "part", "date"]
 ENGINES = ["duckdb", "datafusion", "polars", "chdb", "chdb-mergetree"]
 PACKAGES = ["duckdb", "datafusion", "polars", "chdb", "pyarrow"]
-# Rows per batch of the tables that DataFusion gets; with 8,192, 16,384 and 131,072 its times were the same or longer.
+# Rows per batch of the tables that DataFusion gets; with 8,192, 16,384 and 131,072 its times were
+# the same or longer.
 DATAFUSION_BATCH_ROWS = 32768
 
 
 def mapped(data, name):
-    """A table as Arrow, backed by its file: for engines that copy it into tables of their own."""
+    """A table as Arrow, backed by its file: for engines that copy it into their own tables."""
     import pyarrow
 
     return pyarrow.ipc.open_file(pyarrow.memory_map(str(data / f"{name}.arrow"))).read_all()
@@ -42,11 +46,13 @@ def in_memory(data, name):
         return pyarrow.ipc.open_file(file).read_all()
 
 
-# ---- Engines: load the tables, run a text, run what was prepared, tell the answer -------------------------------------------------
+# ---- Engines: load the tables, run a text, run a prepared plan, return the answer ----------------
 
 
 class DuckDb:
-    """Tables of its own in memory; a text is parsed, planned and run in one call; PREPARE and EXECUTE leave planning out."""
+    """Its own tables in memory; a text is parsed, planned and run in one call; PREPARE and EXECUTE
+    leave planning out.
+    """
 
     settings = "in-memory database, `threads` set"
 
@@ -77,7 +83,9 @@ class DuckDb:
 
 
 class DataFusion:
-    """Record batches in memory, two partitions of each table; a logical plan can be kept, which leaves out parsing and resolving only."""
+    """Record batches in memory, two partitions of each table; a logical plan can be kept, which
+    leaves out parsing and resolving only.
+    """
 
     settings = f"in-memory record batches of {DATAFUSION_BATCH_ROWS} rows, `target_partitions` set"
 
@@ -103,7 +111,9 @@ class DataFusion:
 
 
 class Polars:
-    """Lazy frames over contiguous Arrow columns; hand-written expressions, optimised and run at each call."""
+    """Lazy frames over contiguous Arrow columns; hand-written expressions, optimised and run at
+    each call.
+    """
 
     settings = "hand-written lazy expressions, in-memory engine, `POLARS_MAX_THREADS` set"
 
@@ -127,7 +137,9 @@ class Polars:
 
 
 class ChDb:
-    """ClickHouse in this process: tables of the Memory engine, text as LowCardinality; it has no prepared statements."""
+    """ClickHouse in this process: tables of the Memory engine, text as LowCardinality; it has no
+    prepared statements.
+    """
 
     settings = "Memory tables, LowCardinality(String), `max_threads` set, otherwise default settings"
     storage = "Memory"
@@ -158,7 +170,8 @@ class ChDb:
 
 
 class ChDbMergeTree(ChDb):
-    """The same with ClickHouse's usual tables, compressed and without an order, in files that lie in memory."""
+    """The same with ClickHouse's usual tables, compressed and without an order, in files in memory.
+    """
 
     settings = "MergeTree tables without a sort key in tmpfs, LowCardinality(String), `max_threads` set, otherwise default settings"
     storage = "MergeTree order by tuple()"
@@ -168,11 +181,13 @@ class ChDbMergeTree(ChDb):
 MAKERS = {"duckdb": DuckDb, "datafusion": DataFusion, "polars": Polars, "chdb": ChDb, "chdb-mergetree": ChDbMergeTree}
 
 
-# ---- Measuring -------------------------------------------------------------------------------------------------------------------
+# ---- Measuring -----------------------------------------------------------------------------------
 
 
 def as_text(header, rows):
-    """The answer as CSV, as the stored answers have it: whole numbers, text as it is, nothing for NULL."""
+    """The answer as CSV, as the stored answers have it: whole numbers, text as it is, nothing for
+    NULL.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)
@@ -181,7 +196,7 @@ def as_text(header, rows):
 
 
 def timed(action, repeat):
-    """Milliseconds of each of so many calls, without the collector of Python in between."""
+    """Milliseconds of each of N calls, without garbage collection in between."""
     times_ms = []
     for _ in range(repeat):
         gc.collect()
@@ -197,7 +212,7 @@ def timed(action, repeat):
 
 
 def memory_of_process(key):
-    """Bytes of `VmRSS` or `VmHWM` of this process; None where the kernel does not tell."""
+    """Bytes of `VmRSS` or `VmHWM` of this process; None where the kernel does not report it."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
@@ -221,7 +236,9 @@ def run_query(engine, query, sql, warm, repeat):
 
 
 def arrow_facts(data):
-    """Rows of each table, and bytes of all tables as plain Arrow: int32 and utf8 arrays with offsets of 32 bits, no validity."""
+    """Rows of each table, and bytes of all tables as plain Arrow: int32 and utf8 arrays with
+    offsets of 32 bits, no validity.
+    """
     import pyarrow
 
     rows, plain_bytes = {}, 0

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""TPC-H or TPC-DS against DuckDB on the same data, in memory, warm, alternating; prints a Markdown table of medians and ratios.
+"""Compares Tierloom, DataFusion and DuckDB on TPC-H or TPC-DS: the same data, in memory, warm,
+alternating. Prints a Markdown table of medians and ratios.
 
     scripts/peers_tpc.py                                     TPC-H, scale factor 1, two threads, 3 rounds of 3
     scripts/peers_tpc.py tpcds --sf 1 --rounds 2             TPC-DS
     scripts/peers_tpc.py --tierloom target/release/tierloom --json out.json
 
-A round runs Tierloom with `--baseline` (so that plain DataFusion runs on the same tables, alternating within each query), then DuckDB. DuckDB loads the Parquet files
-that `tierloom generate` wrote into tables of its own. Times of DuckDB include planning, as its users see them; those of Tierloom and DataFusion do not, and their
-planning stands in a column of its own. Medians are over all rounds. Needs DuckDB in the running Python.
+A round runs Tierloom with `--baseline` (so that plain DataFusion runs on the same tables,
+alternating within each query), then DuckDB. DuckDB loads the Parquet files that `tierloom generate`
+wrote into its own tables. Times of DuckDB include planning, as its users see them. Those of
+Tierloom and DataFusion do not; their planning time is a separate column. Medians are over all
+rounds. Requires DuckDB in the running Python.
 """
 
 import argparse

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Tests of peers.py: `python3 -m unittest discover -s scripts -p 'test_*.py'`. The outputs were recorded from the programs, shortened."""
+"""Tests of peers.py: `python3 -m unittest discover -s scripts -p 'test_*.py'`. The outputs were
+recorded from the programs, shortened.
+"""
 
 import contextlib
 import io

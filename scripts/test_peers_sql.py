@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Tests of peers_sql.py and what it uses, without any engine: `python3 -m unittest discover -s scripts -p 'test_*.py'`."""
+"""Tests of peers_sql.py and what it uses, without any engine: `python3 -m unittest discover -s
+scripts -p 'test_*.py'`.
+"""
 
 import argparse
 import contextlib
