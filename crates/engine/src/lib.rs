@@ -23,6 +23,7 @@ mod error;
 pub mod export;
 pub mod load;
 mod null_rules;
+mod operators;
 mod plan_cache;
 mod planning;
 pub mod routing;

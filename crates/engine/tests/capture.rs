@@ -2,9 +2,11 @@
 
 mod common;
 
+use tierloom_engine::adapt::describe;
+use tierloom_engine::bigjoin::{BigAggregateOptions, BigJoinOptions};
 use tierloom_engine::capture::{Captured, HostCosts, capture};
 use tierloom_engine::load::Encoding;
-use tierloom_engine::{PlacedTable, Staging};
+use tierloom_engine::{Engine, EngineOptions, PlacedTable, Staging};
 use tierloom_model::{Access, Phase, PhaseKind, StructureClass};
 use tierloom_workloads::ssb::query;
 
@@ -174,4 +176,51 @@ fn phases_can_be_stored_and_read_back() {
         assert_eq!(back.name, phase.name);
         assert_eq!(back.accesses.len(), phase.accesses.len());
     }
+}
+
+/// Joins and group-bys that Tierloom's own operators have taken over need placement the most.
+#[test]
+fn tables_of_large_joins_and_group_bys_are_known_before_a_run_and_after_it() {
+    let (backend, topology) = common::two_nodes();
+    let tables = common::ssb_as(backend, &topology, 0.05, Encoding::Auto);
+    let engine = Engine::new(EngineOptions {
+        fused: false,
+        big_joins: BigJoinOptions {
+            min_build_rows: 1,
+            dense_keys: true,
+        },
+        big_aggregates: BigAggregateOptions { min_groups: 1 },
+        ..EngineOptions::tuned(2)
+    })
+    .unwrap();
+    tables.iter().for_each(|t| engine.register(t).unwrap());
+    let sql = "select lo_orderkey, sum(lo_revenue) as r from lineorder, customer \
+               where lo_custkey = c_custkey group by lo_orderkey";
+    let planned = engine.plan("q", sql).unwrap();
+    for operator in ["BigJoinExec", "BigAggregateExec"] {
+        assert!(
+            planned.display().contains(operator),
+            "{}",
+            planned.display()
+        );
+    }
+    let execution = engine.execute("q", &planned, &|| false).unwrap();
+    let measured = capture(&execution, &HOST).phases;
+    let estimated: Vec<Phase> = describe(planned.plan())
+        .into_iter()
+        .map(|d| d.phase)
+        .collect();
+    for phases in [&measured, &estimated] {
+        for class in [StructureClass::HashTable, StructureClass::GroupTable] {
+            let known = phases.iter().any(|phase| {
+                let mut accesses = phase.accesses.iter();
+                accesses.any(|a| a.class == class && a.footprint_bytes > 64)
+            });
+            assert!(known, "{class:?} in {phases:#?}");
+        }
+        assert!(phases.iter().any(|p| p.kind == PhaseKind::Build));
+    }
+    // The final group-by reads states and not the table.
+    let merged = measured.iter().find(|p| p.name == "merge groups").unwrap();
+    assert_eq!(merged.kind, PhaseKind::Aggregate);
 }

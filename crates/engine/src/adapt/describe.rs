@@ -5,13 +5,9 @@
 //! tuple comes from [`Engine`]'s defaults. After a run, `capture` replaces both by measured
 //! numbers.
 
-use crate::scan::PlacedScanExec;
+use crate::operators::Role;
 use crate::star::StarExec;
 use crate::table::PlacedTable;
-use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::HashJoinExec;
-use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, StatisticsArgs, StatisticsContext};
 use std::sync::Arc;
 use tierloom_model::{Access, Op, Phase, PhaseKind, StructureClass};
@@ -72,17 +68,15 @@ struct Walk {
 
 impl Walk {
     fn visit(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Open {
-        if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
-            return self.scan(scan.table(), scan.projection(), "scan");
-        }
-        if let Some(star) = plan.downcast_ref::<StarExec>() {
-            return self.star(star, plan);
-        }
-        if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-            return self.join(join);
+        let role = Role::of(plan);
+        match role {
+            Role::Scan(scan) => return self.scan(scan.table(), scan.projection(), "scan"),
+            Role::Star(star) => return self.star(star, plan),
+            Role::HashJoin(_) => return self.join(plan),
+            _ => {}
         }
         let mut open = self.inputs(plan);
-        if plan.downcast_ref::<FilterExec>().is_some() {
+        if let Role::Filter(_) = role {
             // Without an estimate the filter is assumed to keep every row.
             let share = estimated_rows(plan).map_or(1.0, |rows| rows / open.rows().max(1.0));
             open.described.phase.compute_ns_per_tuple += open.kept * self.engine.value_ns;
@@ -90,7 +84,7 @@ impl Walk {
             if open.described.phase.kind == PhaseKind::Scan {
                 open.described.phase.kind = PhaseKind::Filter;
             }
-        } else if plan.downcast_ref::<AggregateExec>().is_some() {
+        } else if let Role::Aggregate(_) = role {
             // Without statistics the estimate may exceed the input; groups cannot.
             let groups = estimated_rows(plan)
                 .unwrap_or_else(|| open.rows())
@@ -106,7 +100,7 @@ impl Walk {
             // Operators above see one row per group.
             open.kept = groups / open.described.phase.tuples.max(1.0);
             open.described.phase.kind = PhaseKind::Aggregate;
-        } else if plan.downcast_ref::<SortExec>().is_some() {
+        } else if let Role::Sort = role {
             let bytes = open.rows() * ENTRY_BYTES;
             let (class, ns) = (StructureClass::SortRun, self.engine.probe_ns);
             open.touch("sort run".into(), class, Op::Write, bytes, ns);
@@ -159,8 +153,9 @@ impl Walk {
         }
     }
 
-    fn join(&mut self, join: &HashJoinExec) -> Open {
-        let mut build = self.visit(join.left());
+    fn join(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Open {
+        let (left, right) = (plan.children()[0], plan.children()[1]);
+        let mut build = self.visit(left);
         let name = format!("hash({})", build.described.phase.name);
         let bytes = build.rows() * 2.0 * ENTRY_BYTES;
         let (class, ns) = (StructureClass::HashTable, self.engine.probe_ns);
@@ -168,7 +163,7 @@ impl Walk {
         build.described.phase.kind = PhaseKind::Build;
         build.described.operators.push("build".into());
         self.done.push(build.described);
-        let mut probe = self.visit(join.right());
+        let mut probe = self.visit(right);
         probe.touch(name.clone(), class, Op::Read, bytes, ns);
         probe.described.phase.kind = PhaseKind::Probe;
         probe.described.operators.push(format!("probe {name}"));

@@ -5,17 +5,14 @@
 
 use super::pipeline::{Pending, Pipeline};
 use super::{Captured, HostCosts, LINE_BYTES, OperatorWork};
-use crate::bigjoin::BigJoinExec;
+use crate::operators::{Aggregate, Role};
 use crate::scan::{PlacedScanExec, ROWS_SCANNED};
 use crate::star::{StarExec, StarObserved};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::joins::utils::JoinOnRef;
 use datafusion::physical_plan::metrics::MetricValue;
-use datafusion::physical_plan::sorts::sort::SortExec;
 use std::sync::Arc;
 use tierloom_model::{Op, Pattern, PhaseKind, StructureClass};
 
@@ -52,31 +49,19 @@ impl Walk {
     }
 
     fn visit(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Pipeline {
-        if let Some(scan) = plan.downcast_ref::<PlacedScanExec>() {
-            return self.scan(scan);
+        match Role::of(plan) {
+            Role::Scan(scan) => self.scan(scan),
+            Role::Filter(filter) => self.filter(filter),
+            Role::HashJoin(join) => self.join(plan, join.on()),
+            Role::Aggregate(aggregate) => self.aggregate(plan, &aggregate),
+            Role::Star(star) => match star.observed() {
+                Some(seen) if seen.fell_back.is_none() => self.star(plan, star, &seen),
+                // It ran as DataFusion's operators, which are among its children.
+                _ => self.other(plan),
+            },
+            Role::Sort => self.sort(plan),
+            Role::Other => self.other(plan),
         }
-        if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-            return self.filter(filter);
-        }
-        if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-            return self.join(plan, join.on());
-        }
-        if let Some(join) = plan.downcast_ref::<BigJoinExec>() {
-            return self.join(plan, join.join().on());
-        }
-        if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-            return self.aggregate(aggregate);
-        }
-        if let Some(star) = plan.downcast_ref::<StarExec>()
-            && let Some(seen) = star.observed()
-            && seen.fell_back.is_none()
-        {
-            return self.star(plan, star, &seen);
-        }
-        if plan.downcast_ref::<SortExec>().is_some() {
-            return self.sort(plan);
-        }
-        self.other(plan)
     }
 
     fn scan(&mut self, scan: &PlacedScanExec) -> Pipeline {
@@ -286,28 +271,24 @@ impl Walk {
         pipeline
     }
 
-    fn aggregate(&mut self, aggregate: &AggregateExec) -> Pipeline {
-        let child = self.visit(aggregate.input());
-        let (input, output) = (
-            output_rows(aggregate.input().as_ref()),
-            output_rows(aggregate),
-        );
+    fn aggregate(&mut self, plan: &Arc<dyn ExecutionPlan>, aggregate: &Aggregate<'_>) -> Pipeline {
+        // Metrics and input are those of the operator that ran, which may have replaced
+        // `aggregate`.
+        let below = plan.children()[0];
+        let child = self.visit(below);
+        let (input, output) = (output_rows(below.as_ref()), output_rows(plan.as_ref()));
         // A final aggregation reads repartitioned states and starts a pipeline; a partial one is
         // part of the scan's.
-        let is_final = matches!(
-            aggregate.mode(),
-            AggregateMode::Final | AggregateMode::FinalPartitioned
-        );
-        let mut pipeline = if is_final {
+        let mut pipeline = if aggregate.is_final {
             self.close(child);
             Pipeline::new("merge groups".into(), PhaseKind::Aggregate, input as f64)
         } else {
             child
         };
         self.read_rest(&mut pipeline, 1.0);
-        pipeline.cpu_ns += cpu_ns(aggregate);
-        let bytes = output * (GROUP_OVERHEAD_BYTES + 16 * aggregate.schema().fields().len() as u64);
-        if !aggregate.group_expr().is_empty() {
+        pipeline.cpu_ns += cpu_ns(plan.as_ref());
+        let bytes = output * (GROUP_OVERHEAD_BYTES + 16 * plan.schema().fields().len() as u64);
+        if !aggregate.plan.group_expr().is_empty() {
             pipeline.access(
                 "groups",
                 StructureClass::GroupTable,
@@ -325,7 +306,7 @@ impl Walk {
             &pipeline.name,
             input,
             output,
-            cpu_ns(aggregate),
+            cpu_ns(plan.as_ref()),
         );
         pipeline
     }

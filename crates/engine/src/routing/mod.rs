@@ -12,7 +12,6 @@
 //! everybody else a wrapped operator looks unchanged: same name, text, children, properties and
 //! metrics. Tasks inherit the class of the operator that spawns them.
 
-mod class;
 mod exec;
 mod explain;
 mod options;
@@ -21,7 +20,6 @@ mod stream;
 mod table;
 mod tracer;
 
-pub use class::class_of;
 pub use explain::{explain_analyze, placement_of_execution};
 pub use options::RoutingOptions;
 pub use rule::RouteOperators;

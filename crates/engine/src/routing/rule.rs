@@ -3,8 +3,8 @@
 //! It also decides the class of a join's memory after the build: rows that the probe returns are
 //! the join's output, not its build side.
 
-use super::class::class_of;
 use super::exec::RoutedExec;
+use crate::operators::class_of;
 use datafusion::common::Result;
 use datafusion::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;

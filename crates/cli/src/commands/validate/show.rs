@@ -229,23 +229,38 @@ pub struct Parts<'a> {
 /// The document at `path` with the parts replaced, or the tables alone if it has no marks or does
 /// not exist.
 pub fn into_document(path: &Path, parts: &Parts<'_>) -> Result<String, Failure> {
+    let (tables, headline) = (wrapped(parts.tables), wrapped(parts.headline));
     if !path.exists() {
-        return Ok(parts.tables.to_owned());
+        return Ok(tables);
     }
     let old = load::read(path)?;
     let mut new = old.clone();
     let mut marked = false;
-    for (name, part) in [
-        ("validate", parts.tables),
-        ("validate headline", parts.headline),
-    ] {
+    for (name, part) in [("validate", &tables), ("validate headline", &headline)] {
         if let Some(changed) = between(&new, name, part)
             .map_err(|problem| Failure::input(format!("{}: {problem}", path.display())))?
         {
             (new, marked) = (changed, true);
         }
     }
-    Ok(if marked { new } else { parts.tables.to_owned() })
+    Ok(if marked { new } else { tables })
+}
+
+/// `text` with its prose wrapped at 100 columns; rows of tables stay on one line.
+fn wrapped(text: &str) -> String {
+    let lines = text.lines().map(|line| {
+        if line.starts_with(['|', '#', '<']) {
+            return line.to_owned();
+        }
+        let indent = if line.starts_with("* ") { "  " } else { "" };
+        let options = textwrap::Options::new(100)
+            .subsequent_indent(indent)
+            .break_words(false)
+            .word_separator(textwrap::WordSeparator::AsciiSpace)
+            .word_splitter(textwrap::WordSplitter::NoHyphenation);
+        textwrap::fill(line, options)
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// `text` with `part` between the marks called `name`; `None` if it has no such marks.
