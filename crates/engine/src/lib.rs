@@ -22,6 +22,7 @@ mod counted_sets;
 mod error;
 pub mod export;
 pub mod load;
+mod null_in;
 mod null_rules;
 mod operators;
 mod plan_cache;

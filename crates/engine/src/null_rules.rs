@@ -184,7 +184,7 @@ impl OptimizerRule for PlainAntiJoins {
 }
 
 /// Whether `column` of the plan's output is a placed column without NULLs, passed on unchanged.
-fn has_no_nulls(plan: &LogicalPlan, column: &Column) -> bool {
+pub(crate) fn has_no_nulls(plan: &LogicalPlan, column: &Column) -> bool {
     let Ok(index) = plan.schema().index_of_column(column) else {
         return false;
     };

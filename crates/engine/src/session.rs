@@ -9,6 +9,7 @@ use crate::as_now::AsNow;
 use crate::bigjoin::{BigAggregateOptions, BigAggregateRule, BigJoinOptions, BigJoinRule};
 use crate::checked_sum::checked_sum;
 use crate::counted_sets::CountedSets;
+use crate::null_in::ThreeValuedIn;
 use crate::null_rules::{NullableSubqueries, PlainAntiJoins};
 use crate::plan_cache::PlanCache;
 use crate::planning;
@@ -382,6 +383,7 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
     let with_rules = |builder: SessionStateBuilder| {
         let mut builder = builder
             .with_analyzer_rule(Arc::new(CountedSets))
+            .with_analyzer_rule(Arc::new(ThreeValuedIn))
             .with_analyzer_rule(Arc::new(NullableSubqueries))
             .with_physical_optimizer_rules(ScanStatistics::among_defaults());
         // Last, so that every other rule matches on the operators themselves.

@@ -377,3 +377,43 @@ fn set_operations_with_all_count_repetitions_and_those_without_do_not() {
         assert_eq!(number(&mut session, &within), same, "{within}");
     }
 }
+
+#[test]
+fn in_over_a_subquery_is_null_where_sql_says_so_in_every_place_of_a_condition() {
+    let mut session = session();
+    let tables = "CREATE TABLE t AS SELECT * FROM (VALUES (1), (2), (NULL)) AS v(a); \
+                  CREATE TABLE u AS SELECT * FROM (VALUES (1), (NULL)) AS v(b); \
+                  CREATE TABLE n AS SELECT * FROM (VALUES (1), (7)) AS v(b); \
+                  CREATE TABLE e AS SELECT * FROM u WHERE b > 9";
+    run(&mut session, tables).unwrap();
+    for (condition, right) in [
+        // u: 1 is found; 2 and NULL are unknown.
+        ("NOT (a IN (SELECT b FROM u)) OR a = 1", 1),
+        ("(a IN (SELECT b FROM u)) IS NULL", 2),
+        ("(a NOT IN (SELECT b FROM u)) IS NULL", 2),
+        ("a NOT IN (SELECT b FROM u) OR a = 2", 1),
+        ("a IN (SELECT b FROM u) OR a = 2", 2),
+        ("(a IN (SELECT b FROM u)) IS NOT TRUE", 2),
+        (
+            "CASE WHEN a IN (SELECT b FROM u) THEN 1 WHEN NOT a IN (SELECT b FROM u) THEN 2 \
+          ELSE 3 END = 3",
+            2,
+        ),
+        // n: NULL alone is unknown.
+        ("NOT (a IN (SELECT b FROM n)) OR a = 1", 2),
+        ("(a IN (SELECT b FROM n)) IS NULL", 1),
+        ("(a NOT IN (SELECT b FROM n)) IS NOT FALSE", 2),
+        // Nothing is in no rows, NULL neither.
+        ("(a IN (SELECT b FROM e)) IS NULL", 0),
+        ("a NOT IN (SELECT b FROM e) OR a = 9", 3),
+        // Correlated.
+        (
+            "(a IN (SELECT b FROM u WHERE b = t.a OR b IS NULL)) IS NULL",
+            2,
+        ),
+        ("(a IN (SELECT b FROM u WHERE b = t.a)) IS NULL", 0),
+    ] {
+        let query = format!("SELECT count(*) FROM t WHERE {condition}");
+        assert_eq!(number(&mut session, &query), right, "{condition}");
+    }
+}

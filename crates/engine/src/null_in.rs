@@ -1,0 +1,131 @@
+//! `IN` over a subquery inside a larger condition, with NULL as its third value.
+
+use crate::null_rules::has_no_nulls;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{
+    BinaryExpr, Case, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit,
+};
+use datafusion::optimizer::analyzer::AnalyzerRule;
+use std::sync::Arc;
+
+/// Writes such conditions out as a `CASE` over `EXISTS`.
+///
+/// `a IN (SELECT b ...)` is NULL if there is no match but a NULL among the `b`, or if `a` is NULL
+/// and there is any row. DataFusion 55 joins such subqueries in a way that gives true and false
+/// alone, so that `NOT (a IN (...)) OR c`, `(a IN (...)) IS NULL` and the like kept rows that they
+/// must drop. As a whole condition of `WHERE` both forms have joins of their own, which are right,
+/// and so is `IN` below `AND` and `OR` alone: a condition that is NULL drops its row as one that is
+/// false.
+#[derive(Debug, Default)]
+pub(crate) struct ThreeValuedIn;
+
+impl AnalyzerRule for ThreeValuedIn {
+    fn name(&self) -> &str {
+        "tierloom_three_valued_in"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan = plan.transform_up_with_subqueries(|node| {
+            let LogicalPlan::Filter(filter) = node else {
+                return Ok(Transformed::no(node));
+            };
+            let conditions = split_conjunction_owned(filter.predicate.clone());
+            let written = conditions
+                .into_iter()
+                .map(|condition| match is_whole(&condition) {
+                    true => Ok(Transformed::no(condition)),
+                    false => written_out(condition, &filter.input, true),
+                })
+                .collect::<Result<Vec<_>>>()?;
+            if written.iter().all(|condition| !condition.transformed) {
+                return Ok(Transformed::no(LogicalPlan::Filter(filter)));
+            }
+            let predicate = conjunction(written.into_iter().map(|condition| condition.data));
+            let predicate = predicate.unwrap_or_else(|| lit(true));
+            let filter = Filter::try_new(predicate, filter.input)?;
+            Ok(Transformed::yes(LogicalPlan::Filter(filter)))
+        })?;
+        Ok(plan.data)
+    }
+}
+
+/// Whether a condition is `IN` or `NOT IN` itself.
+fn is_whole(condition: &Expr) -> bool {
+    match condition {
+        Expr::InSubquery(_) => true,
+        Expr::Not(inner) => matches!(**inner, Expr::InSubquery(_)),
+        _ => false,
+    }
+}
+
+/// `expr` with the `IN`s below it written out; `null_is_false` where nothing above tells them
+/// apart.
+fn written_out(expr: Expr, input: &LogicalPlan, null_is_false: bool) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::InSubquery(found) => {
+            let alike = null_is_false && !found.negated;
+            if alike || cannot_be_null(&found, input) {
+                return Ok(Transformed::no(Expr::InSubquery(found)));
+            }
+            Ok(Transformed::yes(with_null(found)?))
+        }
+        Expr::BinaryExpr(binary) if matches!(binary.op, Operator::And | Operator::Or) => {
+            let left = written_out(*binary.left, input, null_is_false)?;
+            let right = written_out(*binary.right, input, null_is_false)?;
+            let transformed = left.transformed || right.transformed;
+            let (left, right) = (Box::new(left.data), Box::new(right.data));
+            let binary = Expr::BinaryExpr(BinaryExpr::new(left, binary.op, right));
+            Ok(match transformed {
+                true => Transformed::yes(binary),
+                false => Transformed::no(binary),
+            })
+        }
+        other => other.map_children(|child| written_out(child, input, false)),
+    }
+}
+
+/// Whether neither side of an `IN` can be NULL.
+fn cannot_be_null(found: &InSubquery, input: &LogicalPlan) -> bool {
+    let outer = match &*found.expr {
+        Expr::Column(column) => has_no_nulls(input, column),
+        Expr::Literal(value, _) => !value.is_null(),
+        _ => false,
+    };
+    let rows = &found.subquery.subquery;
+    outer && has_no_nulls(rows, &Column::from(rows.schema().qualified_field(0)))
+}
+
+fn with_null(found: InSubquery) -> Result<Expr> {
+    let rows = Arc::clone(&found.subquery.subquery);
+    let value = Expr::Column(Column::from(rows.schema().qualified_field(0)));
+    let nulls = LogicalPlanBuilder::from(Arc::clone(&rows))
+        .filter(value.is_null())?
+        .build()?;
+    let exists = |rows: Arc<LogicalPlan>| {
+        Expr::Exists(Exists {
+            subquery: Subquery {
+                subquery: rows,
+                ..found.subquery.clone()
+            },
+            negated: false,
+        })
+    };
+    let outer_is_null = found.expr.as_ref().clone().is_null();
+    let unknown = outer_is_null.and(exists(rows)).or(exists(Arc::new(nulls)));
+    let negated = found.negated;
+    let matches = Expr::InSubquery(InSubquery {
+        negated: false,
+        ..found
+    });
+    let null = Expr::Literal(ScalarValue::Boolean(None), None);
+    let branches = vec![
+        (Box::new(matches), Box::new(lit(!negated))),
+        (Box::new(unknown), Box::new(null)),
+    ];
+    let otherwise = Some(Box::new(lit(negated)));
+    Ok(Expr::Case(Case::new(None, branches, otherwise)))
+}
