@@ -3,6 +3,7 @@
 //! The writers are Arrow's; this module chooses among them, converts types that a format lacks
 //! ([`super::forms`]) and refuses what cannot be written.
 
+use super::calendar;
 use super::error::SqlError;
 use super::forms::{self, FloatsWithNames};
 use arrow::array::RecordBatch;
@@ -183,6 +184,9 @@ impl<W: Write + Send> BatchWriter<W> {
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
         self.header_due = None;
         let batch = &forms::recast(batch, &self.schema).map_err(failed)?;
+        if matches!(self.writer, Writer::Json(_) | Writer::JsonLines(_)) {
+            calendar::check(batch)?;
+        }
         match &mut self.writer {
             Writer::Csv(w) => w.write(batch).map_err(failed),
             Writer::Json(w) => w.write(batch).map_err(failed),

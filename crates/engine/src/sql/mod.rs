@@ -12,6 +12,7 @@
 //! through [`Watch`]. Errors carry line and column of the script ([`Place`]).
 
 mod adaptive;
+mod calendar;
 mod checks;
 mod error;
 mod export;

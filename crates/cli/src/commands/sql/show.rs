@@ -77,9 +77,11 @@ impl Printer {
     }
 
     fn print_table(&self, table: &TableRows) -> Result<(), SqlError> {
+        // A value without a text form (a date beyond the calendar) is an error, not a cell that
+        // says so.
         let options = FormatOptions::default()
             .with_null("NULL")
-            .with_display_error(true);
+            .with_display_error(false);
         let empty = [RecordBatch::new_empty(SchemaRef::clone(&table.schema))];
         let batches = if table.batches.is_empty() {
             &empty[..]
