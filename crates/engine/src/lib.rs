@@ -21,6 +21,7 @@ mod column;
 mod counted_sets;
 mod error;
 pub mod export;
+mod filter_fence;
 pub mod load;
 mod null_in;
 mod null_rules;

@@ -1,5 +1,6 @@
 //! Aggregates that are read off statistics instead of computed.
 
+use crate::filter_fence::FencedFilters;
 use crate::scan::PlacedScanExec;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
@@ -26,13 +27,15 @@ use std::sync::Arc;
 pub struct ScanStatistics(AggregateStatistics);
 
 impl ScanStatistics {
-    /// DataFusion's rules with this one in the place of its own.
+    /// DataFusion's physical rules with this one in the place of its own, and with fences for
+    /// filters that are pushed down.
     #[must_use]
     pub fn among_defaults() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         let own: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(Self::default());
         let rules = PhysicalOptimizer::new().rules.into_iter();
         let replaced = rules.map(|rule| match rule.name() {
             name if name == own.name() => Arc::clone(&own),
+            name if name.starts_with(FencedFilters::NAMES) => Arc::new(FencedFilters(rule)),
             _ => rule,
         });
         replaced.collect()
@@ -90,6 +93,8 @@ mod tests {
         let own = ScanStatistics::default();
         let rules = PhysicalOptimizer::new().rules;
         assert_eq!(rules.iter().filter(|r| r.name() == own.name()).count(), 1);
+        let pushing = |name: &str| name.starts_with(FencedFilters::NAMES);
+        assert_eq!(rules.iter().filter(|r| pushing(r.name())).count(), 2);
         assert_eq!(ScanStatistics::among_defaults().len(), rules.len());
     }
 }

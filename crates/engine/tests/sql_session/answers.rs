@@ -417,3 +417,37 @@ fn in_over_a_subquery_is_null_where_sql_says_so_in_every_place_of_a_condition() 
         assert_eq!(number(&mut session, &query), right, "{condition}");
     }
 }
+
+/// Tables that share the names of columns, whose sides the planner swaps.
+#[test]
+fn a_condition_over_both_sides_of_an_outer_join_tests_the_columns_that_it_names() {
+    let mut session = session();
+    let tables = "CREATE TABLE l AS SELECT * FROM (VALUES (1, 10), (2, 20)) AS v(k, i); \
+                  CREATE TABLE r AS SELECT * FROM (VALUES (1, 5), (7, 0)) AS v(k, i); \
+                  CREATE TABLE s AS SELECT * FROM (VALUES (1, true, 1), (NULL, true, 2)) AS v(d, b, k)";
+    run(&mut session, tables).unwrap();
+    for (query, right) in [
+        (
+            "SELECT l.k, l.i, r.k, r.i FROM l RIGHT JOIN r ON l.k = r.k \
+             WHERE r.i > 100 OR r.i <> 3 AND l.i > 6",
+            "1,10,1,5",
+        ),
+        (
+            "SELECT l.k, l.i, r.k, r.i FROM r LEFT JOIN l ON l.k = r.k \
+             WHERE r.i > 100 OR r.i <> 3 AND l.i > 6",
+            "1,10,1,5",
+        ),
+        (
+            "SELECT l.k, l.i, r.k, r.i FROM l FULL JOIN r ON l.k = r.k \
+             WHERE r.i > 100 OR coalesce(r.i, 4) <> 3 AND l.i < 15",
+            "1,10,1,5",
+        ),
+        (
+            "SELECT a0.b, a1.b FROM s a0 RIGHT JOIN s a1 ON a0.d = a1.d \
+             WHERE a1.k <> 9 AND a0.b IS TRUE OR a1.k IS NULL",
+            "true,true",
+        ),
+    ] {
+        assert_eq!(text(&mut session, query), right, "{query}");
+    }
+}
