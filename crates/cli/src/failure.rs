@@ -32,15 +32,15 @@ impl Failure {
     pub fn report(&self) -> ExitCode {
         match self {
             Failure::BadInput(text) => {
-                eprintln!("error: {text}");
+                note!("error: {text}");
                 ExitCode::from(2)
             }
             Failure::Runtime(text) => {
-                eprintln!("error: {text}");
+                note!("error: {text}");
                 ExitCode::from(1)
             }
             Failure::Interrupted(text) => {
-                eprintln!("interrupted: {text}");
+                note!("interrupted: {text}");
                 ExitCode::from(130)
             }
         }

@@ -6,6 +6,15 @@
 // A binary has no users of its API; where a name says everything, a doc comment would repeat it.
 #![allow(missing_docs)]
 
+/// Prints a line to stderr. One that cannot be written must not end the program with a panic: the
+/// exit code says what happened.
+macro_rules! note {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+
 mod commands;
 #[cfg(test)]
 mod documented;

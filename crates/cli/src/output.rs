@@ -68,7 +68,7 @@ pub fn check_writable(path: &Path) -> Result<(), Failure> {
 /// [`Failure::Runtime`] if it cannot be written.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     atomic_write(path, bytes)?;
-    eprintln!("wrote {}", path.display());
+    note!("wrote {}", path.display());
     Ok(())
 }
 

@@ -17,10 +17,10 @@ pub fn install() {
         if STOP.swap(true, Ordering::SeqCst) {
             std::process::exit(130);
         }
-        eprintln!("stopping; press Ctrl-C again to end at once");
+        note!("stopping; press Ctrl-C again to end at once");
     };
     if let Err(error) = ctrlc::set_handler(handler) {
-        eprintln!("note: Ctrl-C will end the program at once: {error}");
+        note!("note: Ctrl-C will end the program at once: {error}");
     }
 }
 

@@ -124,7 +124,7 @@ fn ssb(args: &SsbArgs) -> Result<(), Failure> {
     progress.finish();
     match written? {
         Ok(_) => {
-            eprintln!(
+            note!(
                 "wrote SSB at scale factor {} (seed {}) into {}",
                 args.sf,
                 args.seed,
@@ -204,7 +204,7 @@ mod tpc {
         progress.finish();
         match written {
             Ok(()) => {
-                eprintln!(
+                note!(
                     "wrote {benchmark} at scale factor {} into {}",
                     args.sf,
                     args.output.display()

@@ -86,7 +86,7 @@ fn cache(args: &Args) -> Result<LabCache, Failure> {
 }
 
 fn kit(cache: &LabCache) -> Result<Kit, Failure> {
-    prepare(cache, &mut |line| eprintln!("{line}")).map_err(|error| {
+    prepare(cache, &mut |line| note!("{line}")).map_err(|error| {
         if stop::requested() {
             return Failure::Interrupted(
                 "while preparing the lab; the next time goes on from the packages it has".into(),
@@ -134,7 +134,7 @@ fn run_guest(kit: &Kit, asked: &RunArgs, options: &GuestOptions) -> Result<(), F
         .collect();
     let mut on_line = |line: &str| {
         if !asked.quiet {
-            eprintln!("{line}");
+            note!("{line}");
         }
     };
     let outcome = run_until(kit, options, &commands, &stop::requested, &mut on_line);

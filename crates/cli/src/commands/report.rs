@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             .iter()
             .chain(&comparison.differences_in_settings)
         {
-            eprintln!("warning: {reason}");
+            note!("warning: {reason}");
         }
         // A comparison is printed as text in any case; a report without -o would have no output at
         // all.
@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let html = html.map_err(Failure::runtime)?;
     if let Some(path) = &args.output {
         atomic_write(path, html.as_bytes()).map_err(Failure::runtime)?;
-        eprintln!("wrote {}", path.display());
+        note!("wrote {}", path.display());
     }
     Ok(())
 }

@@ -63,7 +63,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(into) = &args.record {
         let summary = tierloom_topology::record::record(&args.machine.root(), into, 64 << 20)
             .map_err(Failure::runtime)?;
-        eprintln!(
+        note!(
             "recorded {} files ({}) into {}",
             summary.files,
             output::size(summary.size_bytes),

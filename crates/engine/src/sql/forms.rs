@@ -6,7 +6,7 @@
 use super::error::SqlError;
 use super::export::{Format, WriteOptions};
 use arrow::array::{Array, ArrowPrimitiveType, AsArray, PrimitiveArray, RecordBatch};
-use arrow::compute::cast;
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use arrow::datatypes::{Float16Type, Float32Type, Float64Type};
 use arrow::error::ArrowError;
@@ -36,7 +36,12 @@ pub(super) fn recast(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBa
         if column.data_type() == field.data_type() {
             return Ok(Arc::clone(column));
         }
-        cast(column, field.data_type())
+        // A value that does not fit is an error and not NULL.
+        let strict = CastOptions {
+            safe: false,
+            ..CastOptions::default()
+        };
+        cast_with_options(column, field.data_type(), &strict)
     });
     RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<_, _>>()?)
 }
@@ -55,8 +60,8 @@ fn field(field: &FieldRef, options: WriteOptions) -> FieldRef {
 
 fn form(data_type: &DataType, options: WriteOptions) -> DataType {
     use DataType::{
-        Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Dictionary, FixedSizeList,
-        LargeList, List, Map, Struct, Time32, Timestamp,
+        Date64, Decimal32, Decimal64, Decimal128, Decimal256, Dictionary, FixedSizeList, LargeList,
+        List, Map, Struct, Time32, Timestamp,
     };
     let parquet = options.format == Format::Parquet;
     // The Arrow file format has one dictionary per column, but batches come with different ones.
@@ -68,7 +73,8 @@ fn form(data_type: &DataType, options: WriteOptions) -> DataType {
             Timestamp(TimeUnit::Millisecond, zone.clone())
         }
         Time32(TimeUnit::Second) if parquet => Time32(TimeUnit::Millisecond),
-        Date64 if parquet => Date32,
+        // Arrow's writer would keep the days alone; milliseconds keep the time too.
+        Date64 if parquet => Timestamp(TimeUnit::Millisecond, None),
         // A negative scale (multiples of 10^n) has no representation in text or Parquet.
         Decimal32(p, s) | Decimal64(p, s) | Decimal128(p, s) | Decimal256(p, s)
             if *s < 0 && options.format != Format::Arrow =>

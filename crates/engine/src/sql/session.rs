@@ -146,6 +146,8 @@ impl SqlSession {
             let config = state.config_mut().options_mut();
             // Gives planning errors their position in the script.
             config.sql_parser.collect_spans = true;
+            // The depth of a statement is bounded from its tokens, and its stack made for it.
+            config.sql_parser.recursion_limit = usize::MAX / 2;
             config.catalog.information_schema = true;
         }
         system::register(context, &self.shown, &self.drive).map_err(|e| SqlError::running(&e))

@@ -75,6 +75,11 @@ impl WholeFile {
         kept.map_err(|e| SqlError::failed(format!("cannot write {}: {e}", self.shown)))
     }
 
+    /// The error with the file's name: the writers above know no names.
+    fn named(&self, error: &std::io::Error) -> std::io::Error {
+        std::io::Error::new(error.kind(), format!("{}: {error}", self.shown))
+    }
+
     fn try_keep(&mut self) -> std::io::Result<()> {
         let Some(to) = self.to.take() else {
             return Ok(());
@@ -92,14 +97,16 @@ impl WholeFile {
 
 impl Write for WholeFile {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        match &mut self.to {
+        let written = match &mut self.to {
             Some(to) => to.write(bytes),
             None => Err(std::io::ErrorKind::BrokenPipe.into()),
-        }
+        };
+        written.map_err(|e| self.named(&e))
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.to.as_mut().map_or(Ok(()), Write::flush)
+        let flushed = self.to.as_mut().map_or(Ok(()), Write::flush);
+        flushed.map_err(|e| self.named(&e))
     }
 }
 

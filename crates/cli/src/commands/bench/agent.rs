@@ -63,7 +63,7 @@ pub fn serve(args: &Args) -> Result<(), Failure> {
     let mut options = AgentOptions::new(args.agent.listen, token);
     options.name = name.unwrap_or_else(|| "agent".into());
     options.allow_plain_remote = args.agent.allow_plain;
-    options.log = Log::new(|line| eprintln!("{line}"));
+    options.log = Log::new(|line| note!("{line}"));
     options.tls = tls;
     stop::pass_on(stop.clone());
     let ready = |address| {
@@ -91,7 +91,7 @@ fn token(args: &Args, stop: &Stop) -> Result<Token, Failure> {
         let (token, origin) =
             Token::find(args.agent.token_file.as_deref(), true).map_err(Failure::input)?;
         if let TokenOrigin::Created(path) = &origin {
-            eprintln!(
+            note!(
                 "made a new token in {}; coordinators need the same file",
                 path.display()
             );

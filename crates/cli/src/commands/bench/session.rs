@@ -33,7 +33,7 @@ pub fn run(args: &Args, workloads: &Workloads, host: &Host) -> Result<(), Failur
         .filter(|plan| !done.contains(plan.id.as_str()))
         .collect();
     if args.resume {
-        eprintln!(
+        note!(
             "{} of {} runs are done already",
             workloads.runs.len() - plans.len(),
             workloads.runs.len()
@@ -153,7 +153,7 @@ fn open_records(args: &Args) -> Result<(Option<RecordFile>, Vec<BenchRecord>), F
     if args.resume {
         let (file, set, tail) = RecordFile::open(path)?;
         if let Some(tail) = tail {
-            eprintln!(
+            note!(
                 "note: {}:{}: {} bytes of a cut record are dropped",
                 path.display(),
                 tail.line,

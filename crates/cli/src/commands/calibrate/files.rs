@@ -108,7 +108,7 @@ impl Files {
             }
         }
         if changes.is_empty() {
-            eprintln!("nothing to write: all files hold these numbers already");
+            note!("nothing to write: all files hold these numbers already");
         }
         // All targets were checked and their old contents read above, before the first write.
         for (index, (path, _, text)) in changes.iter().enumerate() {
@@ -118,7 +118,7 @@ impl Files {
             }
         }
         for (path, ..) in &changes {
-            eprintln!("wrote {}", path.display());
+            note!("wrote {}", path.display());
         }
         Ok(())
     }
@@ -131,7 +131,7 @@ fn take_back(written: &[(PathBuf, Option<Vec<u8>>, &String)]) {
             None => std::fs::remove_file(path).map_err(|e| e.to_string()),
         };
         if let Err(error) = done {
-            eprintln!(
+            note!(
                 "warning: {} holds new numbers and could not be taken back: {error}",
                 path.display()
             );

@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     print(args, &fits)?;
     if args.dry_run {
-        eprintln!("dry run: nothing was written");
+        note!("dry run: nothing was written");
         return Ok(());
     }
     files.write()
@@ -106,18 +106,18 @@ fn from_records(args: &Args, machine: &str, records: &Path) -> Result<(), Failur
     let tiers = records::tiers(&args.tier, &base)?;
     let fitted = records::fitted(&base, records, &tiers)?;
     for skipped in &fitted.skipped {
-        eprintln!("skipped: {skipped}");
+        note!("skipped: {skipped}");
     }
     print(args, std::slice::from_ref(&fitted.fit))?;
     let Some(path) = args.output.as_ref().filter(|_| !args.dry_run) else {
-        eprintln!("dry run: nothing was written");
+        note!("dry run: nothing was written");
         return Ok(());
     };
     // A profile that the model would refuse must not be written.
     fitted.machine.check().map_err(Failure::runtime)?;
     let yaml = fitted.machine.to_yaml().map_err(Failure::runtime)?;
     atomic_write(path, yaml.as_bytes())?;
-    eprintln!("wrote {}", path.display());
+    note!("wrote {}", path.display());
     Ok(())
 }
 

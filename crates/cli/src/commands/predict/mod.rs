@@ -43,7 +43,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     // The JSON document contains the notes; for tables they go to stderr.
     for note in &asked.notes {
-        eprintln!("note: {note}");
+        note!("note: {note}");
     }
     for (index, prediction) in predictions.iter().enumerate() {
         if index > 0 {

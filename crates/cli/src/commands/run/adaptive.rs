@@ -219,7 +219,7 @@ mod engine {
                 other => Failure::runtime(other),
             })?;
             if let Some(why) = driver.cannot_move() {
-                eprintln!(
+                note!(
                     "adaptive: everything stays in dram and nothing can be moved here, because {why}"
                 );
             }
@@ -245,7 +245,7 @@ mod engine {
                     driver.with_prefetchers(profiles, Box::new(Switch(Mutex::new(guard))))
                 }
                 Err(refused) => {
-                    eprintln!("adaptive: prefetchers stay as they are: {refused}");
+                    note!("adaptive: prefetchers stay as they are: {refused}");
                     driver
                 }
             }
@@ -257,7 +257,7 @@ mod engine {
         /// The file cannot be written.
         pub fn finish(&self, driver: &Driver) -> Result<(), Failure> {
             if let Some(why) = driver.mover_failure() {
-                eprintln!("adaptive: columns stopped moving: {why}");
+                note!("adaptive: columns stopped moving: {why}");
             }
             match &self.decisions {
                 Some(file) => output::write_file(file, driver.take_log().as_bytes()),

@@ -91,7 +91,7 @@ fn load(plan: &RunPlan) -> Result<Data, EngineError> {
         // decides.
         _ => Placement::kernel_default(),
     };
-    eprintln!(
+    note!(
         "generating {} into memory placed {} ({} threads)",
         plan.workload.title(),
         placement,

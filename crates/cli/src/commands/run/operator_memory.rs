@@ -121,7 +121,7 @@ impl OperatorMemory {
         // events.
         if self.text.is_some() {
             for event in &events {
-                eprintln!(
+                note!(
                     "operator memory: {} of class {} ({} allocations) did not come from {} ({}) but from {}",
                     crate::output::size(event.bytes),
                     event.class,

@@ -45,7 +45,7 @@ impl Results {
             let mut writer = RecordWriter::new(&mut lines, path.display().to_string());
             self.records.iter().try_for_each(|r| writer.write(r))?;
             atomic_write(path, &lines)?;
-            eprintln!("wrote records to {}", path.display());
+            note!("wrote records to {}", path.display());
             Ok(())
         });
         let report = plan.report.as_ref().map_or(Ok(()), |path| {
@@ -53,7 +53,7 @@ impl Results {
             let html = tierloom_report::render(&set, &tierloom_report::ReportOptions::default())
                 .map_err(Failure::runtime)?;
             atomic_write(path, html.as_bytes())?;
-            eprintln!("wrote report to {}", path.display());
+            note!("wrote report to {}", path.display());
             Ok(())
         });
         let json = if plan.output == OutputMode::Json {

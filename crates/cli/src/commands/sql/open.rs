@@ -49,7 +49,7 @@ pub fn session(plan: &SqlPlan) -> Result<SqlSession, Failure> {
 }
 
 fn tell(loaded: &Loaded) {
-    eprintln!(
+    note!(
         "table {}: {} rows, {}",
         loaded.name,
         loaded.rows,

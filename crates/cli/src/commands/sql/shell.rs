@@ -40,7 +40,7 @@ pub fn run(plan: &SqlPlan, session: SqlSession) -> Result<(), Failure> {
         // A missing file is normal: the first session has no history yet.
         let _ = editor.load_history(file);
     }
-    eprintln!("tierloom sql; .help lists commands");
+    note!("tierloom sql; .help lists commands");
     let mut shell = Shell {
         session,
         printer: Printer::new(plan),
@@ -89,7 +89,7 @@ pub fn run(plan: &SqlPlan, session: SqlSession) -> Result<(), Failure> {
     if let Some(file) = &history
         && let Err(error) = save(&mut editor, file)
     {
-        eprintln!(
+        note!(
             "note: the history was not kept in {}: {error}",
             file.display()
         );
@@ -209,7 +209,7 @@ impl Shell {
                 )));
             }
         };
-        eprintln!("timing is {}", if self.timing { "on" } else { "off" });
+        note!("timing is {}", if self.timing { "on" } else { "off" });
         Ok(())
     }
 

@@ -62,10 +62,10 @@ impl Printer {
     /// Prints the message and, with `timing`, the times of a completed statement on stderr.
     pub fn tell(&self, outcome: &Outcome, timing: bool) {
         if let Some(message) = outcome.message.as_deref().filter(|m| !m.is_empty()) {
-            eprintln!("{message}");
+            note!("{message}");
         }
         if timing {
-            eprintln!("{}", times(outcome));
+            note!("{}", times(outcome));
         }
     }
 
@@ -101,9 +101,10 @@ impl Printer {
             None => output::print(&text).map_err(|_| SqlError::failed("cannot write to stdout"))?,
         }
         if table.kept < table.all {
-            eprintln!(
+            note!(
                 "the first {} of {} rows are shown; --max-rows 0 (or .maxrows 0) shows all, COPY ... TO writes them to a file",
-                table.kept, table.all
+                table.kept,
+                table.all
             );
         }
         Ok(())
@@ -178,7 +179,7 @@ impl Sink for Printer {
             Current::File(writer) => writer.finish()?.keep()?,
         }
         if let Some(path) = &self.to {
-            eprintln!("wrote {}", path.display());
+            note!("wrote {}", path.display());
         }
         self.printed += 1;
         Ok(())

@@ -113,7 +113,7 @@ pub fn tuned(args: &Args, target: &Target, tuning: &Tuning) -> Result<Told, Fail
         }
         for (path, text) in &files {
             atomic_write(path, text.as_bytes())?;
-            eprintln!("wrote {}", path.display());
+            note!("wrote {}", path.display());
         }
     }
     let mut told = match kernel {

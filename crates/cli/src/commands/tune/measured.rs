@@ -70,7 +70,7 @@ pub fn all(args: &Args) -> Result<(Vec<Tuning>, Result<(), Failure>), Failure> {
     };
     let mut ended = Ok(());
     for phase in &phases {
-        eprintln!("measuring {}: {}", phase.name, phase.what);
+        note!("measuring {}: {}", phase.name, phase.what);
         let request = Request {
             phase,
             tiers: &tiers,

@@ -158,7 +158,7 @@ pub fn restored(args: &Args) -> Result<Option<Told>, Failure> {
 pub fn warn_of_a_saved_state(args: &Args) {
     let state = file(args);
     if let Ok(Some(saved)) = prefetch::saved(&args.root(), &state) {
-        eprintln!(
+        note!(
             "note: prefetchers were switched at {} and not put back; tierloom tune --restore --yes does it",
             saved.saved_at
         );
