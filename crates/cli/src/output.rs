@@ -43,18 +43,26 @@ pub fn size(bytes: u64) -> String {
 
 /// Checks that a file could be created at this path, as far as that is known before the run.
 ///
-/// Permissions and free space are not checked: they can still fail when the file is written.
+/// Free space is not checked: it can still run out when the file is written.
 ///
 /// # Errors
-/// Bad input: the path is a folder, or its folder does not exist.
+/// Bad input: the path is a folder, its folder does not exist, or no file can be made in it.
 pub fn check_writable(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
     let problem = if path.is_dir() {
-        "it is a folder"
-    } else if folder.is_some_and(|f| !f.is_dir()) {
-        "its folder does not exist"
-    } else {
+        "it is a folder".into()
+    } else if !folder.is_dir() {
+        "its folder does not exist".into()
+    } else if path.exists() && !path.is_file() {
+        // A device or a pipe is written to directly.
         return Ok(());
+    } else {
+        // Files are written beside their place and renamed, so the folder decides.
+        match tempfile::tempfile_in(folder) {
+            Ok(_) => return Ok(()),
+            Err(error) => error.to_string(),
+        }
     };
     Err(Failure::input(format!(
         "cannot write {}: {problem}",

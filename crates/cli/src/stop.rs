@@ -2,6 +2,7 @@
 //!
 //! The first Ctrl-C only sets a flag, which commands poll where they can keep finished work.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -22,6 +23,10 @@ pub fn install() {
     if let Err(error) = ctrlc::set_handler(handler) {
         note!("note: Ctrl-C will end the program at once: {error}");
     }
+    // With a handler, whatever it does, a write beyond `ulimit -f` fails and is reported; without
+    // one the signal ends the process and leaves unfinished files.
+    let ignored = Arc::new(AtomicBool::new(false));
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, ignored);
 }
 
 /// Whether the user asked to stop.

@@ -7,7 +7,7 @@
 //! Where the result type has ten digits more than the argument, no table that fits a machine can
 //! overflow it (10^10 rows of the largest value), and DataFusion's accumulators are used.
 
-use arrow::array::{ArrayRef, ArrowNativeTypeOp, ArrowNumericType, AsArray, BooleanArray};
+use arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, ArrowNumericType, AsArray, BooleanArray};
 use arrow::compute::sum_checked;
 use arrow::datatypes::{
     DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, FieldRef, Int64Type,
@@ -24,6 +24,7 @@ use datafusion::logical_expr::{
     Operator, ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs,
 };
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -38,7 +39,7 @@ struct CheckedSum {
 }
 
 /// A type whose sums can leave it.
-trait Summed: ArrowNumericType {
+trait Summed: ArrowNumericType + fmt::Debug + Send {
     /// The value in a type that holds the sum of any number of rows (but for decimals of 76 digits,
     /// whose own type is the widest there is).
     fn wide(value: Self::Native) -> i256;
@@ -259,7 +260,7 @@ struct Frame<T: Summed> {
     sum: i256,
     rows: usize,
     total: DataType,
-    values: std::marker::PhantomData<T>,
+    values: std::marker::PhantomData<fn(T)>,
 }
 
 fn sliding<T: Summed>(total: DataType) -> Result<Box<dyn Accumulator>> {

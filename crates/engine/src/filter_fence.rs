@@ -6,7 +6,6 @@ use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties,
 };
@@ -20,7 +19,7 @@ use std::sync::Arc;
 /// Most operators of DataFusion 55 find the columns of a filter in their input by name and take the
 /// first. Above a join of tables that share names, once its sides are swapped and a projection puts
 /// the columns back, that is the wrong one: `l RIGHT JOIN r ON l.k = r.k WHERE r.i > 100 OR l.i > 6`
-/// tested `r.i` in the place of `l.i`. Hash joins count positions and need no fence.
+/// tested `r.i` in the place of `l.i`.
 #[derive(Debug)]
 pub(crate) struct FencedFilters(pub(crate) Arc<dyn PhysicalOptimizerRule + Send + Sync>);
 
@@ -61,9 +60,6 @@ impl PhysicalOptimizerRule for FencedFilters {
 }
 
 fn is_ambiguous(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    if plan.is::<HashJoinExec>() {
-        return false;
-    }
     let schema = plan.schema();
     let mut names = HashSet::new();
     !schema

@@ -9,6 +9,9 @@ use crate::as_now::AsNow;
 use crate::bigjoin::{BigAggregateOptions, BigAggregateRule, BigJoinOptions, BigJoinRule};
 use crate::checked_sum::checked_sum;
 use crate::counted_sets::CountedSets;
+use crate::float_extremes::float_extremes;
+use crate::grouping_sets::HiddenConstants;
+use crate::merged_columns::NoMergedOuterColumns;
 use crate::null_in::ThreeValuedIn;
 use crate::null_rules::{NullableSubqueries, PlainAntiJoins};
 use crate::plan_cache::PlanCache;
@@ -382,7 +385,9 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
         .with_information_schema(false);
     let with_rules = |builder: SessionStateBuilder| {
         let mut builder = builder
+            .with_analyzer_rule(Arc::new(NoMergedOuterColumns))
             .with_analyzer_rule(Arc::new(CountedSets))
+            .with_analyzer_rule(Arc::new(HiddenConstants))
             .with_analyzer_rule(Arc::new(ThreeValuedIn))
             .with_analyzer_rule(Arc::new(NullableSubqueries))
             .with_physical_optimizer_rules(ScanStatistics::among_defaults());
@@ -430,6 +435,7 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
     // Later functions replace earlier ones of the same name.
     let functions = builder.aggregate_functions().get_or_insert_default();
     functions.push(checked_sum());
+    functions.extend(float_extremes());
     // Routing wraps operators last, the fused ones included.
     with_rules(builder)
 }

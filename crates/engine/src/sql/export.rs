@@ -184,7 +184,10 @@ impl<W: Write + Send> BatchWriter<W> {
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
         self.header_due = None;
         let batch = &forms::recast(batch, &self.schema).map_err(failed)?;
-        if matches!(self.writer, Writer::Json(_) | Writer::JsonLines(_)) {
+        if matches!(
+            self.writer,
+            Writer::Csv(_) | Writer::Json(_) | Writer::JsonLines(_)
+        ) {
             calendar::check(batch)?;
         }
         match &mut self.writer {

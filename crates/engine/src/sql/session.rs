@@ -102,6 +102,9 @@ pub struct SqlSession {
     pub(super) statement: String,
 }
 
+/// How deep brackets, CASE, NOT and signs may nest.
+const MOST_NESTED: usize = 400;
+
 impl SqlSession {
     /// Creates a session without tables.
     ///
@@ -146,8 +149,9 @@ impl SqlSession {
             let config = state.config_mut().options_mut();
             // Gives planning errors their position in the script.
             config.sql_parser.collect_spans = true;
-            // The depth of a statement is bounded from its tokens, and its stack made for it.
-            config.sql_parser.recursion_limit = usize::MAX / 2;
+            // DataFusion's 50 brackets are few; planning time grows with the square of them.
+            let depth = datafusion::common::config::ConfigNonZeroUsize::try_new(MOST_NESTED);
+            config.sql_parser.recursion_limit = depth.map_err(|e| SqlError::running(&e))?;
             config.catalog.information_schema = true;
         }
         system::register(context, &self.shown, &self.drive).map_err(|e| SqlError::running(&e))
@@ -185,8 +189,17 @@ impl SqlSession {
         state
             .sql_to_statement(&piece.in_place(0, piece.tokens.len()), &dialect)
             .map_err(|e| {
-                // The parser reports no position for input that ends too early.
-                at(SqlError::planning(&e), piece.place_of(piece.tokens.len()))
+                // The parser reports no position for input that ends too early, and its own
+                // limit as some token that it did not expect.
+                let mut error = SqlError::planning(&e);
+                if piece.levels > MOST_NESTED
+                    && let SqlError::Input { message, .. } = &mut error
+                {
+                    *message = format!(
+                        "{message} (brackets, CASE, NOT and signs may nest {MOST_NESTED} levels)"
+                    );
+                }
+                at(error, piece.place_of(piece.tokens.len()))
             })
     }
 

@@ -443,11 +443,121 @@ fn a_condition_over_both_sides_of_an_outer_join_tests_the_columns_that_it_names(
             "1,10,1,5",
         ),
         (
+            "SELECT l.i, r.k, r.i FROM l RIGHT JOIN r ON l.k = r.k WHERE l.i IS NULL",
+            ",7,0",
+        ),
+        (
+            "SELECT l.i, r.k FROM l RIGHT JOIN r ON l.k = r.k WHERE coalesce(l.i, 0) = 0",
+            ",7",
+        ),
+        (
+            "SELECT l.i, r.k FROM l FULL JOIN r ON l.k = r.k WHERE r.k IS NOT NULL AND l.i IS NULL",
+            ",7",
+        ),
+        (
             "SELECT a0.b, a1.b FROM s a0 RIGHT JOIN s a1 ON a0.d = a1.d \
              WHERE a1.k <> 9 AND a0.b IS TRUE OR a1.k IS NULL",
             "true,true",
         ),
     ] {
         assert_eq!(text(&mut session, query), right, "{query}");
+    }
+}
+
+#[test]
+fn groups_of_rollups_over_constant_columns_are_there_once() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT value % 300 AS a, value % 7 AS b, value AS c, \
+                 2020 + value % 2 AS y FROM range(20000)";
+    run(&mut session, table).unwrap();
+    for sets in [
+        "ROLLUP (a, b, y)",
+        "CUBE (a, b, y)",
+        "GROUPING SETS ((a, y), (b), (y), ())",
+        "ROLLUP (a, b, 'const')",
+        "ROLLUP (a + 1, b, y)",
+    ] {
+        let groups = format!(
+            "SELECT {} AS k, b, y, count(*) AS n, grouping(b) AS g FROM t WHERE y = 2020 \
+             GROUP BY {sets}",
+            if sets.contains("a + 1") { "a + 1" } else { "a" }
+        );
+        let groups = groups.replace(
+            ", y, count",
+            if sets.contains("const") {
+                ", count"
+            } else {
+                ", y, count"
+            },
+        );
+        let all = format!("SELECT count(*) FROM ({groups}) AS q");
+        // Each row is in as many groups as there are sets.
+        let rows = format!("SELECT sum(n) FROM ({groups}) AS q");
+        let of_sets = match &sets[..4] {
+            "CUBE" => 8,
+            _ => 4,
+        };
+        assert_eq!(number(&mut session, &rows), of_sets * 10_000, "{sets}");
+        let distinct =
+            format!("SELECT count(*) FROM (SELECT DISTINCT * FROM ({groups}) AS p) AS q");
+        assert_eq!(
+            number(&mut session, &all),
+            number(&mut session, &distinct),
+            "{sets}"
+        );
+    }
+}
+
+#[test]
+fn outer_joins_that_would_lose_values_of_shared_columns_are_refused() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE a AS SELECT 1 AS id; CREATE TABLE b AS SELECT 2 AS id",
+    )
+    .unwrap();
+    for join in [
+        "RIGHT JOIN b USING (id)",
+        "FULL JOIN b USING (id)",
+        "NATURAL FULL JOIN b",
+    ] {
+        let message = error(&mut session, &format!("SELECT id FROM a {join}"));
+        assert!(message.contains("coalesce"), "{join}: {message}");
+    }
+    assert_eq!(
+        text(&mut session, "SELECT id FROM a LEFT JOIN b USING (id)"),
+        "1"
+    );
+}
+
+#[test]
+fn the_extremes_of_floats_are_the_same_with_groups_as_without_and_in_any_order() {
+    let mut session = session();
+    let rows = [
+        "(1, 1.5)",
+        "(1, 'Infinity')",
+        "(1, 'NaN')",
+        "(1, -1.5)",
+        "(2, '-Infinity')",
+    ];
+    for turn in 0..rows.len() {
+        let mut rows = rows.to_vec();
+        rows.rotate_left(turn);
+        let table = format!(
+            "CREATE OR REPLACE TABLE t AS SELECT g, CAST(x AS DOUBLE) AS x FROM \
+             (SELECT column1 AS g, CAST(column2 AS VARCHAR) AS x FROM (VALUES {}))",
+            rows.join(", ")
+                .replace("1.5", "'1.5'")
+                .replace("-'1.5'", "'-1.5'")
+        );
+        run(&mut session, &table).unwrap();
+        let groups = "SELECT g, max(x), min(x) FROM t GROUP BY g ORDER BY g";
+        assert_eq!(
+            text(&mut session, groups),
+            "1,NaN,-1.5\n2,-inf,-inf",
+            "{turn}"
+        );
+        let all = "SELECT max(x), min(x) FROM t";
+        assert_eq!(text(&mut session, all), "NaN,-inf", "{turn}");
     }
 }

@@ -13,7 +13,7 @@ use datafusion::optimizer::Optimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use std::sync::Arc;
 use std::time::Duration;
-use tierloom_engine::{CountedSets, ScanStatistics, WholeOrders};
+use tierloom_engine::{CountedSets, HiddenConstants, ScanStatistics, ThreeValuedIn, WholeOrders};
 use tokio::runtime::Runtime;
 
 /// A DataFusion session without any of Tierloom's rules but one ([`Plain::new`]).
@@ -32,6 +32,8 @@ impl Plain {
             .with_config(config)
             .with_default_features()
             .with_analyzer_rule(Arc::new(CountedSets))
+            .with_analyzer_rule(Arc::new(HiddenConstants))
+            .with_analyzer_rule(Arc::new(ThreeValuedIn))
             .with_optimizer_rules(WholeOrders::among(Optimizer::new().rules))
             .with_physical_optimizer_rules(ScanStatistics::among_defaults())
             .build();

@@ -329,7 +329,7 @@ impl Generator<'_> {
                 args.push(self.any_column(&unique));
             }
             if framed {
-                form.push_str(self.rng.pick(&FRAMES));
+                form.push_str(self.rng.pick::<&str>(&FRAMES));
             }
             form.push(')');
             let value = self.made(&form, args, kind);

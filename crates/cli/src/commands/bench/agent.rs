@@ -52,6 +52,9 @@ pub fn serve(args: &Args) -> Result<(), Failure> {
     let tls = tls(args)?;
     check_listen(args.agent.listen, tls.is_some(), args.agent.allow_plain)
         .map_err(Failure::input)?;
+    let address = args.agent.listen;
+    let bound = std::net::TcpListener::bind(address);
+    drop(bound.map_err(|e| Failure::runtime(format!("cannot listen on {address}: {e}")))?);
     let token = token(args, &stop)?;
     let mut host = Host::look().map_err(Failure::runtime)?;
     host.overwrite = args.overwrite;

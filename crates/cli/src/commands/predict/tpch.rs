@@ -90,9 +90,10 @@ impl Args {
             return Ok((mix, columns, source));
         }
         for (option, value) in [("--sf", self.sf), ("--faster", self.faster)] {
-            if !(value.is_finite() && value > 0.0) {
+            // A million is an exabyte of tables: numbers of bytes stay far below their type.
+            if !(value > 0.0 && value <= 1e6) {
                 return Err(Failure::input(format!(
-                    "{option} {value}: expected a positive number"
+                    "{option} {value}: expected a positive number, up to 1e6"
                 )));
             }
         }

@@ -10,7 +10,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamReader};
 use std::fs::File;
-use std::io::{BufReader, Read, Seek};
+use std::io::{BufRead, BufReader, Read, Seek};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -48,8 +48,21 @@ impl Iterator for Reader {
     fn next(&mut self) -> Option<Self::Item> {
         match self {
             Reader::File(reader) => reader.next(),
-            Reader::Stream(reader) => reader.next(),
+            Reader::Stream(reader) => reader.next().or_else(|| after_end(reader)),
         }
+    }
+}
+
+/// An error if something follows the end of a stream: a second stream, whose rows would be lost.
+fn after_end(
+    reader: &mut StreamReader<BufReader<File>>,
+) -> Option<Result<RecordBatch, ArrowError>> {
+    match reader.get_mut().fill_buf() {
+        Ok([]) => None,
+        Ok(_) => Some(Err(ArrowError::IpcError(
+            "there is more after the end of the stream; put each stream into a file".into(),
+        ))),
+        Err(error) => Some(Err(ArrowError::from(error))),
     }
 }
 
