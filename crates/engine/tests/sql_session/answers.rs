@@ -498,6 +498,10 @@ fn groups_of_rollups_over_constant_columns_are_there_once() {
             _ => 4,
         };
         assert_eq!(number(&mut session, &rows), of_sets * 10_000, "{sets}");
+        // The constant itself is not among the columns, so two sets look alike.
+        if sets.contains("const") {
+            continue;
+        }
         let distinct =
             format!("SELECT count(*) FROM (SELECT DISTINCT * FROM ({groups}) AS p) AS q");
         assert_eq!(
