@@ -6,11 +6,11 @@
 use tierloom_kernels::access::{Access, CacheOp, Distribution, Order};
 use tierloom_topology::IdSet;
 
-use crate::file::values::bytes_text;
 use crate::plan::{
     Amount, MapAction, MapSharing, MemoryPlan, NodeSpread, Pin, RegionPlan, RunPlan, Sharing,
     TaskPlan, Work,
 };
+use tierloom_text::Bytes;
 
 /// Bandwidth per thread that estimates assume, GB/s.
 ///
@@ -151,7 +151,7 @@ pub fn totals(plans: &[RunPlan]) -> String {
     let memory = join(&most, ", ", |(host, bytes)| {
         format!(
             "{} on {}",
-            bytes_text(*bytes),
+            Bytes(*bytes),
             host.as_deref().unwrap_or("this machine")
         )
     });
@@ -232,7 +232,7 @@ fn work_text(task: &TaskPlan) -> String {
             format!(
                 "{}, batches of {}{sharing}",
                 access_text(access),
-                bytes_text(*batch_bytes)
+                Bytes(*batch_bytes)
             )
         }
         Work::Latency {
@@ -299,16 +299,16 @@ fn access_text(access: &Access) -> String {
     let mut text = format!(
         "{} {order} {}",
         access.operation,
-        bytes_text(access.access_bytes as u64)
+        Bytes(access.access_bytes as u64)
     );
     if access.stride_bytes != access.access_bytes {
-        text += &format!(" every {}", bytes_text(access.stride_bytes as u64));
+        text += &format!(" every {}", Bytes(access.stride_bytes as u64));
     }
     if access.cache_op != CacheOp::None {
         text += &format!(", {}", access.cache_op);
     }
     if access.prefetch_bytes > 0 {
-        text += &format!(", prefetch {}", bytes_text(access.prefetch_bytes as u64));
+        text += &format!(", prefetch {}", Bytes(access.prefetch_bytes as u64));
     }
     text + &format!(", {}", access.simd)
 }
@@ -316,7 +316,7 @@ fn access_text(access: &Access) -> String {
 fn memory_text(region: &RegionPlan) -> String {
     let from = |path: &str, offset: u64| match offset {
         0 => path.to_owned(),
-        _ => format!("{path} from {}", bytes_text(offset)),
+        _ => format!("{path} from {}", Bytes(offset)),
     };
     match &region.memory {
         MemoryPlan::Anonymous => region.placement.to_string(),
@@ -336,7 +336,7 @@ fn size_text(region: &RegionPlan) -> String {
         MemoryPlan::Devdax { .. } => String::new(),
         _ => format!(" {}", word(&region.page_size)),
     };
-    format!("{}{pages}", bytes_text(region.size_bytes))
+    format!("{}{pages}", Bytes(region.size_bytes))
 }
 
 fn workers_text(task: &TaskPlan) -> String {
@@ -369,7 +369,7 @@ fn amount_text(plan: &RunPlan, task: &TaskPlan) -> String {
     let amount = match task.amount {
         Amount::Seconds(seconds) => format!("{seconds} s"),
         Amount::Operations(operations) => format!("{operations} operations"),
-        Amount::Bytes(bytes) => bytes_text(bytes),
+        Amount::Bytes(bytes) => Bytes(bytes).to_string(),
         Amount::Passes(1) => "1 pass".to_owned(),
         Amount::Passes(passes) => format!("{passes} passes"),
     };

@@ -141,19 +141,10 @@ fn at(field: &str) -> String {
     }
 }
 
-/// The known word that is most similar to a misspelt one, if it is similar enough to be meant.
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = known.map(|name| (strsim::jaro_winkler(word, name), name));
-    scored
-        .filter(|(score, _)| *score > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, name)| name)
-}
-
 /// "one of a, b, c; did you mean b?" for messages.
 pub(crate) fn one_of<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let all = known.clone().collect::<Vec<_>>().join(", ");
-    match nearest(word, known) {
+    match tierloom_text::nearest(word, known) {
         Some(near) => format!("one of {all}; did you mean {near:?}?"),
         None if all.is_empty() => "none, there are none".into(),
         None => format!("one of {all}"),

@@ -31,16 +31,6 @@ pub fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// A size in the largest binary unit that gives at least 1: GiB, MiB, KiB, or plain bytes.
-pub fn size(bytes: u64) -> String {
-    const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let unit = UNITS.iter().find(|(_, shift)| bytes >> shift > 0);
-    unit.map_or_else(
-        || format!("{bytes} B"),
-        |(name, shift)| format!("{:.1} {name}", bytes as f64 / f64::from(1u32 << shift)),
-    )
-}
-
 /// Checks that a file could be created at this path, as far as that is known before the run.
 ///
 /// Free space is not checked: it can still run out when the file is written.

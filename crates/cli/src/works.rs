@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use serde_json::{Map, Number, Value, json};
 use std::path::Path;
 use tierloom_model::reference::work::Work;
+use tierloom_text::Bytes;
 
 /// Names of all benchmarks; a test checks them against [`Work`].
 pub const NAMES: [&str; 14] = [
@@ -27,8 +28,8 @@ pub const NAMES: [&str; 14] = [
     "ssb",
 ];
 
-/// Parses a name, a name with parameters (`NAME:KEY=VALUE,KEY=VALUE`; sizes may end in KiB, MiB,
-/// GiB, TiB), or the path of a YAML or JSON file with one of them.
+/// Parses a name, a name with parameters (`NAME:KEY=VALUE,KEY=VALUE`; sizes may have a
+/// unit), or the path of a YAML or JSON file with one of them.
 ///
 /// # Errors
 /// Bad input, with the parameter or file at fault and the nearest accepted name.
@@ -108,7 +109,8 @@ fn from_words(text: &str) -> Result<Work, String> {
                 known.join(", ")
             ));
         }
-        if given.insert(key.into(), scalar(value)).is_some() {
+        let parsed = scalar(key, value).map_err(|e| format!("--work {text}: {key}: {e}"))?;
+        if given.insert(key.into(), parsed).is_some() {
             return Err(format!("--work {text}: {key} is given twice"));
         }
         // Deserialized after each parameter, so that the error belongs to this parameter.
@@ -128,55 +130,37 @@ fn keys(name: &str) -> Result<Vec<String>, String> {
         .unwrap_or_default())
 }
 
-/// A number (with a binary unit if it is a size), a boolean, or otherwise a string.
-fn scalar(text: &str) -> Value {
+/// A number, a boolean, or otherwise a string; sizes (`key` ends in `_bytes`) may have a unit.
+fn scalar(key: &str, text: &str) -> Result<Value, String> {
     match text {
-        "true" => return Value::Bool(true),
-        "false" => return Value::Bool(false),
+        "true" => return Ok(Value::Bool(true)),
+        "false" => return Ok(Value::Bool(false)),
         _ => {}
     }
-    number(text)
-        .and_then(|x| {
-            // Counts are whole numbers, however they are written (1e3).
-            let whole = x.fract() == 0.0 && (0.0..9e15).contains(&x);
-            if whole {
-                Some(Number::from(x as u64))
-            } else {
-                Number::from_f64(x)
-            }
-        })
-        .map_or_else(|| Value::String(text.into()), Value::Number)
-}
-
-/// "16e9", "16GiB".
-fn number(text: &str) -> Option<f64> {
-    const UNITS: [(&str, i32); 4] = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
-    for (unit, power) in UNITS {
-        if let Some(count) = text.strip_suffix(unit) {
-            return Some(count.trim().parse::<f64>().ok()? * 2f64.powi(power));
+    let number = match text.parse::<f64>() {
+        Ok(number) => Some(number),
+        Err(_) if key == "bytes" || key.ends_with("_bytes") => {
+            let size: Bytes = text.parse().map_err(|e| format!("{e}"))?;
+            Some(size.0 as f64)
         }
-    }
-    text.parse().ok()
+        Err(_) => None,
+    };
+    let number = number.and_then(|x| {
+        // Counts are whole numbers, however they are written (1e3).
+        let whole = x.fract() == 0.0 && (0.0..9e15).contains(&x);
+        if whole {
+            Some(Number::from(x as u64))
+        } else {
+            Number::from_f64(x)
+        }
+    });
+    Ok(number.map_or_else(|| Value::String(text.into()), Value::Number))
 }
 
 /// "did you mean X? ", or empty if no known word is similar enough.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    nearest(word, known).map_or_else(String::new, |near| format!("did you mean {near}? "))
-}
-
-/// The known word most similar to `word`, if one is similar enough.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = known.into_iter().map(|name| {
-        // One transposition in a short word lowers the Jaro-Winkler score too far, so an edit
-        // distance of 1 always counts as similar.
-        let slip = strsim::osa_distance(word, name) == 1;
-        let likeness = strsim::jaro_winkler(word, name);
-        (if slip { likeness.max(0.9) } else { likeness }, name)
-    });
-    scored
-        .filter(|(score, _)| *score > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, name)| name)
+    tierloom_text::nearest(word, known)
+        .map_or_else(String::new, |near| format!("did you mean {near}? "))
 }
 
 #[cfg(test)]
@@ -229,7 +213,7 @@ mod tests {
         );
         let told = refusal("partition:fanout=many");
         assert!(told.contains("fanout cannot be \"many\""), "{told}");
-        assert_eq!(nearest("tbl", ["llc", "tlb"]), Some("tlb"));
+        assert!(refusal("probe:table_bytes=4Gb").contains("`4Gb` is not a size"));
         assert!(refusal("filter:skip=1.5").contains("skip cannot be"));
         assert!(refusal("probe:rows").contains("KEY=VALUE"));
         assert!(refusal("probe:rows=1,rows=2").contains("given twice"));

@@ -108,7 +108,7 @@ fn wrong_keys_and_values_are_told_with_their_place_and_the_nearest_right_one() {
 #[test]
 fn several_mistakes_are_told_at_once_and_in_file_order() {
     let folder = with_file(
-        "scan:\n  matrix:\n    acess_size: [64, 256]\n  args:\n    memory_region_size: 64KB\n    run_time: soon\n",
+        "scan:\n  matrix:\n    acess_size: [64, 256]\n  args:\n    memory_region_size: 64Kb\n    run_time: soon\n",
     );
     let ended = tierloom(folder.path(), &["bench", "w.yaml"]).with_code(2);
     let at = |part: &str| {

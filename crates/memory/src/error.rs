@@ -13,17 +13,13 @@ use crate::backend::DevdaxError;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlacementError {
     /// The text is not a placement.
-    #[error(
-        "cannot read placement `{text}` at `{piece}`: {reason}; \
-         write a node or tier (`0`, `dram`), weights (`0:3,2:2`, `dram:3,cxl:2`, `3:2`), shares (`0=70%,2=30%`) or `default`"
-    )]
-    Syntax {
-        /// The whole placement, as given.
-        text: String,
-        /// The part of it that cannot be read.
-        piece: String,
-        /// What is wrong with that part.
-        reason: String,
+    #[error(transparent)]
+    Text(tierloom_text::PlacementError),
+    /// No tier has this name.
+    #[error("`{name}` is neither a node number nor a tier (dram, hbm, cxl, remote)")]
+    TierName {
+        /// The name as given, in lower case.
+        name: String,
     },
     /// The name is not a page size.
     #[error("unknown page size `{asked}`; choose one of 4k, thp, 2m, 1g")]
@@ -88,14 +84,6 @@ pub enum PlacementError {
         text: String,
         /// The node that is repeated.
         node: NodeId,
-    },
-    /// The shares do not add up to 100 %.
-    #[error("the shares of placement `{text}` add up to {sum_percent}%; they must add up to 100%")]
-    ShareSum {
-        /// The placement as given.
-        text: String,
-        /// Sum of the shares.
-        sum_percent: f64,
     },
     /// A weight overflows when tiers are split into nodes.
     #[error(

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use tierloom_memory::{FakeNode, Placement, PlacementError, PlacementSpec, Target, fake_topology};
+use tierloom_text::PlacementError as Unread;
 use tierloom_topology::{NodeId, TierKind, Topology};
 
 const GIB: u64 = 1 << 30;
@@ -86,22 +87,25 @@ fn unreadable_placements_name_the_piece() {
     ] {
         let error = text.parse::<PlacementSpec>().unwrap_err();
         assert!(
-            matches!(error, PlacementError::Syntax { .. }),
+            matches!(
+                error,
+                PlacementError::Text(Unread::Syntax { .. }) | PlacementError::TierName { .. }
+            ),
             "{text}: {error:?}"
         );
         assert!(error.to_string().contains(piece), "{text}: {error}");
     }
     assert!(matches!(
         "0:0,2:0".parse::<PlacementSpec>(),
-        Err(PlacementError::NothingPlaced { .. })
+        Err(PlacementError::Text(Unread::NothingPlaced { .. }))
     ));
     assert!(matches!(
         "0:0".parse::<PlacementSpec>(),
-        Err(PlacementError::NothingPlaced { .. })
+        Err(PlacementError::Text(Unread::NothingPlaced { .. }))
     ));
     assert!(matches!(
         "0=70%,2=20%".parse::<PlacementSpec>(),
-        Err(PlacementError::ShareSum { .. })
+        Err(PlacementError::Text(Unread::ShareSum { .. }))
     ));
 }
 

@@ -112,6 +112,17 @@ pub enum ModelError {
         /// Reason, for the message.
         reason: &'static str,
     },
+    /// The text is not a placement.
+    #[error(transparent)]
+    Text(tierloom_text::PlacementError),
+    /// A placement on modelled tiers names a node, or a tier of no known name.
+    #[error("no modelled tier is called {place:?}; expected {known}")]
+    Place {
+        /// The name or number as given.
+        place: String,
+        /// Names of tiers, with the nearest one.
+        known: String,
+    },
     /// A placement names a tier that the machine does not have.
     #[error(
         "placement of {structure} names tier {tier:?}, machine {machine} has {known}; use one of these or another machine"

@@ -44,7 +44,7 @@ pub fn builtin_names() -> Vec<&'static str> {
 
 /// Built-in name most similar to a misspelt one; `None` if none is similar enough.
 pub fn nearest(name: &str) -> Option<&'static str> {
-    crate::machine::nearest(name, BUILTIN.iter().map(|(known, _)| *known))
+    tierloom_text::nearest(name, BUILTIN.iter().map(|(known, _)| *known))
 }
 
 /// Parses the built-in profile `name`.

@@ -24,5 +24,5 @@ mod shares;
 pub use by_heat::ByHeat;
 pub use capped::{Capped, CappedColumn, CappedQuery, capped};
 pub use error::{AdaptError, PolicyError};
-pub use policy::{ColumnLimit, ColumnUse, Decision, Policy, bytes_of};
+pub use policy::{ColumnLimit, ColumnUse, Decision, Policy};
 pub use shares::{model_placement, tier_shares};

@@ -2,8 +2,6 @@
 
 mod text;
 
-pub use text::bytes_of;
-
 use serde::{Deserialize, Serialize};
 use tierloom_memory::{PlacementSpec, Target};
 use tierloom_topology::TierKind;
@@ -112,7 +110,7 @@ impl Policy {
                 budget.map_or_else(String::new, |bytes| {
                     format!(
                         "; at most {} are moved before a run of a query",
-                        text::budget_text(bytes)
+                        tierloom_text::Bytes(bytes)
                     )
                 })
             ),
@@ -304,7 +302,7 @@ mod tests {
             ("adaptive", None),
             ("adaptive:512MiB", Some(512 << 20)),
             ("adaptive:3GiB", Some(3 << 30)),
-            ("adaptive:1000", Some(1000)),
+            ("adaptive:1000B", Some(1000)),
         ] {
             let policy: Policy = text.parse().unwrap();
             assert_eq!(policy, Policy::Adaptive(bytes));

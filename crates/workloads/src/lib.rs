@@ -15,11 +15,11 @@
 //! # Ok::<(), tierloom_workloads::WorkloadError>(())
 //! ```
 
-mod draft;
 mod error;
+mod io_error;
 mod progress;
 pub mod ssb;
 
-pub use draft::{Draft, io_error};
 pub use error::WorkloadError;
+pub use io_error::io_error;
 pub use progress::{Progress, Silent};

@@ -9,17 +9,10 @@ use std::process::Command;
 /// From the bottom up. A crate is in the lowest layer that its dependencies allow.
 ///
 /// Crates are split by what they cost to build: nothing below `engine` builds the SQL engine.
-pub(super) const LAYERS: [&[&str]; 5] = [
-    &[
-        "agent",
-        "kernels",
-        "model",
-        "testing",
-        "topology",
-        "tpc",
-        "workloads",
-    ],
-    &["counters", "lab", "memory", "record", "star"],
+pub(super) const LAYERS: [&[&str]; 6] = [
+    &["agent", "kernels", "testing", "text", "tpc"],
+    &["lab", "model", "star", "topology", "workloads"],
+    &["counters", "memory", "record"],
     &["bench", "calibrate", "placement", "report"],
     &["engine", "tune"],
     &["cli", "sqlfuzz", "sqlsuite"],

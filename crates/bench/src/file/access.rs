@@ -178,8 +178,8 @@ pub(super) fn check_fits(
         .find_map(|name| reader.settings.get(name));
     let message = format!(
         "no access fits: {} apart in a region of {}",
-        values::bytes_text(access.stride_bytes as u64),
-        values::bytes_text(region_bytes)
+        tierloom_text::Bytes(access.stride_bytes as u64),
+        tierloom_text::Bytes(region_bytes)
     );
     match setting {
         Some(setting) => reader.wrong(setting, message),

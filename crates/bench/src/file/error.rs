@@ -247,35 +247,8 @@ impl From<&str> for Trouble {
     }
 }
 
-/// The word of `known` that `typed` was probably meant to be.
-///
-/// One letter may differ, and one more for every four letters of the shorter word.
-pub(super) fn nearest<'k>(
-    typed: &str,
-    known: impl IntoIterator<Item = &'k str>,
-) -> Option<&'k str> {
-    let typed = typed.to_lowercase();
-    known
-        .into_iter()
-        .map(|word| {
-            (
-                strsim::damerau_levenshtein(&typed, &word.to_lowercase()),
-                word,
-            )
-        })
-        .min_by_key(|(distance, _)| *distance)
-        .filter(|(distance, word)| {
-            *distance <= 1 + word.chars().count().min(typed.chars().count()) / 4
-        })
-        .map(|(_, word)| word)
-        .or(None)
-}
-
 /// ", did you mean `x`?", or an empty string if no known word is similar.
 pub(super) fn did_you_mean<'k>(typed: &str, known: impl IntoIterator<Item = &'k str>) -> String {
-    // The distance takes quadratic time, and no key is that long.
-    if typed.len() > 64 {
-        return String::new();
-    }
-    nearest(typed, known).map_or_else(String::new, |word| format!(", did you mean `{word}`?"))
+    tierloom_text::nearest(typed, known)
+        .map_or_else(String::new, |word| format!(", did you mean `{word}`?"))
 }

@@ -3,9 +3,11 @@
 //! Every parser returns a message that says what was expected; the caller adds the position. The
 //! limits are far above any machine: they only catch mistakes.
 
+use tierloom_text::{Bytes, GbPerSec, Seconds};
 use tierloom_topology::IdSet;
 
 use super::error::did_you_mean;
+pub(super) use tierloom_text::shown;
 
 /// Largest size in a workload file, bytes: 1 PiB.
 pub(super) const MAX_BYTES: u64 = 1 << 50;
@@ -18,67 +20,13 @@ pub(super) const MAX_NODE: u32 = 1023;
 /// Number of CPUs that Linux supports at most.
 pub(super) const MAX_CPUS: usize = 8192;
 
-/// The text as a message shows it: its first 60 characters.
-pub(super) fn shown(text: &str) -> String {
-    let mut short: String = text.chars().take(60).collect();
-    if short.len() < text.len() {
-        short.push_str("...");
-    }
-    short
-}
-
-/// Parses a size in bytes: `4096`, `64K`, `64MiB`, `1.5G`.
-///
-/// K, M, G and T are powers of 1024, as in CXL-Bench.
+/// Parses a size of at most 1 PiB; K, M, G and T are powers of 1024, as in CXL-Bench.
 pub(super) fn size_bytes(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    let split = text
-        .find(|letter: char| letter.is_ascii_alphabetic())
-        .unwrap_or(text.len());
-    let (number, unit) = (text[..split].trim(), text[split..].trim());
-    let expected = "expected a size such as 256, 64K, 64MiB or 10G (K, M, G, T are powers of 1024)";
-    let shift = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kib" => 10,
-        "m" | "mib" => 20,
-        "g" | "gib" => 30,
-        "t" | "tib" => 40,
-        // CXL-Bench reads K as 1024 while SI reads KB as 1000: guessing would change the size by 2
-        // to 10%.
-        "kb" | "mb" | "gb" | "tb" => {
-            let letter = &unit[..1];
-            return Err(format!(
-                "`{}` may mean powers of 1000 or of 1024; write {number}{letter}iB, sizes are powers of 1024",
-                shown(text)
-            ));
-        }
-        _ => return Err(format!("`{}` is not a size; {expected}", shown(text))),
-    };
-    let too_large = || format!("`{}` is more than 1 PiB (1024 TiB)", shown(text));
-    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    if digits {
-        // Only digits, so the only way to fail is to be too large.
-        let number = number.parse::<u64>().map_err(|_| too_large())?;
-        return number
-            .checked_mul(1 << shift)
-            .filter(|bytes| *bytes <= MAX_BYTES)
-            .ok_or_else(too_large);
+    let Bytes(bytes) = text.parse().map_err(|e| format!("{e}"))?;
+    if bytes > MAX_BYTES {
+        return Err(format!("`{}` is more than 1 PiB (1024 TiB)", shown(text)));
     }
-    let wrong = || format!("`{}` is not a size; {expected}", shown(text));
-    if !number
-        .bytes()
-        .all(|byte| byte.is_ascii_digit() || byte == b'.')
-    {
-        return Err(wrong());
-    }
-    let bytes = number.parse::<f64>().map_err(|_| wrong())? * (1_u64 << shift) as f64;
-    if bytes > MAX_BYTES as f64 {
-        return Err(too_large());
-    }
-    if bytes.fract() != 0.0 {
-        return Err(format!("`{}` is not a whole number of bytes", shown(text)));
-    }
-    Ok(bytes as u64)
+    Ok(bytes)
 }
 
 /// Parses a whole number in `range`.
@@ -114,26 +62,16 @@ pub(super) fn rounded(number: f64, digits: usize) -> f64 {
         .unwrap_or(number)
 }
 
-/// Parses a time in seconds: `2`, `0.5`, `500ms`, `1m 30s`.
+/// Parses a time in seconds: 0, or 1 us to [`MAX_SECONDS`].
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
-    let text = text.trim();
-    let seconds = number(text).ok().or_else(|| {
-        let duration = humantime::parse_duration(text).ok()?;
-        Some(rounded(duration.as_secs_f64(), 12))
-    });
-    match seconds {
-        Some(seconds) if seconds == 0.0 || (1e-6..=MAX_SECONDS).contains(&seconds) => {
-            Ok(seconds.abs())
-        }
-        Some(_) => Err(format!(
-            "`{}`; expected a time from 1us to {MAX_SECONDS} s, or 0",
-            shown(text)
-        )),
-        None => Err(format!(
-            "`{}` is not a time; expected seconds, or a number with a unit such as 500ms, 2s or 1m",
-            shown(text)
-        )),
+    let Seconds(seconds) = text.parse().map_err(|e| format!("{e}"))?;
+    if seconds == 0.0 || (1e-6..=MAX_SECONDS).contains(&seconds) {
+        return Ok(seconds);
     }
+    let text = shown(text);
+    Err(format!(
+        "`{text}`; expected a time from 1us to {MAX_SECONDS} s, or 0"
+    ))
 }
 
 /// Parses a share as a fraction of 1: `2%` or `0.02`.
@@ -152,27 +90,16 @@ pub(super) fn fraction(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses a bandwidth in GB/s (decimal): `5`, `5 GB/s`, `500 MB/s`, `4 GiB/s`.
+/// Parses a bandwidth in GB/s: 0, or 1 kB/s to [`MAX_GBPS`].
 pub(super) fn gbps(text: &str) -> Result<f64, String> {
-    let text = text.trim();
-    let split = text
-        .find(|letter: char| letter.is_ascii_alphabetic() && letter != 'e' && letter != 'E')
-        .unwrap_or(text.len());
-    let (amount, unit) = text.split_at(split);
-    let factor = match unit.trim() {
-        "" | "GB/s" => 1.0,
-        "MB/s" => 1e-3,
-        "GiB/s" => 1.073_741_824,
-        "MiB/s" => 1.048_576e-3,
-        _ => f64::NAN,
-    };
-    match number(amount).map(|amount| rounded(amount * factor, 12)) {
-        Ok(gbps) if gbps == 0.0 || (1e-6..=MAX_GBPS).contains(&gbps) => Ok(gbps.abs()),
-        _ => Err(format!(
-            "`{}`; expected a bandwidth such as `5 GB/s`, `500 MB/s`, `4 GiB/s` or a number of GB/s, at most {MAX_GBPS} GB/s",
-            shown(text)
-        )),
+    let GbPerSec(gbps) = text.parse().map_err(|e| format!("{e}"))?;
+    if gbps == 0.0 || (1e-6..=MAX_GBPS).contains(&gbps) {
+        return Ok(gbps);
     }
+    let text = shown(text);
+    Err(format!(
+        "`{text}`; expected a bandwidth of at most {MAX_GBPS} GB/s"
+    ))
 }
 
 /// Parses `true` or `false`, also written `yes`, `no`, `on` or `off`.
@@ -208,50 +135,15 @@ pub(super) fn one_of<T: Copy>(word: &str, words: &[(&'static str, T)]) -> Result
     ))
 }
 
-/// A number of bytes in the largest unit that divides it: `64 MiB`, `100 B`.
-pub(crate) fn bytes_text(bytes: u64) -> String {
-    for (unit, name) in [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
-        if bytes >= unit && bytes.is_multiple_of(unit) {
-            return format!("{} {name}", bytes / unit);
-        }
-    }
-    format!("{bytes} B")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_binary_as_in_cxl_bench() {
-        for (text, bytes) in [
-            ("256", 256),
-            ("4k", 4 << 10),
-            ("64M", 64 << 20),
-            ("64 MiB", 64 << 20),
-            ("10G", 10 << 30),
-            ("1.5GiB", 3 << 29),
-            ("1T", 1 << 40),
-        ] {
-            assert_eq!(size_bytes(text), Ok(bytes), "{text}");
-        }
-    }
-
-    #[test]
-    fn sizes_that_cannot_be_meant_are_refused() {
-        for text in [
-            "",
-            "M",
-            "64KB",
-            "-1",
-            "64X",
-            "0.3",
-            "1e3",
-            "99999999999999999999",
-            "2048T",
-            "18446744073709551615G",
-            "..5G",
-        ] {
+    fn sizes_are_binary_as_in_cxl_bench_and_at_most_a_pebibyte() {
+        assert_eq!(size_bytes("64M"), Ok(64 << 20));
+        assert_eq!(size_bytes("1024T"), Ok(MAX_BYTES));
+        for text in ["", "-1", "1e3", "2048T", "18446744073709551615G"] {
             assert!(size_bytes(text).is_err(), "{text}");
         }
     }

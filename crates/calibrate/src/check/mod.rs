@@ -162,5 +162,5 @@ pub fn explain(
 /// Name of the figure that is most similar to a misspelt one; `None` if none is similar enough.
 pub fn nearest_id<'a>(id: &str, files: &'a [FigureFile]) -> Option<&'a str> {
     let known = files.iter().flat_map(|f| &f.figures).map(|f| f.id.as_str());
-    crate::error::nearest(id, known)
+    tierloom_text::nearest(id, known)
 }

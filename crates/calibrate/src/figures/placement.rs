@@ -3,10 +3,11 @@
 use crate::error::one_of;
 use crate::yaml::{Node, Trouble, Value};
 use tierloom_model::reference::work::Work;
-use tierloom_model::{Placement, TIER_NAMES, TierShares};
+use tierloom_model::{Placement, TierShares};
+use tierloom_text::Placement as Text;
 
-const EXPECTED: &str = "a tier (dram), weights of dram and cxl (3:2), weights by tier (dram=3,cxl=2), or a mapping of structures with a \
-                        default";
+const EXPECTED: &str = "a tier (dram), weights of dram and cxl (3:2), weights by tier (dram:3,cxl:2), contiguous parts \
+                        (dram=60%,cxl=40%), or a mapping of structures with a default";
 
 /// Parses a placement; its structures must be those of the work.
 pub(super) fn placement(node: &Node, work: &Work) -> Result<Placement, Trouble> {
@@ -56,32 +57,8 @@ fn shares(node: &Node) -> Result<TierShares, Trouble> {
     let text = node
         .as_text()
         .ok_or_else(|| wrong(format!("is {}", node.kind())))?;
-    let tier = |name: &str| {
-        TIER_NAMES.contains(&name).then_some(()).ok_or_else(|| {
-            let problem = format!("no tier is called {name:?}");
-            Trouble::new(node.line, problem, one_of(name, TIER_NAMES.into_iter()))
-        })
-    };
-    let weight = |text: &str| {
-        let number = text.trim().parse::<f64>();
-        number.map_err(|_| wrong(format!("{text:?} is no weight")))
-    };
-    let mut weights: Vec<(&str, f64)> = Vec::new();
-    if text.contains('=') {
-        for part in text.split(',') {
-            let (name, number) = part
-                .split_once('=')
-                .ok_or_else(|| wrong(format!("{part:?} has no weight")))?;
-            tier(name.trim())?;
-            weights.push((name.trim(), weight(number)?));
-        }
-    } else if let Some((dram, cxl)) = text.split_once(':') {
-        weights = vec![("dram", weight(dram)?), ("cxl", weight(cxl)?)];
-    } else {
-        tier(text.trim())?;
-        weights.push((text.trim(), 1.0));
-    }
-    TierShares::from_weights(&weights).map_err(|e| wrong(e.to_string()))
+    let placement: Text = text.parse().map_err(|e| wrong(format!("{e}")))?;
+    TierShares::of(&placement).map_err(|e| wrong(e.to_string()))
 }
 
 #[cfg(test)]
@@ -96,7 +73,7 @@ mod tests {
     #[test]
     fn all_spellings_of_three_to_two_are_one_placement() {
         let wanted = TierShares::from_weights(&[("dram", 3.0), ("cxl", 2.0)]).unwrap();
-        for text in ["'3:2'", "\"dram=3,cxl=2\"", "dram=0.6, cxl=0.4"] {
+        for text in ["'3:2'", "\"dram:3,cxl:2\"", "\"dram=60%, cxl=40%\""] {
             let share = parsed(text).unwrap().default.share("cxl");
             assert!((share - wanted.share("cxl")).abs() < 1e-12, "{text}");
         }
@@ -113,7 +90,16 @@ mod tests {
             "{wrong}"
         );
         assert!(parsed("drm").unwrap_err().expected.contains("dram"));
-        for text in ["'0:0'", "'3:'", "dram=1,dram=2", "[dram]", "{ table: [1] }"] {
+        for text in [
+            "'0:0'",
+            "'3:'",
+            "'2:1:1'",
+            "\"dram:1,dram:2\"",
+            "\"dram=3,cxl=2\"",
+            "'0'",
+            "[dram]",
+            "{ table: [1] }",
+        ] {
             assert!(parsed(text).is_err(), "{text}");
         }
     }

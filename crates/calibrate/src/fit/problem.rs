@@ -169,7 +169,7 @@ fn missing(machine: &tierloom_model::Machine, file: &str, line: u64, path: &str)
         .into_iter()
         .map(|f| by_name(f.path))
         .collect();
-    let near = crate::error::nearest(path, known.iter().map(String::as_str));
+    let near = tierloom_text::nearest(path, known.iter().map(String::as_str));
     let near = near.map_or_else(String::new, |near| format!(" (or is `{near}` meant?)"));
     CalibrateError::Rewrite {
         file: file.into(),

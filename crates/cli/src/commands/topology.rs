@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::output;
 use std::path::PathBuf;
+use tierloom_text::Bytes;
 use tierloom_topology::{SysRoot, Topology};
 
 /// Show nodes, tiers, caches, huge pages and CXL devices of this machine as one tree
@@ -66,7 +67,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         note!(
             "recorded {} files ({}) into {}",
             summary.files,
-            output::size(summary.size_bytes),
+            Bytes(summary.size_bytes).rounded(),
             into.display()
         );
     }

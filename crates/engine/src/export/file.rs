@@ -13,9 +13,10 @@ use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use std::error::Error;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-use tierloom_workloads::{Draft, io_error};
+use tierloom_text::WholeFile;
+use tierloom_workloads::io_error;
 
 /// File format of an exported table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +38,8 @@ impl FileFormat {
 }
 
 enum Writer {
-    Arrow(Box<FileWriter<BufWriter<Draft>>>),
-    Parquet(Box<ArrowWriter<Draft>>),
+    Arrow(Box<FileWriter<WholeFile>>),
+    Parquet(Box<ArrowWriter<WholeFile>>),
 }
 
 /// A table's file under its temporary name.
@@ -57,20 +58,17 @@ impl TableFile {
         format: FileFormat,
         schema: &SchemaRef,
     ) -> Result<Self, EngineError> {
-        let draft = Draft::create(path)?;
+        let file = WholeFile::create(path).map_err(io_error("create", path))?;
         let writer = match format {
             FileFormat::Arrow => {
-                // The IPC writer writes each buffer separately; the Parquet writer buffers by
-                // itself.
-                let buffered = BufWriter::with_capacity(1 << 20, draft);
-                let writer = FileWriter::try_new(buffered, schema).map_err(arrow_failed(path))?;
+                let writer = FileWriter::try_new(file, schema).map_err(arrow_failed(path))?;
                 Writer::Arrow(Box::new(writer))
             }
             FileFormat::Parquet => {
                 let properties = WriterProperties::builder()
                     .set_compression(Compression::SNAPPY)
                     .build();
-                let writer = ArrowWriter::try_new(draft, schema.clone(), Some(properties));
+                let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties));
                 Writer::Parquet(Box::new(writer.map_err(parquet_failed(path))?))
             }
         };
@@ -97,20 +95,14 @@ impl TableFile {
     /// If the file cannot be written or renamed.
     pub fn publish(self) -> Result<u64, EngineError> {
         let path = &self.path;
-        let draft = match self.writer {
+        let file = match self.writer {
             Writer::Arrow(mut writer) => {
                 writer.finish().map_err(arrow_failed(path))?;
-                let buffered = writer.into_inner().map_err(arrow_failed(path))?;
-                let flushed = buffered.into_inner().map_err(|failed| failed.into_error());
-                flushed.map_err(io_error("write", path))?
+                writer.into_inner().map_err(arrow_failed(path))?
             }
-            Writer::Parquet(writer) => {
-                let mut draft = writer.into_inner().map_err(parquet_failed(path))?;
-                draft.flush().map_err(io_error("write", path))?;
-                draft
-            }
+            Writer::Parquet(writer) => writer.into_inner().map_err(parquet_failed(path))?,
         };
-        Ok(draft.publish()?)
+        Ok(file.finish().map_err(io_error("write", path))?)
     }
 }
 

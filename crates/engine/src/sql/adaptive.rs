@@ -16,8 +16,9 @@ use datafusion::error::DataFusionError;
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::{Arc, Mutex, PoisonError};
 use tierloom_model::profiles;
+use tierloom_placement::Policy;
 use tierloom_placement::adaptive::Settings;
-use tierloom_placement::{Policy, bytes_of};
+use tierloom_text::Bytes;
 use tierloom_topology::TierKind;
 
 /// The slot of the session's driver, shared with the system table of its decisions.
@@ -97,11 +98,14 @@ impl SqlSession {
     pub(super) fn set_dram_bytes(&mut self, value: &str) -> Result<(), SqlError> {
         let bytes = match value {
             "none" => None,
-            text => Some(bytes_of(text).ok_or_else(|| {
-                SqlError::input(format!(
-                    "tierloom.dram_bytes cannot be {value:?}; expected none, or a whole number of bytes above 0 as in 512MiB"
-                ))
-            })?),
+            text => match text.parse() {
+                Ok(Bytes(bytes)) if bytes > 0 => Some(bytes),
+                _ => {
+                    return Err(SqlError::input(format!(
+                        "tierloom.dram_bytes cannot be {value:?}; expected none, or a size above 0 as in 512MiB or 1.5GiB"
+                    )));
+                }
+            },
         };
         if bytes.is_some() && self.topology.tier(TierKind::Cxl).is_none() {
             return Err(SqlError::input(

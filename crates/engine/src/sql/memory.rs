@@ -77,7 +77,7 @@ mod tests {
         for (value, kept) in [
             ("cxl", "[cxl]"),
             ("dram:1.5GiB", "[dram]:1536MiB"),
-            ("[0:3,1:1]:4GiB, dram", "[0:3,1:1]:4096MiB,[dram]"),
+            ("[0:3,1:1]:4GiB, dram", "[0:3,1:1]:4GiB,[dram]"),
             ("kernel", "kernel"),
         ] {
             assert_eq!(set("join", value).unwrap(), kept, "{value}");

@@ -7,8 +7,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use tierloom_text::WholeFile;
 use tierloom_tpc::Source;
 use tierloom_workloads::{Progress, WorkloadError};
 
@@ -29,28 +29,21 @@ pub fn write_parquet(
     threads: usize,
     progress: &dyn Progress,
 ) -> Result<u64, EngineError> {
-    let mut part = PathBuf::from(path).into_os_string();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    let written = write(source, &part, threads, progress).and_then(|rows| {
-        std::fs::rename(&part, path).map_err(|e| EngineError::export(path, e))?;
-        Ok(rows)
-    });
-    if written.is_err() {
-        // The first error is the one to report, so a failed removal is ignored.
-        let _ = std::fs::remove_file(&part);
-    }
-    written
+    let failed = |e: std::io::Error| EngineError::export(path, e);
+    let file = WholeFile::create(path).map_err(failed)?;
+    let (file, rows) = write(source, file, path, threads, progress)?;
+    file.finish().map_err(failed)?;
+    Ok(rows)
 }
 
 fn write(
     source: &Source,
-    part: &Path,
+    file: WholeFile,
+    path: &Path,
     threads: usize,
     progress: &dyn Progress,
-) -> Result<u64, EngineError> {
-    let failed = |e: ParquetError| EngineError::export(part, e);
-    let file = File::create(part).map_err(|e| EngineError::export(part, e))?;
+) -> Result<(WholeFile, u64), EngineError> {
+    let failed = |e: ParquetError| EngineError::export(path, e);
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .build();
@@ -66,14 +59,16 @@ fn write(
         rows += batch.num_rows() as u64;
         progress.advance(batch.num_rows() as u64);
     }
-    writer.close().map_err(failed)?;
-    Ok(rows)
+    let file = writer.into_inner().map_err(failed)?;
+    Ok((file, rows))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+    use std::fs::File;
+    use std::path::PathBuf;
     use tierloom_tpc::Benchmark;
     use tierloom_workloads::Silent;
 

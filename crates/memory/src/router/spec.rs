@@ -2,15 +2,16 @@
 //! `[0:3,1:1]:4GiB`.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
+
+use tierloom_text::{Bytes, continues, list, pieces};
 
 use super::{Class, RouterError};
 use crate::PlacementSpec;
 
-/// Units of limits, as powers of two; output uses the first one.
-const UNITS: [(&str, u32); 3] = [("MiB", 20), ("GiB", 30), ("TiB", 40)];
-/// A limit from here on (about 888 PiB) is taken for a typing error.
-const MOST_BYTES: f64 = 1e18;
+/// Limits from 1 MiB to 1 EiB; others are taken for typing errors.
+const LIMITS: RangeInclusive<Bytes> = Bytes(1 << 20)..=Bytes(1 << 60);
 
 /// A place that a class may use, given by nodes or tiers.
 ///
@@ -29,12 +30,15 @@ pub struct PlaceSpec {
 }
 
 impl PlaceSpec {
-    /// Parses a comma-separated list of places, first choice first; weights are in brackets.
+    /// Parses a comma-separated list of places, first choice first.
+    ///
+    /// As in every list of placements, weights of nodes are in brackets.
     ///
     /// # Errors
     /// [`RouterError::Spec`] if an element is not `PLACEMENT[:LIMIT]` or a bracket is not closed.
     pub fn list(text: &str) -> Result<Vec<PlaceSpec>, RouterError> {
-        pieces(text)?.into_iter().map(str::parse).collect()
+        let places = list(text).map_err(|e| wrong(text, e))?;
+        places.iter().map(|place| place.parse()).collect()
     }
 
     /// Parses places by class: `CLASS=PLACE,...`.
@@ -45,15 +49,29 @@ impl PlaceSpec {
     /// [`RouterError::Spec`] for text of another form, [`RouterError::UnknownClass`] for a class
     /// that does not exist.
     pub fn by_class(text: &str) -> Result<Vec<(Class, Vec<PlaceSpec>)>, RouterError> {
+        let mut places: Vec<(Class, String)> = Vec::new();
+        for piece in pieces(text).map_err(|e| wrong(text, e))? {
+            let named = piece.split_once('=');
+            let class = named.map(|(class, _)| class.parse::<Class>());
+            match (named, class, places.last_mut()) {
+                (Some((_, place)), Some(Ok(class)), _) => places.push((class, place.to_owned())),
+                // `dram:3,cxl:2` is one placement, as in every list.
+                (_, _, Some((_, before))) if continues(before, piece) => {
+                    before.push(',');
+                    before.push_str(piece);
+                }
+                (_, Some(Err(unknown)), _) => return Err(unknown),
+                _ => {
+                    return Err(wrong(
+                        piece,
+                        "it is not CLASS=PLACEMENT[:LIMIT], as in join=cxl or aggregation=dram:2GiB",
+                    ));
+                }
+            }
+        }
         let mut all: Vec<(Class, Vec<PlaceSpec>)> = Vec::new();
-        for piece in pieces(text)? {
-            let (class, place) = piece.split_once('=').ok_or_else(|| {
-                wrong(
-                    piece,
-                    "it is not CLASS=PLACEMENT[:LIMIT], as in join=cxl or aggregation=dram:2GiB",
-                )
-            })?;
-            let (class, place) = (class.parse::<Class>()?, place.parse()?);
+        for (class, place) in places {
+            let place = place.parse()?;
             match all.iter_mut().find(|(known, _)| *known == class) {
                 Some((_, of_class)) => of_class.push(place),
                 None => all.push((class, vec![place])),
@@ -67,7 +85,7 @@ impl fmt::Display for PlaceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{}]", self.placement)?;
         match self.limit_bytes {
-            Some(bytes) => write!(f, ":{}MiB", bytes >> 20),
+            Some(bytes) => write!(f, ":{:#}", Bytes(bytes)),
             None => Ok(()),
         }
     }
@@ -81,17 +99,20 @@ impl FromStr for PlaceSpec {
     /// # Errors
     /// [`RouterError::Spec`] if the placement or the limit cannot be read.
     fn from_str(text: &str) -> Result<Self, RouterError> {
-        // Both a weight and a limit follow a colon. Only a limit has a unit, so `dram:2GiB` has a
-        // limit and `dram:3` a weight.
+        // Both a weight and a limit follow a colon. A number alone is a weight, so `dram:2GiB` has
+        // a limit and `dram:3` a weight; behind brackets there can only be a limit.
+        let is_limit = |placement: &str, limit: &str| {
+            placement.trim_end().ends_with(']')
+                || !limit.trim().bytes().all(|byte| byte.is_ascii_digit())
+        };
         let (placement, limit) = match text.rsplit_once(':') {
-            Some((placement, limit)) if limit.trim().ends_with("iB") => {
+            Some((placement, limit)) if !limit.contains(']') && is_limit(placement, limit) => {
                 (placement, Some(limit.trim()))
             }
             _ => (text, None),
         };
-        let bare = placement.trim().trim_matches(['[', ']']);
         Ok(PlaceSpec {
-            placement: bare.parse().map_err(|e| wrong(text, e))?,
+            placement: placement.parse().map_err(|e| wrong(text, e))?,
             limit_bytes: limit.map(|limit| limit_of(text, limit)).transpose()?,
         })
     }
@@ -105,39 +126,14 @@ fn wrong(text: &str, reason: impl fmt::Display) -> RouterError {
 }
 
 fn limit_of(text: &str, limit: &str) -> Result<u64, RouterError> {
-    let found = UNITS.iter().find_map(|(unit, shift)| {
-        let count: f64 = limit.strip_suffix(unit)?.trim().parse().ok()?;
-        let bytes = count * (1_u64 << shift) as f64;
-        // NaN, which `parse` accepts, fails both comparisons.
-        (bytes >= (1_u64 << 20) as f64 && bytes < MOST_BYTES).then_some(bytes as u64)
-    });
-    found.ok_or_else(|| {
-        wrong(
-            text,
-            format!("{limit:?} is no limit; write it as in 512MiB, 1.5GiB or 2TiB"),
-        )
-    })
-}
-
-/// Splits at commas outside brackets.
-fn pieces(text: &str) -> Result<Vec<&str>, RouterError> {
-    let (mut found, mut start, mut open) = (Vec::new(), 0, false);
-    for (at, letter) in text.char_indices() {
-        match letter {
-            '[' => open = true,
-            ']' => open = false,
-            ',' if !open => {
-                found.push(text.get(start..at).unwrap_or_default().trim());
-                start = at + 1;
-            }
-            _ => {}
-        }
+    let limit: Bytes = limit.parse().map_err(|e| wrong(text, e))?;
+    if LIMITS.contains(&limit) {
+        Ok(limit.0)
+    } else {
+        let (least, most) = (LIMITS.start(), LIMITS.end());
+        let problem = format!("a limit of {limit:#} is not between {least:#} and {most:#}");
+        Err(wrong(text, problem))
     }
-    if open {
-        return Err(wrong(text, "a bracket is not closed"));
-    }
-    found.push(text.get(start..).unwrap_or_default().trim());
-    Ok(found)
 }
 
 #[cfg(test)]
@@ -153,21 +149,25 @@ mod tests {
     #[test]
     fn limits_are_told_from_weights_and_commas_in_brackets_do_not_split() {
         assert_eq!(
-            read("join=[0:3,1:1]:1.5GiB, join=dram, sort=3:2,temp=cxl:2TiB"),
+            read("join=[0:3,1:1]:1.5GiB, join=dram, sort=3:2,temp=cxl:2TiB,join=dram:3,cxl:2"),
             [
                 (
                     Class::JoinBuild,
-                    vec!["[0:3,1:1]:1536MiB".into(), "[dram]".into()]
+                    vec![
+                        "[0:3,1:1]:1536MiB".into(),
+                        "[dram]".into(),
+                        "[dram:3,cxl:2]".into()
+                    ]
                 ),
                 (Class::SortRun, vec!["[dram:3,cxl:2]".into()]),
-                (Class::TempTable, vec!["[cxl]:2097152MiB".into()]),
+                (Class::TempTable, vec!["[cxl]:2TiB".into()]),
             ]
         );
     }
 
     #[test]
     fn what_is_shown_is_read_again_as_the_same() {
-        for text in ["[0:3,1:1]:4096MiB", "[dram]", "[cxl]:1MiB"] {
+        for text in ["[0:3,1:1]:4GiB", "[dram]", "[cxl]:1MiB"] {
             assert_eq!(text.parse::<PlaceSpec>().unwrap().to_string(), text);
         }
     }

@@ -2,7 +2,7 @@
 
 use super::error::PriceError;
 use super::prices::Prices;
-use crate::{SourceKind, Value, machine};
+use crate::{SourceKind, Value};
 
 /// A field that can be set; lists and switches with their source.
 enum Place<'a> {
@@ -52,7 +52,7 @@ impl Prices {
         let mut changed = self.clone();
         let Some(place) = changed.place(path) else {
             let paths = self.paths();
-            let near = machine::nearest(path, paths.iter().map(String::as_str));
+            let near = tierloom_text::nearest(path, paths.iter().map(String::as_str));
             let hint = near.map_or_else(
                 || format!("it has {}", paths.join(", ")),
                 |near| format!("did you mean `{near}`?"),

@@ -538,18 +538,8 @@ fn tier_fields<'a>(index: usize, t: &'a Tier, take: Take<'_, 'a>) {
 /// "one of ...; did you mean X?" where a known word is near, else "one of ...".
 pub(crate) fn nearest_of<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let all = known.clone().collect::<Vec<_>>().join(", ");
-    match nearest(word, known) {
+    match tierloom_text::nearest(word, known) {
         Some(name) => format!("one of {all}; did you mean {name:?}?"),
         None => format!("one of {all}"),
     }
-}
-
-/// The known word that is most similar to `word`, if it is similar enough to be meant.
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // The threshold keeps unrelated words from being suggested.
-    let scored = known.map(|name| (strsim::jaro_winkler(word, name), name));
-    scored
-        .filter(|(score, _)| *score > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, name)| name)
 }

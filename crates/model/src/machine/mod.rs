@@ -9,7 +9,7 @@ mod path;
 mod value;
 pub(crate) mod yaml;
 
-pub(crate) use check::nearest;
+pub(crate) use check::nearest_of;
 pub use measured::{
     FootprintLatency, LoadedPoint, MeasuredRate, Measurements, PathMeasurement, TouchRate,
 };

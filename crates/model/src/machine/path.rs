@@ -84,7 +84,7 @@ fn tier_key<'p>(tiers: &[Tier], path: &'p str) -> Option<(usize, &'p str)> {
 /// Error for a path without a number.
 pub(super) fn unknown(machine: &Machine, path: &str) -> ModelError {
     let figures = machine.figures();
-    let near = super::nearest(path, figures.iter().map(|f| f.path.as_str()));
+    let near = tierloom_text::nearest(path, figures.iter().map(|f| f.path.as_str()));
     ModelError::UnknownNumber {
         machine: machine.name.clone(),
         path: path.into(),

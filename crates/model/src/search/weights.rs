@@ -7,6 +7,7 @@ use crate::error::ModelError;
 use crate::work::TierShares;
 use std::fmt;
 use std::str::FromStr;
+use tierloom_text::{Place, Placement};
 
 /// Integer weights of tiers, reduced by their greatest common divisor.
 ///
@@ -43,29 +44,20 @@ impl Weights {
         Ok(Weights(used.map(|(t, w)| (t, w / divisor)).collect()))
     }
 
-    /// Parses `3:2` for the first of `tiers`, or names in any order.
+    /// Parses weights of some of `tiers`, in any order and in every spelling of weights that
+    /// [`tierloom_text::Placement`] has; one tier alone gets all.
     ///
-    /// Named weights are written `cxl=2,dram=3` or, as printed, `dram 3, cxl 2`. The result has the
-    /// order of `tiers`.
+    /// The result has the order of `tiers`.
     ///
     /// # Errors
-    /// [`ModelError::Weights`] if the text has neither form, names a tier that is not in `tiers`,
-    /// has more numbers than tiers, or has no weight above 0.
+    /// [`ModelError::Text`] for text that is no placement, [`ModelError::Weights`] if it has no
+    /// weights, names nodes, or names a tier that is not in `tiers`.
     pub fn parse(text: &str, tiers: &[String]) -> Result<Self, ModelError> {
-        let fail = |reason| {
-            let weights = format!("{text:?} for {}", tiers.join(", "));
-            Err(ModelError::Weights { weights, reason })
-        };
-        let numbers: Option<Vec<u32>> = text.split(':').map(|n| n.trim().parse().ok()).collect();
-        if let Some(numbers) = numbers {
-            if numbers.len() > tiers.len() {
-                return fail("more numbers than tiers");
-            }
-            return Weights::new(tiers.iter().cloned().zip(numbers));
-        }
         let named: Weights = text.parse()?;
         if named.0.iter().any(|(tier, _)| !tiers.contains(tier)) {
-            return fail("a tier that is not among those");
+            let weights = format!("{text:?} for {}", tiers.join(", "));
+            let reason = "a tier that is not among those";
+            return Err(ModelError::Weights { weights, reason });
         }
         Weights::new(tiers.iter().map(|tier| (tier.clone(), named.weight(tier))))
     }
@@ -112,26 +104,31 @@ impl fmt::Display for Weights {
     }
 }
 
-/// Parses weights by name: `dram=3,cxl=2` or, as printed, `dram 3, cxl 2`.
-///
-/// For bare numbers see [`Weights::parse`].
+/// Parses weights of tiers as [`tierloom_text::Placement`] writes them, and as they are printed:
+/// `3:2`, `dram:3,cxl:2`, `dram 3, cxl 2`.
 impl FromStr for Weights {
     type Err = ModelError;
 
     fn from_str(text: &str) -> Result<Self, ModelError> {
-        let part = |part: &str| {
-            let part = part.trim();
-            let (tier, weight) = part.split_once('=').or_else(|| part.rsplit_once(' '))?;
-            Some((tier.trim().to_owned(), weight.trim().parse().ok()?))
+        let fail = |reason| {
+            let weights = format!("{text:?}");
+            Err(ModelError::Weights { weights, reason })
         };
-        let parts: Option<Vec<(String, u32)>> = text.split(',').map(part).collect();
-        match parts {
-            Some(parts) => Weights::new(parts),
-            None => Err(ModelError::Weights {
-                weights: format!("{text:?}"),
-                reason: "expected tiers with whole numbers, as dram=3,cxl=2",
-            }),
+        let weights = match text.parse().map_err(ModelError::Text)? {
+            Placement::Weights(weights) => weights,
+            Placement::All(place) => vec![(place, 1)],
+            Placement::Parts(_) => {
+                return fail("contiguous parts are no weights of interleaved pages");
+            }
+            Placement::Default => return fail("the default has no weights"),
+        };
+        if weights
+            .iter()
+            .any(|(place, _)| matches!(place, Place::Node(_)))
+        {
+            return fail("weights are of tiers here, and not of nodes");
         }
+        Weights::new(weights.into_iter().map(|(place, w)| (place.to_string(), w)))
     }
 }
 
@@ -154,8 +151,8 @@ mod tests {
         for text in [
             "3:2",
             "6:4",
-            "dram=3,cxl=2",
-            "cxl=2, dram=3",
+            "dram:3,cxl:2",
+            "cxl:2, dram:3",
             "dram 3, cxl 2",
         ] {
             assert_eq!(Weights::parse(text, &tiers()).unwrap(), three_two, "{text}");
@@ -165,19 +162,24 @@ mod tests {
             Weights::parse("1:0", &tiers()).unwrap().to_string(),
             "dram 1"
         );
-        assert_eq!(Weights::parse("5", &tiers()).unwrap().share("dram"), 1.0);
+        assert_eq!(Weights::parse("cxl", &tiers()).unwrap().share("cxl"), 1.0);
     }
 
     #[test]
     fn wrong_weights_are_named() {
         for (text, reason) in [
             ("0:0", "no weight is above 0"),
-            ("1:2:3", "more numbers than tiers"),
-            ("hbm=1", "not among those"),
-            ("dram=1,dram=2", "named twice"),
-            ("dram=-1", "whole numbers"),
-            ("", "whole numbers"),
-            ("3:2.5", "whole numbers"),
+            ("1:2:3", "two numbers"),
+            ("hbm:1", "not among those"),
+            ("dram:1,dram:2", "named twice"),
+            ("dram=3,cxl=2", "a colon"),
+            ("dram=60%,cxl=40%", "contiguous parts"),
+            ("dram:-1", "whole number"),
+            ("0:3,2:2", "not of nodes"),
+            ("5", "not of nodes"),
+            ("default", "no weights"),
+            ("", "missing"),
+            ("3:2.5", "whole number"),
         ] {
             let message = Weights::parse(text, &tiers()).unwrap_err().to_string();
             assert!(message.contains(reason), "{text}: {message}");

@@ -4,9 +4,11 @@
 
 use super::{Access, StructureClass};
 use crate::error::ModelError;
+use crate::machine::{TIER_NAMES, nearest_of};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
+use tierloom_text::{Place, Placement as Text};
 
 /// Share of a structure's pages on one tier.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -77,6 +79,37 @@ impl TierShares {
             })
             .collect(),
         ))
+    }
+
+    /// Shares of the tiers that `placement` names.
+    ///
+    /// The model knows a placement by the share of the bytes that each tier holds, as if all of the
+    /// object were accessed all the time. So contiguous parts count as the interleaving with the
+    /// same shares. `default` is all DRAM, where the kernel puts pages that no policy covers.
+    ///
+    /// # Errors
+    /// [`ModelError::Place`] for a node or a name that no tier has, [`ModelError::Weights`] if a
+    /// tier is named twice.
+    pub fn of(placement: &Text) -> Result<Self, ModelError> {
+        let (places, weights): (Vec<&Place>, Vec<f64>) = match placement {
+            Text::Default => return Ok(Self::all("dram")),
+            Text::All(place) => (vec![place], vec![1.0]),
+            Text::Weights(weights) => weights.iter().map(|(p, w)| (p, f64::from(*w))).unzip(),
+            Text::Parts(parts) => parts.iter().map(|(p, share)| (p, *share)).unzip(),
+        };
+        let tier = |place: &Place| match TIER_NAMES.iter().find(|t| **t == place.to_string()) {
+            Some(tier) => Ok(*tier),
+            None => Err(ModelError::Place {
+                place: place.to_string(),
+                known: nearest_of(&place.to_string(), TIER_NAMES.iter().copied()),
+            }),
+        };
+        let tiers = places
+            .into_iter()
+            .map(tier)
+            .collect::<Result<Vec<_>, _>>()?;
+        let weights: Vec<(&str, f64)> = tiers.into_iter().zip(weights).collect();
+        Self::from_weights(&weights)
     }
 
     /// Shares in the order given, all above 0.

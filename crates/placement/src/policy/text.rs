@@ -4,6 +4,7 @@ use super::{ColumnLimit, Policy};
 use crate::PolicyError;
 use std::fmt;
 use std::str::FromStr;
+use tierloom_text::Bytes;
 
 impl FromStr for Policy {
     type Err = PolicyError;
@@ -19,7 +20,8 @@ impl FromStr for Policy {
         if word == "tier" {
             return Ok(Policy::Tier);
         }
-        match word.strip_prefix("adaptive") {
+        // As typed: the case of a unit may matter.
+        match behind("adaptive", text.trim()) {
             Some("") => return Ok(Policy::Adaptive(None)),
             Some(rest) => {
                 let budget = rest.strip_prefix(':').ok_or_else(|| {
@@ -38,6 +40,12 @@ impl FromStr for Policy {
             None => Ok(Policy::Uniform(word.parse()?)),
         }
     }
+}
+
+/// What follows `name` in `text`; the case of the name does not matter.
+fn behind<'a>(name: &str, text: &'a str) -> Option<&'a str> {
+    let (head, rest) = text.split_at_checked(name.len())?;
+    head.eq_ignore_ascii_case(name).then_some(rest)
 }
 
 fn syntax(text: &str, reason: &str) -> PolicyError {
@@ -68,43 +76,15 @@ fn limit_of(text: &str, limit: &str) -> Result<ColumnLimit, PolicyError> {
     }
 }
 
-/// Suffixes of sizes with the binary logarithm of their factor, largest first.
-const UNITS: [(&str, u32); 4] = [("tib", 40), ("gib", 30), ("mib", 20), ("kib", 10)];
-
 fn budget_of(text: &str, budget: &str) -> Result<u64, PolicyError> {
-    bytes_of(budget).ok_or_else(|| {
-        syntax(
+    match budget.parse() {
+        Ok(Bytes(0)) => Err(syntax(
             text,
-            "the migration budget is a whole number of bytes above 0, such as 512MiB",
-        )
-    })
-}
-
-/// Parses a size such as `512MiB`, `4096` or `64b` into bytes.
-///
-/// The number must be whole and above 0; the units are KiB, MiB, GiB and TiB, in any case. `None`
-/// for anything else, and for sizes of 2^64 bytes or more.
-pub fn bytes_of(text: &str) -> Option<u64> {
-    let lower = text.trim().to_ascii_lowercase();
-    let unit = UNITS
-        .iter()
-        .find_map(|(unit, shift)| Some((lower.strip_suffix(unit)?, *shift)));
-    let (number, shift) = unit.unwrap_or((lower.trim_end_matches('b'), 0));
-    let whole = number.trim().parse::<u64>().ok();
-    let bytes = whole.and_then(|n| n.checked_mul(1 << shift));
-    bytes.filter(|b| *b > 0)
-}
-
-pub(super) fn budget_text(bytes: u64) -> String {
-    const WRITTEN: [&str; 4] = ["TiB", "GiB", "MiB", "KiB"];
-    let whole = UNITS
-        .iter()
-        .zip(WRITTEN)
-        .find(|((_, shift), _)| bytes.is_multiple_of(1 << shift));
-    whole.map_or_else(
-        || bytes.to_string(),
-        |((_, shift), unit)| format!("{}{unit}", bytes >> shift),
-    )
+            "a migration budget is above 0, such as 512MiB",
+        )),
+        Ok(Bytes(bytes)) => Ok(bytes),
+        Err(wrong) => Err(syntax(text, &format!("the migration budget: {wrong}"))),
+    }
 }
 
 impl fmt::Display for Policy {
@@ -118,7 +98,7 @@ impl fmt::Display for Policy {
                 write!(f, "columns:{}%", (share * 1e8).round() / 1e6)
             }
             Policy::Adaptive(None) => write!(f, "adaptive"),
-            Policy::Adaptive(Some(bytes)) => write!(f, "adaptive:{}", budget_text(*bytes)),
+            Policy::Adaptive(Some(bytes)) => write!(f, "adaptive:{:#}", Bytes(*bytes)),
         }
     }
 }

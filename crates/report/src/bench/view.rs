@@ -4,6 +4,7 @@ use super::figure::{Figure, Quantity};
 use crate::chart::SERIES;
 use crate::words;
 use tierloom_record::{BenchRecord, TaskRecord};
+use tierloom_text::{Bytes, GbPerSec, Seconds};
 
 /// The runs of one workload whose main tasks measure the same quantity.
 pub(crate) struct Group<'a> {
@@ -296,29 +297,16 @@ impl Run<'_> {
 
 /// A value as a number; `None` if it is not one.
 ///
-/// Suffixes are those of workload files: binary sizes (`64M`, `4KiB`), times, rates and
-/// percentages.
+/// Units are those of workload files: sizes in bytes, times in seconds, bandwidths in bytes per
+/// second, and percentages.
 fn number_of(text: &str) -> Option<f64> {
     let text = text.trim();
-    let end = text
-        .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-' || c == '+'))
-        .unwrap_or(text.len());
-    let value: f64 = text[..end].parse().ok()?;
-    let factor = match text[end..].trim().to_ascii_lowercase().as_str() {
-        "" | "b" | "b/s" | "%" | "s" => 1.0,
-        "k" | "kib" => 1024.0,
-        "m" | "mib" => 1024f64.powi(2),
-        "g" | "gib" => 1024f64.powi(3),
-        "t" | "tib" => 1024f64.powi(4),
-        "kb" | "kb/s" => 1e3,
-        "mb" | "mb/s" => 1e6,
-        "gb" | "gb/s" => 1e9,
-        "ms" => 1e-3,
-        "us" | "µs" => 1e-6,
-        "ns" => 1e-9,
-        _ => return None,
-    };
-    Some(value * factor).filter(|v| v.is_finite())
+    let plain = || text.trim_end_matches('%').parse::<f64>().ok();
+    let size = || text.parse().ok().map(|Bytes(bytes)| bytes as f64);
+    let time = || text.parse().ok().map(|Seconds(seconds)| seconds);
+    let rate = || text.parse().ok().map(|GbPerSec(gbps)| gbps * 1e9);
+    let value = plain().or_else(size).or_else(time).or_else(rate)?;
+    value.is_finite().then_some(value)
 }
 
 #[cfg(test)]

@@ -6,12 +6,12 @@ use super::dimensions::dimension;
 use super::lineorder::Lineorder;
 use super::memory::OwnedColumns;
 use super::schema::{TableSpec, tables};
-use crate::draft::{Draft, io_error};
-use crate::{Progress, WorkloadError};
+use crate::{Progress, WorkloadError, io_error};
 use rayon::prelude::*;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use tierloom_text::WholeFile;
 
 /// Lineorder chunks per thread of the pool that are formatted before they are written.
 ///
@@ -55,13 +55,14 @@ pub fn write_csv(
         .rev()
         .map(|spec| {
             let path = directory.join(format!("{}.csv", spec.name));
-            let mut draft = Draft::create(&path)?;
+            let file = WholeFile::create(&path).map_err(io_error("create", &path))?;
+            let mut file = Csv { path: &path, file };
             let rows = if spec.name == "lineorder" {
-                write_lineorder(&lineorder, spec, &mut draft, progress)?
+                write_lineorder(&lineorder, spec, &mut file, progress)?
             } else {
-                write_dimension(config, spec, &mut draft, progress)?
+                write_dimension(config, spec, &mut file, progress)?
             };
-            let size_bytes = draft.publish()?;
+            let size_bytes = file.file.finish().map_err(io_error("write", &path))?;
             Ok(ExportedTable {
                 table: spec.name,
                 path,
@@ -72,10 +73,23 @@ pub fn write_csv(
         .collect()
 }
 
+/// A file with its path, for errors.
+struct Csv<'a> {
+    path: &'a Path,
+    file: WholeFile,
+}
+
+impl Csv<'_> {
+    fn put(&mut self, bytes: &[u8]) -> Result<(), WorkloadError> {
+        let written = self.file.write_all(bytes);
+        written.map_err(io_error("write", self.path))
+    }
+}
+
 fn write_dimension(
     config: &SsbConfig,
     spec: &TableSpec,
-    draft: &mut Draft,
+    csv: &mut Csv<'_>,
     progress: &dyn Progress,
 ) -> Result<u64, WorkloadError> {
     if progress.cancelled() {
@@ -83,9 +97,9 @@ fn write_dimension(
     }
     let columns = dimension(config, spec.name)?;
     let rows = columns.first().map_or(0, ColumnValues::len);
-    put(draft, &header(spec))?;
-    let lines = format_rows(&columns, rows).map_err(io_error("format", draft.path()))?;
-    put(draft, &lines)?;
+    csv.put(&header(spec))?;
+    let lines = format_rows(&columns, rows).map_err(io_error("format", csv.path))?;
+    csv.put(&lines)?;
     progress.advance(rows as u64);
     Ok(rows as u64)
 }
@@ -93,10 +107,10 @@ fn write_dimension(
 fn write_lineorder(
     lineorder: &Lineorder,
     spec: &TableSpec,
-    draft: &mut Draft,
+    csv: &mut Csv<'_>,
     progress: &dyn Progress,
 ) -> Result<u64, WorkloadError> {
-    put(draft, &header(spec))?;
+    csv.put(&header(spec))?;
     let step = rayon::current_num_threads().max(1) * CHUNKS_PER_THREAD;
     for first in (0..lineorder.chunks()).step_by(step) {
         if progress.cancelled() {
@@ -111,21 +125,15 @@ fn write_lineorder(
                 let mut columns = OwnedColumns::new(rows);
                 lineorder.fill_chunk(chunk, &mut columns.borrow())?;
                 format_rows(&columns.into_values(lineorder)?, rows)
-                    .map_err(io_error("format", draft.path()))
+                    .map_err(io_error("format", csv.path))
             })
             .collect::<Result<_, WorkloadError>>()?;
         for (chunk, bytes) in chunks.zip(formatted) {
-            put(draft, &bytes)?;
+            csv.put(&bytes)?;
             progress.advance(lineorder.chunk_rows(chunk).len() as u64);
         }
     }
     Ok(lineorder.rows() as u64)
-}
-
-fn put(draft: &mut Draft, bytes: &[u8]) -> Result<(), WorkloadError> {
-    draft
-        .write_all(bytes)
-        .map_err(io_error("write", draft.path()))
 }
 
 fn header(spec: &TableSpec) -> Vec<u8> {

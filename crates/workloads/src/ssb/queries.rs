@@ -96,14 +96,8 @@ pub fn query(id: &str) -> Result<&'static Query, WorkloadError> {
     if let Some(found) = QUERIES.iter().find(same) {
         return Ok(found);
     }
-    let hint = QUERIES
-        .iter()
-        .map(|query| (strsim::osa_distance(query.id, &wanted), query.id))
-        .min()
-        .filter(|&(distance, _)| distance <= 2)
-        .map_or_else(String::new, |(_, near)| {
-            format!(" (did you mean '{near}'?)")
-        });
+    let near = tierloom_text::nearest(&wanted, QUERIES.iter().map(|query| query.id));
+    let hint = near.map_or_else(String::new, |near| format!(" (did you mean '{near}'?)"));
     Err(WorkloadError::UnknownQuery {
         id: id.to_owned(),
         hint,

@@ -6,6 +6,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 use tierloom_bench::dry_run;
 use tierloom_bench::plan::RunPlan;
 use tierloom_record::{BenchRecord, Spread, TaskRecord};
+use tierloom_text::Bytes;
 
 /// A short name of a run, for the progress line.
 pub fn words(plan: &RunPlan) -> String {
@@ -102,7 +103,7 @@ fn row(record: &BenchRecord, task: &TaskRecord) -> Vec<Cell> {
     };
     let valid = if record.valid { "" } else { " INVALID" };
     let memory = task.regions.first().map_or_else(String::new, |region| {
-        let size = output::size(region.size_bytes);
+        let size = Bytes(region.size_bytes).rounded();
         if region.page_size == "device" {
             format!("{size} of {}", region.memory)
         } else {

@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use std::path::PathBuf;
 use tierloom_model::cost::{Kind, Prices};
+use tierloom_text::Bytes;
 
 /// Compare the price of servers by memory demand: CPU memory alone against CXL devices, with
 /// break-even and what decides it
@@ -142,24 +143,17 @@ impl Args {
 
 /// Parses a size in whole GiB: "256GiB", "1.5 TiB".
 fn size_gib(option: &str, text: &str) -> Result<u64, Failure> {
-    let wrong = || {
-        Failure::input(format!(
-            "{option} {text:?} is no size; expected whole GiB or TiB of at least 1 GiB and at most 1024 TiB (256GiB, 1.5TiB)"
-        ))
-    };
-    let lower = text.trim().to_ascii_lowercase();
-    let (number, unit) = if let Some(number) = lower.strip_suffix("gib") {
-        (number, 1.0)
-    } else if let Some(number) = lower.strip_suffix("tib") {
-        (number, 1024.0)
-    } else {
-        return Err(wrong());
-    };
-    let gib = number.trim().parse::<f64>().map_err(|_| wrong())? * unit;
-    if !(1.0..=1_048_576.0).contains(&gib) || gib.fract() != 0.0 {
-        return Err(wrong());
+    const GIB: u64 = 1 << 30;
+    let size: Bytes = text
+        .parse()
+        .map_err(|e| Failure::input(format!("{option}: {e}")))?;
+    let gib = size.0 / GIB;
+    if size.0.is_multiple_of(GIB) && (1..=1 << 20).contains(&gib) {
+        return Ok(gib);
     }
-    Ok(gib as u64)
+    Err(Failure::input(format!(
+        "{option} {text}: expected whole GiB, at least 1 GiB and at most 1024 TiB (256GiB, 1.5TiB)"
+    )))
 }
 
 #[cfg(test)]
@@ -168,7 +162,12 @@ mod tests {
 
     #[test]
     fn sizes_are_whole_gibibytes_with_a_unit() {
-        for (text, gib) in [("256GiB", 256), (" 1.5 TiB", 1536), ("8tib", 8192)] {
+        for (text, gib) in [
+            ("256GiB", 256),
+            (" 1.5 TiB", 1536),
+            ("8tib", 8192),
+            ("2T", 2048),
+        ] {
             assert_eq!(size_gib("--demand", text).ok(), Some(gib), "{text}");
         }
         for wrong in [

@@ -35,7 +35,8 @@ pub struct Args {
     /// A list of the model's phases, YAML or JSON
     #[arg(long, value_name = "FILE.yaml|FILE.json")]
     pub phases: Option<String>,
-    /// Where data is placed: a tier, weights (3:2), or by structure or class
+    /// Where data is placed: a tier, weights (3:2 or dram:3,cxl:2), contiguous parts
+    /// (dram=60%,cxl=40%, modelled by the share of each tier), or by structure or class
     /// (table=cxl,default=dram; hash-table=3:2); default: all on the first tier
     #[arg(long, value_name = "PLACEMENT")]
     pub placement: Option<String>,

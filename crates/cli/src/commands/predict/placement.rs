@@ -1,11 +1,12 @@
 //! Parses placements of the model: `cxl`, `3:2`, `dram:3,cxl:2`, `table=cxl,default=dram`,
 //! `hash-table=3:2`.
 //!
-//! Unlike placements of `tierloom run`, which name nodes and tiers of this machine, these name
-//! tiers of a profile and may differ between structures and classes.
+//! They are written as those of `tierloom run`, which name nodes and tiers of this machine, but
+//! name tiers of a profile and may differ between structures and classes.
 
 use crate::works::did_you_mean;
 use tierloom_model::{Machine, Phase, Placement, StructureClass, TIER_NAMES, TierShares};
+use tierloom_text::{Place, Placement as Text};
 
 /// Name of the placement of everything that is not named.
 const DEFAULT: &str = "default";
@@ -20,70 +21,63 @@ pub fn parse(text: &str, machine: &Machine, phases: &[Phase]) -> Result<Placemen
     let first = machine.tiers.first().map_or("dram", |t| t.name.as_str());
     let mut placement = Placement::new(TierShares::all(first));
     let mut seen: Vec<String> = Vec::new();
-    for (key, parts) in entries(text).map_err(wrong)? {
-        let shares = shares(&parts, machine).map_err(wrong)?;
+    for (key, value) in entries(text).map_err(wrong)? {
+        let shares = shares(&value, machine).map_err(wrong)?;
         if seen.contains(&key) {
             return Err(wrong(format!("{key} is given twice")));
         }
         match place_of(&key, phases).map_err(wrong)? {
-            Place::Default => placement.default = shares,
-            Place::Structure => placement = placement.with_structure(key.clone(), shares),
-            Place::Class(class) => placement = placement.with_class(class, shares),
+            Key::Default => placement.default = shares,
+            Key::Structure => placement = placement.with_structure(key.clone(), shares),
+            Key::Class(class) => placement = placement.with_class(class, shares),
         }
         seen.push(key);
     }
     Ok(placement)
 }
 
-/// Splits at commas; a part without a name continues the shares before it.
-fn entries(text: &str) -> Result<Vec<(String, Vec<String>)>, String> {
-    let mut found: Vec<(String, Vec<String>)> = Vec::new();
-    for part in text.split(',').map(str::trim) {
-        if part.is_empty() {
-            return Err("an empty part; give a tier (dram), weights (3:2), or NAME=TIER".into());
-        }
+/// Splits at commas outside brackets; a part without a name continues the placement before it.
+fn entries(text: &str) -> Result<Vec<(String, String)>, String> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    for part in tierloom_text::pieces(text).map_err(|e| e.to_string())? {
         let named = part
             .split_once('=')
             // `dram=60%` is a share of a tier, `table=cxl` a placement of a structure.
-            .filter(|(name, _)| !TIER_NAMES.contains(&name.trim()));
+            .filter(|(name, value)| {
+                let name = name.trim();
+                !name.starts_with('[') && !TIER_NAMES.contains(&name) && !is_share(value)
+            });
         match (named, found.last_mut()) {
-            (Some((name, value)), _) => {
-                found.push((name.trim().into(), vec![value.trim().into()]));
-            }
-            (None, Some((_, parts))) => parts.push(part.into()),
-            (None, None) => found.push((DEFAULT.into(), vec![part.into()])),
+            (Some((name, value)), _) => found.push((name.trim().into(), value.trim().into())),
+            (None, Some((_, placement))) => *placement = format!("{placement},{part}"),
+            (None, None) => found.push((DEFAULT.into(), part.into())),
         }
     }
     Ok(found)
 }
 
-/// Parses shares: `cxl`, `3:2`, or tiers with their weights (`dram:3`, `dram=3`, `dram=60%`).
-fn shares(parts: &[String], machine: &Machine) -> Result<TierShares, String> {
-    if let [one] = parts {
-        if machine.tier(one).is_some() {
-            return Ok(TierShares::all(one.as_str()));
-        }
-        if one.starts_with(|c: char| c.is_ascii_digit()) {
-            return ratio(one, machine);
+fn is_share(text: &str) -> bool {
+    let number = text.trim().strip_suffix('%');
+    number.is_some_and(|number| number.trim().parse::<f64>().is_ok())
+}
+
+/// Parses a placement on the tiers of `machine`.
+fn shares(text: &str, machine: &Machine) -> Result<TierShares, String> {
+    let placement: Text = text.parse().map_err(|e| format!("{e}"))?;
+    for place in placement.used() {
+        match place {
+            Place::Tier(tier) => check_tier(tier, machine)?,
+            Place::Node(node) => {
+                return Err(format!(
+                    "node {node}: a modelled machine has tiers and no nodes"
+                ));
+            }
         }
     }
-    let mut weights = Vec::new();
-    for part in parts {
-        let split = part.split_once([':', '=']);
-        let Some((tier, weight)) = split else {
-            check_tier(part, machine)?;
-            return Err(format!(
-                "{part} stands in a list without a weight; write {part}:1"
-            ));
-        };
-        check_tier(tier, machine)?;
-        weights.push((tier.trim(), number(weight)?));
-    }
-    TierShares::from_weights(&weights).map_err(|e| e.to_string())
+    TierShares::of(&placement).map_err(|e| e.to_string())
 }
 
 fn check_tier(tier: &str, machine: &Machine) -> Result<(), String> {
-    let tier = tier.trim();
     if machine.tier(tier).is_some() {
         return Ok(());
     }
@@ -96,38 +90,7 @@ fn check_tier(tier: &str, machine: &Machine) -> Result<(), String> {
     ))
 }
 
-fn number(text: &str) -> Result<f64, String> {
-    let digits = text.trim().trim_end_matches('%');
-    let parsed = digits.parse::<f64>().ok().filter(|x| x.is_finite());
-    parsed.ok_or_else(|| format!("{text:?} is no weight; expected a number"))
-}
-
-/// Parses weights without names.
-///
-/// `3:2` is short for dram:3,cxl:2. Any other number of weights, or a machine without these two
-/// tiers, uses all tiers of the machine in its order.
-fn ratio(text: &str, machine: &Machine) -> Result<TierShares, String> {
-    let numbers = text.split(':').map(number).collect::<Result<Vec<_>, _>>()?;
-    let names: Vec<&str> = machine.tiers.iter().map(|t| t.name.as_str()).collect();
-    let usual = ["dram", "cxl"];
-    let tiers: Vec<&str> = if numbers.len() == 2 && usual.iter().all(|t| names.contains(t)) {
-        usual.into()
-    } else if numbers.len() == names.len() {
-        names
-    } else {
-        return Err(format!(
-            "{text} gives {} weights, but {} has {} tiers ({})",
-            numbers.len(),
-            machine.name,
-            names.len(),
-            names.join(", ")
-        ));
-    };
-    let weights: Vec<(&str, f64)> = tiers.into_iter().zip(numbers).collect();
-    TierShares::from_weights(&weights).map_err(|e| e.to_string())
-}
-
-enum Place {
+enum Key {
     Default,
     Structure,
     Class(StructureClass),
@@ -135,17 +98,17 @@ enum Place {
 
 /// Looks up a name of a placement. A mistyped name is an error, since it would otherwise have no
 /// effect.
-fn place_of(key: &str, phases: &[Phase]) -> Result<Place, String> {
+fn place_of(key: &str, phases: &[Phase]) -> Result<Key, String> {
     if key == DEFAULT {
-        return Ok(Place::Default);
+        return Ok(Key::Default);
     }
     let accesses = || phases.iter().flat_map(|p| &p.accesses);
     // Structures come before classes: a name that is both means the more specific one.
     if accesses().any(|a| a.structure == key) {
-        return Ok(Place::Structure);
+        return Ok(Key::Structure);
     }
     if let Some(found) = accesses().find(|a| class_name(a.class) == key) {
-        return Ok(Place::Class(found.class));
+        return Ok(Key::Class(found.class));
     }
     let mut known: Vec<String> = accesses().map(|a| a.structure.clone()).collect();
     known.extend(accesses().map(|a| class_name(a.class).to_owned()));
@@ -193,9 +156,12 @@ mod tests {
         for text in [
             "3:2",
             "dram:3,cxl:2",
-            "dram=3,cxl=2",
+            "dram 3, cxl 2",
+            "[dram:3,cxl:2]",
             "dram=60%,cxl=40%",
+            "[dram=60%,cxl=40%]",
             "default=3:2",
+            "default=dram=60%,cxl=40%",
         ] {
             assert_eq!(shares_of(text, "table"), both, "{text}");
         }
@@ -223,12 +189,14 @@ mod tests {
             ("tabel=cxl", "did you mean table?"),
             ("hbm", "nus24 has no tier \"hbm\""),
             ("cx", "did you mean cxl?"),
-            ("1:2:3:4", "gives 4 weights, but nus24 has 3 tiers"),
+            ("1:2:3", "a ratio has two numbers"),
+            ("dram=3,cxl=2", "weights have a colon"),
+            ("0:3,2:2", "no nodes"),
             ("0:0", "no weight is above 0"),
-            ("table=cxl,dram", "without a weight"),
-            ("dram,,cxl", "an empty part"),
+            ("table=cxl,dram", "weight is missing"),
+            ("dram,,cxl", "a weight is missing"),
             ("table=cxl,table=dram", "table is given twice"),
-            ("3:x", "\"x\" is no weight"),
+            ("3:x", "`x` is not a weight"),
         ] {
             let error = parse(text, &machine, &phases()).unwrap_err();
             assert!(

@@ -302,7 +302,7 @@ fn explained(terms: &[TermEffect], of: &str) -> String {
 fn value(figure: &Figure) -> String {
     let x = figure.value;
     let text = match figure.unit {
-        "bytes" => crate::output::size(x as u64),
+        "bytes" => tierloom_text::Bytes(x as u64).rounded(),
         "" => format!("{x}"),
         unit => format!("{x} {unit}"),
     };

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use tierloom_model::Machine;
 use tierloom_placement::mixes::{ColumnSize, Engine, Mix, tpch_columns, tpch_queries};
 use tierloom_placement::{Capped, CappedQuery, capped};
+use tierloom_text::Bytes;
 
 /// Name and version of the document's format.
 const SCHEMA: &str = "tierloom-capped/1";
@@ -147,8 +148,8 @@ fn text(source: &str, machine: &Machine, answer: &Capped, with_columns: bool) ->
         machine.name,
         machine.title,
         answer.workers,
-        output::size(answer.table_bytes),
-        output::size(answer.dram_bytes)
+        Bytes(answer.table_bytes).rounded(),
+        Bytes(answer.dram_bytes).rounded()
     );
     out += &format!("{}\n", queries(answer));
     if with_columns {
@@ -202,7 +203,7 @@ fn columns(answer: &Capped) -> Table {
     for c in &answer.columns {
         table.add_row([
             c.column.clone(),
-            output::size(c.size_bytes),
+            Bytes(c.size_bytes).rounded(),
             format!("{:.2}", c.reads),
             format!("{:.0}%", 100.0 * c.dram_share),
         ]);

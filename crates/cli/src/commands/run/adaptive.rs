@@ -7,10 +7,11 @@
 use super::args::RunOptions;
 use super::plan::PlannedPlacement;
 use crate::failure::Failure;
-use crate::{machine, output};
+use crate::machine;
 use std::path::PathBuf;
 use tierloom_model::Machine;
-use tierloom_placement::{Policy, bytes_of};
+use tierloom_placement::Policy;
+use tierloom_text::Bytes;
 use tierloom_topology::{TierKind, Topology};
 
 /// Settings of adaptive placement.
@@ -97,7 +98,7 @@ impl Adaptive {
         match self.dram_bytes {
             Some(bytes) => format!(
                 "columns by heat, {} of them in dram{log}",
-                output::size(bytes)
+                Bytes(bytes).rounded()
             ),
             None => format!(
                 "priced on {}, corrected by what is measured{log}",
@@ -129,11 +130,14 @@ fn limit(args: &RunOptions, topology: &Topology) -> Result<Option<u64>, Failure>
     let Some(text) = &args.dram_limit else {
         return Ok(None);
     };
-    let bytes = bytes_of(text).ok_or_else(|| {
-        Failure::input(format!(
-            "--dram-limit {text}: expected a whole number of bytes above 0, as in 512MiB or 2GiB"
-        ))
-    })?;
+    let Bytes(bytes) = text
+        .parse()
+        .map_err(|e| Failure::input(format!("--dram-limit: {e}")))?;
+    if bytes == 0 {
+        return Err(Failure::input(format!(
+            "--dram-limit {text}: expected a size above 0, as in 512MiB or 1.5GiB"
+        )));
+    }
     if topology.tier(TierKind::Cxl).is_none() {
         return Err(Failure::input(format!(
             "--dram-limit {text}: this machine has no cxl tier that columns could go to (see `tierloom topology`; --tiers names tiers yourself)"

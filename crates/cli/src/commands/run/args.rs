@@ -61,7 +61,7 @@ pub struct TpcArgs {
     pub streams: Option<usize>,
     /// Stop starting queries after this time, as in 60s or 5m; running ones complete
     #[arg(long, value_name = "TIME", requires = "streams")]
-    pub duration: Option<humantime::Duration>,
+    pub duration: Option<tierloom_text::Seconds>,
     #[command(flatten)]
     pub options: RunOptions,
 }

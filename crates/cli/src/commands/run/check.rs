@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::output;
 use tierloom_memory::{AnonymousNuma, MemoryBackend, PlacementSpec, Target};
 use tierloom_placement::{Policy, tier_shares};
+use tierloom_text::Bytes;
 use tierloom_topology::{NodeId, TierKind};
 
 impl RunPlan {
@@ -75,9 +76,9 @@ impl RunPlan {
                     return Err(Failure::input(format!(
                         "placement {} needs about {} of node {node} in {} pages, but {} are free there; {}",
                         placement.text,
-                        output::size(needed_bytes),
+                        Bytes(needed_bytes).rounded(),
                         self.page_size,
-                        output::size(free_bytes),
+                        Bytes(free_bytes).rounded(),
                         self.how_to_fit(needed_bytes)
                     )));
                 }

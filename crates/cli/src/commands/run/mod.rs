@@ -9,7 +9,6 @@
 mod adaptive;
 mod args;
 mod check;
-mod list;
 mod operator_memory;
 mod plan;
 mod workload;

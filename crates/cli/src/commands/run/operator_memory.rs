@@ -123,7 +123,7 @@ impl OperatorMemory {
             for event in &events {
                 note!(
                     "operator memory: {} of class {} ({} allocations) did not come from {} ({}) but from {}",
-                    crate::output::size(event.bytes),
+                    tierloom_text::Bytes(event.bytes).rounded(),
                     event.class,
                     event.count,
                     event.from,

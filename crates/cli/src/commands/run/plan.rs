@@ -6,17 +6,17 @@
 
 use super::adaptive::Adaptive;
 use super::args::RunOptions;
-use super::list;
 use super::operator_memory::OperatorMemory;
 use super::workload::{RunQuery, Workload};
 use crate::failure::Failure;
-use crate::{machine, output};
+use crate::machine;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use tierloom_memory::{PageSize, PlacementSpec, Target};
 use tierloom_model::Machine;
 use tierloom_placement::Policy;
 use tierloom_record::HERE;
+use tierloom_text::Bytes;
 use tierloom_topology::{TierKind, Topology};
 
 /// Machines to model when this one lacks a tier and none was named: two published machines on which
@@ -175,7 +175,7 @@ impl RunPlan {
             "data",
             format!(
                 "about {} of columns, {} pages",
-                output::size(self.estimated_bytes()),
+                Bytes(self.estimated_bytes()).rounded(),
                 self.page_size
             ),
         );
@@ -254,11 +254,10 @@ fn threads(asked: Option<usize>, topology: &Topology) -> Result<usize, Failure> 
 }
 
 fn placements(text: &str, topology: &Topology) -> Result<Vec<PlannedPlacement>, Failure> {
-    let mut texts = list::placements(text)
+    let mut texts = tierloom_text::list(text)
         .map_err(|problem| Failure::input(format!("--placement: {problem}")))?;
-    texts.iter_mut().for_each(|t| t.make_ascii_lowercase());
     // Speed-ups are relative to dram, so it is measured even if it was not asked for.
-    if !texts.iter().any(|t| t == REFERENCE) {
+    if !texts.iter().any(|t| t.eq_ignore_ascii_case(REFERENCE)) {
         texts.insert(0, REFERENCE.into());
     }
     let mut found: Vec<PlannedPlacement> = Vec::new();
@@ -286,7 +285,7 @@ fn planned(text: String, topology: &Topology) -> Result<PlannedPlacement, Failur
             .map_err(|e| Failure::input(format!("--placement {text}: {e}")))?;
     }
     Ok(PlannedPlacement {
-        text,
+        text: text.to_ascii_lowercase(),
         policy,
         why_not_here,
     })

@@ -22,10 +22,12 @@ pub fn plan(benchmark: Benchmark, args: &TpcArgs) -> Result<RunPlan, Failure> {
     let first = benchmark.tables().first().copied().unwrap_or_default();
     benchmark.source(first, args.sf).map_err(Failure::input)?;
     let streams = match (args.streams, args.duration) {
-        (Some(count), Some(duration)) => Some(StreamPlan {
-            count,
-            duration: duration.into(),
-        }),
+        (Some(count), Some(seconds)) => {
+            let duration = seconds.duration();
+            let duration =
+                duration.ok_or_else(|| Failure::input("--duration: longer than a time can be"))?;
+            Some(StreamPlan { count, duration })
+        }
         _ => None,
     };
     if let Some(streams) = streams {

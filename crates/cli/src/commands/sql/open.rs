@@ -3,8 +3,8 @@
 use super::plan::{SqlPlan, TableSource};
 use super::watch::Terminal;
 use crate::failure::Failure;
-use crate::output;
 use tierloom_engine::sql::{Loaded, SqlError, SqlSession};
+use tierloom_text::Bytes;
 
 /// Converts an error of the engine to a failure.
 ///
@@ -53,6 +53,6 @@ fn tell(loaded: &Loaded) {
         "table {}: {} rows, {}",
         loaded.name,
         loaded.rows,
-        output::size(loaded.size_bytes)
+        Bytes(loaded.size_bytes).rounded()
     );
 }

@@ -79,7 +79,7 @@ pub struct Args {
     /// Phase whose weights the kernel gets, if several were tuned
     #[arg(long, value_name = "PHASE", requires = "apply")]
     pub phase: Option<String>,
-    /// Set these weights ("3:2" or "dram=3,cxl=2") instead of tuned ones
+    /// Set these weights ("3:2" or "dram:3,cxl:2") instead of tuned ones
     #[arg(long, value_name = "WEIGHTS", requires = "apply", conflicts_with_all = ["phases", "machine", "measure", "work", "config", "env_file", "records", "report"])]
     pub weights: Option<String>,
     /// Restore the kernel's weights from before --apply and the prefetchers from before

@@ -1,0 +1,22 @@
+//! What users type and read, parsed and printed in one place.
+//!
+//! Every command accepts the same text for the same thing: sizes ([`Bytes`]), bandwidths
+//! ([`GbPerSec`]), times ([`Seconds`]) and placements ([`Placement`], [`list`]). [`nearest`]
+//! suggests what a mistyped word was meant to be, and [`WholeFile`] writes files that are never
+//! seen half-written.
+
+mod bytes;
+mod list;
+mod nearest;
+mod number;
+mod placement;
+mod quantity;
+mod whole_file;
+
+pub use bytes::{Bytes, BytesError};
+pub use list::{ListError, continues, list, pieces};
+pub use nearest::nearest;
+pub use number::shown;
+pub use placement::{MAX_WEIGHT, Place, Placement, PlacementError};
+pub use quantity::{GbPerSec, GbPerSecError, Seconds, SecondsError};
+pub use whole_file::WholeFile;
