@@ -106,7 +106,8 @@ pub fn check_outputs(outputs: &[(&str, Option<&Path>)], inputs: &[&Path]) -> Res
         check_writable(path)?;
         if let Some((other, _)) = before.iter().find(|(_, other)| same_file(other, path)) {
             return Err(Failure::input(format!(
-                "{other} and {flag} name the same file"
+                "{other} and {flag} name the same file, {}",
+                path.display()
             )));
         }
         if let Some(input) = inputs.iter().find(|input| same_file(input, path)) {

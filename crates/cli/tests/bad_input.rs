@@ -68,11 +68,11 @@ fn placements_that_cannot_be_are_refused() {
         ),
         (
             &["run", "ssb", "--placement", "0:0"],
-            &["0:0", "all weights are 0"],
+            &["0:0", "no weight is above 0"],
         ),
         (
             &["run", "ssb", "--placement", "dram:0,cxl:0"],
-            &["dram:0,cxl:0", "all weights are 0"],
+            &["dram:0,cxl:0", "no weight is above 0"],
         ),
         (&["run", "ssb", "--placement", ""], &["empty placement"]),
         (

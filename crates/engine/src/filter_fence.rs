@@ -18,8 +18,8 @@ use std::sync::Arc;
 ///
 /// Most operators of DataFusion 55 find the columns of a filter in their input by name and take the
 /// first. Above a join of tables that share names, once its sides are swapped and a projection puts
-/// the columns back, that is the wrong one: `l RIGHT JOIN r ON l.k = r.k WHERE r.i > 100 OR l.i > 6`
-/// tested `r.i` in the place of `l.i`.
+/// the columns back, that is the wrong one: `l RIGHT JOIN r ON l.k = r.k WHERE l.i IS NULL` tested
+/// `r.i` in the place of `l.i`.
 #[derive(Debug)]
 pub(crate) struct FencedFilters(pub(crate) Arc<dyn PhysicalOptimizerRule + Send + Sync>);
 

@@ -2,7 +2,7 @@
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::expr::GroupingSet;
 use datafusion::logical_expr::utils::grouping_set_to_exprlist;
@@ -16,9 +16,9 @@ use std::sync::{Arc, LazyLock};
 
 /// Hides from the planner that a column of `ROLLUP`, `CUBE` or `GROUPING SETS` is constant.
 ///
-/// DataFusion 55 concludes from `WHERE y = 2020` that rows are sorted by `y`, and takes this to hold
-/// of the groups too, where `y` is NULL for the sets without it. Its final aggregation then ends
-/// groups too early and returns them several times. A column that comes out of a function that
+/// DataFusion 55 concludes from `WHERE y = 2020` that rows are sorted by `y`, and takes this to
+/// hold of the groups too, where `y` is NULL for the sets without it. Its final aggregation then
+/// ends groups too early and returns them several times. A column that comes out of a function that
 /// might return anything is constant for nobody.
 #[derive(Debug, Default)]
 pub struct HiddenConstants;

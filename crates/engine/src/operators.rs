@@ -1,8 +1,8 @@
 //! What the operators of a plan are to placement and to the model: the one place that knows them.
 //!
 //! An operator has a memory class ([`class_of`]), and a [`Role`] from which its phases follow, both
-//! estimated before a run (`adapt::describe`) and measured after it (`capture`). A new operator that
-//! scans, filters, joins, aggregates or sorts is described by one arm of [`Role::of`].
+//! estimated before a run (`adapt::describe`) and measured after it (`capture`). A new operator
+//! that scans, filters, joins, aggregates or sorts is described by one arm of [`Role::of`].
 
 use crate::bigjoin::{BigAggregateExec, BigJoinExec};
 use crate::scan::PlacedScanExec;
@@ -25,7 +25,7 @@ pub(crate) enum Role<'p> {
     /// on what.
     HashJoin(&'p HashJoinExec),
     /// Keeps a group table.
-    Aggregate(Aggregate<'p>),
+    Aggregate(AggregateRole<'p>),
     /// Joins, filters and aggregates in one pass over a fact table.
     Star(&'p StarExec),
     /// Collects and sorts its input.
@@ -35,7 +35,7 @@ pub(crate) enum Role<'p> {
 }
 
 /// A group-by or an aggregation of all rows.
-pub(crate) struct Aggregate<'p> {
+pub(crate) struct AggregateRole<'p> {
     /// The aggregation as DataFusion has it.
     pub(crate) plan: &'p AggregateExec,
     /// Whether it merges states that other operators have made: it then starts a pipeline.
@@ -74,7 +74,7 @@ impl<'p> Role<'p> {
             plan.mode(),
             AggregateMode::Final | AggregateMode::FinalPartitioned
         );
-        Role::Aggregate(Aggregate { plan, is_final })
+        Role::Aggregate(AggregateRole { plan, is_final })
     }
 }
 

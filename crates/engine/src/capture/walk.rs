@@ -5,7 +5,7 @@
 
 use super::pipeline::{Pending, Pipeline};
 use super::{Captured, HostCosts, LINE_BYTES, OperatorWork};
-use crate::operators::{Aggregate, Role};
+use crate::operators::{AggregateRole, Role};
 use crate::scan::{PlacedScanExec, ROWS_SCANNED};
 use crate::star::{StarExec, StarObserved};
 use datafusion::physical_expr::utils::collect_columns;
@@ -271,7 +271,11 @@ impl Walk {
         pipeline
     }
 
-    fn aggregate(&mut self, plan: &Arc<dyn ExecutionPlan>, aggregate: &Aggregate<'_>) -> Pipeline {
+    fn aggregate(
+        &mut self,
+        plan: &Arc<dyn ExecutionPlan>,
+        aggregate: &AggregateRole<'_>,
+    ) -> Pipeline {
         // Metrics and input are those of the operator that ran, which may have replaced
         // `aggregate`.
         let below = plan.children()[0];

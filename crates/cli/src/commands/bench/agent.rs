@@ -54,7 +54,7 @@ pub fn serve(args: &Args) -> Result<(), Failure> {
         .map_err(Failure::input)?;
     let address = args.agent.listen;
     let bound = std::net::TcpListener::bind(address);
-    drop(bound.map_err(|e| Failure::runtime(format!("cannot listen on {address}: {e}")))?);
+    drop(bound.map_err(|e| Failure::runtime(format!("--listen {address}: {e}")))?);
     let token = token(args, &stop)?;
     let mut host = Host::look().map_err(Failure::runtime)?;
     host.overwrite = args.overwrite;

@@ -3,7 +3,7 @@
 use super::prefetch::Prefetchers;
 use crate::failure::Failure;
 use crate::output;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tierloom_topology::{SysRoot, Topology};
 
 /// Find the best weights of memory tiers for each phase of work, with the model or by measuring,

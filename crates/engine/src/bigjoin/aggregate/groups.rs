@@ -308,7 +308,7 @@ mod tests {
         let on: Vec<_> = (0..columns.len())
             .map(|i| Arc::new(Column::new(&format!("c{i}"), i)) as _)
             .collect();
-        let mut groups = Groups::new(columns.len(), None);
+        let mut groups = Groups::new(columns.len());
         let (mut all, mut some) = (Vec::new(), Vec::new());
         for start in (0..batch.num_rows()).step_by(1000) {
             let part = batch.slice(start, 1000.min(batch.num_rows() - start));
