@@ -50,7 +50,7 @@ fn broken(
         "" => from.to_owned(),
         file => plain(&from.parent().unwrap_or(Path::new("")).join(file)),
     };
-    if !root.join(&path).exists() {
+    if !file.is_empty() && !root.join(&path).exists() {
         return Some(format!("link to {target}: there is no {}", path.display()));
     }
     let known = headings.get(path.as_path());
