@@ -96,7 +96,7 @@ fn places_that_cannot_be_meant_are_bad_input() {
     for (text, part) in [
         ("join", "CLASS=PLACEMENT[:LIMIT]"),
         ("heap=0", "unknown class"),
-        ("join=0:9KiB", "no limit"),
+        ("join=0:9KiB", "not between"),
         ("join=[0:3,1:1", "bracket"),
         ("join=4095", "4095"),
     ] {

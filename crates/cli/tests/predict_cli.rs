@@ -331,7 +331,7 @@ fn a_recorded_query_is_priced_by_its_last_captured_phases() {
     refused(
         folder.path(),
         &args,
-        &["no query in it has captured phases", "--placements dram"],
+        &["no query in it has captured phases", "--placement dram"],
     );
 }
 
