@@ -225,7 +225,7 @@ fn the_best_share_is_the_one_with_the_best_gain() {
     let best = priced("{ id: a, quantity: best_share, published: 40 }");
     let gain = priced("{ id: a, quantity: best_gain_percent, published: 40 }");
     let at = |share: f64| {
-        let placement = format!("dram={},cxl={share}", 100.0 - share);
+        let placement = format!("dram:{},cxl:{share}", 100.0 - share);
         priced(&format!(
             "{{ id: a, placement: \"{placement}\", quantity: gain_percent, published: 1, versus: {{ placement: dram }} }}"
         ))

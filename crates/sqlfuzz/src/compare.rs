@@ -111,7 +111,11 @@ impl Cell {
                     (true, true) => Ordering::Equal,
                     (true, false) => Ordering::Greater,
                     (false, true) => Ordering::Less,
-                    _ => a.partial_cmp(&b).unwrap_or(Ordering::Equal),
+                    // Long decimals that differ may be one float.
+                    _ => a
+                        .partial_cmp(&b)
+                        .unwrap_or(Ordering::Equal)
+                        .then_with(|| self.shown().cmp(&other.shown())),
                 },
                 _ => self.rank().cmp(&other.rank()),
             },

@@ -52,7 +52,7 @@ pub(super) fn check(sources: &Sources, known: &mut Known) -> Vec<Finding> {
         }
     }
     let unused = items.into_iter().filter(|item| {
-        uses.get(&item.name).is_none() && !known.excuses(Rule::UsedByTestsAlone, &item.key)
+        !uses.contains_key(&item.name) && !known.excuses(Rule::UsedByTestsAlone, &item.key)
     });
     let findings = unused.map(|item| {
         let what = format!("pub {} is used by tests alone, or by nothing", item.name);
