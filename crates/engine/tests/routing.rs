@@ -138,8 +138,12 @@ fn plans_answers_and_captures_are_those_without_routing() {
         for _ in 0..2 {
             let (with, without) = (run(&routed, &with), run(&plain, &without));
             assert_eq!(with.0, without.0, "{sql}");
-            let names =
-                |all: &[(String, String, u64)]| all.iter().map(|o| o.0.clone()).collect::<Vec<_>>();
+            // Sorted: a star join orders its filters by what they keep while it runs.
+            let names = |all: &[(String, String, u64)]| {
+                let mut names = all.iter().map(|o| o.0.clone()).collect::<Vec<_>>();
+                names.sort();
+                names
+            };
             assert_eq!(names(&with.1), names(&without.1), "{sql}");
         }
     }

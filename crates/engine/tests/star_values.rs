@@ -434,7 +434,17 @@ fn columns_of_every_kind_group_compare_and_join_as_in_datafusion() {
             "select n % 5, avg({c}), avg({c} + 1) from f group by n % 5"
         ));
     }
-    for c in ["i8", "i16", "i32", "i64", "u8", "u32", "u64", "u64_wide"] {
+    // Sums of the ends of BIGINT are an error here and wrap around in plain DataFusion.
+    for c in [
+        "i8",
+        "i16",
+        "i32",
+        "i64 / 1000",
+        "u8",
+        "u32",
+        "u64",
+        "u64_wide",
+    ] {
         for sql in [
             format!("select sum({c}), sum({c} + 1), sum({c} * 3) from f where n < 400"),
             format!(
