@@ -443,7 +443,7 @@ fn columns_of_every_kind_group_compare_and_join_as_in_datafusion() {
         "u8",
         "u32",
         "u64 / 1000",
-        "u64_wide",
+        "u64_wide / 1000",
     ] {
         for sql in [
             format!("select sum({c}), sum({c} + 1), sum({c} * 3) from f where n < 400"),
