@@ -22,7 +22,8 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 /// `min` and `max` for a session.
-pub(crate) fn float_extremes() -> [Arc<AggregateUDF>; 2] {
+#[must_use]
+pub fn float_extremes() -> [Arc<AggregateUDF>; 2] {
     let (min, max) = (Extreme(Min::new()), Extreme(Max::new()));
     [
         Arc::new(AggregateUDF::new_from_impl(min)),

@@ -50,6 +50,7 @@ pub use coded::{CodedColumn, Domain, MAX_LISTED_CODES};
 pub use column::{ColumnFacts, PlacedColumn};
 pub use counted_sets::CountedSets;
 pub use error::EngineError;
+pub use float_extremes::float_extremes;
 pub use grouping_sets::HiddenConstants;
 pub use null_in::ThreeValuedIn;
 pub use scan::PlacedScanExec;

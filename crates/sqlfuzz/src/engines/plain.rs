@@ -13,7 +13,9 @@ use datafusion::optimizer::Optimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use std::sync::Arc;
 use std::time::Duration;
-use tierloom_engine::{CountedSets, HiddenConstants, ScanStatistics, ThreeValuedIn, WholeOrders};
+use tierloom_engine::{
+    CountedSets, HiddenConstants, ScanStatistics, ThreeValuedIn, WholeOrders, float_extremes,
+};
 use tokio::runtime::Runtime;
 
 /// A DataFusion session without any of Tierloom's rules but one ([`Plain::new`]).
@@ -28,15 +30,17 @@ impl Plain {
         let config = SessionConfig::new().with_target_partitions(partitions);
         // Faults of DataFusion that are mended in the engine are mended here too: they would hide
         // all others. DuckDB knows none of these rules.
-        let state = SessionStateBuilder::new()
+        let mut builder = SessionStateBuilder::new()
             .with_config(config)
             .with_default_features()
             .with_analyzer_rule(Arc::new(CountedSets))
             .with_analyzer_rule(Arc::new(HiddenConstants))
             .with_analyzer_rule(Arc::new(ThreeValuedIn))
             .with_optimizer_rules(WholeOrders::among(Optimizer::new().rules))
-            .with_physical_optimizer_rules(ScanStatistics::among_defaults())
-            .build();
+            .with_physical_optimizer_rules(ScanStatistics::among_defaults());
+        let functions = builder.aggregate_functions().get_or_insert_default();
+        functions.extend(float_extremes());
+        let state = builder.build();
         Plain {
             context: SessionContext::new_with_state(state),
             runtime: Arc::clone(runtime),
