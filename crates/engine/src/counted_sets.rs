@@ -1,5 +1,6 @@
 //! `INTERSECT ALL` and `EXCEPT ALL` that count repetitions.
 
+use crate::grouping_sets::hide;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, JoinType, NullEquality, Result};
@@ -66,12 +67,27 @@ fn counted(join: Join) -> Result<LogicalPlan> {
 
 /// `plan` with one column more, in which rows with equal `keys` have the numbers 1, 2 and so on.
 fn numbered(plan: &Arc<LogicalPlan>, keys: Vec<Expr>, name: &str) -> Result<LogicalPlan> {
-    let columns = plan.schema().columns().into_iter().map(Expr::Column);
-    let number = row_number().partition_by(keys).build()?;
+    let columns: Vec<Expr> = plan
+        .schema()
+        .columns()
+        .into_iter()
+        .map(Expr::Column)
+        .collect();
+    // Keys of their own: DataFusion 55 fails to plan windows whose keys are equal or become
+    // constant by a filter above.
+    let names = (0..keys.len()).map(|index| format!("{name}_key_{index}"));
+    let names: Vec<String> = names.collect();
+    let hidden = keys
+        .into_iter()
+        .zip(&names)
+        .map(|(key, name)| hide(key).alias(name));
+    let with_keys = columns.iter().cloned().chain(hidden);
+    let with_keys = LogicalPlanBuilder::from(Arc::clone(plan)).project(with_keys)?;
+    let keys = names
+        .iter()
+        .map(|name| Expr::Column(Column::from_name(name)));
+    let number = row_number().partition_by(keys.collect()).build()?;
     let result = Expr::Column(Column::from_name(number.schema_name().to_string()));
-    let columns = columns.chain([result.alias(name)]).collect::<Vec<_>>();
-    LogicalPlanBuilder::from(Arc::clone(plan))
-        .window([number])?
-        .project(columns)?
-        .build()
+    let columns = columns.into_iter().chain([result.alias(name)]);
+    with_keys.window([number])?.project(columns)?.build()
 }

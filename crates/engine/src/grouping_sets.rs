@@ -43,8 +43,13 @@ fn has_sets(aggregate: &Aggregate) -> bool {
     matches!(aggregate.group_expr.as_slice(), [Expr::GroupingSet(_)])
 }
 
-fn hidden(aggregate: Aggregate) -> Result<LogicalPlan> {
+/// `value` as an expression of which the planner knows nothing but the type.
+pub(crate) fn hide(value: Expr) -> Expr {
     static HIDE: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(Hide::new()));
+    HIDE.call(vec![value])
+}
+
+fn hidden(aggregate: Aggregate) -> Result<LogicalPlan> {
     let keys = grouping_set_to_exprlist(&aggregate.group_expr)?;
     // Keys that are columns take their place; all others become columns of their name.
     let replaced: HashSet<Column> = keys
@@ -56,7 +61,7 @@ fn hidden(aggregate: Aggregate) -> Result<LogicalPlan> {
     let mut projected: Vec<Expr> = kept.map(Expr::Column).collect();
     for key in &keys {
         let column = column_of(key);
-        let value = HIDE.call(vec![(*key).clone()]);
+        let value = hide((*key).clone());
         projected.push(value.alias_qualified(column.relation, column.name));
     }
     let input = LogicalPlanBuilder::from(Arc::clone(&aggregate.input))

@@ -376,6 +376,10 @@ fn set_operations_with_all_count_repetitions_and_those_without_do_not() {
         let same = if operation.starts_with('I') { 6 } else { 0 };
         assert_eq!(number(&mut session, &within), same, "{within}");
     }
+    // Keys that are equal, and constant by a filter above.
+    let constant = "SELECT count(*) FROM ((SELECT a, a AS c, b FROM l) EXCEPT ALL \
+                    (SELECT a, a AS c, b FROM r)) AS s WHERE c IN (1, 1)";
+    assert_eq!(number(&mut session, constant), 1);
 }
 
 #[test]
