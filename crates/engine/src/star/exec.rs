@@ -62,7 +62,7 @@ impl StarExec {
             lowered,
             aggregation,
             finish: None,
-            properties: properties(&states),
+            properties: properties(&states, &fallback),
             states,
             fallback,
             metrics: ExecutionPlanMetricsSet::new(),
@@ -79,7 +79,7 @@ impl StarExec {
     /// Includes the last step of the aggregation; `replaced` is the complete aggregation.
     pub(super) fn finishing(self, finish: Finish, replaced: &Arc<dyn ExecutionPlan>) -> Self {
         StarExec {
-            properties: properties(finish.schema()),
+            properties: properties(finish.schema(), replaced),
             finish: Some(finish),
             fallback: Arc::clone(replaced),
             ..self
@@ -161,9 +161,17 @@ impl StarExec {
     }
 }
 
-fn properties(schema: &SchemaRef) -> Arc<PlanProperties> {
+/// Properties of an operator with rows of `schema`, in no order, that replaces `replaced`.
+fn properties(schema: &SchemaRef, replaced: &Arc<dyn ExecutionPlan>) -> Arc<PlanProperties> {
+    let mut equivalences = EquivalenceProperties::new(Arc::clone(schema));
+    let known = replaced.properties().equivalence_properties();
+    // Operators above were planned with the constants known: a window over a key that a filter
+    // makes constant would not find its input sorted by it.
+    if known.schema().fields().len() == schema.fields().len() {
+        let _ = equivalences.add_constants(known.constants());
+    }
     let properties = PlanProperties::new(
-        EquivalenceProperties::new(Arc::clone(schema)),
+        equivalences,
         Partitioning::UnknownPartitioning(1),
         // No group is complete before the last morsel, so all output comes at the end.
         EmissionType::Final,

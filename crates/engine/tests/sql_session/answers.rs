@@ -569,3 +569,27 @@ fn the_extremes_of_floats_are_the_same_with_groups_as_without_and_in_any_order()
         assert_eq!(text(&mut session, all), "NaN,-inf", "{turn}");
     }
 }
+
+#[test]
+fn a_window_over_a_constant_key_of_a_fused_aggregation_finds_its_input_sorted() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE f AS SELECT * FROM (VALUES (12, 1), (12, 2), (3, 3)) AS v(m, z)",
+    )
+    .unwrap();
+    for (query, right) in [
+        (
+            "SELECT dense_rank() OVER (PARTITION BY c ORDER BY c) FROM \
+             (SELECT DISTINCT m AS c FROM f) AS t WHERE c = 12",
+            "1",
+        ),
+        (
+            "SELECT sum(n) OVER (PARTITION BY m, z ORDER BY z) FROM \
+             (SELECT m, z, count(*) AS n FROM f GROUP BY m, z) AS t WHERE m = 12 AND z = 2",
+            "1",
+        ),
+    ] {
+        assert_eq!(text(&mut session, query), right, "{query}");
+    }
+}
