@@ -16,7 +16,8 @@ macro_rules! note {
 }
 
 mod commands;
-#[cfg(test)]
+// Without SQL some documented commands do not exist.
+#[cfg(all(test, feature = "sql"))]
 mod documented;
 mod failure;
 mod machine;

@@ -490,7 +490,10 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
                 Some(Ok(Some(duck))) => difference(&ours, duck, &loose, step.ordered).is_none(),
                 _ => false,
             };
-            if by_duck || told.starts_with("panicked") {
+            // SQL does not say for which rows an expression is evaluated: behind a join without
+            // rows an overflow may never happen.
+            let overflowed = told.contains("verflow");
+            if by_duck || overflowed || told.starts_with("panicked") {
                 return Outcome {
                     plain_alone: Some(told),
                     ..Outcome::default()
