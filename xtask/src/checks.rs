@@ -1,6 +1,7 @@
 //! Steps that check format, lints, documentation and tests, and that other builds compile.
 
 use crate::notes;
+use crate::sqlfuzz::install_duckdb;
 use anyhow::{Result, bail};
 use tierloom_testing::{Kind, NOTES, Note};
 use xshell::{Shell, cmd};
@@ -24,6 +25,7 @@ pub fn doc(shell: &Shell) -> Result<()> {
 }
 
 pub fn tests(shell: &Shell) -> Result<()> {
+    install_duckdb(shell)?;
     let test = cmd!(shell, "cargo test --workspace");
     Ok(test.env(NOTES, notes::file(shell)).run()?)
 }

@@ -7,9 +7,8 @@ use xshell::{Shell, cmd};
 const VENV: &str = "target/sqlfuzz-venv";
 const PACKAGES: [&str; 2] = ["duckdb==2.0.0", "pyarrow==26.0.1"];
 
-/// Installs DuckDB into a separate Python environment if it is not there, and runs the fuzzer for a
-/// minute.
-pub fn sqlfuzz(shell: &Shell) -> Result<()> {
+/// Installs DuckDB into a separate Python environment if it is not there.
+pub fn install_duckdb(shell: &Shell) -> Result<()> {
     let python = format!("{VENV}/bin/python");
     let wanted = "import duckdb, pyarrow; print(duckdb.__version__, pyarrow.__version__)";
     let there = cmd!(shell, "{python} -c {wanted}")
@@ -25,6 +24,12 @@ pub fn sqlfuzz(shell: &Shell) -> Result<()> {
             .run()
             .context("DuckDB cannot be installed from PyPI")?;
     }
+    Ok(())
+}
+
+/// Runs the fuzzer for a minute.
+pub fn sqlfuzz(shell: &Shell) -> Result<()> {
+    install_duckdb(shell)?;
     // With the features of the whole workspace, like the tests; otherwise DataFusion would be built
     // once more.
     cmd!(

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Before its optimizer has run, these are the only semi and anti joins for which NULL equals NULL;
 /// those without `ALL` have made their left side distinct.
 #[derive(Debug, Default)]
-pub struct CountedSets;
+pub(crate) struct CountedSets;
 
 impl AnalyzerRule for CountedSets {
     fn name(&self) -> &str {

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// `min` and `max` for a session.
 #[must_use]
-pub fn float_extremes() -> [Arc<AggregateUDF>; 2] {
+pub(crate) fn float_extremes() -> [Arc<AggregateUDF>; 2] {
     let (min, max) = (Extreme(Min::new()), Extreme(Max::new()));
     [
         Arc::new(AggregateUDF::new_from_impl(min)),

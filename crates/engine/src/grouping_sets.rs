@@ -21,7 +21,7 @@ use std::sync::{Arc, LazyLock};
 /// ends groups too early and returns them several times. A column that comes out of a function that
 /// might return anything is constant for nobody.
 #[derive(Debug, Default)]
-pub struct HiddenConstants;
+pub(crate) struct HiddenConstants;
 
 impl AnalyzerRule for HiddenConstants {
     fn name(&self) -> &str {

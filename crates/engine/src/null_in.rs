@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// and so is `IN` below `AND` and `OR` alone: a condition that is NULL drops its row as one that is
 /// false.
 #[derive(Debug, Default)]
-pub struct ThreeValuedIn;
+pub(crate) struct ThreeValuedIn;
 
 impl AnalyzerRule for ThreeValuedIn {
     fn name(&self) -> &str {

@@ -24,13 +24,13 @@ use std::sync::Arc;
 /// row has that value, and joins pass this on. `SELECT count(DISTINCT a), count(DISTINCT b) FROM t
 /// WHERE a = 2 AND b = 9` was 1, 1 for a table without such rows.
 #[derive(Debug, Default)]
-pub struct ScanStatistics(AggregateStatistics);
+pub(crate) struct ScanStatistics(AggregateStatistics);
 
 impl ScanStatistics {
     /// DataFusion's physical rules with this one in the place of its own, and with fences for
     /// filters that are pushed down.
     #[must_use]
-    pub fn among_defaults() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    pub(crate) fn among_defaults() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         let own: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(Self::default());
         let rules = PhysicalOptimizer::new().rules.into_iter();
         let replaced = rules.map(|rule| match rule.name() {

@@ -8,24 +8,19 @@ use crate::EngineError;
 use crate::as_now::AsNow;
 use crate::bigjoin::{BigAggregateOptions, BigAggregateRule, BigJoinOptions, BigJoinRule};
 use crate::checked_sum::checked_sum;
-use crate::counted_sets::CountedSets;
-use crate::float_extremes::float_extremes;
-use crate::grouping_sets::HiddenConstants;
+use crate::corrections::{corrected, logical_rules};
 use crate::merged_columns::NoMergedOuterColumns;
-use crate::null_in::ThreeValuedIn;
 use crate::null_rules::{NullableSubqueries, PlainAntiJoins};
 use crate::plan_cache::PlanCache;
 use crate::planning;
 use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
-use crate::scan_statistics::ScanStatistics;
 use crate::stack;
 use crate::star::{self, StarJoinRule};
 use crate::star_order::StarJoinOrder;
 use crate::table::{PlacedTable, PlacedTableProvider};
-use crate::whole_order::WholeOrders;
 use arrow::array::RecordBatch;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::optimizer::OptimizerRule;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -383,61 +378,47 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
         .with_target_partitions(options.threads)
         .with_batch_size(options.batch_rows)
         .with_information_schema(false);
-    let with_rules = |builder: SessionStateBuilder| {
-        let mut builder = builder
-            .with_analyzer_rule(Arc::new(NoMergedOuterColumns))
-            .with_analyzer_rule(Arc::new(CountedSets))
-            .with_analyzer_rule(Arc::new(HiddenConstants))
-            .with_analyzer_rule(Arc::new(ThreeValuedIn))
-            .with_analyzer_rule(Arc::new(NullableSubqueries))
-            .with_physical_optimizer_rules(ScanStatistics::among_defaults());
-        // Last, so that every other rule matches on the operators themselves.
-        if routed {
-            builder = builder.with_physical_optimizer_rule(Arc::new(RouteOperators));
-        }
-        builder.build()
-    };
-    if !options.tuned {
-        return with_rules(
-            SessionStateBuilder::new()
-                .with_config(config)
-                .with_default_features()
-                .with_optimizer_rules(rules(false)),
-        );
+    if options.tuned {
+        tune(&mut config);
     }
-    let optimizer = &mut config.options_mut().optimizer;
-    // Build sides of up to 256 MiB are collected once and shared: repartitioning the probe side
-    // costs more than it saves.
-    optimizer.hash_join_single_partition_threshold = 256 << 20;
-    optimizer.hash_join_single_partition_threshold_rows = 16 << 20;
-    config
-        .options_mut()
-        .execution
-        .perfect_hash_join_small_build_threshold = 1 << 20;
-    config
-        .options_mut()
-        .execution
-        .perfect_hash_join_min_key_density = 0.01;
-    let mut builder = SessionStateBuilder::new()
+    let builder = SessionStateBuilder::new()
         .with_config(config)
         .with_default_features()
-        .with_optimizer_rules(rules(true));
-    if options.fused {
+        .with_analyzer_rule(Arc::new(NoMergedOuterColumns));
+    let mut builder = corrected(builder)
+        .with_analyzer_rule(Arc::new(NullableSubqueries))
+        .with_optimizer_rules(rules(options.tuned));
+    if options.tuned {
+        let functions = builder.aggregate_functions().get_or_insert_default();
+        functions.push(checked_sum());
+    }
+    if options.tuned && options.fused {
         builder = builder.with_physical_optimizer_rule(Arc::new(StarJoinRule));
     }
-    if options.big_tables {
+    if options.tuned && options.big_tables {
         builder = builder
             .with_physical_optimizer_rule(Arc::new(BigJoinRule::new(options.big_joins.clone())))
             .with_physical_optimizer_rule(Arc::new(BigAggregateRule::new(
                 options.big_aggregates.clone(),
             )));
     }
-    // Later functions replace earlier ones of the same name.
-    let functions = builder.aggregate_functions().get_or_insert_default();
-    functions.push(checked_sum());
-    functions.extend(float_extremes());
-    // Routing wraps operators last, the fused ones included.
-    with_rules(builder)
+    // Last, so that every other rule matches on the operators themselves; the fused ones are routed
+    // too.
+    if routed {
+        builder = builder.with_physical_optimizer_rule(Arc::new(RouteOperators));
+    }
+    builder.build()
+}
+
+/// Sets what suits tables in memory better than DataFusion's defaults.
+fn tune(config: &mut SessionConfig) {
+    let options = config.options_mut();
+    // Build sides of up to 256 MiB are collected once and shared: repartitioning the probe side
+    // costs more than it saves.
+    options.optimizer.hash_join_single_partition_threshold = 256 << 20;
+    options.optimizer.hash_join_single_partition_threshold_rows = 16 << 20;
+    options.execution.perfect_hash_join_small_build_threshold = 1 << 20;
+    options.execution.perfect_hash_join_min_key_density = 0.01;
 }
 
 /// DataFusion's logical rules plus ours.
@@ -446,7 +427,7 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
 /// the NULL-aware joins; with `tuned`, [`StarJoinOrder`] after filters were pushed down to the
 /// tables, because it samples them there.
 fn rules(tuned: bool) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let mut rules = WholeOrders::among(Optimizer::new().rules);
+    let mut rules = logical_rules();
     let mut after = |name: &str, rule: Arc<dyn OptimizerRule + Send + Sync>| {
         let at = rules.iter().position(|r| r.name() == name);
         rules.insert(at.map_or(rules.len(), |i| i + 1), rule);

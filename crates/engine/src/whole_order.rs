@@ -15,12 +15,12 @@ use std::sync::Arc;
 /// that `d.k`, unique before the join, determines `f.id`, and so leaves rows of one `d.k` in any
 /// order.
 #[derive(Debug, Default)]
-pub struct WholeOrders(EliminateDuplicatedExpr);
+pub(crate) struct WholeOrders(EliminateDuplicatedExpr);
 
 impl WholeOrders {
     /// Replaces DataFusion's rule in `rules` by this one.
     #[must_use]
-    pub fn among(
+    pub(crate) fn among(
         rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>,
     ) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         let own: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(WholeOrders::default());

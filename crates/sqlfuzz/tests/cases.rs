@@ -3,7 +3,8 @@
 use std::path::Path;
 use tierloom_memory::router::TierAllocator;
 use tierloom_sqlfuzz::case::Case;
-use tierloom_sqlfuzz::engines::Rows;
+use tierloom_sqlfuzz::engines::{Duck, Rows};
+use tierloom_sqlfuzz::fuzz::Fuzzer;
 use tierloom_sqlfuzz::panics;
 
 #[global_allocator]
@@ -36,22 +37,26 @@ fn what_was_answered_wrongly_once_is_answered_right() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The generator, the engines and the comparison without DuckDB. There must be no failure, whatever
-/// the seed.
+/// The generator, the engines and the comparison. There must be no failure, whatever the seed.
+///
+/// DuckDB takes part because plain DataFusion alone is wrong in about one case of two hundred, and
+/// without a third engine such a case would count against Tierloom.
 #[test]
-fn random_statements_are_answered_as_plain_datafusion_answers_them() {
+fn random_statements_are_answered_as_other_engines_answer_them() {
     panics::watch();
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/sqlfuzz-venv/bin/python");
+    if !python.exists() {
+        return tierloom_testing::checked_nothing("no DuckDB; `cargo xtask sqlfuzz` installs it");
+    }
     let seed = tierloom_sqlfuzz::rng::drawn();
-    println!("seed {seed}; again: cargo run -p tierloom-sqlfuzz -- --seed {seed} --cases 5");
+    println!("seed {seed}; again: target/debug/tierloom-sqlfuzz --seed {seed} --cases 5");
     let folder = tempfile::tempdir().unwrap();
-    let mut fuzzer = tierloom_sqlfuzz::fuzz::Fuzzer::new(seed, None, folder.path()).unwrap();
+    let duck = Duck::start(&python, folder.path()).unwrap();
+    let mut fuzzer = Fuzzer::new(seed, Some(duck), folder.path()).unwrap();
     for number in 0..5 {
-        let found = fuzzer.case(number, &|| false).unwrap();
-        assert!(
-            found.is_none(),
-            "seed {seed}, case {number}: {}",
-            found.unwrap().told
-        );
+        if let Some(found) = fuzzer.case(number, &|| false).unwrap() {
+            assert!(found.by_duck, "seed {seed}, case {number}: {}", found.told);
+        }
     }
     assert!(fuzzer.coverage.plans > 0);
 }
@@ -74,7 +79,7 @@ fn a_wrong_answer_is_found_made_small_and_written_down() {
     let seed = tierloom_sqlfuzz::rng::drawn();
     println!("seed {seed}");
     let folder = tempfile::tempdir().unwrap();
-    let fuzzer = tierloom_sqlfuzz::fuzz::Fuzzer::new(seed, None, folder.path()).unwrap();
+    let fuzzer = Fuzzer::new(seed, None, folder.path()).unwrap();
     let mut fuzzer = fuzzer.spoiled(without_last_row);
     let found = (0..20).find_map(|number| fuzzer.case(number, &|| false).unwrap());
     let found = found.expect("no case of twenty has a group-by with rows");

@@ -103,9 +103,16 @@ impl ColumnFacts {
     }
 
     /// Converts to DataFusion's statistics, for a column of `rows` rows and `size_bytes` bytes.
+    ///
+    /// A bound whose negation overflows is left out. DataFusion 55 fails to plan `-x > 5` if `x` is
+    /// said to have it, and the smallest value of a type says nothing as a bound.
     pub fn statistics(&self, rows: usize, size_bytes: u64) -> ColumnStatistics {
-        let bound =
-            |value: &Option<ScalarValue>| value.clone().map_or(Precision::Absent, Precision::Exact);
+        let bound = |value: &Option<ScalarValue>| match value {
+            Some(value) if value.arithmetic_negate().is_ok() || !is_signed(value) => {
+                Precision::Exact(value.clone())
+            }
+            _ => Precision::Absent,
+        };
         let mut statistics = ColumnStatistics::new_unknown();
         statistics.null_count = Precision::Exact(self.null_count as usize);
         statistics.min_value = bound(&self.min);
@@ -117,6 +124,12 @@ impl ColumnFacts {
         statistics.byte_size = Precision::Exact(size_bytes as usize);
         statistics
     }
+}
+
+/// Whether a value is of a type that SQL can negate.
+fn is_signed(value: &ScalarValue) -> bool {
+    let data_type = value.data_type();
+    data_type.is_signed_integer() || matches!(data_type, DataType::Decimal128(..))
 }
 
 /// Smallest and largest value that is not NULL.

@@ -5,6 +5,7 @@
 mod common;
 
 mod answers;
+mod known_values;
 mod limits;
 mod views;
 

@@ -9,16 +9,13 @@ use arrow::error::ArrowError;
 use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::optimizer::Optimizer;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use std::sync::Arc;
 use std::time::Duration;
-use tierloom_engine::{
-    CountedSets, HiddenConstants, ScanStatistics, ThreeValuedIn, WholeOrders, float_extremes,
-};
+use tierloom_engine::corrected;
 use tokio::runtime::Runtime;
 
-/// A DataFusion session without any of Tierloom's rules but one ([`Plain::new`]).
+/// A DataFusion session without any of Tierloom's rules but its corrections ([`corrected`]).
 pub struct Plain {
     context: SessionContext,
     runtime: Arc<Runtime>,
@@ -28,19 +25,12 @@ impl Plain {
     /// A session without tables, whose tasks run in `runtime`.
     pub fn new(runtime: &Arc<Runtime>, partitions: usize) -> Plain {
         let config = SessionConfig::new().with_target_partitions(partitions);
-        // Faults of DataFusion that are mended in the engine are mended here too: they would hide
-        // all others. DuckDB knows none of these rules.
-        let mut builder = SessionStateBuilder::new()
+        // Faults of DataFusion that are corrected in the engine are corrected here too: they would
+        // hide all others. DuckDB knows none of these rules.
+        let builder = SessionStateBuilder::new()
             .with_config(config)
-            .with_default_features()
-            .with_analyzer_rule(Arc::new(CountedSets))
-            .with_analyzer_rule(Arc::new(HiddenConstants))
-            .with_analyzer_rule(Arc::new(ThreeValuedIn))
-            .with_optimizer_rules(WholeOrders::among(Optimizer::new().rules))
-            .with_physical_optimizer_rules(ScanStatistics::among_defaults());
-        let functions = builder.aggregate_functions().get_or_insert_default();
-        functions.extend(float_extremes());
-        let state = builder.build();
+            .with_default_features();
+        let state = corrected(builder).build();
         Plain {
             context: SessionContext::new_with_state(state),
             runtime: Arc::clone(runtime),

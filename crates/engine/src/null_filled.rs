@@ -1,0 +1,201 @@
+//! Columns that are constant below an operator that fills them up with NULLs.
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{JoinType, Result, Statistics, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::execution_plan::{
+    CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions,
+};
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::{
+    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
+    PlanProperties, StatisticsArgs,
+};
+use std::fmt;
+use std::sync::Arc;
+
+/// Keeps from the planner that columns are constant below an outer join or grouping sets that fill
+/// them up with NULLs.
+///
+/// In `f LEFT JOIN d ON f.id = d.id AND d.kind = 5`, `d.kind` is 5 before the join, and 5 or NULL
+/// after it; in `WHERE y = 2020 GROUP BY ROLLUP (y)`, `y` is NULL for the total. DataFusion 55
+/// takes such columns for constant above as well: it leaves them out of sorts, and treats rows as
+/// sorted by them in group-bys and windows, which then end groups too early and return them several
+/// times. Equalities with expressions fail in the same way: `coalesce(d.kind, 0)` is not NULL where
+/// `d.kind` is.
+///
+/// The rule must run before all others, because those leave out sorts.
+#[derive(Debug, Default)]
+pub(crate) struct NullFilled;
+
+impl PhysicalOptimizerRule for NullFilled {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let change = |node: Arc<dyn ExecutionPlan>| {
+            let inputs = node.children().into_iter();
+            let affected: Vec<bool> = inputs
+                .zip(fills_up(&node))
+                .map(|(input, filled)| filled && knows_values(input))
+                .collect();
+            if !affected.contains(&true) {
+                return Ok(Transformed::no(node));
+            }
+            let inputs = node.children().into_iter().zip(affected);
+            let inputs = inputs.map(|(input, affected)| match affected {
+                true => Arc::new(AnyValuesExec::new(Arc::clone(input))) as _,
+                false => Arc::clone(input),
+            });
+            let inputs = inputs.collect();
+            let recompute = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+            node.replace_children(inputs, recompute)
+                .map(Transformed::yes)
+        };
+        plan.transform_up(change).data()
+    }
+
+    fn name(&self) -> &str {
+        "tierloom_null_filled"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// For each input, whether the operator returns its columns with NULLs that they do not have.
+fn fills_up(node: &Arc<dyn ExecutionPlan>) -> [bool; 2] {
+    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        return [aggregate.group_expr().has_grouping_set(), false];
+    }
+    let join = if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+        join.join_type
+    } else if let Some(join) = node.downcast_ref::<SortMergeJoinExec>() {
+        join.join_type
+    } else if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
+        *join.join_type()
+    } else {
+        return [false, false];
+    };
+    match join {
+        JoinType::Left => [false, true],
+        JoinType::Right => [true, false],
+        JoinType::Full => [true, true],
+        _ => [false, false],
+    }
+}
+
+/// Whether the planner knows values of the rows, or equalities that may not hold of NULLs.
+fn knows_values(input: &Arc<dyn ExecutionPlan>) -> bool {
+    let known = input.equivalence_properties();
+    let only_columns = |class: &datafusion::physical_expr::equivalence::EquivalenceClass| {
+        class.iter().all(|member| member.is::<Column>())
+    };
+    !known.constants().is_empty() || !known.eq_group().iter().all(only_columns)
+}
+
+/// Passes the rows of its input on, and tells the planner nothing of their values or their order.
+#[derive(Debug, Clone)]
+struct AnyValuesExec {
+    input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+}
+
+impl AnyValuesExec {
+    fn new(input: Arc<dyn ExecutionPlan>) -> Self {
+        let nothing = EquivalenceProperties::new(input.schema());
+        let properties = PlanProperties::clone(input.properties()).with_eq_properties(nothing);
+        AnyValuesExec {
+            input,
+            properties: Arc::new(properties),
+        }
+    }
+}
+
+impl DisplayAs for AnyValuesExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl ExecutionPlan for AnyValuesExec {
+    fn name(&self) -> &str {
+        "AnyValuesExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(input), true) => Ok(Arc::new(AnyValuesExec::new(input))),
+            _ => internal_err!("AnyValuesExec has one input"),
+        }
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let recompute = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, recompute)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        match inputs {
+            [input] => Ok(Arc::clone(input)),
+            _ => internal_err!("AnyValuesExec has one input"),
+        }
+    }
+
+    fn supports_limit_pushdown(&self) -> bool {
+        true
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        CardinalityEffect::Equal
+    }
+}

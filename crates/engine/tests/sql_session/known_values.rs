@@ -1,0 +1,71 @@
+//! Queries over columns of which the planner knows the values or their bounds.
+
+use super::{run, session, text};
+
+#[test]
+fn constants_below_an_outer_join_are_not_constant_above_it() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE f AS SELECT value AS id FROM range(1, 7)",
+    )
+    .unwrap();
+    run(
+        &mut session,
+        "CREATE TABLE d AS SELECT value AS id, 4 + value % 2 AS kind FROM range(1, 7)",
+    )
+    .unwrap();
+    let by_condition = "f LEFT JOIN d ON f.id = d.id AND d.kind = 5";
+    let by_filter = "f LEFT JOIN (SELECT * FROM d WHERE kind = 5) AS d ON f.id = d.id";
+    let by_literal = "f LEFT JOIN (SELECT id, 5 AS kind FROM d WHERE id % 2 = 1) AS d \
+                      ON f.id = d.id";
+    let full = "f FULL JOIN (SELECT id, kind FROM d WHERE kind = 5) AS d ON f.id = d.id";
+    for threads in [1, 3] {
+        run(&mut session, &format!("SET tierloom.threads = {threads}")).unwrap();
+        for joined in [by_condition, by_filter, by_literal, full] {
+            let ordered = format!("SELECT d.kind, f.id FROM {joined} ORDER BY d.kind, f.id");
+            assert_eq!(
+                text(&mut session, &ordered),
+                "5,1\n5,3\n5,5\n,2\n,4\n,6",
+                "{ordered}"
+            );
+            let numbered = format!(
+                "SELECT f.id, row_number() OVER (PARTITION BY d.kind ORDER BY f.id) FROM {joined} \
+                 ORDER BY f.id"
+            );
+            assert_eq!(
+                text(&mut session, &numbered),
+                "1,1\n2,1\n3,2\n4,2\n5,3\n6,3",
+                "{numbered}"
+            );
+        }
+    }
+}
+
+#[test]
+fn groups_over_outer_joins_with_constants_are_there_once() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE f AS SELECT value AS id FROM range(0, 50000)",
+    )
+    .unwrap();
+    run(&mut session, "SET tierloom.batch_rows = 100").unwrap();
+    for threads in [1, 3] {
+        run(&mut session, &format!("SET tierloom.threads = {threads}")).unwrap();
+        let groups = "SELECT d.flag, count(*) FROM f LEFT JOIN (SELECT id, 1 AS flag FROM f \
+                      WHERE id % 2 = 0) AS d ON f.id = d.id GROUP BY d.flag ORDER BY d.flag";
+        assert_eq!(text(&mut session, groups), "1,25000\n,25000");
+    }
+}
+
+#[test]
+fn negated_columns_with_the_smallest_value_of_their_type_can_be_filtered() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE t AS SELECT * FROM (VALUES (CAST(-2147483648 AS INT)), (CAST(-7 AS INT))) AS v (x)",
+    )
+    .unwrap();
+    assert_eq!(text(&mut session, "SELECT x FROM t WHERE -x = 7"), "-7");
+}
