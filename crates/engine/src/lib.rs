@@ -31,6 +31,7 @@ mod null_filled;
 mod null_in;
 mod null_rules;
 mod operators;
+mod parse;
 mod plan_cache;
 mod planning;
 pub mod routing;

@@ -24,7 +24,8 @@ fn note(info: &PanicHookInfo<'_>) {
         .unwrap_or_default();
     let told = format!("{}: {said}", place.unwrap_or_default());
     if std::thread::current().name() == Some("main") {
-        eprintln!("the fuzzer panicked at {told}");
+        let trace = std::backtrace::Backtrace::force_capture();
+        eprintln!("the fuzzer panicked at {told}\n{trace}");
     }
     SEEN.lock()
         .unwrap_or_else(PoisonError::into_inner)

@@ -16,7 +16,7 @@ use super::place::ColumnPlacer;
 use crate::EngineError;
 use crate::column::PlacedColumn;
 use crate::table::PlacedTable;
-use arrow::array::{Array, ArrayData, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, RecordBatch, make_array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use tierloom_memory::Placement;
@@ -238,8 +238,20 @@ pub(super) fn place_columns(
     })
 }
 
-/// Chunks of dictionaries with keys that can count the words of all chunks together: each chunk has
-/// its own words, and keys of one byte run out soon. Other columns stay as they are.
+/// A dictionary with NULLs as NULL keys only. Arrow allows a NULL among the words too, but the joins
+/// of DataFusion 55 take that for a value: `NOT IN` then keeps rows whose value is unknown.
+fn without_null_words(chunk: ArrayRef) -> Result<ArrayRef, EngineError> {
+    let dictionary = chunk.as_any_dictionary_opt();
+    if dictionary.is_none_or(|d| d.values().logical_null_count() == 0) {
+        return Ok(chunk);
+    }
+    let with_nulls = chunk.to_data().into_builder().nulls(chunk.logical_nulls());
+    Ok(make_array(with_nulls.build()?))
+}
+
+/// Chunks of dictionaries with NULLs as NULL keys, and with keys that can count the words of all
+/// chunks together: each chunk has its own words, and keys of one byte run out soon. Other columns
+/// stay as they are.
 fn with_keys_for_all(
     data_type: &DataType,
     chunks: Vec<ArrayRef>,
@@ -247,6 +259,8 @@ fn with_keys_for_all(
     let DataType::Dictionary(keys, words) = data_type else {
         return Ok((data_type.clone(), chunks));
     };
+    let chunks = chunks.into_iter().map(without_null_words);
+    let chunks = chunks.collect::<Result<Vec<_>, _>>()?;
     let most = match **keys {
         DataType::Int8 => i8::MAX as usize + 1,
         DataType::UInt8 => u8::MAX as usize + 1,

@@ -14,6 +14,7 @@ use super::views::Views;
 use super::whole_file::WholeFile;
 use super::{WriteOptions, checks, placement_plan, system};
 use crate::EngineError;
+use crate::parse;
 use crate::planning;
 use crate::session::{Engine, EngineOptions, PlannedQuery};
 use crate::stack;
@@ -185,22 +186,20 @@ impl SqlSession {
 
     pub(super) fn parse(&self, piece: &Piece) -> Result<Parsed, SqlError> {
         let state = self.engine.context().state();
-        let dialect = state.config_options().sql_parser.dialect;
-        state
-            .sql_to_statement(&piece.in_place(0, piece.tokens.len()), &dialect)
-            .map_err(|e| {
-                // The parser reports no position for input that ends too early, and its own
-                // limit as some token that it did not expect.
-                let mut error = SqlError::planning(&e);
-                if piece.levels > MOST_NESTED
-                    && let SqlError::Input { message, .. } = &mut error
-                {
-                    *message = format!(
-                        "{message} (brackets, CASE, NOT and signs may nest {MOST_NESTED} levels)"
-                    );
-                }
-                at(error, piece.place_of(piece.tokens.len()))
-            })
+        let text = piece.in_place(0, piece.tokens.len());
+        parse::statement(&state, &text).map_err(|e| {
+            // The parser reports no position for input that ends too early, and its own
+            // limit as some token that it did not expect.
+            let mut error = SqlError::planning(&e);
+            if piece.levels > MOST_NESTED
+                && let SqlError::Input { message, .. } = &mut error
+            {
+                *message = format!(
+                    "{message} (brackets, CASE, NOT and signs may nest {MOST_NESTED} levels)"
+                );
+            }
+            at(error, piece.place_of(piece.tokens.len()))
+        })
     }
 
     /// Runs one statement.

@@ -9,6 +9,7 @@ use super::run::Outcome;
 use super::script::Piece;
 use super::session::{SqlSession, said};
 use super::tables::plain_name;
+use crate::parse;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
@@ -122,7 +123,12 @@ impl SqlSession {
             for (name, text) in &self.prepared {
                 // Fails if the statement could not be planned the last time, which does not matter.
                 let _ = context.sql(&format!("DEALLOCATE \"{name}\"")).await;
-                let _ = context.sql(text).await;
+                let state = context.state();
+                if let Ok(parsed) = parse::statement(&state, text)
+                    && let Ok(plan) = state.statement_to_plan(parsed).await
+                {
+                    let _ = context.execute_logical_plan(plan).await;
+                }
             }
         });
     }

@@ -1,6 +1,10 @@
 //! Queries over columns of which the planner knows the values or their bounds.
 
-use super::{run, session, text};
+use super::{number, run, session, text};
+use arrow::array::{ArrayRef, DictionaryArray, Float64Array, Int32Array, RecordBatch};
+use arrow::ipc::writer::FileWriter;
+use std::sync::Arc;
+use tierloom_engine::sql::{CsvOptions, Silent};
 
 #[test]
 fn constants_below_an_outer_join_are_not_constant_above_it() {
@@ -68,4 +72,25 @@ fn negated_columns_with_the_smallest_value_of_their_type_can_be_filtered() {
     )
     .unwrap();
     assert_eq!(text(&mut session, "SELECT x FROM t WHERE -x = 7"), "-7");
+}
+
+#[test]
+fn a_null_among_the_words_of_a_dictionary_is_no_value() {
+    let mut session = session();
+    let keys = Int32Array::from(vec![Some(0), Some(1), None]);
+    let words: ArrayRef = Arc::new(Float64Array::from(vec![Some(1.5), None]));
+    let column: ArrayRef = Arc::new(DictionaryArray::new(keys, words));
+    let batch = RecordBatch::try_from_iter([("x", column)]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.arrow");
+    let file = std::fs::File::create(&path).unwrap();
+    let mut writer = FileWriter::try_new(file, &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    session
+        .load_files("t", &path, CsvOptions::default(), &Silent::default())
+        .unwrap();
+    assert_eq!(number(&mut session, "SELECT count(x) FROM t"), 1);
+    let unknown = "SELECT count(*) FROM t WHERE x NOT IN (SELECT x FROM t WHERE x IS NULL)";
+    assert_eq!(number(&mut session, unknown), 0);
 }
