@@ -70,7 +70,7 @@ impl CodedColumn {
         };
         let values = match &domain {
             Domain::Offset { base, last } => u64::try_from(i128::from(*last) - i128::from(*base))
-                .map(|d| d + 1)
+                .map(|d| d.saturating_add(1))
                 .map_err(|_| wrong("has a range of values that is upside down".into()))?,
             Domain::Values(values) => {
                 if values.data_type() != &data_type || !ascending(values)? {
@@ -138,10 +138,12 @@ impl CodedColumn {
     /// Number of codes, that of NULL included: one more than the largest code.
     pub fn code_count(&self) -> u64 {
         let values = match &self.domain {
-            Domain::Offset { base, last } => (*last as u64).wrapping_sub(*base as u64) + 1,
+            Domain::Offset { base, last } => {
+                (*last as u64).wrapping_sub(*base as u64).saturating_add(1)
+            }
             Domain::Values(values) => values.len() as u64,
         };
-        values + u64::from(self.nullable)
+        values.saturating_add(u64::from(self.nullable))
     }
 
     /// The `base` for which every value is `base + code`; `None` for a listed domain.

@@ -73,13 +73,14 @@ impl Fuzzer {
 
     /// Runs case `number` until something fails or `stop` returns true.
     ///
+    /// # Errors
     /// If the engines cannot be set up.
-    /// Engines that cannot be set up.
     pub fn case(
         &mut self,
         number: u64,
         stop: &dyn Fn() -> bool,
     ) -> Result<Option<Found>, FuzzError> {
+        crate::panics::CASE.store(number, std::sync::atomic::Ordering::Relaxed);
         // Each case has its own seed, so that it can be repeated without the cases before it.
         let mut rng = Rng::new(mixed(self.seed, number));
         let (mut world, tables) = data::world(&mut rng);

@@ -2,10 +2,14 @@
 //! noticed.
 
 use std::panic::PanicHookInfo;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
 static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static ONCE: Once = Once::new();
+
+/// Number of the case that runs, for messages.
+pub(crate) static CASE: AtomicU64 = AtomicU64::new(0);
 
 /// Records panics from now on.
 pub fn watch() {
@@ -25,7 +29,8 @@ fn note(info: &PanicHookInfo<'_>) {
     let told = format!("{}: {said}", place.unwrap_or_default());
     if std::thread::current().name() == Some("main") {
         let trace = std::backtrace::Backtrace::force_capture();
-        eprintln!("the fuzzer panicked at {told}\n{trace}");
+        let case = CASE.load(Ordering::Relaxed);
+        eprintln!("the fuzzer panicked in case {case} at {told}\n{trace}");
     }
     SEEN.lock()
         .unwrap_or_else(PoisonError::into_inner)

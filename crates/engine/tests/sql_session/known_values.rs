@@ -94,3 +94,15 @@ fn a_null_among_the_words_of_a_dictionary_is_no_value() {
     let unknown = "SELECT count(*) FROM t WHERE x NOT IN (SELECT x FROM t WHERE x IS NULL)";
     assert_eq!(number(&mut session, unknown), 0);
 }
+
+#[test]
+fn a_column_of_nearly_all_integers_keeps_its_values_beside_null() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT * FROM (VALUES (-9223372036854775807), \
+                 (9223372036854775807), (5), (NULL)) AS v (x)";
+    run(&mut session, table).unwrap();
+    assert_eq!(
+        text(&mut session, "SELECT x FROM t ORDER BY x"),
+        "-9223372036854775807\n5\n9223372036854775807\n"
+    );
+}

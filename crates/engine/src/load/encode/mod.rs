@@ -144,6 +144,7 @@ impl Prepared {
 
 /// Width of the codes of `values` values and NULL, if there is one; `None` beyond 32 bits.
 fn width_for(values: u64, nullable: bool) -> Option<CodeWidth> {
-    let largest = (values + u64::from(nullable)).saturating_sub(1);
+    let codes = values.saturating_add(u64::from(nullable));
+    let largest = codes.saturating_sub(1);
     u32::try_from(largest).ok().map(CodeWidth::for_max)
 }

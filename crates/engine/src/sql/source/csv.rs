@@ -3,6 +3,7 @@
 //! Types are inferred from the first rows of each file and widened across files. A value that does
 //! not fit the inferred type is an error with line, column and remedy, not NULL.
 
+use super::instants;
 use super::{BATCH_ROWS, Batches, CsvOptions, Kind, Part, broken, unreadable};
 use crate::sql::error::SqlError;
 use arrow::csv::ReaderBuilder;
@@ -108,18 +109,34 @@ pub(super) fn read(
 ) -> Result<Batches, SqlError> {
     let file = File::open(path).map_err(|e| unreadable(path, &e))?;
     let file_bytes = file.metadata().map_err(|e| unreadable(path, &e))?.len();
-    let reader = ReaderBuilder::new(Arc::clone(schema))
+    let reader = ReaderBuilder::new(instants::as_text(schema))
         .with_format(format(path, options))
         .with_batch_size(batch_rows(schema.fields().len(), file_bytes))
         .build(file)
         .map_err(|e| broken(path, Kind::Csv, e))?;
     let (path, schema) = (path.to_owned(), Arc::clone(schema));
     let options = options.clone();
+    let mut row = usize::from(options.header);
     Ok(Box::new(reader.map(move |batch| {
-        batch.map_err(|e| {
-            let problem = explain(&e.to_string(), &schema, &options);
-            broken(&path, Kind::Csv, problem)
-        })
+        let bad =
+            |problem: ValueProblem| broken(&path, Kind::Csv, explain(&problem, &schema, &options));
+        let batch = batch.map_err(|e| {
+            let message = e.to_string();
+            match value_problem(&message) {
+                Some(problem) => bad(problem),
+                None => broken(&path, Kind::Csv, message),
+            }
+        })?;
+        let first = row;
+        row += batch.num_rows();
+        let Some((column, at, value)) = instants::misfit(&batch, &schema) else {
+            return instants::converted(batch, &schema).map_err(|e| broken(&path, Kind::Csv, e));
+        };
+        Err(bad(ValueProblem {
+            value,
+            column,
+            line: (first + at) as u64 + 1,
+        }))
     })))
 }
 
@@ -136,11 +153,8 @@ fn batch_rows(columns: usize, file_bytes: u64) -> usize {
         .min(in_file)
 }
 
-/// Rewrites the reader's message with the column's name and a remedy.
-fn explain(message: &str, schema: &Schema, options: &CsvOptions) -> String {
-    let Some(problem) = value_problem(message) else {
-        return message.to_owned();
-    };
+/// The message about a value that does not fit its column: place, type and a remedy.
+fn explain(problem: &ValueProblem, schema: &Schema, options: &CsvOptions) -> String {
     let column = schema.fields().get(problem.column);
     let advice = if options.infer_rows > 0 {
         format!(
@@ -160,6 +174,7 @@ fn explain(message: &str, schema: &Schema, options: &CsvOptions) -> String {
     )
 }
 
+/// A value that is not of its column's type.
 struct ValueProblem {
     value: String,
     column: usize,
@@ -203,20 +218,16 @@ mod tests {
             Field::new("a", DataType::Int64, true),
             Field::new("b", DataType::Float64, true),
         ]);
-        let told = explain(
-            "Parser error: Error while parsing value 'x y' as type 'Float64' for column 1 at line 7. Row data: '[1,x y]'",
-            &schema,
-            &CsvOptions::default(),
-        );
+        let reported = "Parser error: Error while parsing value 'x y' as type 'Float64' for \
+                        column 1 at line 7. Row data: '[1,x y]'";
+        let problem = value_problem(reported).unwrap();
+        let told = explain(&problem, &schema, &CsvOptions::default());
         assert!(
             told.starts_with("line 8: \"x y\" in column b is no Float64"),
             "{told}"
         );
         assert!(told.contains("--csv-infer-rows 0"), "{told}");
-        assert_eq!(
-            explain("something else", &schema, &CsvOptions::default()),
-            "something else"
-        );
+        assert!(value_problem("something else").is_none());
     }
 
     #[test]

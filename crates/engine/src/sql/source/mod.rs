@@ -8,6 +8,7 @@
 //! Errors name the file, and the line where the format has lines.
 
 mod csv;
+mod instants;
 mod int96;
 mod ipc;
 mod parquet;
