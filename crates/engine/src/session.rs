@@ -7,10 +7,9 @@
 use crate::EngineError;
 use crate::as_now::AsNow;
 use crate::bigjoin::{BigAggregateOptions, BigAggregateRule, BigJoinOptions, BigJoinRule};
-use crate::checked_sum::checked_sum;
-use crate::corrections::{corrected, logical_rules};
-use crate::merged_columns::NoMergedOuterColumns;
-use crate::null_rules::{NullableSubqueries, PlainAntiJoins};
+use crate::corrections::{
+    NoMergedOuterColumns, NullableSubqueries, PlainAntiJoins, checked_sum, corrected, logical_rules,
+};
 use crate::plan_cache::PlanCache;
 use crate::planning;
 use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};

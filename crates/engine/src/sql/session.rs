@@ -14,7 +14,7 @@ use super::views::Views;
 use super::whole_file::WholeFile;
 use super::{WriteOptions, checks, placement_plan, system};
 use crate::EngineError;
-use crate::parse;
+use crate::corrections::precedence;
 use crate::planning;
 use crate::session::{Engine, EngineOptions, PlannedQuery};
 use crate::stack;
@@ -187,7 +187,7 @@ impl SqlSession {
     pub(super) fn parse(&self, piece: &Piece) -> Result<Parsed, SqlError> {
         let state = self.engine.context().state();
         let text = piece.in_place(0, piece.tokens.len());
-        parse::statement(&state, &text).map_err(|e| {
+        precedence::statement(&state, &text).map_err(|e| {
             // The parser reports no position for input that ends too early, and its own
             // limit as some token that it did not expect.
             let mut error = SqlError::planning(&e);

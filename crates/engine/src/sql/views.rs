@@ -9,7 +9,7 @@ use super::run::Outcome;
 use super::script::Piece;
 use super::session::{SqlSession, said};
 use super::tables::plain_name;
-use crate::parse;
+use crate::corrections::precedence;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
@@ -124,7 +124,7 @@ impl SqlSession {
                 // Fails if the statement could not be planned the last time, which does not matter.
                 let _ = context.sql(&format!("DEALLOCATE \"{name}\"")).await;
                 let state = context.state();
-                if let Ok(parsed) = parse::statement(&state, text)
+                if let Ok(parsed) = precedence::statement(&state, text)
                     && let Ok(plan) = state.statement_to_plan(parsed).await
                 {
                     let _ = context.execute_logical_plan(plan).await;

@@ -5,6 +5,8 @@
 mod common;
 
 mod answers;
+mod comparisons;
+mod conditions;
 mod known_values;
 mod limits;
 mod views;

@@ -1,6 +1,6 @@
 //! Aggregates that are read off statistics instead of computed.
 
-use crate::filter_fence::FencedFilters;
+use super::filter_fence::FencedFilters;
 use crate::scan::PlacedScanExec;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;

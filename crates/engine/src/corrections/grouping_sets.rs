@@ -14,12 +14,11 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
-/// Hides from the planner that a column of `ROLLUP`, `CUBE` or `GROUPING SETS` is constant.
+/// Makes columns of the literals among the keys of `ROLLUP`, `CUBE` or `GROUPING SETS`.
 ///
-/// DataFusion 55 concludes from `WHERE y = 2020` that rows are sorted by `y`, and takes this to
-/// hold of the groups too, where `y` is NULL for the sets without it. Its final aggregation then
-/// ends groups too early and returns them several times. A column that comes out of a function that
-/// might return anything is constant for nobody.
+/// DataFusion 55 takes groups for sorted by a key that is a literal, although it is NULL for the
+/// sets without it. Its final aggregation then ends groups too early and returns them several
+/// times. For columns that a filter makes constant, [`super::null_filled`] prevents the same.
 #[derive(Debug, Default)]
 pub(crate) struct HiddenConstants;
 
@@ -30,9 +29,7 @@ impl AnalyzerRule for HiddenConstants {
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         let plan = plan.transform_up_with_subqueries(|node| match node {
-            LogicalPlan::Aggregate(aggregate) if has_sets(&aggregate) => {
-                Ok(Transformed::yes(hidden(aggregate)?))
-            }
+            LogicalPlan::Aggregate(aggregate) if has_sets(&aggregate) => hidden(aggregate),
             other => Ok(Transformed::no(other)),
         })?;
         Ok(plan.data)
@@ -49,26 +46,27 @@ pub(crate) fn hide(value: Expr) -> Expr {
     HIDE.call(vec![value])
 }
 
-fn hidden(aggregate: Aggregate) -> Result<LogicalPlan> {
+fn hidden(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     let keys = grouping_set_to_exprlist(&aggregate.group_expr)?;
-    // Keys that are columns take their place; all others become columns of their name.
-    let replaced: HashSet<Column> = keys
-        .iter()
-        .filter_map(|k| k.try_as_col().cloned())
-        .collect();
+    let literals: Vec<&Expr> = keys.into_iter().filter(|key| is_constant(key)).collect();
+    if literals.is_empty() {
+        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
+    }
     let columns = aggregate.input.schema().columns().into_iter();
-    let kept = columns.filter(|column| !replaced.contains(column));
-    let mut projected: Vec<Expr> = kept.map(Expr::Column).collect();
-    for key in &keys {
-        let column = column_of(key);
-        let value = hide((*key).clone());
+    let mut projected: Vec<Expr> = columns.map(Expr::Column).collect();
+    for literal in literals.into_iter().collect::<HashSet<_>>() {
+        let column = column_of(literal);
+        let value = hide(literal.clone());
         projected.push(value.alias_qualified(column.relation, column.name));
     }
     let input = LogicalPlanBuilder::from(Arc::clone(&aggregate.input))
         .project(projected)?
         .build()?;
     let as_columns = |keys: Vec<Expr>| -> Vec<Expr> {
-        let columns = keys.iter().map(|key| Expr::Column(column_of(key)));
+        let columns = keys.into_iter().map(|key| match is_constant(&key) {
+            true => Expr::Column(column_of(&key)),
+            false => key,
+        });
         columns.collect()
     };
     let sets = match aggregate.group_expr.into_iter().next() {
@@ -81,15 +79,17 @@ fn hidden(aggregate: Aggregate) -> Result<LogicalPlan> {
     };
     let group_expr = vec![Expr::GroupingSet(sets)];
     let aggregate = Aggregate::try_new(Arc::new(input), group_expr, aggregate.aggr_expr)?;
-    Ok(LogicalPlan::Aggregate(aggregate))
+    Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
 }
 
-/// The column that holds a key: itself, or one with the name that the key has in the result.
+/// Whether a key has the same value for all rows, whatever the rows are.
+fn is_constant(key: &Expr) -> bool {
+    key.column_refs().is_empty()
+}
+
+/// The column that holds a literal key, with the name that the key has in the result.
 fn column_of(key: &Expr) -> Column {
-    match key {
-        Expr::Column(column) => column.clone(),
-        other => Column::from_name(other.schema_name().to_string()),
-    }
+    Column::from_name(key.schema_name().to_string())
 }
 
 /// The identity, of which the planner knows nothing.

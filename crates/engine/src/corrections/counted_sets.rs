@@ -1,6 +1,6 @@
 //! `INTERSECT ALL` and `EXCEPT ALL` that count repetitions.
 
-use crate::grouping_sets::hide;
+use super::grouping_sets::hide;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, JoinType, NullEquality, Result};

@@ -1,4 +1,4 @@
-//! SQL text to a syntax tree.
+//! SQL text to a syntax tree, with operators that bind as tightly as SQL says.
 
 use datafusion::common::Result;
 use datafusion::execution::session_state::SessionState;

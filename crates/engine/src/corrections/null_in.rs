@@ -1,6 +1,6 @@
 //! `IN` over a subquery inside a larger condition, with NULL as its third value.
 
-use crate::null_rules::has_no_nulls;
+use super::null_rules::has_no_nulls;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, Result, ScalarValue};
@@ -17,9 +17,10 @@ use std::sync::Arc;
 /// `a IN (SELECT b ...)` is NULL if there is no match but a NULL among the `b`, or if `a` is NULL
 /// and there is any row. DataFusion 55 joins such subqueries in a way that gives true and false
 /// alone, so that `NOT (a IN (...)) OR c`, `(a IN (...)) IS NULL` and the like kept rows that they
-/// must drop. As a whole condition of `WHERE` both forms have joins of their own, which are right,
-/// and so is `IN` below `AND` and `OR` alone: a condition that is NULL drops its row as one that is
-/// false.
+/// must drop. As a whole condition of `WHERE` both forms have separate joins, which are right except
+/// for `NOT IN` over a correlated subquery: its join takes a NULL of any row for one of the rows
+/// that belong together. `IN` below `AND` and `OR` alone is right too: a condition that is NULL
+/// drops its row as one that is false.
 #[derive(Debug, Default)]
 pub(crate) struct ThreeValuedIn;
 
@@ -53,11 +54,15 @@ impl AnalyzerRule for ThreeValuedIn {
     }
 }
 
-/// Whether a condition is `IN` or `NOT IN` itself.
+/// Whether a condition is `IN` or `NOT IN` itself, of which the planner makes the right join.
 fn is_whole(condition: &Expr) -> bool {
+    let uncorrelated = |found: &InSubquery| found.subquery.outer_ref_columns.is_empty();
     match condition {
-        Expr::InSubquery(_) => true,
-        Expr::Not(inner) => matches!(**inner, Expr::InSubquery(_)),
+        Expr::InSubquery(found) => !found.negated || uncorrelated(found),
+        Expr::Not(inner) => match &**inner {
+            Expr::InSubquery(found) => found.negated || uncorrelated(found),
+            _ => false,
+        },
         _ => false,
     }
 }

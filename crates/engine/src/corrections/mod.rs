@@ -1,15 +1,44 @@
-//! All corrections of DataFusion's wrong answers that need nothing of ours.
+//! Corrections of wrong answers of DataFusion 55, and of its parser.
+//!
+//! Each module describes one fault. Most are rules of the planner in the place of one of
+//! DataFusion's, or before or after them.
 
-use crate::counted_sets::CountedSets;
-use crate::float_extremes::float_extremes;
-use crate::grouping_sets::HiddenConstants;
-use crate::null_filled::NullFilled;
-use crate::null_in::ThreeValuedIn;
-use crate::scan_statistics::ScanStatistics;
-use crate::whole_order::WholeOrders;
+mod checked_sum;
+mod comparisons;
+mod constants;
+mod counted_sets;
+mod filter_fence;
+mod float_extremes;
+mod group_filters;
+mod grouping_sets;
+mod in_lists;
+mod merged_columns;
+mod null_filled;
+mod null_in;
+mod null_rules;
+mod numbers;
+pub(crate) mod precedence;
+mod scan_statistics;
+mod timestamps;
+mod whole_order;
+
+pub(crate) use checked_sum::checked_sum;
+pub(crate) use merged_columns::NoMergedOuterColumns;
+pub(crate) use null_rules::{NullableSubqueries, PlainAntiJoins};
+
+use comparisons::ExactComparisons;
+use counted_sets::CountedSets;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::optimizer::{Optimizer, OptimizerRule};
+use float_extremes::float_extremes;
+use group_filters::GroupFilters;
+use grouping_sets::HiddenConstants;
+use in_lists::MergedLists;
+use null_filled::NullFilled;
+use null_in::ThreeValuedIn;
+use scan_statistics::ScanStatistics;
 use std::sync::Arc;
+use whole_order::WholeOrders;
 
 /// Adds the rules and functions that correct wrong answers of DataFusion 55 to a session with its
 /// default features.
@@ -25,6 +54,8 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_analyzer_rule(Arc::new(CountedSets))
         .with_analyzer_rule(Arc::new(HiddenConstants))
         .with_analyzer_rule(Arc::new(ThreeValuedIn))
+        .with_analyzer_rule(Arc::new(ExactComparisons))
+        .with_analyzer_rule(Arc::new(MergedLists))
         .with_optimizer_rules(logical_rules())
         .with_physical_optimizer_rules(physical);
     // Later functions replace earlier ones of the same name.
@@ -35,5 +66,7 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
 
 /// DataFusion's logical rules, corrected.
 pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    WholeOrders::among(Optimizer::new().rules)
+    let mut rules = WholeOrders::among(Optimizer::new().rules);
+    GroupFilters::replace(&mut rules);
+    rules
 }

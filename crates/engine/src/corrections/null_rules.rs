@@ -17,7 +17,7 @@ use datafusion::common::{Column, JoinType, Result};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    BinaryExpr, ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
@@ -162,14 +162,13 @@ impl OptimizerRule for PlainAntiJoins {
             LogicalPlan::Join(mut join)
                 if join.null_aware && join.join_type == JoinType::LeftAnti =>
             {
-                let filter = join.filter.iter().flat_map(Expr::column_refs);
-                let keys = join.on.iter().flat_map(|(l, r)| [l, r]);
-                let keys = keys.flat_map(Expr::column_refs);
-                let known = filter.chain(keys).all(|column| {
-                    [&join.left, &join.right]
-                        .iter()
-                        .any(|side| has_no_nulls(side, column))
-                });
+                let sides = [&join.left, &join.right];
+                let is_known = |column: &Column| sides.iter().any(|s| has_no_nulls(s, column));
+                // The equality is among the keys or still in the filter.
+                let keys = join.on.iter().flat_map(|(left, right)| [left, right]);
+                let known = keys
+                    .chain(&join.filter)
+                    .all(|e| is_never_null(e, &is_known));
                 join.null_aware = !known;
                 let join = LogicalPlan::Join(join);
                 Ok(if known {
@@ -180,6 +179,22 @@ impl OptimizerRule for PlainAntiJoins {
             }
             other => Ok(Transformed::no(other)),
         }
+    }
+}
+
+/// Whether an expression has a value if its columns have. Functions and `CASE` may return NULL for
+/// other reasons.
+fn is_never_null(expr: &Expr, is_known: &dyn Fn(&Column) -> bool) -> bool {
+    match expr {
+        Expr::Column(column) => is_known(column),
+        Expr::Literal(value, _) => !value.is_null(),
+        Expr::Cast(cast) => is_never_null(&cast.expr, is_known),
+        Expr::Alias(alias) => is_never_null(&alias.expr, is_known),
+        Expr::Negative(inner) | Expr::Not(inner) => is_never_null(inner, is_known),
+        Expr::BinaryExpr(BinaryExpr { left, right, .. }) => {
+            is_never_null(left, is_known) && is_never_null(right, is_known)
+        }
+        _ => false,
     }
 }
 

@@ -1,0 +1,143 @@
+//! Comparisons whose sides DataFusion converts to a type that cannot hold both.
+
+use super::numbers::{as_double, as_exact_decimal};
+use super::timestamps;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan};
+use datafusion::optimizer::analyzer::AnalyzerRule;
+
+/// Compares values as they are written.
+///
+/// * A decimal against a number with a point: DataFusion 55 multiplies the number, a double, by
+///   10^15 and rounds, so that `x = 1234567.89` is false for the decimal 1234567.89. The number is
+///   taken from its digits here. Where one side is a column of doubles, both are compared as
+///   doubles, as in PostgreSQL.
+/// * A timestamp of seconds against one with a fraction: DataFusion 55 cuts the fraction off, so
+///   that `t = '... 00:00:00.75'` finds 00:00:00. See [`timestamps`].
+#[derive(Debug, Default)]
+pub(crate) struct ExactComparisons;
+
+impl AnalyzerRule for ExactComparisons {
+    fn name(&self) -> &str {
+        "tierloom_exact_comparisons"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan = plan.transform_up_with_subqueries(|node| {
+            let schema = merge_schema(&node.inputs());
+            let node = match node {
+                LogicalPlan::Join(mut join) => {
+                    for (left, right) in &mut join.on {
+                        let mut sides = [left.clone(), right.clone()];
+                        if compare_alike(&mut sides, &schema)? {
+                            let [exact_left, exact_right] = sides;
+                            (*left, *right) = (exact_left, exact_right);
+                        }
+                    }
+                    LogicalPlan::Join(join)
+                }
+                other => other,
+            };
+            let names = NamePreserver::new(&node);
+            node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let exact = expr.transform_up(|expr| exact(expr, &schema))?;
+                Ok(exact.update_data(|e| name.restore(e)))
+            })
+        })?;
+        Ok(plan.data)
+    }
+}
+
+fn exact(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let (expr, changed) = match expr {
+        Expr::BinaryExpr(binary) if binary.op.supports_propagation() => {
+            let mut sides = [*binary.left, *binary.right];
+            let changed = compare_alike(&mut sides, schema)?;
+            let [left, right] = sides;
+            let binary = BinaryExpr::new(Box::new(left), binary.op, Box::new(right));
+            (Expr::BinaryExpr(binary), changed)
+        }
+        Expr::InList(list) => {
+            let mut values = vec![*list.expr];
+            values.extend(list.list);
+            let changed = compare_alike(&mut values, schema)?;
+            let value = Box::new(values.remove(0));
+            let list = InList::new(value, values, list.negated);
+            (Expr::InList(list), changed)
+        }
+        Expr::Between(between) => {
+            let mut values = [*between.expr, *between.low, *between.high];
+            let changed = compare_alike(&mut values, schema)?;
+            let [value, low, high] = values.map(Box::new);
+            let between = Between::new(value, between.negated, low, high);
+            (Expr::Between(between), changed)
+        }
+        Expr::Case(mut case) => {
+            let Some(value) = case.expr.take() else {
+                return Ok(Transformed::no(Expr::Case(case)));
+            };
+            let whens = case.when_then_expr.iter().map(|(when, _)| *when.clone());
+            let mut values: Vec<Expr> = [*value].into_iter().chain(whens).collect();
+            let changed = compare_alike(&mut values, schema)?;
+            case.expr = Some(Box::new(values.remove(0)));
+            for ((when, _), value) in case.when_then_expr.iter_mut().zip(values) {
+                **when = value;
+            }
+            (Expr::Case(case), changed)
+        }
+        other => return Ok(Transformed::no(other)),
+    };
+    let rounded = timestamps::rounded(expr, schema)?;
+    Ok(match changed {
+        true => Transformed::yes(rounded.data),
+        false => rounded,
+    })
+}
+
+/// Changes values that are compared with each other to a type that holds them all; whether it did.
+fn compare_alike(values: &mut [Expr], schema: &DFSchema) -> Result<bool> {
+    let mut changed = false;
+    let mut common = None;
+    for value in values.iter_mut() {
+        let Expr::Cast(Cast { expr, field }) = &*value else {
+            continue;
+        };
+        let from = expr.get_type(schema)?;
+        let decimal = field.data_type();
+        if !from.is_floating() || !decimal.is_decimal() {
+            continue;
+        }
+        if let Expr::Literal(number, _) = &**expr
+            && let Some(exact) = as_exact_decimal(number, decimal)
+        {
+            *value = exact;
+            changed = true;
+        } else if is_planners(decimal, &from) {
+            common = Some(decimal.clone());
+        }
+    }
+    if let Some(decimal) = common {
+        for value in values.iter_mut() {
+            *value = as_double(value.clone(), &decimal, schema)?;
+        }
+        changed = true;
+    }
+    Ok(changed)
+}
+
+/// Whether the planner may have chosen the decimal type to compare floats, and not the author of
+/// the statement: it takes at least 15 digits after the point for a double, 7 for a float.
+fn is_planners(decimal: &DataType, float: &DataType) -> bool {
+    let fewest = if *float == DataType::Float64 { 15 } else { 7 };
+    matches!(
+        decimal,
+        DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) if *scale >= fewest
+    )
+}

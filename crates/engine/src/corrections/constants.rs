@@ -1,0 +1,38 @@
+//! Values of expressions that depend on no row.
+
+use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::TreeNode;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{Case, Expr, Volatility, lit};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+
+/// The value of an expression; `None` if it depends on more than its text.
+pub(super) fn evaluated(expr: &Expr) -> Option<ScalarValue> {
+    if let Expr::Literal(value, _) = expr {
+        return Some(value.clone());
+    }
+    let depends = expr.exists(|expr| {
+        Ok(match expr {
+            Expr::ScalarFunction(function) => {
+                function.func.signature().volatility != Volatility::Immutable
+            }
+            Expr::Literal(..) | Expr::Cast(_) | Expr::BinaryExpr(_) | Expr::Negative(_) => false,
+            _ => true,
+        })
+    });
+    if depends.unwrap_or(true) {
+        return None;
+    }
+    let simplifier = ExprSimplifier::new(SimplifyContext::default());
+    match simplifier.simplify(expr.clone()) {
+        Ok(Expr::Literal(value, _)) => Some(value),
+        _ => None,
+    }
+}
+
+/// NULL where `value` is NULL, `otherwise` everywhere else.
+pub(super) fn null_else(value: Expr, otherwise: bool) -> Expr {
+    let null = Expr::Literal(ScalarValue::Boolean(None), None);
+    let branches = vec![(Box::new(value.is_null()), Box::new(null))];
+    Expr::Case(Case::new(None, branches, Some(Box::new(lit(otherwise)))))
+}

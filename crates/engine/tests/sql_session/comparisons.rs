@@ -1,0 +1,102 @@
+//! Comparisons of values of different types.
+
+use super::{number, run, session, text};
+
+#[test]
+fn decimals_equal_the_numbers_that_are_written() {
+    let mut session = session();
+    let table = "CREATE TABLE d AS SELECT CAST(v AS DECIMAL(12, 2)) AS x FROM (VALUES \
+                 ('1234567.89'), ('99999999.99'), ('-0.05'), ('7'), (NULL)) AS t (v)";
+    run(&mut session, table).unwrap();
+    for (condition, count) in [
+        ("x = 1234567.89", 1),
+        ("x <> 1234567.89", 3),
+        ("x >= 99999999.99", 1),
+        ("x > 99999999.99", 0),
+        ("1234567.89 < x", 1),
+        ("x IN (1234567.89, -0.05, 7.0)", 3),
+        ("x NOT IN (1234567.89, -0.05, 7.0)", 1),
+        ("x BETWEEN 1234567.89 AND 1234567.89", 1),
+        ("x = 1234567.891", 0),
+        ("x < 1234567.891", 3),
+        ("x >= 1e-20", 3),
+        ("x < 1e30", 4),
+        ("x IS DISTINCT FROM 1234567.89", 4),
+        ("CASE x WHEN 1234567.89 THEN true END", 1),
+        ("x = CAST(1234567.891 AS DECIMAL(12, 2))", 1),
+        (
+            "x = CAST(CAST('1234567.891' AS DOUBLE) AS DECIMAL(12, 2))",
+            1,
+        ),
+    ] {
+        let sql = format!("SELECT count(*) FROM d WHERE {condition}");
+        assert_eq!(number(&mut session, &sql), count, "{condition}");
+    }
+}
+
+#[test]
+fn doubles_and_decimals_are_compared_as_doubles() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT CAST(v AS DOUBLE) AS f, CAST(v AS DECIMAL(12, 2)) AS d \
+                 FROM (VALUES ('1234567'), ('5'), ('0.1')) AS t (v)";
+    run(&mut session, table).unwrap();
+    for (condition, count) in [
+        ("f = d", 3),
+        ("f < d", 0),
+        ("d IN (f, 3)", 3),
+        ("f BETWEEN d AND d", 3),
+        ("f * 1e25 > d", 3),
+    ] {
+        let sql = format!("SELECT count(*) FROM t WHERE {condition}");
+        assert_eq!(number(&mut session, &sql), count, "{condition}");
+    }
+    let joined = "SELECT count(*) FROM t AS a JOIN t AS b ON a.f = b.d";
+    assert_eq!(number(&mut session, joined), 3);
+}
+
+#[test]
+fn timestamps_are_not_cut_to_the_unit_of_the_column() {
+    let mut session = session();
+    let table = "CREATE TABLE s AS SELECT arrow_cast(x, 'Timestamp(Second, None)') AS t FROM \
+                 (VALUES (TIMESTAMP '2020-01-01 00:00:00'), (TIMESTAMP '1969-12-31 23:59:59'), \
+                 (NULL)) AS v (x)";
+    run(&mut session, table).unwrap();
+    for (condition, rows) in [
+        ("t = TIMESTAMP '2020-01-01 00:00:00.75'", ""),
+        (
+            "t = TIMESTAMP '2020-01-01 00:00:00.000'",
+            "2020-01-01T00:00:00",
+        ),
+        (
+            "t < TIMESTAMP '2020-01-01 00:00:00.75' AND t > TIMESTAMP '1999-01-01'",
+            "2020-01-01T00:00:00",
+        ),
+        (
+            "t <= TIMESTAMP '1969-12-31 23:59:59.5'",
+            "1969-12-31T23:59:59",
+        ),
+        ("t < TIMESTAMP '1969-12-31 23:59:58.5'", ""),
+        ("TIMESTAMP '2020-01-01 00:00:00.75' <= t", ""),
+        (
+            "t NOT IN (TIMESTAMP '2020-01-01 00:00:00.75', TIMESTAMP '2020-01-01')",
+            "1969-12-31T23:59:59",
+        ),
+        ("t IN (TIMESTAMP '2020-01-01 00:00:00.75')", ""),
+        (
+            "t BETWEEN TIMESTAMP '1969-12-31 23:59:58.1' AND TIMESTAMP '1969-12-31 23:59:59.1'",
+            "1969-12-31T23:59:59",
+        ),
+        (
+            "t BETWEEN TIMESTAMP '1969-12-31 23:59:59.1' AND TIMESTAMP '1970-01-01 23:59:59.1'",
+            "",
+        ),
+        (
+            "t > TIMESTAMP '2020-01-01' - INTERVAL '1 millisecond'",
+            "2020-01-01T00:00:00",
+        ),
+        ("(t <> TIMESTAMP '2020-01-01 00:00:00.75') IS NULL", ""),
+    ] {
+        let sql = format!("SELECT t FROM s WHERE {condition}");
+        assert_eq!(text(&mut session, &sql), rows, "{condition}");
+    }
+}
