@@ -7,6 +7,7 @@ mod checked_sum;
 mod comparisons;
 mod constants;
 mod counted_sets;
+mod cross_joins;
 mod filter_fence;
 mod float_extremes;
 mod group_filters;
@@ -28,6 +29,7 @@ pub(crate) use null_rules::{NullableSubqueries, PlainAntiJoins};
 
 use comparisons::ExactComparisons;
 use counted_sets::CountedSets;
+use cross_joins::CrossJoins;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 use float_extremes::float_extremes;
@@ -68,5 +70,6 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
 pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = WholeOrders::among(Optimizer::new().rules);
     GroupFilters::replace(&mut rules);
+    CrossJoins::replace(&mut rules);
     rules
 }

@@ -1,4 +1,4 @@
-//! Columns that are constant below an operator that fills them up with NULLs.
+//! Columns that are constant below an operator, and are not above it.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -12,6 +12,7 @@ use datafusion::physical_plan::execution_plan::{
     CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions,
 };
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{
     ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
     PlanProperties, StatisticsArgs,
@@ -26,8 +27,12 @@ use std::sync::Arc;
 /// after it; in `WHERE y = 2020 GROUP BY ROLLUP (y)`, `y` is NULL for the total. DataFusion 55
 /// takes such columns for constant above as well: it leaves them out of sorts, and treats rows as
 /// sorted by them in group-bys and windows, which then end groups too early and return them several
-/// times. Equalities with expressions fail in the same way: `coalesce(d.kind, 0)` is not NULL where
-/// `d.kind` is.
+/// times. Equalities fail in the same way: `coalesce(d.kind, 0)` is not NULL where `d.kind` is, and
+/// of two keys that are equal in the input one is NULL in a set without it.
+///
+/// The same for `UNION ALL` of inputs with constants, such as a column that says where a row is
+/// from. Each partition is then sorted without that column, but the partitions of `ORDER BY ...
+/// LIMIT` share the bound beyond which rows are dropped.
 ///
 /// The rule must run before all others, because those leave out sorts.
 #[derive(Debug, Default)]
@@ -40,10 +45,17 @@ impl PhysicalOptimizerRule for NullFilled {
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let change = |node: Arc<dyn ExecutionPlan>| {
+            if node.is::<UnionExec>() && node.children().into_iter().any(knows_values) {
+                return Ok(Transformed::yes(Arc::new(AnyValuesExec::new(node)) as _));
+            }
             let inputs = node.children().into_iter();
             let affected: Vec<bool> = inputs
                 .zip(fills_up(&node))
-                .map(|(input, filled)| filled && knows_values(input))
+                .map(|(input, filled)| match filled {
+                    Filled::No => false,
+                    Filled::Rows => knows_values(input),
+                    Filled::Values => !input.equivalence_properties().eq_group().is_empty(),
+                })
                 .collect();
             if !affected.contains(&true) {
                 return Ok(Transformed::no(node));
@@ -70,10 +82,23 @@ impl PhysicalOptimizerRule for NullFilled {
     }
 }
 
-/// For each input, whether the operator returns its columns with NULLs that they do not have.
-fn fills_up(node: &Arc<dyn ExecutionPlan>) -> [bool; 2] {
+/// Where an operator puts NULLs into the columns of an input.
+#[derive(Clone, Copy)]
+enum Filled {
+    /// Nowhere.
+    No,
+    /// Into all columns of some rows.
+    Rows,
+    /// Into some columns of some rows.
+    Values,
+}
+
+fn fills_up(node: &Arc<dyn ExecutionPlan>) -> [Filled; 2] {
     if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
-        return [aggregate.group_expr().has_grouping_set(), false];
+        return match aggregate.group_expr().has_grouping_set() {
+            true => [Filled::Values, Filled::No],
+            false => [Filled::No; 2],
+        };
     }
     let join = if let Some(join) = node.downcast_ref::<HashJoinExec>() {
         join.join_type
@@ -82,23 +107,22 @@ fn fills_up(node: &Arc<dyn ExecutionPlan>) -> [bool; 2] {
     } else if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
         *join.join_type()
     } else {
-        return [false, false];
+        return [Filled::No; 2];
     };
     match join {
-        JoinType::Left => [false, true],
-        JoinType::Right => [true, false],
-        JoinType::Full => [true, true],
-        _ => [false, false],
+        JoinType::Left => [Filled::No, Filled::Rows],
+        JoinType::Right => [Filled::Rows, Filled::No],
+        JoinType::Full => [Filled::Rows; 2],
+        _ => [Filled::No; 2],
     }
 }
 
 /// Whether the planner knows values of the rows, or equalities that may not hold of NULLs.
 fn knows_values(input: &Arc<dyn ExecutionPlan>) -> bool {
     let known = input.equivalence_properties();
-    let only_columns = |class: &datafusion::physical_expr::equivalence::EquivalenceClass| {
-        class.iter().all(|member| member.is::<Column>())
-    };
-    !known.constants().is_empty() || !known.eq_group().iter().all(only_columns)
+    let is_column = |member: &Arc<dyn PhysicalExpr>| member.is::<Column>();
+    let mut classes = known.eq_group().iter();
+    !known.constants().is_empty() || !classes.all(|class| class.iter().all(is_column))
 }
 
 /// Passes the rows of its input on, and tells the planner nothing of their values or their order.

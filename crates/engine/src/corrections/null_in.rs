@@ -17,10 +17,10 @@ use std::sync::Arc;
 /// `a IN (SELECT b ...)` is NULL if there is no match but a NULL among the `b`, or if `a` is NULL
 /// and there is any row. DataFusion 55 joins such subqueries in a way that gives true and false
 /// alone, so that `NOT (a IN (...)) OR c`, `(a IN (...)) IS NULL` and the like kept rows that they
-/// must drop. As a whole condition of `WHERE` both forms have separate joins, which are right except
-/// for `NOT IN` over a correlated subquery: its join takes a NULL of any row for one of the rows
-/// that belong together. `IN` below `AND` and `OR` alone is right too: a condition that is NULL
-/// drops its row as one that is false.
+/// must drop. As a whole condition of `WHERE` both forms have joins that are right, except for `NOT
+/// IN` over a correlated subquery: its join takes a NULL of any row for one of the rows that belong
+/// together. `IN` below `AND` and `OR` alone is right too: a condition that is NULL drops its row
+/// as one that is false.
 #[derive(Debug, Default)]
 pub(crate) struct ThreeValuedIn;
 

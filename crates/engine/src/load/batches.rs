@@ -238,8 +238,10 @@ pub(super) fn place_columns(
     })
 }
 
-/// A dictionary with NULLs as NULL keys only. Arrow allows a NULL among the words too, but the joins
-/// of DataFusion 55 take that for a value: `NOT IN` then keeps rows whose value is unknown.
+/// A dictionary with NULLs as NULL keys only.
+///
+/// Arrow allows a NULL among the words too, but the joins of DataFusion 55 take that for a value:
+/// `NOT IN` then keeps rows whose value is unknown.
 fn without_null_words(chunk: ArrayRef) -> Result<ArrayRef, EngineError> {
     let dictionary = chunk.as_any_dictionary_opt();
     if dictionary.is_none_or(|d| d.values().logical_null_count() == 0) {

@@ -155,3 +155,25 @@ fn lists_on_one_value_are_merged_with_null_as_the_third_value() {
         assert_eq!(text(&mut session, &sql), rows, "{condition}");
     }
 }
+
+#[test]
+fn nulls_that_are_not_distinct_meet_beside_cross_joins() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE t AS SELECT * FROM (VALUES (1), (2), (NULL)) AS v (a)",
+    )
+    .unwrap();
+    for (joined, count) in [
+        ("", 3),
+        ("CROSS JOIN t AS z", 9),
+        ("JOIN t AS z ON true", 9),
+        ("JOIN t AS z ON y.a > 0 OR z.a > 0", 8),
+        ("JOIN t AS z ON z.a = 1", 3),
+    ] {
+        let sql = format!(
+            "SELECT count(*) FROM t AS x JOIN t AS y ON x.a IS NOT DISTINCT FROM y.a {joined}"
+        );
+        assert_eq!(number(&mut session, &sql), count, "{sql}");
+    }
+}

@@ -106,3 +106,40 @@ fn a_column_of_nearly_all_integers_keeps_its_values_beside_null() {
         "-9223372036854775807\n5\n9223372036854775807\n"
     );
 }
+
+#[test]
+fn constants_of_the_parts_of_a_union_are_not_constant_in_all_of_it() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT * FROM (VALUES (0, 1), (7, 2), (6, 3), (3, 4), (1, 5)) \
+                 AS v (id, k)";
+    run(&mut session, table).unwrap();
+    for threads in [1, 2, 3] {
+        run(&mut session, &format!("SET tierloom.threads = {threads}")).unwrap();
+        let first = "SELECT * FROM (SELECT id AS y, 3.5 AS x FROM t UNION ALL SELECT 1, 1.25 \
+                     FROM t) AS r ORDER BY x, y LIMIT 1";
+        assert_eq!(text(&mut session, first), "1,1.25", "{threads} threads");
+        let all = "SELECT 2 AS part, id FROM t UNION ALL SELECT 1, id FROM t WHERE id > 5 \
+                   ORDER BY part, id LIMIT 4";
+        assert_eq!(text(&mut session, all), "1,6\n1,7\n2,0\n2,1");
+        let twice = "SELECT id AS k, id AS x FROM t WHERE id < 2 \
+                     UNION ALL SELECT id, k FROM t WHERE id = 7 ORDER BY k, x";
+        assert_eq!(text(&mut session, twice), "0,0\n1,1\n7,2");
+    }
+}
+
+#[test]
+fn equal_keys_are_not_equal_in_grouping_sets_without_one_of_them() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT value % 3 AS a, value % 3 AS b, value AS c \
+                 FROM range(30)";
+    run(&mut session, table).unwrap();
+    for threads in [1, 3] {
+        run(&mut session, &format!("SET tierloom.threads = {threads}")).unwrap();
+        let sets = "SELECT a AS g, b AS h, min(c) AS m FROM t WHERE a = b \
+                    GROUP BY GROUPING SETS ((a), (b), (a, b)) ORDER BY g, h, m";
+        assert_eq!(
+            text(&mut session, sets),
+            "0,0,0\n0,,0\n1,1,1\n1,,1\n2,2,2\n2,,2\n,0,0\n,1,1\n,2,2"
+        );
+    }
+}
