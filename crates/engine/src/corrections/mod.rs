@@ -8,6 +8,7 @@ mod comparisons;
 mod constants;
 mod counted_sets;
 mod cross_joins;
+mod equi_joins;
 mod filter_fence;
 mod float_extremes;
 mod group_filters;
@@ -18,6 +19,7 @@ mod null_filled;
 mod null_in;
 mod null_rules;
 mod numbers;
+mod one_row;
 pub(crate) mod precedence;
 mod scan_statistics;
 mod timestamps;
@@ -32,12 +34,14 @@ use counted_sets::CountedSets;
 use cross_joins::CrossJoins;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::optimizer::{Optimizer, OptimizerRule};
+use equi_joins::EquiJoins;
 use float_extremes::float_extremes;
 use group_filters::GroupFilters;
 use grouping_sets::HiddenConstants;
 use in_lists::MergedLists;
 use null_filled::NullFilled;
 use null_in::ThreeValuedIn;
+use one_row::OneRowSubqueries;
 use scan_statistics::ScanStatistics;
 use std::sync::Arc;
 use whole_order::WholeOrders;
@@ -55,6 +59,7 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut builder = builder
         .with_analyzer_rule(Arc::new(CountedSets))
         .with_analyzer_rule(Arc::new(HiddenConstants))
+        .with_analyzer_rule(Arc::new(OneRowSubqueries))
         .with_analyzer_rule(Arc::new(ThreeValuedIn))
         .with_analyzer_rule(Arc::new(ExactComparisons))
         .with_analyzer_rule(Arc::new(MergedLists))
@@ -71,5 +76,6 @@ pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = WholeOrders::among(Optimizer::new().rules);
     GroupFilters::replace(&mut rules);
     CrossJoins::replace(&mut rules);
+    EquiJoins::replace(&mut rules);
     rules
 }

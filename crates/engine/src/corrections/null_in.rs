@@ -18,9 +18,9 @@ use std::sync::Arc;
 /// and there is any row. DataFusion 55 joins such subqueries in a way that gives true and false
 /// alone, so that `NOT (a IN (...)) OR c`, `(a IN (...)) IS NULL` and the like kept rows that they
 /// must drop. As a whole condition of `WHERE` both forms have joins that are right, except for `NOT
-/// IN` over a correlated subquery: its join takes a NULL of any row for one of the rows that belong
-/// together. `IN` below `AND` and `OR` alone is right too: a condition that is NULL drops its row
-/// as one that is false.
+/// IN` over a correlated subquery, whose join takes a NULL of any row for one of the rows that
+/// belong together, and for `5 NOT IN (...)`, which becomes a filter. `IN` below `AND` and `OR`
+/// alone is right too: a condition that is NULL drops its row as one that is false.
 #[derive(Debug, Default)]
 pub(crate) struct ThreeValuedIn;
 
@@ -56,11 +56,13 @@ impl AnalyzerRule for ThreeValuedIn {
 
 /// Whether a condition is `IN` or `NOT IN` itself, of which the planner makes the right join.
 fn is_whole(condition: &Expr) -> bool {
-    let uncorrelated = |found: &InSubquery| found.subquery.outer_ref_columns.is_empty();
+    let is_join = |found: &InSubquery| {
+        found.subquery.outer_ref_columns.is_empty() && !found.expr.column_refs().is_empty()
+    };
     match condition {
-        Expr::InSubquery(found) => !found.negated || uncorrelated(found),
+        Expr::InSubquery(found) => !found.negated || is_join(found),
         Expr::Not(inner) => match &**inner {
-            Expr::InSubquery(found) => found.negated || uncorrelated(found),
+            Expr::InSubquery(found) => found.negated || is_join(found),
             _ => false,
         },
         _ => false,

@@ -92,7 +92,7 @@ fn mark(expr: Expr) -> Result<Transformed<Expr>> {
 }
 
 /// Whether a plan returns exactly one row for any table contents.
-fn gives_one_row(plan: &LogicalPlan) -> bool {
+pub(super) fn gives_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
         LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,

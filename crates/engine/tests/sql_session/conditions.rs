@@ -1,6 +1,6 @@
 //! Conditions that the planner moves.
 
-use super::{number, run, session, text};
+use super::{error, number, run, session, text};
 use tierloom_engine::sql::SqlSession;
 
 fn session_with_tables() -> SqlSession {
@@ -67,6 +67,22 @@ fn expressions_that_may_be_null_are_not_in_any_list() {
         let expected = i64::from(value.contains('5'));
         assert_eq!(number(&mut session, &sql), expected, "{sql}");
     }
+    run(
+        &mut session,
+        "CREATE TABLE n AS SELECT * FROM (VALUES (2), (NULL)) AS v (b)",
+    )
+    .unwrap();
+    for condition in [
+        "5 NOT IN (SELECT b FROM n)",
+        "NOT (abs(-5) IN (SELECT b FROM n))",
+        "CAST(NULL AS BIGINT) NOT IN (SELECT b FROM u)",
+        "(SELECT max(a) FROM t) + 3 NOT IN (SELECT b FROM n)",
+    ] {
+        let sql = format!("SELECT count(*) FROM t WHERE {condition}");
+        assert_eq!(number(&mut session, &sql), 0, "{sql}");
+    }
+    let known = "SELECT count(*) FROM t WHERE 5 NOT IN (SELECT b FROM u)";
+    assert_eq!(number(&mut session, known), 2);
 }
 
 #[test]
@@ -170,10 +186,43 @@ fn nulls_that_are_not_distinct_meet_beside_cross_joins() {
         ("JOIN t AS z ON true", 9),
         ("JOIN t AS z ON y.a > 0 OR z.a > 0", 8),
         ("JOIN t AS z ON z.a = 1", 3),
+        ("WHERE x.a = y.a", 2),
     ] {
         let sql = format!(
             "SELECT count(*) FROM t AS x JOIN t AS y ON x.a IS NOT DISTINCT FROM y.a {joined}"
         );
         assert_eq!(number(&mut session, &sql), count, "{sql}");
+    }
+}
+
+#[test]
+fn a_correlated_aggregate_has_a_row_for_rows_without_partner() {
+    let mut session = session();
+    for table in [
+        "CREATE TABLE l AS SELECT * FROM (VALUES (1, 10), (2, 20)) AS v (k, i)",
+        "CREATE TABLE e AS SELECT * FROM (VALUES (1, 10), (1, 11)) AS v (k, i)",
+    ] {
+        run(&mut session, table).unwrap();
+    }
+    let inner = "FROM e WHERE e.k = l.k";
+    for (condition, rows) in [
+        ("EXISTS (SELECT count(*) FROM)", "1\n2"),
+        ("NOT EXISTS (SELECT max(i) FROM)", ""),
+        ("0 IN (SELECT count(*) FROM)", "2"),
+        ("0 NOT IN (SELECT count(*) FROM)", "1"),
+        ("0 = ANY (SELECT count(*) FROM)", "2"),
+        ("(SELECT coalesce(max(i), -1) FROM) = -1", "2"),
+    ] {
+        let condition = condition.replace("FROM", inner);
+        let sql = format!("SELECT l.k FROM l WHERE {condition} ORDER BY l.k");
+        assert_eq!(text(&mut session, &sql), rows, "{sql}");
+    }
+    for refused in [
+        "SELECT l.k, (SELECT 7 FROM e WHERE e.k = l.k HAVING count(*) = 0) FROM l",
+        "SELECT l.k FROM l CROSS JOIN LATERAL (SELECT 7, sum(i) FROM e WHERE e.k = l.k) AS m",
+        "SELECT l.k FROM l WHERE EXISTS (SELECT 1 FROM e WHERE e.k = l.k OFFSET 1)",
+    ] {
+        let message = error(&mut session, refused);
+        assert!(message.contains("correlated"), "{refused}: {message}");
     }
 }
