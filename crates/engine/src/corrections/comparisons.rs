@@ -16,7 +16,7 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 ///
 /// * A decimal against a number with a point: DataFusion 55 multiplies the number, a double, by
 ///   10^15 and rounds, so that `x = 1234567.89` is false for the decimal 1234567.89. The number is
-///   taken from its digits here. Where one side is a column of doubles, both are compared as
+///   taken from its digits here, and computed with as decimals. Where one side is a column of doubles, both are compared as
 ///   doubles, as in PostgreSQL.
 /// * A timestamp of seconds against one with a fraction: DataFusion 55 cuts the fraction off, so
 ///   that `t = '... 00:00:00.75'` finds 00:00:00. See [`timestamps`].
@@ -114,9 +114,7 @@ fn compare_alike(values: &mut [Expr], schema: &DFSchema) -> Result<bool> {
         if !from.is_floating() || !decimal.is_decimal() {
             continue;
         }
-        if let Expr::Literal(number, _) = &**expr
-            && let Some(exact) = as_exact_decimal(number, decimal)
-        {
+        if let Some(exact) = as_exact_decimal(expr, decimal) {
             *value = exact;
             changed = true;
         } else if is_planners(decimal, &from) {

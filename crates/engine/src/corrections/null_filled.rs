@@ -60,6 +60,10 @@ impl PhysicalOptimizerRule for NullFilled {
             if !affected.contains(&true) {
                 return Ok(Transformed::no(node));
             }
+            if node.is::<SortMergeJoinExec>() {
+                // It need not sort an input whose keys are constant.
+                return Ok(Transformed::yes(Arc::new(AnyValuesExec::new(node)) as _));
+            }
             let inputs = node.children().into_iter().zip(affected);
             let inputs = inputs.map(|(input, affected)| match affected {
                 true => Arc::new(AnyValuesExec::new(Arc::clone(input))) as _,

@@ -1,41 +1,72 @@
 //! Numbers in the types that comparisons need.
 
+use super::constants::evaluated;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::{Cast, Expr, ExprSchemable};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator};
 
-/// A float literal as the decimal that its shortest text says; `None` if `decimal` has too few
-/// digits.
-pub(super) fn as_exact_decimal(number: &ScalarValue, decimal: &DataType) -> Option<Expr> {
-    let text = match number {
-        ScalarValue::Float64(Some(number)) if number.is_finite() => number.to_string(),
-        ScalarValue::Float32(Some(number)) if number.is_finite() => number.to_string(),
-        number if number.is_null() => {
-            let null = ScalarValue::try_from(decimal).ok()?;
-            return Some(Expr::Literal(null, None));
-        }
-        _ => return None,
-    };
+/// A constant with a point as the decimal that its text says; `None` if it is none or `decimal` has
+/// too few digits.
+///
+/// Sums, differences and products are exact too: `0.06 + 0.01` is 0.07, which the sum of the
+/// doubles is not.
+pub(super) fn as_exact_decimal(constant: &Expr, decimal: &DataType) -> Option<Expr> {
     let DataType::Decimal128(precision, scale) = *decimal else {
         return None;
     };
-    let unscaled = unscaled(&text, precision, scale)?;
+    let value = match evaluated(&in_decimals(constant)?)? {
+        ScalarValue::Decimal128(Some(unscaled), _, from) => {
+            Some(rescaled(unscaled, from, precision, scale)?)
+        }
+        value if value.is_null() => None,
+        _ => return None,
+    };
+    let value = ScalarValue::Decimal128(value, precision, scale);
+    Some(Expr::Literal(value, None))
+}
+
+/// A constant expression with its numbers as decimals of their digits.
+fn in_decimals(constant: &Expr) -> Option<Expr> {
+    Some(match constant {
+        Expr::Literal(value, _) if value.is_null() => constant.clone(),
+        Expr::Literal(ScalarValue::Float64(Some(number)), _) => literal(&number.to_string())?,
+        Expr::Literal(ScalarValue::Float32(Some(number)), _) => literal(&number.to_string())?,
+        Expr::Literal(ScalarValue::Int64(Some(number)), _) => literal(&number.to_string())?,
+        Expr::Cast(cast) if cast.field.data_type().is_floating() => in_decimals(&cast.expr)?,
+        Expr::Negative(inner) => Expr::Negative(Box::new(in_decimals(inner)?)),
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply) =>
+        {
+            let (left, right) = (in_decimals(left)?, in_decimals(right)?);
+            Expr::BinaryExpr(BinaryExpr::new(Box::new(left), *op, Box::new(right)))
+        }
+        _ => return None,
+    })
+}
+
+/// A number without exponent as a decimal literal; `None` for NaN, infinities and more than 38
+/// digits.
+fn literal(text: &str) -> Option<Expr> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = format!("{whole}{fraction}");
+    let precision = digits.trim_start_matches('-').len().max(1);
+    let unscaled: i128 = digits.parse().ok()?;
+    let precision = u8::try_from(precision).ok().filter(|p| *p <= 38)?;
+    let scale = i8::try_from(fraction.len()).ok()?;
     let value = ScalarValue::Decimal128(Some(unscaled), precision, scale);
     Some(Expr::Literal(value, None))
 }
 
-/// The digits of a number without exponent, as an integer of 10^-`scale`.
-fn unscaled(text: &str, precision: u8, scale: i8) -> Option<i128> {
-    let scale = usize::try_from(scale).ok()?;
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    if fraction.len() > scale {
-        return None;
-    }
-    let digits = format!("{whole}{fraction:0<scale$}");
-    let significant = digits.trim_start_matches(['-', '0']).len();
-    (significant <= usize::from(precision))
-        .then(|| digits.parse().ok())
-        .flatten()
+/// A value of scale `from` as one of scale `to`; `None` if digits would be lost.
+fn rescaled(unscaled: i128, from: i8, precision: u8, to: i8) -> Option<i128> {
+    let factor = 10i128.checked_pow(u32::from(to.abs_diff(from)))?;
+    let value = match to >= from {
+        true => unscaled.checked_mul(factor)?,
+        false if unscaled % factor == 0 => unscaled / factor,
+        false => return None,
+    };
+    let most = 10i128.checked_pow(u32::from(precision))?;
+    (value.abs() < most).then_some(value)
 }
 
 /// A value that was converted to `decimal` for a comparison, as a double.
@@ -56,15 +87,24 @@ mod tests {
 
     #[test]
     fn numbers_are_taken_from_their_digits() {
-        for (text, right) in [
-            ("1234567.89", Some(1_234_567_890)),
-            ("-0.005", Some(-5)),
-            ("0", Some(0)),
-            ("7", Some(7_000)),
-            ("0.0001", None),
-            ("123456789", None),
+        let float = |value: f64| Expr::Literal(ScalarValue::Float64(Some(value)), None);
+        for (constant, right) in [
+            (float(1_234_567.89), Some(1_234_567_890)),
+            (float(-0.005), Some(-5)),
+            (float(0.0), Some(0)),
+            (float(0.06) + float(0.01), Some(70)),
+            (float(0.1) * float(0.2) - float(1.0), Some(-980)),
+            (float(0.0001), None),
+            (float(123_456_789.0), None),
+            (float(f64::NAN), None),
+            (float(1.0) / float(3.0), None),
         ] {
-            assert_eq!(unscaled(text, 10, 3), right, "{text}");
+            let exact = as_exact_decimal(&constant, &DataType::Decimal128(10, 3));
+            let unscaled = exact.and_then(|exact| match exact {
+                Expr::Literal(ScalarValue::Decimal128(unscaled, 10, 3), _) => unscaled,
+                _ => None,
+            });
+            assert_eq!(unscaled, right, "{constant}");
         }
     }
 }

@@ -7,16 +7,18 @@ use datafusion::common::{Result, not_impl_err};
 use datafusion::logical_expr::expr::{InSubquery, SetComparison};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, FetchType, LogicalPlan, Operator, SkipType, Subquery, lit,
+    BinaryExpr, Case, Expr, LogicalPlan, LogicalPlanBuilder, Operator, SkipType, Subquery, lit,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
+use std::sync::Arc;
 
 /// Corrects correlated subqueries over an aggregate without keys, which has one row always.
 ///
 /// DataFusion 55 joins `EXISTS` and `IN` over them on the groups that there are, so that rows
-/// without partner were lost; and it forgets that rows without partner have values where an output
-/// has no aggregate in it. `EXISTS` is true here and `IN` an equality; the rest is refused, and so
-/// is `OFFSET` in `EXISTS`, which DataFusion leaves out.
+/// without partner were lost; it forgets that rows without partner have values where an output has
+/// no aggregate in it; and it leaves out a `HAVING` that is true of no rows. `EXISTS` is true here,
+/// `IN` an equality, and `HAVING` of a scalar subquery a `CASE`; the rest is refused, and so is
+/// `OFFSET` in `EXISTS`, which DataFusion leaves out.
 #[derive(Debug, Default)]
 pub(crate) struct OneRowSubqueries;
 
@@ -27,8 +29,12 @@ impl AnalyzerRule for OneRowSubqueries {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let plan = plan.transform_up_with_subqueries(|node| {
-            if let LogicalPlan::Subquery(lateral) = &node {
-                check_outputs(lateral)?;
+            if let LogicalPlan::Join(join) = &node {
+                for side in [&join.left, &join.right] {
+                    if let LogicalPlan::Subquery(lateral) = without_alias(side) {
+                        check_outputs(lateral)?;
+                    }
+                }
             }
             let names = NamePreserver::new(&node);
             node.map_expressions(|expr| {
@@ -76,12 +82,18 @@ fn corrected(expr: Expr) -> Result<Transformed<Expr>> {
             } = found;
             Transformed::yes(compared(expr, op, subquery))
         }
-        Expr::ScalarSubquery(subquery) => {
-            if is_correlated(&subquery) {
-                check_outputs(&subquery)?;
+        Expr::ScalarSubquery(subquery) => match without_having(&subquery)? {
+            Some((having, value)) => {
+                check_outputs(&value)?;
+                let [having, value] = [having, value].map(Expr::ScalarSubquery).map(Box::new);
+                let case = Case::new(None, vec![(having, value)], None);
+                Transformed::yes(Expr::Case(case))
             }
-            Transformed::no(Expr::ScalarSubquery(subquery))
-        }
+            None => {
+                check_outputs(&subquery)?;
+                Transformed::no(Expr::ScalarSubquery(subquery))
+            }
+        },
         other => Transformed::no(other),
     })
 }
@@ -99,9 +111,8 @@ fn compared(expr: Box<Expr>, op: Operator, subquery: Subquery) -> Expr {
 fn skips_rows(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Limit(limit) => {
-            let none = matches!(limit.get_skip_type(), Ok(SkipType::Literal(0)));
-            let all = matches!(limit.get_fetch_type(), Ok(FetchType::Literal(Some(0))));
-            !none || all || skips_rows(&limit.input)
+            let skips_none = matches!(limit.get_skip_type(), Ok(SkipType::Literal(0)));
+            !skips_none || skips_rows(&limit.input)
         }
         LogicalPlan::Projection(projection) => skips_rows(&projection.input),
         LogicalPlan::SubqueryAlias(alias) => skips_rows(&alias.input),
@@ -110,25 +121,57 @@ fn skips_rows(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Refuses outputs without an aggregate over an aggregate without keys.
-fn check_outputs(subquery: &Subquery) -> Result<()> {
-    let mut plan = &*subquery.subquery;
-    while let LogicalPlan::SubqueryAlias(alias) = plan {
-        plan = &alias.input;
+/// The condition and the value of a scalar subquery with `HAVING` over an aggregate without keys,
+/// as two subqueries.
+fn without_having(subquery: &Subquery) -> Result<Option<(Subquery, Subquery)>> {
+    let LogicalPlan::Projection(projection) = &*subquery.subquery else {
+        return Ok(None);
+    };
+    let LogicalPlan::Filter(having) = &*projection.input else {
+        return Ok(None);
+    };
+    if !is_correlated(subquery) || !is_one_group(&having.input) {
+        return Ok(None);
     }
-    let LogicalPlan::Projection(projection) = plan else {
+    let of = |output: Vec<Expr>| -> Result<Subquery> {
+        let plan = LogicalPlanBuilder::from(Arc::clone(&having.input));
+        Ok(Subquery {
+            subquery: Arc::new(plan.project(output)?.build()?),
+            ..subquery.clone()
+        })
+    };
+    Ok(Some((
+        of(vec![having.predicate.clone()])?,
+        of(projection.expr.clone())?,
+    )))
+}
+
+fn without_alias(plan: &LogicalPlan) -> &LogicalPlan {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => without_alias(&alias.input),
+        other => other,
+    }
+}
+
+fn is_one_group(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty())
+}
+
+/// Refuses `HAVING`, and outputs without an aggregate, over an aggregate without keys.
+fn check_outputs(subquery: &Subquery) -> Result<()> {
+    let LogicalPlan::Projection(projection) = without_alias(&subquery.subquery) else {
         return Ok(());
     };
-    let below = match &*projection.input {
-        LogicalPlan::Filter(having) => &having.input,
-        other => other,
-    };
-    let one_row = match below {
-        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
-        _ => false,
-    };
+    if !is_correlated(subquery) {
+        return Ok(());
+    }
+    if let LogicalPlan::Filter(having) = &*projection.input
+        && is_one_group(&having.input)
+    {
+        return not_impl_err!("HAVING without GROUP BY in a correlated subquery; use CASE");
+    }
     let is_constant = |output: &Expr| output.column_refs().is_empty();
-    if one_row && is_correlated(subquery) && projection.expr.iter().any(is_constant) {
+    if is_one_group(&projection.input) && projection.expr.iter().any(is_constant) {
         return not_impl_err!(
             "an output without an aggregate beside aggregates in a correlated subquery; put it \
              outside of the subquery"

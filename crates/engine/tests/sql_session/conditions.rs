@@ -212,6 +212,12 @@ fn a_correlated_aggregate_has_a_row_for_rows_without_partner() {
         ("0 NOT IN (SELECT count(*) FROM)", "1"),
         ("0 = ANY (SELECT count(*) FROM)", "2"),
         ("(SELECT coalesce(max(i), -1) FROM) = -1", "2"),
+        (
+            "(SELECT coalesce(max(i), -1) FROM HAVING count(*) < 2) = -1",
+            "2",
+        ),
+        ("(SELECT max(i) FROM HAVING count(*) < 2) IS NULL", "1\n2"),
+        ("(SELECT max(i) FROM HAVING count(*) >= 2) = 11", "1"),
     ] {
         let condition = condition.replace("FROM", inner);
         let sql = format!("SELECT l.k FROM l WHERE {condition} ORDER BY l.k");
