@@ -33,6 +33,7 @@ pub mod star;
 mod star_order;
 mod table;
 pub mod tpc;
+mod wait;
 
 /// Re-export of the Arrow version that tables and results use.
 pub use arrow;

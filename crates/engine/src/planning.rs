@@ -8,6 +8,7 @@ use crate::EngineError;
 use crate::corrections::precedence;
 use crate::plan_cache::Sources;
 use crate::stack;
+use crate::wait::until_stopped;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, plan_datafusion_err};
@@ -18,7 +19,6 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// A physical plan, and what it depends on if it may be cached.
@@ -124,7 +124,6 @@ fn is_list(data_type: &DataType) -> bool {
 ///
 /// # Errors
 /// [`EngineError::Interrupted`] and [`EngineError::Panicked`].
-/// [`EngineError::Interrupted`], [`EngineError::Panicked`].
 pub(crate) fn aside<T, F>(
     handle: &Handle,
     name: &str,
@@ -143,23 +142,11 @@ where
             std::panic::catch_unwind(AssertUnwindSafe(|| inside.block_on(work)))
         })
     });
-    let done = handle.block_on(async {
-        tokio::select! {
-            done = task => Some(done),
-            () = stopped(stop) => None,
-        }
-    });
-    match done {
+    match until_stopped(handle, stop, task) {
         None => Err(EngineError::Interrupted),
         Some(Ok(Ok(outcome))) => Ok(outcome),
         Some(Ok(Err(panic))) => Err(EngineError::panicked(name, panic.as_ref())),
         // The runtime is shutting down.
         Some(Err(_)) => Err(EngineError::Interrupted),
-    }
-}
-
-async fn stopped(stop: &(dyn Fn() -> bool + Sync)) {
-    while !stop() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

@@ -17,6 +17,7 @@ use crate::stack;
 use crate::star::{self, StarJoinRule};
 use crate::star_order::StarJoinOrder;
 use crate::table::{PlacedTable, PlacedTableProvider};
+use crate::wait::stopped;
 use arrow::array::RecordBatch;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::optimizer::OptimizerRule;
@@ -287,7 +288,7 @@ impl Engine {
         self.plans.clear();
     }
 
-    /// Runs a planned query to its end, or until `stop` returns true (polled every 20 ms).
+    /// Runs a planned query to its end, or until `stop` returns true (polled every 10 ms).
     ///
     /// # Errors
     /// [`EngineError::Interrupted`], or the error of an operator.
@@ -363,12 +364,6 @@ impl Drop for Engine {
         }
         // Dropping a deeply nested plan recurses as deeply as planning it did.
         stack::with(stack::most_levels(), || self.plans.clear());
-    }
-}
-
-async fn stopped(stop: &(dyn Fn() -> bool + Sync)) {
-    while !stop() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

@@ -8,8 +8,14 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 
 /// The value of an expression; `None` if it depends on more than its text.
 pub(super) fn evaluated(expr: &Expr) -> Option<ScalarValue> {
-    if let Expr::Literal(value, _) = expr {
-        return Some(value.clone());
+    // The usual forms, of which a list may have very many.
+    match expr {
+        Expr::Literal(value, _) => return Some(value.clone()),
+        Expr::Cast(cast) if matches!(&*cast.expr, Expr::Literal(..)) => {
+            let value = evaluated(&cast.expr)?;
+            return value.cast_to(cast.field.data_type()).ok();
+        }
+        _ => {}
     }
     let depends = expr.exists(|expr| {
         Ok(match expr {

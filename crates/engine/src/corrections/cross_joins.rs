@@ -5,7 +5,6 @@ use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::eliminate_cross_join::EliminateCrossJoin;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
-use std::sync::Arc;
 
 /// DataFusion's `EliminateCrossJoin`, except that it leaves plans alone that have inner joins for
 /// which NULL equals NULL.
@@ -14,16 +13,6 @@ use std::sync::Arc;
 /// usual equality, so that `x.a IS NOT DISTINCT FROM y.a` lost the rows in which both are NULL.
 #[derive(Debug, Default)]
 pub(crate) struct CrossJoins(EliminateCrossJoin);
-
-impl CrossJoins {
-    /// Replaces DataFusion's rule in `rules` by this one.
-    pub(crate) fn replace(rules: &mut [Arc<dyn OptimizerRule + Send + Sync>]) {
-        let own = CrossJoins::default();
-        if let Some(rule) = rules.iter_mut().find(|rule| rule.name() == own.name()) {
-            *rule = Arc::new(own);
-        }
-    }
-}
 
 impl OptimizerRule for CrossJoins {
     fn name(&self) -> &str {
@@ -55,18 +44,5 @@ impl OptimizerRule for CrossJoins {
             true => Ok(Transformed::no(plan)),
             false => self.0.rewrite(plan, config),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use datafusion::optimizer::Optimizer;
-
-    #[test]
-    fn the_rule_that_is_replaced_is_still_called_as_it_was() {
-        let rules = Optimizer::new().rules;
-        let own = CrossJoins::default();
-        assert_eq!(rules.iter().filter(|r| r.name() == own.name()).count(), 1);
     }
 }

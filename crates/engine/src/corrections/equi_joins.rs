@@ -5,7 +5,6 @@ use datafusion::common::{NullEquality, Result};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
-use std::sync::Arc;
 
 /// DataFusion's `ExtractEquijoinPredicate`, except that joins for which NULL equals NULL get no
 /// further keys.
@@ -14,16 +13,6 @@ use std::sync::Arc;
 /// well.
 #[derive(Debug, Default)]
 pub(crate) struct EquiJoins(ExtractEquijoinPredicate);
-
-impl EquiJoins {
-    /// Replaces DataFusion's rule in `rules` by this one.
-    pub(crate) fn replace(rules: &mut [Arc<dyn OptimizerRule + Send + Sync>]) {
-        let own = EquiJoins::default();
-        if let Some(rule) = rules.iter_mut().find(|rule| rule.name() == own.name()) {
-            *rule = Arc::new(own);
-        }
-    }
-}
 
 impl OptimizerRule for EquiJoins {
     fn name(&self) -> &str {
@@ -47,18 +36,5 @@ impl OptimizerRule for EquiJoins {
             }
             _ => self.0.rewrite(plan, config),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use datafusion::optimizer::Optimizer;
-
-    #[test]
-    fn the_rule_that_is_replaced_is_still_called_as_it_was() {
-        let rules = Optimizer::new().rules;
-        let own = EquiJoins::default();
-        assert_eq!(rules.iter().filter(|r| r.name() == own.name()).count(), 1);
     }
 }

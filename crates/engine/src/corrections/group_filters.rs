@@ -17,16 +17,6 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct GroupFilters(PushDownFilter);
 
-impl GroupFilters {
-    /// Replaces DataFusion's rule in `rules` by this one.
-    pub(crate) fn replace(rules: &mut [Arc<dyn OptimizerRule + Send + Sync>]) {
-        let own = GroupFilters::default();
-        if let Some(rule) = rules.iter_mut().find(|rule| rule.name() == own.name()) {
-            *rule = Arc::new(own);
-        }
-    }
-}
-
 impl OptimizerRule for GroupFilters {
     fn name(&self) -> &str {
         self.0.name()
@@ -80,17 +70,4 @@ fn all_conditions(filter: &Filter) -> (Vec<Expr>, Arc<LogicalPlan>) {
         input = &inner.input;
     }
     (conditions, Arc::clone(input))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use datafusion::optimizer::Optimizer;
-
-    #[test]
-    fn the_rule_that_is_replaced_is_still_called_as_it_was() {
-        let rules = Optimizer::new().rules;
-        let own = GroupFilters::default();
-        assert_eq!(rules.iter().filter(|r| r.name() == own.name()).count(), 1);
-    }
 }

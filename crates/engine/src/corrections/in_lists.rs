@@ -82,6 +82,9 @@ fn plain(list: InList) -> Transformed<Expr> {
 fn merged(binary: BinaryExpr) -> Transformed<Expr> {
     let op = binary.op;
     let operands = operands(&binary, op);
+    if operands.iter().filter(|operand| is_list(operand)).count() < 2 {
+        return Transformed::no(Expr::BinaryExpr(binary));
+    }
     let mut kept: Vec<Expr> = Vec::with_capacity(operands.len());
     let mut changed = false;
     for operand in operands {
@@ -128,6 +131,14 @@ fn operands(binary: &BinaryExpr, op: Operator) -> Vec<&Expr> {
         }
     }
     found
+}
+
+fn is_list(expr: &Expr) -> bool {
+    match expr {
+        Expr::InList(_) => true,
+        Expr::Not(inner) => is_list(inner),
+        _ => false,
+    }
 }
 
 /// A list of values, also behind `NOT`.

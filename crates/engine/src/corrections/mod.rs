@@ -73,9 +73,35 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
 
 /// DataFusion's logical rules, corrected.
 pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let mut rules = WholeOrders::among(Optimizer::new().rules);
-    GroupFilters::replace(&mut rules);
-    CrossJoins::replace(&mut rules);
-    EquiJoins::replace(&mut rules);
-    rules
+    let own = own_rules();
+    let rules = Optimizer::new().rules.into_iter().map(|rule| {
+        let own = own.iter().find(|own| own.name() == rule.name());
+        own.map_or(rule, Arc::clone)
+    });
+    rules.collect()
+}
+
+/// The rules that replace the one of DataFusion with the same name.
+fn own_rules() -> [Arc<dyn OptimizerRule + Send + Sync>; 4] {
+    [
+        Arc::new(WholeOrders::default()),
+        Arc::new(GroupFilters::default()),
+        Arc::new(CrossJoins::default()),
+        Arc::new(EquiJoins::default()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rule_of_ours_replaces_one_of_datafusion() {
+        let rules = Optimizer::new().rules;
+        for own in own_rules() {
+            let same = rules.iter().filter(|rule| rule.name() == own.name());
+            assert_eq!(same.count(), 1, "{}", own.name());
+        }
+        assert_eq!(logical_rules().len(), rules.len());
+    }
 }

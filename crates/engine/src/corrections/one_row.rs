@@ -2,7 +2,7 @@
 
 use super::null_rules::gives_one_row;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, not_impl_err};
 use datafusion::logical_expr::expr::{InSubquery, SetComparison};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -36,6 +36,9 @@ impl AnalyzerRule for OneRowSubqueries {
                     }
                 }
             }
+            if let LogicalPlan::Aggregate(_) = &node {
+                refuse_joins(&node)?;
+            }
             let names = NamePreserver::new(&node);
             node.map_expressions(|expr| {
                 let name = names.save(&expr);
@@ -45,6 +48,30 @@ impl AnalyzerRule for OneRowSubqueries {
             })
         })?;
         Ok(plan.data)
+    }
+}
+
+/// Refuses correlated scalar subqueries with joins among the keys and arguments of aggregates.
+///
+/// DataFusion 55 takes those that occur twice out of the aggregate too late, groups the subquery by
+/// columns of its inside, and returns rows of the outer table several times.
+fn refuse_joins(aggregate: &LogicalPlan) -> Result<()> {
+    let is_join = |plan: &LogicalPlan| Ok(matches!(plan, LogicalPlan::Join(_)));
+    let mut found = false;
+    aggregate.apply_expressions(|expr| {
+        expr.apply(|expr| {
+            if let Expr::ScalarSubquery(subquery) = expr {
+                found |= is_correlated(subquery) && subquery.subquery.exists(is_join)?;
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    match found {
+        true => not_impl_err!(
+            "a correlated subquery with a join inside of GROUP BY or an aggregate; compute it in \
+             a subquery of FROM"
+        ),
+        false => Ok(()),
     }
 }
 

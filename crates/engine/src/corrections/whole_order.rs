@@ -5,7 +5,6 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::eliminate_duplicated_expr::EliminateDuplicatedExpr;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
-use std::sync::Arc;
 
 /// DataFusion's `EliminateDuplicatedExpr`, except that it leaves sorts alone.
 ///
@@ -16,21 +15,6 @@ use std::sync::Arc;
 /// order.
 #[derive(Debug, Default)]
 pub(crate) struct WholeOrders(EliminateDuplicatedExpr);
-
-impl WholeOrders {
-    /// Replaces DataFusion's rule in `rules` by this one.
-    #[must_use]
-    pub(crate) fn among(
-        rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>,
-    ) -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-        let own: Arc<dyn OptimizerRule + Send + Sync> = Arc::new(WholeOrders::default());
-        let replaced = rules.into_iter().map(|rule| match rule.name() {
-            name if name == own.name() => Arc::clone(&own),
-            _ => rule,
-        });
-        replaced.collect()
-    }
-}
 
 impl OptimizerRule for WholeOrders {
     fn name(&self) -> &str {
@@ -50,19 +34,5 @@ impl OptimizerRule for WholeOrders {
             LogicalPlan::Sort(_) => Ok(Transformed::no(plan)),
             other => self.0.rewrite(other, config),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use datafusion::optimizer::Optimizer;
-
-    #[test]
-    fn the_rule_that_is_replaced_is_still_called_as_it_was() {
-        let rules = Optimizer::new().rules;
-        let own = WholeOrders::default();
-        assert_eq!(rules.iter().filter(|r| r.name() == own.name()).count(), 1);
-        assert_eq!(WholeOrders::among(rules.clone()).len(), rules.len());
     }
 }

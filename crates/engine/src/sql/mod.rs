@@ -22,6 +22,7 @@ mod generate;
 mod load;
 mod memory;
 mod nesting;
+mod pauses;
 mod placement;
 mod placement_plan;
 mod run;

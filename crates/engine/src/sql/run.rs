@@ -5,15 +5,15 @@
 
 use super::checks;
 use super::error::SqlError;
+use super::pauses::with_pauses;
 use super::session::SqlSession;
 use crate::EngineError;
 use crate::capture::{HostCosts, capture};
 use crate::session::Execution;
+use crate::wait::until_stopped;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion_common_runtime::SpawnedTask;
@@ -156,15 +156,9 @@ impl SqlSession {
                 execute_stream(Arc::clone(&plan), context).map_err(|e| SqlError::running(&e))?;
             let mut stream = Running::of(stream);
             let mut rows = 0;
-            while let Some(batch) = handle.block_on(async {
-                // Without `biased` a query with many ready batches could hide a cancellation for a
-                // while.
-                tokio::select! {
-                    biased;
-                    () = stopped(watch) => Err(SqlError::Interrupted),
-                    batch = stream.next() => batch,
-                }
-            })? {
+            while let Some(batch) = until_stopped(&handle, &stop, stream.next())
+                .unwrap_or(Err(SqlError::Interrupted))?
+            {
                 checks::digits(&batch)?;
                 rows += batch.num_rows() as u64;
                 let delivering = Instant::now();
@@ -254,32 +248,10 @@ impl Running {
     }
 }
 
-/// Lets joins that expand one batch to many yield to other tasks and to cancellation.
-fn with_pauses(plan: Arc<dyn ExecutionPlan>) -> datafusion::common::Result<Arc<dyn ExecutionPlan>> {
-    let paused = plan.transform_up(|node| {
-        if MULTIPLYING.contains(&node.name()) {
-            let paused: Arc<dyn ExecutionPlan> = Arc::new(CooperativeExec::new(node));
-            Ok(Transformed::yes(paused))
-        } else {
-            Ok(Transformed::no(node))
-        }
-    })?;
-    Ok(paused.data)
-}
-
-/// Operators that produce many batches per input batch without yielding.
-const MULTIPLYING: [&str; 2] = ["CrossJoinExec", "NestedLoopJoinExec"];
-
 /// Capacity of the channel to the sink.
 ///
 /// Enough to overlap execution with delivery, and a bound on memory.
 const BATCHES_AHEAD: usize = 2;
-
-async fn stopped(watch: &dyn Watch) {
-    while !watch.stopped() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
 
 /// A sink that keeps all rows of the last statement that had any.
 #[derive(Debug, Default)]

@@ -102,3 +102,18 @@ fn timestamps_are_not_cut_to_the_unit_of_the_column() {
         assert_eq!(text(&mut session, &sql), rows, "{condition}");
     }
 }
+
+#[test]
+fn the_two_zeros_are_one_distinct_value() {
+    let mut session = session();
+    let table = "CREATE TABLE g AS SELECT * FROM (VALUES (0.0), (-0.0), (1.5)) AS v (x)";
+    run(&mut session, table).unwrap();
+    for (outputs, row) in [
+        ("count(DISTINCT x)", "2"),
+        ("count(DISTINCT x), count(x)", "2,3"),
+        ("sum(DISTINCT x), count(DISTINCT x) AS n", "1.5,2"),
+    ] {
+        let sql = format!("SELECT {outputs} FROM g");
+        assert_eq!(text(&mut session, &sql), row, "{sql}");
+    }
+}

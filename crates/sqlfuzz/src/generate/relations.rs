@@ -166,6 +166,8 @@ impl Generator<'_> {
                 known: column.clone(),
             };
             let value = match column.kind {
+                // A column that says where a row is from is the same in all of them.
+                Kind::Int | Kind::Text | Kind::Bool if self.rng.chance(35) => self.constant(column),
                 Kind::Int | Kind::Decimal | Kind::Float => {
                     let constant = self.constant(column);
                     self.duck &= column.tame;

@@ -56,6 +56,13 @@ impl Generator<'_> {
         match (choice, pair) {
             (0..=3, Some((ours, theirs))) => {
                 select.items = vec![item(theirs)];
+                if self.rng.chance(30)
+                    && let Some((near, far)) = self.pair(outer, &inner)
+                {
+                    self.duck &= near.known.common && far.known.common;
+                    let nearer = Expr::apply("{} <= {}", vec![far.expr, near.expr]);
+                    select.filters.push(nearer);
+                }
                 let form = if choice < 2 {
                     "{} IN {}"
                 } else {
