@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tierloom_bench::run::Control;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -32,6 +33,15 @@ pub fn install() {
 /// Whether the user asked to stop.
 pub fn requested() -> bool {
     STOP.load(Ordering::Relaxed)
+}
+
+/// Stops a measurement when the user asks to.
+pub struct UntilStopped;
+
+impl Control for UntilStopped {
+    fn stopped(&self) -> bool {
+        requested()
+    }
 }
 
 /// Forwards a stop request to `to`, for calls that wait for other hosts.

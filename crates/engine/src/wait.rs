@@ -9,8 +9,8 @@ const POLLED_EVERY: Duration = Duration::from_millis(10);
 
 /// The output of `work`, or `None` as soon as `stop` returns true.
 ///
-/// `work` waits for tasks of `engine` and computes nothing itself. The calling thread has a clock of
-/// its own: that of the engine stands still while all its threads are busy.
+/// `work` waits for tasks of `engine` and computes nothing itself. The calling thread has its own
+/// clock: that of the engine stands still while all its threads are busy.
 pub(crate) fn until_stopped<T>(
     engine: &Handle,
     stop: &(dyn Fn() -> bool + Sync),

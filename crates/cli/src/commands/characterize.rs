@@ -5,14 +5,15 @@
 
 use crate::commands::bench::open_session;
 use crate::failure::Failure;
-use crate::{output, stop};
+use crate::output;
+use crate::stop::UntilStopped;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 use std::time::Duration;
 use tierloom_bench::characterize::{
     CharacterizeError, CharacterizeOptions, Depth, Progress, characterize, plan,
 };
-use tierloom_bench::run::{Control, Host};
+use tierloom_bench::run::Host;
 use tierloom_memory::PageSize;
 use tierloom_model::Machine;
 use tierloom_record::RecordSet;
@@ -51,15 +52,6 @@ pub struct Args {
     /// Print what would be measured, without measuring
     #[arg(long)]
     dry_run: bool,
-}
-
-/// Stops a measurement at Ctrl-C.
-struct UntilStopped;
-
-impl Control for UntilStopped {
-    fn stopped(&self) -> bool {
-        stop::requested()
-    }
 }
 
 /// Measures the machine and writes profile and records.

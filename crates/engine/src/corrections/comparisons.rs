@@ -16,8 +16,8 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 ///
 /// * A decimal against a number with a point: DataFusion 55 multiplies the number, a double, by
 ///   10^15 and rounds, so that `x = 1234567.89` is false for the decimal 1234567.89. The number is
-///   taken from its digits here, and computed with as decimals. Where one side is a column of doubles, both are compared as
-///   doubles, as in PostgreSQL.
+///   taken from its digits here, and computed with as decimals. Where one side is a column of
+///   doubles, both are compared as doubles, as in PostgreSQL.
 /// * A timestamp of seconds against one with a fraction: DataFusion 55 cuts the fraction off, so
 ///   that `t = '... 00:00:00.75'` finds 00:00:00. See [`timestamps`].
 /// * 0.0 and -0.0 are one value: `count(DISTINCT x), count(*)` of DataFusion 55 counts two.
@@ -103,11 +103,11 @@ fn exact(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     })
 }
 
-/// Makes -0.0 the value 0.0 for an aggregate of distinct floats, as it is one group with 0.0.
+/// Makes -0.0 the value 0.0 where distinct floats are counted, as it is one group with 0.0.
 fn one_zero(mut function: AggregateFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let distinct = function.params.distinct;
+    let counts = function.params.distinct && matches!(function.func.name(), "count" | "avg");
     let data_type = match function.params.args.as_slice() {
-        [value] if distinct => value.get_type(schema)?,
+        [value] if counts && function.params.order_by.is_empty() => value.get_type(schema)?,
         _ => return Ok(Transformed::no(Expr::AggregateFunction(function))),
     };
     let zero = match data_type {

@@ -49,7 +49,7 @@ use whole_order::WholeOrders;
 /// Adds the rules and functions that correct wrong answers of DataFusion 55 to a session with its
 /// default features.
 ///
-/// The optimizer's rules are replaced by [`logical_rules`], the physical ones by DataFusion's with
+/// The rules of the optimizer are replaced by corrected ones, the physical ones by DataFusion's with
 /// corrections. The fuzzer corrects its plain session in the same way, because known faults would
 /// hide others.
 #[must_use]

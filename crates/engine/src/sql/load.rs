@@ -11,6 +11,7 @@ use super::source::{CsvOptions, Source};
 use super::system;
 use super::temp::Home;
 use crate::EngineError;
+use crate::breakdown::caught;
 use crate::load::{ColumnPlacer, LoadOptions, load_batches};
 use crate::table::{PlacedTable, PlacedTableProvider};
 use arrow::array::RecordBatch;
@@ -33,8 +34,17 @@ impl SqlSession {
         watch: &dyn Watch,
     ) -> Result<Loaded, SqlError> {
         self.check_new_name(name, false)?;
-        let source = Source::open(path, csv)?;
-        self.load_source(name, &source, watch)
+        // The table is registered last, so a panic in a reader leaves nothing behind.
+        let loaded = caught(|| {
+            let source = Source::open(path, csv)?;
+            self.load_source(name, &source, watch)
+        });
+        loaded.unwrap_or_else(|said| {
+            let path = path.display();
+            Err(SqlError::failed(format!(
+                "{path}: its reader broke down ({said}); please report this file"
+            )))
+        })
     }
 
     pub(super) fn load_source(

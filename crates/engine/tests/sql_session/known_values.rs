@@ -1,8 +1,12 @@
 //! Queries over columns of which the planner knows the values or their bounds.
 
 use super::{number, run, session, text};
-use arrow::array::{ArrayRef, DictionaryArray, Float64Array, Int32Array, RecordBatch};
+use arrow::array::{
+    ArrayRef, Decimal128Array, DictionaryArray, Float64Array, Int8Array, Int32Array, RecordBatch,
+    StringArray,
+};
 use arrow::ipc::writer::FileWriter;
+use parquet::arrow::ArrowWriter;
 use std::sync::Arc;
 use tierloom_engine::sql::{CsvOptions, Silent};
 
@@ -142,4 +146,39 @@ fn equal_keys_are_not_equal_in_grouping_sets_without_one_of_them() {
             "0,0,0\n0,,0\n1,1,1\n1,,1\n2,2,2\n2,,2\n,0,0\n,1,1\n,2,2"
         );
     }
+}
+
+#[test]
+fn dictionaries_in_parquet_files_are_read_whatever_their_keys_and_words() {
+    let mut session = session();
+    // More words in a batch of the reader than one-byte keys count, in several row groups.
+    let words = |start: i32| -> ArrayRef {
+        let words: Vec<String> = (start..start + 100)
+            .map(|word| format!("w{word}"))
+            .collect();
+        let keys = Int8Array::from_iter_values(0..100);
+        let words: ArrayRef = Arc::new(StringArray::from(words));
+        Arc::new(DictionaryArray::new(keys, words))
+    };
+    let decimals = || -> ArrayRef {
+        let keys = Int32Array::from_iter_values((0..100).map(|row| row % 2));
+        let words = Decimal128Array::from(vec![150, 250]).with_precision_and_scale(9, 2);
+        Arc::new(DictionaryArray::new(keys, Arc::new(words.unwrap())))
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.parquet");
+    let batch =
+        |start: i32| RecordBatch::try_from_iter([("x", words(start)), ("d", decimals())]).unwrap();
+    let file = std::fs::File::create(&path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch(0).schema(), None).unwrap();
+    for start in [0, 100, 200, 300] {
+        writer.write(&batch(start)).unwrap();
+        writer.flush().unwrap();
+    }
+    writer.close().unwrap();
+    session
+        .load_files("t", &path, CsvOptions::default(), &Silent::default())
+        .unwrap();
+    let counts = "SELECT count(DISTINCT x), min(x), sum(d) FROM t";
+    assert_eq!(text(&mut session, counts), "400,w0,800.00");
 }

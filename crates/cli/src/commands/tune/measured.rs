@@ -7,23 +7,15 @@
 use super::{Args, Outcome, Tuning, stamp};
 use crate::commands::bench::open_session;
 use crate::failure::Failure;
-use crate::{machine, stop};
-use tierloom_bench::run::{Control, Host};
+use crate::machine;
+use crate::stop::UntilStopped;
+use tierloom_bench::run::Host;
 use tierloom_memory::PageSize;
 use tierloom_record::Provenance;
 use tierloom_tune::measure::{
     HostTiers, MeasureError, MeasureOptions, Request, Setup, USUAL, kernel_now, kernel_of,
     rough_machine, search_phase,
 };
-
-/// Stops a measurement at Ctrl-C.
-struct UntilStopped;
-
-impl Control for UntilStopped {
-    fn stopped(&self) -> bool {
-        stop::requested()
-    }
-}
 
 /// Measures all phases on this machine.
 ///

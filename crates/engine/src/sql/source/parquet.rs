@@ -5,8 +5,8 @@
 
 use super::{BATCH_ROWS, Batches, Kind, Part, broken, fitted, int96, unreadable};
 use crate::sql::error::SqlError;
-use arrow::datatypes::{DataType, SchemaRef};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,8 +17,38 @@ const STRING_BYTES: u64 = 16;
 type Builder = ParquetRecordBatchReaderBuilder<File>;
 
 fn builder(path: &Path) -> Result<Builder, SqlError> {
-    let file = File::open(path).map_err(|e| unreadable(path, &e))?;
-    Builder::try_new(file).map_err(|e| broken(path, Kind::Parquet, e))
+    let open = || File::open(path).map_err(|e| unreadable(path, &e));
+    let failed = |e| broken(path, Kind::Parquet, e);
+    let builder = Builder::try_new(open()?).map_err(failed)?;
+    let Some(readable) = readable(builder.schema()) else {
+        return Ok(builder);
+    };
+    let options = ArrowReaderOptions::new().with_schema(readable);
+    Builder::try_new_with_options(open()?, options).map_err(failed)
+}
+
+/// The schema to read a file of this schema with; `None` if that is the same.
+///
+/// A file keeps the Arrow types that it was written from. The reader panics where a batch has more
+/// words than the keys of a dictionary can count, and has no dictionaries but of strings and bytes.
+fn readable(schema: &SchemaRef) -> Option<SchemaRef> {
+    let fields = schema.fields().iter().map(|field| {
+        let DataType::Dictionary(_, words) = field.data_type() else {
+            return Arc::clone(field);
+        };
+        let is_text = matches!(
+            **words,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary
+        );
+        let read = match is_text {
+            true => DataType::Dictionary(Box::new(DataType::Int32), words.clone()),
+            false => DataType::clone(words),
+        };
+        Arc::new(field.as_ref().clone().with_data_type(read))
+    });
+    let fields: Vec<FieldRef> = fields.collect();
+    let read = Schema::new_with_metadata(fields, schema.metadata().clone());
+    (read != **schema).then(|| Arc::new(read))
 }
 
 pub(super) fn inspect(path: &Path) -> Result<Part, SqlError> {
