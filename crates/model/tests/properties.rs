@@ -154,13 +154,22 @@ proptest! {
 
     #[test]
     fn switching_a_cost_off_never_slows_down(m in machine(), p in phase(), dram in 0.0..=1.0f64, workers in 1u32..200) {
-        let with = |terms| solve(&m, &p, &split(dram), workers, &Options { terms, ..Options::default() }).unwrap().tuples_per_s;
-        let all = with(Terms::default());
-        for name in ["tlb", "rfo", "loaded_latency", "prefetch_waste", "random_share", "ownership", "switches"] {
-            prop_assert!(with(Terms::without(name).unwrap()) >= all * (1.0 - 1e-9), "{name}");
+        let with = |m: &Machine, terms| solve(m, &p, &split(dram), workers, &Options { terms, ..Options::default() }).unwrap().tuples_per_s;
+        // With a second curve for single lines a smaller load has a larger part of streams, whose
+        // latency grows more. Where growth is steepest at low load (exponents below 1) that can
+        // cost more than the smaller load gains: 4% was seen.
+        let mut one_curve = m.clone();
+        one_curve.tiers.iter_mut().for_each(|tier| tier.loaded_random = None);
+        for (m, least) in [(&one_curve, 1.0 - 1e-9), (&m, 0.9)] {
+            let all = with(m, Terms::default());
+            for name in ["tlb", "rfo", "loaded_latency", "prefetch_waste", "random_share", "ownership", "switches"] {
+                let without = with(m, Terms::without(name).unwrap());
+                prop_assert!(without >= all * least, "{name}: {} of the rate", without / all);
+            }
         }
+        let all = with(&m, Terms::default());
         for name in ["duplex", "overlap"] {
-            prop_assert!(with(Terms::without(name).unwrap()) <= all * (1.0 + 1e-9), "{name}");
+            prop_assert!(with(&m, Terms::without(name).unwrap()) <= all * (1.0 + 1e-9), "{name}");
         }
         prop_assert_eq!(Terms::without("nothing"), None);
     }

@@ -248,6 +248,9 @@ impl Tier {
 
     /// The same if a part `streams` of the load (0 to 1) is streams and the rest single lines at
     /// random addresses.
+    ///
+    /// Single lines that are added lower the part of streams, so that with exponents below 1 the
+    /// latency can fall by some percent although `u` grows.
     pub fn mixed_latency_ns(&self, u: f64, streams: f64) -> f64 {
         match &self.loaded_random {
             Some(random) if streams < 1.0 => {
