@@ -9,8 +9,11 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{AggregateFunction, InList};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, lit};
+use datafusion::logical_expr::{
+    Between, BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Projection, Subquery, lit,
+};
 use datafusion::optimizer::analyzer::AnalyzerRule;
+use std::sync::Arc;
 
 /// Compares values as they are written.
 ///
@@ -60,7 +63,12 @@ fn exact(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let (expr, changed) = match expr {
         Expr::BinaryExpr(binary) if binary.op.supports_propagation() => {
             let mut sides = [*binary.left, *binary.right];
-            let changed = compare_alike(&mut sides, schema)?;
+            let changed = match &mut sides {
+                [value, Expr::ScalarSubquery(query)] | [Expr::ScalarSubquery(query), value] => {
+                    compare_with_rows(value, query, schema)?
+                }
+                _ => compare_alike(&mut sides, schema)?,
+            };
             let [left, right] = sides;
             let binary = BinaryExpr::new(Box::new(left), binary.op, Box::new(right));
             (Expr::BinaryExpr(binary), changed)
@@ -72,6 +80,14 @@ fn exact(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let value = Box::new(values.remove(0));
             let list = InList::new(value, values, list.negated);
             (Expr::InList(list), changed)
+        }
+        Expr::InSubquery(mut found) => {
+            let changed = compare_with_rows(&mut found.expr, &mut found.subquery, schema)?;
+            (Expr::InSubquery(found), changed)
+        }
+        Expr::SetComparison(mut found) => {
+            let changed = compare_with_rows(&mut found.expr, &mut found.subquery, schema)?;
+            (Expr::SetComparison(found), changed)
         }
         Expr::Between(between) => {
             let mut values = [*between.expr, *between.low, *between.high];
@@ -147,6 +163,40 @@ fn compare_alike(values: &mut [Expr], schema: &DFSchema) -> Result<bool> {
         changed = true;
     }
     Ok(changed)
+}
+
+/// The same for a value and the rows of a subquery.
+fn compare_with_rows(value: &mut Expr, query: &mut Subquery, schema: &DFSchema) -> Result<bool> {
+    let LogicalPlan::Projection(projection) = &*query.subquery else {
+        return Ok(false);
+    };
+    let ([output], inside) = (projection.expr.as_slice(), projection.input.schema()) else {
+        return Ok(false);
+    };
+    let name = output.schema_name().to_string();
+    let output = output.clone().unalias();
+    let decimal = output.get_type(inside)?;
+    if !is_converted_float(value, &decimal, schema)?
+        && !is_converted_float(&output, &decimal, inside)?
+    {
+        return Ok(false);
+    }
+    let output = as_double(output, &decimal, inside)?.alias(name);
+    let rows = Projection::try_new(vec![output], Arc::clone(&projection.input))?;
+    query.subquery = Arc::new(LogicalPlan::Projection(rows));
+    *value = as_double(value.clone(), &decimal, schema)?;
+    Ok(true)
+}
+
+/// Whether a value is a float that the planner converted to `decimal`.
+fn is_converted_float(value: &Expr, decimal: &DataType, schema: &DFSchema) -> Result<bool> {
+    Ok(match value {
+        Expr::Cast(Cast { expr, field }) if field.data_type() == decimal => {
+            let from = expr.get_type(schema)?;
+            from.is_floating() && is_planners(decimal, &from)
+        }
+        _ => false,
+    })
 }
 
 /// Whether the planner may have chosen the decimal type to compare floats, and not the author of

@@ -40,7 +40,7 @@ fn decimals_equal_the_numbers_that_are_written() {
 fn doubles_and_decimals_are_compared_as_doubles() {
     let mut session = session();
     let table = "CREATE TABLE t AS SELECT CAST(v AS DOUBLE) AS f, CAST(v AS DECIMAL(12, 2)) AS d \
-                 FROM (VALUES ('1234567'), ('5'), ('0.1')) AS t (v)";
+                 FROM (VALUES ('1234567.89'), ('5'), ('0.1')) AS t (v)";
     run(&mut session, table).unwrap();
     for (condition, count) in [
         ("f = d", 3),
@@ -48,6 +48,18 @@ fn doubles_and_decimals_are_compared_as_doubles() {
         ("d IN (f, 3)", 3),
         ("f BETWEEN d AND d", 3),
         ("f * 1e25 > d", 3),
+    ] {
+        let sql = format!("SELECT count(*) FROM t WHERE {condition}");
+        assert_eq!(number(&mut session, &sql), count, "{condition}");
+    }
+    for (condition, count) in [
+        ("d IN (SELECT f FROM t)", 3),
+        ("f IN (SELECT d FROM t)", 3),
+        ("d NOT IN (SELECT f FROM t)", 0),
+        ("d = ANY (SELECT f FROM t)", 3),
+        ("d = (SELECT max(f) FROM t)", 1),
+        ("(SELECT max(d) FROM t) = f", 1),
+        ("d = (SELECT max(f) FROM t AS u WHERE u.d = t.d)", 3),
     ] {
         let sql = format!("SELECT count(*) FROM t WHERE {condition}");
         assert_eq!(number(&mut session, &sql), count, "{condition}");
