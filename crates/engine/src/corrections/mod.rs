@@ -21,6 +21,7 @@ mod null_rules;
 mod numbers;
 mod one_row;
 pub(crate) mod precedence;
+mod range_frames;
 mod scan_statistics;
 mod timestamps;
 mod whole_order;
@@ -42,6 +43,7 @@ use in_lists::MergedLists;
 use null_filled::NullFilled;
 use null_in::ThreeValuedIn;
 use one_row::OneRowSubqueries;
+use range_frames::WholeRangeFrames;
 use scan_statistics::ScanStatistics;
 use std::sync::Arc;
 use whole_order::WholeOrders;
@@ -56,6 +58,7 @@ use whole_order::WholeOrders;
 pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut physical = ScanStatistics::among_defaults();
     physical.insert(0, Arc::new(NullFilled));
+    physical.push(Arc::new(WholeRangeFrames));
     let mut builder = builder
         .with_analyzer_rule(Arc::new(CountedSets))
         .with_analyzer_rule(Arc::new(HiddenConstants))

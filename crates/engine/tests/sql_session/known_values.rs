@@ -182,3 +182,26 @@ fn dictionaries_in_parquet_files_are_read_whatever_their_keys_and_words() {
     let counts = "SELECT count(DISTINCT x), min(x), sum(d) FROM t";
     assert_eq!(text(&mut session, counts), "400,w0,800.00");
 }
+
+#[test]
+fn frames_of_null_rows_have_the_null_rows_of_later_batches() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT * FROM (VALUES (3, 1, NULL), (4, 1, NULL), (5, 1, NULL), \
+                 (6, 1, NULL), (1, 1, 1), (2, 1, 2), (7, 1, 5)) AS v (id, p, k)";
+    run(&mut session, table).unwrap();
+    run(&mut session, "SET tierloom.batch_rows = 2").unwrap();
+    for threads in [1, 3] {
+        run(&mut session, &format!("SET tierloom.threads = {threads}")).unwrap();
+        for partition in ["PARTITION BY p", ""] {
+            let frame = "RANGE BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING";
+            let sums = format!(
+                "SELECT id, sum(id) OVER ({partition} ORDER BY k {frame}) FROM t ORDER BY id"
+            );
+            assert_eq!(
+                text(&mut session, &sums),
+                "1,\n2,\n3,28\n4,28\n5,28\n6,28\n7,3",
+                "{sums}"
+            );
+        }
+    }
+}
