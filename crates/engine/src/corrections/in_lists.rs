@@ -81,6 +81,11 @@ fn plain(list: InList) -> Transformed<Expr> {
 /// A chain of one operator, in which lists on one value are merged.
 fn merged(binary: BinaryExpr) -> Transformed<Expr> {
     let op = binary.op;
+    // All pairs to the left of the last operand have met below.
+    let is_chain = matches!(&*binary.right, Expr::BinaryExpr(right) if right.op == op);
+    if !is_list(&binary.right) && !is_chain {
+        return Transformed::no(Expr::BinaryExpr(binary));
+    }
     let operands = operands(&binary, op);
     if operands.iter().filter(|operand| is_list(operand)).count() < 2 {
         return Transformed::no(Expr::BinaryExpr(binary));

@@ -51,9 +51,8 @@ use whole_order::WholeOrders;
 /// Adds the rules and functions that correct wrong answers of DataFusion 55 to a session with its
 /// default features.
 ///
-/// The rules of the optimizer are replaced by corrected ones, the physical ones by DataFusion's with
-/// corrections. The fuzzer corrects its plain session in the same way, because known faults would
-/// hide others.
+/// All rules of the optimizer are set, so a caller adds its own afterwards. The fuzzer corrects its
+/// plain session in the same way, because known faults would hide others.
 #[must_use]
 pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut physical = ScanStatistics::among_defaults();

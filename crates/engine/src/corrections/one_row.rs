@@ -28,6 +28,7 @@ impl AnalyzerRule for OneRowSubqueries {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut changed = false;
         let plan = plan.transform_up_with_subqueries(|node| {
             if let LogicalPlan::Join(join) = &node {
                 for side in [&join.left, &join.right] {
@@ -40,12 +41,18 @@ impl AnalyzerRule for OneRowSubqueries {
                 refuse_joins(&node)?;
             }
             let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
+            let node = node.map_expressions(|expr| {
                 let name = names.save(&expr);
                 Ok(expr
                     .transform_up(corrected)?
                     .update_data(|e| name.restore(e)))
-            })
+            })?;
+            changed |= node.transformed;
+            // What was never NULL may be now, there and in the columns computed from it.
+            match changed {
+                true => node.map_data(LogicalPlan::recompute_schema),
+                false => Ok(node),
+            }
         })?;
         Ok(plan.data)
     }

@@ -223,6 +223,10 @@ fn a_correlated_aggregate_has_a_row_for_rows_without_partner() {
         let sql = format!("SELECT l.k FROM l WHERE {condition} ORDER BY l.k");
         assert_eq!(text(&mut session, &sql), rows, "{sql}");
     }
+    let filled = "SELECT l.k, count(coalesce(w, 7)) FROM (SELECT k, (SELECT coalesce(min(i), 0) \
+                  FROM e WHERE e.k = l.k HAVING count(*) > 5) AS w FROM l) AS l \
+                  GROUP BY l.k ORDER BY l.k";
+    assert_eq!(text(&mut session, filled), "1,1\n2,1");
     for refused in [
         "SELECT l.k, (SELECT 7 FROM e WHERE e.k = l.k HAVING count(*) = 0) FROM l",
         "SELECT l.k FROM l CROSS JOIN LATERAL (SELECT 7, sum(i) FROM e WHERE e.k = l.k) AS m",
