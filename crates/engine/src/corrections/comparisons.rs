@@ -1,13 +1,12 @@
 //! Comparisons whose sides DataFusion converts to a type that cannot hold both.
 
 use super::numbers::{as_double, as_exact_decimal};
-use super::timestamps;
+use super::{rewrite_expressions, timestamps};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{AggregateFunction, InList};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Between, BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Projection, Subquery, lit,
@@ -48,12 +47,7 @@ impl AnalyzerRule for ExactComparisons {
                 }
                 other => other,
             };
-            let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let exact = expr.transform_up(|expr| exact(expr, &schema))?;
-                Ok(exact.update_data(|e| name.restore(e)))
-            })
+            rewrite_expressions(node, |expr| exact(expr, &schema))
         })?;
         Ok(plan.data)
     }

@@ -17,6 +17,11 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct GroupFilters(PushDownFilter);
 
+impl GroupFilters {
+    /// The name of DataFusion's rule, in whose place this one is.
+    pub(crate) const NAME: &str = "push_down_filter";
+}
+
 impl OptimizerRule for GroupFilters {
     fn name(&self) -> &str {
         self.0.name()

@@ -1,4 +1,4 @@
-//! Grouping sets over columns that a filter makes constant.
+//! Grouping sets over literals.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;

@@ -1,11 +1,11 @@
 //! `IN` over lists, several of them on one value.
 
 use super::constants::{evaluated, null_else};
+use super::rewrite_expressions;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, lit};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use std::collections::HashSet;
@@ -26,21 +26,16 @@ impl AnalyzerRule for MergedLists {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let plan = plan.transform_up_with_subqueries(|node| {
-            let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let merged = expr.transform_up(|expr| {
-                    Ok(match expr {
-                        Expr::InList(list) => plain(list),
-                        Expr::BinaryExpr(binary)
-                            if matches!(binary.op, Operator::And | Operator::Or) =>
-                        {
-                            merged(binary)
-                        }
-                        other => Transformed::no(other),
-                    })
-                })?;
-                Ok(merged.update_data(|e| name.restore(e)))
+            rewrite_expressions(node, |expr| {
+                Ok(match expr {
+                    Expr::InList(list) => plain(list),
+                    Expr::BinaryExpr(binary)
+                        if matches!(binary.op, Operator::And | Operator::Or) =>
+                    {
+                        merged(binary)
+                    }
+                    other => Transformed::no(other),
+                })
             })
         })?;
         Ok(plan.data)
@@ -49,7 +44,6 @@ impl AnalyzerRule for MergedLists {
 
 /// A list of values that are known and not NULL; others become comparisons beside it.
 fn plain(list: InList) -> Transformed<Expr> {
-    let is_value = |item: &Expr| matches!(item, Expr::Literal(value, _) if !value.is_null());
     if list.list.iter().all(is_value) || list.expr.is_volatile() {
         return Transformed::no(Expr::InList(list));
     }
@@ -138,6 +132,11 @@ fn operands(binary: &BinaryExpr, op: Operator) -> Vec<&Expr> {
     found
 }
 
+/// Whether an item of a list is a literal other than NULL.
+fn is_value(item: &Expr) -> bool {
+    matches!(item, Expr::Literal(value, _) if !value.is_null())
+}
+
 fn is_list(expr: &Expr) -> bool {
     match expr {
         Expr::InList(_) => true,
@@ -164,10 +163,9 @@ fn both(a: InList, b: InList, op: Operator) -> Option<Expr> {
     // `OR` is `AND` of the opposites.
     let opposite = op == Operator::Or;
     let values = |list: &InList| -> Option<HashSet<Expr>> {
-        let known = |item: &Expr| matches!(item, Expr::Literal(value, _) if !value.is_null());
-        list.list
-            .iter()
-            .map(|item| known(item).then(|| item.clone()))
+        let items = list.list.iter();
+        items
+            .map(|item| is_value(item).then(|| item.clone()))
             .collect()
     };
     let (in_a, in_b) = (values(&a)?, values(&b)?);

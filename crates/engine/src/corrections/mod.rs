@@ -7,8 +7,7 @@ mod checked_sum;
 mod comparisons;
 mod constants;
 mod counted_sets;
-mod cross_joins;
-mod equi_joins;
+mod exceptions;
 mod filter_fence;
 mod float_extremes;
 mod group_filters;
@@ -24,7 +23,6 @@ pub(crate) mod precedence;
 mod range_frames;
 mod scan_statistics;
 mod timestamps;
-mod whole_order;
 
 pub(crate) use checked_sum::checked_sum;
 pub(crate) use merged_columns::NoMergedOuterColumns;
@@ -32,10 +30,13 @@ pub(crate) use null_rules::{NullableSubqueries, PlainAntiJoins};
 
 use comparisons::ExactComparisons;
 use counted_sets::CountedSets;
-use cross_joins::CrossJoins;
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::{Optimizer, OptimizerRule};
-use equi_joins::EquiJoins;
+use exceptions::Except;
 use float_extremes::float_extremes;
 use group_filters::GroupFilters;
 use grouping_sets::HiddenConstants;
@@ -46,7 +47,6 @@ use one_row::OneRowSubqueries;
 use range_frames::WholeRangeFrames;
 use scan_statistics::ScanStatistics;
 use std::sync::Arc;
-use whole_order::WholeOrders;
 
 /// Adds the rules and functions that correct wrong answers of DataFusion 55 to a session with its
 /// default features.
@@ -75,22 +75,26 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
 
 /// DataFusion's logical rules, corrected.
 pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let own = own_rules();
-    let rules = Optimizer::new().rules.into_iter().map(|rule| {
-        let own = own.iter().find(|own| own.name() == rule.name());
-        own.map_or(rule, Arc::clone)
+    let rules = Optimizer::new().rules.into_iter();
+    let corrected = rules.map(Except::around).map(|rule| match rule.name() {
+        GroupFilters::NAME => Arc::new(GroupFilters::default()),
+        _ => rule,
     });
-    rules.collect()
+    corrected.collect()
 }
 
-/// The rules that replace the one of DataFusion with the same name.
-fn own_rules() -> [Arc<dyn OptimizerRule + Send + Sync>; 4] {
-    [
-        Arc::new(WholeOrders::default()),
-        Arc::new(GroupFilters::default()),
-        Arc::new(CrossJoins::default()),
-        Arc::new(EquiJoins::default()),
-    ]
+/// Rewrites the expressions of one operator from their leaves up, and keeps the names of their
+/// results, to which the operators above refer.
+fn rewrite_expressions(
+    node: LogicalPlan,
+    mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let names = NamePreserver::new(&node);
+    node.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let rewritten = expr.transform_up(&mut rewrite)?;
+        Ok(rewritten.update_data(|e| name.restore(e)))
+    })
 }
 
 #[cfg(test)]
@@ -98,12 +102,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_rule_of_ours_replaces_one_of_datafusion() {
+    fn each_correction_of_a_rule_finds_one_of_datafusion() {
         let rules = Optimizer::new().rules;
-        for own in own_rules() {
-            let same = rules.iter().filter(|rule| rule.name() == own.name());
-            assert_eq!(same.count(), 1, "{}", own.name());
+        for name in Except::NAMES.into_iter().chain([GroupFilters::NAME]) {
+            let same = rules.iter().filter(|rule| rule.name() == name);
+            assert_eq!(same.count(), 1, "{name}");
         }
+        assert_eq!(GroupFilters::default().name(), GroupFilters::NAME);
         assert_eq!(logical_rules().len(), rules.len());
     }
 }

@@ -9,13 +9,13 @@
 //! * [`PlainAntiJoins`] replaces the NULL-aware anti join of `NOT IN` by the plain one where the
 //!   placed columns contain no NULL. Only the plain form runs in parallel.
 
+use super::rewrite_expressions;
 use crate::table::{PlacedTable, PlacedTableProvider};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, JoinType, Result};
 use datafusion::datasource::source_as_provider;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
@@ -40,12 +40,7 @@ impl AnalyzerRule for NullableSubqueries {
             return Ok(plan);
         }
         let marked = plan.transform_up_with_subqueries(|node| {
-            // Wrapping an expression changes its derived name, to which parents refer.
-            let names = NamePreserver::new(&node);
-            let node = node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                Ok(expr.transform_up(mark)?.update_data(|e| name.restore(e)))
-            })?;
+            let node = rewrite_expressions(node, mark)?;
             // Columns computed from a marked subquery are nullable too.
             node.map_data(LogicalPlan::recompute_schema)
         })?;

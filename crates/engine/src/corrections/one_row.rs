@@ -1,11 +1,11 @@
 //! Correlated subqueries that return a row for no input row.
 
 use super::null_rules::gives_one_row;
+use super::rewrite_expressions;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, not_impl_err};
 use datafusion::logical_expr::expr::{InSubquery, SetComparison};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     BinaryExpr, Case, Expr, LogicalPlan, LogicalPlanBuilder, Operator, SkipType, Subquery, lit,
 };
@@ -40,13 +40,7 @@ impl AnalyzerRule for OneRowSubqueries {
             if let LogicalPlan::Aggregate(_) = &node {
                 refuse_joins(&node)?;
             }
-            let names = NamePreserver::new(&node);
-            let node = node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                Ok(expr
-                    .transform_up(corrected)?
-                    .update_data(|e| name.restore(e)))
-            })?;
+            let node = rewrite_expressions(node, corrected)?;
             changed |= node.transformed;
             // What was never NULL may be now, there and in the columns computed from it.
             match changed {

@@ -74,14 +74,20 @@ fn per_second(unit: TimeUnit) -> i64 {
 }
 
 fn comparison(binary: BinaryExpr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let (coarse, constant, op) = if let Some(coarse) = Coarse::of(&binary.left, schema)? {
-        (coarse, &binary.right, Some(binary.op))
-    } else if let Some(coarse) = Coarse::of(&binary.right, schema)? {
-        (coarse, &binary.left, binary.op.swap())
-    } else {
+    // The timestamp on the left.
+    let sides = (&binary.left, &binary.right);
+    let (coarse, (value, constant), op) = match Coarse::of(&binary.left, schema)? {
+        Some(coarse) => (Some(coarse), sides, Some(binary.op)),
+        None => (
+            Coarse::of(&binary.right, schema)?,
+            (sides.1, sides.0),
+            binary.op.swap(),
+        ),
+    };
+    let Some((coarse, op)) = coarse.zip(op) else {
         return Ok(Transformed::no(Expr::BinaryExpr(binary)));
     };
-    let (Some(op), Some((below, above))) = (op, coarse.around(constant)) else {
+    let Some((below, above)) = coarse.around(constant) else {
         return Ok(Transformed::no(Expr::BinaryExpr(binary)));
     };
     let bound = match op {
@@ -93,11 +99,7 @@ fn comparison(binary: BinaryExpr, schema: &DFSchema) -> Result<Transformed<Expr>
         Operator::IsNotDistinctFrom => return Ok(Transformed::yes(lit(false))),
         _ => return Ok(Transformed::no(Expr::BinaryExpr(binary))),
     };
-    let value = match Coarse::of(&binary.left, schema)? {
-        Some(_) => binary.left,
-        None => binary.right,
-    };
-    let rounded = BinaryExpr::new(value, op, Box::new(bound));
+    let rounded = BinaryExpr::new(value.clone(), op, Box::new(bound));
     Ok(Transformed::yes(Expr::BinaryExpr(rounded)))
 }
 

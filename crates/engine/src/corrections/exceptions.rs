@@ -1,0 +1,104 @@
+//! DataFusion's logical rules that are right but for some plans.
+
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{JoinType, NullEquality, Result};
+use datafusion::logical_expr::{Join, LogicalPlan};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use std::sync::Arc;
+
+/// Whether a rule must leave a plan alone.
+type IsLeft = fn(&LogicalPlan) -> Result<bool>;
+
+/// A rule of DataFusion that leaves the plans alone for which it is wrong.
+#[derive(Debug)]
+pub(crate) struct Except {
+    rule: Arc<dyn OptimizerRule + Send + Sync>,
+    is_left: IsLeft,
+}
+
+impl Except {
+    /// The rules with exceptions.
+    #[cfg(test)]
+    pub(crate) const NAMES: [&str; 3] = [EXCEPTIONS[0].0, EXCEPTIONS[1].0, EXCEPTIONS[2].0];
+
+    /// `rule` with its exception, or `rule` itself if it has none.
+    pub(crate) fn around(
+        rule: Arc<dyn OptimizerRule + Send + Sync>,
+    ) -> Arc<dyn OptimizerRule + Send + Sync> {
+        match EXCEPTIONS.iter().find(|(name, _)| *name == rule.name()) {
+            Some((_, is_left)) => Arc::new(Except {
+                rule,
+                is_left: *is_left,
+            }),
+            None => rule,
+        }
+    }
+}
+
+const EXCEPTIONS: [(&str, IsLeft); 3] = [
+    ("eliminate_duplicated_expr", is_sort),
+    ("eliminate_cross_join", has_null_equal_inner_join),
+    ("extract_equijoin_predicate", is_null_equal_join),
+];
+
+impl OptimizerRule for Except {
+    fn name(&self) -> &str {
+        self.rule.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.rule.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        match (self.is_left)(&plan)? {
+            true => Ok(Transformed::no(plan)),
+            false => self.rule.rewrite(plan, config),
+        }
+    }
+}
+
+/// Sorts keep all of their keys.
+///
+/// From a sort the rule of DataFusion 55 also removes expressions that are functionally dependent
+/// on earlier ones, by dependencies that it propagates through joins. In `SELECT f.id, d.k FROM f,
+/// (SELECT k FROM t GROUP BY k) d WHERE ... GROUP BY f.id, d.k ORDER BY d.k, f.id` it concludes
+/// that `d.k`, unique before the join, determines `f.id`, and so leaves rows of one `d.k` in any
+/// order.
+fn is_sort(plan: &LogicalPlan) -> Result<bool> {
+    Ok(matches!(plan, LogicalPlan::Sort(_)))
+}
+
+/// Inner joins for which NULL equals NULL stay together.
+///
+/// The rule of DataFusion 55 takes chains of inner joins apart and puts them together with the
+/// usual equality, so that `x.a IS NOT DISTINCT FROM y.a` lost the rows in which both are NULL. It
+/// rewrites subqueries too.
+fn has_null_equal_inner_join(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found |= matches!(node, LogicalPlan::Join(join)
+            if join.join_type == JoinType::Inner && null_equals_null(join));
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(found)
+}
+
+/// Joins for which NULL equals NULL get no further keys.
+///
+/// The rule of DataFusion 55 makes a key of `x.b = y.b` too, for which NULL then equals NULL as
+/// well.
+fn is_null_equal_join(plan: &LogicalPlan) -> Result<bool> {
+    Ok(matches!(plan, LogicalPlan::Join(join) if null_equals_null(join) && !join.on.is_empty()))
+}
+
+fn null_equals_null(join: &Join) -> bool {
+    join.null_equality == NullEquality::NullEqualsNull
+}
