@@ -8,7 +8,7 @@ use crate::EngineError;
 use crate::corrections::precedence;
 use crate::plan_cache::Sources;
 use crate::stack;
-use crate::wait::until_stopped;
+use crate::wait::Waiter;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, plan_datafusion_err};
@@ -142,7 +142,7 @@ where
             std::panic::catch_unwind(AssertUnwindSafe(|| inside.block_on(work)))
         })
     });
-    match until_stopped(handle, stop, task) {
+    match Waiter::new(handle).until_stopped(stop, task) {
         None => Err(EngineError::Interrupted),
         Some(Ok(Ok(outcome))) => Ok(outcome),
         Some(Ok(Err(panic))) => Err(EngineError::panicked(name, panic.as_ref())),

@@ -2,34 +2,52 @@
 
 use std::future::Future;
 use std::time::Duration;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Runtime};
 
 /// How often a wish to stop is looked for.
 const POLLED_EVERY: Duration = Duration::from_millis(10);
 
-/// The output of `work`, or `None` as soon as `stop` returns true.
+/// A thread outside of the engine that waits for its tasks.
 ///
-/// `work` waits for tasks of `engine` and computes nothing itself. The calling thread has its own
-/// clock: that of the engine stands still while all its threads are busy.
-pub(crate) fn until_stopped<T>(
-    engine: &Handle,
-    stop: &(dyn Fn() -> bool + Sync),
-    work: impl Future<Output = T>,
-) -> Option<T> {
-    let either = async {
-        // Without `biased` a query with many ready batches could hide a cancellation for a while.
-        tokio::select! {
-            biased;
-            () = stopped(stop) => None,
-            done = work => Some(done),
+/// It has its own clock: that of the engine stands still while all its threads are busy.
+pub(crate) struct Waiter {
+    own: Option<Runtime>,
+    engine: Handle,
+}
+
+impl Waiter {
+    /// Waits for tasks of `engine`; with that one's clock if the thread can have none.
+    pub(crate) fn new(engine: &Handle) -> Self {
+        let own = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
+        Waiter {
+            own: own.ok(),
+            engine: engine.clone(),
         }
-    };
-    let own = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build();
-    match own {
-        Ok(own) => own.block_on(either),
-        Err(_) => engine.block_on(either),
+    }
+
+    /// The output of `work`, or `None` as soon as `stop` returns true.
+    ///
+    /// `work` waits for tasks and computes nothing itself.
+    pub(crate) fn until_stopped<T>(
+        &self,
+        stop: &(dyn Fn() -> bool + Sync),
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let either = async {
+            // Without `biased` a query with many ready batches could hide a cancellation for a
+            // while.
+            tokio::select! {
+                biased;
+                () = stopped(stop) => None,
+                done = work => Some(done),
+            }
+        };
+        match &self.own {
+            Some(own) => own.block_on(either),
+            None => self.engine.block_on(either),
+        }
     }
 }
 
@@ -60,7 +78,7 @@ mod tests {
         });
         let start = std::time::Instant::now();
         let stop = || start.elapsed() > Duration::from_millis(50);
-        let done = until_stopped(engine.handle(), &stop, busy);
+        let done = Waiter::new(engine.handle()).until_stopped(&stop, busy);
         OVER.store(true, Ordering::Relaxed);
         assert!(done.is_none());
     }

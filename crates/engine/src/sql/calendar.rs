@@ -14,7 +14,10 @@ use arrow::datatypes::{
 use arrow::temporal_conversions as to;
 
 /// Refuses rows with dates and times that have no text form.
-pub(super) fn check(batch: &RecordBatch) -> Result<(), SqlError> {
+///
+/// # Errors
+/// Names the column.
+pub fn check_calendar(batch: &RecordBatch) -> Result<(), SqlError> {
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
         if !has_text(column) {
             return Err(SqlError::failed(format!(
@@ -79,7 +82,7 @@ mod tests {
     use std::sync::Arc;
 
     fn checked(array: ArrayRef) -> Result<(), SqlError> {
-        check(&RecordBatch::try_from_iter([("d", array)]).unwrap())
+        check_calendar(&RecordBatch::try_from_iter([("d", array)]).unwrap())
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The writers are Arrow's; this module chooses among them, converts types that a format lacks
 //! ([`super::forms`]) and refuses what cannot be written.
 
-use super::calendar;
+use super::calendar::check_calendar;
 use super::error::SqlError;
 use super::forms::{self, FloatsWithNames};
 use arrow::array::RecordBatch;
@@ -188,7 +188,7 @@ impl<W: Write + Send> BatchWriter<W> {
             self.writer,
             Writer::Csv(_) | Writer::Json(_) | Writer::JsonLines(_)
         ) {
-            calendar::check(batch)?;
+            check_calendar(batch)?;
         }
         match &mut self.writer {
             Writer::Csv(w) => w.write(batch).map_err(failed),

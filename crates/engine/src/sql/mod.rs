@@ -37,6 +37,7 @@ mod temp;
 mod views;
 mod whole_file;
 
+pub use calendar::check_calendar;
 pub use error::{Place, SqlError};
 pub use export::{BatchWriter, Format, WriteOptions};
 pub use generate::Generated;

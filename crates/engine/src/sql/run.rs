@@ -10,7 +10,7 @@ use super::session::SqlSession;
 use crate::EngineError;
 use crate::capture::{HostCosts, capture};
 use crate::session::Execution;
-use crate::wait::until_stopped;
+use crate::wait::Waiter;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
@@ -156,7 +156,9 @@ impl SqlSession {
                 execute_stream(Arc::clone(&plan), context).map_err(|e| SqlError::running(&e))?;
             let mut stream = Running::of(stream);
             let mut rows = 0;
-            while let Some(batch) = until_stopped(&handle, &stop, stream.next())
+            let waiter = Waiter::new(&handle);
+            while let Some(batch) = waiter
+                .until_stopped(&stop, stream.next())
                 .unwrap_or(Err(SqlError::Interrupted))?
             {
                 checks::digits(&batch)?;

@@ -7,11 +7,13 @@ use super::plan::{Shown, SqlPlan};
 use crate::output;
 use std::io::{self, Write};
 use std::path::PathBuf;
-use tierloom_engine::arrow::array::{Array, RecordBatch};
+use tierloom_engine::arrow::array::RecordBatch;
 use tierloom_engine::arrow::datatypes::SchemaRef;
-use tierloom_engine::arrow::util::display::{ArrayFormatter, FormatOptions};
+use tierloom_engine::arrow::util::display::FormatOptions;
 use tierloom_engine::arrow::util::pretty::pretty_format_batches_with_options;
-use tierloom_engine::sql::{BatchWriter, Flow, Outcome, Sink, SqlError, WholeFile, WriteOptions};
+use tierloom_engine::sql::{
+    BatchWriter, Flow, Outcome, Sink, SqlError, WholeFile, WriteOptions, check_calendar,
+};
 
 /// Prints the results of statements one after the other, to stdout or a file.
 pub struct Printer {
@@ -89,12 +91,7 @@ impl Printer {
             &table.batches[..]
         };
         // The table itself panics where a value has no text.
-        for column in batches.iter().flat_map(RecordBatch::columns) {
-            let cells = ArrayFormatter::try_new(column, &options).map_err(SqlError::failed)?;
-            for row in 0..column.len() {
-                cells.value(row).try_to_string().map_err(SqlError::failed)?;
-            }
-        }
+        batches.iter().try_for_each(check_calendar)?;
         let text = pretty_format_batches_with_options(batches, &options);
         let text = text.map_err(SqlError::failed)?;
         let rows = if table.all == 1 { "row" } else { "rows" };

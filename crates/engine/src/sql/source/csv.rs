@@ -6,6 +6,7 @@
 use super::instants;
 use super::{BATCH_ROWS, Batches, CsvOptions, Kind, Part, broken, unreadable};
 use crate::sql::error::SqlError;
+use arrow::array::RecordBatch;
 use arrow::csv::ReaderBuilder;
 use arrow::csv::reader::Format;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -129,14 +130,14 @@ pub(super) fn read(
         })?;
         let first = row;
         row += batch.num_rows();
-        let Some((column, at, value)) = instants::misfit(&batch, &schema) else {
-            return instants::converted(batch, &schema).map_err(|e| broken(&path, Kind::Csv, e));
-        };
-        Err(bad(ValueProblem {
-            value,
-            column,
-            line: (first + at) as u64 + 1,
-        }))
+        let columns = instants::converted(&batch, &schema).map_err(|(column, at, value)| {
+            bad(ValueProblem {
+                value,
+                column,
+                line: (first + at) as u64 + 1,
+            })
+        })?;
+        RecordBatch::try_new(Arc::clone(&schema), columns).map_err(|e| broken(&path, Kind::Csv, e))
     })))
 }
 

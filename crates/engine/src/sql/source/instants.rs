@@ -3,10 +3,9 @@
 //! The CSV reader drops what a type cannot hold: the time of day in a column of dates, fractions of
 //! a second in one of whole seconds. Such columns are read as text here, checked, and converted.
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use arrow::error::ArrowError;
 use std::sync::Arc;
 
 /// Whether columns of a type are read as text.
@@ -27,42 +26,31 @@ pub(super) fn as_text(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }
 
-/// The first value that is not of its column's type or finer than it: column, row and text.
-pub(super) fn misfit(batch: &RecordBatch, schema: &Schema) -> Option<(usize, usize, String)> {
+/// The columns with the types of `schema`; or the first value that is not of its column's type or
+/// finer than it: column, row and text.
+pub(super) fn converted(
+    batch: &RecordBatch,
+    schema: &Schema,
+) -> Result<Vec<ArrayRef>, (usize, usize, String)> {
     let columns = schema.fields().iter().zip(batch.columns()).enumerate();
-    for (index, (field, column)) in columns {
+    let columns = columns.map(|(index, (field, column))| {
         let data_type = field.data_type();
         if !is_checked(data_type) {
-            continue;
+            return Ok(ArrayRef::clone(column));
         }
         let texts = column.as_string::<i32>();
         // What cannot be parsed becomes NULL.
-        let parsed = cast_with_options(column, data_type, &CastOptions::default());
+        let parsed = cast_with_options(column, data_type, &CastOptions::default())
+            .unwrap_or_else(|_| new_null_array(data_type, texts.len()));
         let is_bad = |row: &usize| {
-            let parsed = parsed.as_ref().is_ok_and(|values| values.is_valid(*row));
-            texts.is_valid(*row) && !(parsed && fits(texts.value(*row), data_type))
+            texts.is_valid(*row) && !(parsed.is_valid(*row) && fits(texts.value(*row), data_type))
         };
-        if let Some(row) = (0..texts.len()).find(is_bad) {
-            return Some((index, row, texts.value(row).to_owned()));
+        match (0..texts.len()).find(is_bad) {
+            Some(row) => Err((index, row, texts.value(row).to_owned())),
+            None => Ok(parsed),
         }
-    }
-    None
-}
-
-/// The batch with the types of `schema`.
-///
-/// # Errors
-/// Arrow's; none if there is no [`misfit`].
-pub(super) fn converted(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-    if *batch.schema() == **schema {
-        return Ok(batch);
-    }
-    let columns = schema.fields().iter().zip(batch.columns());
-    let columns = columns.map(|(field, column)| match is_checked(field.data_type()) {
-        true => cast_with_options(column, field.data_type(), &CastOptions::default()),
-        false => Ok(ArrayRef::clone(column)),
     });
-    RecordBatch::try_new(SchemaRef::clone(schema), columns.collect::<Result<_, _>>()?)
+    columns.collect()
 }
 
 /// Whether a text has nothing but zeros where `data_type` holds nothing.
