@@ -50,6 +50,9 @@ pub struct Controller {
 /// Standard deviations added to a measured slowdown to get its upper confidence bound.
 const CHANCE: f64 = 3.0;
 
+/// Standard deviations of the modelled slowdown added to it as well.
+const MODELLED: f64 = 1.0;
+
 /// A run that was planned but not measured yet.
 #[derive(Debug, Clone)]
 struct Planned {
@@ -213,7 +216,7 @@ impl Controller {
         // layout.
         self.note_chance(&decision.key, &run);
         let spreads = self.spreads();
-        self.narrow(phase, &run, spreads)?;
+        self.narrow(phase, &run, reference, spreads)?;
         let settled = self
             .states
             .get(&decision.key)
@@ -251,33 +254,41 @@ impl Controller {
     }
 
     /// Lowers the safety factors of tiers that the run's trials have loaded.
-    fn narrow(&mut self, phase: &Phase, run: &Run, spreads: Spreads) -> Result<(), AdaptError> {
-        let doubt = CHANCE * spreads.whole.hypot(spreads.trial);
-        let worst = |layout: &Layout| {
-            let times = run
-                .trials
-                .iter()
-                .filter(|(l, _)| l == layout)
-                .map(|(_, t)| *t);
-            times.fold(f64::NEG_INFINITY, f64::max)
-        };
+    fn narrow(
+        &mut self,
+        phase: &Phase,
+        run: &Run,
+        reference: f64,
+        spreads: Spreads,
+    ) -> Result<(), AdaptError> {
         // The furthest trial puts the most load on the other tiers, so it rules out most.
         let furthest = run
             .trials
             .iter()
             .map(|(layout, _)| layout)
             .max_by(|a, b| a.distance(&run.layout).total_cmp(&b.distance(&run.layout)));
-        if let Some(to) = furthest {
-            let seen = Seen {
-                phase,
-                from: &run.layout,
-                to,
-                at_most: (worst(to) - run.whole + doubt).exp(),
-            };
-            let machine = self.belief.machine();
-            self.distrust
-                .narrow(machine, self.settings.workers, &seen)?;
-        }
+        let Some(to) = furthest.filter(|_| self.distrust.is_open()) else {
+            return Ok(());
+        };
+        let workers = self.settings.workers;
+        let tried = run.trials.iter().filter(|(layout, _)| layout == to);
+        let slowest = tried.fold(f64::NEG_INFINITY, |most, (_, time)| most.max(*time));
+        // A phase that was disturbed makes its trials look fast, so it counts as no slower than
+        // expected.
+        let expected = self.belief.time_ns(phase, &run.layout, workers)?;
+        let whole = run.whole.min((expected / reference).ln());
+        let noise = CHANCE * spreads.whole.hypot(spreads.trial);
+        // The slower machine differs from the belief in its factors alone, so what is uncertain of
+        // the belief is uncertain of its times too.
+        let modelled = MODELLED * self.belief.gain(phase, &run.layout, to, workers)?.doubt;
+        let seen = Seen {
+            phase,
+            from: &run.layout,
+            to,
+            at_most: (slowest - whole + noise + modelled).exp(),
+        };
+        let machine = self.belief.machine();
+        self.distrust.narrow(machine, workers, &seen)?;
         Ok(())
     }
 

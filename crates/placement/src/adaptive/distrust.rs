@@ -55,6 +55,12 @@ impl Distrust {
         }
     }
 
+    /// Whether a measured time can still lower a factor.
+    pub fn is_open(&self) -> bool {
+        let open = |f: &Factors| f.bandwidth > AT_LEAST || f.latency > AT_LEAST;
+        self.tiers.iter().any(open)
+    }
+
     /// The worst machine not ruled out: every tier but the first is slowed down by its factors.
     pub fn worst(&self, machine: &Machine) -> Machine {
         let mut worst = machine.clone();

@@ -303,7 +303,8 @@ impl Controller {
         let state = self.states.get(&kept.key);
         let measured = state.and_then(|s| s.evidence.alone(&kept.layout, layout, self.spreads()));
         if let Some(shown) = measured {
-            let loss = (-shown.least(certainty)).exp() - 1.0;
+            let hidden = self.hidden_loss(kept, phase)?;
+            let loss = (hidden - shown.least(certainty)).exp() - 1.0;
             let loss = loss.max(LEAST_RISK);
             return Ok(Risk {
                 loss,
@@ -325,6 +326,21 @@ impl Controller {
             loss,
             measured: false,
         })
+    }
+
+    /// Loss of trials that a disturbed run of their phase may have hidden, log scale.
+    ///
+    /// It is the excess of the run over the expected time while there is one run only; the fastest
+    /// of several runs is not a disturbed one.
+    fn hidden_loss(&self, kept: &PhaseDecision, phase: &Phase) -> Result<f64, AdaptError> {
+        let state = self.states.get(&kept.key);
+        let Some((only, 1)) = state.and_then(|s| s.evidence.whole(&kept.layout)) else {
+            return Ok(0.0);
+        };
+        let workers = self.settings.workers;
+        let reference = self.profile.time_ns(phase, &self.home, workers)?;
+        let expected = self.belief.time_ns(phase, &kept.layout, workers)?;
+        Ok((only - (expected / reference).ln()).max(0.0))
     }
 
     /// Extra time of `to` over `from` on a bad machine, relative to the expected time of `from`.

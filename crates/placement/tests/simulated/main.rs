@@ -81,11 +81,12 @@ fn runs_slower_than_dram_are_rarer_than_stated_and_most_of_the_gain_is_found() {
 
 /// Machines on which earlier controllers were slower than DRAM only.
 ///
-/// Those controllers trusted the model, a single trial, or a trial on a large part of a phase.
+/// Those controllers trusted the model, a single trial, a trial on a large part of a phase, or
+/// trials in a phase that was disturbed.
 #[test]
 fn machines_that_once_were_slower_are_not() {
     use Kind::{CxlWorse, Numbers, Step};
-    use NoiseKind::{Drift, Expected, Lognormal, SlowRuns};
+    use NoiseKind::{Drift, Expected, Lognormal, SlowParts, SlowRuns};
     let (ssb, tpch) = (Workload::Ssb, Workload::Tpch);
     let known = [
         (ssb, Numbers, Expected, "epfl25-full-pf-off", 5011),
@@ -95,6 +96,22 @@ fn machines_that_once_were_slower_are_not() {
         (tpch, CxlWorse, Drift, "epfl25-snc4-pf-off", 35),
         (tpch, CxlWorse, SlowRuns, "epfl25-snc2-pf-off", 20_025),
         (tpch, Step, Lognormal, "epfl25-full-pf-on", 20_101),
+        (ssb, CxlWorse, SlowParts, "nus24", 274_345_723_973_231),
+        (tpch, CxlWorse, SlowParts, "nus24", 274_345_723_973_231),
+        (
+            tpch,
+            CxlWorse,
+            SlowParts,
+            "epfl25-full-pf-off",
+            183_050_122_528_542,
+        ),
+        (
+            tpch,
+            CxlWorse,
+            Drift,
+            "epfl25-full-pf-off",
+            246_913_412_759_656,
+        ),
     ];
     let known = known.map(|(workload, machine, noise, profile, seed)| Case {
         workload,
