@@ -26,7 +26,8 @@ pub fn doc(shell: &Shell) -> Result<()> {
 
 pub fn tests(shell: &Shell) -> Result<()> {
     install_duckdb(shell)?;
-    let test = cmd!(shell, "cargo test --workspace");
+    // One run reports all failures.
+    let test = cmd!(shell, "cargo test --workspace --no-fail-fast");
     Ok(test.env(NOTES, notes::file(shell)).run()?)
 }
 
