@@ -5,6 +5,7 @@
 //! nothing, and the guests that were booted again after a failure of the emulator.
 
 mod checks;
+mod deny;
 mod fuzz;
 mod needs;
 mod notes;
@@ -22,7 +23,7 @@ type Step = (&'static str, &'static str, fn(&Shell) -> Result<()>);
 
 /// Steps that need no SQL engine come first, so that simple mistakes are found before the long
 /// builds.
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     (
         "needs",
         "look for the programs that the tests use",
@@ -33,6 +34,11 @@ const STEPS: [Step; 11] = [
         "tidy",
         "check the rules of this repository: widths, lengths, names, crates, links",
         tidy::tidy,
+    ),
+    (
+        "deny",
+        "check the licences and sources of dependencies, and that no copies were added",
+        deny::deny,
     ),
     ("lean", "build without the SQL engine", checks::lean),
     (
