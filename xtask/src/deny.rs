@@ -30,7 +30,9 @@ fn advisories(shell: &Shell, program: &PathBuf) -> Result<()> {
         cmd!(shell, "{program} --locked check advisories")
             .run()
             .is_err()
-            .then_some("there are advisories against dependencies; the output of step deny has them")
+            .then_some(
+                "there are advisories against dependencies; the output of step deny has them",
+            )
     } else {
         Some("the database of advisories cannot be fetched")
     };
