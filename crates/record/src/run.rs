@@ -112,7 +112,7 @@ pub struct Figure {
     pub value: f64,
     /// "GB/s", "ns", "GiB", "lines".
     pub unit: String,
-    /// "published", "derived", "assumed" or "measured".
+    /// "published", "derived", "assumed", "measured" or "fitted".
     pub kind: String,
     /// The publication, measurement or reasoning that it comes from.
     pub source: String,
