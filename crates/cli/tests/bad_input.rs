@@ -130,6 +130,34 @@ fn numbers_out_of_range_are_refused_with_the_range() {
             &["run", "ssb", "--model-workers", "0"],
             &["--model-workers 0", "at least one"],
         ),
+        (
+            &[
+                "predict",
+                "--machine",
+                "nus24,epfl25-snc4-pf-on",
+                "--work",
+                "read",
+                "--workers=24",
+            ],
+            &[
+                "24 workers",
+                "epfl25-snc4-pf-on",
+                "12 cores with 1 hardware thread each",
+                "at most 12",
+            ],
+        ),
+        (
+            &["predict", "tpch", "--machine", "hpi25-1dev", "--workers=49"],
+            &[
+                "49 workers",
+                "24 cores with 2 hardware threads each",
+                "at most 48",
+            ],
+        ),
+        (
+            &["tune", "probe", "--machine", "hpi25-1dev", "--workers=49"],
+            &["49 workers", "hpi25-1dev", "at most 48"],
+        ),
         (&["run", "ssb", "--pages", "3k"], &["3k", "4k, thp, 2m, 1g"]),
         (
             &["run", "ssb", "--time-per-tuple=-1"],

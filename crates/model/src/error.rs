@@ -181,6 +181,23 @@ pub enum ModelError {
         /// Name of the phase.
         phase: String,
     },
+    /// More workers than a machine can run at the same time.
+    #[error(
+        "{workers} workers are too many for machine {machine}: it has {cores} cores with {smt} hardware thread{} each, so at most {most} workers run at the same time",
+        if *.smt == 1.0 { "" } else { "s" }
+    )]
+    TooManyWorkers {
+        /// Name of the machine.
+        machine: String,
+        /// The number that was requested.
+        workers: u32,
+        /// Hardware threads of the machine.
+        most: u32,
+        /// Cores of the machine.
+        cores: f64,
+        /// Hardware threads of one core.
+        smt: f64,
+    },
     /// A path without a number in the machine.
     #[error("machine {machine} has no number `{path}`: {hint}")]
     UnknownNumber {

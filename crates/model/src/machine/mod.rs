@@ -15,6 +15,7 @@ pub use measured::{
 };
 pub use value::{SourceKind, Value};
 
+use crate::ModelError;
 use serde::{Deserialize, Serialize};
 
 /// Only supported version of the profile format.
@@ -322,6 +323,32 @@ impl Machine {
         self.tiers.iter().find(|t| t.name == name)
     }
 
+    /// Hardware threads: as many workers as can run at the same time.
+    pub fn hardware_threads(&self) -> u32 {
+        // As a check of the profile makes sure, the product fits.
+        (self.cores.value * self.smt.value) as u32
+    }
+
+    /// The number of workers for work on this machine: `asked`, or one per core.
+    ///
+    /// # Errors
+    /// [`ModelError::TooManyWorkers`]: more than the machine can run at the same time. The solver
+    /// would take them for threads that wait for a CPU, which is not what such a number means.
+    pub fn workers(&self, asked: Option<u32>) -> Result<u32, ModelError> {
+        let most = self.hardware_threads();
+        match asked {
+            Some(workers) if workers > most => Err(ModelError::TooManyWorkers {
+                machine: self.name.clone(),
+                workers,
+                most,
+                cores: self.cores.value,
+                smt: self.smt.value,
+            }),
+            Some(workers) => Ok(workers),
+            None => Ok((self.cores.value as u32).max(1)),
+        }
+    }
+
     /// All numbers in the order of the profile, each with its origin.
     pub fn figures(&self) -> Vec<Figure> {
         let figure = |f: check::Field<'_>| Figure {
@@ -359,9 +386,9 @@ impl Machine {
     /// Replaces the number at `path`. The new value is not checked: see [`Machine::check`].
     ///
     /// # Errors
-    /// [`ModelError::UnknownNumber`](crate::ModelError::UnknownNumber) if this machine has no
+    /// [`ModelError::UnknownNumber`](ModelError::UnknownNumber) if this machine has no
     /// number at `path`.
-    pub fn set_number(&mut self, path: &str, value: Value) -> Result<(), crate::ModelError> {
+    pub fn set_number(&mut self, path: &str, value: Value) -> Result<(), ModelError> {
         if let Some(place) = path::find_mut(self, path) {
             *place = value;
             return Ok(());

@@ -102,7 +102,7 @@ impl Prediction {
         options: &Options,
     ) -> Result<Prediction, Failure> {
         check_background(options, &machine).map_err(Failure::input)?;
-        let workers = args.workers.unwrap_or(machine.cores.value as u32);
+        let workers = machine.workers(args.workers).map_err(Failure::input)?;
         let phases = asked.phases(workers).map_err(Failure::input)?;
         let case = |text: &str| -> Result<Case<'_>, Failure> {
             Ok(Case {

@@ -43,7 +43,7 @@ pub struct Args {
     /// Another placement to compare with
     #[arg(long, value_name = "PLACEMENT")]
     pub versus: Option<String>,
-    /// Workers; default: the machine's number of cores
+    /// Workers, at most one per hardware thread of the machine; default: one per core
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub workers: Option<u32>,
     /// Load of other programs on a tier in GB/s; `own` is this work's share of the tier when both

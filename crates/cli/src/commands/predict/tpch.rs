@@ -47,7 +47,7 @@ pub struct Args {
     /// Use phases captured in the records of a run instead of the hand-written ones
     #[arg(long, value_name = "RECORDS.jsonl", conflicts_with = "sf")]
     phases: Option<PathBuf>,
-    /// Workers of each query; default: the machine's number of cores
+    /// Workers of each query, at most one per hardware thread; default: one per core
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     workers: Option<u32>,
     /// Also print the columns and where they are placed
@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     // no partial output.
     for name in &args.machine {
         let machine = machine::load(name)?;
-        let workers = args.workers.unwrap_or(machine.cores.value as u32);
+        let workers = machine.workers(args.workers).map_err(Failure::input)?;
         let answer = capped(&machine, &mix, &columns, share, workers).map_err(Failure::input)?;
         answers.push((machine, answer));
     }

@@ -23,7 +23,7 @@ pub struct Args {
     /// the search
     #[arg(short, long, value_name = "MACHINE", value_delimiter = ',')]
     pub machine: Vec<String>,
-    /// Workers; default: all cores of the machine
+    /// Workers, when modelled at most one per hardware thread; default: one per core
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub workers: Option<u32>,
     /// Tiers to spread over ("dram,cxl"), the first being where everything is placed otherwise; or

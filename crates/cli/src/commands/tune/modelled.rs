@@ -37,7 +37,7 @@ fn one(
     moved: &Moved,
 ) -> Result<Tuning, Failure> {
     let tiers = tiers(args, machine)?;
-    let workers = args.workers.unwrap_or(machine.cores.value.max(1.0) as u32);
+    let workers = machine.workers(args.workers).map_err(Failure::input)?;
     let stamp = stamp();
     let outcome = |(name, work): &(String, Work)| {
         let question = Question {
