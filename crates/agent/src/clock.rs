@@ -11,7 +11,7 @@ const WATCH: Duration = Duration::from_millis(2);
 const NAP: Duration = Duration::from_millis(100);
 
 /// A host's wall clock, in which start times are agreed on. Tests replace it.
-pub trait Clock: Send + Sync + 'static {
+pub trait WallClock: Send + Sync + 'static {
     /// The current time of day.
     fn now(&self) -> SystemTime;
 
@@ -41,7 +41,7 @@ pub trait Clock: Send + Sync + 'static {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
-impl Clock for SystemClock {
+impl WallClock for SystemClock {
     fn now(&self) -> SystemTime {
         SystemTime::now()
     }
@@ -54,7 +54,7 @@ pub struct SkewedClock {
     pub ahead: Duration,
 }
 
-impl Clock for SkewedClock {
+impl WallClock for SkewedClock {
     fn now(&self) -> SystemTime {
         SystemTime::now() + self.ahead
     }
@@ -153,7 +153,7 @@ pub(crate) struct Anchor {
 
 impl Anchor {
     /// Reads both clocks.
-    pub fn new(clock: &dyn Clock) -> Self {
+    pub fn new(clock: &dyn WallClock) -> Self {
         Self {
             wall_ns: to_unix_ns(clock.now()),
             at: Instant::now(),

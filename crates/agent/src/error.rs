@@ -172,7 +172,7 @@ pub enum AgentError {
     },
     /// The host's clock cannot be measured.
     #[error("host {host}: its clock cannot be measured: {reason}")]
-    Clock {
+    WallClock {
         /// Name of the host.
         host: String,
         /// Why no round trip gave an offset.

@@ -21,8 +21,8 @@
 //! use std::sync::{Arc, mpsc};
 //! use std::time::{Duration, SystemTime};
 //! use tierloom_agent::{
-//!     AgentOptions, Clock, Coordinator, HostAddress, HostRunner, Ready, RunnerError, Stop,
-//!     SystemClock, Token, serve,
+//!     AgentOptions, Coordinator, HostAddress, HostRunner, Ready, RunnerError, Stop,
+//!     SystemClock, Token, WallClock, serve,
 //! };
 //!
 //! struct Echo(String);
@@ -70,7 +70,7 @@ mod stop;
 mod token;
 mod wire;
 
-pub use clock::{Clock, ClockRecord, SkewedClock, SystemClock};
+pub use clock::{ClockRecord, SkewedClock, SystemClock, WallClock};
 pub use coordinator::{Coordinator, CoordinatorOptions, HostAddress};
 pub use error::AgentError;
 pub use runner::{HostRunner, Ready, RunnerError};

@@ -22,7 +22,7 @@ pub trait Ready: Send {
     /// A description of what was prepared, as JSON for the coordinator.
     fn summary(&self) -> String;
 
-    /// Starts at `start` on this host's clock (see [`crate::Clock::wait_until`]), runs until the
+    /// Starts at `start` on this host's clock ([`crate::WallClock::wait_until`]), runs until the
     /// work is done or `stop` is requested, and returns JSON for the coordinator.
     ///
     /// Work that does not end by itself (background load) ends by `stop` and still returns its

@@ -211,7 +211,7 @@ fn task_name(plan: &RunPlan, task: &TaskPlan) -> String {
         .as_deref()
         .map_or(String::new(), |host| format!("@{host}"));
     let role = match (plan.tasks.len(), task.role) {
-        (1, _) | (_, crate::plan::Role::Main) => "",
+        (1, _) | (_, crate::plan::TaskRole::Main) => "",
         _ => " (background)",
     };
     format!("{}{host}{role}", task.name)

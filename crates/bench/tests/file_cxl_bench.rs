@@ -3,8 +3,8 @@
 
 use tierloom_bench::file::{LoadOptions, parse};
 use tierloom_bench::plan::{
-    Amount, MapAction, MapSharing, MemoryPlan, NodeSpread, Pin, Role, RunPlan, Sharing, TaskPlan,
-    Work,
+    Amount, MapAction, MapSharing, MemoryPlan, NodeSpread, Pin, RunPlan, Sharing, TaskPlan,
+    TaskRole, Work,
 };
 use tierloom_kernels::access::{
     Access, CacheOp, ChaseLocality, Distribution, FenceMode, LineState, Operation, Order,
@@ -630,7 +630,7 @@ fn parallel_benchmark_takes_exactly_two() {
     assert_eq!(runs.len(), 4);
     assert!(
         runs.iter()
-            .all(|run| run.tasks.iter().all(|task| task.role == Role::Main))
+            .all(|run| run.tasks.iter().all(|task| task.role == TaskRole::Main))
     );
     assert_eq!(
         runs[1].varied,

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use tierloom_bench::file::{FileError, LoadOptions, Workloads, load, parse};
-use tierloom_bench::plan::{Amount, MemoryPlan, Pin, PlanError, Role, RunPlan, TaskPlan, Work};
+use tierloom_bench::plan::{Amount, MemoryPlan, Pin, PlanError, RunPlan, TaskPlan, TaskRole, Work};
 use tierloom_kernels::Simd;
 use tierloom_kernels::access::{ChaseLocality, FenceMode, LineState, Operation};
 use tierloom_memory::{PageSize, PlacementSpec};
@@ -239,7 +239,10 @@ fn loaded_latency_is_a_chaser_and_a_load() {
     let [chase, load] = runs[1].tasks.as_slice() else {
         panic!()
     };
-    assert_eq!((chase.role, load.role), (Role::Main, Role::Background));
+    assert_eq!(
+        (chase.role, load.role),
+        (TaskRole::Main, TaskRole::Background)
+    );
     assert_eq!(
         chase.work,
         Work::Chase {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::SystemTime;
 
 use tierloom_bench::plan::{
-    Amount, MapAction, MapSharing, MemoryPlan, Pin, RegionPlan, Role, RunPlan, Sharing, TaskPlan,
-    UntilStable, Work, WorkersPlan,
+    Amount, MapAction, MapSharing, MemoryPlan, Pin, RegionPlan, RunPlan, Sharing, TaskPlan,
+    TaskRole, UntilStable, Work, WorkersPlan,
 };
 use tierloom_bench::run::{Control, Event, Host, Part, Session, check, record, run_part};
 use tierloom_kernels::access::{
@@ -43,7 +43,7 @@ fn region(size_bytes: u64) -> RegionPlan {
 fn task(name: &str, work: Work, threads: u32, amount: Amount) -> TaskPlan {
     TaskPlan {
         name: name.into(),
-        role: Role::Main,
+        role: TaskRole::Main,
         host: None,
         work,
         regions: vec![region(4 * MIB)],
@@ -293,7 +293,7 @@ fn background_load_is_counted_in_the_same_windows_and_keeps_to_its_rate() {
         1,
         Amount::Seconds(1.0),
     );
-    load.role = Role::Background;
+    load.role = TaskRole::Background;
     load.rate_gbps = Some(0.05);
     let chase = Work::Chase {
         locality: ChaseLocality::Pages,

@@ -31,8 +31,8 @@ pub use check::{
 };
 pub use error::CalibrateError;
 pub use figures::{
-    FIGURES_SCHEMA, FigureFile, FigurePoint, Group, NOISE_PERCENT, Quantity, Relation, Role,
-    Setting, check_unique,
+    Experiment, FIGURES_SCHEMA, FigureFile, FigurePoint, Group, NOISE_PERCENT, Quantity, Relation,
+    Role, check_unique,
 };
 pub use fit::{
     CALIBRATION_SCHEMA, Calibration, Fit, FittedParameter, Knowledge, Parameter, Set, Target, fit,

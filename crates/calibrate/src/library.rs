@@ -24,7 +24,7 @@ pub fn constants_from_yaml(text: &str, file: &str) -> Result<Constants, Calibrat
     parse_constants(text).map_err(|e| e.in_file(file))
 }
 
-fn parse_constants(text: &str) -> Result<Constants, crate::yaml::Trouble> {
+fn parse_constants(text: &str) -> Result<Constants, crate::yaml::Mistake> {
     use crate::yaml::Value as Yaml;
     let tree = read(text)?;
     let top = Fields::of(&tree, &["schema", "constants"])?;
@@ -36,7 +36,7 @@ fn parse_constants(text: &str) -> Result<Constants, crate::yaml::Trouble> {
         _ => {
             let problem = format!("is {}", list.kind());
             let what = "a mapping of names to { value, kind, source }";
-            return Err(crate::yaml::Trouble::new(list.line, problem, what).under("constants"));
+            return Err(crate::yaml::Mistake::new(list.line, problem, what).under("constants"));
         }
     };
     let mut constants = Constants::new();
@@ -48,13 +48,13 @@ fn parse_constants(text: &str) -> Result<Constants, crate::yaml::Trouble> {
     Ok(constants)
 }
 
-fn constant(node: &crate::yaml::Node) -> Result<Value, crate::yaml::Trouble> {
+fn constant(node: &crate::yaml::Node) -> Result<Value, crate::yaml::Mistake> {
     let fields = Fields::of(node, &["value", "kind", "source", "low", "high"])?;
     let number: f64 = fields.needed("value", "a number")?;
     if number < 0.0 {
         let problem = format!("is {number}");
         return Err(
-            crate::yaml::Trouble::new(node.line, problem, "a number of at least 0").under("value"),
+            crate::yaml::Mistake::new(node.line, problem, "a number of at least 0").under("value"),
         );
     }
     let kind: SourceKind =
@@ -64,7 +64,7 @@ fn constant(node: &crate::yaml::Node) -> Result<Value, crate::yaml::Trouble> {
     match (fields.typed("low")?, fields.typed("high")?) {
         (Some(low), Some(high)) => Ok(value.within(low, high)),
         (None, None) => Ok(value),
-        _ => Err(crate::yaml::Trouble::new(
+        _ => Err(crate::yaml::Mistake::new(
             node.line,
             "has one end of an interval",
             "`low` and `high`, or neither",

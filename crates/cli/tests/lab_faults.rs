@@ -13,7 +13,7 @@ use std::{fs, process};
 
 use tierloom_engine::EngineOptions;
 use tierloom_engine::answer::to_text;
-use tierloom_engine::sql::{Generated, Kept, Silent, SqlOptions, SqlSession, split};
+use tierloom_engine::sql::{CollectedRows, Generated, Silent, SqlOptions, SqlSession, split};
 use tierloom_lab::{GuestKind, GuestOptions, GuestStep, run_tests_in_guest};
 use tierloom_memory::router::{self, Class, TierAllocator};
 use tierloom_memory::{
@@ -71,7 +71,7 @@ impl Session {
     }
 
     fn run(&mut self, text: &str) -> String {
-        let mut rows = Kept::default();
+        let mut rows = CollectedRows::default();
         for piece in split(text).unwrap() {
             let ran = self.sql.run(&piece, &mut rows, &Silent::default());
             ran.unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -81,9 +81,11 @@ impl Session {
 
     fn error(&mut self, text: &str) -> String {
         let pieces = split(text).unwrap();
-        let ran = self
-            .sql
-            .run(&pieces[0], &mut Kept::default(), &Silent::default());
+        let ran = self.sql.run(
+            &pieces[0],
+            &mut CollectedRows::default(),
+            &Silent::default(),
+        );
         ran.unwrap_err().to_string()
     }
 

@@ -208,7 +208,7 @@ impl CodedColumn {
     /// # Panics
     /// If the rows are out of range.
     pub fn decode(&self, rows: Range<usize>) -> Result<ArrayRef, EngineError> {
-        decode::decode(self, &decode::Rows::Range(rows))
+        decode::decode(self, &decode::RowSet::Range(rows))
     }
 
     /// Decodes the rows `start + position` to an Arrow array of the column's type on the heap.
@@ -219,7 +219,7 @@ impl CodedColumn {
     /// # Panics
     /// If a row is out of range.
     pub fn decode_at(&self, start: usize, positions: &[u32]) -> Result<ArrayRef, EngineError> {
-        decode::decode(self, &decode::Rows::At { start, positions })
+        decode::decode(self, &decode::RowSet::At { start, positions })
     }
 }
 

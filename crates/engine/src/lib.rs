@@ -11,7 +11,6 @@
 
 pub mod adapt;
 pub mod answer;
-mod as_now;
 pub mod bigjoin;
 mod breakdown;
 pub mod capture;
@@ -31,6 +30,7 @@ pub mod sql;
 mod stack;
 pub mod star;
 mod star_order;
+mod system_table;
 mod table;
 pub mod tpc;
 mod wait;

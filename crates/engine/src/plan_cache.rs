@@ -6,7 +6,7 @@
 //! change. Plans that contain the time or a random choice of planning (`now()`, `random()`) are not
 //! cached.
 
-use crate::planning::Planned;
+use crate::planning::PlannedStatement;
 use crate::table::PlacedTableProvider;
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
@@ -75,7 +75,7 @@ fn settings(context: &SessionContext) -> Arc<ConfigOptions> {
     Arc::clone(context.state_ref().read().config_options())
 }
 
-struct Kept {
+struct CacheEntry {
     plan: Arc<dyn ExecutionPlan>,
     sources: Sources,
 }
@@ -83,7 +83,7 @@ struct Kept {
 /// Cached plans by the text of their statements.
 #[derive(Default)]
 pub(crate) struct PlanCache {
-    plans: Mutex<HashMap<String, Kept>>,
+    plans: Mutex<HashMap<String, CacheEntry>>,
 }
 
 impl PlanCache {
@@ -103,7 +103,7 @@ impl PlanCache {
     }
 
     /// Caches the plan of a query, unless it must not be reused.
-    pub fn keep(&self, sql: &str, planned: &Planned) {
+    pub fn keep(&self, sql: &str, planned: &PlannedStatement) {
         let Some(sources) = planned.sources.clone() else {
             return;
         };
@@ -113,7 +113,7 @@ impl PlanCache {
             // Simpler than tracking use; the only cost is planning again.
             plans.clear();
         }
-        plans.insert(sql.to_owned(), Kept { plan, sources });
+        plans.insert(sql.to_owned(), CacheEntry { plan, sources });
     }
 
     pub fn clear(&self) {

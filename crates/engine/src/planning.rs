@@ -22,7 +22,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 /// A physical plan, and what it depends on if it may be cached.
-pub(crate) struct Planned {
+pub(crate) struct PlannedStatement {
     pub plan: Arc<dyn ExecutionPlan>,
     pub sources: Option<Sources>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Planned {
 ///
 /// # Errors
 /// DataFusion's, or a statement that is not a query.
-pub(crate) async fn query(context: &SessionContext, sql: &str) -> Result<Planned> {
+pub(crate) async fn query(context: &SessionContext, sql: &str) -> Result<PlannedStatement> {
     let state = context.state();
     let statement = precedence::statement(&state, sql)?;
     // Names in the text, those of views included; the plan only has the tables below them.
@@ -40,7 +40,7 @@ pub(crate) async fn query(context: &SessionContext, sql: &str) -> Result<Planned
     expect_query(&logical)?;
     let sources = Sources::of(context, &logical, names).await;
     let plan = physical(&state, &logical).await?;
-    Ok(Planned { plan, sources })
+    Ok(PlannedStatement { plan, sources })
 }
 
 /// The optimised logical plan of the query `sql`.

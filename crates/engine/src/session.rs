@@ -5,7 +5,6 @@
 //! [`crate::sql`].
 
 use crate::EngineError;
-use crate::as_now::AsNow;
 use crate::bigjoin::{BigAggregateOptions, BigAggregateRule, BigJoinOptions, BigJoinRule};
 use crate::corrections::{
     NoMergedOuterColumns, NullableSubqueries, PlainAntiJoins, checked_sum, corrected, logical_rules,
@@ -16,6 +15,7 @@ use crate::routing::{self, RouteOperators, RoutingOptions, TierMemoryTable};
 use crate::stack;
 use crate::star::{self, StarJoinRule};
 use crate::star_order::StarJoinOrder;
+use crate::system_table::SystemTable;
 use crate::table::{PlacedTable, PlacedTableProvider};
 use crate::wait::stopped;
 use arrow::array::RecordBatch;
@@ -161,7 +161,7 @@ impl Engine {
             context
                 .register_table(
                     routing::TIER_MEMORY,
-                    Arc::new(AsNow(TierMemoryTable::new())),
+                    Arc::new(SystemTable(TierMemoryTable::new())),
                 )
                 .map_err(EngineError::datafusion("table tier_memory"))?;
         }

@@ -94,7 +94,7 @@ impl PropsOrDefault for dyn OptimizerConfig + '_ {
 }
 
 /// A dimension of a star and its join columns.
-struct Dimension {
+struct StarDimension {
     plan: Arc<LogicalPlan>,
     /// Pairs of dimension expression and fact expression.
     on: Vec<(Expr, Expr)>,
@@ -103,7 +103,7 @@ struct Dimension {
 /// A fact table and its dimensions, in probing order.
 struct Star {
     fact: Arc<LogicalPlan>,
-    dimensions: Vec<Dimension>,
+    dimensions: Vec<StarDimension>,
 }
 
 impl Star {
@@ -117,7 +117,7 @@ impl Star {
         if leaves.len() < 3 || leaves.iter().any(|leaf| placed_table(leaf).is_none()) {
             return None;
         }
-        let mut dimensions: Vec<Dimension> = Vec::new();
+        let mut dimensions: Vec<StarDimension> = Vec::new();
         for (index, leaf) in leaves
             .iter()
             .enumerate()
@@ -134,7 +134,7 @@ impl Star {
             if on.is_empty() {
                 return None;
             }
-            dimensions.push(Dimension {
+            dimensions.push(StarDimension {
                 plan: Arc::clone(leaf),
                 on,
             });

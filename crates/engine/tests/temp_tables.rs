@@ -5,7 +5,9 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tierloom_engine::EngineOptions;
-use tierloom_engine::sql::{Kept, Outcome, Silent, SqlError, SqlOptions, SqlSession, split};
+use tierloom_engine::sql::{
+    CollectedRows, Outcome, Silent, SqlError, SqlOptions, SqlSession, split,
+};
 use tierloom_memory::router::{self, Class, TierAllocator};
 use tierloom_memory::{AnonymousNuma, FakeNode, PageSize, fake_topology};
 
@@ -40,7 +42,11 @@ fn session() -> SqlSession {
     .unwrap()
 }
 
-fn run_into(session: &mut SqlSession, text: &str, rows: &mut Kept) -> Result<Outcome, SqlError> {
+fn run_into(
+    session: &mut SqlSession,
+    text: &str,
+    rows: &mut CollectedRows,
+) -> Result<Outcome, SqlError> {
     let mut last = Ok(Outcome::default());
     for piece in split(text)? {
         last = session.run(&piece, rows, &Silent::default());
@@ -52,12 +58,12 @@ fn run_into(session: &mut SqlSession, text: &str, rows: &mut Kept) -> Result<Out
 }
 
 fn run(session: &mut SqlSession, text: &str) -> Result<Outcome, SqlError> {
-    run_into(session, text, &mut Kept::default())
+    run_into(session, text, &mut CollectedRows::default())
 }
 
 /// The numbers of a result's first column.
 fn numbers(session: &mut SqlSession, sql: &str) -> Vec<i64> {
-    let mut rows = Kept::default();
+    let mut rows = CollectedRows::default();
     run_into(session, sql, &mut rows).unwrap_or_else(|e| panic!("{sql}: {e}"));
     let of = |batch: &RecordBatch| -> Vec<i64> {
         let column = batch.column(0);

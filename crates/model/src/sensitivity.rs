@@ -134,7 +134,7 @@ fn answer_with(
 
 /// Effect of the uncertainty of one number on a result.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Doubt {
+pub struct Contribution {
     /// The uncertain number with its kind and source.
     pub figure: Figure,
     /// Smallest result with the number at the ends of its interval and unchanged.
@@ -143,7 +143,7 @@ pub struct Doubt {
     pub high: f64,
 }
 
-impl Doubt {
+impl Contribution {
     /// Ratio of the largest to the smallest result, at least 1.
     pub fn factor(&self) -> f64 {
         self.high / self.low
@@ -160,7 +160,7 @@ pub struct Uncertainty {
     /// Upper end of the combined range.
     pub high: f64,
     /// Numbers that change the result, the one with the widest range first.
-    pub doubts: Vec<Doubt>,
+    pub contributions: Vec<Contribution>,
 }
 
 /// Numbers that are counted and not measured, or that affect no time.
@@ -188,7 +188,7 @@ pub fn uncertainty(
 ) -> Result<Uncertainty, ModelError> {
     let unchanged = answer(machine)?;
     let mut changed = machine.clone();
-    let (mut doubts, mut below, mut above) = (Vec::new(), 0.0, 0.0);
+    let (mut contributions, mut below, mut above) = (Vec::new(), 0.0, 0.0);
     for figure in machine.figures() {
         let (from, to) = interval(&figure);
         if is_counted(&figure.path) || from == to {
@@ -203,15 +203,15 @@ pub fn uncertainty(
         below += (unchanged / low).ln().powi(2);
         above += (high / unchanged).ln().powi(2);
         if high / low - 1.0 > NOTHING {
-            doubts.push(Doubt { figure, low, high });
+            contributions.push(Contribution { figure, low, high });
         }
     }
-    doubts.sort_by(|a, b| b.factor().total_cmp(&a.factor()));
+    contributions.sort_by(|a, b| b.factor().total_cmp(&a.factor()));
     Ok(Uncertainty {
         answer: unchanged,
         low: unchanged * (-below.sqrt()).exp(),
         high: unchanged * above.sqrt().exp(),
-        doubts,
+        contributions,
     })
 }
 
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn independent_doubts_add_up_as_squares() {
+    fn independent_uncertainties_add_up_as_squares() {
         let mut machine = profiles::load("nus24").unwrap();
         for figure in machine.figures() {
             let sure =
@@ -350,20 +350,20 @@ mod tests {
         let product = |m: &Machine| Ok(m.tiers[0].read_gbps.value * m.tiers[1].read_gbps.value);
         let sure = uncertainty(&machine, product).unwrap();
         assert_eq!(
-            (sure.low, sure.high, sure.doubts.len()),
+            (sure.low, sure.high, sure.contributions.len()),
             (sure.answer, sure.answer, 0)
         );
         let (three, four) = (0.03f64, 0.04f64);
         for (path, part) in [("tiers[0].read_gbps", three), ("tiers[1].read_gbps", four)] {
             let x = machine.number(path).unwrap().value;
-            let doubted = Value::new(x, SourceKind::Assumed, "doubted")
+            let assumed = Value::new(x, SourceKind::Assumed, "assumed")
                 .within(x * (-part).exp(), x * part.exp());
-            machine.set_number(path, doubted).unwrap();
+            machine.set_number(path, assumed).unwrap();
         }
         let both = uncertainty(&machine, product).unwrap();
         let (down, up) = (both.answer / both.low, both.high / both.answer);
         assert!((up.ln() - 0.05).abs() < 1e-9 && (down.ln() - 0.05).abs() < 1e-9);
-        assert_eq!(both.doubts[0].figure.path, "tiers[1].read_gbps");
+        assert_eq!(both.contributions[0].figure.path, "tiers[1].read_gbps");
     }
 
     #[test]
@@ -375,8 +375,8 @@ mod tests {
                 range.low < range.answer && range.answer < range.high,
                 "{name}: {range:?}"
             );
-            assert!(range.doubts.iter().all(|d| d.figure.path != "cores"));
-            let widest = &range.doubts[0];
+            assert!(range.contributions.iter().all(|d| d.figure.path != "cores"));
+            let widest = &range.contributions[0];
             assert!(
                 range.low <= widest.low * (1.0 + 1e-12)
                     && range.high >= widest.high * (1.0 - 1e-12)

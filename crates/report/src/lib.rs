@@ -26,7 +26,7 @@ mod validation;
 mod view;
 mod words;
 
-pub use bench::figure::Quantity;
+pub use bench::figure::BenchMetric;
 pub use compare::{
     BENCH_TEXT_HEADER, BenchComparison, BenchMean, BenchRow, BenchVerdict, Comparison,
     ComparisonRow, MeanChange, TEXT_HEADER, Verdict, compare, render_comparison,

@@ -8,7 +8,7 @@ use support::benches::{BenchSample, bench_sample, latency, record};
 use support::sample;
 use tierloom_record::{BenchRecord, RecordSet, Remark, Spread};
 use tierloom_report::{
-    BENCH_TEXT_HEADER, BenchVerdict, Quantity, ReportOptions, compare, extract_records, render,
+    BENCH_TEXT_HEADER, BenchMetric, BenchVerdict, ReportOptions, compare, extract_records, render,
     render_comparison,
 };
 
@@ -351,7 +351,7 @@ fn less_latency_is_better_and_more_bandwidth_is_better() {
             BenchVerdict::Better
         };
         assert_eq!(row.verdict, expected, "{row:?}");
-        assert_eq!(row.ratio > 1.0, row.quantity != Quantity::Latency);
+        assert_eq!(row.ratio > 1.0, row.quantity != BenchMetric::Latency);
         assert!(row.gain() > 1.1);
     }
     assert_eq!(benches.count(BenchVerdict::Unclear), 1, "the invalid run");

@@ -156,7 +156,7 @@ pub struct Select {
     /// The columns of the result.
     pub items: Vec<Item>,
     /// The relations of the `FROM` clause, separated by commas.
-    pub from: Vec<Source>,
+    pub from: Vec<FromItem>,
     /// The conjuncts of `WHERE`.
     pub filters: Vec<Expr>,
     /// The expressions of `GROUP BY`.
@@ -178,7 +178,7 @@ pub struct Item {
 
 /// An entry of a `FROM` clause: a relation and the relations joined to it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Source {
+pub struct FromItem {
     /// The relation that comes first.
     pub relation: Relation,
     /// The joins, in order.
@@ -202,12 +202,12 @@ pub struct Relation {
     /// The alias by which columns refer to it.
     pub alias: String,
     /// The table or subquery.
-    pub what: What,
+    pub what: RelationKind,
 }
 
 /// The kinds of relation.
 #[derive(Debug, Clone, PartialEq)]
-pub enum What {
+pub enum RelationKind {
     /// A table, a view or a common table expression, by name.
     Table(String),
     /// A subquery in the `FROM` clause.
@@ -338,7 +338,7 @@ fn list(first: &str, between: &str, exprs: &[Expr], dialect: Dialect, out: &mut 
     }
 }
 
-impl Source {
+impl FromItem {
     fn write(&self, dialect: Dialect, out: &mut String) {
         self.relation.write(dialect, out);
         for join in &self.joins {
@@ -366,7 +366,7 @@ impl Relation {
     pub fn table(name: &str, alias: &str) -> Relation {
         Relation {
             alias: alias.into(),
-            what: What::Table(name.into()),
+            what: RelationKind::Table(name.into()),
         }
     }
 
@@ -374,17 +374,17 @@ impl Relation {
     pub fn query(query: Query, alias: &str) -> Relation {
         Relation {
             alias: alias.into(),
-            what: What::Query(Box::new(query)),
+            what: RelationKind::Query(Box::new(query)),
         }
     }
 
     fn write(&self, dialect: Dialect, out: &mut String) {
         match &self.what {
-            What::Table(name) if *name == self.alias => out.push_str(name),
-            What::Table(name) => {
+            RelationKind::Table(name) if *name == self.alias => out.push_str(name),
+            RelationKind::Table(name) => {
                 let _ = write!(out, "{name} AS {}", self.alias);
             }
-            What::Query(query) => {
+            RelationKind::Query(query) => {
                 out.push('(');
                 query.write(dialect, out);
                 let _ = write!(out, ") AS {}", self.alias);

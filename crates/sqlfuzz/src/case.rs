@@ -6,7 +6,7 @@
 use crate::FuzzError;
 use crate::compare::{cells, shown};
 use crate::engines::{Host, Options, Rows};
-use crate::judge::{Arena, Does, Failure, Step};
+use crate::judge::{Arena, Does, Fault, Step};
 use crate::table::{Column, FileKind, Layout, Table};
 use crate::value::Value;
 use arrow::datatypes::DataType;
@@ -58,7 +58,7 @@ impl Case {
     ///
     /// If the engines cannot be set up.
     /// Engines that cannot be set up.
-    pub fn replay(&self) -> Result<Option<Failure>, FuzzError> {
+    pub fn replay(&self) -> Result<Option<Fault>, FuzzError> {
         let mut arena = Arena::open(&self.options, &self.tables, &Host::new()?, None)?;
         for (index, step) in self.steps.iter().enumerate() {
             let last = index + 1 == self.steps.len();
@@ -82,8 +82,8 @@ impl Case {
             Ok(None) => "no rows".into(),
             Err(told) => told,
         };
-        Ok(Some(Failure {
-            kind: crate::judge::Kind::Rows,
+        Ok(Some(Fault {
+            kind: crate::judge::FailureKind::Rows,
             told,
             right: None,
         }))

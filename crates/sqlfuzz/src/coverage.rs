@@ -4,7 +4,7 @@
 //! Random SQL rarely plans the operators that are most worth testing. Shapes that produce operators
 //! below their target are chosen more often.
 
-use crate::engines::Seen;
+use crate::engines::PlanOperators;
 use crate::generate::Shape;
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub struct Coverage {
 
 impl Coverage {
     /// Counts the operators in the plan of a query of `shape`.
-    pub fn plan(&mut self, shape: Shape, seen: Seen) {
+    pub fn plan(&mut self, shape: Shape, seen: PlanOperators) {
         self.plans += 1;
         let of_shape = self.shapes.entry(shape).or_default();
         of_shape.0 += 1;

@@ -1,13 +1,13 @@
 //! The main loop: one case after another, each with new tables and some dozens of statements.
 
 use crate::FuzzError;
-use crate::ast::{Body, Expr, Query, Relation, Select, Source, Statement};
+use crate::ast::{Body, Expr, FromItem, Query, Relation, Select, Statement};
 use crate::case::Case;
 use crate::coverage::Coverage;
 use crate::data::{self, Kind, Known, KnownTable, World};
 use crate::engines::{Duck, Host, Options, Spoil};
 use crate::generate::{Generator, Shape};
-use crate::judge::{Arena, Failure, Outcome, Step};
+use crate::judge::{Arena, Fault, Step, Verdict};
 use crate::rng::Rng;
 use crate::shrink::{Draft, Shrinker};
 use std::collections::BTreeSet;
@@ -100,7 +100,7 @@ impl Fuzzer {
                     return Ok(None);
                 }
                 Err(error) => {
-                    let failure = Failure::of_load(error)?;
+                    let failure = Fault::of_load(error)?;
                     return self.written(number, draft, failure).map(Some);
                 }
             };
@@ -129,13 +129,13 @@ impl Fuzzer {
         }
     }
 
-    fn written(&mut self, number: u64, draft: Draft, failure: Failure) -> Result<Found, FuzzError> {
+    fn written(&mut self, number: u64, draft: Draft, failure: Fault) -> Result<Found, FuzzError> {
         eprintln!(
             "case {number} of seed {}: {}; making it smaller",
             self.seed, failure.told
         );
         let time = match failure.kind {
-            crate::judge::Kind::Duck => {
+            crate::judge::FailureKind::Duck => {
                 self.by_duck += 1;
                 SHRINKING_FOR_DUCK / self.by_duck as u32
             }
@@ -156,14 +156,14 @@ impl Fuzzer {
         let statement = case.steps.last().map(|s| s.sql.clone()).unwrap_or_default();
         Ok(Found {
             path,
-            by_duck: failure.kind == crate::judge::Kind::Duck,
+            by_duck: failure.kind == crate::judge::FailureKind::Duck,
             told: format!("{}\n    {statement}", case.about),
         })
     }
 }
 
 /// The case file's content for a failing draft.
-fn case_of(draft: Draft, failure: &Failure) -> Result<Case, FuzzError> {
+fn case_of(draft: Draft, failure: &Fault) -> Result<Case, FuzzError> {
     let steps: Vec<Step> = draft.statements.iter().map(Step::of).collect();
     let expected = match (&failure.right, steps.last()) {
         (Some(rows), Some(step)) => Some(Case::rows(rows, step)?),
@@ -171,7 +171,7 @@ fn case_of(draft: Draft, failure: &Failure) -> Result<Case, FuzzError> {
     };
     Ok(Case {
         about: format!("{:?}: {}", failure.kind, failure.told),
-        plain_wrong: failure.kind == crate::judge::Kind::Duck,
+        plain_wrong: failure.kind == crate::judge::FailureKind::Duck,
         options: draft.options,
         tables: draft.tables,
         steps,
@@ -244,7 +244,7 @@ struct Story<'a, 'b> {
 }
 
 impl Story<'_, '_> {
-    fn next(&mut self) -> (Statement, Outcome) {
+    fn next(&mut self) -> (Statement, Verdict) {
         match self.rng.weighted(&[0.83, 0.05, 0.025, 0.015, 0.03, 0.05]) {
             1 => self.create_table(),
             2 => self.create_view(),
@@ -261,7 +261,7 @@ impl Story<'_, '_> {
         }
     }
 
-    fn query(&mut self) -> (Statement, Outcome) {
+    fn query(&mut self) -> (Statement, Verdict) {
         let shape = Shape::ALL[self.rng.weighted(&self.coverage.weights())];
         let (statement, _) = Generator::new(&mut self.rng, &self.world).query(shape);
         let statement = self.without_duck_over_views(statement);
@@ -307,7 +307,7 @@ impl Story<'_, '_> {
         }
     }
 
-    fn run(&mut self, statement: &Statement) -> Outcome {
+    fn run(&mut self, statement: &Statement) -> Verdict {
         let outcome = self.arena.step(&Step::of(statement));
         let what = match statement {
             Statement::Query { .. } => "queries",
@@ -346,7 +346,7 @@ impl Story<'_, '_> {
         }
     }
 
-    fn create_table(&mut self) -> (Statement, Outcome) {
+    fn create_table(&mut self) -> (Statement, Verdict) {
         let replaced = self.rng.chance(50);
         let tables: Vec<KnownTable> = self
             .world
@@ -384,7 +384,7 @@ impl Story<'_, '_> {
         (statement, outcome)
     }
 
-    fn create_view(&mut self) -> (Statement, Outcome) {
+    fn create_view(&mut self) -> (Statement, Verdict) {
         let shape = *self.rng.pick(&Shape::ALL);
         let (made, known) = Generator::new(&mut self.rng, &self.world).query(shape);
         let Statement::Query { query, duck } = made else {
@@ -411,7 +411,7 @@ impl Story<'_, '_> {
         (statement, outcome)
     }
 
-    fn drop_one(&mut self) -> (Statement, Outcome) {
+    fn drop_one(&mut self) -> (Statement, Verdict) {
         let own = |t: &&KnownTable| t.name.starts_with("made") || t.name.starts_with('v');
         let names: Vec<String> = self
             .world
@@ -435,7 +435,7 @@ impl Story<'_, '_> {
         (statement, outcome)
     }
 
-    fn set(&mut self) -> (Statement, Outcome) {
+    fn set(&mut self) -> (Statement, Verdict) {
         let column = self.world.tables.iter().find(|t| t.name == "f");
         let column = column.map_or("id".into(), |t| self.rng.pick(&t.columns).name.clone());
         let settings = [
@@ -493,7 +493,7 @@ impl Generator<'_> {
     /// A query with the same columns as the table, to replace its rows.
     fn replacement(&mut self, table: &KnownTable) -> (Query, Vec<Known>) {
         let (relation, known) = self.relation(table);
-        if let crate::ast::What::Query(query) = relation.what
+        if let crate::ast::RelationKind::Query(query) = relation.what
             && !matches!(query.body, Body::Set { .. } if table.rows > 20_000)
         {
             return (*query, known);
@@ -507,7 +507,7 @@ impl Generator<'_> {
         });
         let select = Select {
             items: items.collect(),
-            from: vec![Source {
+            from: vec![FromItem {
                 relation: Relation::table(&table.name, &alias),
                 joins: Vec::new(),
             }],

@@ -7,7 +7,9 @@ use crate::FuzzError;
 use crate::ast::{Dialect, Statement};
 use crate::compare::{How, difference};
 use crate::data::files;
-use crate::engines::{Answer, Duck, Host, Options, Plain, Rows, Seen, Stop, TOO_LONG, Tierloom};
+use crate::engines::{
+    Answer, Duck, Host, Options, PlainEngine, PlanOperators, Rows, StopFlag, TOO_LONG, Tierloom,
+};
 use crate::panics;
 use crate::table::{FileKind, Table};
 use arrow::array::RecordBatch;
@@ -32,7 +34,7 @@ const NOT_IMPLEMENTED: &str = "This feature is not implemented";
 
 /// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FailureKind {
     /// Tierloom returned other rows than plain DataFusion.
     Rows,
     /// Only one of Tierloom and plain DataFusion returned an error.
@@ -47,24 +49,24 @@ pub enum Kind {
 
 /// A failure of one statement.
 #[derive(Debug, Clone)]
-pub struct Failure {
+pub struct Fault {
     /// The kind, which stays the same while the case is shrunk.
-    pub kind: Kind,
+    pub kind: FailureKind,
     /// A description of the difference or the error.
     pub told: String,
     /// The correct rows, if an oracle returned some.
     pub right: Option<Rows>,
 }
 
-impl Failure {
+impl Fault {
     /// The failure for a table that the session did not load.
     ///
     /// # Errors
     /// Returns any other error unchanged.
-    pub fn of_load(error: FuzzError) -> Result<Failure, FuzzError> {
+    pub fn of_load(error: FuzzError) -> Result<Fault, FuzzError> {
         match error {
-            FuzzError::Load(told) => Ok(Failure {
-                kind: Kind::Error,
+            FuzzError::Load(told) => Ok(Fault {
+                kind: FailureKind::Error,
                 told,
                 right: None,
             }),
@@ -140,9 +142,9 @@ impl Step {
 
 /// The outcome of a statement on all engines.
 #[derive(Debug, Clone, Default)]
-pub struct Outcome {
+pub struct Verdict {
     /// The failure, if there is one.
-    pub failure: Option<Failure>,
+    pub failure: Option<Fault>,
     /// DataFusion's error message, if Tierloom and DataFusion both refused the statement.
     pub refused: Option<String>,
     /// Whether DuckDB returned the same rows.
@@ -157,7 +159,7 @@ pub struct Outcome {
 /// The engines of one case, with the same tables.
 pub struct Arena<'a> {
     tierloom: Tierloom,
-    plain: Plain,
+    plain: PlainEngine,
     duck: Option<&'a mut Duck>,
     /// The existing views by name, with the statements that created them.
     views: BTreeMap<String, String>,
@@ -177,7 +179,7 @@ impl<'a> Arena<'a> {
     ) -> Result<Self, FuzzError> {
         let folder = tempfile::tempdir().map_err(FuzzError::io("temporary folder"))?;
         let mut tierloom = Tierloom::new(options, host.spoil)?;
-        let plain = Plain::new(&host.runtime, options.plain_partitions);
+        let plain = PlainEngine::new(&host.runtime, options.plain_partitions);
         if let Some(duck) = &mut duck {
             duck.open()?;
         }
@@ -216,7 +218,7 @@ impl<'a> Arena<'a> {
     }
 
     /// The operators in the plan of a query.
-    pub fn seen(&self, sql: &str) -> Seen {
+    pub fn seen(&self, sql: &str) -> PlanOperators {
         self.tierloom.seen(sql)
     }
 
@@ -229,20 +231,20 @@ impl<'a> Arena<'a> {
     }
 
     /// Runs a statement on all engines and compares the results.
-    pub fn step(&mut self, step: &Step) -> Outcome {
+    pub fn step(&mut self, step: &Step) -> Verdict {
         // Panics of earlier statements were reported with those.
         let _ = panics::ours();
         let mut outcome = match &step.does {
             Does::Query => self.query(step),
             Does::Own => match timed(&mut self.tierloom, &step.sql).0 {
-                Ok(_) => Outcome::default(),
-                Err(told) => failed(Kind::Error, format!("Tierloom: {told}"), None),
+                Ok(_) => Verdict::default(),
+                Err(told) => failed(FailureKind::Error, format!("Tierloom: {told}"), None),
             },
             _ => self.define(step),
         };
         if let Some(first) = panics::ours().first() {
-            outcome.failure = Some(Failure {
-                kind: Kind::Panic,
+            outcome.failure = Some(Fault {
+                kind: FailureKind::Panic,
                 told: format!("panicked at {first}"),
                 right: outcome.failure.and_then(|f| f.right),
             });
@@ -277,7 +279,7 @@ impl<'a> Arena<'a> {
         }
     }
 
-    fn query(&mut self, step: &Step) -> Outcome {
+    fn query(&mut self, step: &Step) -> Verdict {
         let Arena {
             tierloom,
             plain,
@@ -304,16 +306,16 @@ impl<'a> Arena<'a> {
         judged(step, ours, plains, ducks)
     }
 
-    fn define(&mut self, step: &Step) -> Outcome {
+    fn define(&mut self, step: &Step) -> Verdict {
         let ours = timed(&mut self.tierloom, &step.sql).0;
         // The others keep what they had, too.
         if ours
             .as_ref()
             .is_err_and(|told| told.contains(SUM_TOO_LARGE))
         {
-            return Outcome {
+            return Verdict {
                 refused: Some(SUM_TOO_LARGE.into()),
-                ..Outcome::default()
+                ..Verdict::default()
             };
         }
         let plains = match &step.does {
@@ -332,7 +334,7 @@ impl<'a> Arena<'a> {
         };
         match (ours, plains) {
             (Ok(_), Ok(_)) => {
-                let mut outcome = Outcome::default();
+                let mut outcome = Verdict::default();
                 self.bind_views(&step.sql);
                 if let (Some(duck), Some(sql)) = (&mut self.duck, &step.duck)
                     && let Err(told) = duck.run(sql, LIMIT)
@@ -343,27 +345,29 @@ impl<'a> Arena<'a> {
                 }
                 outcome
             }
-            (Err(told), Err(_)) => Outcome {
+            (Err(told), Err(_)) => Verdict {
                 refused: Some(told),
-                ..Outcome::default()
+                ..Verdict::default()
             },
             (Ok(_), Err(told)) => failed(
-                Kind::Error,
+                FailureKind::Error,
                 format!("only plain DataFusion refuses: {told}"),
                 None,
             ),
-            (Err(told), Ok(_)) => {
-                failed(Kind::Error, format!("only Tierloom refuses: {told}"), None)
-            }
+            (Err(told), Ok(_)) => failed(
+                FailureKind::Error,
+                format!("only Tierloom refuses: {told}"),
+                None,
+            ),
         }
     }
 }
 
-fn failed(kind: Kind, told: String, right: Option<Rows>) -> Outcome {
-    let failure = Some(Failure { kind, told, right });
-    Outcome {
+fn failed(kind: FailureKind, told: String, right: Option<Rows>) -> Verdict {
+    let failure = Some(Fault { kind, told, right });
+    Verdict {
         failure,
-        ..Outcome::default()
+        ..Verdict::default()
     }
 }
 
@@ -392,7 +396,7 @@ fn as_loaded(
 /// If it cannot be stopped after its time limit, the program exits, since the thread would block
 /// everything else.
 fn timed(tierloom: &mut Tierloom, sql: &str) -> (Answer, Duration) {
-    let stop = Stop::default();
+    let stop = StopFlag::default();
     let start = Instant::now();
     let answer = std::thread::scope(|scope| {
         let (send, answers) = channel();
@@ -426,7 +430,7 @@ fn timed(tierloom: &mut Tierloom, sql: &str) -> (Answer, Duration) {
 
 type Ours = (Answer, Option<Answer>, Duration);
 
-fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answer>) -> Outcome {
+fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answer>) -> Verdict {
     let (first, second, time) = ours;
     let exact: Vec<How> = step
         .inexact
@@ -444,11 +448,11 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
                     _ => Some("not asked".into()),
                 };
                 return match by_duck {
-                    None => Outcome {
+                    None => Verdict {
                         plain_alone: Some(told),
-                        ..Outcome::default()
+                        ..Verdict::default()
                     },
-                    Some(_) => failed(Kind::Rows, told, Some(right)),
+                    Some(_) => failed(FailureKind::Rows, told, Some(right)),
                 };
             }
             ours
@@ -456,11 +460,11 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
         (Err(told), Err(other)) => {
             let both = told.contains("broke down") && !other.contains("panicked");
             if both {
-                return failed(Kind::Panic, told, None);
+                return failed(FailureKind::Panic, told, None);
             }
-            return Outcome {
+            return Verdict {
                 refused: Some(other),
-                ..Outcome::default()
+                ..Verdict::default()
             };
         }
         (Err(told), Ok(Some(right))) => {
@@ -468,9 +472,9 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
             // Plain DataFusion is slow too, so the statement is too large and Tierloom is not at
             // fault.
             if slow && plain_time > LIMIT / 6 {
-                return Outcome {
+                return Verdict {
                     refused: Some("took too long".into()),
-                    ..Outcome::default()
+                    ..Verdict::default()
                 };
             }
             // Plain DataFusion's sum wraps around; the session's is an error. A function that does
@@ -478,15 +482,15 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
             let none = right.batches.iter().all(|batch| batch.num_rows() == 0);
             let uncalled = none && told.contains(NOT_IMPLEMENTED);
             if told.contains(SUM_TOO_LARGE) || uncalled {
-                return Outcome {
+                return Verdict {
                     refused: Some(told),
-                    ..Outcome::default()
+                    ..Verdict::default()
                 };
             }
             let kind = match told.contains("broke down") || told.contains("panicked") {
-                true => Kind::Panic,
-                false if slow => Kind::Slow,
-                false => Kind::Error,
+                true => FailureKind::Panic,
+                false if slow => FailureKind::Slow,
+                false => FailureKind::Error,
             };
             let told = format!("only Tierloom fails, after {time:?}: {told}");
             return failed(kind, told, Some(right));
@@ -504,28 +508,28 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
                 || told.starts_with("panicked")
                 || told.starts_with(NOT_IMPLEMENTED);
             if by_duck || excused {
-                return Outcome {
+                return Verdict {
                     plain_alone: Some(told),
-                    ..Outcome::default()
+                    ..Verdict::default()
                 };
             }
             let told = format!("only plain DataFusion fails: {told}");
-            return failed(Kind::Error, told, None);
+            return failed(FailureKind::Error, told, None);
         }
         (ours, plain) => {
             let told = format!("rows from one only: {} {}", ours.is_ok(), plain.is_ok());
-            return failed(Kind::Error, told, None);
+            return failed(FailureKind::Error, told, None);
         }
     };
     match second {
         Some(Ok(Some(second))) => {
             if let Some(told) = difference(&second, &ours, &exact, step.ordered) {
-                return failed(Kind::Rows, format!("run again: {told}"), Some(ours));
+                return failed(FailureKind::Rows, format!("run again: {told}"), Some(ours));
             }
         }
         Some(Err(told)) if told != TOO_LONG => {
             return failed(
-                Kind::Error,
+                FailureKind::Error,
                 format!("run again it fails: {told}"),
                 Some(ours),
             );
@@ -534,16 +538,16 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
     }
     match duck {
         Some(Ok(Some(duck))) => match difference(&ours, &duck, &loose, step.ordered) {
-            Some(told) => failed(Kind::Duck, told, Some(duck)),
-            None => Outcome {
+            Some(told) => failed(FailureKind::Duck, told, Some(duck)),
+            None => Verdict {
                 duck_agreed: true,
-                ..Outcome::default()
+                ..Verdict::default()
             },
         },
-        Some(Err(told)) => Outcome {
+        Some(Err(told)) => Verdict {
             duck_refused: Some(told),
-            ..Outcome::default()
+            ..Verdict::default()
         },
-        _ => Outcome::default(),
+        _ => Verdict::default(),
     }
 }

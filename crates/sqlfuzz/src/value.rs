@@ -63,22 +63,22 @@ impl Value {
             _ => return Err(wrong()),
         };
         match kept_as(data_type) {
-            Kept::Text => Ok(Value::Text(text)),
-            Kept::Float => text.parse().map(Value::Float).map_err(|_| wrong()),
-            Kept::Int => text.parse().map(Value::Int).map_err(|_| wrong()),
-            Kept::Bytes => (0..text.len() / 2)
+            StoredAs::Text => Ok(Value::Text(text)),
+            StoredAs::Float => text.parse().map(Value::Float).map_err(|_| wrong()),
+            StoredAs::Int => text.parse().map(Value::Int).map_err(|_| wrong()),
+            StoredAs::Bytes => (0..text.len() / 2)
                 .map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16))
                 .collect::<Result<_, _>>()
                 .map(Value::Bytes)
                 .map_err(|_| wrong()),
-            Kept::Bool | Kept::Nothing => Err(wrong()),
+            StoredAs::Bool | StoredAs::Nothing => Err(wrong()),
         }
     }
 }
 
 /// How values of a type are stored in a [`Value`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub enum StoredAs {
     /// Only NULL, for the type Null.
     Nothing,
     /// Booleans, as [`Value::Bool`].
@@ -94,15 +94,15 @@ pub enum Kept {
 }
 
 /// How values of `data_type` are stored.
-pub fn kept_as(data_type: &DataType) -> Kept {
+pub fn kept_as(data_type: &DataType) -> StoredAs {
     match data_type {
-        DataType::Null => Kept::Nothing,
-        DataType::Boolean => Kept::Bool,
-        DataType::Float16 | DataType::Float32 | DataType::Float64 => Kept::Float,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Kept::Text,
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Kept::Bytes,
+        DataType::Null => StoredAs::Nothing,
+        DataType::Boolean => StoredAs::Bool,
+        DataType::Float16 | DataType::Float32 | DataType::Float64 => StoredAs::Float,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => StoredAs::Text,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => StoredAs::Bytes,
         DataType::Dictionary(_, values) => kept_as(values),
-        _ => Kept::Int,
+        _ => StoredAs::Int,
     }
 }
 
@@ -121,20 +121,20 @@ pub fn array(data_type: &DataType, values: &[Value]) -> Result<ArrayRef, FuzzErr
         })
     };
     let array: ArrayRef = match (kept_as(data_type), data_type) {
-        (Kept::Nothing, _) => return Ok(Arc::new(NullArray::new(values.len()))),
-        (Kept::Bool, _) => Arc::new(BooleanArray::from_iter(values.iter().map(|v| match v {
+        (StoredAs::Nothing, _) => return Ok(Arc::new(NullArray::new(values.len()))),
+        (StoredAs::Bool, _) => Arc::new(BooleanArray::from_iter(values.iter().map(|v| match v {
             Value::Bool(b) => Some(*b),
             _ => None,
         }))),
-        (Kept::Float, _) => Arc::new(Float64Array::from_iter(values.iter().map(|v| match v {
+        (StoredAs::Float, _) => Arc::new(Float64Array::from_iter(values.iter().map(|v| match v {
             Value::Float(f) => Some(*f),
             _ => None,
         }))),
-        (Kept::Text, _) => Arc::new(StringArray::from_iter(values.iter().map(|v| match v {
+        (StoredAs::Text, _) => Arc::new(StringArray::from_iter(values.iter().map(|v| match v {
             Value::Text(t) => Some(t.as_str()),
             _ => None,
         }))),
-        (Kept::Bytes, _) => {
+        (StoredAs::Bytes, _) => {
             let mut builder = BinaryBuilder::new();
             for value in values {
                 match value {
@@ -144,22 +144,22 @@ pub fn array(data_type: &DataType, values: &[Value]) -> Result<ArrayRef, FuzzErr
             }
             Arc::new(builder.finish())
         }
-        (Kept::Int, DataType::Decimal128(p, s)) => {
+        (StoredAs::Int, DataType::Decimal128(p, s)) => {
             return Ok(Arc::new(
                 Decimal128Array::from_iter(ints()).with_precision_and_scale(*p, *s)?,
             ));
         }
-        (Kept::Int, DataType::Decimal256(p, s)) => {
+        (StoredAs::Int, DataType::Decimal256(p, s)) => {
             let wide = ints().map(|v| v.map(i256::from_i128));
             return Ok(Arc::new(
                 Decimal256Array::from_iter(wide).with_precision_and_scale(*p, *s)?,
             ));
         }
-        (Kept::Int, DataType::UInt64) => {
+        (StoredAs::Int, DataType::UInt64) => {
             let values = ints().map(|v| v.map(|v| v as u64));
             return Ok(Arc::new(arrow::array::UInt64Array::from_iter(values)));
         }
-        (Kept::Int, _) => Arc::new(Int64Array::from_iter(ints().map(|v| v.map(|v| v as i64)))),
+        (StoredAs::Int, _) => Arc::new(Int64Array::from_iter(ints().map(|v| v.map(|v| v as i64)))),
     };
     if values.is_empty() {
         return Ok(new_null_array(data_type, 0));

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 
 /// The class of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum StmtKind {
     /// Returns rows and changes nothing.
     Query,
     /// Shows a plan.
@@ -35,14 +35,14 @@ pub(crate) enum Kind {
     Unreadable,
 }
 
-impl Kind {
-    pub(crate) fn of(statement: &Statement) -> Kind {
+impl StmtKind {
+    pub(crate) fn of(statement: &Statement) -> StmtKind {
         match statement {
-            Statement::Explain(_) => Kind::Explain,
-            Statement::CopyTo(copy) => Kind::Copy(copy.target.clone()),
-            Statement::Reset(_) => Kind::Both,
+            Statement::Explain(_) => StmtKind::Explain,
+            Statement::CopyTo(copy) => StmtKind::Copy(copy.target.clone()),
+            Statement::Reset(_) => StmtKind::Both,
             // An unbounded source may never end, so it cannot be placed.
-            Statement::CreateExternalTable(table) if table.unbounded => Kind::Both,
+            Statement::CreateExternalTable(table) if table.unbounded => StmtKind::Both,
             Statement::CreateExternalTable(table) => external(table),
             Statement::Statement(ast) => of_ast(ast),
         }
@@ -51,7 +51,9 @@ impl Kind {
     /// The table that the statement creates or fills.
     pub(crate) fn table(&self) -> Option<&str> {
         match self {
-            Kind::Makes(name) | Kind::Fills(name) | Kind::External { name, .. } => Some(name),
+            StmtKind::Makes(name) | StmtKind::Fills(name) | StmtKind::External { name, .. } => {
+                Some(name)
+            }
             _ => None,
         }
     }
@@ -60,7 +62,11 @@ impl Kind {
     pub(crate) fn mirrored(&self) -> bool {
         matches!(
             self,
-            Kind::Makes(_) | Kind::Fills(_) | Kind::External { .. } | Kind::View(_) | Kind::Both
+            StmtKind::Makes(_)
+                | StmtKind::Fills(_)
+                | StmtKind::External { .. }
+                | StmtKind::View(_)
+                | StmtKind::Both
         )
     }
 
@@ -68,7 +74,7 @@ impl Kind {
     ///
     /// Files below `scratch` do not count, since the test file itself may write them later.
     pub(crate) fn lacks(&self) -> Option<&str> {
-        let Kind::External { locations, .. } = self else {
+        let StmtKind::External { locations, .. } = self else {
             return None;
         };
         let there = |location: &str| {
@@ -79,40 +85,40 @@ impl Kind {
     }
 }
 
-fn external(table: &CreateExternalTable) -> Kind {
-    plain_name(&table.name).map_or(Kind::Both, |name| Kind::External {
+fn external(table: &CreateExternalTable) -> StmtKind {
+    plain_name(&table.name).map_or(StmtKind::Both, |name| StmtKind::External {
         name,
         locations: table.locations.clone(),
     })
 }
 
-fn of_ast(ast: &Ast) -> Kind {
+fn of_ast(ast: &Ast) -> StmtKind {
     match ast {
         Ast::Query(query) => match query.body.as_select().and_then(|s| s.into.as_ref()) {
-            Some(into) => plain_name(&into.name).map_or(Kind::Both, Kind::Makes),
-            None => Kind::Query,
+            Some(into) => plain_name(&into.name).map_or(StmtKind::Both, StmtKind::Makes),
+            None => StmtKind::Query,
         },
         Ast::ShowTables { .. }
         | Ast::ShowColumns { .. }
         | Ast::ShowVariable { .. }
         | Ast::ShowFunctions { .. }
-        | Ast::ExplainTable { .. } => Kind::Query,
-        Ast::Explain { .. } => Kind::Explain,
-        Ast::CreateTable(table) => plain_name(&table.name).map_or(Kind::Both, Kind::Makes),
-        Ast::CreateView(view) => plain_name(&view.name).map_or(Kind::Both, Kind::View),
+        | Ast::ExplainTable { .. } => StmtKind::Query,
+        Ast::Explain { .. } => StmtKind::Explain,
+        Ast::CreateTable(table) => plain_name(&table.name).map_or(StmtKind::Both, StmtKind::Makes),
+        Ast::CreateView(view) => plain_name(&view.name).map_or(StmtKind::Both, StmtKind::View),
         Ast::Insert(insert) => match &insert.table {
             TableObject::TableName(name) => fills(name),
-            _ => Kind::Both,
+            _ => StmtKind::Both,
         },
         Ast::Update(update) => of_table(&update.table),
         Ast::Delete(delete) => match &delete.from {
             FromTable::WithFromKeyword(tables) | FromTable::WithoutKeyword(tables) => {
-                tables.first().map_or(Kind::Both, of_table)
+                tables.first().map_or(StmtKind::Both, of_table)
             }
         },
         Ast::Truncate(truncate) => match truncate.table_names.as_slice() {
             [one] => fills(&one.name),
-            _ => Kind::Both,
+            _ => StmtKind::Both,
         },
         Ast::Merge(merge) => of_factor(&merge.table),
         Ast::Prepare { .. }
@@ -120,24 +126,24 @@ fn of_ast(ast: &Ast) -> Kind {
         | Ast::Deallocate { .. }
         | Ast::StartTransaction { .. }
         | Ast::Commit { .. }
-        | Ast::Rollback { .. } => Kind::Alone,
-        _ => Kind::Both,
+        | Ast::Rollback { .. } => StmtKind::Alone,
+        _ => StmtKind::Both,
     }
 }
 
-fn of_table(table: &TableWithJoins) -> Kind {
+fn of_table(table: &TableWithJoins) -> StmtKind {
     of_factor(&table.relation)
 }
 
-fn of_factor(factor: &TableFactor) -> Kind {
+fn of_factor(factor: &TableFactor) -> StmtKind {
     match factor {
         TableFactor::Table { name, .. } => fills(name),
-        _ => Kind::Both,
+        _ => StmtKind::Both,
     }
 }
 
-fn fills(name: &ObjectName) -> Kind {
-    plain_name(name).map_or(Kind::Both, Kind::Fills)
+fn fills(name: &ObjectName) -> StmtKind {
+    plain_name(name).map_or(StmtKind::Both, StmtKind::Fills)
 }
 
 /// The name of a table in the only schema that the session has.

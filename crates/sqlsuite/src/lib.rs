@@ -1,8 +1,8 @@
 //! DataFusion's own SQL test files, run through Tierloom's session with placed tables.
 //!
 //! ```text
-//!   registry ── fetch ──► *.slt ── sqllogictest ──► records ──► Placed ─┬─ SqlSession (the answer)
-//!                                                                       └─ Plain (data set up)
+//!   registry ── fetch ──► *.slt ── sqllogictest ──► records ─► SharedPair ┬─ SqlSession (answer)
+//!                                                                        └─ PlainSession (data)
 //!   FileReport ◄── run_file ◄── render, compare                 skipped.yaml ── list ──► verdict
 //! ```
 //! The suite's files are not in this repository: the crate that contains them is found in cargo's
@@ -27,7 +27,7 @@ pub use compare::{same_rows, trimmed};
 pub use fetch::{Suite, find};
 pub use list::{Listed, Skips, blessed};
 pub use reason::Reason;
-pub use render::{Column, column_kinds, text_rows};
+pub use render::{ColumnKind, column_kinds, text_rows};
 pub use run_file::{Difference, FileReport, count_records, run_file};
 
 /// Why the suite or one of its files could not be run.

@@ -2,7 +2,7 @@
 //!
 //! A later record that fails for lack of them is skipped for the same reason.
 
-use crate::kind::Kind;
+use crate::kind::StmtKind;
 use crate::reason::Reason;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,20 +29,23 @@ impl Lost {
     /// Records the outcome of a statement that names `tables`.
     ///
     /// What a statement creates from incomplete tables and files is incomplete too.
-    pub(crate) fn remember(&mut self, kind: &Kind, tables: &[String], skipped: Option<Reason>) {
+    pub(crate) fn remember(&mut self, kind: &StmtKind, tables: &[String], skipped: Option<Reason>) {
         let target = kind.table();
         let mut sources = tables.iter().filter(|table| Some(table.as_str()) != target);
         let reason = skipped.or_else(|| sources.find_map(|table| self.table(table)));
         match (kind, reason) {
-            (Kind::Copy(file), Some(reason)) => self.files.push((file.clone(), reason)),
-            (Kind::External { name, locations }, None) => {
+            (StmtKind::Copy(file), Some(reason)) => self.files.push((file.clone(), reason)),
+            (StmtKind::External { name, locations }, None) => {
                 let reason = self.near(locations);
                 self.set(name, reason);
             }
-            (Kind::Makes(name) | Kind::View(name) | Kind::External { name, .. }, reason) => {
+            (
+                StmtKind::Makes(name) | StmtKind::View(name) | StmtKind::External { name, .. },
+                reason,
+            ) => {
                 self.set(name, reason);
             }
-            (Kind::Fills(name), Some(reason)) => self.set(name, Some(reason)),
+            (StmtKind::Fills(name), Some(reason)) => self.set(name, Some(reason)),
             _ => {}
         }
     }
@@ -76,14 +79,14 @@ impl Lost {
 mod tests {
     use super::*;
 
-    fn fills(name: &str) -> Kind {
-        Kind::Fills(name.to_owned())
+    fn fills(name: &str) -> StmtKind {
+        StmtKind::Fills(name.to_owned())
     }
 
     #[test]
     fn a_table_lacks_rows_until_it_is_made_anew() {
         let mut lost = Lost::default();
-        let makes = Kind::Makes("t".to_owned());
+        let makes = StmtKind::Makes("t".to_owned());
         lost.remember(&fills("t"), &["t".to_owned()], Some(Reason::Nested));
         lost.remember(&fills("t"), &["t".to_owned()], None);
         assert_eq!(lost.table("t"), Some(Reason::Nested));
@@ -100,8 +103,8 @@ mod tests {
     #[test]
     fn tables_of_files_that_were_not_written_lack_rows() {
         let mut lost = Lost::default();
-        let copy = |to: &str| Kind::Copy(to.to_owned());
-        let from = |at: &str| Kind::External {
+        let copy = |to: &str| StmtKind::Copy(to.to_owned());
+        let from = |at: &str| StmtKind::External {
             name: at.to_owned(),
             locations: vec![at.to_owned()],
         };

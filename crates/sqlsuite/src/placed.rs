@@ -1,10 +1,10 @@
 //! The session under test, with the interface that the test runner drives.
 
 use crate::SuiteError;
-use crate::kind::Kind;
+use crate::kind::StmtKind;
 use crate::lost::Lost;
-use crate::plain::{Answer, PARTITIONS, Plain};
-use crate::render::Column;
+use crate::plain::{PARTITIONS, PlainSession, QueryResult};
+use crate::render::ColumnKind;
 use crate::stamp::Stamp;
 use arrow::datatypes::Schema;
 use sqllogictest::{DB, DBOutput};
@@ -13,7 +13,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tierloom_engine::EngineOptions;
-use tierloom_engine::sql::{CsvOptions, Kept, Silent, SqlError, SqlOptions, SqlSession, split};
+use tierloom_engine::sql::{
+    CollectedRows, CsvOptions, Silent, SqlError, SqlOptions, SqlSession, split,
+};
 use tierloom_memory::{FakeBackend, FakeNode, PageSize, fake_topology};
 
 /// The label of the session in conditions of records (`onlyif`, `skipif`).
@@ -25,7 +27,7 @@ const NODE_BYTES: u64 = 4 << 30;
 /// What happened to the last statement.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Note {
-    pub(crate) kind: Option<Kind>,
+    pub(crate) kind: Option<StmtKind>,
     /// Whether the plain session ran it and its table was then placed.
     pub(crate) set_up: bool,
     /// The tables that the statement names.
@@ -43,9 +45,9 @@ pub(crate) struct Note {
 }
 
 /// A session whose tables are placed, and a plain one in the same state.
-pub(crate) struct Pair {
+pub(crate) struct SessionPair {
     session: SqlSession,
-    pub(crate) plain: Plain,
+    pub(crate) plain: PlainSession,
     folder: PathBuf,
     /// Views that read placed tables.
     views: BTreeSet<String>,
@@ -59,14 +61,14 @@ pub(crate) struct Pair {
 
 /// The pair of sessions that runs one test file.
 #[derive(Clone)]
-pub(crate) struct Placed(Arc<Mutex<Pair>>);
+pub(crate) struct SharedPair(Arc<Mutex<SessionPair>>);
 
 /// The error message of a statement.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Told(pub(crate) String);
+pub(crate) struct ErrorText(pub(crate) String);
 
-impl Placed {
+impl SharedPair {
     /// Sessions without tables, which keep their files in `folder`.
     pub(crate) fn new(folder: PathBuf) -> Result<Self, SuiteError> {
         let node = |node, cpus| FakeNode {
@@ -87,9 +89,9 @@ impl Placed {
             placement: "3:2".parse().map_err(|_| SuiteError::Suite("3:2".into()))?,
             backend: Arc::new(FakeBackend::with_nodes(&[(0, NODE_BYTES), (1, NODE_BYTES)])),
         });
-        Ok(Placed(Arc::new(Mutex::new(Pair {
+        Ok(SharedPair(Arc::new(Mutex::new(SessionPair {
             session: session.map_err(|e| SuiteError::Suite(e.to_string()))?,
-            plain: Plain::new()?,
+            plain: PlainSession::new()?,
             folder,
             views: BTreeSet::new(),
             externals: BTreeMap::new(),
@@ -99,19 +101,19 @@ impl Placed {
         }))))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Pair> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, SessionPair> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl DB for Placed {
-    type Error = Told;
-    type ColumnType = Column;
+impl DB for SharedPair {
+    type Error = ErrorText;
+    type ColumnType = ColumnKind;
 
-    fn run(&mut self, sql: &str) -> Result<DBOutput<Column>, Told> {
+    fn run(&mut self, sql: &str) -> Result<DBOutput<ColumnKind>, ErrorText> {
         let mut pair = self.lock();
-        let answer = pair.run(sql).map_err(Told)?;
-        let (types, rows) = (answer.kinds(), answer.rows().map_err(Told)?);
+        let answer = pair.run(sql).map_err(ErrorText)?;
+        let (types, rows) = (answer.kinds(), answer.rows().map_err(ErrorText)?);
         pair.note.rows = Some(rows.clone());
         if rows.is_empty() && types.is_empty() {
             return Ok(DBOutput::StatementComplete(0));
@@ -124,8 +126,8 @@ impl DB for Placed {
     }
 }
 
-impl Pair {
-    fn run(&mut self, sql: &str) -> Result<Answer, String> {
+impl SessionPair {
+    fn run(&mut self, sql: &str) -> Result<QueryResult, String> {
         let (kind, names) = self.plain.read(sql);
         let placed = names.iter().any(|name| self.is_placed(name));
         self.note = Note {
@@ -148,16 +150,18 @@ impl Pair {
                 self.note.no_data = true;
                 Err(told)
             }
-            Err(told) if kind == Kind::Alone || kind == Kind::Explain => Err(told),
+            Err(told) if kind == StmtKind::Alone || kind == StmtKind::Explain => Err(told),
             Err(told) => self.without_session(sql, &kind, told),
         };
         panics::take();
         let answer = answer?;
         match &kind {
-            Kind::View(name) if placed => {
+            StmtKind::View(name) if placed => {
                 self.views.insert(name.clone());
             }
-            Kind::Makes(_) | Kind::Fills(_) | Kind::Copy(_) => self.place_externals()?,
+            StmtKind::Makes(_) | StmtKind::Fills(_) | StmtKind::Copy(_) => {
+                self.place_externals()?
+            }
             _ => {}
         }
         Ok(answer)
@@ -165,16 +169,21 @@ impl Pair {
 
     /// Handles a statement that the session refuses: the plain session may create or fill the
     /// table, which is then placed.
-    fn without_session(&mut self, sql: &str, kind: &Kind, told: String) -> Result<Answer, String> {
+    fn without_session(
+        &mut self,
+        sql: &str,
+        kind: &StmtKind,
+        told: String,
+    ) -> Result<QueryResult, String> {
         let theirs = self.plain.run(sql);
         self.note.plain_ran = Some(theirs.is_ok());
         let Ok(theirs) = theirs else {
             return Err(told);
         };
         match kind {
-            Kind::Copy(_) => {}
-            Kind::Makes(name) | Kind::Fills(name) => self.place(name)?,
-            Kind::External { name, locations } => {
+            StmtKind::Copy(_) => {}
+            StmtKind::Makes(name) | StmtKind::Fills(name) => self.place(name)?,
+            StmtKind::External { name, locations } => {
                 self.place(name)?;
                 let stamped = (locations.clone(), Stamp::of(locations));
                 self.externals.insert(name.clone(), stamped);
@@ -209,8 +218,8 @@ impl Pair {
         })
     }
 
-    fn ask_session(&mut self, sql: &str) -> Result<Answer, String> {
-        let mut kept = Kept::default();
+    fn ask_session(&mut self, sql: &str) -> Result<QueryResult, String> {
+        let mut kept = CollectedRows::default();
         let mut message = None;
         let mut run = || -> Result<(), SqlError> {
             for piece in split(sql)? {
@@ -225,7 +234,7 @@ impl Pair {
         {
             return Ok(rows);
         }
-        Ok(Answer {
+        Ok(QueryResult {
             schema: kept.schema.unwrap_or_else(|| Schema::empty().into()),
             batches: kept.batches,
         })
@@ -252,12 +261,12 @@ impl Pair {
 }
 
 /// The row count that DataFusion returns for `COPY`, from the session's message.
-fn rows_written(message: &str) -> Option<Answer> {
+fn rows_written(message: &str) -> Option<QueryResult> {
     use arrow::array::{RecordBatch, UInt64Array};
     let rows = message.strip_prefix("wrote ")?.split_once(" rows to ")?.0;
     let rows = UInt64Array::from(vec![rows.parse::<u64>().ok()?]);
     let batch = RecordBatch::try_from_iter([("count", Arc::new(rows) as _)]).ok()?;
-    Some(Answer {
+    Some(QueryResult {
         schema: batch.schema(),
         batches: vec![batch],
     })

@@ -1,8 +1,8 @@
 //! A plain DataFusion session that fills tables, and is asked for comparison if an answer differs.
 
-use crate::kind::Kind;
+use crate::kind::StmtKind;
 use crate::render::{column_kinds, text_rows};
-use crate::{Column, SuiteError};
+use crate::{ColumnKind, SuiteError};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::TableReference;
@@ -17,13 +17,13 @@ pub(crate) const PARTITIONS: usize = 4;
 
 /// The columns and rows of a result.
 #[derive(Debug, Clone)]
-pub(crate) struct Answer {
+pub(crate) struct QueryResult {
     pub(crate) schema: SchemaRef,
     pub(crate) batches: Vec<RecordBatch>,
 }
 
-impl Answer {
-    pub(crate) fn kinds(&self) -> Vec<Column> {
+impl QueryResult {
+    pub(crate) fn kinds(&self) -> Vec<ColumnKind> {
         column_kinds(&self.schema)
     }
 
@@ -45,12 +45,12 @@ impl Answer {
     }
 }
 
-pub(crate) struct Plain {
+pub(crate) struct PlainSession {
     runtime: Runtime,
     context: SessionContext,
 }
 
-impl Plain {
+impl PlainSession {
     pub(crate) fn new() -> std::result::Result<Self, SuiteError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -59,7 +59,7 @@ impl Plain {
             .build()
             .map_err(SuiteError::file("threads"))?;
         let config = SessionConfig::new().with_target_partitions(PARTITIONS);
-        let plain = Plain {
+        let plain = PlainSession {
             runtime,
             context: SessionContext::new_with_config(config.with_information_schema(true)),
         };
@@ -70,20 +70,20 @@ impl Plain {
     }
 
     /// The kind of a statement, and the tables that it reads.
-    pub(crate) fn read(&self, sql: &str) -> (Kind, Vec<String>) {
+    pub(crate) fn read(&self, sql: &str) -> (StmtKind, Vec<String>) {
         let state = self.context.state();
         let dialect = state.config_options().sql_parser.dialect;
         let Ok(statement) = state.sql_to_statement(sql, &dialect) else {
-            return (Kind::Unreadable, Vec::new());
+            return (StmtKind::Unreadable, Vec::new());
         };
         let tables = state.resolve_table_references(&statement);
         let tables = tables.unwrap_or_default().into_iter();
         let names = tables.map(|table| table.table().to_owned()).collect();
-        (Kind::of(&statement), names)
+        (StmtKind::of(&statement), names)
     }
 
     /// Runs a statement and collects its result.
-    pub(crate) fn run(&self, sql: &str) -> Result<Answer> {
+    pub(crate) fn run(&self, sql: &str) -> Result<QueryResult> {
         let (context, sql) = (self.context.clone(), sql.to_owned());
         self.finish(async move {
             let frame = context.sql(&sql).await?;
@@ -91,7 +91,7 @@ impl Plain {
             let plan = frame.create_physical_plan().await?;
             let schema = plan.schema();
             let batches = collect(plan, task.into()).await?;
-            Ok(Answer { schema, batches })
+            Ok(QueryResult { schema, batches })
         })
     }
 
@@ -104,7 +104,7 @@ impl Plain {
             let plan = frame.create_physical_plan().await?;
             let schema = plan.schema();
             let batches = collect_partitioned(plan, task.into()).await?.concat();
-            Ok(Answer { schema, batches })
+            Ok(QueryResult { schema, batches })
         })?;
         let file = std::fs::File::create(file)?;
         let mut writer = arrow::ipc::writer::StreamWriter::try_new(file, &answer.schema)?;

@@ -178,11 +178,11 @@ const PATTERNS: [(&str, Reason); 23] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kind::Kind;
+    use crate::kind::StmtKind;
 
     fn of(told: &str) -> Option<Reason> {
         let mut lost = Lost::default();
-        let kind = Kind::Makes("t".to_owned());
+        let kind = StmtKind::Makes("t".to_owned());
         lost.remember(&kind, &[], Some(Reason::NoData));
         Reason::of(told, Some(true), &lost)
     }

@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 /// The type of a column, as the one letter in a `query` line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Column {
+pub enum ColumnKind {
     /// Truth values, letter `B`.
     Boolean,
     /// Dates and times of day, letter `D`.
@@ -30,20 +30,20 @@ pub enum Column {
     Other,
 }
 
-const LETTERS: [(char, Column); 7] = [
-    ('B', Column::Boolean),
-    ('D', Column::Date),
-    ('I', Column::Integer),
-    ('P', Column::Timestamp),
-    ('R', Column::Real),
-    ('T', Column::Text),
-    ('?', Column::Other),
+const LETTERS: [(char, ColumnKind); 7] = [
+    ('B', ColumnKind::Boolean),
+    ('D', ColumnKind::Date),
+    ('I', ColumnKind::Integer),
+    ('P', ColumnKind::Timestamp),
+    ('R', ColumnKind::Real),
+    ('T', ColumnKind::Text),
+    ('?', ColumnKind::Other),
 ];
 
-impl ColumnType for Column {
+impl ColumnType for ColumnKind {
     fn from_char(letter: char) -> Option<Self> {
         let known = LETTERS.iter().find(|(l, _)| *l == letter);
-        Some(known.map_or(Column::Other, |(_, column)| *column))
+        Some(known.map_or(ColumnKind::Other, |(_, column)| *column))
     }
 
     fn to_char(&self) -> char {
@@ -53,18 +53,18 @@ impl ColumnType for Column {
 }
 
 /// The types of the columns of `schema`.
-pub fn column_kinds(schema: &Schema) -> Vec<Column> {
+pub fn column_kinds(schema: &Schema) -> Vec<ColumnKind> {
     let kind = |data_type: &DataType| match data_type {
-        DataType::Boolean => Column::Boolean,
-        t if t.is_integer() => Column::Integer,
-        t if t.is_floating() || t.is_decimal() => Column::Real,
-        t if t.is_string() => Column::Text,
+        DataType::Boolean => ColumnKind::Boolean,
+        t if t.is_integer() => ColumnKind::Integer,
+        t if t.is_floating() || t.is_decimal() => ColumnKind::Real,
+        t if t.is_string() => ColumnKind::Text,
         DataType::Date32 | DataType::Date64 | DataType::Time32(_) | DataType::Time64(_) => {
-            Column::Date
+            ColumnKind::Date
         }
-        DataType::Timestamp(..) => Column::Timestamp,
-        DataType::Dictionary(_, values) if values.is_string() => Column::Text,
-        _ => Column::Other,
+        DataType::Timestamp(..) => ColumnKind::Timestamp,
+        DataType::Dictionary(_, values) if values.is_string() => ColumnKind::Text,
+        _ => ColumnKind::Other,
     };
     let fields = schema.fields().iter();
     fields.map(|field| kind(field.data_type())).collect()
@@ -283,9 +283,9 @@ mod tests {
         .unwrap();
         let letters: String = column_kinds(&batch.schema())
             .iter()
-            .map(Column::to_char)
+            .map(ColumnKind::to_char)
             .collect();
         assert_eq!(letters, "IBR");
-        assert_eq!(Column::from_char('X'), Some(Column::Other));
+        assert_eq!(ColumnKind::from_char('X'), Some(ColumnKind::Other));
     }
 }

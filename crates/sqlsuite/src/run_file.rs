@@ -1,10 +1,10 @@
 //! Runs one test file, and judges and counts its records.
 
 use crate::compare::{same_rows, trimmed};
-use crate::kind::Kind;
-use crate::placed::{ENGINE, Note, Placed};
+use crate::kind::StmtKind;
+use crate::placed::{ENGINE, Note, SharedPair};
 use crate::reason::{Reason, quoted_after};
-use crate::{Column, Suite, SuiteError, tpch};
+use crate::{ColumnKind, Suite, SuiteError, tpch};
 use serde::{Deserialize, Serialize};
 use sqllogictest::{
     Condition, Location, MakeConnection, QueryExpect, Record, RecordOutput, Runner,
@@ -61,11 +61,11 @@ pub fn count_records(suite: &Suite, name: &str) -> Result<u64, SuiteError> {
     Ok(records.iter().filter(|record| is_counted(record)).count() as u64)
 }
 
-fn read(suite: &Suite, name: &str) -> Result<Vec<Record<Column>>, SuiteError> {
+fn read(suite: &Suite, name: &str) -> Result<Vec<Record<ColumnKind>>, SuiteError> {
     parse_file(suite.files().join(name)).map_err(|e| SuiteError::Suite(e.to_string()))
 }
 
-fn is_counted(record: &Record<Column>) -> bool {
+fn is_counted(record: &Record<ColumnKind>) -> bool {
     match record {
         Record::Statement { conditions, .. } | Record::Query { conditions, .. } => {
             conditions.iter().all(|condition| match condition {
@@ -83,7 +83,7 @@ fn is_counted(record: &Record<Column>) -> bool {
 /// If a session or folder cannot be created, or the file cannot be parsed.
 pub fn run_file(suite: &Suite, name: &str, folder: &Path) -> Result<FileReport, SuiteError> {
     prepare(suite, name, folder)?;
-    let sessions = Placed::new(folder.to_owned())?;
+    let sessions = SharedPair::new(folder.to_owned())?;
     let make = sessions.clone();
     let mut runner = Runner::new(move || {
         let sessions = make.clone();
@@ -134,10 +134,10 @@ enum Judged {
     Different { what: String, plain: String },
 }
 
-fn judge<M: MakeConnection<Conn = Placed>>(
-    runner: &mut Runner<Placed, M>,
-    record: Record<Column>,
-    sessions: &Placed,
+fn judge<M: MakeConnection<Conn = SharedPair>>(
+    runner: &mut Runner<SharedPair, M>,
+    record: Record<ColumnKind>,
+    sessions: &SharedPair,
 ) -> Judged {
     let result = runner.run(record.clone());
     let note = sessions.lock().note.clone();
@@ -152,7 +152,7 @@ fn judge<M: MakeConnection<Conn = Placed>>(
     };
     let judged = match judged {
         // Only queries can be repeated without changing the state.
-        Judged::Equal { .. } if note.kind == Some(Kind::Query) => {
+        Judged::Equal { .. } if note.kind == Some(StmtKind::Query) => {
             again(runner, record.clone(), judged)
         }
         other => other,
@@ -168,7 +168,7 @@ fn judge<M: MakeConnection<Conn = Placed>>(
 }
 
 /// Records the outcome for later statements, which may need the table.
-fn remember(judged: &Judged, note: &Note, sessions: &Placed) {
+fn remember(judged: &Judged, note: &Note, sessions: &SharedPair) {
     let skipped = match judged {
         Judged::Skipped(reason, _) => Some(*reason),
         _ => None,
@@ -179,9 +179,9 @@ fn remember(judged: &Judged, note: &Note, sessions: &Placed) {
 }
 
 /// Runs the query again, now with the cached plan. It must give the same answer.
-fn again<M: MakeConnection<Conn = Placed>>(
-    runner: &mut Runner<Placed, M>,
-    record: Record<Column>,
+fn again<M: MakeConnection<Conn = SharedPair>>(
+    runner: &mut Runner<SharedPair, M>,
+    record: Record<ColumnKind>,
     first: Judged,
 ) -> Judged {
     match runner.run(record) {
@@ -197,11 +197,11 @@ fn different(what: String) -> Judged {
 
 fn judge_error(
     error: &TestErrorKind,
-    record: &Record<Column>,
+    record: &Record<ColumnKind>,
     note: &Note,
-    sessions: &Placed,
+    sessions: &SharedPair,
 ) -> Judged {
-    let explained = matches!(note.kind, Some(Kind::Explain));
+    let explained = matches!(note.kind, Some(StmtKind::Explain));
     match error {
         TestErrorKind::ErrorMismatch { err, .. } => {
             match expected_words(record, &err.to_string()) {
@@ -243,7 +243,7 @@ fn judge_error(
     }
 }
 
-fn expects_error(record: &Record<Column>) -> bool {
+fn expects_error(record: &Record<ColumnKind>) -> bool {
     matches!(
         record,
         Record::Statement {
@@ -271,7 +271,7 @@ const KINDS: [&str; 10] = [
 ];
 
 /// Whether an error is the expected one, apart from such a prefix.
-fn expected_words(record: &Record<Column>, told: &str) -> bool {
+fn expected_words(record: &Record<ColumnKind>, told: &str) -> bool {
     let expected = match record {
         Record::Statement {
             expected: StatementExpect::Error(expected),
@@ -317,7 +317,7 @@ fn of_row(told: &str, expected: &str) -> String {
 /// Runs a query that had an unexpected answer in plain DataFusion.
 ///
 /// Returns its result as text, and whether it equals the session's.
-fn ask_plain(record: &Record<Column>, note: &Note, sessions: &Placed) -> (String, bool) {
+fn ask_plain(record: &Record<ColumnKind>, note: &Note, sessions: &SharedPair) -> (String, bool) {
     let (sql, expected) = match record {
         Record::Query {
             sql,
@@ -327,7 +327,7 @@ fn ask_plain(record: &Record<Column>, note: &Note, sessions: &Placed) -> (String
             ..
         } => (sql, Some((results, sort_mode))),
         Record::Query { sql, .. } => (sql, None),
-        Record::Statement { sql, .. } if note.kind == Some(Kind::Query) => (sql, None),
+        Record::Statement { sql, .. } if note.kind == Some(StmtKind::Query) => (sql, None),
         _ => return ("not asked".to_owned(), false),
     };
     let rows = sessions.lock().plain.run(sql);
@@ -355,7 +355,7 @@ fn ask_plain(record: &Record<Column>, note: &Note, sessions: &Placed) -> (String
 }
 
 impl FileReport {
-    fn count(&mut self, record: &Record<Column>, judged: Judged) {
+    fn count(&mut self, record: &Record<ColumnKind>, judged: Judged) {
         match judged {
             Judged::Equal { placed } => {
                 self.equal += 1;
@@ -382,7 +382,7 @@ impl FileReport {
     }
 }
 
-fn place(record: &Record<Column>) -> String {
+fn place(record: &Record<ColumnKind>) -> String {
     let of = |loc: &Location| {
         let file = loc.file();
         let name = file

@@ -10,7 +10,8 @@ use tierloom_kernels::codes::{CodeWidth, Codes, pack};
 use tierloom_kernels::select::CodeSet;
 use tierloom_memory::{AnonymousNuma, PageSize, Placement, Region, RegionOptions};
 use tierloom_star::{
-    Expr, Filter, GroupMap, GroupPart, MORSEL_ROWS, Measure, MeasureKind, StarPlan, Test, Worker,
+    ColumnFilter, Expr, GroupMap, GroupPart, MORSEL_ROWS, Measure, MeasureKind, StarPlan, Test,
+    Worker,
 };
 use tierloom_topology::{SysRoot, Topology};
 
@@ -70,21 +71,21 @@ fn made(which: &[usize], rows: usize) -> Vec<Column> {
         .collect()
 }
 
-fn range(column: usize, share: f64) -> Filter {
+fn range(column: usize, share: f64) -> ColumnFilter {
     let high = (f64::from(CODES[column]) * share) as u32 - 1;
-    Filter {
+    ColumnFilter {
         column,
         test: Test::Range { low: 0, high },
         expected_share: share,
     }
 }
 
-fn set(column: usize, one_in: u32) -> Filter {
+fn set(column: usize, one_in: u32) -> ColumnFilter {
     let mut codes = CodeSet::new(u64::from(CODES[column]));
     (0..CODES[column])
         .filter(|c| (c.wrapping_mul(2_654_435_761) >> 8).is_multiple_of(one_in))
         .for_each(|c| codes.insert(c));
-    Filter {
+    ColumnFilter {
         column,
         test: Test::Set(Arc::new(codes)),
         expected_share: 1.0 / f64::from(one_in),
@@ -115,7 +116,7 @@ fn code(column: usize) -> Expr {
 
 fn run(
     bencher: Bencher<'_, '_>,
-    filters: Vec<Filter>,
+    filters: Vec<ColumnFilter>,
     groups: Vec<GroupPart>,
     measures: Vec<Measure>,
 ) {

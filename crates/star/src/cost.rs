@@ -4,7 +4,7 @@
 //! rows that are left, at a higher cost per row. Constants are in nanoseconds per row on a Zen 5
 //! core, as `cargo bench -p tierloom-star` measures them.
 
-use crate::plan::{Filter, Test};
+use crate::plan::{ColumnFilter, Test};
 use tierloom_kernels::codes::CodeWidth;
 use tierloom_kernels::select::sets_are_fast;
 
@@ -43,7 +43,7 @@ impl Order {
 /// The costs of a filter as (per row, per row that is left).
 ///
 /// `fast` says whether this processor does set lookups for columns of that width in SIMD registers.
-fn prices(filter: &Filter, width: CodeWidth, fast: bool) -> (f64, f64) {
+fn prices(filter: &ColumnFilter, width: CodeWidth, fast: bool) -> (f64, f64) {
     let Test::Set(set) = &filter.test else {
         return (0.015 * width.bytes() as f64 + 0.01, SPARSE_RANGE);
     };
@@ -97,7 +97,7 @@ pub fn pipeline_cost(prices: &[(f64, f64)], shares: &[f64], order: &[usize]) -> 
 /// The cheapest order.
 ///
 /// Up to six filters, all permutations are compared; above that, filters are ranked.
-pub fn best_order(filters: &[Filter], widths: &[CodeWidth], shares: &[f64]) -> Order {
+pub fn best_order(filters: &[ColumnFilter], widths: &[CodeWidth], shares: &[f64]) -> Order {
     let prices: Vec<(f64, f64)> = filters
         .iter()
         .map(|f| prices(f, widths[f.column], sets_are_fast(widths[f.column])))
@@ -105,7 +105,7 @@ pub fn best_order(filters: &[Filter], widths: &[CodeWidth], shares: &[f64]) -> O
     cheapest(filters, &prices, shares)
 }
 
-fn cheapest(filters: &[Filter], prices: &[(f64, f64)], shares: &[f64]) -> Order {
+fn cheapest(filters: &[ColumnFilter], prices: &[(f64, f64)], shares: &[f64]) -> Order {
     let mut order: Vec<usize> = (0..filters.len()).collect();
     if filters.is_empty() {
         return Order::default();
@@ -150,16 +150,16 @@ mod tests {
     use std::sync::Arc;
     use tierloom_kernels::select::CodeSet;
 
-    fn range(column: usize) -> Filter {
-        Filter {
+    fn range(column: usize) -> ColumnFilter {
+        ColumnFilter {
             column,
             test: Test::Range { low: 0, high: 1 },
             expected_share: 0.5,
         }
     }
 
-    fn set(column: usize) -> Filter {
-        Filter {
+    fn set(column: usize) -> ColumnFilter {
+        ColumnFilter {
             column,
             test: Test::Set(Arc::new(CodeSet::new(1000))),
             expected_share: 0.5,
@@ -167,7 +167,7 @@ mod tests {
     }
 
     /// The order on a processor with or without fast set lookups, whichever this one has.
-    fn ordered(filters: &[Filter], fast: bool, shares: &[f64]) -> Vec<usize> {
+    fn ordered(filters: &[ColumnFilter], fast: bool, shares: &[f64]) -> Vec<usize> {
         let prices: Vec<(f64, f64)> = filters
             .iter()
             .map(|f| prices(f, CodeWidth::Two, fast))
@@ -180,7 +180,7 @@ mod tests {
         let filters = [set(0), set(1), range(2)];
         assert_eq!(ordered(&filters, true, &[0.2, 0.04, 0.99]), [1, 0, 2]);
         assert_eq!(ordered(&filters, true, &[0.9, 0.001, 0.95])[0], 1);
-        let many: Vec<Filter> = (0..8).map(set).collect();
+        let many: Vec<ColumnFilter> = (0..8).map(set).collect();
         let shares: Vec<f64> = (0..8).map(|i| 1.0 - f64::from(i) / 10.0).collect();
         for fast in [true, false] {
             assert_eq!(ordered(&filters, fast, &[0.2, 0.2, 0.01])[0], 2);

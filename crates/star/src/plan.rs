@@ -20,7 +20,7 @@ pub enum Test {
 
 /// A filter on one column.
 #[derive(Debug, Clone)]
-pub struct Filter {
+pub struct ColumnFilter {
     /// Index of the column in the plan.
     pub column: usize,
     /// The test that a row's code must pass.
@@ -116,7 +116,7 @@ pub struct Measure {
 #[derive(Debug, Clone, Default)]
 pub struct StarPlan {
     /// Rows must pass all of these.
-    pub filters: Vec<Filter>,
+    pub filters: Vec<ColumnFilter>,
     /// The parts of the group key, most significant first; empty for one group of all rows.
     pub groups: Vec<GroupPart>,
     /// The aggregates to compute per group.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tierloom_kernels::codes::{CodeWidth, Codes, pack};
 use tierloom_kernels::select::CodeSet;
 use tierloom_star::{
-    Expr, Filter, GroupMap, GroupPart, Groups, MORSEL_ROWS, Measure, MeasureKind, PlanError,
+    ColumnFilter, Expr, GroupMap, GroupPart, Groups, MORSEL_ROWS, Measure, MeasureKind, PlanError,
     StarPlan, Test, Worker,
 };
 
@@ -55,7 +55,7 @@ fn value(expr: &Expr, columns: &[Column], row: usize) -> i128 {
 fn by_rows(plan: &StarPlan, columns: &[Column], rows: usize) -> Answer {
     let mut answer = Answer::new();
     for row in 0..rows {
-        let passes = |f: &Filter| {
+        let passes = |f: &ColumnFilter| {
             let code = columns[f.column].codes[row];
             match &f.test {
                 Test::Range { low, high } => (*low..=*high).contains(&code),
@@ -159,7 +159,7 @@ proptest! {
                 let low = (max * u64::from(low) / 100) as u32;
                 Test::Range { low, high: (u64::from(low) + max * u64::from(width) / 100) as u32 }
             };
-            Filter { column, test, expected_share: 0.5 }
+            ColumnFilter { column, test, expected_share: 0.5 }
         }).collect();
         let groups = groups.into_iter().map(|(column, mapped)| {
             let codes = u64::from(maxima[column]) + 1;

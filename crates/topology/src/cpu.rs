@@ -21,7 +21,7 @@ pub struct CpuInfo {
     /// Number of physical packages with an online CPU; 0 if the kernel reports none.
     pub sockets: u32,
     /// Caches by level and kind; instances of the same size are one entry.
-    pub caches: Vec<Cache>,
+    pub caches: Vec<CacheLevel>,
     /// Physical package of each CPU that reports one. Not in the JSON, where nodes have it already.
     #[serde(skip)]
     pub(crate) socket_of: BTreeMap<CpuId, u32>,
@@ -29,7 +29,7 @@ pub struct CpuInfo {
 
 /// Caches of one level, kind and size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Cache {
+pub struct CacheLevel {
     /// Cache level; 1 is closest to the core.
     pub level: u32,
     /// Whether it caches data, instructions or both.
@@ -125,7 +125,7 @@ fn online(reader: &Reader<'_>) -> IdSet {
 }
 
 /// All caches of the online CPUs, each instance counted once.
-fn caches(reader: &Reader<'_>, online: &IdSet) -> Vec<Cache> {
+fn caches(reader: &Reader<'_>, online: &IdSet) -> Vec<CacheLevel> {
     // Every CPU lists the caches it uses, so a shared cache appears once per CPU; the set of
     // sharing CPUs identifies it.
     let mut instances: BTreeMap<(u32, CacheKind, u64), BTreeSet<Vec<u32>>> = BTreeMap::new();
@@ -145,7 +145,7 @@ fn caches(reader: &Reader<'_>, online: &IdSet) -> Vec<Cache> {
             "cache sizes are unknown: /{CPU_DIR}/cpu*/cache is missing"
         ));
     }
-    let describe = |((level, kind, size_bytes), shared): (_, BTreeSet<Vec<u32>>)| Cache {
+    let describe = |((level, kind, size_bytes), shared): (_, BTreeSet<Vec<u32>>)| CacheLevel {
         level,
         kind,
         size_bytes,

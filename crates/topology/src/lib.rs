@@ -40,7 +40,7 @@ mod root;
 mod tiers;
 mod topology;
 
-pub use cpu::{Cache, CacheKind, CpuInfo};
+pub use cpu::{CacheKind, CacheLevel, CpuInfo};
 pub use environment::{Environment, Fact};
 pub use error::TopologyError;
 pub use hugepages::{HugePages, HugePool, PoolCount, ThpSize};
@@ -50,5 +50,5 @@ pub use kernel::{NumaBalancing, WeightedInterleave};
 pub use limits::Limits;
 pub use node::{AccessClass, MemoryBlocks, Node};
 pub use root::SysRoot;
-pub use tiers::{ParseTierKindError, Tier, TierKind};
+pub use tiers::{MemoryTier, ParseTierKindError, TierKind};
 pub use topology::Topology;

@@ -6,8 +6,8 @@ use crate::cxl::Cxl;
 use crate::root::Reader;
 use crate::tiers::{classify, override_tiers};
 use crate::{
-    CpuId, CpuInfo, HugePages, IdSet, Limits, Node, NodeId, NumaBalancing, SysRoot, Tier, TierKind,
-    TopologyError, WeightedInterleave, cpu, kernel, node,
+    CpuId, CpuInfo, HugePages, IdSet, Limits, MemoryTier, Node, NodeId, NumaBalancing, SysRoot,
+    TierKind, TopologyError, WeightedInterleave, cpu, kernel, node,
 };
 
 /// Configuration of a machine, read at one moment.
@@ -24,7 +24,7 @@ pub struct Topology {
     /// Online NUMA nodes in ascending order.
     pub nodes: Vec<Node>,
     /// Tiers with at least one node, in the order dram, hbm, cxl, remote.
-    pub tiers: Vec<Tier>,
+    pub tiers: Vec<MemoryTier>,
     /// CPUs, sockets and caches.
     pub cpus: CpuInfo,
     /// Pools and modes of huge pages.
@@ -89,7 +89,7 @@ impl Topology {
     }
 
     /// The tier of this kind, if the machine has one.
-    pub fn tier(&self, kind: TierKind) -> Option<&Tier> {
+    pub fn tier(&self, kind: TierKind) -> Option<&MemoryTier> {
         self.tiers.iter().find(|tier| tier.kind == kind)
     }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Copy, MACHINES, machine, root};
-use tierloom_topology::doctor::{Ability, FakeProbes, State, examine};
+use tierloom_topology::doctor::{Ability, Availability, FakeProbes, examine};
 use tierloom_topology::render::doctor_table;
 
 const EPERM: i32 = 1;
@@ -62,7 +62,7 @@ fn whatever_is_missing_has_a_cause_and_a_fix() {
                 for ability in abilities(name, &FakeProbes::all_fail(errno, uid)) {
                     let told =
                         |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
-                    let missing = ability.state != State::Yes;
+                    let missing = ability.state != Availability::Yes;
                     assert_eq!(told(&ability.cause), missing, "{name} {errno}: {ability:?}");
                     assert_eq!(told(&ability.fix), missing, "{name} {errno}: {ability:?}");
                 }
@@ -85,7 +85,7 @@ fn a_seccomp_filter_is_told_once_with_the_flag_to_add() {
     assert_eq!(full, ["NUMA memory policies"]);
     for name in ["page queries", "page migration"] {
         let ability = ability(&found, name);
-        assert_eq!(ability.state, State::No);
+        assert_eq!(ability.state, Availability::No);
         assert_eq!(fix(ability), "the same as for \"NUMA memory policies\"");
     }
     assert!(fix(ability(&found, "perf events")).contains("--cap-add PERFMON"));
@@ -120,13 +120,13 @@ fn a_policy_that_the_kernel_lacks_names_the_release_to_boot() {
     };
     let found = examine(&copy.read(), &copy.root(), &probes);
     let weights = ability(&found, "kernel weighted interleave");
-    assert_eq!(weights.state, State::No);
+    assert_eq!(weights.state, Availability::No);
     assert!(fix(weights).contains("6.9"), "{weights:?}");
     // The files are hidden but the call works: a container with a masked /sys.
     let found = examine(&copy.read(), &copy.root(), &FakeProbes::all_succeed(0));
     assert_eq!(
         ability(&found, "kernel weighted interleave").state,
-        State::Limited
+        Availability::Limited
     );
 }
 
@@ -138,40 +138,40 @@ fn pools_modes_and_policies_follow_the_files() {
         ability(&found, name).state
     };
     let pool = "sys/kernel/mm/hugepages/hugepages-2048kB";
-    assert_eq!(state(&copy, "hugetlb 2 MiB"), State::No);
+    assert_eq!(state(&copy, "hugetlb 2 MiB"), Availability::No);
     copy.write(&format!("{pool}/nr_hugepages"), "8");
-    assert_eq!(state(&copy, "hugetlb 2 MiB"), State::Limited);
+    assert_eq!(state(&copy, "hugetlb 2 MiB"), Availability::Limited);
     copy.write(&format!("{pool}/free_hugepages"), "3");
-    assert_eq!(state(&copy, "hugetlb 2 MiB"), State::Yes);
+    assert_eq!(state(&copy, "hugetlb 2 MiB"), Availability::Yes);
     copy.remove("sys/kernel/mm/hugepages/hugepages-1048576kB");
-    assert_eq!(state(&copy, "hugetlb 1 GiB"), State::No);
+    assert_eq!(state(&copy, "hugetlb 1 GiB"), Availability::No);
 
     copy.write(
         "sys/kernel/mm/transparent_hugepage/enabled",
         "always madvise [never]",
     );
-    assert_eq!(state(&copy, "transparent"), State::No);
+    assert_eq!(state(&copy, "transparent"), Availability::No);
 
     let online = "sys/devices/system/memory/auto_online_blocks";
     for (policy, expected) in [
-        ("online_movable", State::Yes),
-        ("online", State::Limited),
-        ("offline", State::Limited),
+        ("online_movable", Availability::Yes),
+        ("online", Availability::Limited),
+        ("offline", Availability::Limited),
     ] {
         copy.write(online, policy);
         assert_eq!(state(&copy, "memory hot-plug"), expected, "{policy}");
     }
     copy.remove(online);
-    assert_eq!(state(&copy, "memory hot-plug"), State::No);
+    assert_eq!(state(&copy, "memory hot-plug"), Availability::No);
 
     copy.write("proc/sys/kernel/numa_balancing", "1");
-    assert_eq!(state(&copy, "NUMA balancing"), State::Limited);
+    assert_eq!(state(&copy, "NUMA balancing"), Availability::Limited);
     copy.write("proc/sys/kernel/numa_balancing", "0");
-    assert_eq!(state(&copy, "NUMA balancing"), State::Yes);
+    assert_eq!(state(&copy, "NUMA balancing"), Availability::Yes);
 
-    assert_eq!(state(&copy, "MSR"), State::No);
+    assert_eq!(state(&copy, "MSR"), Availability::No);
     copy.write("dev/cpu/0/msr", "");
-    assert_eq!(state(&copy, "MSR"), State::Yes);
+    assert_eq!(state(&copy, "MSR"), Availability::Yes);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn limits_of_the_process_are_told() {
         .write("sys/fs/cgroup/box/memory.max", "17179869184\n");
     let found = examine(&copy.read(), &copy.root(), &FakeProbes::all_succeed(0));
     let limits = ability(&found, "whole machine");
-    assert_eq!(limits.state, State::Limited);
+    assert_eq!(limits.state, Availability::Limited);
     for part in [
         "cpus 0-23 of 0-47",
         "nodes 0,2-3 of 0-5",
@@ -209,7 +209,7 @@ fn unused_cxl_memory_is_told_with_the_command_that_makes_a_region() {
         .remove("sys/bus/dax/devices/dax2.0");
     let found = examine(&copy.read(), &copy.root(), &FakeProbes::all_succeed(0));
     let devices = ability(&found, "CXL");
-    assert_eq!(devices.state, State::Limited);
+    assert_eq!(devices.state, Availability::Limited);
     assert!(
         fix(devices).starts_with("cxl create-region -t ram") && fix(devices).ends_with("mem2"),
         "{devices:?}"
@@ -226,7 +226,7 @@ fn dax_devices_are_told_by_their_driver() {
             fix(ability(&found, "devdax")).to_owned(),
         )
     };
-    assert_eq!(state(&copy).0, State::Limited);
+    assert_eq!(state(&copy).0, Availability::Limited);
     let driver = "sys/bus/dax/devices/dax0.0/driver";
     copy.remove(driver);
     assert!(
@@ -235,9 +235,9 @@ fn dax_devices_are_told_by_their_driver() {
             .contains("daxctl reconfigure-device --mode=devdax dax0.0")
     );
     copy.link(driver, "../drivers/device_dax");
-    assert_eq!(state(&copy).0, State::Yes);
+    assert_eq!(state(&copy).0, Availability::Yes);
     copy.remove("sys/bus/dax");
-    assert_eq!(state(&copy).0, State::No);
+    assert_eq!(state(&copy).0, Availability::No);
 }
 
 #[test]

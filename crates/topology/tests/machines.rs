@@ -11,7 +11,7 @@ use tierloom_topology::{
 const GIB: u64 = 1 << 30;
 
 fn tiers(topology: &Topology) -> String {
-    let one = |tier: &tierloom_topology::Tier| format!("{}={}", tier.kind, tier.node_list());
+    let one = |tier: &tierloom_topology::MemoryTier| format!("{}={}", tier.kind, tier.node_list());
     topology.tiers.iter().map(one).collect::<Vec<_>>().join(";")
 }
 

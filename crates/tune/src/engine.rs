@@ -73,7 +73,7 @@ pub struct PhaseWeights {
 
 /// Why a weights file cannot be written or read.
 #[derive(Debug, thiserror::Error)]
-pub enum EngineError {
+pub enum WeightsFileError {
     /// The file cannot be serialised to YAML or parsed from it.
     #[error("{file}: {problem}; expected a file as `tierloom tune --apply --config` writes it")]
     Yaml {
@@ -105,9 +105,9 @@ impl EngineWeights {
     /// Serialises to YAML that [`EngineWeights::from_yaml`] accepts; `file` is for error messages.
     ///
     /// # Errors
-    /// [`EngineError::Yaml`] if a number is not finite.
-    pub fn to_yaml(&self, file: &str) -> Result<String, EngineError> {
-        serde_saphyr::to_string(self).map_err(|error| EngineError::Yaml {
+    /// [`WeightsFileError::Yaml`] if a number is not finite.
+    pub fn to_yaml(&self, file: &str) -> Result<String, WeightsFileError> {
+        serde_saphyr::to_string(self).map_err(|error| WeightsFileError::Yaml {
             file: file.to_owned(),
             problem: error.to_string(),
         })
@@ -116,17 +116,16 @@ impl EngineWeights {
     /// Parses the text of a file; `file` is for error messages.
     ///
     /// # Errors
-    /// [`EngineError::Yaml`] if the text does not parse, [`EngineError::Schema`] for another
-    /// schema.
-    pub fn from_yaml(text: &str, file: &str) -> Result<Self, EngineError> {
-        let found: Self = serde_saphyr::from_str(text).map_err(|error| EngineError::Yaml {
+    /// [`WeightsFileError`] if the text does not parse or has another schema.
+    pub fn from_yaml(text: &str, file: &str) -> Result<Self, WeightsFileError> {
+        let found: Self = serde_saphyr::from_str(text).map_err(|error| WeightsFileError::Yaml {
             file: file.to_owned(),
             problem: error.to_string(),
         })?;
         if found.schema == SCHEMA {
             return Ok(found);
         }
-        Err(EngineError::Schema {
+        Err(WeightsFileError::Schema {
             file: file.to_owned(),
             found: found.schema,
         })

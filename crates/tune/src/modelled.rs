@@ -1,11 +1,11 @@
 //! Best weights of a phase by the model, as a record. Nothing is measured here.
 
 use tierloom_model::reference::work::Work;
-use tierloom_model::search::{self, Best, Moved, Problem, Range, SplitMix, Weights};
+use tierloom_model::search::{self, Best, GainRange, Moved, Problem, SplitMix, Weights};
 use tierloom_model::{Machine, ModelError, Options, Phase, PhaseKind, StructureClass, Value};
 use tierloom_record::{Provenance, SCHEMA, TierWeight, TunePoint, TuneRecord};
 
-use crate::work::{self, Unit};
+use crate::work::{self, RateUnit};
 
 /// Resolution of the curve: one point per 5% of the share off the first tier.
 const CURVE_STEPS: u32 = 20;
@@ -44,7 +44,7 @@ pub struct Tuned {
     /// Best weights, with rates in tuples per second.
     pub best: Best,
     /// Best weights and gains over the uncertainty of the profile.
-    pub range: Range,
+    pub range: GainRange,
     /// Kind of the phase; of the last one if the work has several.
     pub kind: PhaseKind,
     /// Classes of the structures that get the weights.
@@ -64,7 +64,7 @@ pub fn tune(question: &Question<'_>, stamp: &Stamp) -> Result<Tuned, ModelError>
     let problem = problem(question, &phases, &options);
     let best = search::best(&problem)?;
     let range = search::robust(&problem, &best)?;
-    let unit = Unit::of(question.work);
+    let unit = RateUnit::of(question.work);
     let shown = |rate: f64| unit.shown(rate, question.work, &problem);
     let curve = search::curve(&problem, CURVE_STEPS)?;
     let band = band(&problem, &curve)?;

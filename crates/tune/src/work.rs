@@ -58,14 +58,14 @@ pub fn named(name: &str) -> Option<Work> {
 
 /// Unit of a phase's rate in reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub enum RateUnit {
     /// GB/s (10^9 bytes) that the program reads and writes.
     GigabytesPerSecond,
     /// Millions of rows, accesses or operations per second.
     MillionTuplesPerSecond,
 }
 
-impl Unit {
+impl RateUnit {
     /// Bytes for work that reads or writes data in order, tuples for all other work.
     pub fn of(work: &Work) -> Self {
         match work {
@@ -75,22 +75,22 @@ impl Unit {
             | Work::Copy(_)
             | Work::Filter(_)
             | Work::Partition(_)
-            | Work::Scan(_) => Unit::GigabytesPerSecond,
+            | Work::Scan(_) => RateUnit::GigabytesPerSecond,
             Work::Random(_)
             | Work::Chase(_)
             | Work::Build(_)
             | Work::Probe(_)
             | Work::Aggregate(_)
             | Work::Tree(_)
-            | Work::Ssb(_) => Unit::MillionTuplesPerSecond,
+            | Work::Ssb(_) => RateUnit::MillionTuplesPerSecond,
         }
     }
 
     /// The unit as records spell it.
     pub fn name(self) -> &'static str {
         match self {
-            Unit::GigabytesPerSecond => "GB/s",
-            Unit::MillionTuplesPerSecond => "Mtuples/s",
+            RateUnit::GigabytesPerSecond => "GB/s",
+            RateUnit::MillionTuplesPerSecond => "Mtuples/s",
         }
     }
 
@@ -106,7 +106,7 @@ impl Unit {
     /// Converts tuples of the work per second to this unit.
     pub fn of_tuples(self, tuples_per_s: f64, work: &Work) -> f64 {
         match (self, work.bytes_per_tuple()) {
-            (Unit::GigabytesPerSecond, Some(bytes)) => tuples_per_s * bytes / 1e9,
+            (RateUnit::GigabytesPerSecond, Some(bytes)) => tuples_per_s * bytes / 1e9,
             _ => tuples_per_s / 1e6,
         }
     }

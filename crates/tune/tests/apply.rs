@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use proptest::prelude::*;
 use tierloom_topology::SysRoot;
 use tierloom_tune::apply::{
-    ApplyError, AutoPolicy, FOLDER, Restored, Settings, StateFile, Switch, SystemFiles, apply,
-    plan, restore,
+    ApplyError, AutoPolicy, FOLDER, InterleaveSettings, RestoredWeights, StateFile, Switch,
+    SystemFiles, apply, plan, restore,
 };
 
 const NOW: &str = "2026-01-01T00:00:00Z";
@@ -57,8 +57,8 @@ impl Kernel {
         }
     }
 
-    fn settings(&self) -> Settings {
-        Settings::read(self).unwrap()
+    fn settings(&self) -> InterleaveSettings {
+        InterleaveSettings::read(self).unwrap()
     }
 
     fn set(&self, path: &str, text: &str) {
@@ -171,12 +171,15 @@ fn the_old_weights_come_back_and_coming_back_twice_changes_nothing() {
     assert_eq!(kernel.settings().weights, wanted(&[(0, 3), (1, 2), (2, 9)]));
     assert_eq!(state.read().unwrap().unwrap().settings, before);
     let told = restore(&kernel, &state, false).unwrap();
-    assert!(matches!(told, Restored::Back { .. }), "{told:?}");
+    assert!(matches!(told, RestoredWeights::Back { .. }), "{told:?}");
     assert_eq!(kernel.settings().weights[&0], 3, "telling must not write");
     restore(&kernel, &state, true).unwrap();
     assert_eq!(kernel.settings(), before);
     let writes = kernel.writes.get();
-    assert_eq!(restore(&kernel, &state, true).unwrap(), Restored::Nothing);
+    assert_eq!(
+        restore(&kernel, &state, true).unwrap(),
+        RestoredWeights::Nothing
+    );
     assert_eq!(kernel.writes.get(), writes);
 }
 
@@ -252,7 +255,8 @@ fn other_weights_of_a_kernel_that_weighs_by_itself_again_are_told() {
         Folder::new(),
     );
     apply(&kernel, &wanted(&[(0, 3)]), OFF, &folder.state(), NOW).unwrap();
-    let Restored::Back { reweighed, .. } = restore(&kernel, &folder.state(), true).unwrap() else {
+    let RestoredWeights::Back { reweighed, .. } = restore(&kernel, &folder.state(), true).unwrap()
+    else {
         panic!("nothing was put back")
     };
     let told: Vec<_> = reweighed
@@ -380,7 +384,7 @@ fn a_saved_state_of_another_boot_is_not_written_and_is_replaced() {
     kernel.set(&format!("{FOLDER}/node0"), "6");
     let writes = kernel.writes.get();
     let told = restore(&kernel, &state, false).unwrap();
-    assert!(matches!(told, Restored::Rebooted(_)), "{told:?}");
+    assert!(matches!(told, RestoredWeights::Rebooted(_)), "{told:?}");
     let again = apply(&kernel, &wanted(&[(0, 2)]), KEEP, &state, "later").unwrap();
     assert!(
         again.saved_now,
@@ -485,7 +489,8 @@ fn a_node_that_is_gone_does_not_keep_the_others_from_coming_back() {
     )
     .unwrap();
     kernel.files.borrow_mut().remove(&format!("{FOLDER}/node1"));
-    let Restored::Back { gone, .. } = restore(&kernel, &folder.state(), true).unwrap() else {
+    let RestoredWeights::Back { gone, .. } = restore(&kernel, &folder.state(), true).unwrap()
+    else {
         panic!("nothing was put back")
     };
     assert_eq!(

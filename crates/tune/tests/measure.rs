@@ -12,8 +12,8 @@ use tierloom_record::{Provenance, Record, RecordWriter, Spread};
 use tierloom_topology::{NodeId, SysRoot, Topology};
 use tierloom_tune::apply::TierNodes;
 use tierloom_tune::measure::{
-    HostTiers, KernelPhase, MEASURABLE, MeasureError, MeasureOptions, Reading, Request, Setup,
-    Tiers, kernel_now, kernel_of, rough_machine, search_phase,
+    HostTiers, KernelPhase, MEASURABLE, MeasureError, MeasureOptions, RateSource, Reading, Request,
+    Setup, kernel_now, kernel_of, rough_machine, search_phase,
 };
 use tierloom_tune::modelled::Stamp;
 
@@ -75,7 +75,7 @@ impl Simulated {
     }
 }
 
-impl Tiers for Simulated {
+impl RateSource for Simulated {
     fn measure(&mut self, weights: &Weights) -> Result<Reading, MeasureError> {
         if self.asked.len() == self.fails_at {
             return Err(MeasureError::Invalid {

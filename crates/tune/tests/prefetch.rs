@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use tierloom_topology::SysRoot;
 use tierloom_tune::apply::{StateFile, SystemFiles};
 use tierloom_tune::prefetch::{
-    PrefetchError, PrefetchGuard, Prefetchers, Registers, Restored, control, restore, saved, show,
-    state_file, switch,
+    PrefetchError, PrefetchGuard, Prefetchers, Registers, RestoredRegisters, control, restore,
+    saved, show, state_file, switch,
 };
 
 const NOW: &str = "2026-01-01T00:00:00Z";
@@ -140,7 +140,7 @@ fn only_the_bits_of_prefetchers_change_and_all_values_come_back() {
         assert_eq!((done.written, done.kept_since), (4, None));
         assert!(cpus.values().values().all(|v| *v == OTHER | mask));
         let told = restore(&cpus, &state, false).unwrap();
-        let Restored::Back { differed, .. } = told else {
+        let RestoredRegisters::Back { differed, .. } = told else {
             panic!("{told:?}")
         };
         assert_eq!(differed, [0, 1, 2, 3]);
@@ -154,7 +154,10 @@ fn only_the_bits_of_prefetchers_change_and_all_values_come_back() {
         let mut expected = before.clone();
         expected.insert(1, OTHER | (1 << 50));
         assert_eq!(cpus.values(), expected);
-        assert_eq!(restore(&cpus, &state, true).unwrap(), Restored::Nothing);
+        assert_eq!(
+            restore(&cpus, &state, true).unwrap(),
+            RestoredRegisters::Nothing
+        );
     }
 }
 
@@ -275,11 +278,11 @@ fn a_state_of_another_boot_is_forgotten_and_never_written() {
     let off = cpus.values();
     assert_eq!(saved(&cpus, &folder.state()).unwrap(), None);
     let restored = restore(&cpus, &folder.state(), true).unwrap();
-    assert!(matches!(restored, Restored::Rebooted(_)));
+    assert!(matches!(restored, RestoredRegisters::Rebooted(_)));
     assert_eq!(cpus.values(), off);
     assert_eq!(
         restore(&cpus, &folder.state(), true).unwrap(),
-        Restored::Nothing
+        RestoredRegisters::Nothing
     );
 }
 
@@ -288,7 +291,8 @@ fn a_cpu_that_went_offline_does_not_keep_the_others_from_coming_back() {
     let (cpus, folder) = (Cpus::new(INTEL), Folder::new());
     switch(&cpus, &folder.state(), false, NOW).unwrap();
     cpus.values.lock().unwrap().remove(&1);
-    let Restored::Back { gone, .. } = restore(&cpus, &folder.state(), true).unwrap() else {
+    let RestoredRegisters::Back { gone, .. } = restore(&cpus, &folder.state(), true).unwrap()
+    else {
         panic!("nothing was put back")
     };
     assert_eq!(gone, [1]);

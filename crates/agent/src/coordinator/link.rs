@@ -12,7 +12,7 @@ use crate::coordinator::address::Client;
 use crate::wire::{
     Bye, ClockQuery, Hello, HelloReply, PROTOCOL, Prepare, Reply, Start, StopWork, VERSION,
 };
-use crate::{AgentError, Clock, HostAddress, causes};
+use crate::{AgentError, HostAddress, WallClock, causes};
 
 /// Deadline of a call that the agent answers at once.
 const CALL: Duration = Duration::from_secs(10);
@@ -101,7 +101,10 @@ impl Link {
     }
 
     /// Measures the offset of the agent's clock from `clock`.
-    pub async fn measure_clock(&self, clock: Arc<dyn Clock>) -> Result<ClockRecord, AgentError> {
+    pub async fn measure_clock(
+        &self,
+        clock: Arc<dyn WallClock>,
+    ) -> Result<ClockRecord, AgentError> {
         let mut client = self.client.clone();
         let begun = Instant::now();
         let mut trips = Vec::with_capacity(MOST_TRIPS);
@@ -122,7 +125,7 @@ impl Link {
                 returned_ns: anchor.now_ns(),
             });
         }
-        best_of(&self.host, &trips).ok_or_else(|| AgentError::Clock {
+        best_of(&self.host, &trips).ok_or_else(|| AgentError::WallClock {
             host: self.host.clone(),
             reason: "it is being set all the time".to_owned(),
         })

@@ -24,7 +24,7 @@ use link::Link;
 use run::Run;
 use steps::{Patience, check_names, join_all};
 
-use crate::{AgentError, Clock, ClockRecord, Stop, SystemClock};
+use crate::{AgentError, ClockRecord, Stop, SystemClock, WallClock};
 
 /// Settings of a coordinator, with usable defaults.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ pub struct CoordinatorOptions {
     /// Ends every call that waits, with [`AgentError::Interrupted`], and stops all hosts.
     pub stop: Stop,
     /// The clock that start times are given in, and that the agents' clocks are measured against.
-    pub clock: Arc<dyn Clock>,
+    pub clock: Arc<dyn WallClock>,
 }
 
 impl Default for CoordinatorOptions {

@@ -39,17 +39,17 @@ impl fmt::Debug for Log {
 #[derive(Clone)]
 pub(crate) struct Refusals {
     log: Log,
-    window: Arc<Mutex<Window>>,
+    window: Arc<Mutex<RefusalWindow>>,
 }
 
-struct Window {
+struct RefusalWindow {
     begun: Instant,
     lines: u32,
 }
 
 impl Refusals {
     pub fn new(log: Log) -> Self {
-        let window = Window {
+        let window = RefusalWindow {
             begun: Instant::now(),
             lines: 0,
         };
@@ -67,7 +67,7 @@ impl Refusals {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         if now.duration_since(window.begun) >= WINDOW {
             let more = window.lines.saturating_sub(MOST);
-            *window = Window {
+            *window = RefusalWindow {
                 begun: now,
                 lines: 0,
             };

@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 
 use crate::wire::{MAX_MESSAGE_BYTES, rpc::agent_server::AgentServer};
-use crate::{AgentError, Clock, HostRunner, Stop, SystemClock, Token};
+use crate::{AgentError, HostRunner, Stop, SystemClock, Token, WallClock};
 
 use doors::Doors;
 use guard::Guard;
@@ -73,7 +73,7 @@ pub struct AgentOptions {
     /// A connection that has not sent the token within this time is closed.
     pub introduction: Duration,
     /// The clock that start times refer to.
-    pub clock: Arc<dyn Clock>,
+    pub clock: Arc<dyn WallClock>,
     /// Receives messages about sessions and rejected callers.
     pub log: Log,
 }

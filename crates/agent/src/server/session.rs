@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::server::{Log, work};
 use crate::wire::{Failure, PART_BYTES, Phase};
-use crate::{Clock, HostRunner, Stop};
+use crate::{HostRunner, Stop, WallClock};
 
 /// Furthest time in the future that a start is accepted for.
 pub(crate) const MAX_AHEAD: Duration = Duration::from_secs(60);
@@ -23,17 +23,17 @@ pub(crate) const MAX_AHEAD: Duration = Duration::from_secs(60);
 /// The state that the calls of an agent share.
 pub(crate) struct Agent {
     pub runner: Arc<dyn HostRunner>,
-    pub clock: Arc<dyn Clock>,
+    pub clock: Arc<dyn WallClock>,
     pub lease: Duration,
     pub log: Log,
-    place: Mutex<Place>,
+    place: Mutex<SessionSlot>,
     /// Counts phase changes over all sessions; only the change itself matters to the polls that
     /// wait.
     changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct Place {
+struct SessionSlot {
     session: Option<Session>,
     /// The last session that ended and why, for a coordinator that returns.
     last: Option<(String, String)>,
@@ -78,7 +78,7 @@ pub(crate) struct Taken {
 impl Agent {
     pub fn new(
         runner: Arc<dyn HostRunner>,
-        clock: Arc<dyn Clock>,
+        clock: Arc<dyn WallClock>,
         lease: Duration,
         log: Log,
     ) -> Self {
@@ -300,7 +300,7 @@ impl Agent {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    fn end(&self, place: &mut Place, why: &str) {
+    fn end(&self, place: &mut SessionSlot, why: &str) {
         let Some(session) = &mut place.session else {
             return;
         };
@@ -342,12 +342,12 @@ impl Agent {
         }
     }
 
-    fn place(&self) -> MutexGuard<'_, Place> {
+    fn place(&self) -> MutexGuard<'_, SessionSlot> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn no_session(place: &Place, id: &str) -> Rejection {
+fn no_session(place: &SessionSlot, id: &str) -> Rejection {
     Rejection::NoSession(match &place.last {
         Some((last, why)) if last == id => format!("the agent ended the session: {why}"),
         _ => "the agent does not know the session; it was restarted meanwhile".to_owned(),

@@ -11,8 +11,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tierloom_agent::{
-    AgentError, AgentOptions, Clock, Coordinator, HostAddress, HostRunner, LISTENING, Log, Ready,
-    RunnerError, Stop, Token, serve,
+    AgentError, AgentOptions, Coordinator, HostAddress, HostRunner, LISTENING, Log, Ready,
+    RunnerError, Stop, Token, WallClock, serve,
 };
 
 /// Long enough for anything on a busy machine; nothing should take this long.
@@ -23,16 +23,16 @@ pub const LEASE: Duration = Duration::from_secs(2);
 /// A runner that does what the first word of a request says; the rest of the request is a folder
 /// for its marker files.
 pub struct Script {
-    pub clock: Arc<dyn Clock>,
+    pub clock: Arc<dyn WallClock>,
 }
 
 struct Work {
-    clock: Arc<dyn Clock>,
+    clock: Arc<dyn WallClock>,
     words: Vec<String>,
 }
 
 impl Script {
-    pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
+    pub fn new(clock: Arc<dyn WallClock>) -> Arc<Self> {
         Arc::new(Self { clock })
     }
 }

@@ -20,14 +20,18 @@ const REPEAT: usize = 3;
 
 /// A migration from one node to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Move {
+pub(super) struct MigrationPath {
     pub(super) from: u32,
     pub(super) to: u32,
     pub(super) page_size: PageSize,
 }
 
 /// All migrations between two different nodes that probes access.
-pub(super) fn moves(_host: &Host, options: &CharacterizeOptions, probes: &[Probe]) -> Vec<Move> {
+pub(super) fn moves(
+    _host: &Host,
+    options: &CharacterizeOptions,
+    probes: &[Probe],
+) -> Vec<MigrationPath> {
     let mut nodes: Vec<u32> = probes
         .iter()
         .flat_map(|probe| probe.path.targets.clone())
@@ -39,7 +43,7 @@ pub(super) fn moves(_host: &Host, options: &CharacterizeOptions, probes: &[Probe
         .iter()
         .flat_map(|from| nodes.iter().map(move |to| (*from, *to)))
         .filter(|(from, to)| from != to)
-        .map(|(from, to)| Move {
+        .map(|(from, to)| MigrationPath {
             from,
             to,
             page_size,
@@ -47,7 +51,7 @@ pub(super) fn moves(_host: &Host, options: &CharacterizeOptions, probes: &[Probe
         .collect()
 }
 
-impl Move {
+impl MigrationPath {
     pub(super) fn words(&self) -> String {
         format!("migration from node {} to node {}", self.from, self.to)
     }

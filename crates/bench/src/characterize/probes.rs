@@ -10,8 +10,8 @@ use tierloom_topology::{NodeId, Topology};
 
 use super::{CharacterizeError, CharacterizeOptions, Depth, tier_between};
 use crate::plan::{
-    Amount, MapAction, MapSharing, MemoryPlan, Pin, RegionPlan, Role, RunPlan, Sharing, TaskPlan,
-    Work, WorkersPlan,
+    Amount, MapAction, MapSharing, MemoryPlan, Pin, RegionPlan, RunPlan, Sharing, TaskPlan,
+    TaskRole, Work, WorkersPlan,
 };
 use crate::run::Host;
 
@@ -126,7 +126,7 @@ fn order_words(locality: ChaseLocality) -> &'static str {
 }
 
 /// Settings that all probes share.
-struct Shape {
+struct ProbeSettings {
     depth: Depth,
     page_size: PageSize,
     region_bytes: u64,
@@ -239,7 +239,7 @@ fn shape(
     host: &Host,
     options: &CharacterizeOptions,
     targets: &[u32],
-) -> Result<Shape, CharacterizeError> {
+) -> Result<ProbeSettings, CharacterizeError> {
     let topology = &host.topology;
     let thp = topology
         .huge_pages
@@ -276,7 +276,7 @@ fn shape(
         Depth::Quick => (0.12, 2),
         Depth::Full => (0.4, 3),
     };
-    Ok(Shape {
+    Ok(ProbeSettings {
         depth: options.depth,
         page_size,
         region_bytes,
@@ -296,14 +296,19 @@ pub(super) fn llc_bytes(topology: &Topology) -> u64 {
         .sum()
 }
 
-fn path_probes(topology: &Topology, shape: &Shape, path: &PathPlan, own: bool) -> Vec<Probe> {
+fn path_probes(
+    topology: &Topology,
+    shape: &ProbeSettings,
+    path: &PathPlan,
+    own: bool,
+) -> Vec<Probe> {
     let cores = topology
         .node(NodeId(path.initiator))
         .map(|node| node.cpus.intersection(&topology.limits.cpus_allowed))
         .unwrap_or_default();
     let cpus: Vec<u32> = cores.iter().collect();
     let all = cpus.len() as u32;
-    let maker = Maker { shape, path, cpus };
+    let maker = PathProbes { shape, path, cpus };
     let mut probes = vec![
         maker.chase(ProbeKind::Idle(ChaseLocality::Pages), shape.region_bytes),
         maker.chase(ProbeKind::Idle(ChaseLocality::Random), shape.region_bytes),
@@ -381,13 +386,13 @@ fn distinct(counts: &[u32]) -> Vec<u32> {
 }
 
 /// Builds the probes of one path.
-struct Maker<'a> {
-    shape: &'a Shape,
+struct PathProbes<'a> {
+    shape: &'a ProbeSettings,
     path: &'a PathPlan,
     cpus: Vec<u32>,
 }
 
-impl Maker<'_> {
+impl PathProbes<'_> {
     fn probe(&self, kind: ProbeKind, tasks: Vec<TaskPlan>) -> Probe {
         let plan = RunPlan {
             id: String::new(),
@@ -437,7 +442,7 @@ impl Maker<'_> {
     fn task(&self, name: &str, work: Work, region: RegionPlan, cpus: &[u32]) -> TaskPlan {
         TaskPlan {
             name: name.into(),
-            role: Role::Main,
+            role: TaskRole::Main,
             host: None,
             work,
             regions: vec![region],
@@ -506,7 +511,7 @@ impl Maker<'_> {
                 let operation = if mixed { mix } else { Operation::Read };
                 let load = TaskPlan {
                     name: "load".into(),
-                    role: Role::Background,
+                    role: TaskRole::Background,
                     rate_gbps,
                     ..self.stream("load", Access::sequential(operation), others)
                 };

@@ -15,7 +15,7 @@ use tierloom_model::{
 use tierloom_record::Spread;
 use tierloom_topology::NodeId;
 
-use super::pages::Move;
+use super::pages::MigrationPath;
 use super::probes::llc_bytes;
 use super::samples::{Gathered, interval, round, value};
 use super::{CharacterizeError, CharacterizeOptions, Depth, PathPlan, Probe, ProbeKind, fit};
@@ -32,7 +32,7 @@ const LEAST_WALK_NS: f64 = 4.0;
 type Lines = fn(&mut Machine) -> &mut Value;
 
 /// The inputs of a profile.
-struct Maker<'a> {
+struct ProfileInputs<'a> {
     host: &'a Host,
     probes: &'a [Probe],
     gathered: &'a Gathered,
@@ -49,12 +49,12 @@ pub(super) fn make(
     options: &CharacterizeOptions,
     probes: &[Probe],
     gathered: &Gathered,
-    migrations: &[(Move, Option<Spread>)],
+    migrations: &[(MigrationPath, Option<Spread>)],
 ) -> Result<Machine, CharacterizeError> {
     let Some(first) = probes.first() else {
         return Err(CharacterizeError::Input("nothing to measure".into()));
     };
-    let maker = Maker {
+    let maker = ProfileInputs {
         host,
         probes,
         gathered,
@@ -133,7 +133,7 @@ fn start_concurrency() -> Concurrency {
     }
 }
 
-impl Maker<'_> {
+impl ProfileInputs<'_> {
     /// The probes of a path with their indices.
     fn on(&self, path: &PathPlan) -> impl Iterator<Item = (usize, &Probe)> {
         let probes = self.probes.iter().enumerate();
@@ -414,7 +414,7 @@ impl Maker<'_> {
             .collect()
     }
 
-    fn measurements(&self, migrations: &[(Move, Option<Spread>)]) -> Measurements {
+    fn measurements(&self, migrations: &[(MigrationPath, Option<Spread>)]) -> Measurements {
         // Joint paths have several targets and so no single cell in the matrix of node to node.
         let mut paths: Vec<&PathPlan> = Vec::new();
         for probe in self.probes.iter().filter(|p| p.path.targets.len() == 1) {
@@ -435,7 +435,7 @@ impl Maker<'_> {
     fn path_measurement(
         &self,
         path: &PathPlan,
-        migrations: &[(Move, Option<Spread>)],
+        migrations: &[(MigrationPath, Option<Spread>)],
     ) -> Option<PathMeasurement> {
         let target = *path.targets.first()?;
         let rates = self.rates(path);

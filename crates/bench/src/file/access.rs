@@ -9,7 +9,7 @@ use tierloom_kernels::access::{
 };
 
 use super::chain;
-use super::settings::{Reader, Setting};
+use super::settings::{Argument, Reader};
 use super::task::{LINE_BYTES, Wanted};
 use super::values::{self, one_of, size_bytes, whole};
 use super::words::{Measure, Mode, ModeOrder, Verb};
@@ -173,7 +173,7 @@ pub(super) fn check_fits(
     if span >= access.stride_bytes as u64 {
         return Some(());
     }
-    let setting: Option<Setting<'_>> = ["stride", "skip", "access_size", "memory_region_size"]
+    let setting: Option<Argument<'_>> = ["stride", "skip", "access_size", "memory_region_size"]
         .into_iter()
         .find_map(|name| reader.settings.get(name));
     let message = format!(

@@ -163,7 +163,7 @@ impl<'a> Problems<'a> {
     /// Records a problem, unless the same one was recorded at the same position.
     ///
     /// A mistake in `args:` is found again in every run of the matrix.
-    pub(super) fn push(&mut self, place: Place, trouble: impl Into<Trouble>) {
+    pub(super) fn push(&mut self, place: Place, trouble: impl Into<ProblemText>) {
         let trouble = trouble.into();
         let problem = Problem {
             file: self
@@ -209,13 +209,13 @@ impl<'a> Problems<'a> {
 
 /// A problem without its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Trouble {
+pub(super) struct ProblemText {
     pub(super) message: String,
     pub(super) help: Option<String>,
     pub(super) related: Option<(Place, String)>,
 }
 
-impl Trouble {
+impl ProblemText {
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -235,13 +235,13 @@ impl Trouble {
     }
 }
 
-impl From<String> for Trouble {
+impl From<String> for ProblemText {
     fn from(message: String) -> Self {
         Self::new(message)
     }
 }
 
-impl From<&str> for Trouble {
+impl From<&str> for ProblemText {
     fn from(message: &str) -> Self {
         Self::new(message)
     }

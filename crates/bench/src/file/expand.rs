@@ -7,12 +7,12 @@
 //! A later layer overrides an earlier one. Errors in one run do not stop the others, so that one
 //! reading reports all of them.
 
-use crate::plan::{Role, RunPlan, UntilStable};
+use crate::plan::{RunPlan, TaskRole, UntilStable};
 
 use super::LoadOptions;
-use super::error::{Place, Problems, Trouble};
+use super::error::{Place, ProblemText, Problems};
 use super::keys::{Key, Level, Shape};
-use super::settings::{Reader, Setting, Settings};
+use super::settings::{Argument, Arguments, Reader};
 use super::task::{self, Wanted};
 use super::tree::{Node, Value};
 use super::values::{self, whole};
@@ -37,7 +37,7 @@ pub(super) struct Override {
 /// A single value from `--set`, which overrides the matrix instead of extending it.
 struct Fixed<'a> {
     task: Option<usize>,
-    setting: Setting<'a>,
+    setting: Argument<'a>,
 }
 
 /// All runs of `workload`, at most `room` of them.
@@ -56,7 +56,7 @@ pub(super) fn runs(
         .into_iter()
         .map(|(index, task, key)| Fixed {
             task,
-            setting: Setting {
+            setting: Argument {
                 key,
                 key_place: overrides[index].value.place,
                 value: &overrides[index].value,
@@ -78,7 +78,7 @@ pub(super) fn runs(
             .collect();
         problems.push(
             workload.place,
-            Trouble::new(format!(
+            ProblemText::new(format!(
                 "workload `{}` makes more than {} runs together with those before it ({})",
                 values::shown(&workload.name),
                 super::MAX_RUNS,
@@ -197,9 +197,9 @@ impl<'a> Combination<'a> {
                 name: &task.name,
                 place: task.place,
                 role: if index == 0 || workload.equals {
-                    Role::Main
+                    TaskRole::Main
                 } else {
-                    Role::Background
+                    TaskRole::Background
                 },
                 alone,
             };
@@ -221,7 +221,7 @@ impl<'a> Combination<'a> {
             if problems.is_empty() {
                 problems.push(
                     workload.place,
-                    Trouble::new(format!(
+                    ProblemText::new(format!(
                         "workload `{}` cannot be read, for a reason that is not told",
                         values::shown(&workload.name)
                     ))
@@ -232,11 +232,11 @@ impl<'a> Combination<'a> {
         }
         // The first task must be a main task: it decides when a repetition ends. The sort is
         // stable.
-        tasks.sort_by_key(|task| task.role != Role::Main);
-        if tasks.first().is_none_or(|task| task.role != Role::Main) {
+        tasks.sort_by_key(|task| task.role != TaskRole::Main);
+        if tasks.first().is_none_or(|task| task.role != TaskRole::Main) {
             problems.push(
                 workload.place,
-                Trouble::new("no task has the role main")
+                ProblemText::new("no task has the role main")
                     .help("give the task whose figures matter `role: main`"),
             );
             return None;
@@ -271,12 +271,12 @@ impl<'a> Combination<'a> {
         &self,
         task: Option<usize>,
         run_level: bool,
-    ) -> impl Iterator<Item = Setting<'a>> + Clone + '_ {
+    ) -> impl Iterator<Item = Argument<'a>> + Clone + '_ {
         self.chosen()
             .filter(move |(dimension, _)| {
                 dimension.task == task && (dimension.key.level == Level::Run) == run_level
             })
-            .map(|(dimension, value)| Setting {
+            .map(|(dimension, value)| Argument {
                 key: dimension.key,
                 key_place: dimension.key_place,
                 value,
@@ -287,7 +287,7 @@ impl<'a> Combination<'a> {
         &self,
         task: Option<usize>,
         run_level: bool,
-    ) -> impl Iterator<Item = Setting<'a>> + Clone + '_ {
+    ) -> impl Iterator<Item = Argument<'a>> + Clone + '_ {
         self.fixed
             .iter()
             .filter(move |fixed| {
@@ -297,8 +297,8 @@ impl<'a> Combination<'a> {
     }
 
     /// The arguments of a task, from all layers in order of priority.
-    fn settings_of(&self, task: usize) -> Settings<'a> {
-        let mut settings = Settings::default();
+    fn settings_of(&self, task: usize) -> Arguments<'a> {
+        let mut settings = Arguments::default();
         let workload = self.workload.args.iter();
         settings.lay(workload.filter(|setting| setting.key.level != Level::Run));
         settings.lay(self.workload.tasks[task].args.iter());
@@ -309,8 +309,8 @@ impl<'a> Combination<'a> {
         settings
     }
 
-    fn run_settings(&self) -> Settings<'a> {
-        let mut settings = Settings::default();
+    fn run_settings(&self) -> Arguments<'a> {
+        let mut settings = Arguments::default();
         let workload = self.workload.args.iter();
         settings.lay(workload.filter(|setting| setting.key.level == Level::Run));
         settings.lay(self.of(None, true));
@@ -354,7 +354,7 @@ fn run_level(reader: &mut Reader<'_, '_, '_>, options: &LoadOptions) -> Option<R
         if until_stable.is_none() {
             reader.problems.push(
                 setting.key_place,
-                Trouble::new("`max_repeat` has no meaning without `until_stable`")
+                ProblemText::new("`max_repeat` has no meaning without `until_stable`")
                     .help("add `until_stable: 2%`, or say `repeat` for a fixed number"),
             );
             return None;

@@ -1,6 +1,6 @@
 //! The `hosts:` section of a workload file: where the agents of tasks on other machines are.
 
-use super::error::{Problems, Trouble, did_you_mean};
+use super::error::{ProblemText, Problems, did_you_mean};
 use super::tree::{Node, Value};
 use super::values::shown;
 use super::workload::entries;
@@ -75,7 +75,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems<'_>) -> Vec<HostSpec> {
         if host.address.is_none() && host.ssh.is_none() && problems.is_empty() {
             problems.push(
                 key.place,
-                Trouble::new(format!(
+                ProblemText::new(format!(
                     "host `{}` has neither address nor ssh",
                     shown(&host.name)
                 ))
@@ -85,7 +85,7 @@ pub(super) fn read(node: &Node, problems: &mut Problems<'_>) -> Vec<HostSpec> {
         if host.address.is_some() && host.ssh.is_some() {
             problems.push(
                 key.place,
-                Trouble::new(format!(
+                ProblemText::new(format!(
                     "host `{}` has both address and ssh",
                     shown(&host.name)
                 ))

@@ -9,8 +9,8 @@ use tierloom_topology::NodeId;
 
 use crate::plan::{MemoryPlan, RegionPlan};
 
-use super::error::Trouble;
-use super::settings::{Reader, Setting};
+use super::error::ProblemText;
+use super::settings::{Argument, Reader};
 use super::source::{device_text, memory_text, page_size};
 use super::values::{self, MAX_NODE, whole};
 
@@ -69,7 +69,7 @@ pub(super) fn regions(reader: &mut Reader<'_, '_, '_>) -> Option<Vec<RegionPlan>
         (None | Some(0), Some(setting)) if !reader.settings.has(SECOND.size) => {
             reader.problems.push(
                 setting.key_place,
-                Trouble::new(format!("`{}` is given without a size", setting.key.name))
+                ProblemText::new(format!("`{}` is given without a size", setting.key.name))
                     .help("add secondary_memory_region_size, such as 1G"),
             );
             None
@@ -188,7 +188,7 @@ fn memory_and_placement(
         {
             reader.problems.push(
                 setting.key_place,
-                Trouble::new(format!("`{part}` is given without `{}`", keys.nodes))
+                ProblemText::new(format!("`{part}` is given without `{}`", keys.nodes))
                     .help("name the nodes, or say all of it in one: `memory: 0:3,2:2` or `memory: 0=70%,2=30%`"),
             );
             return None;
@@ -203,7 +203,7 @@ fn memory_and_placement(
 
 fn set_offset(
     reader: &mut Reader<'_, '_, '_>,
-    setting: Setting<'_>,
+    setting: Argument<'_>,
     offset: u64,
     keys: &Keys,
     memory: &mut MemoryPlan,
@@ -225,7 +225,7 @@ fn set_offset(
         _ => {
             reader.problems.push(
                 setting.key_place,
-                Trouble::new(format!(
+                ProblemText::new(format!(
                     "`{}` is given without a device or file",
                     keys.offset
                 ))
@@ -298,7 +298,7 @@ fn nodes_placement(reader: &mut Reader<'_, '_, '_>, keys: &Keys) -> Option<Place
 /// parts within each group.
 fn partitions(
     reader: &mut Reader<'_, '_, '_>,
-    nodes_setting: Setting<'_>,
+    nodes_setting: Argument<'_>,
     nodes: &[u32],
 ) -> Option<PlacementSpec> {
     let percent = reader.value("percentage_pages_first_partition", |text| {
@@ -315,8 +315,11 @@ fn partitions(
         (None, _) => {
             reader.problems.push(
                 nodes_setting.key_place,
-                Trouble::new("`percentage_pages_first_partition` is given without `node_count_first_partition`")
-                    .help("say how many of the nodes, from the first one on, share those pages"),
+                ProblemText::new(
+                    "`percentage_pages_first_partition` is given without \
+                     `node_count_first_partition`",
+                )
+                .help("say how many of the nodes, from the first one on, share those pages"),
             );
             return None;
         }

@@ -37,7 +37,7 @@ pub use hosts::HostSpec;
 pub use load::load;
 
 use crate::plan::RunPlan;
-use error::{Problems, Trouble, did_you_mean};
+use error::{ProblemText, Problems, did_you_mean};
 
 /// Maximum number of runs of one command, over all its workload files.
 pub const MAX_RUNS: usize = 100_000;
@@ -148,7 +148,7 @@ fn read(
     if bodies.is_empty() && problems.is_empty() {
         problems.push(
             whole_file,
-            Trouble::new("the file has no workload").help(
+            ProblemText::new("the file has no workload").help(
                 "a workload looks like `name: {args: {operation: read, memory_region_size: 1G}}`",
             ),
         );
@@ -200,7 +200,7 @@ fn check_hosts(workloads: &Workloads, problems: &mut Problems<'_>) {
             };
             problems.push(
                 place,
-                Trouble::new(format!(
+                ProblemText::new(format!(
                     "task `{}` runs on host `{}`, which is not in `hosts:`{}",
                     task.name,
                     values::shown(host),

@@ -4,7 +4,7 @@
 //! (the number of values). It is expanded to the list of values that it represents, in the unit of
 //! its key, before the matrix is expanded.
 
-use super::error::{Problems, Trouble, did_you_mean};
+use super::error::{ProblemText, Problems, did_you_mean};
 use super::keys::Key;
 use super::tree::{Node, Value};
 use super::values::{self, rounded};
@@ -74,7 +74,7 @@ pub(super) fn expand(key: &Key, node: &Node, problems: &mut Problems<'_>) -> Opt
         let help = "ranges are for keys with a single number; list the values instead";
         problems.push(
             node.place,
-            Trouble::new(format!("{}: expected a value, found a mapping", key.name)).help(help),
+            ProblemText::new(format!("{}: expected a value, found a mapping", key.name)).help(help),
         );
         return None;
     }

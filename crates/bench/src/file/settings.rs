@@ -1,17 +1,17 @@
 //! The arguments of one task of one run, each with the position that it comes from.
 //!
-//! [`Settings`] holds the merged layers; [`Reader`] turns them into typed values and reports what
+//! [`Arguments`] holds the merged layers; [`Reader`] turns them into typed values and reports what
 //! is wrong.
 
 use std::collections::BTreeMap;
 
-use super::error::{Place, Problems, Trouble};
+use super::error::{Place, ProblemText, Problems};
 use super::keys::Key;
 use super::tree::{Node, Value};
 
 /// One argument: its key, and its value as parsed from YAML.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Setting<'a> {
+pub(super) struct Argument<'a> {
     pub(super) key: &'static Key,
     pub(super) key_place: Place,
     pub(super) value: &'a Node,
@@ -19,14 +19,14 @@ pub(super) struct Setting<'a> {
 
 /// Arguments by the name of their key.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Settings<'a>(BTreeMap<&'static str, Setting<'a>>);
+pub(super) struct Arguments<'a>(BTreeMap<&'static str, Argument<'a>>);
 
-impl<'a> Settings<'a> {
+impl<'a> Arguments<'a> {
     /// Adds a layer of higher priority.
     ///
     /// The layer overrides arguments with the same key, and removes those that its keys replace
     /// ([`Key::replaces`]).
-    pub(super) fn lay(&mut self, layer: impl Iterator<Item = Setting<'a>> + Clone) {
+    pub(super) fn lay(&mut self, layer: impl Iterator<Item = Argument<'a>> + Clone) {
         // All removals come first: keys of the same layer that contradict each other must both
         // stay, to be reported.
         for setting in layer.clone() {
@@ -40,12 +40,12 @@ impl<'a> Settings<'a> {
     }
 
     /// The arguments in the order of their names.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Setting<'a>> + Clone + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = Argument<'a>> + Clone + '_ {
         self.0.values().copied()
     }
 
     /// Adds an argument; returns the existing one if the key is already present.
-    pub(super) fn add(&mut self, setting: Setting<'a>) -> Option<Setting<'a>> {
+    pub(super) fn add(&mut self, setting: Argument<'a>) -> Option<Argument<'a>> {
         match self.0.entry(setting.key.name) {
             std::collections::btree_map::Entry::Occupied(there) => Some(*there.get()),
             std::collections::btree_map::Entry::Vacant(free) => {
@@ -56,7 +56,7 @@ impl<'a> Settings<'a> {
     }
 
     /// The argument with that key; a null value (`~`) counts as not given.
-    pub(super) fn get(&self, name: &str) -> Option<Setting<'a>> {
+    pub(super) fn get(&self, name: &str) -> Option<Argument<'a>> {
         self.0
             .get(name)
             .copied()
@@ -68,13 +68,13 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// Reads typed values from [`Settings`] and reports those that are wrong.
+/// Reads typed values from [`Arguments`] and reports those that are wrong.
 ///
 /// All methods return `None` after a problem, so that callers can use `?` and still read the
 /// remaining keys.
 #[derive(Debug)]
 pub(super) struct Reader<'a, 'p, 's> {
-    pub(super) settings: &'a Settings<'a>,
+    pub(super) settings: &'a Arguments<'a>,
     pub(super) problems: &'p mut Problems<'s>,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Reader<'a, '_, '_> {
     }
 
     /// The scalar of a setting; a list or mapping is a problem.
-    pub(super) fn text(&mut self, setting: Setting<'a>) -> Option<&'a str> {
+    pub(super) fn text(&mut self, setting: Argument<'a>) -> Option<&'a str> {
         let text = setting.value.as_text();
         if text.is_none() {
             let help = match setting.value.value {
@@ -131,7 +131,7 @@ impl<'a> Reader<'a, '_, '_> {
             };
             self.problems.push(
                 setting.value.place,
-                Trouble::new(format!(
+                ProblemText::new(format!(
                     "{}: expected a single value, found {}",
                     setting.key.name,
                     setting.value.kind()
@@ -195,7 +195,7 @@ impl<'a> Reader<'a, '_, '_> {
     }
 
     /// Reports that the value of `setting` is wrong.
-    pub(super) fn wrong(&mut self, setting: Setting<'_>, message: String) {
+    pub(super) fn wrong(&mut self, setting: Argument<'_>, message: String) {
         self.problems.push(
             setting.value.place,
             format!("{}: {message}", setting.key.name),
@@ -203,7 +203,7 @@ impl<'a> Reader<'a, '_, '_> {
     }
 
     /// Reports that two arguments contradict each other, at the later one.
-    pub(super) fn conflict(&mut self, one: Setting<'_>, other: Setting<'_>, why: &str) {
+    pub(super) fn conflict(&mut self, one: Argument<'_>, other: Argument<'_>, why: &str) {
         let (first, second) = if one.key_place <= other.key_place {
             (one, other)
         } else {
@@ -211,7 +211,7 @@ impl<'a> Reader<'a, '_, '_> {
         };
         self.problems.push(
             second.key_place,
-            Trouble::new(format!(
+            ProblemText::new(format!(
                 "`{}` contradicts `{}`: {why}",
                 second.key.name, first.key.name
             ))

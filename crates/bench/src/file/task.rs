@@ -8,11 +8,12 @@ use tierloom_kernels::Simd;
 use tierloom_kernels::access::{Access, ChaseLocality, FenceMode, LineState, Order};
 
 use crate::plan::{
-    MapAction, MapSharing, NodeSpread, Pin, RegionPlan, Role, Sharing, TaskPlan, Work, WorkersPlan,
+    MapAction, MapSharing, NodeSpread, Pin, RegionPlan, Sharing, TaskPlan, TaskRole, Work,
+    WorkersPlan,
 };
 
 use super::access::{access, check_fits, order};
-use super::error::{Place, Trouble};
+use super::error::{Place, ProblemText};
 use super::settings::Reader;
 use super::values::{self, gbps, one_of, size_bytes, whole};
 use super::words::{MODES, Measure, Verb, check_relevance, measure, verb};
@@ -30,7 +31,7 @@ pub(super) struct Wanted<'n> {
     /// Position of the task in the file.
     pub(super) place: Place,
     /// The role, unless the arguments set one.
-    pub(super) role: Role,
+    pub(super) role: TaskRole,
     /// Whether it is the only task; then keys that do not apply to it are errors.
     ///
     /// With several tasks, a key in the workload's `args:` may be meant for the others.
@@ -52,7 +53,10 @@ pub(super) fn tasks(
     let role = reader.or("role", wanted.role, |text| {
         one_of(
             text,
-            &[("main", Role::Main), ("background", Role::Background)],
+            &[
+                ("main", TaskRole::Main),
+                ("background", TaskRole::Background),
+            ],
         )
     })?;
     let host = reader.optional("host", |text| Ok(text.to_owned()))?;
@@ -118,8 +122,10 @@ fn loaded(
         let setting = reader.settings.get("measure")?;
         reader.problems.push(
             setting.value.place,
-            Trouble::new("loaded-latency makes two tasks of its own and cannot be one of several")
-                .help("in `tasks:`, use `measure: chase` for one and `rate:` for the other"),
+            ProblemText::new(
+                "loaded-latency makes two tasks of its own and cannot be one of several",
+            )
+            .help("in `tasks:`, use `measure: chase` for one and `rate:` for the other"),
         );
         return None;
     }
@@ -138,7 +144,7 @@ fn loaded(
     };
     let chase = TaskPlan {
         name: "chase".into(),
-        role: Role::Main,
+        role: TaskRole::Main,
         host: load.host.clone(),
         work: Work::Chase {
             locality: chase_locality(reader, ChaseLocality::Random)?,
@@ -149,7 +155,7 @@ fn loaded(
         rate_gbps: None,
     };
     load.name = "load".into();
-    load.role = Role::Background;
+    load.role = TaskRole::Background;
     Some(if idle { vec![chase] } else { vec![chase, load] })
 }
 
@@ -299,7 +305,7 @@ fn sharing(reader: &mut Reader<'_, '_, '_>) -> Option<Sharing> {
         partitions => {
             reader.problems.push(
                 setting.value.place,
-                Trouble::new(format!("{partitions} partitions for {threads} threads"))
+                ProblemText::new(format!("{partitions} partitions for {threads} threads"))
                     .help("use 1 (a queue over the whole region) or 0 (a part for each thread); for shared parts use `tasks:` with a region each"),
             );
             None
@@ -366,7 +372,7 @@ fn custom(
             .map_or(wanted.place, |setting| setting.key_place);
         reader.problems.push(
             place,
-            Trouble::new("custom accesses need `custom_operations`")
+            ProblemText::new("custom accesses need `custom_operations`")
                 .help("such as `custom_operations: \"r_64,w_64_none\"`"),
         );
         return None;
@@ -375,7 +381,7 @@ fn custom(
     if chain.iter().any(|step| step.region == 1) && regions?.len() < 2 {
         reader.problems.push(
             setting.value.place,
-            Trouble::new("the chain works on m1, but there is no second region")
+            ProblemText::new("the chain works on m1, but there is no second region")
                 .help("add secondary_memory_region_size and secondary_memory (or secondary_numa_memory_nodes)"),
         );
         return None;

@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
 
-use super::error::{Place, Trouble};
+use super::error::{Place, ProblemText};
 
 /// A value with its position in the text.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,7 +86,7 @@ impl fmt::Display for Node {
 ///
 /// # Errors
 /// Where and why the text is not one YAML document.
-pub(super) fn read(text: &str, source: u32) -> Result<Node, (Place, Trouble)> {
+pub(super) fn read(text: &str, source: u32) -> Result<Node, (Place, ProblemText)> {
     let options = serde_saphyr::options! {
         strict_booleans: true,
         with_snippet: false,
@@ -122,15 +122,16 @@ pub(super) fn read(text: &str, source: u32) -> Result<Node, (Place, Trouble)> {
 }
 
 /// The parser's message without the position that it appends.
-fn said(error: &serde_saphyr::Error, text: &str, place: Place) -> Trouble {
+fn said(error: &serde_saphyr::Error, text: &str, place: Place) -> ProblemText {
     match error {
         serde_saphyr::Error::MultipleDocuments { .. } => {
-            Trouble::new("a second YAML document begins here; put it into a file of its own")
+            ProblemText::new("a second YAML document begins here; put it into a file of its own")
         }
         serde_saphyr::Error::DuplicateMappingKey { key, .. } => {
             let key = key.as_deref().unwrap_or_default();
-            let trouble = Trouble::new(format!("`{}` is given twice", super::values::shown(key)))
-                .help("take one of them out");
+            let trouble =
+                ProblemText::new(format!("`{}` is given twice", super::values::shown(key)))
+                    .help("take one of them out");
             match first_of(text, key, place) {
                 Some(line) => {
                     let first = Place { line, ..place };
@@ -143,7 +144,7 @@ fn said(error: &serde_saphyr::Error, text: &str, place: Place) -> Trouble {
             let said = error.without_snippet().to_string();
             let said = said.lines().next().unwrap_or_default();
             let said = said.rsplit_once(" at line ").map_or(said, |(said, _)| said);
-            Trouble::new(format!("not valid YAML: {said}"))
+            ProblemText::new(format!("not valid YAML: {said}"))
         }
     }
 }
@@ -291,7 +292,7 @@ impl<'de> Visitor<'de> for RawVisitor {
 mod tests {
     use super::*;
 
-    fn read_here(text: &str) -> Result<Node, (Place, Trouble)> {
+    fn read_here(text: &str) -> Result<Node, (Place, ProblemText)> {
         read(text, 0)
     }
 

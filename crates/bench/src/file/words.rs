@@ -7,7 +7,7 @@ use tierloom_kernels::access::Operation;
 
 use crate::plan::{MapAction, MapSharing};
 
-use super::error::Trouble;
+use super::error::ProblemText;
 use super::settings::Reader;
 use super::values::{self, one_of, size_bytes, whole};
 
@@ -248,7 +248,7 @@ pub(super) fn check_relevance(reader: &mut Reader<'_, '_, '_>, measure: Measure)
         let for_what: Vec<&str> = measures.iter().map(word).collect();
         reader.problems.push(
             setting.key_place,
-            Trouble::new(format!(
+            ProblemText::new(format!(
                 "`{name}` has no meaning here: it is for {}, and this measures {}",
                 for_what.join(" and "),
                 word(&measure)

@@ -4,7 +4,7 @@
 
 use crate::plan::{Amount, NodeSpread, Pin, WorkersPlan};
 
-use super::error::Trouble;
+use super::error::ProblemText;
 use super::memory::node_number;
 use super::settings::Reader;
 use super::values::{self, MAX_CPUS, whole};
@@ -42,8 +42,9 @@ pub(super) fn workers(reader: &mut Reader<'_, '_, '_>) -> Option<WorkersPlan> {
             "thread_cores"
         };
         let setting = reader.settings.get(key)?;
-        let mut trouble = Trouble::new(format!("`{key}` names {cores} CPUs for {threads} threads"))
-            .help("name at least one CPU for each thread, or lower number_threads");
+        let mut trouble =
+            ProblemText::new(format!("`{key}` names {cores} CPUs for {threads} threads"))
+                .help("name at least one CPU for each thread, or lower number_threads");
         if let Some(threads) = reader.settings.get("number_threads") {
             trouble = trouble.related(threads.value.place, "number_threads is given here");
         }
@@ -66,7 +67,7 @@ pub(super) fn cpus(reader: &mut Reader<'_, '_, '_>, name: &str) -> Option<Vec<u3
 
 /// The values of `thread_pin_mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum PinMode {
     Free,
     Cores,
     Nodes(NodeSpread),
@@ -85,24 +86,24 @@ fn pin(reader: &mut Reader<'_, '_, '_>) -> Option<Pin> {
         values::one_of(
             text,
             &[
-                ("all-numa", Mode::Nodes(NodeSpread::AllNodes)),
-                ("single-numa", Mode::Nodes(NodeSpread::OneCpuEach)),
-                ("single-fixed", Mode::Cores),
-                ("node-each", Mode::Nodes(NodeSpread::OneNodeEach)),
-                ("free", Mode::Free),
+                ("all-numa", PinMode::Nodes(NodeSpread::AllNodes)),
+                ("single-numa", PinMode::Nodes(NodeSpread::OneCpuEach)),
+                ("single-fixed", PinMode::Cores),
+                ("node-each", PinMode::Nodes(NodeSpread::OneNodeEach)),
+                ("free", PinMode::Free),
             ],
         )
     })?;
     let has_cores = reader.settings.has("thread_cores");
     let has_nodes = reader.settings.has("numa_task_nodes");
     let mode = mode.unwrap_or(match (has_cores, has_nodes) {
-        (_, true) => Mode::Nodes(NodeSpread::AllNodes),
-        (true, false) => Mode::Cores,
-        (false, false) => Mode::Free,
+        (_, true) => PinMode::Nodes(NodeSpread::AllNodes),
+        (true, false) => PinMode::Cores,
+        (false, false) => PinMode::Free,
     });
     let missing = match mode {
-        Mode::Cores if !has_cores => Some(("thread_cores", "[0, 1]")),
-        Mode::Nodes(_) if !has_nodes => Some(("numa_task_nodes", "[0]")),
+        PinMode::Cores if !has_cores => Some(("thread_cores", "[0, 1]")),
+        PinMode::Nodes(_) if !has_nodes => Some(("numa_task_nodes", "[0]")),
         _ => None,
     };
     // The mode was typed: without it, the keys that are given choose a mode that they satisfy.
@@ -113,9 +114,9 @@ fn pin(reader: &mut Reader<'_, '_, '_>) -> Option<Pin> {
         return None;
     }
     match mode {
-        Mode::Free => Some(Pin::Free),
-        Mode::Cores => cpus(reader, "thread_cores").map(|cpus| Pin::Cpus { cpus }),
-        Mode::Nodes(spread) => {
+        PinMode::Free => Some(Pin::Free),
+        PinMode::Cores => cpus(reader, "thread_cores").map(|cpus| Pin::Cpus { cpus }),
+        PinMode::Nodes(spread) => {
             let nodes: Vec<u32> = reader.list("numa_task_nodes", node_number)?;
             Some(Pin::Nodes { nodes, spread })
         }

@@ -3,10 +3,10 @@
 //! This module checks names, nesting and duplicates. The values are read later, once per run of the
 //! matrix, because a valid value can depend on the other keys of that run.
 
-use super::error::{Place, Problems, Trouble, did_you_mean};
+use super::error::{Place, ProblemText, Problems, did_you_mean};
 use super::keys::{self, Key, Level, Shape};
 use super::range;
-use super::settings::{Setting, Settings};
+use super::settings::{Argument, Arguments};
 use super::tree::{Node, Value};
 use super::values::shown;
 
@@ -19,7 +19,7 @@ pub(super) struct Workload<'a> {
     pub(super) name: String,
     pub(super) place: Place,
     /// Arguments of the run, and defaults for all tasks.
-    pub(super) args: Settings<'a>,
+    pub(super) args: Arguments<'a>,
     pub(super) tasks: Vec<Task<'a>>,
     /// The keys that vary, outermost loop first.
     pub(super) dimensions: Vec<Dimension>,
@@ -32,7 +32,7 @@ pub(super) struct Workload<'a> {
 pub(super) struct Task<'a> {
     pub(super) name: String,
     pub(super) place: Place,
-    pub(super) args: Settings<'a>,
+    pub(super) args: Arguments<'a>,
 }
 
 /// A key of the matrix with its values.
@@ -81,7 +81,7 @@ pub(super) fn entries<'a>(
         if let Some(first) = seen.get(name) {
             problems.push(
                 key.place,
-                Trouble::new(format!("{what}: `{}` is given twice", shown(name)))
+                ProblemText::new(format!("{what}: `{}` is given twice", shown(name)))
                     .related(*first, "it is given here first"),
             );
             continue;
@@ -105,7 +105,7 @@ pub(super) fn read<'a>(
         match SECTIONS.iter().position(|section| *section == key) {
             Some(index) => sections[index] = Some((key_node, value)),
             None => {
-                let mut trouble = Trouble::new(format!(
+                let mut trouble = ProblemText::new(format!(
                     "unknown section `{}` in workload `{}`{}",
                     shown(&key),
                     shown(&name),
@@ -126,7 +126,7 @@ pub(super) fn read<'a>(
         if problems.is_empty() {
             problems.push(
                 place,
-                Trouble::new(format!("workload `{}` is empty", shown(&name)))
+                ProblemText::new(format!("workload `{}` is empty", shown(&name)))
                     .help("give it `args:` with at least one key, such as `operation: read`"),
             );
         }
@@ -135,7 +135,7 @@ pub(super) fn read<'a>(
     let mut workload = Workload {
         name,
         place,
-        args: args.map_or_else(Settings::default, |(_, node)| {
+        args: args.map_or_else(Arguments::default, |(_, node)| {
             arguments(node, "args", problems, |level| level != Level::OneTask)
         }),
         tasks: Vec::new(),
@@ -145,7 +145,7 @@ pub(super) fn read<'a>(
     if let (Some((first, _)), Some((second, _))) = (tasks, parallel) {
         problems.push(
             second.place.max(first.place),
-            Trouble::new("a workload has either tasks or parallel_benchmark")
+            ProblemText::new("a workload has either tasks or parallel_benchmark")
                 .related(first.place.min(second.place), "the other one is here"),
         );
         // Which of the two is meant is not known, so neither is read.
@@ -159,7 +159,7 @@ pub(super) fn read<'a>(
                 let count = workload.tasks.len();
                 problems.push(
                     key.place,
-                    Trouble::new(format!(
+                    ProblemText::new(format!(
                         "parallel_benchmark takes exactly two workloads, found {count}"
                     ))
                     .help("`tasks:` takes any number"),
@@ -169,7 +169,7 @@ pub(super) fn read<'a>(
         _ => workload.tasks.push(Task {
             name: "main".into(),
             place,
-            args: Settings::default(),
+            args: Arguments::default(),
         }),
     }
     if let Some((_, node)) = matrix {
@@ -186,13 +186,13 @@ fn arguments<'a>(
     what: &str,
     problems: &mut Problems<'_>,
     allowed: impl Fn(Level) -> bool + Copy,
-) -> Settings<'a> {
-    let mut settings = Settings::default();
+) -> Arguments<'a> {
+    let mut settings = Arguments::default();
     for (name, key_node, value) in entries(node, what, problems) {
         let Some(key) = known(&name, key_node.place, allowed, problems) else {
             continue;
         };
-        let setting = Setting {
+        let setting = Argument {
             key,
             key_place: key_node.place,
             value,
@@ -200,7 +200,7 @@ fn arguments<'a>(
         if let Some(there) = settings.add(setting) {
             problems.push(
                 key_node.place,
-                Trouble::new(format!(
+                ProblemText::new(format!(
                     "`{name}` is another name for a key that is given already"
                 ))
                 .related(there.key_place, format!("`{}` is given here", key.name)),
@@ -229,7 +229,7 @@ fn known(
     };
     problems.push(
         place,
-        Trouble::new(format!("`{name}` cannot stand here")).help(help),
+        ProblemText::new(format!("`{name}` cannot stand here")).help(help),
     );
     None
 }
@@ -256,7 +256,7 @@ fn read_tasks<'a>(
                 .iter()
                 .all(|(section, ..)| section == "args" || section == "matrix");
         let index = workload.tasks.len();
-        let mut args = Settings::default();
+        let mut args = Arguments::default();
         let mut matrix = None;
         let allowed = |level| level != Level::Run;
         if nested {
@@ -302,7 +302,7 @@ fn read_matrix(
         if let Some(other) = twice {
             problems.push(
                 key_node.place,
-                Trouble::new(format!(
+                ProblemText::new(format!(
                     "`{name}` is another name for a key that is given already"
                 ))
                 .related(other.key_place, format!("`{}` is given here", other.label)),
@@ -346,7 +346,7 @@ pub(super) fn address(
                 let names = workload.tasks.iter().map(|task| task.name.as_str());
                 let hint = did_you_mean(prefix, names);
                 let mut trouble =
-                    Trouble::new(format!("no task is called `{}`{hint}", shown(prefix)));
+                    ProblemText::new(format!("no task is called `{}`{hint}", shown(prefix)));
                 if !several {
                     trouble = trouble.help("this workload has no `tasks:`; leave the name out");
                 }
@@ -370,7 +370,7 @@ pub(super) fn dimension_values(
         Value::List(items) if items.is_empty() => {
             problems.push(
                 node.place,
-                Trouble::new(format!("{}: the list has no values", key.name))
+                ProblemText::new(format!("{}: the list has no values", key.name))
                     .help("give at least one value or leave the key out"),
             );
             return None;

@@ -58,7 +58,7 @@ pub struct UntilStable {
 /// Whether the figures of a task are those of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Role {
+pub enum TaskRole {
     /// The figures of this task are the run's; it takes part in ending a repetition.
     Main,
     /// Runs for as long as the main tasks do, to load the memory.
@@ -71,7 +71,7 @@ pub struct TaskPlan {
     /// Name of the task, unique in the run.
     pub name: String,
     /// Whether its figures are the run's.
-    pub role: Role,
+    pub role: TaskRole,
     /// Name of the host that runs it; `None` for the machine of the coordinator.
     pub host: Option<String>,
     /// What its threads do, and so which figure is reported.

@@ -23,7 +23,7 @@ use super::samples::Samples;
 use super::task::{ReadyTask, Spec, Tools};
 use super::worker::{Chase, Custom, Done, MappingWork, Published, Single, Stream, Until, Worker};
 use super::{BenchError, Control, coordinate, pin};
-use crate::plan::{Role, RunPlan, Sharing, Work};
+use crate::plan::{RunPlan, Sharing, TaskRole, Work};
 
 /// Length of the windows in which a host without main tasks counts its background tasks.
 pub(super) const WINDOW: Duration = Duration::from_secs(1);
@@ -130,7 +130,7 @@ impl<'a> Team<'a> {
     }
 
     pub(super) fn is_main(&self) -> bool {
-        self.spec.plan.role == Role::Main
+        self.spec.plan.role == TaskRole::Main
     }
 
     pub(super) fn totals(&self) -> (u64, u64) {
@@ -185,8 +185,8 @@ fn queues(spec: &Spec<'_>) -> Vec<BatchQueue> {
     };
     let most = match (spec.plan.rate_gbps, spec.plan.role) {
         (Some(_), _) => PACED_BATCH_BYTES,
-        (None, Role::Background) => FINE_BATCH_BYTES,
-        (None, Role::Main) => u64::MAX,
+        (None, TaskRole::Background) => FINE_BATCH_BYTES,
+        (None, TaskRole::Main) => u64::MAX,
     };
     let batch = (*batch_bytes).min(most) as usize;
     let count = match sharing {

@@ -279,7 +279,7 @@ fn finish(
     if let Some(spread) = Spread::of(outcome.figures().to_vec()) {
         remarks.extend(stats::remarks(&spec.plan.name, &spread));
     }
-    if spec.plan.role == crate::plan::Role::Main {
+    if spec.plan.role == crate::plan::TaskRole::Main {
         let made = outcome.figures().len() as u32;
         // An interrupted run keeps the repetitions that it completed.
         if made < plan.repeat {
@@ -319,8 +319,8 @@ fn finish(
     part.tasks.push(TaskRecord {
         name: spec.plan.name.clone(),
         role: match spec.plan.role {
-            crate::plan::Role::Main => "main".into(),
-            crate::plan::Role::Background => "background".into(),
+            crate::plan::TaskRole::Main => "main".into(),
+            crate::plan::TaskRole::Background => "background".into(),
         },
         host: host_name.to_owned(),
         access: spec.access_words(),

@@ -1,6 +1,6 @@
 //! Curves: one figure per point, made by inserting the point's value into the figure's mapping.
 
-use crate::yaml::{Node, Trouble, Value};
+use crate::yaml::{Mistake, Node, Value};
 
 const AXES: &str =
     "threads, share, background.read_gbps, background.write_gbps or work.PARAMETER (work.skip)";
@@ -8,9 +8,9 @@ const AXES: &str =
 /// The mapping of a figure with the value `x` on the axis `over`.
 ///
 /// Shares (per cent on the second tier) are not a value of the mapping: the caller applies them.
-pub(super) fn at(figure: &Node, over: &Node, x: &Node) -> Result<Node, Trouble> {
+pub(super) fn at(figure: &Node, over: &Node, x: &Node) -> Result<Node, Mistake> {
     let axis = over.as_text().unwrap_or_default();
-    let wrong = |problem: &str| Trouble::new(over.line, problem, AXES).under("over");
+    let wrong = |problem: &str| Mistake::new(over.line, problem, AXES).under("over");
     match axis.split_once('.') {
         None if axis == "threads" => Ok(figure.with("threads", x.clone())),
         None if axis == "share" => Ok(figure.clone()),

@@ -64,9 +64,9 @@ pub struct FigurePoint {
     /// Published relation; `None` if only a value was published.
     pub relation: Option<Relation>,
     /// Experiment that the model computes.
-    pub setting: Setting,
+    pub setting: Experiment,
     /// Reference experiment of ratios and gains.
-    pub versus: Option<Setting>,
+    pub versus: Option<Experiment>,
     /// Uncertainty of the published number (one standard deviation), per cent.
     pub noise_percent: f64,
     /// Place in the publication, and how the number was read; empty if not stated.
@@ -81,7 +81,7 @@ pub struct FigurePoint {
 
 /// Experiment: work on a machine with a placement.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Setting {
+pub struct Experiment {
     /// Name or path of the machine profile.
     pub machine: String,
     /// Work that runs; groups may override it.
@@ -128,7 +128,7 @@ impl FigurePoint {
             .map(String::as_str)
     }
 
-    fn settings(&self) -> impl Iterator<Item = &Setting> {
+    fn settings(&self) -> impl Iterator<Item = &Experiment> {
         std::iter::once(&self.setting).chain(&self.versus)
     }
 }

@@ -6,11 +6,11 @@
 
 use super::placement::{known_structure, placement};
 use super::{
-    FIGURES_SCHEMA, FigureFile, FigurePoint, Group, NOISE_PERCENT, Quantity, Relation, Role,
-    Setting, curve,
+    Experiment, FIGURES_SCHEMA, FigureFile, FigurePoint, Group, NOISE_PERCENT, Quantity, Relation,
+    Role, curve,
 };
 use crate::error::CalibrateError;
-use crate::yaml::{Fields, Node, Trouble, Value, read, typed};
+use crate::yaml::{Fields, Mistake, Node, Value, read, typed};
 use tierloom_model::reference::work::Work;
 use tierloom_model::{Placement, TIER_NAMES, TierShares};
 
@@ -90,7 +90,7 @@ pub fn check_unique(files: &[FigureFile]) -> Result<(), CalibrateError> {
     Ok(())
 }
 
-fn parse(text: &str, file: &str) -> Result<FigureFile, Trouble> {
+fn parse(text: &str, file: &str) -> Result<FigureFile, Mistake> {
     let tree = read(text)?;
     let top = Fields::of(
         &tree,
@@ -106,7 +106,7 @@ fn parse(text: &str, file: &str) -> Result<FigureFile, Trouble> {
     top.need("figures", "a list of figures")?;
     let mut figures = Vec::new();
     for (index, own) in top.list("figures")?.iter().enumerate() {
-        let at = |e: Trouble| e.or_line(own.line).under(&format!("figures[{index}]"));
+        let at = |e: Mistake| e.or_line(own.line).under(&format!("figures[{index}]"));
         Fields::of(own, &all).map_err(at)?;
         // The figure's own keys are checked before merging, so that errors carry the line of the
         // figure.
@@ -139,13 +139,13 @@ fn over(base: &Node, own: &Node) -> Node {
 }
 
 /// The figure, or the points of its curve.
-fn points(figure: &Node, line: u64) -> Result<Vec<FigurePoint>, Trouble> {
+fn points(figure: &Node, line: u64) -> Result<Vec<FigurePoint>, Mistake> {
     let all: Vec<&str> = SETTING.iter().chain(&FIGURE).copied().collect();
     let fields = Fields::of(figure, &all)?;
     let Some(axis) = fields.get("over") else {
         let at = ROLES_AT.iter().find_map(|(key, _)| fields.get(key));
         if let Some(node) = fields.get("points").or(at) {
-            return Err(Trouble::new(
+            return Err(Mistake::new(
                 node.line,
                 "a curve has no axis",
                 "`over: threads` or another axis",
@@ -156,7 +156,7 @@ fn points(figure: &Node, line: u64) -> Result<Vec<FigurePoint>, Trouble> {
     let points = fields.need("points", "a mapping of x to the published value")?;
     let Value::Map(entries) = &points.value else {
         let problem = format!("is {}", points.kind());
-        return Err(Trouble::new(
+        return Err(Mistake::new(
             points.line,
             problem,
             "a mapping of x to the published value",
@@ -164,7 +164,7 @@ fn points(figure: &Node, line: u64) -> Result<Vec<FigurePoint>, Trouble> {
         .under("points"));
     };
     if let Some(node) = fields.get("published") {
-        return Err(Trouble::new(
+        return Err(Mistake::new(
             node.line,
             "a curve has `points` already",
             "no `published` beside `points`",
@@ -186,13 +186,13 @@ fn points(figure: &Node, line: u64) -> Result<Vec<FigurePoint>, Trouble> {
 }
 
 /// Points of a curve with a different role, each once.
-fn roles_at(fields: &Fields<'_>, points: &[(Node, Node)]) -> Result<Vec<(f64, Node)>, Trouble> {
+fn roles_at(fields: &Fields<'_>, points: &[(Node, Node)]) -> Result<Vec<(f64, Node)>, Mistake> {
     let mut roles: Vec<(f64, Node)> = Vec::new();
     for (key, role) in ROLES_AT {
         let (Some(node), Some(listed)) = (fields.get(key), fields.typed::<Vec<f64>>(key)?) else {
             continue;
         };
-        let wrong = |problem: String, what: &str| Trouble::new(node.line, problem, what).under(key);
+        let wrong = |problem: String, what: &str| Mistake::new(node.line, problem, what).under(key);
         for x in listed {
             if !points.iter().any(|(at, _)| typed::<f64>(at) == Ok(x)) {
                 let problem = format!("the curve has no point {x}");
@@ -215,7 +215,7 @@ fn roles_at(fields: &Fields<'_>, points: &[(Node, Node)]) -> Result<Vec<(f64, No
     Ok(roles)
 }
 
-fn point(figure: &Node, line: u64, x: Option<(&Node, f64)>) -> Result<FigurePoint, Trouble> {
+fn point(figure: &Node, line: u64, x: Option<(&Node, f64)>) -> Result<FigurePoint, Mistake> {
     let all: Vec<&str> = SETTING.iter().chain(&FIGURE).copied().collect();
     let fields = Fields::of(figure, &all)?;
     let name: String = fields.needed("id", "a name that no other figure has")?;
@@ -237,11 +237,11 @@ fn point(figure: &Node, line: u64, x: Option<(&Node, f64)>) -> Result<FigurePoin
     match fields.get("versus") {
         None if quantity.is_relative() => {
             let what = "`versus: { placement: dram }` or other keys that differ";
-            return Err(Trouble::new(line, "is compared with nothing", what));
+            return Err(Mistake::new(line, "is compared with nothing", what));
         }
         Some(node) if !quantity.is_relative() && quantity != Quantity::BestGainPercent => {
             let what = "quantity ratio or gain_percent, or no `versus`";
-            return Err(Trouble::new(
+            return Err(Mistake::new(
                 node.line,
                 "only ratios and gains compare",
                 what,
@@ -256,7 +256,7 @@ fn point(figure: &Node, line: u64, x: Option<(&Node, f64)>) -> Result<FigurePoin
         .transpose()
         .map_err(|e| e.under("relation"))?;
     if published.is_none() && relation.is_none() {
-        return Err(Trouble::new(
+        return Err(Mistake::new(
             line,
             "nothing is published",
             "`published`, `relation`, or `over` with `points`",
@@ -267,13 +267,13 @@ fn point(figure: &Node, line: u64, x: Option<(&Node, f64)>) -> Result<FigurePoin
     {
         let least = if quantity.is_gain() { "-100" } else { "0" };
         let what = format!("a number above {least}");
-        return Err(Trouble::new(node.line, format!("is {value}"), what).under("published"));
+        return Err(Mistake::new(node.line, format!("is {value}"), what).under("published"));
     }
     let role: Role = fields.needed("role", "check, fitted, chosen or implied")?;
     let because: Option<String> = fields.typed("because")?;
     if role == Role::Chosen && because.is_none() {
         let what = "`because`: what was chosen by hand with this figure in view";
-        return Err(Trouble::new(line, "a chosen figure gives no reason", what));
+        return Err(Mistake::new(line, "a chosen figure gives no reason", what));
     }
     // A curve is a series under its own name unless it names another one.
     let alone = if x.is_some() {
@@ -307,14 +307,14 @@ fn point(figure: &Node, line: u64, x: Option<(&Node, f64)>) -> Result<FigurePoin
 }
 
 /// The experiment of a figure; `share` is the line of a curve and the per cent on the second tier.
-fn setting(node: &Node, share: Option<(u64, f64)>) -> Result<Setting, Trouble> {
+fn setting(node: &Node, share: Option<(u64, f64)>) -> Result<Experiment, Mistake> {
     let all: Vec<&str> = SETTING.iter().chain(&FIGURE).copied().collect();
     let fields = Fields::of(node, &all)?;
     let work: Work = fields.needed("work", "what runs, { read: {} } for example")?;
     // Computed once here, so that invalid parameters are reported with their line.
     work.phases(1).map_err(|e| {
         let line = fields.get("work").map_or(fields.line(), |n| n.line);
-        Trouble::new(line, e.to_string(), "work that can be priced").under("work")
+        Mistake::new(line, e.to_string(), "work that can be priced").under("work")
     })?;
     let place = |node: &Node| placement(node, &work).map_err(|e| e.under("placement"));
     let mut placed = match fields.get("placement") {
@@ -330,12 +330,12 @@ fn setting(node: &Node, share: Option<(u64, f64)>) -> Result<Setting, Trouble> {
     if let (false, Some(node)) = (TIER_NAMES.contains(&tier.as_str()), fields.get("tier")) {
         let known = crate::error::one_of(&tier, TIER_NAMES.into_iter());
         return Err(
-            Trouble::new(node.line, format!("no tier is called {tier:?}"), known).under("tier"),
+            Mistake::new(node.line, format!("no tier is called {tier:?}"), known).under("tier"),
         );
     }
     if let Some((line, percent)) = share {
         placed = with_share(&placed, &moves, "dram", &tier, percent / 100.0).ok_or_else(|| {
-            Trouble::new(
+            Mistake::new(
                 line,
                 format!("{percent} is no share"),
                 "per cent from 0 to 100",
@@ -345,13 +345,13 @@ fn setting(node: &Node, share: Option<(u64, f64)>) -> Result<Setting, Trouble> {
     }
     let threads: Option<u32> = fields.typed("threads")?;
     if let (Some(0), Some(node)) = (threads, fields.get("threads")) {
-        return Err(Trouble::new(node.line, "is 0", "at least one thread").under("threads"));
+        return Err(Mistake::new(node.line, "is 0", "at least one thread").under("threads"));
     }
     let mut groups = Vec::new();
     for (index, node) in fields.list("groups")?.iter().enumerate() {
         groups.push(group(node, &work).map_err(|e| e.under(&format!("groups[{index}]")))?);
     }
-    Ok(Setting {
+    Ok(Experiment {
         machine: fields.needed("machine", "a machine profile, by name or path")?,
         work,
         threads,
@@ -365,14 +365,14 @@ fn setting(node: &Node, share: Option<(u64, f64)>) -> Result<Setting, Trouble> {
     })
 }
 
-fn group(node: &Node, work: &Work) -> Result<Group, Trouble> {
+fn group(node: &Node, work: &Work) -> Result<Group, Mistake> {
     let fields = Fields::of(node, &["threads", "placement", "work"])?;
     let own: Option<Work> = fields.typed("work")?;
     let where_to = fields.need("placement", "where the structures of this group lie")?;
     let threads: u32 = fields.needed("threads", "the number of workers")?;
     if threads == 0 {
         return Err(
-            Trouble::new(fields.line(), "has no threads", "at least one thread").under("threads"),
+            Mistake::new(fields.line(), "has no threads", "at least one thread").under("threads"),
         );
     }
     Ok(Group {
@@ -403,14 +403,14 @@ pub(crate) fn with_share(
     Some(moves.iter().fold(base.clone(), moved))
 }
 
-fn relation(node: &Node) -> Result<Relation, Trouble> {
+fn relation(node: &Node) -> Result<Relation, Mistake> {
     let what = "{ above: 0 }, { below: 0 }, { between: [a, b] } or { near: x, within_percent: y }";
     let fields = Fields::of(
         node,
         &["above", "below", "between", "near", "within_percent"],
     )?;
     let given = |key: &str| fields.get(key).is_some();
-    let wrong = |problem: &str| Err(Trouble::new(node.line, problem, what));
+    let wrong = |problem: &str| Err(Mistake::new(node.line, problem, what));
     let kinds = ["above", "below", "between", "near"]
         .into_iter()
         .filter(|k| given(k))

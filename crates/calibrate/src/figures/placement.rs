@@ -1,7 +1,7 @@
 //! Parser of placements in figures.
 
 use crate::error::one_of;
-use crate::yaml::{Node, Trouble, Value};
+use crate::yaml::{Mistake, Node, Value};
 use tierloom_model::reference::work::Work;
 use tierloom_model::{Placement, TierShares};
 use tierloom_text::Placement as Text;
@@ -10,7 +10,7 @@ const EXPECTED: &str = "a tier (dram), weights of dram and cxl (3:2), weights by
                         (dram=60%,cxl=40%), or a mapping of structures with a default";
 
 /// Parses a placement; its structures must be those of the work.
-pub(super) fn placement(node: &Node, work: &Work) -> Result<Placement, Trouble> {
+pub(super) fn placement(node: &Node, work: &Work) -> Result<Placement, Mistake> {
     match &node.value {
         Value::Text(_) => Ok(Placement::new(shares(node)?)),
         Value::Map(entries) => {
@@ -27,7 +27,7 @@ pub(super) fn placement(node: &Node, work: &Work) -> Result<Placement, Trouble> 
             }
             Ok(placement)
         }
-        _ => Err(Trouble::new(
+        _ => Err(Mistake::new(
             node.line,
             format!("is {}", node.kind()),
             EXPECTED,
@@ -36,24 +36,24 @@ pub(super) fn placement(node: &Node, work: &Work) -> Result<Placement, Trouble> 
 }
 
 /// Checks that the work accesses a structure with this name.
-pub(super) fn known_structure(name: &str, line: u64, work: &Work) -> Result<(), Trouble> {
+pub(super) fn known_structure(name: &str, line: u64, work: &Work) -> Result<(), Mistake> {
     let known = work
         .structures()
-        .map_err(|e| Trouble::new(line, e.to_string(), "work that can be priced"))?;
+        .map_err(|e| Mistake::new(line, e.to_string(), "work that can be priced"))?;
     if known.iter().any(|k| k == name) {
         return Ok(());
     }
     let problem = format!("{} touches no structure {name:?}", work.name());
     let names = known.iter().map(String::as_str);
-    Err(Trouble::new(
+    Err(Mistake::new(
         line,
         problem,
         format!("`default` or {}", one_of(name, names)),
     ))
 }
 
-fn shares(node: &Node) -> Result<TierShares, Trouble> {
-    let wrong = |problem: String| Trouble::new(node.line, problem, EXPECTED);
+fn shares(node: &Node) -> Result<TierShares, Mistake> {
+    let wrong = |problem: String| Mistake::new(node.line, problem, EXPECTED);
     let text = node
         .as_text()
         .ok_or_else(|| wrong(format!("is {}", node.kind())))?;
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::yaml::read;
 
-    fn parsed(text: &str) -> Result<Placement, Trouble> {
+    fn parsed(text: &str) -> Result<Placement, Mistake> {
         placement(&read(text).unwrap(), &Work::Probe(Default::default()))
     }
 

@@ -2,7 +2,7 @@
 //! starts.
 
 use super::linear::{Matrix, solve};
-use super::problem::Problem;
+use super::problem::FitProblem;
 use crate::error::CalibrateError;
 
 /// Threshold of the Huber loss, in standard deviations: smaller residuals count quadratically,
@@ -32,7 +32,7 @@ pub(super) struct Point {
 /// Estimation of Nonlinear Parameters", 1963), alternated with a search along single parameters,
 /// which gets over the kinks of the objective where a tier saturates. The objective is not convex,
 /// so the global minimum is likely but not certain.
-pub(super) fn minimise(problem: &mut Problem<'_>) -> Result<Point, CalibrateError> {
+pub(super) fn minimise(problem: &mut FitProblem<'_>) -> Result<Point, CalibrateError> {
     let start = problem.start();
     let first = point(problem, start.clone())?;
     let mut best = polished(problem, first)?;
@@ -53,7 +53,7 @@ pub(super) fn minimise(problem: &mut Problem<'_>) -> Result<Point, CalibrateErro
     Ok(best)
 }
 
-fn polished(problem: &mut Problem<'_>, from: Point) -> Result<Point, CalibrateError> {
+fn polished(problem: &mut FitProblem<'_>, from: Point) -> Result<Point, CalibrateError> {
     let mut best = descend(problem, from)?;
     for _ in 0..3 {
         let before = best.cost;
@@ -71,7 +71,7 @@ fn polished(problem: &mut Problem<'_>, from: Point) -> Result<Point, CalibrateEr
 ///
 /// The positions are a low-discrepancy sequence (additive recurrence with the square roots of
 /// primes), so starts cover the box evenly and parameters do not vary together.
-fn elsewhere(problem: &Problem<'_>, start: &[f64], number: u32) -> Vec<f64> {
+fn elsewhere(problem: &FitProblem<'_>, start: &[f64], number: u32) -> Vec<f64> {
     let mut primes = (2u32..).filter(|n| (2..*n).take_while(|d| d * d <= *n).all(|d| n % d != 0));
     let mut x = start.to_vec();
     for (index, value) in x.iter_mut().enumerate() {
@@ -87,7 +87,7 @@ fn elsewhere(problem: &Problem<'_>, start: &[f64], number: u32) -> Vec<f64> {
     x
 }
 
-fn point(problem: &mut Problem<'_>, x: Vec<f64>) -> Result<Point, CalibrateError> {
+fn point(problem: &mut FitProblem<'_>, x: Vec<f64>) -> Result<Point, CalibrateError> {
     let residuals = problem.residuals(&x)?;
     let loss = |r: &f64| {
         let r = r.abs();
@@ -109,7 +109,7 @@ pub(super) fn weight(residual: f64) -> f64 {
 
 /// Normal equations at a point: `JᵀWJ` and `JᵀWr`, priors included, and the columns of `J`.
 pub(super) fn normal(
-    problem: &mut Problem<'_>,
+    problem: &mut FitProblem<'_>,
     at: &Point,
 ) -> Result<(Matrix, Vec<f64>, Matrix), CalibrateError> {
     let n = at.x.len();
@@ -141,7 +141,7 @@ pub(super) fn normal(
     Ok((matrix, gradient, columns))
 }
 
-fn descend(problem: &mut Problem<'_>, from: Point) -> Result<Point, CalibrateError> {
+fn descend(problem: &mut FitProblem<'_>, from: Point) -> Result<Point, CalibrateError> {
     let mut best = from;
     let mut damping = 1e-3;
     for _ in 0..STEPS {
@@ -173,14 +173,14 @@ fn descend(problem: &mut Problem<'_>, from: Point) -> Result<Point, CalibrateErr
 }
 
 /// Whether a parameter is at a bound and the descent direction points out of it.
-fn pushes_out(problem: &Problem<'_>, parameter: usize, x: f64, gradient: f64) -> bool {
+fn pushes_out(problem: &FitProblem<'_>, parameter: usize, x: f64, gradient: f64) -> bool {
     let (low, high) = problem.bounds(parameter);
     (x <= low && gradient > 0.0) || (x >= high && gradient < 0.0)
 }
 
 /// One damped step of the free parameters; `None` if it is no improvement.
 fn step(
-    problem: &mut Problem<'_>,
+    problem: &mut FitProblem<'_>,
     from: &Point,
     (matrix, gradient): (&Matrix, &[f64]),
     free: &[usize],
@@ -209,12 +209,12 @@ fn step(
 }
 
 /// The point at `x` if it is better; a point without a solution of the model is not.
-fn better(problem: &mut Problem<'_>, than: &Point, x: Vec<f64>) -> Option<Point> {
+fn better(problem: &mut FitProblem<'_>, than: &Point, x: Vec<f64>) -> Option<Point> {
     point(problem, x).ok().filter(|p| p.cost < than.cost)
 }
 
 /// Pattern search along single parameters, with steps of 0.2, 0.05 and 0.01 in the logarithm.
-fn probe(problem: &mut Problem<'_>, from: Point) -> Result<Point, CalibrateError> {
+fn probe(problem: &mut FitProblem<'_>, from: Point) -> Result<Point, CalibrateError> {
     let mut best = from;
     for size in [0.2, 0.05, 0.01] {
         for parameter in 0..best.x.len() {

@@ -1,7 +1,7 @@
 //! Calibration files: the parameters of a fit, and the figures it uses.
 
 use crate::error::CalibrateError;
-use crate::yaml::{Fields, Node, Trouble, read};
+use crate::yaml::{Fields, Mistake, Node, read};
 use std::fmt;
 
 /// Only supported version of the format.
@@ -132,7 +132,7 @@ impl Calibration {
     }
 }
 
-fn parse(text: &str) -> Result<Calibration, Trouble> {
+fn parse(text: &str) -> Result<Calibration, Mistake> {
     let tree = read(text)?;
     let top = Fields::of(
         &tree,
@@ -143,7 +143,7 @@ fn parse(text: &str) -> Result<Calibration, Trouble> {
     top.need("parameters", "a list of parameters")?;
     let mut parameters: Vec<Parameter> = Vec::new();
     for (index, node) in top.list("parameters")?.iter().enumerate() {
-        let at = |e: Trouble| e.or_line(node.line).under(&format!("parameters[{index}]"));
+        let at = |e: Mistake| e.or_line(node.line).under(&format!("parameters[{index}]"));
         let made = parameter(node).map_err(at)?;
         check_new(&made, &parameters).map_err(at)?;
         parameters.push(made);
@@ -161,7 +161,7 @@ fn parse(text: &str) -> Result<Calibration, Trouble> {
     })
 }
 
-fn parameter(node: &Node) -> Result<Parameter, Trouble> {
+fn parameter(node: &Node) -> Result<Parameter, Mistake> {
     let keys = [
         "name",
         "sets",
@@ -172,14 +172,14 @@ fn parameter(node: &Node) -> Result<Parameter, Trouble> {
         "why",
     ];
     let fields = Fields::of(node, &keys)?;
-    let number = |key: &str| -> Result<f64, Trouble> {
+    let number = |key: &str| -> Result<f64, Mistake> {
         fields.need(key, "a number above 0")?;
         fields.positive(key).map(Option::unwrap_or_default)
     };
     let (start, low, high) = (number("start")?, number("low")?, number("high")?);
     if !(low <= start && start <= high && low < high) {
         let problem = format!("start {start} with low {low} and high {high}");
-        return Err(Trouble::new(
+        return Err(Mistake::new(
             node.line,
             problem,
             "low below high and start between them",
@@ -190,7 +190,7 @@ fn parameter(node: &Node) -> Result<Parameter, Trouble> {
         sets.push(set(node).map_err(|e| e.under(&format!("sets[{index}]")))?);
     }
     if sets.is_empty() {
-        return Err(Trouble::new(
+        return Err(Mistake::new(
             node.line,
             "sets nothing",
             "`sets` with at least one number or constant",
@@ -208,7 +208,7 @@ fn parameter(node: &Node) -> Result<Parameter, Trouble> {
     })
 }
 
-fn set(node: &Node) -> Result<Set, Trouble> {
+fn set(node: &Node) -> Result<Set, Mistake> {
     let fields = Fields::of(
         node,
         &["machine", "path", "constant", "times", "plus", "at_most"],
@@ -222,7 +222,7 @@ fn set(node: &Node) -> Result<Set, Trouble> {
         (None, None, Some(name)) => Target::Constant(name),
         _ => {
             let what = "`machine` and `path`, or `constant`";
-            return Err(Trouble::new(node.line, "does not say what is set", what));
+            return Err(Mistake::new(node.line, "does not say what is set", what));
         }
     };
     Ok(Set {
@@ -234,9 +234,9 @@ fn set(node: &Node) -> Result<Set, Trouble> {
 }
 
 /// Checks that no other parameter has the name or sets one of the numbers.
-fn check_new(new: &Parameter, others: &[Parameter]) -> Result<(), Trouble> {
+fn check_new(new: &Parameter, others: &[Parameter]) -> Result<(), Mistake> {
     if others.iter().any(|p| p.name == new.name) {
-        return Err(Trouble::new(
+        return Err(Mistake::new(
             new.line,
             format!("{:?} is there already", new.name),
             "another name",
@@ -250,7 +250,7 @@ fn check_new(new: &Parameter, others: &[Parameter]) -> Result<(), Trouble> {
             .chain(&new.sets[..index]);
         if before.any(|s| s.target == set.target) {
             let problem = format!("{} is set twice", set.target);
-            return Err(Trouble::new(
+            return Err(Mistake::new(
                 new.line,
                 problem,
                 "each number under one parameter",

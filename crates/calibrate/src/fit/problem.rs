@@ -13,7 +13,7 @@ use tierloom_model::{Options, SourceKind, Value};
 /// Figures and parameters, with a library that is kept at the current parameters.
 ///
 /// Parameters are logarithms throughout.
-pub(super) struct Problem<'a> {
+pub(super) struct FitProblem<'a> {
     pub figures: Vec<&'a FigurePoint>,
     pub parameters: &'a [Parameter],
     /// For each parameter, the figures (by index) that may depend on it; spares most evaluations.
@@ -24,7 +24,7 @@ pub(super) struct Problem<'a> {
     at: Vec<f64>,
 }
 
-impl<'a> Problem<'a> {
+impl<'a> FitProblem<'a> {
     /// Checks that all machines, numbers and constants exist; missing constants start at their
     /// parameter's start.
     pub fn new(
@@ -54,7 +54,7 @@ impl<'a> Problem<'a> {
         }
         library.check(figures.iter().copied())?;
         let touched = parameters.iter().map(|p| touched(p, &figures)).collect();
-        let mut problem = Problem {
+        let mut problem = FitProblem {
             figures,
             parameters,
             touched,

@@ -5,8 +5,8 @@
 
 use super::least_squares::{Point, minimise};
 use super::parameters::{Calibration, Parameter, Target, rounded};
-use super::problem::Problem;
-use super::uncertainty::{Spread, spread};
+use super::problem::FitProblem;
+use super::uncertainty::{Posterior, spread};
 use crate::check::compare;
 use crate::error::CalibrateError;
 use crate::figures::{FigureFile, FigurePoint, Role};
@@ -111,7 +111,7 @@ pub fn fit(
             papers.push(figure.paper.clone());
         }
     }
-    let mut problem = Problem::new(
+    let mut problem = FitProblem::new(
         &calibration.file,
         figures.clone(),
         &calibration.parameters,
@@ -191,7 +191,7 @@ fn apply(values: &[(Target, Value)], library: &mut Library) -> Result<(), Calibr
 /// Resets parameters that no figure depends on, neither at the result nor at the start, to their
 /// start.
 fn back_to_start(
-    problem: &mut Problem<'_>,
+    problem: &mut FitProblem<'_>,
     best: Point,
 ) -> Result<(Point, Vec<bool>), CalibrateError> {
     let start = problem.start();
@@ -221,10 +221,10 @@ fn back_to_start(
 }
 
 fn fitted(
-    problem: &Problem<'_>,
+    problem: &FitProblem<'_>,
     j: usize,
     best: &Point,
-    known: &Spread,
+    known: &Posterior,
     silent: bool,
 ) -> FittedParameter {
     let p = &problem.parameters[j];
@@ -306,7 +306,7 @@ fn values(
     values
 }
 
-fn warnings(parameters: &[FittedParameter], known: &Spread) -> Vec<String> {
+fn warnings(parameters: &[FittedParameter], known: &Posterior) -> Vec<String> {
     let mut warnings = Vec::new();
     for p in parameters {
         match p.knowledge {

@@ -5,11 +5,11 @@
 
 use super::least_squares::{Point, normal, weight};
 use super::linear::inverse;
-use super::problem::Problem;
+use super::problem::FitProblem;
 use crate::error::CalibrateError;
 
 /// Posterior of the parameters, as logarithms, in Gaussian (Laplace) approximation.
-pub(super) struct Spread {
+pub(super) struct Posterior {
     /// Half of the width of the 90 % credible interval.
     pub half: Vec<f64>,
     /// Posterior over prior standard deviation.
@@ -29,7 +29,10 @@ const TOGETHER: f64 = 0.95;
 /// The information of the figures is divided by the variance of the residuals, which is taken as at
 /// least 1, the stated noise. The prior is uniform on a parameter's interval and enters as a normal
 /// one of the same variance, `width^2 / 12`; a log-normal prior adds its information.
-pub(super) fn spread(problem: &mut Problem<'_>, at: &Point) -> Result<Spread, CalibrateError> {
+pub(super) fn spread(
+    problem: &mut FitProblem<'_>,
+    at: &Point,
+) -> Result<Posterior, CalibrateError> {
     let n = at.x.len();
     let (_, _, columns) = normal(problem, at)?;
     let weights: Vec<f64> = at.residuals.iter().map(|r| weight(*r)).collect();
@@ -84,7 +87,7 @@ pub(super) fn spread(problem: &mut Problem<'_>, at: &Point) -> Result<Spread, Ca
             }
         }
     }
-    Ok(Spread {
+    Ok(Posterior {
         half: sd.iter().map(|s| quantile * s).collect(),
         left: sd.iter().zip(&before).map(|(s, b)| s * b.sqrt()).collect(),
         columns,

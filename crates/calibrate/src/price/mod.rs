@@ -6,7 +6,7 @@
 mod share;
 
 use crate::error::CalibrateError;
-use crate::figures::{FigurePoint, Quantity, Setting};
+use crate::figures::{Experiment, FigurePoint, Quantity};
 use crate::library::Library;
 use std::sync::LazyLock;
 use tierloom_model::reference::ssb::ssb_queries;
@@ -169,16 +169,16 @@ impl<'a> Pricer<'a> {
         })
     }
 
-    fn machine(&self, setting: &Setting) -> Result<&Machine, CalibrateError> {
+    fn machine(&self, setting: &Experiment) -> Result<&Machine, CalibrateError> {
         self.library.machine(&setting.machine, self.figure)
     }
 
-    fn threads(&self, setting: &Setting) -> Result<u32, CalibrateError> {
+    fn threads(&self, setting: &Experiment) -> Result<u32, CalibrateError> {
         let cores = self.machine(setting)?.cores.value;
         Ok(setting.threads.unwrap_or(cores as u32))
     }
 
-    fn options(&self, setting: &Setting) -> Options {
+    fn options(&self, setting: &Experiment) -> Options {
         let mut options = self.options.clone();
         options
             .background
@@ -205,7 +205,7 @@ impl<'a> Pricer<'a> {
         }
     }
 
-    fn bytes(&self, setting: &Setting) -> Result<f64, CalibrateError> {
+    fn bytes(&self, setting: &Experiment) -> Result<f64, CalibrateError> {
         let bytes = setting.work.bytes_per_tuple();
         bytes.ok_or_else(|| {
             let problem = format!("{} counts operations, no bytes", setting.work.name());
@@ -214,7 +214,7 @@ impl<'a> Pricer<'a> {
     }
 
     /// Product of the constants of the tool.
-    fn tool(&self, setting: &Setting) -> Result<f64, CalibrateError> {
+    fn tool(&self, setting: &Experiment) -> Result<f64, CalibrateError> {
         let factors = setting
             .tool
             .iter()
@@ -224,7 +224,7 @@ impl<'a> Pricer<'a> {
 
     fn phases(
         &self,
-        setting: &Setting,
+        setting: &Experiment,
         work: &Work,
         threads: u32,
     ) -> Result<Vec<Phase>, CalibrateError> {
@@ -237,7 +237,7 @@ impl<'a> Pricer<'a> {
         work.phases(threads).map_err(|e| self.model(e))
     }
 
-    fn solved(&self, setting: &Setting, work: &Work) -> Result<QuerySolution, CalibrateError> {
+    fn solved(&self, setting: &Experiment, work: &Work) -> Result<QuerySolution, CalibrateError> {
         let threads = self.threads(setting)?;
         let phases = self.phases(setting, work, threads)?;
         let machine = self.machine(setting)?;
@@ -252,7 +252,11 @@ impl<'a> Pricer<'a> {
     }
 
     /// For each group while all of them run: time per tuple, ns, and number of workers.
-    fn grouped(&self, setting: &Setting, work: &Work) -> Result<Vec<(f64, f64)>, CalibrateError> {
+    fn grouped(
+        &self,
+        setting: &Experiment,
+        work: &Work,
+    ) -> Result<Vec<(f64, f64)>, CalibrateError> {
         let machine = self.machine(setting)?;
         let tiers: Vec<&str> = machine.tiers.iter().map(|t| t.name.as_str()).collect();
         let mut phases = Vec::new();
@@ -304,7 +308,7 @@ impl<'a> Pricer<'a> {
     }
 
     /// Tuples per ns from the mean time of the workers, multiplied by the tool's constants.
-    fn rate(&self, setting: &Setting, work: &Work) -> Result<f64, CalibrateError> {
+    fn rate(&self, setting: &Experiment, work: &Work) -> Result<f64, CalibrateError> {
         let tool = self.tool(setting)?;
         if setting.groups.is_empty() {
             return Ok(tool * work.tuples() / self.solved(setting, work)?.time_ns);
@@ -317,7 +321,7 @@ impl<'a> Pricer<'a> {
     }
 
     /// Tuples per ns of all groups together, multiplied by the tool's constants.
-    fn tuples_per_ns(&self, setting: &Setting) -> Result<f64, CalibrateError> {
+    fn tuples_per_ns(&self, setting: &Experiment) -> Result<f64, CalibrateError> {
         if setting.groups.is_empty() {
             return self.rate(setting, &setting.work);
         }
@@ -327,7 +331,7 @@ impl<'a> Pricer<'a> {
     }
 
     /// Time of one tuple on one worker, ns.
-    fn latency_ns(&self, setting: &Setting) -> Result<f64, CalibrateError> {
+    fn latency_ns(&self, setting: &Experiment) -> Result<f64, CalibrateError> {
         let tool = self.tool(setting)?;
         if setting.groups.is_empty() {
             // Workers run in parallel, so the time of one tuple on its worker is `workers` times
@@ -341,7 +345,7 @@ impl<'a> Pricer<'a> {
         Ok(tool * groups.iter().map(|(time, w)| time * w * w).sum::<f64>() / workers)
     }
 
-    fn no_groups(&self, setting: &Setting) -> Result<(), CalibrateError> {
+    fn no_groups(&self, setting: &Experiment) -> Result<(), CalibrateError> {
         if setting.groups.is_empty() {
             return Ok(());
         }
@@ -352,7 +356,7 @@ impl<'a> Pricer<'a> {
     }
 
     /// Loaded latency of the tier, averaged by time, and its idle latency, ns; both with switches.
-    fn tier_latency(&self, setting: &Setting) -> Result<(f64, f64), CalibrateError> {
+    fn tier_latency(&self, setting: &Experiment) -> Result<(f64, f64), CalibrateError> {
         self.no_groups(setting)?;
         let index = self.tier_index(setting)?;
         let solved = self.solved(setting, &setting.work)?;
@@ -376,14 +380,14 @@ impl<'a> Pricer<'a> {
         Ok((self.tool(setting)? * loaded, idle))
     }
 
-    fn utilisation(&self, setting: &Setting) -> Result<f64, CalibrateError> {
+    fn utilisation(&self, setting: &Experiment) -> Result<f64, CalibrateError> {
         self.no_groups(setting)?;
         let index = self.tier_index(setting)?;
         let solved = self.solved(setting, &setting.work)?;
         Ok(self.tool(setting)? * solved.tiers[index].utilisation)
     }
 
-    fn tier_index(&self, setting: &Setting) -> Result<usize, CalibrateError> {
+    fn tier_index(&self, setting: &Experiment) -> Result<usize, CalibrateError> {
         let tiers = &self.machine(setting)?.tiers;
         tiers
             .iter()

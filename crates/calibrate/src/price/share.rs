@@ -2,13 +2,13 @@
 
 use super::{Pricer, Search};
 use crate::error::CalibrateError;
-use crate::figures::{Setting, parse::with_share};
+use crate::figures::{Experiment, parse::with_share};
 use tierloom_model::Placement;
 
 impl Pricer<'_> {
     pub(super) fn shared(
         &self,
-        setting: &Setting,
+        setting: &Experiment,
         share: f64,
     ) -> Result<Placement, CalibrateError> {
         let first = self
@@ -30,10 +30,10 @@ impl Pricer<'_> {
 
     pub(super) fn rate_with_share(
         &self,
-        setting: &Setting,
+        setting: &Experiment,
         share: f64,
     ) -> Result<f64, CalibrateError> {
-        let placed = Setting {
+        let placed = Experiment {
             placement: self.shared(setting, share)?,
             ..setting.clone()
         };
@@ -43,7 +43,7 @@ impl Pricer<'_> {
     /// Share of the second tier that maximises the rate, 0 to 1, and that rate.
     pub(super) fn best_share(
         &self,
-        setting: &Setting,
+        setting: &Experiment,
         search: Search,
     ) -> Result<(f64, f64), CalibrateError> {
         self.tier_index(setting)?;
@@ -67,7 +67,7 @@ impl Pricer<'_> {
     /// Golden-section search within one grid step around the best share.
     fn refined(
         &self,
-        setting: &Setting,
+        setting: &Experiment,
         best: (f64, f64),
         step: f64,
     ) -> Result<(f64, f64), CalibrateError> {

@@ -12,16 +12,16 @@ use crate::error::CalibrateError;
 
 /// A problem at a position of a file; the caller adds the file name.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Trouble {
+pub(crate) struct Mistake {
     pub line: u64,
     pub field: String,
     pub problem: String,
     pub expected: String,
 }
 
-impl Trouble {
+impl Mistake {
     pub fn new(line: u64, problem: impl Into<String>, expected: impl Into<String>) -> Self {
-        Trouble {
+        Mistake {
             line,
             field: String::new(),
             problem: problem.into(),

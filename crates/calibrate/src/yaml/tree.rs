@@ -1,6 +1,6 @@
 //! Tree of a YAML document.
 
-use super::Trouble;
+use super::Mistake;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 use std::fmt;
@@ -85,7 +85,7 @@ impl Node {
 
 /// Reads one YAML document within limits, so that a small file with aliases cannot become a large
 /// tree.
-pub(crate) fn read(text: &str) -> Result<Node, Trouble> {
+pub(crate) fn read(text: &str) -> Result<Node, Mistake> {
     let options = serde_saphyr::options! {
         // Otherwise words such as `no` and `off` would be booleans, as in YAML 1.1.
         strict_booleans: true,
@@ -112,7 +112,7 @@ pub(crate) fn read(text: &str) -> Result<Node, Trouble> {
             let said = error.without_snippet().to_string();
             let said = said.lines().next().unwrap_or_default();
             let said = said.rsplit_once(" at line ").map_or(said, |(said, _)| said);
-            Err(Trouble::new(
+            Err(Mistake::new(
                 line,
                 format!("not valid YAML ({said})"),
                 "one YAML document with each key once",

@@ -1,6 +1,6 @@
 //! Deserialises nodes of the tree into Rust types, with line and field in errors.
 
-use super::{Node, Trouble, Value};
+use super::{Mistake, Node, Value};
 use crate::error::one_of;
 use serde::de::{
     self, Deserialize, DeserializeSeed, Deserializer, EnumAccess, MapAccess, SeqAccess,
@@ -10,43 +10,43 @@ use serde::forward_to_deserialize_any;
 use std::fmt;
 
 /// `node` as a `T`. An empty value counts as an empty mapping where a mapping is expected.
-pub(crate) fn typed<'a, T: Deserialize<'a>>(node: &'a Node) -> Result<T, Trouble> {
+pub(crate) fn typed<'a, T: Deserialize<'a>>(node: &'a Node) -> Result<T, Mistake> {
     T::deserialize(De(node)).map_err(|e| e.or_line(node.line))
 }
 
-impl std::error::Error for Trouble {}
+impl std::error::Error for Mistake {}
 
-impl fmt::Display for Trouble {
+impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}; expected {}", self.problem, self.expected)
     }
 }
 
-impl de::Error for Trouble {
+impl de::Error for Mistake {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Trouble::new(0, message.to_string(), "another value")
+        Mistake::new(0, message.to_string(), "another value")
     }
 
     fn invalid_type(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
-        Trouble::new(0, format!("is {found}"), expected.to_string())
+        Mistake::new(0, format!("is {found}"), expected.to_string())
     }
 
     fn invalid_value(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
-        Trouble::new(0, format!("is {found}"), expected.to_string())
+        Mistake::new(0, format!("is {found}"), expected.to_string())
     }
 
     fn unknown_variant(found: &str, expected: &'static [&'static str]) -> Self {
         let known = one_of(found, expected.iter().copied());
-        Trouble::new(0, format!("unknown word {found:?}"), known)
+        Mistake::new(0, format!("unknown word {found:?}"), known)
     }
 
     fn unknown_field(found: &str, expected: &'static [&'static str]) -> Self {
         let known = one_of(found, expected.iter().copied());
-        Trouble::new(0, format!("unknown key {found:?}"), known)
+        Mistake::new(0, format!("unknown key {found:?}"), known)
     }
 
     fn missing_field(field: &'static str) -> Self {
-        Trouble::new(
+        Mistake::new(
             0,
             format!("`{field}` is missing"),
             format!("a value for `{field}`"),
@@ -57,11 +57,11 @@ impl de::Error for Trouble {
 struct De<'a>(&'a Node);
 
 impl<'a> De<'a> {
-    fn wrong(&self, expected: &str) -> Trouble {
-        Trouble::new(self.0.line, format!("is {}", self.0.kind()), expected)
+    fn wrong(&self, expected: &str) -> Mistake {
+        Mistake::new(self.0.line, format!("is {}", self.0.kind()), expected)
     }
 
-    fn number(&self) -> Result<f64, Trouble> {
+    fn number(&self) -> Result<f64, Mistake> {
         let number = self.0.as_text().and_then(|t| t.trim().parse::<f64>().ok());
         number
             .filter(|n| n.is_finite())
@@ -70,19 +70,19 @@ impl<'a> De<'a> {
 }
 
 impl<'de> Deserializer<'de> for De<'de> {
-    type Error = Trouble;
+    type Error = Mistake;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         match &self.0.value {
             Value::Null => visitor.visit_unit(),
             Value::Text(text) => visitor.visit_borrowed_str(text),
             Value::List(items) => visitor.visit_seq(Items(items.iter(), 0)),
             Value::Map(entries) => visitor.visit_map(Entries(entries.iter(), None)),
         }
-        .map_err(|e: Trouble| e.or_line(self.0.line))
+        .map_err(|e: Mistake| e.or_line(self.0.line))
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         match self.0.as_text() {
             Some("true") => visitor.visit_bool(true),
             Some("false") => visitor.visit_bool(false),
@@ -90,11 +90,11 @@ impl<'de> Deserializer<'de> for De<'de> {
         }
     }
 
-    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         visitor.visit_f64(self.number()?)
     }
 
-    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         // Through `f64`, so that 1e6 is a valid count.
         let number = self.number().map_err(|_| self.wrong("a whole number"))?;
         if number.fract() != 0.0 || !(0.0..=f64::from(u32::MAX)).contains(&number) {
@@ -103,25 +103,25 @@ impl<'de> Deserializer<'de> for De<'de> {
         visitor.visit_u32(number as u32)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         match self.0.value {
             Value::Null => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
     }
 
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         match self.0.as_text() {
             Some(text) => visitor.visit_borrowed_str(text),
             None => Err(self.wrong("a text")),
         }
     }
 
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         self.deserialize_str(visitor)
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Trouble> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         match self.0.value {
             Value::Null => visitor.visit_map(Entries([].iter(), None)),
             Value::Map(_) => self.deserialize_any(visitor),
@@ -134,7 +134,7 @@ impl<'de> Deserializer<'de> for De<'de> {
         _name: &'static str,
         _fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Trouble> {
+    ) -> Result<V::Value, Mistake> {
         self.deserialize_map(visitor)
     }
 
@@ -143,7 +143,7 @@ impl<'de> Deserializer<'de> for De<'de> {
         _name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Trouble> {
+    ) -> Result<V::Value, Mistake> {
         let (name, content) = match &self.0.value {
             Value::Text(_) => (self.0, None),
             Value::Map(entries) if entries.len() == 1 => (&entries[0].0, Some(&entries[0].1)),
@@ -169,12 +169,12 @@ impl<'de> Deserializer<'de> for De<'de> {
 struct Items<'a>(std::slice::Iter<'a, Node>, usize);
 
 impl<'a> SeqAccess<'a> for Items<'a> {
-    type Error = Trouble;
+    type Error = Mistake;
 
     fn next_element_seed<T: DeserializeSeed<'a>>(
         &mut self,
         seed: T,
-    ) -> Result<Option<T::Value>, Trouble> {
+    ) -> Result<Option<T::Value>, Mistake> {
         let Some(node) = self.0.next() else {
             return Ok(None);
         };
@@ -189,12 +189,12 @@ impl<'a> SeqAccess<'a> for Items<'a> {
 struct Entries<'a>(std::slice::Iter<'a, (Node, Node)>, Option<&'a (Node, Node)>);
 
 impl<'a> MapAccess<'a> for Entries<'a> {
-    type Error = Trouble;
+    type Error = Mistake;
 
     fn next_key_seed<K: DeserializeSeed<'a>>(
         &mut self,
         seed: K,
-    ) -> Result<Option<K::Value>, Trouble> {
+    ) -> Result<Option<K::Value>, Mistake> {
         self.1 = self.0.next();
         let Some((key, _)) = self.1 else {
             return Ok(None);
@@ -204,9 +204,9 @@ impl<'a> MapAccess<'a> for Entries<'a> {
             .map_err(|e| e.or_line(key.line))
     }
 
-    fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Trouble> {
+    fn next_value_seed<S: DeserializeSeed<'a>>(&mut self, seed: S) -> Result<S::Value, Mistake> {
         let Some((key, node)) = self.1 else {
-            return Err(Trouble::new(0, "a value without key", "a key"));
+            return Err(Mistake::new(0, "a value without key", "a key"));
         };
         let key = key.as_text().unwrap_or_default();
         seed.deserialize(De(node))
@@ -226,10 +226,10 @@ static NOTHING: Node = Node {
 };
 
 impl<'a> EnumAccess<'a> for Variant<'a> {
-    type Error = Trouble;
+    type Error = Mistake;
     type Variant = Self;
 
-    fn variant_seed<V: DeserializeSeed<'a>>(self, seed: V) -> Result<(V::Value, Self), Trouble> {
+    fn variant_seed<V: DeserializeSeed<'a>>(self, seed: V) -> Result<(V::Value, Self), Mistake> {
         let value = seed
             .deserialize(De(self.name))
             .map_err(|e| e.or_line(self.name.line))?;
@@ -238,22 +238,22 @@ impl<'a> EnumAccess<'a> for Variant<'a> {
 }
 
 impl<'a> VariantAccess<'a> for Variant<'a> {
-    type Error = Trouble;
+    type Error = Mistake;
 
-    fn unit_variant(self) -> Result<(), Trouble> {
+    fn unit_variant(self) -> Result<(), Mistake> {
         match self.content {
             None => Ok(()),
-            Some(node) => Err(Trouble::new(node.line, "has a value", "the word alone")),
+            Some(node) => Err(Mistake::new(node.line, "has a value", "the word alone")),
         }
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'a>>(self, seed: T) -> Result<T::Value, Trouble> {
+    fn newtype_variant_seed<T: DeserializeSeed<'a>>(self, seed: T) -> Result<T::Value, Mistake> {
         let key = self.name.as_text().unwrap_or_default();
         seed.deserialize(De(self.content.unwrap_or(&NOTHING)))
             .map_err(|e| e.or_line(self.name.line).under(key))
     }
 
-    fn tuple_variant<V: Visitor<'a>>(self, _: usize, visitor: V) -> Result<V::Value, Trouble> {
+    fn tuple_variant<V: Visitor<'a>>(self, _: usize, visitor: V) -> Result<V::Value, Mistake> {
         De(self.content.unwrap_or(&NOTHING)).deserialize_any(visitor)
     }
 
@@ -261,7 +261,7 @@ impl<'a> VariantAccess<'a> for Variant<'a> {
         self,
         _fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Trouble> {
+    ) -> Result<V::Value, Mistake> {
         De(self.content.unwrap_or(&NOTHING)).deserialize_map(visitor)
     }
 }
@@ -272,7 +272,7 @@ mod tests {
     use crate::yaml::read;
     use tierloom_model::reference::work::Work;
 
-    fn work(text: &str) -> Result<Work, Trouble> {
+    fn work(text: &str) -> Result<Work, Mistake> {
         typed(&read(text).unwrap())
     }
 

@@ -14,24 +14,24 @@ use tierloom_workloads::{Progress, WorkloadError};
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    what: Dataset,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum Dataset {
     /// The Star Schema Benchmark: five files, as CSV with a header line each, Arrow IPC or Parquet
-    Ssb(SsbArgs),
+    Ssb(SsbFilesArgs),
     /// TPC-H: eight Parquet files
     #[cfg(feature = "sql")]
-    Tpch(TpcArgs),
+    Tpch(TpcFilesArgs),
     /// TPC-DS: 24 Parquet files
     #[cfg(feature = "sql")]
-    Tpcds(TpcArgs),
+    Tpcds(TpcFilesArgs),
 }
 
 #[cfg(feature = "sql")]
 #[derive(clap::Args)]
-struct TpcArgs {
+struct TpcFilesArgs {
     /// Scale factor, at least 0.01; 1 is about 1 GB as text
     #[arg(long, default_value_t = 1.0)]
     sf: f64,
@@ -44,7 +44,7 @@ struct TpcArgs {
 }
 
 #[derive(clap::Args)]
-struct SsbArgs {
+struct SsbFilesArgs {
     /// Scale factor, at least 0.01; 1 is six million fact rows
     #[arg(long, default_value_t = 1.0)]
     sf: f64,
@@ -104,15 +104,15 @@ impl Progress for RowProgress {
 /// Writes the files of the requested benchmark.
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.what {
-        What::Ssb(args) => ssb(args),
+        Dataset::Ssb(args) => ssb(args),
         #[cfg(feature = "sql")]
-        What::Tpch(args) => tpc::run(tierloom_tpc::Benchmark::TpcH, args),
+        Dataset::Tpch(args) => tpc::run(tierloom_tpc::Benchmark::TpcH, args),
         #[cfg(feature = "sql")]
-        What::Tpcds(args) => tpc::run(tierloom_tpc::Benchmark::TpcDs, args),
+        Dataset::Tpcds(args) => tpc::run(tierloom_tpc::Benchmark::TpcDs, args),
     }
 }
 
-fn ssb(args: &SsbArgs) -> Result<(), Failure> {
+fn ssb(args: &SsbFilesArgs) -> Result<(), Failure> {
     let config = SsbConfig::new(args.sf, args.seed).map_err(Failure::input)?;
     let rows = ssb::tables()
         .iter()
@@ -143,7 +143,7 @@ fn ssb(args: &SsbArgs) -> Result<(), Failure> {
 /// Writes the files. The outer error is about the request, the inner one about writing.
 fn write(
     config: &SsbConfig,
-    args: &SsbArgs,
+    args: &SsbFilesArgs,
     progress: &RowProgress,
 ) -> Result<Result<Vec<ExportedTable>, WorkloadError>, Failure> {
     match args.format {
@@ -171,7 +171,7 @@ fn write(
 
 #[cfg(feature = "sql")]
 mod tpc {
-    use super::{RowProgress, TpcArgs};
+    use super::{RowProgress, TpcFilesArgs};
     use crate::failure::Failure;
     use tierloom_engine::EngineError;
     use tierloom_engine::tpc::write_parquet;
@@ -179,7 +179,7 @@ mod tpc {
     use tierloom_workloads::WorkloadError;
 
     /// Writes one Parquet file per table.
-    pub fn run(benchmark: Benchmark, args: &TpcArgs) -> Result<(), Failure> {
+    pub fn run(benchmark: Benchmark, args: &TpcFilesArgs) -> Result<(), Failure> {
         let sources = benchmark
             .tables()
             .iter()

@@ -18,14 +18,14 @@ use tierloom_lab::{
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    what: LabCommand,
     /// Keep the downloaded packages in DIR instead of the user's cache folder
     #[arg(long, value_name = "DIR", global = true)]
     cache: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum LabCommand {
     /// Download QEMU, a kernel and busybox from Debian into the cache; nothing is installed
     Prepare,
     /// Boot a guest and run commands in it, with this binary available as `tierloom`
@@ -63,7 +63,7 @@ struct RunArgs {
 /// Prepares the packages, or boots a guest and runs the commands.
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.what {
-        What::Prepare => {
+        LabCommand::Prepare => {
             let cache = cache(args)?;
             let kit = kit(&cache)?;
             output::print(&format!(
@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 cache.dir().display()
             ))
         }
-        What::Run(asked) => {
+        LabCommand::Run(asked) => {
             // The arguments are checked before anything is downloaded.
             let options = options(asked)?;
             run_guest(&kit(&cache(args)?)?, asked, &options)

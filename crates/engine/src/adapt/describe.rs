@@ -29,7 +29,7 @@ pub struct Described {
 
 /// Lists the pipelines of a plan in the order in which they finish.
 pub fn describe(plan: &Arc<dyn ExecutionPlan>) -> Vec<Described> {
-    let mut walk = Walk {
+    let mut walk = DescribeWalk {
         engine: Engine::default(),
         done: Vec::new(),
     };
@@ -61,12 +61,12 @@ impl Open {
     }
 }
 
-struct Walk {
+struct DescribeWalk {
     engine: Engine,
     done: Vec<Described>,
 }
 
-impl Walk {
+impl DescribeWalk {
     fn visit(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Open {
         let role = Role::of(plan);
         match role {

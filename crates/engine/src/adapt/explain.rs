@@ -35,7 +35,7 @@ pub fn explain_placement(
 ) -> Result<RecordBatch, EngineError> {
     let planned = engine.plan("the statement to explain", sql)?;
     let workers = machine.cores.value as u32;
-    let mut rows = Rows::default();
+    let mut rows = ResultColumns::default();
     for described in describe(planned.plan()) {
         let wanted = wanted(&described.phase, machine, policy, workers)?;
         // The baseline: everything on the machine's first tier.
@@ -186,7 +186,7 @@ fn actual(described: &Described, access: &Access) -> String {
 
 /// Columns of the result.
 #[derive(Default)]
-struct Rows {
+struct ResultColumns {
     phase: Vec<String>,
     operators: Vec<String>,
     structure: Vec<String>,
@@ -199,7 +199,7 @@ struct Rows {
     why: Vec<String>,
 }
 
-impl Rows {
+impl ResultColumns {
     fn batch(self, machine: &str) -> Result<RecordBatch, EngineError> {
         let text = |values: Vec<String>| Arc::new(StringArray::from(values)) as ArrayRef;
         let number = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;

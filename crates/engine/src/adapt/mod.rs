@@ -27,22 +27,22 @@ use tierloom_placement::Policy;
 
 /// Tierloom's extension of DataFusion's session configuration.
 ///
-/// `SET tierloom.placement = 'adaptive'` sets [`Settings::placement`].
+/// `SET tierloom.placement = 'adaptive'` sets [`PlacementSettings::placement`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
+pub struct PlacementSettings {
     /// Placement policy of columns.
     pub placement: Policy,
     /// Machine profile that placements are priced on; `None` disables modelling.
     pub machine: Option<String>,
 }
 
-impl Default for Settings {
+impl Default for PlacementSettings {
     /// Everything in DRAM, nothing modelled.
     fn default() -> Self {
         let dram = tierloom_memory::PlacementSpec::Bind(tierloom_memory::Target::Tier(
             tierloom_topology::TierKind::Dram,
         ));
-        Settings {
+        PlacementSettings {
             placement: Policy::Uniform(dram),
             machine: None,
         }

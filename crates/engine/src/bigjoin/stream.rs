@@ -20,7 +20,7 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, Count, Time};
 use futures::StreamExt;
 use futures::future::{BoxFuture, Shared};
 use std::sync::Arc;
-use tierloom_kernels::hash::{Cursor, NONE};
+use tierloom_kernels::hash::{ExpandCursor, NONE};
 
 /// A build side that several streams wait for.
 pub(crate) type SharedBuild =
@@ -56,7 +56,7 @@ struct Current {
     batch: RecordBatch,
     keys: KeyColumns,
     heads: Vec<u32>,
-    cursor: Cursor,
+    cursor: ExpandCursor,
     /// For semi and anti joins of the probe side, whether a row has a match.
     met: Vec<bool>,
 }
@@ -165,7 +165,7 @@ impl Probe {
             batch,
             keys,
             heads,
-            cursor: Cursor::default(),
+            cursor: ExpandCursor::default(),
             met,
         });
         Ok(())

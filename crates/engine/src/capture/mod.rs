@@ -69,5 +69,5 @@ pub struct Captured {
 
 /// Derives phases from the metrics of an execution; `host` removes this machine's memory stalls.
 pub fn capture(execution: &Execution, host: &HostCosts) -> Captured {
-    walk::Walk::new(*host).run(&execution.plan)
+    walk::CaptureWalk::new(*host).run(&execution.plan)
 }

@@ -19,14 +19,14 @@ use tierloom_model::{Op, Pattern, PhaseKind, StructureClass};
 /// Bytes per group beyond keys and aggregates: hash, index and free buckets.
 const GROUP_OVERHEAD_BYTES: u64 = 32;
 
-pub(super) struct Walk {
+pub(super) struct CaptureWalk {
     host: HostCosts,
     found: Captured,
 }
 
-impl Walk {
+impl CaptureWalk {
     pub fn new(host: HostCosts) -> Self {
-        Walk {
+        CaptureWalk {
             host,
             found: Captured::default(),
         }

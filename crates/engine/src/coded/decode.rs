@@ -26,44 +26,44 @@ use tierloom_kernels::codes::Codes;
 
 /// A selection of rows.
 #[derive(Debug, Clone)]
-pub(crate) enum Rows<'a> {
+pub(crate) enum RowSet<'a> {
     /// A contiguous range.
     Range(Range<usize>),
     /// Row `start + position` for each position.
     At { start: usize, positions: &'a [u32] },
 }
 
-impl Rows<'_> {
+impl RowSet<'_> {
     fn len(&self) -> usize {
         match self {
-            Rows::Range(range) => range.len(),
-            Rows::At { positions, .. } => positions.len(),
+            RowSet::Range(range) => range.len(),
+            RowSet::At { positions, .. } => positions.len(),
         }
     }
 
     fn offsets<T: CodeValue>(&self, codes: &Codes<'_>, base: i64) -> Vec<T> {
         match self {
-            Rows::Range(range) => codes.offsets(range.clone(), base),
-            Rows::At { start, positions } => codes.offsets_at(*start, positions, base),
+            RowSet::Range(range) => codes.offsets(range.clone(), base),
+            RowSet::At { start, positions } => codes.offsets_at(*start, positions, base),
         }
     }
 
     fn looked_up<T: Copy>(&self, codes: &Codes<'_>, first: u32, table: &[T]) -> Vec<T> {
         match self {
-            Rows::Range(range) => codes.looked_up(range.clone(), first, table),
-            Rows::At { start, positions } => codes.looked_up_at(*start, positions, first, table),
+            RowSet::Range(range) => codes.looked_up(range.clone(), first, table),
+            RowSet::At { start, positions } => codes.looked_up_at(*start, positions, first, table),
         }
     }
 
     /// Validity of the rows; `None` if no row is NULL.
     fn nulls(&self, codes: &Codes<'_>) -> Option<NullBuffer> {
         let nulls = match self {
-            Rows::Range(range) => {
+            RowSet::Range(range) => {
                 let (bits, zeros) = codes.non_zero_bits(range.clone());
                 let bits = BooleanBuffer::new(Buffer::from_vec(bits), 0, range.len());
                 (zeros > 0).then(|| NullBuffer::new(bits))
             }
-            Rows::At { start, positions } => {
+            RowSet::At { start, positions } => {
                 let valid: NullBuffer = codes
                     .offsets_at::<u32>(*start, positions, 0)
                     .into_iter()
@@ -77,7 +77,7 @@ impl Rows<'_> {
 }
 
 /// Decodes rows to an array of the column's type.
-pub(super) fn decode(column: &CodedColumn, rows: &Rows<'_>) -> Result<ArrayRef, EngineError> {
+pub(super) fn decode(column: &CodedColumn, rows: &RowSet<'_>) -> Result<ArrayRef, EngineError> {
     if rows.len() == 0 {
         return Ok(new_empty_array(column.data_type()));
     }
@@ -99,7 +99,11 @@ pub(super) fn decode(column: &CodedColumn, rows: &Rows<'_>) -> Result<ArrayRef, 
 }
 
 /// Decodes a type represented by integers; `None` for other types.
-fn integers(column: &CodedColumn, rows: &Rows<'_>, nulls: Option<NullBuffer>) -> Option<ArrayRef> {
+fn integers(
+    column: &CodedColumn,
+    rows: &RowSet<'_>,
+    nulls: Option<NullBuffer>,
+) -> Option<ArrayRef> {
     macro_rules! of {
         ($($pattern:pat => $physical:ty),* $(,)?) => {
             match column.data_type() {
@@ -137,7 +141,7 @@ fn integers(column: &CodedColumn, rows: &Rows<'_>, nulls: Option<NullBuffer>) ->
 
 fn primitive<T: ArrowPrimitiveType>(
     column: &CodedColumn,
-    rows: &Rows<'_>,
+    rows: &RowSet<'_>,
     nulls: Option<NullBuffer>,
 ) -> ArrayRef
 where
@@ -158,7 +162,7 @@ where
 
 fn taken(
     column: &CodedColumn,
-    rows: &Rows<'_>,
+    rows: &RowSet<'_>,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef, EngineError> {
     let Domain::Values(values) = column.domain() else {

@@ -363,7 +363,7 @@ impl Accumulator for DistinctTotal {
 }
 
 /// DataFusion's sums of groups, which mark an overflow while they add.
-struct Groups<A> {
+struct CheckedSums<A> {
     sums: A,
     overflowed: Arc<AtomicBool>,
     total: DataType,
@@ -377,14 +377,14 @@ fn groups<T: Summed>(total: DataType) -> Result<Box<dyn GroupsAccumulator>> {
         // The closure has no way to fail: whoever called for the batch looks at the mark.
         Err(_) => mark.store(true, Relaxed),
     };
-    Ok(Box::new(Groups {
+    Ok(Box::new(CheckedSums {
         sums: prim_op::PrimitiveGroupsAccumulator::<T, _>::new(&total, add),
         overflowed,
         total,
     }))
 }
 
-impl<A> Groups<A> {
+impl<A> CheckedSums<A> {
     fn checked(&self) -> Result<()> {
         match self.overflowed.load(Relaxed) {
             true => Err(too_large(&self.total)),
@@ -393,7 +393,7 @@ impl<A> Groups<A> {
     }
 }
 
-impl<A: GroupsAccumulator> GroupsAccumulator for Groups<A> {
+impl<A: GroupsAccumulator> GroupsAccumulator for CheckedSums<A> {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],

@@ -10,7 +10,7 @@
 //! At its peak the data exists once as it came, plus the columns in work a second time. Regions are
 //! reserved in schema order, so that the columns together keep the weights of a placement.
 
-use super::encode::{self, Prepared};
+use super::encode::{self, ReadColumn};
 use super::held::Held;
 use super::place::ColumnPlacer;
 use crate::EngineError;
@@ -185,7 +185,7 @@ impl<'a> Collected<'a> {
             }
             let sources = wave
                 .into_iter()
-                .map(|(field, chunks)| Source {
+                .map(|(field, chunks)| ArrivedColumn {
                     table,
                     field,
                     chunks,
@@ -197,7 +197,7 @@ impl<'a> Collected<'a> {
 }
 
 /// A column as it arrived.
-pub(super) struct Source<'a> {
+pub(super) struct ArrivedColumn<'a> {
     pub table: &'a str,
     pub field: &'a FieldRef,
     pub chunks: Vec<ArrayRef>,
@@ -205,7 +205,7 @@ pub(super) struct Source<'a> {
 
 /// Encodes and places several columns in parallel.
 pub(super) fn place_columns(
-    sources: Vec<Source<'_>>,
+    sources: Vec<ArrivedColumn<'_>>,
     placer: &mut ColumnPlacer<'_>,
     placement_of: &dyn Fn(&str) -> Placement,
 ) -> Result<Vec<PlacedColumn>, EngineError> {
@@ -290,7 +290,7 @@ fn with_keys_for_all(
 fn reserve(
     table: &str,
     column: &str,
-    prepared: &Prepared,
+    prepared: &ReadColumn,
     placer: &mut ColumnPlacer<'_>,
     placement_of: &dyn Fn(&str) -> Placement,
 ) -> Result<tierloom_memory::Region, EngineError> {

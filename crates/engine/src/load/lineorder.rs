@@ -27,7 +27,7 @@ use tierloom_workloads::ssb::{
 use tierloom_workloads::{Progress, WorkloadError};
 
 /// The encoding of one column.
-struct Form {
+struct ColumnEncoding {
     /// Domain of the codes; `None` for plain integers.
     domain: Option<Domain>,
     width: CodeWidth,
@@ -80,15 +80,15 @@ fn forms(
     spec: &TableSpec,
     plan: &Lineorder,
     encoding: Encoding,
-) -> Result<Vec<Form>, EngineError> {
+) -> Result<Vec<ColumnEncoding>, EngineError> {
     let days = ssb::dimension(config, "date")?;
     let days = days.first().and_then(|c| c.as_int32()).unwrap_or_default();
     let (first, ranks) = ranks(days);
     let ranks = Arc::new(ranks);
-    let of = |column: &ColumnSpec| -> Result<Form, EngineError> {
+    let of = |column: &ColumnSpec| -> Result<ColumnEncoding, EngineError> {
         // Coded even if plain encoding is requested: the generator produces dictionary keys.
         if let Some(listed) = plan.dictionaries(column.name) {
-            return Ok(Form {
+            return Ok(ColumnEncoding {
                 domain: Some(words(listed)?),
                 width: CodeWidth::for_max(listed.len() as u32 - 1),
                 code: Code::Key,
@@ -96,7 +96,7 @@ fn forms(
         }
         // Plain 32-bit integers are written like codes of four bytes with base 0.
         if encoding == Encoding::Plain {
-            return Ok(Form {
+            return Ok(ColumnEncoding {
                 domain: None,
                 width: CodeWidth::Four,
                 code: Code::Offset(0),
@@ -104,7 +104,7 @@ fn forms(
         }
         // Dates are sparse integers (yyyymmdd), so ranks are narrower than offsets.
         if column.foreign_key.is_some_and(|(table, _)| table == "date") {
-            return Ok(Form {
+            return Ok(ColumnEncoding {
                 domain: Some(Domain::Values(Arc::new(Int32Array::from(days.to_vec())))),
                 width: CodeWidth::for_max(days.len() as u32 - 1),
                 code: Code::Table {
@@ -122,7 +122,7 @@ fn forms(
 /// Offsets from the smallest possible value.
 ///
 /// If they are not narrower than the values, offsets from 0, so that codes equal values.
-fn offsets(range: Option<(i64, i64)>) -> Form {
+fn offsets(range: Option<(i64, i64)>) -> ColumnEncoding {
     let known = range.and_then(|(least, most)| {
         Some((
             i32::try_from(least).ok()?,
@@ -132,7 +132,7 @@ fn offsets(range: Option<(i64, i64)>) -> Form {
         ))
     });
     let Some((least, most)) = known else {
-        return Form {
+        return ColumnEncoding {
             domain: None,
             width: CodeWidth::Four,
             code: Code::Offset(0),
@@ -144,7 +144,7 @@ fn offsets(range: Option<(i64, i64)>) -> Form {
     } else {
         least
     };
-    Form {
+    ColumnEncoding {
         domain: Some(Domain::Offset {
             base: i64::from(base),
             last: i64::from(most),
@@ -171,7 +171,7 @@ fn ranks(days: &[i32]) -> (i32, Vec<u16>) {
 /// Generates all rows; every thread gets the same number of chunks.
 fn fill(
     plan: &Lineorder,
-    forms: &[Form],
+    forms: &[ColumnEncoding],
     regions: &mut [Region],
     threads: usize,
     progress: &dyn Progress,
@@ -199,12 +199,12 @@ fn fill(
 
 fn fill_share(
     plan: &Lineorder,
-    forms: &[Form],
+    forms: &[ColumnEncoding],
     chunks: Range<usize>,
     mut parts: Vec<&mut [u8]>,
     progress: &dyn Progress,
 ) -> Result<(), EngineError> {
-    let is_key = |form: &&Form| matches!(form.code, Code::Key);
+    let is_key = |form: &&ColumnEncoding| matches!(form.code, Code::Key);
     let keys = forms.iter().filter(is_key).count();
     // Buffers for the largest chunk are reused for all chunks.
     let most = chunks.clone().map(|c| plan.chunk_rows(c).len()).max();
@@ -253,7 +253,7 @@ fn fill_share(
 
 fn placed(
     spec: &ColumnSpec,
-    form: Form,
+    form: ColumnEncoding,
     region: Region,
     rows: usize,
 ) -> Result<PlacedColumn, EngineError> {

@@ -3,7 +3,7 @@
 //! The fact table is generated in encoded form; dimensions are generated as arrays and then
 //! encoded, which is cheap at their size.
 
-use super::batches::{Source, in_parallel, place_columns};
+use super::batches::{ArrivedColumn, in_parallel, place_columns};
 use super::lineorder;
 use super::place::ColumnPlacer;
 use crate::EngineError;
@@ -90,7 +90,7 @@ fn dimension(
             break;
         }
         let sources = in_parallel(wave, |(field, values)| {
-            Ok(Source {
+            Ok(ArrivedColumn {
                 table: spec.name,
                 field,
                 chunks: vec![array(values)?],

@@ -4,7 +4,7 @@
 //! moment.
 
 use super::exec::operators;
-use crate::as_now::Rows;
+use crate::system_table::SystemRows;
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Result;
@@ -45,7 +45,7 @@ impl TierMemoryTable {
     }
 }
 
-impl Rows for TierMemoryTable {
+impl SystemRows for TierMemoryTable {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }

@@ -6,9 +6,9 @@
 use super::error::SqlError;
 use super::session::SqlSession;
 use crate::adapt::{Driver, DriverOptions, decisions_batch, decisions_schema};
-use crate::as_now::Rows;
 use crate::scan::PlacedScanExec;
 use crate::star::StarExec;
+use crate::system_table::SystemRows;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
@@ -139,7 +139,7 @@ fn reads_columns(plan: &Arc<dyn ExecutionPlan>) -> bool {
 }
 
 /// System table `tierloom_decisions`: a row per phase and run, latest last.
-impl Rows for Drive {
+impl SystemRows for Drive {
     fn schema(&self) -> SchemaRef {
         decisions_schema()
     }

@@ -9,14 +9,14 @@ use std::fmt;
 
 /// A position in a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// Line number, from 1.
     pub line: u64,
     /// Column in characters, from 1.
     pub column: u64,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
@@ -29,7 +29,7 @@ pub enum SqlError {
     #[error("{message}")]
     Input {
         /// Position in the script, if known.
-        place: Option<Place>,
+        place: Option<Position>,
         /// What was found, what was expected and what to do.
         message: String,
     },
@@ -51,7 +51,7 @@ impl SqlError {
     }
 
     /// Creates an input error at a position.
-    pub fn input_at(place: Place, message: impl fmt::Display) -> Self {
+    pub fn input_at(place: Position, message: impl fmt::Display) -> Self {
         SqlError::Input {
             place: Some(place),
             message: message.to_string(),
@@ -66,7 +66,7 @@ impl SqlError {
     /// Converts an error of DataFusion's planner: the statement is at fault.
     pub fn planning(error: &DataFusionError) -> Self {
         let span = error.diagnostic().and_then(|d| d.span);
-        let spanned = span.map(|s| Place {
+        let spanned = span.map(|s| Position {
             line: s.start.line,
             column: s.start.column,
         });
@@ -132,14 +132,14 @@ const PREFIXES: [&str; 9] = [
 ];
 
 /// Splits the parser's own "... at Line: 1, Column: 7" from a message.
-fn split_place(message: &str) -> (String, Option<Place>) {
+fn split_place(message: &str) -> (String, Option<Position>) {
     let text = parser_text(message);
     let Some((before, after)) = text.rsplit_once(" at Line: ") else {
         return (text, None);
     };
     let numbers = after.split_once(", Column: ").and_then(|(line, rest)| {
         let column: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        Some(Place {
+        Some(Position {
             line: line.parse().ok()?,
             column: column.parse().ok()?,
         })
@@ -175,7 +175,7 @@ mod tests {
             "ParserError(\"Expected: an expression, found: \\\"from\\\" at Line: 3, Column: 8\")";
         let (message, place) = split_place(text);
         assert_eq!(message, "Expected: an expression, found: \"from\"");
-        assert_eq!(place, Some(Place { line: 3, column: 8 }));
+        assert_eq!(place, Some(Position { line: 3, column: 8 }));
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl WriteOptions {
     }
 }
 
-enum Writer<W: Write + Send> {
+enum FormatWriter<W: Write + Send> {
     Csv(CsvWriter<W>),
     Json(JsonWriter<W, JsonArray>),
     JsonLines(JsonWriter<W, LineDelimited>),
@@ -130,7 +130,7 @@ enum Writer<W: Write + Send> {
 
 /// Writes batches of one schema.
 pub struct BatchWriter<W: Write + Send> {
-    writer: Writer<W>,
+    writer: FormatWriter<W>,
     /// Schema that rows are written with, after conversion to types that the format supports.
     schema: SchemaRef,
     // Set until the first batch is written: an empty result still needs a header.
@@ -152,22 +152,22 @@ impl<W: Write + Send> BatchWriter<W> {
                 let builder = CsvBuilder::new()
                     .with_header(options.header)
                     .with_delimiter(options.delimiter);
-                Writer::Csv(builder.build(to))
+                FormatWriter::Csv(builder.build(to))
             }
-            Format::Json => Writer::Json(json().build::<_, JsonArray>(to)),
-            Format::JsonLines => Writer::JsonLines(json().build::<_, LineDelimited>(to)),
+            Format::Json => FormatWriter::Json(json().build::<_, JsonArray>(to)),
+            Format::JsonLines => FormatWriter::JsonLines(json().build::<_, LineDelimited>(to)),
             Format::Arrow if options.to_file => {
-                Writer::ArrowFile(FileWriter::try_new(to, schema).map_err(failed)?)
+                FormatWriter::ArrowFile(FileWriter::try_new(to, schema).map_err(failed)?)
             }
             Format::Arrow => {
-                Writer::ArrowStream(StreamWriter::try_new(to, schema).map_err(failed)?)
+                FormatWriter::ArrowStream(StreamWriter::try_new(to, schema).map_err(failed)?)
             }
             Format::Parquet => {
                 let properties = WriterProperties::builder()
                     .set_compression(Compression::SNAPPY)
                     .build();
                 let writer = ArrowWriter::try_new(to, Arc::clone(schema), Some(properties));
-                Writer::Parquet(Box::new(writer.map_err(SqlError::failed)?))
+                FormatWriter::Parquet(Box::new(writer.map_err(SqlError::failed)?))
             }
         };
         Ok(BatchWriter {
@@ -186,17 +186,17 @@ impl<W: Write + Send> BatchWriter<W> {
         let batch = &forms::recast(batch, &self.schema).map_err(failed)?;
         if matches!(
             self.writer,
-            Writer::Csv(_) | Writer::Json(_) | Writer::JsonLines(_)
+            FormatWriter::Csv(_) | FormatWriter::Json(_) | FormatWriter::JsonLines(_)
         ) {
             check_calendar(batch)?;
         }
         match &mut self.writer {
-            Writer::Csv(w) => w.write(batch).map_err(failed),
-            Writer::Json(w) => w.write(batch).map_err(failed),
-            Writer::JsonLines(w) => w.write(batch).map_err(failed),
-            Writer::ArrowStream(w) => w.write(batch).map_err(failed),
-            Writer::ArrowFile(w) => w.write(batch).map_err(failed),
-            Writer::Parquet(w) => w.write(batch).map_err(SqlError::failed),
+            FormatWriter::Csv(w) => w.write(batch).map_err(failed),
+            FormatWriter::Json(w) => w.write(batch).map_err(failed),
+            FormatWriter::JsonLines(w) => w.write(batch).map_err(failed),
+            FormatWriter::ArrowStream(w) => w.write(batch).map_err(failed),
+            FormatWriter::ArrowFile(w) => w.write(batch).map_err(failed),
+            FormatWriter::Parquet(w) => w.write(batch).map_err(SqlError::failed),
         }
     }
 
@@ -210,13 +210,13 @@ impl<W: Write + Send> BatchWriter<W> {
             self.write(&RecordBatch::new_empty(schema))?;
         }
         match self.writer {
-            Writer::Csv(w) => Ok(w.into_inner()),
-            Writer::Json(mut w) => w.finish().map(|()| w.into_inner()).map_err(failed),
-            Writer::JsonLines(mut w) => w.finish().map(|()| w.into_inner()).map_err(failed),
+            FormatWriter::Csv(w) => Ok(w.into_inner()),
+            FormatWriter::Json(mut w) => w.finish().map(|()| w.into_inner()).map_err(failed),
+            FormatWriter::JsonLines(mut w) => w.finish().map(|()| w.into_inner()).map_err(failed),
             // `into_inner` of the Arrow and Parquet writers writes the footer.
-            Writer::ArrowStream(w) => w.into_inner().map_err(failed),
-            Writer::ArrowFile(w) => w.into_inner().map_err(failed),
-            Writer::Parquet(w) => w.into_inner().map_err(SqlError::failed),
+            FormatWriter::ArrowStream(w) => w.into_inner().map_err(failed),
+            FormatWriter::ArrowFile(w) => w.into_inner().map_err(failed),
+            FormatWriter::Parquet(w) => w.into_inner().map_err(SqlError::failed),
         }
     }
 }

@@ -84,7 +84,7 @@ impl SqlSession {
         watch.begin("generating", data.rows(), Unit::Rows);
         let made = {
             let mut placer = self.placer();
-            let progress = Rows(watch);
+            let progress = RowProgress(watch);
             match data {
                 Generated::Ssb(config) => {
                     load_ssb(config, &mut placer, &placement_of, &progress).map(|d| d.tables)
@@ -109,9 +109,9 @@ impl SqlSession {
 }
 
 /// Forwards a generator's progress to a watcher.
-struct Rows<'a>(&'a dyn Watch);
+struct RowProgress<'a>(&'a dyn Watch);
 
-impl Progress for Rows<'_> {
+impl Progress for RowProgress<'_> {
     fn advance(&self, rows: u64) {
         self.0.advance(rows);
     }

@@ -103,7 +103,7 @@ impl SqlSession {
             rows,
             &mut placer,
             &|_| placement.clone(),
-            &Stop(watch),
+            &Cancellation(watch),
             &options,
         );
         let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -186,9 +186,9 @@ impl SqlSession {
 }
 
 /// Forwards cancellation to a loader whose progress is reported by its source.
-struct Stop<'a>(&'a dyn Watch);
+struct Cancellation<'a>(&'a dyn Watch);
 
-impl Progress for Stop<'_> {
+impl Progress for Cancellation<'_> {
     fn advance(&self, _: u64) {}
 
     fn cancelled(&self) -> bool {

@@ -9,7 +9,7 @@
 //!   Source (CSV, Parquet, Arrow IPC) ──► placed tables ──► rows ──► Sink (terminal, BatchWriter)
 //! ```
 //! Nothing here reads a terminal or prints: rows go to a [`Sink`]; progress and cancellation go
-//! through [`Watch`]. Errors carry line and column of the script ([`Place`]).
+//! through [`Watch`]. Errors carry line and column of the script ([`Position`]).
 
 mod adaptive;
 mod calendar;
@@ -38,10 +38,10 @@ mod views;
 mod whole_file;
 
 pub use calendar::check_calendar;
-pub use error::{Place, SqlError};
+pub use error::{Position, SqlError};
 pub use export::{BatchWriter, Format, WriteOptions};
 pub use generate::Generated;
-pub use run::{Flow, Kept, Outcome, Silent, Sink, Timing, Unit, Watch};
+pub use run::{CollectedRows, Flow, Outcome, Silent, Sink, StatementTiming, Unit, Watch};
 pub use script::{Piece, is_whole, split};
 pub use session::{Loaded, SqlOptions, SqlSession, TableInfo};
 pub use source::{CsvOptions, Source};

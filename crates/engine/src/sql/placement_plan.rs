@@ -4,7 +4,7 @@
 //! With a machine profile, the modelled table of [`crate::adapt`] is returned instead.
 
 use super::error::SqlError;
-use super::run::{Flow, Sink, Timing, Watch};
+use super::run::{Flow, Sink, StatementTiming, Watch};
 use super::session::SqlSession;
 use super::system;
 use crate::adapt::explain_placement;
@@ -23,7 +23,7 @@ use tierloom_placement::Policy;
 
 /// An output row: a column that a plan reads, or an operator that it ran.
 #[derive(Default)]
-struct Line {
+struct PlanRow {
     kind: &'static str,
     name: String,
     /// Encoding of a column, or memory class of an operator.
@@ -71,7 +71,12 @@ pub(super) fn explain_analyze(
 ) -> Result<RecordBatch, SqlError> {
     let plan = session.physical(query, watch)?;
     let before = session.reads.clone();
-    let ran = session.stream(&plan, &mut Forgotten, watch, &mut Timing::default())?;
+    let ran = session.stream(
+        &plan,
+        &mut Forgotten,
+        watch,
+        &mut StatementTiming::default(),
+    )?;
     let execution = Execution {
         batches: Vec::new(),
         time: Duration::ZERO,
@@ -92,7 +97,7 @@ pub(super) fn explain_analyze(
 }
 
 /// Converts the router's account of an execution to output rows.
-fn operators(batch: &RecordBatch) -> Vec<Line> {
+fn operators(batch: &RecordBatch) -> Vec<PlanRow> {
     let text = |name: &str, row: usize| {
         let column = batch.column_by_name(name);
         let values = column.and_then(|c| c.as_string_opt::<i32>());
@@ -104,7 +109,7 @@ fn operators(batch: &RecordBatch) -> Vec<Line> {
         values.and_then(|v| v.is_valid(row).then(|| v.value(row)))
     };
     (0..batch.num_rows())
-        .map(|row| Line {
+        .map(|row| PlanRow {
             kind: "operator",
             name: text("operator", row),
             what: text("class", row),
@@ -119,7 +124,7 @@ fn operators(batch: &RecordBatch) -> Vec<Line> {
 }
 
 /// The columns that the optimised logical plan scans; which operators read them is irrelevant here.
-fn columns(session: &SqlSession, query: &str, watch: &dyn Watch) -> Result<Vec<Line>, SqlError> {
+fn columns(session: &SqlSession, query: &str, watch: &dyn Watch) -> Result<Vec<PlanRow>, SqlError> {
     let plan = session.optimised(query, watch)?;
     let mut scans: BTreeSet<(String, usize)> = BTreeSet::new();
     plan.apply_with_subqueries(|node| {
@@ -141,13 +146,13 @@ fn columns(session: &SqlSession, query: &str, watch: &dyn Watch) -> Result<Vec<L
         .collect()
 }
 
-fn column(table: &PlacedTable, index: usize) -> Result<Line, SqlError> {
+fn column(table: &PlacedTable, index: usize) -> Result<PlanRow, SqlError> {
     let column = &table.columns()[index];
     let mut wanted = system::wanted(column);
     if table.is_staged(index) {
         wanted.push_str(", read through a DRAM working buffer");
     }
-    Ok(Line {
+    Ok(PlanRow {
         kind: "column",
         name: format!("{}.{}", table.name(), column.name()),
         what: column.encoding(),
@@ -155,7 +160,7 @@ fn column(table: &PlacedTable, index: usize) -> Result<Line, SqlError> {
         bytes: column.size_bytes(),
         wanted,
         actual: actual(column)?,
-        ..Line::default()
+        ..PlanRow::default()
     })
 }
 
@@ -173,11 +178,11 @@ fn actual(column: &crate::PlacedColumn) -> Result<String, SqlError> {
     Ok(words.collect::<Vec<_>>().join(", "))
 }
 
-fn batch(lines: &[Line]) -> Result<RecordBatch, SqlError> {
-    let text = |of: &dyn Fn(&Line) -> &str| {
+fn batch(lines: &[PlanRow]) -> Result<RecordBatch, SqlError> {
+    let text = |of: &dyn Fn(&PlanRow) -> &str| {
         Arc::new(lines.iter().map(|l| Some(of(l))).collect::<StringArray>()) as _
     };
-    let count = |of: &dyn Fn(&Line) -> Option<u64>| {
+    let count = |of: &dyn Fn(&PlanRow) -> Option<u64>| {
         Arc::new(lines.iter().map(of).collect::<UInt64Array>()) as _
     };
     RecordBatch::try_from_iter([

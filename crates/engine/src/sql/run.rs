@@ -94,7 +94,7 @@ impl Watch for Silent {
 
 /// Measured durations of the parts of a statement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Timing {
+pub struct StatementTiming {
     /// Time to parse and plan, or to find the cached plan.
     pub planning: Duration,
     /// Time from the start of the plan to its last row, `delivering` included.
@@ -111,7 +111,7 @@ pub struct Outcome {
     /// Message for the user, such as "table t: 10 rows".
     pub message: Option<String>,
     /// Durations of its parts.
-    pub timing: Timing,
+    pub timing: StatementTiming,
 }
 
 /// A completed execution.
@@ -129,7 +129,7 @@ impl SqlSession {
         plan: &Arc<dyn ExecutionPlan>,
         sink: &mut dyn Sink,
         watch: &dyn Watch,
-        timing: &mut Timing,
+        timing: &mut StatementTiming,
     ) -> Result<Ran, SqlError> {
         if self.settings.engine.routing.is_some() {
             // Memory may have been added to or removed from nodes since the last statement.
@@ -257,14 +257,14 @@ const BATCHES_AHEAD: usize = 2;
 
 /// A sink that keeps all rows of the last statement that had any.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct CollectedRows {
     /// Columns of the rows; `None` before the first such statement.
     pub schema: Option<SchemaRef>,
     /// The rows, in batches as they were delivered.
     pub batches: Vec<RecordBatch>,
 }
 
-impl Sink for Kept {
+impl Sink for CollectedRows {
     fn begin(&mut self, schema: &SchemaRef) -> Result<(), SqlError> {
         self.schema = Some(Arc::clone(schema));
         self.batches.clear();

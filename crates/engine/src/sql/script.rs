@@ -3,7 +3,7 @@
 //! Splitting works on tokens, so semicolons inside strings, quoted names and comments do not count.
 //! No statement is parsed here.
 
-use super::error::{Place, SqlError};
+use super::error::{Position, SqlError};
 use super::nesting::levels;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
@@ -14,7 +14,7 @@ pub struct Piece {
     /// Source text, without the semicolon.
     pub text: String,
     /// Position of its first token.
-    pub place: Place,
+    pub place: Position,
     /// Tokens with their positions in the script, without white space and comments.
     pub(crate) tokens: Vec<TokenWithSpan>,
     /// Upper bound of its nesting depth.
@@ -51,7 +51,7 @@ impl Piece {
     }
 
     /// The position of token `index`, or of the end of the statement.
-    pub(crate) fn place_of(&self, index: usize) -> Place {
+    pub(crate) fn place_of(&self, index: usize) -> Position {
         let location = self
             .tokens
             .get(index)
@@ -61,8 +61,8 @@ impl Piece {
     }
 }
 
-fn place(location: Location) -> Place {
-    Place {
+fn place(location: Location) -> Position {
+    Position {
         line: location.line,
         column: location.column,
     }
@@ -181,12 +181,12 @@ mod tests {
         assert_eq!(pieces[1].text, "select\n  'é', x");
         assert_eq!(
             pieces[1].place,
-            Place {
+            Position {
                 line: 1,
                 column: 15
             }
         );
-        assert_eq!(pieces[1].place_of(3), Place { line: 2, column: 8 });
+        assert_eq!(pieces[1].place_of(3), Position { line: 2, column: 8 });
         assert_eq!(pieces[1].source(1, 4), "'é', x");
         assert_eq!(pieces[1].in_place(3, 4), "\n       x");
     }

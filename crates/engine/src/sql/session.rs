@@ -6,9 +6,9 @@
 use super::adaptive::Drive;
 use super::error::SqlError;
 use super::export::BatchWriter;
-use super::run::{Flow, Outcome, Sink, Timing, Watch};
+use super::run::{Flow, Outcome, Sink, StatementTiming, Watch};
 use super::script::Piece;
-use super::settings::Settings;
+use super::settings::SessionSettings;
 use super::statement::{Copy, Statement, recognise};
 use super::views::Views;
 use super::whole_file::WholeFile;
@@ -79,7 +79,7 @@ pub struct Loaded {
 /// session stays usable.
 pub struct SqlSession {
     pub(super) engine: Engine,
-    pub(super) settings: Settings,
+    pub(super) settings: SessionSettings,
     pub(super) tables: BTreeMap<String, Arc<PlacedTable>>,
     pub(super) topology: Arc<Topology>,
     pub(super) backend: Arc<dyn MemoryBackend>,
@@ -123,7 +123,7 @@ impl SqlSession {
         let engine = Engine::new(options.engine.clone())?;
         let session = SqlSession {
             engine,
-            settings: Settings::new(options.engine, options.placement),
+            settings: SessionSettings::new(options.engine, options.placement),
             tables: BTreeMap::new(),
             topology: Arc::new(options.topology),
             backend: options.backend,
@@ -319,10 +319,12 @@ impl SqlSession {
     ) -> Result<Outcome, SqlError> {
         use datafusion::logical_expr::Statement as S;
         let kept = match &logical {
-            LogicalPlan::Statement(S::SetVariable(_) | S::ResetVariable(_)) => Kept::Setting,
-            LogicalPlan::Statement(S::Prepare(p)) => Kept::Prepared(p.name.clone()),
-            LogicalPlan::Statement(S::Deallocate(d)) => Kept::Deallocated(d.name.clone()),
-            _ => Kept::Nothing,
+            LogicalPlan::Statement(S::SetVariable(_) | S::ResetVariable(_)) => {
+                LastingEffect::Setting
+            }
+            LogicalPlan::Statement(S::Prepare(p)) => LastingEffect::Prepared(p.name.clone()),
+            LogicalPlan::Statement(S::Deallocate(d)) => LastingEffect::Deallocated(d.name.clone()),
+            _ => LastingEffect::Nothing,
         };
         // Of DataFusion's own statements only EXECUTE returns rows.
         let runs = !matches!(&logical, LogicalPlan::Statement(s) if !matches!(s, S::Execute(_)));
@@ -356,16 +358,16 @@ impl SqlSession {
     }
 
     /// Records what has to be replayed on a new engine.
-    fn remember(&mut self, kept: &Kept, piece: &Piece) {
+    fn remember(&mut self, kept: &LastingEffect, piece: &Piece) {
         match kept {
-            Kept::Setting => self.told.push(piece.text.clone()),
-            Kept::Prepared(name) => {
+            LastingEffect::Setting => self.told.push(piece.text.clone()),
+            LastingEffect::Prepared(name) => {
                 self.prepared.insert(name.clone(), piece.text.clone());
             }
-            Kept::Deallocated(name) => {
+            LastingEffect::Deallocated(name) => {
                 self.prepared.remove(name);
             }
-            Kept::Nothing => {}
+            LastingEffect::Nothing => {}
         }
     }
 
@@ -376,9 +378,9 @@ impl SqlSession {
         sink: &mut dyn Sink,
         watch: &dyn Watch,
     ) -> Result<Outcome, SqlError> {
-        let mut timing = Timing {
+        let mut timing = StatementTiming {
             planning: start.elapsed(),
-            ..Timing::default()
+            ..StatementTiming::default()
         };
         let rows = self.stream(plan, sink, watch, &mut timing)?.rows;
         Ok(Outcome {
@@ -509,9 +511,9 @@ impl SqlSession {
             options,
             writer: None,
         };
-        let mut timing = Timing {
+        let mut timing = StatementTiming {
             planning: start.elapsed(),
-            ..Timing::default()
+            ..StatementTiming::default()
         };
         let rows = self.stream(&plan, &mut file, watch, &mut timing)?.rows;
         Ok(Outcome {
@@ -568,7 +570,7 @@ impl SqlSession {
 }
 
 /// The lasting effect of a statement that DataFusion executes itself.
-enum Kept {
+enum LastingEffect {
     Setting,
     Prepared(String),
     Deallocated(String),
@@ -626,7 +628,7 @@ fn answers(ast: &Ast) -> bool {
 }
 
 /// Adds `place` to an error that has no position.
-fn at(error: SqlError, place: super::Place) -> SqlError {
+fn at(error: SqlError, place: super::Position) -> SqlError {
     match error {
         SqlError::Input {
             place: None,
@@ -640,9 +642,9 @@ pub(super) fn said(message: String, start: Instant) -> Outcome {
     Outcome {
         rows: None,
         message: Some(message),
-        timing: Timing {
+        timing: StatementTiming {
             running: start.elapsed(),
-            ..Timing::default()
+            ..StatementTiming::default()
         },
     }
 }
@@ -656,9 +658,9 @@ fn give(batch: &RecordBatch, sink: &mut dyn Sink, start: Instant) -> Result<Outc
     Ok(Outcome {
         rows: Some(batch.num_rows() as u64),
         message: None,
-        timing: Timing {
+        timing: StatementTiming {
             running,
-            ..Timing::default()
+            ..StatementTiming::default()
         },
     })
 }

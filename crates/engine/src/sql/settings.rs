@@ -22,7 +22,7 @@ const MAX_BATCH_ROWS: usize = 1 << 20;
 
 /// The values of `tierloom.*`.
 #[derive(Debug, Clone)]
-pub(super) struct Settings {
+pub(super) struct SessionSettings {
     pub engine: EngineOptions,
     /// Placement of all columns without their own.
     pub placement: Policy,
@@ -34,9 +34,9 @@ pub(super) struct Settings {
     pub dram_bytes: Option<u64>,
 }
 
-impl Settings {
+impl SessionSettings {
     pub fn new(engine: EngineOptions, placement: Policy) -> Self {
-        Settings {
+        SessionSettings {
             engine,
             placement,
             placements: BTreeMap::new(),

@@ -43,7 +43,7 @@ pub(crate) struct Copy {
     /// The query whose rows are written, padded to its lines and columns in the script.
     pub query: String,
     /// Position of the table name, if a table was named instead of a query.
-    pub table_place: Option<super::Place>,
+    pub table_place: Option<super::Position>,
     pub path: String,
     /// The format, explicit or derived from the file name.
     pub format: Format,
@@ -58,7 +58,7 @@ pub(crate) struct Copy {
 /// # Errors
 /// A statement of Tierloom's own that is incomplete or has excess tokens.
 pub(crate) fn recognise(piece: &Piece) -> Result<Statement, SqlError> {
-    let cursor = &mut Cursor { piece, next: 0 };
+    let cursor = &mut TokenCursor { piece, next: 0 };
     if cursor.word("EXPLAIN") {
         // Without PLACEMENT the cursor is discarded, and DataFusion parses from the start.
         let analyze = cursor.word("ANALYZE");
@@ -86,7 +86,7 @@ pub(crate) fn recognise(piece: &Piece) -> Result<Statement, SqlError> {
     Ok(Statement::DataFusion)
 }
 
-fn explain(cursor: &mut Cursor<'_>, analyze: bool) -> Result<Statement, SqlError> {
+fn explain(cursor: &mut TokenCursor<'_>, analyze: bool) -> Result<Statement, SqlError> {
     let query = cursor.rest();
     if query.is_empty() {
         return Err(cursor.expected("a query after EXPLAIN PLACEMENT"));
@@ -94,7 +94,7 @@ fn explain(cursor: &mut Cursor<'_>, analyze: bool) -> Result<Statement, SqlError
     Ok(Statement::ExplainPlacement { analyze, query })
 }
 
-fn set(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+fn set(cursor: &mut TokenCursor<'_>) -> Result<Statement, SqlError> {
     if !(cursor.word("TIERLOOM") && cursor.token(&Token::Period)) {
         return Ok(Statement::DataFusion);
     }
@@ -112,7 +112,7 @@ fn set(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::Set { name, value })
 }
 
-fn show(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
+fn show(cursor: &mut TokenCursor<'_>) -> Result<Statement, SqlError> {
     if !cursor.word("TIERLOOM") {
         return Ok(Statement::DataFusion);
     }
@@ -130,7 +130,7 @@ fn show(cursor: &mut Cursor<'_>) -> Result<Statement, SqlError> {
     Ok(Statement::Show { name })
 }
 
-fn copy(cursor: &mut Cursor<'_>) -> Result<Copy, SqlError> {
+fn copy(cursor: &mut TokenCursor<'_>) -> Result<Copy, SqlError> {
     let (query, table_place) = if cursor.token(&Token::LParen) {
         (cursor.bracketed()?, None)
     } else {
@@ -193,7 +193,7 @@ struct CopyOptions {
 
 impl CopyOptions {
     /// Reads the value of option `name` at the cursor.
-    fn set(&mut self, cursor: &mut Cursor<'_>, name: &str) -> Result<(), SqlError> {
+    fn set(&mut self, cursor: &mut TokenCursor<'_>, name: &str) -> Result<(), SqlError> {
         let place = cursor.place();
         let value = cursor.one_value("a value")?;
         let wrong = |message: String| Err(SqlError::input_at(place, message));
@@ -222,17 +222,17 @@ impl CopyOptions {
 }
 
 /// A position in the tokens of a statement.
-struct Cursor<'a> {
+struct TokenCursor<'a> {
     piece: &'a Piece,
     next: usize,
 }
 
-impl Cursor<'_> {
+impl TokenCursor<'_> {
     fn peek(&self) -> Option<&Token> {
         self.piece.tokens.get(self.next).map(|t| &t.token)
     }
 
-    fn place(&self) -> super::Place {
+    fn place(&self) -> super::Position {
         self.piece.place_of(self.next)
     }
 

@@ -4,9 +4,9 @@
 //! and the router.
 
 use super::adaptive::Drive;
-use crate::as_now::{AsNow, Rows};
 use crate::column::PlacedColumn;
 use crate::routing::TIER_MEMORY;
+use crate::system_table::{SystemRows, SystemTable};
 use crate::table::PlacedTable;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -37,8 +37,8 @@ pub(super) fn register(context: &SessionContext, tables: &Tables, drive: &Drive)
         tables: Arc::clone(tables),
         schema: TierColumns::columns(),
     };
-    context.register_table(TIER_COLUMNS, Arc::new(AsNow(columns)))?;
-    context.register_table(DECISIONS, Arc::new(AsNow(drive.clone())))?;
+    context.register_table(TIER_COLUMNS, Arc::new(SystemTable(columns)))?;
+    context.register_table(DECISIONS, Arc::new(SystemTable(drive.clone())))?;
     Ok(())
 }
 
@@ -73,7 +73,7 @@ impl TierColumns {
     }
 }
 
-impl Rows for TierColumns {
+impl SystemRows for TierColumns {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }

@@ -4,7 +4,7 @@
 //! query, and keys, defaults and TEMPORARY are refused.
 
 use super::error::SqlError;
-use super::run::{Kept, Outcome, Timing, Unit, Watch};
+use super::run::{CollectedRows, Outcome, StatementTiming, Unit, Watch};
 use super::script::Piece;
 use super::session::{SqlSession, said};
 use super::source::{CsvOptions, Source};
@@ -70,11 +70,11 @@ impl SqlSession {
         let names = table.input.schema().fields().iter().map(|f| f.name());
         check_names(names)?;
         let plan = self.plan_of(table.input.as_ref().clone(), watch)?;
-        let mut timing = Timing {
+        let mut timing = StatementTiming {
             planning: start.elapsed(),
-            ..Timing::default()
+            ..StatementTiming::default()
         };
-        let mut kept = Kept::default();
+        let mut kept = CollectedRows::default();
         // Collected first, because rows arrive through a sink and the loader pulls batches.
         self.stream(&plan, &mut kept, watch, &mut timing)?;
         let schema = kept.schema.unwrap_or_else(|| plan.schema());

@@ -9,7 +9,7 @@ use super::dimension::LoadedDimension;
 use super::distinct::distinct;
 use super::filters::{only_column, over_values, shape, test_of};
 use super::lower::{Lowered, columns_of, narrowed, not_volatile};
-use super::measures::{Measures, State};
+use super::measures::{Measures, StateColumn};
 use crate::coded::CodedColumn;
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::Schema;
@@ -17,7 +17,7 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::PhysicalExpr;
 use std::sync::Arc;
-use tierloom_star::{Expr, Filter, GroupMap, GroupPart, StarPlan, Test};
+use tierloom_star::{ColumnFilter, Expr, GroupMap, GroupPart, StarPlan, Test};
 
 /// Largest number of foreign-key codes for which lookup tables are built.
 const MAX_KEY_CODES: u64 = 1 << 27;
@@ -48,7 +48,7 @@ pub(super) enum GroupValues {
 pub(super) struct Compiled {
     pub plan: StarPlan,
     pub groups: Vec<GroupValues>,
-    pub states: Vec<State>,
+    pub states: Vec<StateColumn>,
 }
 
 impl Compiled {
@@ -149,8 +149,8 @@ pub(super) fn compile(
 }
 
 /// Compiles the filters on fact columns.
-fn filters(lowered: &Lowered) -> Result<Vec<Filter>, NotFused> {
-    let mut filters: Vec<Filter> = Vec::new();
+fn filters(lowered: &Lowered) -> Result<Vec<ColumnFilter>, NotFused> {
+    let mut filters: Vec<ColumnFilter> = Vec::new();
     for predicate in &lowered.filters {
         let column = only_column(predicate)?;
         // A predicate on a dimension column is normally pushed below the join. One above it would
@@ -164,7 +164,7 @@ fn filters(lowered: &Lowered) -> Result<Vec<Filter>, NotFused> {
         };
         push(
             &mut filters,
-            Filter {
+            ColumnFilter {
                 column,
                 test,
                 expected_share: share,
@@ -176,7 +176,7 @@ fn filters(lowered: &Lowered) -> Result<Vec<Filter>, NotFused> {
 }
 
 /// Adds a filter, merged with an earlier one on the same column if both are ranges or both sets.
-fn push(filters: &mut Vec<Filter>, new: Filter, codes: u64) {
+fn push(filters: &mut Vec<ColumnFilter>, new: ColumnFilter, codes: u64) {
     let Some(old) = filters.iter_mut().find(|f| f.column == new.column) else {
         filters.push(new);
         return;
@@ -226,7 +226,7 @@ fn lookups(
             let column = dimension.fact_key;
             push(
                 &mut plan.filters,
-                Filter {
+                ColumnFilter {
                     column,
                     test,
                     expected_share: share,

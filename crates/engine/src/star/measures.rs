@@ -24,7 +24,7 @@ use tierloom_star::{Expr, Interval, Measure, MeasureKind};
 const EXACT_FLOAT: i128 = 1 << 53;
 
 /// A column of partial states.
-pub(super) struct State {
+pub(super) struct StateColumn {
     /// Index of the measure that it is computed from.
     pub measure: usize,
     pub field: FieldRef,
@@ -69,7 +69,7 @@ impl<'a> Measures<'a> {
         &mut self,
         aggregate: &AggregateFunctionExpr,
         fields: &[FieldRef],
-    ) -> Result<Vec<State>, NotFused> {
+    ) -> Result<Vec<StateColumn>, NotFused> {
         let name = aggregate.fun().name();
         if aggregate.is_distinct() || !aggregate.order_bys().is_empty() {
             return NotFused::because(format!("{} is distinct or ordered", aggregate.name()));
@@ -100,7 +100,7 @@ impl<'a> Measures<'a> {
                 }
                 // DataFusion's average takes a group as empty only if its count is NULL; otherwise
                 // it divides by the count.
-                let count = State {
+                let count = StateColumn {
                     null_if_zero: true,
                     ..self.count(&expr, &fields[0])?
                 };
@@ -112,20 +112,24 @@ impl<'a> Measures<'a> {
         }
     }
 
-    fn push(&mut self, measure: Measure, field: &FieldRef) -> State {
+    fn push(&mut self, measure: Measure, field: &FieldRef) -> StateColumn {
         let at = self.found.iter().position(|m| *m == measure);
         let measure = at.unwrap_or_else(|| {
             self.found.push(measure);
             self.found.len() - 1
         });
-        State {
+        StateColumn {
             measure,
             field: Arc::clone(field),
             null_if_zero: false,
         }
     }
 
-    fn count(&mut self, expr: &Arc<dyn PhysicalExpr>, field: &FieldRef) -> Result<State, NotFused> {
+    fn count(
+        &mut self,
+        expr: &Arc<dyn PhysicalExpr>,
+        field: &FieldRef,
+    ) -> Result<StateColumn, NotFused> {
         let nulls = match expr.downcast_ref::<Literal>() {
             Some(literal) if !literal.value().is_null() => Vec::new(),
             Some(_) => return NotFused::because("count of NULL"),
@@ -172,7 +176,11 @@ impl<'a> Measures<'a> {
         Ok(self.typed(inner)?.nulls)
     }
 
-    fn sum(&mut self, expr: &Arc<dyn PhysicalExpr>, field: &FieldRef) -> Result<State, NotFused> {
+    fn sum(
+        &mut self,
+        expr: &Arc<dyn PhysicalExpr>,
+        field: &FieldRef,
+    ) -> Result<StateColumn, NotFused> {
         let float = *field.data_type() == DataType::Float64;
         let inner = match expr.downcast_ref::<CastExpr>() {
             // Sums of integers as floats are exact below 2^53 in any order of additions.
@@ -213,7 +221,7 @@ impl<'a> Measures<'a> {
         kind: MeasureKind,
         expr: &Arc<dyn PhysicalExpr>,
         field: &FieldRef,
-    ) -> Result<State, NotFused> {
+    ) -> Result<StateColumn, NotFused> {
         let typed = self.typed(expr)?;
         if typed.data_type != *field.data_type() {
             return NotFused::because(format!(

@@ -48,17 +48,17 @@ impl MorselTimes {
 
 /// Hands out morsels in row order, so that a part at the start of the table is processed first.
 #[derive(Debug)]
-pub(super) struct Cursor {
+pub(super) struct MorselQueue {
     next: AtomicUsize,
     rows: usize,
     /// Time of each morsel, ns; empty if morsels are not timed.
     times: Vec<AtomicU64>,
 }
 
-impl Cursor {
+impl MorselQueue {
     pub fn new(rows: usize, timed: bool) -> Arc<Self> {
         let morsels = if timed { rows.div_ceil(MORSEL_ROWS) } else { 0 };
-        Arc::new(Cursor {
+        Arc::new(MorselQueue {
             next: AtomicUsize::new(0),
             rows,
             times: (0..morsels).map(|_| AtomicU64::new(0)).collect(),
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn parts_add_up_to_the_whole_and_no_morsel_counts_twice() {
         let rows = 5 * MORSEL_ROWS + 7;
-        let cursor = Cursor::new(rows, true);
+        let cursor = MorselQueue::new(rows, true);
         let mut seen = 0;
         while let Some(morsel) = cursor.next() {
             assert_eq!(morsel.start, seen);
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn an_untimed_pass_keeps_no_times() {
-        let cursor = Cursor::new(3 * MORSEL_ROWS, false);
+        let cursor = MorselQueue::new(3 * MORSEL_ROWS, false);
         cursor.note(0, Duration::from_nanos(10));
         assert_eq!((cursor.is_timed(), cursor.times(1)), (false, None));
     }

@@ -9,9 +9,9 @@ use super::compile::{Aggregation, Compiled, compile, fact_column};
 use super::dimension::LoadedDimension;
 use super::finish::Finish;
 use super::lower::Lowered;
-use super::morsels::{Cursor, MorselTimes, PassOptions};
+use super::morsels::{MorselQueue, MorselTimes, PassOptions};
 use super::output;
-use super::work::{Done, Seen, Stop, hold, told, work};
+use super::work::{Done, EarlyEnd, WorkerStats, hold, told, work};
 use crate::breakdown::{broke_down, caught, said};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
@@ -70,12 +70,12 @@ impl Run {
     pub async fn fused(&self) -> Result<std::result::Result<Vec<RecordBatch>, NotFused>> {
         match self.batches().await {
             Ok(batches) => Ok(Ok(batches)),
-            Err(Stop::NotFused(why)) => Ok(Err(why)),
-            Err(Stop::Failed(error)) => Err(error),
+            Err(EarlyEnd::NotFused(why)) => Ok(Err(why)),
+            Err(EarlyEnd::Failed(error)) => Err(error),
         }
     }
 
-    async fn batches(&self) -> Result<Vec<RecordBatch>, Stop> {
+    async fn batches(&self) -> Result<Vec<RecordBatch>, EarlyEnd> {
         let pool = self.context.memory_pool();
         let memory = MemoryConsumer::new("StarExec").register(pool);
         let started = Instant::now();
@@ -88,9 +88,9 @@ impl Run {
         self.choose_accumulators(&mut compiled.plan, &memory)?;
         let compiled = Arc::new(compiled);
         self.time("lookups_time", started);
-        let cursor = Cursor::new(self.lowered.fact.rows(), self.pass.timed);
+        let cursor = MorselQueue::new(self.lowered.fact.rows(), self.pass.timed);
         let done = self.workers(&compiled, &cursor, &memory).await?;
-        let (workers, mut groups, mut sum) = (done.len(), Vec::new(), None::<Seen>);
+        let (workers, mut groups, mut sum) = (done.len(), Vec::new(), None::<WorkerStats>);
         let mut held = Vec::new();
         for part in done {
             groups.push(part.groups);
@@ -101,7 +101,7 @@ impl Run {
             }
         }
         let Some(seen) = sum else {
-            return Err(Stop::Failed(broken("it had no workers")));
+            return Err(EarlyEnd::Failed(broken("it had no workers")));
         };
         let merged = self.merge(groups, &memory).await?;
         // Only now: the workers' accumulators are alive until the merge has consumed them.
@@ -122,7 +122,7 @@ impl Run {
     }
 
     /// Runs all dimensions at once and collects the rows of each in one batch.
-    async fn dimensions(&self, memory: &MemoryReservation) -> Result<Vec<RecordBatch>, Stop> {
+    async fn dimensions(&self, memory: &MemoryReservation) -> Result<Vec<RecordBatch>, EarlyEnd> {
         let dimensions = self.lowered.dimensions.iter().map(|dimension| async {
             let batches = collect(Arc::clone(&dimension.plan), Arc::clone(&self.context)).await?;
             let schema = dimension.plan.schema();
@@ -131,7 +131,7 @@ impl Run {
                 .map_err(|what| NotFused::broke_down(&what))?
                 .map_err(NotFused::from)?;
             hold(memory, get_record_batch_memory_size(&rows))?;
-            Ok::<RecordBatch, Stop>(rows)
+            Ok::<RecordBatch, EarlyEnd>(rows)
         });
         futures::future::try_join_all(dimensions).await
     }
@@ -141,7 +141,7 @@ impl Run {
         &self,
         plan: &mut StarPlan,
         memory: &MemoryReservation,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), EarlyEnd> {
         plan.workers = self.threads();
         if let Some(bytes) = plan.dense_bytes()? {
             let all = usize::try_from(bytes)
@@ -161,7 +161,7 @@ impl Run {
         &self,
         workers: Vec<Groups>,
         memory: &MemoryReservation,
-    ) -> Result<Vec<Groups>, Stop> {
+    ) -> Result<Vec<Groups>, EarlyEnd> {
         let fact = self.lowered.fact.name();
         let parts = workers.len();
         if parts == 1 || !workers.iter().any(Groups::is_large) {
@@ -196,8 +196,8 @@ impl Run {
         &self,
         compiled: &Compiled,
         merged: Vec<Groups>,
-        seen: &Seen,
-    ) -> Result<Vec<RecordBatch>, Stop> {
+        seen: &WorkerStats,
+    ) -> Result<Vec<RecordBatch>, EarlyEnd> {
         let rows = self.context.session_config().batch_size();
         let (mut batches, mut in_groups) = (Vec::new(), 0);
         for groups in merged {
@@ -210,7 +210,7 @@ impl Run {
         }
         let (all, counted) = (self.lowered.fact.rows() as u64, seen.counted);
         if counted.rows_in != all || in_groups != counted.rows_out {
-            return Err(Stop::Failed(broken(&format!(
+            return Err(EarlyEnd::Failed(broken(&format!(
                 "of {all} rows of {} it has looked at {}, {} of them passed, and {in_groups} are \
                  in groups",
                 self.lowered.fact.name(),
@@ -249,9 +249,9 @@ impl Run {
     async fn workers(
         &self,
         compiled: &Arc<Compiled>,
-        cursor: &Arc<Cursor>,
+        cursor: &Arc<MorselQueue>,
         memory: &MemoryReservation,
-    ) -> Result<Vec<Done>, Stop> {
+    ) -> Result<Vec<Done>, EarlyEnd> {
         let mut tasks = JoinSet::new();
         for _ in 0..compiled.plan.workers {
             // Dropping the `JoinSet` aborts its tasks, so cancelling the query stops the workers.
@@ -279,7 +279,7 @@ impl Run {
     fn observe(
         &self,
         compiled: &Compiled,
-        seen: &Seen,
+        seen: &WorkerStats,
         group_bytes: u64,
         times: Option<MorselTimes>,
     ) {
@@ -322,8 +322,8 @@ impl Run {
 }
 
 /// The error of a task that panicked or was cancelled.
-fn joined(fact: &str, error: tokio::task::JoinError) -> Stop {
-    Stop::Failed(match error.try_into_panic() {
+fn joined(fact: &str, error: tokio::task::JoinError) -> EarlyEnd {
+    EarlyEnd::Failed(match error.try_into_panic() {
         Ok(panic) => broke_down(&format!("StarExec over {fact}"), said(panic.as_ref())),
         Err(error) => DataFusionError::ExecutionJoin(Box::new(error)),
     })

@@ -6,7 +6,7 @@
 use super::NotFused;
 use super::compile::Compiled;
 use super::lower::Lowered;
-use super::morsels::Cursor;
+use super::morsels::MorselQueue;
 use crate::breakdown::{broke_down, caught};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -20,30 +20,32 @@ const MORSELS_PER_YIELD: usize = 8;
 
 /// Why a run ends early.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum EarlyEnd {
     /// DataFusion's operators have to do the work.
     NotFused(NotFused),
     /// The statement fails.
     Failed(DataFusionError),
 }
 
-impl From<NotFused> for Stop {
+impl From<NotFused> for EarlyEnd {
     fn from(why: NotFused) -> Self {
-        Stop::NotFused(why)
+        EarlyEnd::NotFused(why)
     }
 }
 
-impl From<DataFusionError> for Stop {
+impl From<DataFusionError> for EarlyEnd {
     fn from(error: DataFusionError) -> Self {
-        Stop::Failed(error)
+        EarlyEnd::Failed(error)
     }
 }
 
-impl From<PlanError> for Stop {
+impl From<PlanError> for EarlyEnd {
     fn from(error: PlanError) -> Self {
         match error {
-            PlanError::TooManyAccumulators { .. } => Stop::NotFused(NotFused(error.to_string())),
-            mistake => Stop::Failed(DataFusionError::External(Box::new(mistake))),
+            PlanError::TooManyAccumulators { .. } => {
+                EarlyEnd::NotFused(NotFused(error.to_string()))
+            }
+            mistake => EarlyEnd::Failed(DataFusionError::External(Box::new(mistake))),
         }
     }
 }
@@ -51,13 +53,13 @@ impl From<PlanError> for Stop {
 /// The result of a worker.
 pub(super) struct Done {
     pub groups: Groups,
-    pub seen: Seen,
+    pub seen: WorkerStats,
     /// Memory pool reservation of the groups, released when they are merged.
     pub held: MemoryReservation,
 }
 
 /// Filter statistics of a worker.
-pub(super) struct Seen {
+pub(super) struct WorkerStats {
     pub stats: Vec<FilterStats>,
     pub order: Vec<usize>,
     /// Rows seen, and rows that passed all filters.
@@ -65,9 +67,9 @@ pub(super) struct Seen {
     pub cpu: Duration,
 }
 
-impl Seen {
+impl WorkerStats {
     /// Adds the statistics of another worker; keeps this one's filter order.
-    pub fn add(&mut self, other: Seen) {
+    pub fn add(&mut self, other: WorkerStats) {
         self.cpu += other.cpu;
         let own = self.stats.iter_mut().chain([&mut self.counted]);
         for (sum, stats) in own.zip(other.stats.into_iter().chain([other.counted])) {
@@ -87,7 +89,10 @@ pub(super) fn hold(memory: &MemoryReservation, bytes: usize) -> Result<(), NotFu
 }
 
 /// Runs `part` of the star join over `fact`; a panic becomes an error that names the operator.
-pub(super) fn told<T>(fact: &str, part: impl FnOnce() -> Result<T, Stop>) -> Result<T, Stop> {
+pub(super) fn told<T>(
+    fact: &str,
+    part: impl FnOnce() -> Result<T, EarlyEnd>,
+) -> Result<T, EarlyEnd> {
     let operator = || format!("StarExec over {fact}");
     caught(part).unwrap_or_else(|said| Err(broke_down(&operator(), &said).into()))
 }
@@ -96,9 +101,9 @@ pub(super) fn told<T>(fact: &str, part: impl FnOnce() -> Result<T, Stop>) -> Res
 pub(super) async fn work(
     lowered: Lowered,
     compiled: Arc<Compiled>,
-    cursor: Arc<Cursor>,
+    cursor: Arc<MorselQueue>,
     held: MemoryReservation,
-) -> Result<Done, Stop> {
+) -> Result<Done, EarlyEnd> {
     let fact = Arc::clone(&lowered.fact);
     let rows = fact.rows();
     let columns: Vec<Codes<'_>> = lowered
@@ -112,7 +117,7 @@ pub(super) async fn work(
                 .map_or(nothing(rows), |c| c.codes())
         })
         .collect();
-    let mut staging = Staging::new(&lowered, &compiled);
+    let mut staging = StagingBuffers::new(&lowered, &compiled);
     let widths: Vec<CodeWidth> = columns.iter().map(Codes::width).collect();
     let plan = Arc::new(compiled.plan.clone());
     // Array accumulators are reserved by the run for all workers; hashed groups by each worker as
@@ -136,7 +141,7 @@ pub(super) async fn work(
         }
         tokio::task::yield_now().await;
     }
-    let seen = Seen {
+    let seen = WorkerStats {
         stats: worker.filter_stats().to_vec(),
         order: worker.order().to_vec(),
         counted: worker.counted(),
@@ -152,10 +157,10 @@ pub(super) async fn work(
 /// Processes the next morsels; returns whether there are none left.
 fn some_morsels(
     worker: &mut Worker,
-    staging: &mut Staging,
+    staging: &mut StagingBuffers,
     columns: &[Codes<'_>],
-    cursor: &Cursor,
-) -> Result<bool, Stop> {
+    cursor: &MorselQueue,
+) -> Result<bool, EarlyEnd> {
     for _ in 0..MORSELS_PER_YIELD {
         let Some(morsel) = cursor.next() else {
             return Ok(true);
@@ -183,11 +188,11 @@ fn nothing(rows: usize) -> Codes<'static> {
 }
 
 /// DRAM copies of a morsel's codes, for columns read through a working buffer (staged).
-struct Staging {
+struct StagingBuffers {
     buffers: Vec<Option<Vec<u8>>>,
 }
 
-impl Staging {
+impl StagingBuffers {
     fn new(lowered: &Lowered, compiled: &Compiled) -> Self {
         let plan = &compiled.plan;
         let used = |column: usize| {
@@ -207,7 +212,7 @@ impl Staging {
             .enumerate()
             .map(staged)
             .collect();
-        Staging { buffers }
+        StagingBuffers { buffers }
     }
 
     fn is_empty(&self) -> bool {

@@ -4,7 +4,7 @@
 use super::{StopSoon, error, number, run, run_watched, session, text};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tierloom_engine::sql::{Kept, SqlError, SqlSession};
+use tierloom_engine::sql::{CollectedRows, SqlError, SqlSession};
 
 /// The result or one error; then the session still works.
 #[track_caller]
@@ -131,7 +131,7 @@ fn a_function_that_makes_gigabytes_can_be_stopped() {
                 std::thread::sleep(Duration::from_millis(300));
                 watch.0.store(true, Ordering::Relaxed);
             });
-            run_watched(&mut session, sql, &mut Kept::default(), &watch)
+            run_watched(&mut session, sql, &mut CollectedRows::default(), &watch)
         });
         assert_eq!(stopped.unwrap_err(), SqlError::Interrupted, "{sql}");
         assert_eq!(number(&mut session, "select count(*) from t"), 1, "{sql}");

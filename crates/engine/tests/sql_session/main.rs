@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tierloom_engine::EngineOptions;
 use tierloom_engine::sql::{
-    CsvOptions, Kept, Outcome, Silent, SqlError, SqlOptions, SqlSession, Watch, split,
+    CollectedRows, CsvOptions, Outcome, Silent, SqlError, SqlOptions, SqlSession, Watch, split,
 };
 use tierloom_memory::PageSize;
 
@@ -26,7 +26,7 @@ trait Number {
     fn number(&self) -> i64;
 }
 
-impl Number for Kept {
+impl Number for CollectedRows {
     fn number(&self) -> i64 {
         let all: Vec<i64> = self
             .batches
@@ -56,7 +56,7 @@ pub fn session() -> SqlSession {
 pub fn run_watched(
     session: &mut SqlSession,
     text: &str,
-    rows: &mut Kept,
+    rows: &mut CollectedRows,
     watch: &dyn Watch,
 ) -> Result<Outcome, SqlError> {
     let mut last = Ok(Outcome::default());
@@ -70,8 +70,8 @@ pub fn run_watched(
 }
 
 /// The rows of the last statement of `text`.
-pub fn run(session: &mut SqlSession, text: &str) -> Result<Kept, SqlError> {
-    let mut rows = Kept::default();
+pub fn run(session: &mut SqlSession, text: &str) -> Result<CollectedRows, SqlError> {
+    let mut rows = CollectedRows::default();
     run_watched(session, text, &mut rows, &Silent::default()).map(|_| rows)
 }
 
@@ -123,7 +123,7 @@ fn a_stopped_statement_leaves_nothing_and_the_next_one_runs() {
             std::thread::sleep(Duration::from_millis(100));
             watch.0.store(true, Ordering::Relaxed);
         });
-        run_watched(&mut session, endless, &mut Kept::default(), &watch)
+        run_watched(&mut session, endless, &mut CollectedRows::default(), &watch)
     });
     assert_eq!(stopped.unwrap_err(), SqlError::Interrupted);
     assert_eq!(number(&mut session, "select count(*) from t"), 10);

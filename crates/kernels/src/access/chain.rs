@@ -1,7 +1,7 @@
 //! Custom chains: accesses whose places depend on values read before.
 
 use super::single::{self, Single};
-use super::timer::{Clock, OverheadSpread, Timer};
+use super::timer::{OverheadSpread, TimeSource, Timer};
 use super::{Access, AccessError, CacheOp, ChainStep, Operation, Order, SharedBytes, Touched};
 use crate::Simd;
 use crate::rng::{SplitMix64, mix, scale};
@@ -295,7 +295,7 @@ fn once(steps: &[Step], memories: &[SharedBytes<'_>; MAX_REGIONS], state: &mut C
 }
 
 fn timed(steps: &[Step], memories: &[SharedBytes<'_>; MAX_REGIONS], state: &mut ChainState) -> u64 {
-    let clock = Clock::detect();
+    let clock = TimeSource::detect();
     single::full_fence();
     let start = clock.now();
     std::hint::black_box(once(steps, memories, state));

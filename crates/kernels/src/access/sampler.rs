@@ -1,7 +1,7 @@
 //! Latency samples: the time of a single access.
 
 use super::single::{self, Blocks, Single};
-use super::timer::{Clock, OverheadSpread, Timer, system_ns};
+use super::timer::{OverheadSpread, TimeSource, Timer, system_ns};
 use super::{Access, AccessError, FenceMode, LineState, SharedBytes};
 
 /// Times single accesses, in ticks of the processor's counter ([`Timer`] converts them to
@@ -30,7 +30,7 @@ pub struct Sampler {
     single: Single,
     line: LineState,
     fence: FenceMode,
-    clock: Clock,
+    clock: TimeSource,
 }
 
 impl Sampler {
@@ -44,7 +44,7 @@ impl Sampler {
             single: Single::new(access)?,
             line,
             fence,
-            clock: Clock::detect(),
+            clock: TimeSource::detect(),
         })
     }
 
@@ -95,7 +95,7 @@ impl Sampler {
         let Blocks {
             sum, fenced, free, ..
         } = self.single.blocks;
-        if self.clock == Clock::System {
+        if self.clock == TimeSource::System {
             return timed_by_system(self.fence, || {
                 // SAFETY: as in `touch`.
                 unsafe { sum(place.at, &place) }
@@ -111,7 +111,7 @@ impl Sampler {
 
     /// Ticks of an empty sample of the same kind: the overhead of [`Self::sample`].
     pub fn nop_sample(&self) -> u64 {
-        if self.clock == Clock::System {
+        if self.clock == TimeSource::System {
             return timed_by_system(self.fence, || 0);
         }
         let Blocks {
@@ -149,7 +149,7 @@ fn timed_by_system(fence: FenceMode, access: impl FnOnce() -> u64) -> u64 {
 /// Ticks of an empty sample of the kind that loads have.
 pub(super) fn empty_load_sample(fence: FenceMode) -> u64 {
     match fence {
-        _ if Clock::detect() == Clock::System => timed_by_system(fence, || 0),
+        _ if TimeSource::detect() == TimeSource::System => timed_by_system(fence, || 0),
         FenceMode::Full => single::empty_after_loads(),
         FenceMode::None => single::empty_free(),
     }

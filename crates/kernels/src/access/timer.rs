@@ -20,7 +20,7 @@ const NOMINAL_WITHIN: f64 = 1e-4;
 
 /// Source of the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Clock {
+pub(super) enum TimeSource {
     /// The time stamp counter of x86-64, which runs at a constant rate whatever the core's
     /// frequency.
     #[cfg(target_arch = "x86_64")]
@@ -32,10 +32,10 @@ pub(super) enum Clock {
     System,
 }
 
-impl Clock {
+impl TimeSource {
     /// The best clock of this processor; the same for all timers and samplers of the process.
     pub(super) fn detect() -> Self {
-        static CLOCK: OnceLock<Clock> = OnceLock::new();
+        static CLOCK: OnceLock<TimeSource> = OnceLock::new();
         *CLOCK.get_or_init(Self::look)
     }
 
@@ -187,7 +187,7 @@ impl OverheadSpread {
 /// both ends of an interval on the same processor: the counters of others may differ by some ticks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timer {
-    clock: Clock,
+    clock: TimeSource,
     /// Frequency in ticks per ns.
     ghz: f64,
     /// Whether the frequency is the one that the processor reports.
@@ -202,7 +202,7 @@ impl Timer {
     /// The frequency that the processor reports (CPUID leaf 0x15, `cntfrq_el0`) is used if the
     /// measurement confirms it within 0.01%.
     pub fn calibrate() -> Self {
-        let clock = Clock::detect();
+        let clock = TimeSource::detect();
         let (ticks_before, time_before) = closest_pair(clock);
         std::thread::sleep(CALIBRATION);
         let (ticks_after, time_after) = closest_pair(clock);
@@ -259,10 +259,10 @@ impl Timer {
     pub fn describe(&self) -> String {
         let (name, unit) = match self.clock {
             #[cfg(target_arch = "x86_64")]
-            Clock::Tsc => ("tsc", "GHz"),
+            TimeSource::Tsc => ("tsc", "GHz"),
             #[cfg(target_arch = "aarch64")]
-            Clock::VirtualCounter => ("cntvct_el0", "MHz"),
-            Clock::System => {
+            TimeSource::VirtualCounter => ("cntvct_el0", "MHz"),
+            TimeSource::System => {
                 return "monotonic clock: the processor has no invariant counter".into();
             }
         };
@@ -317,7 +317,7 @@ fn step_ticks(glance: impl Fn() -> u64) -> u64 {
 }
 
 /// Both clocks at (almost) the same moment: of several readings, the one that took the least time.
-fn closest_pair(clock: Clock) -> (u64, Instant) {
+fn closest_pair(clock: TimeSource) -> (u64, Instant) {
     let reading = || {
         let before = clock.now();
         let time = Instant::now();

@@ -16,13 +16,13 @@ const AHEAD: usize = 32;
 
 /// Position at which [`Links::expand`] continues.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Cursor {
+pub struct ExpandCursor {
     probe: usize,
     /// Next build row for `probe`, plus one; 0 for the head of its list.
     build: u32,
 }
 
-impl Cursor {
+impl ExpandCursor {
     /// Whether all `probe_rows` rows of a batch have been expanded.
     pub fn finished(&self, probe_rows: usize) -> bool {
         self.probe >= probe_rows
@@ -74,7 +74,7 @@ impl<'a> Links<'a> {
     pub fn expand(
         &self,
         heads: &[u32],
-        cursor: &mut Cursor,
+        cursor: &mut ExpandCursor,
         limit: usize,
         build: &mut Vec<u32>,
         probe: &mut Vec<u32>,
@@ -109,7 +109,7 @@ impl<'a> Links<'a> {
 /// branches.
 fn unique(
     heads: &[u32],
-    cursor: &mut Cursor,
+    cursor: &mut ExpandCursor,
     limit: usize,
     build: &mut Vec<u32>,
     probe: &mut Vec<u32>,

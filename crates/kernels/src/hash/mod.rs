@@ -30,7 +30,7 @@ pub use build::{Builder, SegmentFull};
 pub use find::{JoinTable, PREFETCH_AHEAD};
 pub use group::GroupTable;
 pub use layout::Layout;
-pub use links::{Cursor, Links};
+pub use links::{ExpandCursor, Links};
 
 /// Result of a lookup for a missing key; no row or group has this number.
 pub const NONE: u32 = u32::MAX;

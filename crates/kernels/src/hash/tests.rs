@@ -28,7 +28,7 @@ fn built(keys: &[u64], builders: usize) -> (Layout, Vec<Bucket>, Vec<AtomicU32>,
 #[test]
 fn heads_of_unique_keys_become_pairs_piece_by_piece() {
     let heads = [5, NONE, 7, 8, NONE, 9];
-    let (mut cursor, mut all) = (Cursor::default(), Vec::new());
+    let (mut cursor, mut all) = (ExpandCursor::default(), Vec::new());
     while !cursor.finished(heads.len()) {
         let (mut build, mut probe) = (Vec::new(), Vec::new());
         Links::new(&[]).expand(&heads, &mut cursor, 2, &mut build, &mut probe);
@@ -45,7 +45,7 @@ fn pairs(
 ) -> Vec<(u32, u32)> {
     let mut heads = vec![0; probes.len()];
     table.find(probes, &mut heads);
-    let (mut cursor, mut all) = (Cursor::default(), Vec::new());
+    let (mut cursor, mut all) = (ExpandCursor::default(), Vec::new());
     while !cursor.finished(probes.len()) {
         let (mut build, mut probe) = (Vec::new(), Vec::new());
         Links::new(links).expand(&heads, &mut cursor, limit, &mut build, &mut probe);

@@ -11,7 +11,7 @@ use crate::LabError;
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// The file's state before the first boot.
-enum State {
+enum SavedContent {
     /// There was no file.
     Absent,
     /// The file's content in an unnamed file; holes stay holes.
@@ -21,26 +21,26 @@ enum State {
 }
 
 /// The file of a CXL device and its saved state.
-pub(super) struct Kept {
+pub(super) struct SavedFile {
     path: PathBuf,
-    state: State,
+    state: SavedContent,
 }
 
-impl Kept {
+impl SavedFile {
     /// Saves the content of the file at `path` in an unnamed file in the same folder.
-    pub(super) fn of(path: &Path) -> Result<Kept, LabError> {
+    pub(super) fn of(path: &Path) -> Result<SavedFile, LabError> {
         let state = match OpenOptions::new().read(true).write(true).open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => State::Absent,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => SavedContent::Absent,
             Err(error) => return Err(LabError::io("open the CXL device's file", path)(error)),
             // Anything but a regular file is refused later, when the device is set up.
-            Ok(file) if !file.metadata().is_ok_and(|found| found.is_file()) => State::InUse,
-            Ok(file) if file.try_lock().is_err() => State::InUse,
+            Ok(file) if !file.metadata().is_ok_and(|found| found.is_file()) => SavedContent::InUse,
+            Ok(file) if file.try_lock().is_err() => SavedContent::InUse,
             Ok(file) => {
                 let copied = copy(&file, path).map_err(LabError::io("keep a copy of", path))?;
-                State::Copy(copied)
+                SavedContent::Copy(copied)
             }
         };
-        Ok(Kept {
+        Ok(SavedFile {
             path: path.to_owned(),
             state,
         })
@@ -50,12 +50,12 @@ impl Kept {
     pub(super) fn put_back(&self) -> Result<bool, LabError> {
         let failed = || LabError::io("put back", &self.path);
         match &self.state {
-            State::InUse => Ok(false),
-            State::Absent => match fs::remove_file(&self.path) {
+            SavedContent::InUse => Ok(false),
+            SavedContent::Absent => match fs::remove_file(&self.path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed()(error)),
                 _ => Ok(true),
             },
-            State::Copy(kept) => {
+            SavedContent::Copy(kept) => {
                 let file = OpenOptions::new().read(true).write(true).open(&self.path);
                 let file = file.map_err(failed())?;
                 if file.try_lock().is_err() {
@@ -111,7 +111,7 @@ mod tests {
         file.write_all_at(b"before", 5 << 20).unwrap();
         file.write_all_at(b"end", (8 << 20) + 2).unwrap();
         let before = fs::read(&path).unwrap();
-        let kept = Kept::of(&path).unwrap();
+        let kept = SavedFile::of(&path).unwrap();
         file.write_all_at(&vec![7; 8 << 20], 0).unwrap();
         assert!(kept.put_back().unwrap());
         assert!(fs::read(&path).unwrap() == before);
@@ -122,7 +122,7 @@ mod tests {
     fn a_device_that_was_not_there_is_gone_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("device");
-        let kept = Kept::of(&path).unwrap();
+        let kept = SavedFile::of(&path).unwrap();
         assert!(kept.put_back().unwrap());
         fs::write(&path, "x").unwrap();
         assert!(kept.put_back().unwrap());
@@ -134,12 +134,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("device");
         fs::write(&path, "theirs").unwrap();
-        let kept = Kept::of(&path).unwrap();
+        let kept = SavedFile::of(&path).unwrap();
         let used = File::open(&path).unwrap();
         used.lock_shared().unwrap();
         fs::write(&path, "theirs now").unwrap();
         assert!(!kept.put_back().unwrap());
-        assert!(!Kept::of(&path).unwrap().put_back().unwrap());
+        assert!(!SavedFile::of(&path).unwrap().put_back().unwrap());
         assert_eq!(fs::read(&path).unwrap(), b"theirs now");
     }
 }

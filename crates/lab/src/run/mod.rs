@@ -136,19 +136,19 @@ pub fn run_until(
     stop: &dyn Fn() -> bool,
     on_line: &mut dyn FnMut(&str),
 ) -> Result<GuestOutcome, LabError> {
-    run_within(kit, options, commands, stop, on_line, Limits::default())
+    run_within(kit, options, commands, stop, on_line, BootLimits::default())
 }
 
 /// Limits of a boot other than the time limit of its commands.
 #[derive(Debug, Clone, Copy)]
-struct Limits {
+struct BootLimits {
     patience: Patience,
     tries: u32,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for BootLimits {
+    fn default() -> BootLimits {
+        BootLimits {
             patience: Patience::default(),
             tries: TRIES,
         }
@@ -161,7 +161,7 @@ fn run_within(
     commands: &[GuestCommand],
     stop: &dyn Fn() -> bool,
     on_line: &mut dyn FnMut(&str),
-    limits: Limits,
+    limits: BootLimits,
 ) -> Result<GuestOutcome, LabError> {
     check(options, commands)?;
     let Some(_slots) = Slots::take(kit, options.threads(), stop, on_line)? else {

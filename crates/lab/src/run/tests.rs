@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::GuestKind;
 
-const SHORT: Limits = Limits {
+const SHORT: BootLimits = BootLimits {
     patience: Patience {
         silent: Duration::from_millis(1500),
         reported: Duration::from_millis(300),

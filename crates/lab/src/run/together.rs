@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use super::{Attempt, Begun, GuestOutcome, Limits, Slots, Tries, check};
+use super::{Attempt, Begun, BootLimits, GuestOutcome, Slots, Tries, check};
 use crate::guest::{GuestCommand, GuestLink, GuestOptions};
 use crate::host::last_lines;
 use crate::{Kit, LabError};
@@ -42,14 +42,14 @@ pub fn run_together(
     guests: &[(GuestOptions, Vec<GuestCommand>)],
     on_line: &mut dyn FnMut(usize, &str),
 ) -> Result<Vec<GuestOutcome>, LabError> {
-    run_within(kit, guests, on_line, Limits::default())
+    run_within(kit, guests, on_line, BootLimits::default())
 }
 
 pub(super) fn run_within(
     kit: &Kit,
     guests: &[(GuestOptions, Vec<GuestCommand>)],
     on_line: &mut dyn FnMut(usize, &str),
-    limits: Limits,
+    limits: BootLimits,
 ) -> Result<Vec<GuestOutcome>, LabError> {
     check_links(guests)?;
     for (options, commands) in guests {
@@ -80,7 +80,7 @@ fn boot_all(
     kit: &Kit,
     guests: &[(GuestOptions, Vec<GuestCommand>)],
     on_line: &mut dyn FnMut(usize, &str),
-    limits: Limits,
+    limits: BootLimits,
 ) -> Result<Vec<GuestOutcome>, LabError> {
     let give_up = AtomicBool::new(false);
     let begun = Begun::of(guests.len());

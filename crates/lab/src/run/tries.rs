@@ -1,6 +1,6 @@
 //! Repeats a boot if the emulator failed, from the same state of the CXL devices.
 
-use super::kept::Kept;
+use super::kept::SavedFile;
 use crate::guest::GuestOptions;
 use crate::{EmulatorFault, Kit, LabError};
 
@@ -10,7 +10,7 @@ pub(super) const TRIES: u32 = 4;
 /// The attempts of one guest or of one group of guests.
 pub(super) struct Tries<'a> {
     kit: &'a Kit,
-    kept: Vec<Kept>,
+    kept: Vec<SavedFile>,
     faults: Vec<EmulatorFault>,
     most: u32,
 }
@@ -28,7 +28,7 @@ impl<'a> Tries<'a> {
             .collect();
         paths.sort_unstable();
         paths.dedup();
-        let kept: Result<_, LabError> = paths.into_iter().map(Kept::of).collect();
+        let kept: Result<_, LabError> = paths.into_iter().map(SavedFile::of).collect();
         Ok(Tries {
             kit,
             kept: kept?,

@@ -194,7 +194,7 @@ impl<'a> Migration<'a> {
         while page < self.state.pages_total {
             let end = (page + self.batch_pages()).min(self.state.pages_total);
             for (_, node, place) in self.look_at(page..end)? {
-                if place == Place::Elsewhere {
+                if place == PageLocation::Elsewhere {
                     coming
                         .iter_mut()
                         .filter(|(known, _)| *known == node)
@@ -237,10 +237,10 @@ impl<'a> Migration<'a> {
         let mut moves = Vec::new();
         for (offset, node, place) in self.look_at(self.state.next_page..end)? {
             match place {
-                Place::Right => tally.already_there += 1,
-                Place::Absent => tally.absent += 1,
-                Place::Elsewhere => moves.push((offset, node)),
-                Place::Unknown(errno) => tally.failed.push(errno),
+                PageLocation::Right => tally.already_there += 1,
+                PageLocation::Absent => tally.absent += 1,
+                PageLocation::Elsewhere => moves.push((offset, node)),
+                PageLocation::Unknown(errno) => tally.failed.push(errno),
             }
         }
         self.move_pages(moves, &mut tally)?;
@@ -294,7 +294,7 @@ impl<'a> Migration<'a> {
     fn look_at(
         &self,
         pages: std::ops::Range<u64>,
-    ) -> Result<Vec<(usize, NodeId, Place)>, MemoryError> {
+    ) -> Result<Vec<(usize, NodeId, PageLocation)>, MemoryError> {
         let page_bytes = self.page_bytes();
         let wanted: Vec<(usize, NodeId)> = self
             .to
@@ -324,7 +324,7 @@ impl<'a> Migration<'a> {
         Ok(wanted
             .into_iter()
             .zip(states.chunks(parts))
-            .map(|((offset, node), states)| (offset, node, Place::of(states, node)))
+            .map(|((offset, node), states)| (offset, node, PageLocation::of(states, node)))
             .collect())
     }
 
@@ -385,14 +385,14 @@ impl<'a> Migration<'a> {
 
 /// Where a page is, relative to its target node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum PageLocation {
     Right,
     Absent,
     Elsewhere,
     Unknown(i32),
 }
 
-impl Place {
+impl PageLocation {
     /// State of a page from those of its parts: any part elsewhere means that there is something to
     /// move.
     fn of(parts: &[PageState], wanted: NodeId) -> Self {

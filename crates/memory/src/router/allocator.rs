@@ -3,7 +3,7 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 
-use super::route::{Answer, Router};
+use super::route::{AllocationOutcome, Router};
 use super::scope::current;
 
 /// Requests of this many bytes or more are routed.
@@ -45,13 +45,13 @@ impl<A> TierAllocator<A> {
 
 impl<A: GlobalAlloc> TierAllocator<A> {
     /// Asks the router for a block for the scope that the thread is in.
-    fn routed(&self, layout: Layout) -> Answer {
+    fn routed(&self, layout: Layout) -> AllocationOutcome {
         let Some(scope) = current() else {
             super::scope::answer();
-            return Answer::Inner;
+            return AllocationOutcome::Inner;
         };
         if !self.router.is_enabled() {
-            return Answer::Inner;
+            return AllocationOutcome::Inner;
         }
         self.router.allocate(scope, layout.size(), layout.align())
     }
@@ -61,17 +61,17 @@ impl<A: GlobalAlloc> TierAllocator<A> {
     #[inline(never)]
     fn alloc_large(&self, layout: Layout) -> *mut u8 {
         match self.routed(layout) {
-            Answer::Block(block) => pointer(block.address),
-            Answer::Refused => std::ptr::null_mut(),
+            AllocationOutcome::Block(block) => pointer(block.address),
+            AllocationOutcome::Refused => std::ptr::null_mut(),
             // SAFETY: the layout is the caller's, whose size is not 0.
-            Answer::Inner => unsafe { self.inner.alloc(layout) },
+            AllocationOutcome::Inner => unsafe { self.inner.alloc(layout) },
         }
     }
 
     #[inline(never)]
     fn alloc_zeroed_large(&self, layout: Layout) -> *mut u8 {
         match self.routed(layout) {
-            Answer::Block(block) => {
+            AllocationOutcome::Block(block) => {
                 let start = pointer(block.address);
                 if !block.zeroed {
                     // SAFETY: the block was allocated just now, nobody else has its address, and it
@@ -80,9 +80,9 @@ impl<A: GlobalAlloc> TierAllocator<A> {
                 }
                 start
             }
-            Answer::Refused => std::ptr::null_mut(),
+            AllocationOutcome::Refused => std::ptr::null_mut(),
             // SAFETY: the layout is the caller's, whose size is not 0.
-            Answer::Inner => unsafe { self.inner.alloc_zeroed(layout) },
+            AllocationOutcome::Inner => unsafe { self.inner.alloc_zeroed(layout) },
         }
     }
 
@@ -111,7 +111,7 @@ impl<A: GlobalAlloc> TierAllocator<A> {
             // was large already stays with the inner allocator, which may be able to grow it in
             // place.
             if layout.size() < THRESHOLD_BYTES
-                && let Answer::Block(block) = self.routed(new_layout)
+                && let AllocationOutcome::Block(block) = self.routed(new_layout)
             {
                 // SAFETY: `start` is a block of `layout`; the new block has `new_size` bytes and is
                 // fresh, so they do not overlap.
@@ -147,14 +147,14 @@ impl<A: GlobalAlloc> TierAllocator<A> {
         let answer = self
             .router
             .scope_of(start.addr())
-            .map_or(Answer::Inner, |scope| {
+            .map_or(AllocationOutcome::Inner, |scope| {
                 self.router.allocate(scope, layout.size(), layout.align())
             });
         match answer {
-            Answer::Block(block) => pointer(block.address),
-            Answer::Refused => std::ptr::null_mut(),
+            AllocationOutcome::Block(block) => pointer(block.address),
+            AllocationOutcome::Refused => std::ptr::null_mut(),
             // SAFETY: the layout has the new size, which is not 0, and the caller's alignment.
-            Answer::Inner => unsafe { self.inner.alloc(layout) },
+            AllocationOutcome::Inner => unsafe { self.inner.alloc(layout) },
         }
     }
 

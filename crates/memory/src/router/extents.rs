@@ -31,7 +31,7 @@ const SCAN_LIMIT: usize = 16;
 /// State of an extent; 0 is no state, so that a zeroed tag is no extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-enum State {
+enum ExtentState {
     Used = 1,
     Cached = 2,
     Released = 3,
@@ -59,12 +59,12 @@ pub(super) enum Free {
 impl Free {
     const COUNT: usize = 4;
 
-    fn state(self) -> State {
+    fn state(self) -> ExtentState {
         match self {
-            Free::Cached => State::Cached,
-            Free::Released => State::Released,
-            Free::Locked => State::Locked,
-            Free::Stale => State::Stale,
+            Free::Cached => ExtentState::Cached,
+            Free::Released => ExtentState::Released,
+            Free::Locked => ExtentState::Locked,
+            Free::Stale => ExtentState::Stale,
         }
     }
 
@@ -89,7 +89,7 @@ pub(super) struct Holder {
 pub(super) struct Tag {
     /// Length, in granules, of the extent that begins or ends here.
     len: u32,
-    /// A [`State`] as a number, or 0.
+    /// A [`ExtentState`] as a number, or 0.
     state: u32,
     /// Next extent of the list; the operator of a used extent.
     next: u32,
@@ -170,7 +170,7 @@ impl Extents {
         &mut self.lists[free as usize]
     }
 
-    fn mark(&mut self, extent: Extent, state: State) {
+    fn mark(&mut self, extent: Extent, state: ExtentState) {
         let tag = Tag {
             len: extent.len,
             state: state as u32,
@@ -182,7 +182,7 @@ impl Extents {
     }
 
     fn mark_used(&mut self, extent: Extent, holder: Holder) {
-        self.mark(extent, State::Used);
+        self.mark(extent, ExtentState::Used);
         let first = &mut self.tags[extent.start as usize];
         (first.next, first.prev) = (holder.owner, holder.config);
     }
@@ -296,7 +296,7 @@ impl Extents {
     /// The used extent that begins at `start`, with its owner.
     pub(super) fn used(&self, start: u32) -> Option<(Extent, Holder)> {
         let tag = self.tags.get(start as usize)?;
-        (tag.state == State::Used as u32 && start < self.top).then_some((
+        (tag.state == ExtentState::Used as u32 && start < self.top).then_some((
             Extent {
                 start,
                 len: tag.len,
@@ -313,7 +313,8 @@ impl Extents {
         let now = self.tags[extent.start as usize];
         ensure(
             now.len == extent.len
-                && (now.state == State::Used as u32 || now.state == State::Leaving as u32),
+                && (now.state == ExtentState::Used as u32
+                    || now.state == ExtentState::Leaving as u32),
             "an extent became free that was not in use",
         );
         let state = free.state() as u32;
@@ -406,7 +407,7 @@ impl Extents {
             start: kept.end(),
             len: extent.len - len,
         };
-        self.mark(end, State::Leaving);
+        self.mark(end, ExtentState::Leaving);
         self.mark_used(kept, holder);
         Some(end)
     }
@@ -414,7 +415,7 @@ impl Extents {
     /// Marks a used extent as leaving, before its pages are released; [`Extents::give`] must
     /// follow.
     pub(super) fn leave(&mut self, extent: Extent) {
-        self.mark(extent, State::Leaving);
+        self.mark(extent, ExtentState::Leaving);
     }
 
     /// Takes one of the longest free extents of that kind off its list, for release;
@@ -428,7 +429,7 @@ impl Extents {
             len: self.tags[start as usize].len,
         };
         self.unlink(extent, free);
-        self.mark(extent, State::Leaving);
+        self.mark(extent, ExtentState::Leaving);
         Some(extent)
     }
 
@@ -437,7 +438,7 @@ impl Extents {
         let mut start = 0;
         while start < self.top {
             let tag = self.tags[start as usize];
-            if tag.state == State::Used as u32 {
+            if tag.state == ExtentState::Used as u32 {
                 see(
                     Extent {
                         start,

@@ -20,7 +20,7 @@ const LIMIT_BYTES: u64 = 6 * UNIT as u64;
 const CONFIGS: [[u32; 2]; 3] = [[1, 0], [0, 1], [2, 1]];
 
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum HistoryStep {
     /// Allocate this many pages.
     Take(usize),
     /// Free the n-th block; whether its pages may be cached.
@@ -105,28 +105,28 @@ impl Case {
         }
     }
 
-    fn run(&mut self, step: Step) {
+    fn run(&mut self, step: HistoryStep) {
         match step {
-            Step::Take(units) => self.take(units),
-            Step::Free(n, keep) => {
+            HistoryStep::Take(units) => self.take(units),
+            HistoryStep::Free(n, keep) => {
                 if let Some(at) = n.checked_rem(self.blocks.len()) {
                     let known = self.blocks.remove(at);
                     let change = self.slot.free(self.machine(), known.address, keep);
                     assert_eq!((change.owner, change.bytes), (7, known.bytes));
                 }
             }
-            Step::Resize(n, units) => {
+            HistoryStep::Resize(n, units) => {
                 if let Some(at) = n.checked_rem(self.blocks.len()) {
                     self.resize(at, units);
                 }
             }
-            Step::Configure(config) => self.configure(config),
-            Step::Trim => self.slot.trim(self.machine()),
-            Step::Lock(locked) => {
+            HistoryStep::Configure(config) => self.configure(config),
+            HistoryStep::Trim => self.slot.trim(self.machine()),
+            HistoryStep::Lock(locked) => {
                 self.ever_locked |= locked;
                 with(|fake| fake.locked = locked);
             }
-            Step::Refuse(refuses) => {
+            HistoryStep::Refuse(refuses) => {
                 self.ever_refused |= refuses;
                 with(|fake| fake.refuses = refuses);
             }
@@ -247,11 +247,11 @@ impl Case {
 
     /// Frees everything: no page and no count may remain.
     fn end(mut self) {
-        self.run(Step::Lock(false));
+        self.run(HistoryStep::Lock(false));
         while !self.blocks.is_empty() {
-            self.run(Step::Free(0, true));
+            self.run(HistoryStep::Free(0, true));
         }
-        self.run(Step::Trim);
+        self.run(HistoryStep::Trim);
         assert_eq!(with(|fake| fake.pages.len()), 0);
         let levels = [&self.slot.held, &self.slot.earlier_held];
         assert!(levels.iter().all(|level| level.current() == 0));
@@ -269,7 +269,7 @@ fn write(block: Known) {
     }
 }
 
-fn run_all(steps: impl IntoIterator<Item = Step>) {
+fn run_all(steps: impl IntoIterator<Item = HistoryStep>) {
     let mut tags = Tags::new();
     let mut case = Case::new(&mut tags);
     steps.into_iter().for_each(|step| case.run(step));
@@ -278,38 +278,38 @@ fn run_all(steps: impl IntoIterator<Item = Step>) {
 
 #[test]
 fn no_short_history_overdraws_a_node_miscounts_or_hands_out_pages_of_another_place() {
-    const STEPS: [Step; 9] = [
-        Step::Take(1),
-        Step::Take(3),
-        Step::Free(0, true),
-        Step::Free(usize::MAX, false),
-        Step::Resize(0, 4),
-        Step::Resize(0, 1),
-        Step::Configure(1),
-        Step::Configure(0),
-        Step::Lock(true),
+    const STEPS: [HistoryStep; 9] = [
+        HistoryStep::Take(1),
+        HistoryStep::Take(3),
+        HistoryStep::Free(0, true),
+        HistoryStep::Free(usize::MAX, false),
+        HistoryStep::Resize(0, 4),
+        HistoryStep::Resize(0, 1),
+        HistoryStep::Configure(1),
+        HistoryStep::Configure(0),
+        HistoryStep::Lock(true),
     ];
     const LENGTH: u32 = 6;
     for history in 0..STEPS.len().pow(LENGTH) {
         let nth = |at: u32| STEPS[history / STEPS.len().pow(at) % STEPS.len()];
         // A sequence that starts with a step that does nothing equals a shorter one.
-        if matches!(nth(0), Step::Take(_)) {
+        if matches!(nth(0), HistoryStep::Take(_)) {
             run_all((0..LENGTH).map(nth));
         }
     }
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = HistoryStep> {
     prop_oneof![
-        6 => (1_usize..7).prop_map(Step::Take),
+        6 => (1_usize..7).prop_map(HistoryStep::Take),
         // A large block.
-        1 => Just(Step::Take(64)),
-        4 => (any::<usize>(), any::<bool>()).prop_map(|(n, keep)| Step::Free(n, keep)),
-        4 => (any::<usize>(), 1_usize..7).prop_map(|(n, units)| Step::Resize(n, units)),
-        2 => (0..CONFIGS.len()).prop_map(Step::Configure),
-        1 => Just(Step::Trim),
-        1 => any::<bool>().prop_map(Step::Lock),
-        1 => any::<bool>().prop_map(Step::Refuse),
+        1 => Just(HistoryStep::Take(64)),
+        4 => (any::<usize>(), any::<bool>()).prop_map(|(n, keep)| HistoryStep::Free(n, keep)),
+        4 => (any::<usize>(), 1_usize..7).prop_map(|(n, units)| HistoryStep::Resize(n, units)),
+        2 => (0..CONFIGS.len()).prop_map(HistoryStep::Configure),
+        1 => Just(HistoryStep::Trim),
+        1 => any::<bool>().prop_map(HistoryStep::Lock),
+        1 => any::<bool>().prop_map(HistoryStep::Refuse),
     ]
 }
 

@@ -25,7 +25,7 @@ pub(super) const INNER: usize = PLACES;
 
 /// Outcome of an allocation request.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum AllocationOutcome {
     Block(Block),
     /// The inner allocator should serve it.
     Inner,
@@ -242,14 +242,19 @@ impl Router {
     }
 
     /// Allocates a block for `scope`, or says who else should.
-    pub(super) fn allocate(&self, scope: ClassScope, size: usize, align: usize) -> Answer {
+    pub(super) fn allocate(
+        &self,
+        scope: ClassScope,
+        size: usize,
+        align: usize,
+    ) -> AllocationOutcome {
         // No granule has a larger alignment than a huge page.
         if align > LARGE_GRANULE {
-            return Answer::Inner;
+            return AllocationOutcome::Inner;
         }
         let size = Self::size_aligned(size, align);
         match self.at_a_place(scope, size) {
-            Ok(block) => Answer::Block(block),
+            Ok(block) => AllocationOutcome::Block(block),
             Err(passed) => self.beyond(scope, size, passed),
         }
     }
@@ -288,10 +293,10 @@ impl Router {
     }
 
     /// Handles a block that no configured place could serve, or whose class has none.
-    fn beyond(&self, scope: ClassScope, size: usize, passed: Passed) -> Answer {
+    fn beyond(&self, scope: ClassScope, size: usize, passed: Passed) -> AllocationOutcome {
         let Some(why) = passed.first else {
             return match self.from(scope, SYSTEM, size) {
-                Ok(block) => Answer::Block(block),
+                Ok(block) => AllocationOutcome::Block(block),
                 Err(why) => self.inside(scope, size, SYSTEM, why),
             };
         };
@@ -304,27 +309,27 @@ impl Router {
                 let bytes = size as u64;
                 self.events.record(scope.class, bytes, 0, None, why);
                 account.fallbacks.fetch_add(1, Ordering::Relaxed);
-                return Answer::Refused;
+                return AllocationOutcome::Refused;
             }
             _ => {}
         }
         match self.from(scope, SYSTEM, size) {
             Ok(block) => {
                 self.note_fallback(scope, block.bytes, SYSTEM, why);
-                Answer::Block(block)
+                AllocationOutcome::Block(block)
             }
             Err(_) => self.inside(scope, size, 0, why),
         }
     }
 
     /// Passes an allocation to the inner allocator and records the event.
-    fn inside(&self, scope: ClassScope, size: usize, from: usize, why: Why) -> Answer {
+    fn inside(&self, scope: ClassScope, size: usize, from: usize, why: Why) -> AllocationOutcome {
         let account = self.operators.of(scope.operator);
         account.fallbacks.fetch_add(1, Ordering::Relaxed);
         let to = Some(INNER as u8);
         let bytes = size as u64;
         self.events.record(scope.class, bytes, from as u8, to, why);
-        Answer::Inner
+        AllocationOutcome::Inner
     }
 
     /// Allocates at one place and counts the block.

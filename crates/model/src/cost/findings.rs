@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 
 /// Range of demands, GiB; the lower end is excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Range {
+pub struct DemandRange {
     /// Largest size below the range: demands are larger than this.
     pub above_gib: u64,
     /// Largest demand in the range.
     pub to_gib: u64,
 }
 
-impl Range {
+impl DemandRange {
     /// Whether the range includes a demand.
     pub fn contains(self, demand_gib: u64) -> bool {
         self.above_gib < demand_gib && demand_gib <= self.to_gib
@@ -30,7 +30,7 @@ impl Range {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Saving {
     /// Range of demands, one step of both prices.
-    pub range: Range,
+    pub range: DemandRange,
     /// Saving over the price of CPU memory, as a share; negative if the kind costs more.
     pub share: f64,
     /// Cheapest configuration of CPU memory alone.
@@ -50,11 +50,11 @@ pub struct KindFindings {
     /// Kind that is compared with CPU memory alone.
     pub kind: Kind,
     /// Demands for which it costs less than CPU memory alone; adjacent ranges are joined.
-    pub cheaper: Vec<Range>,
+    pub cheaper: Vec<DemandRange>,
     /// Savings, one per range of constant prices that both can meet, by rising demand.
     pub savings: Vec<Saving>,
     /// Demands that this kind can meet and CPU memory alone cannot; `None` if there are none.
-    pub only: Option<Range>,
+    pub only: Option<DemandRange>,
 }
 
 impl KindFindings {
@@ -160,7 +160,7 @@ fn of_kind(prices: &Prices, cpu: &Offer, kind: Kind) -> KindFindings {
     let mut savings = Vec::new();
     let mut above_gib = 0;
     for to_gib in ends {
-        let range = Range { above_gib, to_gib };
+        let range = DemandRange { above_gib, to_gib };
         if let (Some(alone), Some(with)) = (cpu.cheapest(to_gib), offer.cheapest(to_gib)) {
             savings.push(Saving {
                 range,
@@ -173,7 +173,7 @@ fn of_kind(prices: &Prices, cpu: &Offer, kind: Kind) -> KindFindings {
         above_gib = to_gib;
     }
     let most = |offer: &Offer| offer.steps().last().map_or(0, Config::capacity_gib);
-    let only = Range {
+    let only = DemandRange {
         above_gib: most(cpu),
         to_gib: most(&offer),
     };
@@ -197,8 +197,8 @@ fn bearable(offer: &Offer, demand_gib: u64, price: f64) -> f64 {
 }
 
 /// Ranges with a saving; adjacent ones are joined.
-fn cheaper(savings: &[Saving]) -> Vec<Range> {
-    let mut ranges: Vec<Range> = Vec::new();
+fn cheaper(savings: &[Saving]) -> Vec<DemandRange> {
+    let mut ranges: Vec<DemandRange> = Vec::new();
     for range in savings.iter().filter(|s| s.share > 0.0).map(|s| s.range) {
         match ranges.last_mut().filter(|r| r.to_gib == range.above_gib) {
             Some(last) => last.to_gib = range.to_gib,

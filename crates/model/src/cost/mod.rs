@@ -43,7 +43,7 @@ mod yaml;
 
 pub use config::{Config, ConfigDevices, DimmSet};
 pub use error::PriceError;
-pub use findings::{Findings, KindFindings, Range, Saving, findings};
+pub use findings::{DemandRange, Findings, KindFindings, Saving, findings};
 pub use kind::Kind;
 pub use offer::{Offer, cheapest};
 pub use prices::{BUILTIN_YAML, Cpu, Device, Dimm, Prices, Rules, SCHEMA};

@@ -1,6 +1,6 @@
 //! Findings as sentences, each with the assumptions that decide it.
 
-use super::findings::{Findings, KindFindings, Range, Saving};
+use super::findings::{DemandRange, Findings, KindFindings, Saving};
 use super::prices::Prices;
 use super::sensitivity::{Decider, Metric};
 use super::words::{gib, money, share_words};
@@ -55,7 +55,7 @@ fn cheapest(found: &Findings) -> String {
     }
 }
 
-fn range(range: Range) -> String {
+fn range(range: DemandRange) -> String {
     match range.above_gib {
         0 => format!("up to {}", gib(range.to_gib)),
         above => format!("above {} to {}", gib(above), gib(range.to_gib)),

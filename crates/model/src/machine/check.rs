@@ -11,17 +11,17 @@ use crate::error::{ModelError, ProfileError};
 /// The path and the label are formatted only on demand, because machines are checked before every
 /// solution.
 pub(super) struct Field<'a> {
-    group: Group<'a>,
+    group: Section<'a>,
     key: &'static str,
     what: &'static str,
     pub unit: &'static str,
     pub value: &'a Value,
-    range: Range,
+    range: Allowed,
 }
 
 /// Position of a number: what precedes its key, and its label.
 #[derive(Clone, Copy)]
-enum Group<'a> {
+enum Section<'a> {
     Part(&'static str, &'static str),
     Tier(usize, &'a str),
 }
@@ -29,21 +29,21 @@ enum Group<'a> {
 impl Field<'_> {
     pub fn path(&self) -> String {
         match self.group {
-            Group::Part(path, _) => format!("{path}{}", self.key),
-            Group::Tier(index, _) => format!("tiers[{index}].{}", self.key),
+            Section::Part(path, _) => format!("{path}{}", self.key),
+            Section::Tier(index, _) => format!("tiers[{index}].{}", self.key),
         }
     }
 
     pub fn label(&self) -> String {
         match self.group {
-            Group::Part(_, label) => format!("{label}{}", self.what),
-            Group::Tier(_, name) => format!("{name} {}", self.what),
+            Section::Part(_, label) => format!("{label}{}", self.what),
+            Section::Tier(_, name) => format!("{name} {}", self.what),
         }
     }
 }
 
 #[derive(Clone, Copy)]
-enum Range {
+enum Allowed {
     /// A whole number from 1.
     Count,
     Positive,
@@ -57,29 +57,29 @@ enum Range {
     Part,
 }
 
-impl Range {
+impl Allowed {
     fn holds(self, x: f64) -> bool {
         x.is_finite()
             && match self {
-                Range::Count => (1.0..=1e6).contains(&x) && x.fract() == 0.0,
-                Range::Positive => x > 0.0,
-                Range::NotNegative => x >= 0.0,
-                Range::AtLeastOne => x >= 1.0,
-                Range::Fraction => (0.0..1.0).contains(&x),
-                Range::Share => (0.0..=1.0).contains(&x),
-                Range::Part => x > 0.0 && x <= 1.0,
+                Allowed::Count => (1.0..=1e6).contains(&x) && x.fract() == 0.0,
+                Allowed::Positive => x > 0.0,
+                Allowed::NotNegative => x >= 0.0,
+                Allowed::AtLeastOne => x >= 1.0,
+                Allowed::Fraction => (0.0..1.0).contains(&x),
+                Allowed::Share => (0.0..=1.0).contains(&x),
+                Allowed::Part => x > 0.0 && x <= 1.0,
             }
     }
 
     fn expected(self) -> &'static str {
         match self {
-            Range::Count => "a whole number of at least 1",
-            Range::Positive => "a finite number above 0",
-            Range::NotNegative => "a finite number of at least 0",
-            Range::AtLeastOne => "a finite number of at least 1",
-            Range::Fraction => "a number from 0 up to, but not including, 1",
-            Range::Share => "a number from 0 to 1",
-            Range::Part => "a number above 0, at most 1",
+            Allowed::Count => "a whole number of at least 1",
+            Allowed::Positive => "a finite number above 0",
+            Allowed::NotNegative => "a finite number of at least 0",
+            Allowed::AtLeastOne => "a finite number of at least 1",
+            Allowed::Fraction => "a number from 0 up to, but not including, 1",
+            Allowed::Share => "a number from 0 to 1",
+            Allowed::Part => "a number above 0, at most 1",
         }
     }
 }
@@ -291,11 +291,11 @@ fn bad_interval(value: &Value) -> Option<(&'static str, f64, &'static str)> {
 }
 
 /// Key, label, unit, value and range of one number of a group.
-type Row<'a> = (&'static str, &'static str, &'static str, &'a Value, Range);
+type Row<'a> = (&'static str, &'static str, &'static str, &'a Value, Allowed);
 
 type Take<'t, 'a> = &'t mut dyn FnMut(Field<'a>);
 
-fn rows<'a>(group: Group<'a>, rows: impl IntoIterator<Item = Row<'a>>, take: Take<'_, 'a>) {
+fn rows<'a>(group: Section<'a>, rows: impl IntoIterator<Item = Row<'a>>, take: Take<'_, 'a>) {
     for (key, what, unit, value, range) in rows {
         take(Field {
             group,
@@ -312,15 +312,15 @@ fn core_fields<'a>(m: &'a Machine, take: Take<'_, 'a>) {
     let per_core = "hardware threads per core";
     let gain = "compute yield of all hardware threads of a core";
     let cores = [
-        ("cores", "cores", "cores", &m.cores, Range::Count),
-        ("smt", per_core, "threads", &m.smt, Range::Count),
-        ("smt_yield", gain, "x", &m.smt_yield, Range::AtLeastOne),
+        ("cores", "cores", "cores", &m.cores, Allowed::Count),
+        ("smt", per_core, "threads", &m.smt, Allowed::Count),
+        ("smt_yield", gain, "x", &m.smt_yield, Allowed::AtLeastOne),
     ];
-    rows(Group::Part("", ""), cores, take);
+    rows(Section::Part("", ""), cores, take);
 }
 
 fn cache_fields<'a>(c: &'a Cache, take: Take<'_, 'a>) {
-    use Range::{NotNegative, Positive};
+    use Allowed::{NotNegative, Positive};
     let (private, llc) = ("private cache of a core", "last-level cache");
     let wait = "last-level cache latency";
     let caches = [
@@ -328,11 +328,11 @@ fn cache_fields<'a>(c: &'a Cache, take: Take<'_, 'a>) {
         ("llc_bytes", llc, "bytes", &c.llc_bytes, NotNegative),
         ("llc_latency_ns", wait, "ns", &c.llc_latency_ns, Positive),
     ];
-    rows(Group::Part("cache.", ""), caches, take);
+    rows(Section::Part("cache.", ""), caches, take);
 }
 
 fn tlb_fields<'a>(t: &'a Tlb, take: Take<'_, 'a>) {
-    use Range::{AtLeastOne, Count, NotNegative, Positive};
+    use Allowed::{AtLeastOne, Count, NotNegative, Positive};
     let at_once = "page walks at once";
     let tlb = [
         ("entries", "TLB entries", "entries", &t.entries, Count),
@@ -340,7 +340,7 @@ fn tlb_fields<'a>(t: &'a Tlb, take: Take<'_, 'a>) {
         ("walk_ns", "page walk", "ns", &t.walk_ns, NotNegative),
         ("walkers", at_once, "walks", &t.walkers, AtLeastOne),
     ];
-    rows(Group::Part("tlb.", ""), tlb, take);
+    rows(Section::Part("tlb.", ""), tlb, take);
 }
 
 fn concurrency_fields<'a>(c: &'a Concurrency, take: Take<'_, 'a>) {
@@ -359,8 +359,8 @@ fn concurrency_fields<'a>(c: &'a Concurrency, take: Take<'_, 'a>) {
         ),
         ("dependent", "dependent", &c.dependent),
     ];
-    let lines = lines.map(|(key, label, value)| (key, label, "lines", value, Range::AtLeastOne));
-    rows(Group::Part("concurrency.", "in flight, "), lines, take);
+    let lines = lines.map(|(key, label, value)| (key, label, "lines", value, Allowed::AtLeastOne));
+    rows(Section::Part("concurrency.", "in flight, "), lines, take);
 }
 
 /// A row of a number that may be absent.
@@ -369,11 +369,11 @@ type MaybeRow<'a> = (
     &'static str,
     &'static str,
     Option<&'a Value>,
-    Range,
+    Allowed,
 );
 
 fn present<'a>(
-    group: Group<'a>,
+    group: Section<'a>,
     maybe: impl IntoIterator<Item = MaybeRow<'a>>,
     take: Take<'_, 'a>,
 ) {
@@ -384,7 +384,7 @@ fn present<'a>(
 }
 
 fn execution_fields<'a>(m: &'a Machine, take: Take<'_, 'a>) {
-    use Range::{AtLeastOne, NotNegative, Positive, Share};
+    use Allowed::{AtLeastOne, NotNegative, Positive, Share};
     let c = &m.concurrency;
     let (store, nt) = ("cached stores", "non-temporal stores");
     let gain = "gain of all hardware threads of a core";
@@ -400,11 +400,11 @@ fn execution_fields<'a>(m: &'a Machine, take: Take<'_, 'a>) {
             Positive,
         ),
     ];
-    let group = Group::Part("concurrency.", "in flight, ");
+    let group = Section::Part("concurrency.", "in flight, ");
     present(group, in_flight, take);
     let hidden = "share of compute or memory time hidden behind the other";
     let overlap = [("overlap", hidden, "share", m.overlap.as_ref(), Share)];
-    present(Group::Part("", ""), overlap, take);
+    present(Section::Part("", ""), overlap, take);
     if let Some(p) = &m.prefetch {
         let (waste, reach) = (
             "lines fetched in vain per line used",
@@ -414,7 +414,7 @@ fn execution_fields<'a>(m: &'a Machine, take: Take<'_, 'a>) {
             ("waste_lines", waste, "lines", &p.waste_lines, NotNegative),
             ("reach_lines", reach, "lines", &p.reach_lines, NotNegative),
         ];
-        let group = Group::Part("prefetch.", "prefetching, ");
+        let group = Section::Part("prefetch.", "prefetching, ");
         rows(group, prefetch, take);
         let (watched, beyond) = ("lines watched first", "lines fetched beyond a piece");
         let (training, overshoot) = (p.training_lines.as_ref(), p.overshoot_lines.as_ref());
@@ -427,7 +427,7 @@ fn execution_fields<'a>(m: &'a Machine, take: Take<'_, 'a>) {
 }
 
 fn tier_fields<'a>(index: usize, t: &'a Tier, take: Take<'_, 'a>) {
-    use Range::{AtLeastOne, Count, Fraction, NotNegative, Part, Positive, Share};
+    use Allowed::{AtLeastOne, Count, Fraction, NotNegative, Part, Positive, Share};
     let (read, write, idle) = ("read bandwidth", "write bandwidth", "idle latency");
     let (capacity, ratio) = ("capacity", "loaded over idle latency at peak");
     let (knee, steep) = (
@@ -463,7 +463,7 @@ fn tier_fields<'a>(index: usize, t: &'a Tier, take: Take<'_, 'a>) {
             Positive,
         ),
     ];
-    let group = Group::Tier(index, &t.name);
+    let group = Section::Tier(index, &t.name);
     let (nt, random) = (
         "non-temporal write bandwidth",
         "share of the peaks that random lines reach",

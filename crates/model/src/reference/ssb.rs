@@ -62,7 +62,7 @@ impl Dimension {
 
 /// Parameters of one query: selectivities of its filters on the fact table and of its probes,
 /// measures, and groups.
-struct Query {
+struct QueryParameters {
     name: &'static str,
     filters: &'static [(&'static str, f64)],
     probes: &'static [(Dimension, f64)],
@@ -78,8 +78,8 @@ const fn query(
     probes: &'static [(Dimension, f64)],
     measures: &'static [&'static str],
     groups: u64,
-) -> Query {
-    Query {
+) -> QueryParameters {
+    QueryParameters {
         name,
         filters,
         probes,
@@ -94,7 +94,7 @@ const PRICE: &[&str] = &["lo_extendedprice"];
 // Discounts are 0 to 10 per cent; the queries of the first flight select three of these values.
 const DISCOUNT: (&str, f64) = ("lo_discount", 3.0 / 11.0);
 
-const QUERIES: [Query; 13] = [
+const QUERIES: [QueryParameters; 13] = [
     query(
         "q1.1",
         &[DISCOUNT, ("lo_quantity", 24.0 / 50.0)],
@@ -239,7 +239,7 @@ struct Engine {
 }
 
 impl Engine {
-    fn phases(&self, query: &Query) -> Vec<Phase> {
+    fn phases(&self, query: &QueryParameters) -> Vec<Phase> {
         let builds = query
             .probes
             .iter()
@@ -267,7 +267,7 @@ impl Engine {
 
     /// One pass over the fact table: each filter and each probe reduces the rows that later columns
     /// are read for.
-    fn fact(&self, query: &Query) -> Phase {
+    fn fact(&self, query: &QueryParameters) -> Phase {
         let rows = 6_000_000.0 * self.scale_factor;
         let mut phase =
             Phase::new("lineorder", PhaseKind::Probe, rows).compute_ns(self.time_per_tuple_ns);

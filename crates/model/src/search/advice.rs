@@ -1,6 +1,6 @@
 //! Warnings to show with a recommendation, for instance that interleaving does not pay.
 
-use super::{Best, Problem, Range};
+use super::{Best, GainRange, Problem};
 use crate::error::ModelError;
 use crate::solve::QuerySolution;
 
@@ -19,7 +19,7 @@ const LOSS: f64 = 0.005;
 pub fn warnings(
     problem: &Problem<'_>,
     best: &Best,
-    range: &Range,
+    range: &GainRange,
 ) -> Result<Vec<String>, ModelError> {
     let first = problem.solution(&problem.on_first()?)?;
     let mut said = Vec::new();
@@ -74,7 +74,7 @@ fn small_gain(problem: &Problem<'_>, best: &Best) -> Option<String> {
     })
 }
 
-fn uncertain(problem: &Problem<'_>, best: &Best, range: &Range) -> Option<String> {
+fn uncertain(problem: &Problem<'_>, best: &Best, range: &GainRange) -> Option<String> {
     let decisive = range.decisive.as_ref().map_or(String::new(), |label| {
         format!("; {label} decides most, so measure that first")
     });

@@ -81,7 +81,7 @@ const FURTHEST: f64 = 2.0;
 const SETTLED: f64 = 2e-3;
 
 /// Shares on which a rate was measured, and the logarithm of the rate.
-pub(super) type Seen = (Vec<f64>, f64);
+pub(super) type MeasuredShares = (Vec<f64>, f64);
 
 /// The model with fitted factors.
 pub(super) struct Corrected<'p> {
@@ -150,7 +150,7 @@ impl<'p> Corrected<'p> {
     /// A point where one tier is saturated carries no information on the others, so the gradient
     /// there cannot show that another tier is the bottleneck. If the points are missed by more than
     /// noise, the fit is repeated from the best of many random starts.
-    pub fn fit(&mut self, seen: &[Seen], noise: f64) -> Result<(), ModelError> {
+    pub fn fit(&mut self, seen: &[MeasuredShares], noise: f64) -> Result<(), ModelError> {
         let mut cost = self.descend(seen, noise)?;
         let missed: f64 = self.residuals(seen)?.iter().map(|r| r * r).sum();
         if missed.sqrt() < MISSED * noise {
@@ -173,7 +173,7 @@ impl<'p> Corrected<'p> {
     }
 
     /// Draws from the prior with their cost, those that fit the points best first.
-    fn starts(&mut self, seen: &[Seen], noise: f64) -> Result<Vec<(f64, Vec<f64>)>, ModelError> {
+    fn starts(&mut self, seen: &[MeasuredShares], noise: f64) -> Result<Vec<(f64, Vec<f64>)>, ModelError> {
         // Seeded by the number of points: reproducible, but with new starts for every point.
         let mut random = SplitMix::new(seen.len() as u64);
         let mut starts = Vec::with_capacity(STARTS);
@@ -189,7 +189,7 @@ impl<'p> Corrected<'p> {
     }
 
     /// Maximises the posterior by damped Gauss-Newton steps; returns the cost at the end.
-    fn descend(&mut self, seen: &[Seen], noise: f64) -> Result<f64, ModelError> {
+    fn descend(&mut self, seen: &[MeasuredShares], noise: f64) -> Result<f64, ModelError> {
         for _ in 0..FIT_STEPS {
             let (residuals, slopes) = self.linear(seen)?;
             self.precision = Cholesky::of(&self.normal(&slopes, noise));
@@ -210,7 +210,7 @@ impl<'p> Corrected<'p> {
     /// converged.
     fn walk(
         &mut self,
-        seen: &[Seen],
+        seen: &[MeasuredShares],
         step: &[f64],
         cost: f64,
         noise: f64,
@@ -235,7 +235,7 @@ impl<'p> Corrected<'p> {
 
     /// Draws `count` sets of factors (as logarithms) from the Laplace approximation of the
     /// posterior.
-    pub fn doubts(&self, count: usize, random: &mut SplitMix) -> Vec<Vec<f64>> {
+    pub fn draws(&self, count: usize, random: &mut SplitMix) -> Vec<Vec<f64>> {
         let mut one = |logs: &[f64]| -> Vec<f64> {
             let noise = (0..logs.len()).map(|_| random.normal()).collect();
             // With precision L L', L'^-1 times standard normal noise has the covariance (L L')^-1.
@@ -260,7 +260,7 @@ impl<'p> Corrected<'p> {
     }
 
     /// Residuals: logarithms of measured over modelled rates.
-    pub fn residuals(&mut self, seen: &[Seen]) -> Result<Vec<f64>, ModelError> {
+    pub fn residuals(&mut self, seen: &[MeasuredShares]) -> Result<Vec<f64>, ModelError> {
         seen.iter()
             .map(|(shares, log)| Ok(log - self.rate(shares)?.ln()))
             .collect()
@@ -268,7 +268,7 @@ impl<'p> Corrected<'p> {
 
     /// Residuals, and the derivatives of the modelled log rates by each log factor (forward
     /// differences).
-    fn linear(&mut self, seen: &[Seen]) -> Result<(Vec<f64>, Vec<Vec<f64>>), ModelError> {
+    fn linear(&mut self, seen: &[MeasuredShares]) -> Result<(Vec<f64>, Vec<Vec<f64>>), ModelError> {
         let logs = self.logs.clone();
         self.settle();
         let residuals = self.residuals(seen)?;
@@ -400,7 +400,7 @@ mod tests {
             Options::default(),
         );
         let problem = Problem::new(&machine, &phases, 32, &options);
-        let seen: Vec<Seen> = [0.0, 0.4, 0.8]
+        let seen: Vec<MeasuredShares> = [0.0, 0.4, 0.8]
             .map(|s| {
                 (
                     vec![1.0 - s, s],

@@ -54,7 +54,7 @@ pub enum Why {
     /// Best weights of the model corrected by the points before.
     Corrected,
     /// Largest expected improvement over draws from the posterior.
-    Doubt,
+    ExpectedImprovement,
     /// In the gap beside the best point, in case the model is wrong there.
     Beside,
 }

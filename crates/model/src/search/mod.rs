@@ -51,7 +51,7 @@ pub use best::{Best, SIMPLER_WITHIN, best, curve, equal_weights, exhaustive, ker
 pub use correct::Factor;
 pub use measured::{MeasuredPoint, Probe, SearchError, SearchLimits, Searched, Why, measured};
 pub use random::SplitMix;
-pub use uncertainty::{Range, interval, robust};
+pub use uncertainty::{GainRange, interval, robust};
 pub use weights::Weights;
 
 use crate::error::ModelError;

@@ -5,7 +5,7 @@
 //! gaps the fallback when the surrogate is not to be trusted.
 
 use super::best::simplest;
-use super::correct::{Corrected, Seen};
+use super::correct::{Corrected, MeasuredShares};
 use super::measured::{MeasuredPoint, SearchError, SearchLimits, Searched, Why};
 use super::optimum::{Peak, RateOf, climb};
 use super::random::SplitMix;
@@ -37,7 +37,7 @@ const IN_VAIN: usize = 3;
 const LOST_REACH: f64 = 0.06;
 
 /// Draws from the posterior per decision.
-const DOUBTS: usize = 16;
+const DRAWS: usize = 16;
 
 /// State of the search between two points.
 pub(super) struct Search<'p> {
@@ -45,7 +45,7 @@ pub(super) struct Search<'p> {
     limits: &'p SearchLimits,
     corrected: Corrected<'p>,
     pub points: Vec<MeasuredPoint>,
-    seen: Vec<Seen>,
+    seen: Vec<MeasuredShares>,
     /// Residuals of the corrected model at the points, as logarithms.
     misses: Vec<f64>,
 }
@@ -131,8 +131,8 @@ impl<'p> Search<'p> {
         if let Some(weights) = self.promising()? {
             return Ok(Some((weights, Why::Corrected)));
         }
-        if let Some(weights) = self.doubtful()? {
-            return Ok(Some((weights, Why::Doubt)));
+        if let Some(weights) = self.expected_improvement()? {
+            return Ok(Some((weights, Why::ExpectedImprovement)));
         }
         Ok(self.beside()?.map(|weights| (weights, Why::Beside)))
     }
@@ -171,14 +171,14 @@ impl<'p> Search<'p> {
     ///
     /// The expectation is over draws from the posterior (J. Mockus, "On Bayesian Methods for
     /// Seeking the Extremum", 1974). The candidates are the best weights of each draw.
-    fn doubtful(&mut self) -> Result<Option<Weights>, ModelError> {
+    fn expected_improvement(&mut self) -> Result<Option<Weights>, ModelError> {
         let leader = self.seen[self.leader().0].0.clone();
         let mut random = SplitMix::new(self.points.len() as u64);
-        let doubts = self.corrected.doubts(DOUBTS, &mut random);
+        let draws = self.corrected.draws(DRAWS, &mut random);
         let (problem, seen, misses) = (self.problem, &self.seen, &self.misses);
         let corrected = &mut self.corrected;
-        let mut proposed = Vec::with_capacity(DOUBTS);
-        for logs in &doubts {
+        let mut proposed = Vec::with_capacity(DRAWS);
+        for logs in &draws {
             corrected.suppose(logs);
             let mut rate = |s: &[f64]| Ok(corrected.rate(s)? * nearby(seen, misses, s).exp());
             proposed.push(climb(problem.tiers.len(), &mut rate)?.shares);
@@ -187,12 +187,12 @@ impl<'p> Search<'p> {
         // Every draw evaluates every candidate, so that the candidate of one extreme draw does not
         // win.
         let mut gains = vec![0.0; proposed.len()];
-        for logs in &doubts {
+        for logs in &draws {
             corrected.suppose(logs);
             let leading = corrected.rate(&leader)?.ln() + nearby(seen, misses, &leader);
             for (gain, shares) in gains.iter_mut().zip(&proposed) {
                 let here = corrected.rate(shares)?.ln() + nearby(seen, misses, shares);
-                *gain += (here - leading).max(0.0) / DOUBTS as f64;
+                *gain += (here - leading).max(0.0) / DRAWS as f64;
             }
         }
         corrected.settle();
@@ -283,7 +283,7 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 
 /// Interpolated residual at `shares`: a Gaussian kernel mean over the points, which tends to 0 away
 /// from all of them.
-fn nearby(seen: &[Seen], misses: &[f64], shares: &[f64]) -> f64 {
+fn nearby(seen: &[MeasuredShares], misses: &[f64], shares: &[f64]) -> f64 {
     // The constant acts as a prior point of residual 0 with weight 0.3.
     let (mut sum, mut weights) = (0.0, 0.3);
     for ((at, _), miss) in seen.iter().zip(misses) {

@@ -14,7 +14,7 @@ use crate::machine::{Figure, Machine, SourceKind};
 /// They are the smallest and largest values found, not a confidence interval: no probability
 /// belongs to them, and they are as good as the intervals of the profile.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Range {
+pub struct GainRange {
     /// Best share off the first tier: smallest and largest.
     pub best_share: (f64, f64),
     /// Rate with the recommended weights over the rate on the first tier only, on the same machine:
@@ -79,7 +79,7 @@ fn is_certain(path: &str) -> bool {
 ///
 /// # Errors
 /// Same as [`super::best`].
-pub fn robust(problem: &Problem<'_>, best: &Best) -> Result<Range, ModelError> {
+pub fn robust(problem: &Problem<'_>, best: &Best) -> Result<GainRange, ModelError> {
     problem.check()?;
     let figures = problem.machine.figures();
     let varied: Vec<Varied> = figures.iter().filter_map(Varied::of).collect();
@@ -150,7 +150,7 @@ struct Tried<'p> {
     /// Shares of the recommended weights, and of everything on the first tier.
     shares: Vec<f64>,
     first: Vec<f64>,
-    range: Range,
+    range: GainRange,
 }
 
 impl<'p> Tried<'p> {
@@ -160,7 +160,7 @@ impl<'p> Tried<'p> {
             problem,
             shares: best.weights.shares_of(&problem.tiers),
             first: problem.on_first()?.shares_of(&problem.tiers),
-            range: Range {
+            range: GainRange {
                 best_share: (best.share, best.share),
                 gain: (gain, gain),
                 regret: 0.0,
@@ -204,7 +204,7 @@ mod tests {
     use crate::search::best;
     use crate::{Options, Value, profiles};
 
-    fn range(machine: &Machine) -> Range {
+    fn range(machine: &Machine) -> GainRange {
         let (phases, options) = (
             Work::Read(Stream::default()).phases(32).unwrap(),
             Options::default(),
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_without_doubt_gives_no_range() {
+    fn an_exact_profile_gives_no_range() {
         let mut machine = profiles::load("nus24").unwrap();
         for figure in machine.figures() {
             let sure =
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn more_doubt_about_a_peak_widens_the_range_and_is_named() {
+    fn a_less_certain_peak_widens_the_range_and_is_named() {
         let mut machine = profiles::load("nus24").unwrap();
         let narrow = range(&machine);
         let peak = machine.number("tiers[cxl].read_gbps").unwrap().clone();

@@ -1,7 +1,7 @@
 //! Charts of benchmarks: curves, bars, heat maps, and latency over bandwidth.
 
-use super::figure::{Figure, Quantity};
-use super::view::{Axes, Group, Key, Run};
+use super::figure::{BenchMetric, Figure};
+use super::view::{Axes, GroupedRun, RunGroup, VariedKey};
 use crate::chart::{
     Caption, HeatCell, HeatMap, NAME_FITS, Plot, PlotAxis, PlotPoint, PlotSeries, SERIES, Style,
     ValueBar, ValueGroup, heat_map, plot, value_bars,
@@ -20,7 +20,7 @@ const MOST_CELLS: usize = 24;
 const LOG_BEYOND: f64 = 30.0;
 
 /// One part per workload.
-pub(super) fn section(groups: &[Group<'_>]) -> Result<Markup, ReportError> {
+pub(super) fn section(groups: &[RunGroup<'_>]) -> Result<Markup, ReportError> {
     let mut parts = Vec::new();
     for group in groups {
         let body = match group.quantity {
@@ -39,7 +39,7 @@ pub(super) fn section(groups: &[Group<'_>]) -> Result<Markup, ReportError> {
     })
 }
 
-fn charts(group: &Group<'_>) -> Result<Markup, ReportError> {
+fn charts(group: &RunGroup<'_>) -> Result<Markup, ReportError> {
     let axes = group.axes();
     let facets = group.split_by(&axes.facets);
     let mut figures = Vec::new();
@@ -61,18 +61,18 @@ fn charts(group: &Group<'_>) -> Result<Markup, ReportError> {
     })
 }
 
-fn names_of(group: &Group<'_>, keys: &[usize]) -> String {
+fn names_of(group: &RunGroup<'_>, keys: &[usize]) -> String {
     let names: Vec<&str> = keys.iter().map(|k| group.keys[*k].name.as_str()).collect();
     words::list(&names)
 }
 
 /// The charts of one combination of the keys that are not on an axis.
 struct Chart<'a> {
-    group: &'a Group<'a>,
+    group: &'a RunGroup<'a>,
     axes: &'a Axes,
     id: String,
     facet: &'a str,
-    runs: &'a [&'a Run<'a>],
+    runs: &'a [&'a GroupedRun<'a>],
 }
 
 impl Chart<'_> {
@@ -119,17 +119,17 @@ impl Chart<'_> {
         }
     }
 
-    fn quantity(&self) -> Quantity {
-        self.group.quantity.unwrap_or(Quantity::Bandwidth)
+    fn quantity(&self) -> BenchMetric {
+        self.group.quantity.unwrap_or(BenchMetric::Bandwidth)
     }
 
     /// The runs by the value of the series key: name, index of the colour, runs.
-    fn lines(&self) -> Vec<(String, usize, Vec<&Run<'_>>)> {
+    fn lines(&self) -> Vec<(String, usize, Vec<&GroupedRun<'_>>)> {
         let Some(series) = self.axes.series else {
             return vec![(String::new(), 1, self.runs.to_vec())];
         };
         let key = &self.group.keys[series];
-        let of = |value: usize| -> Vec<&Run<'_>> {
+        let of = |value: usize| -> Vec<&GroupedRun<'_>> {
             let same = self.runs.iter().filter(|r| r.at[series] == value);
             same.copied().collect()
         };
@@ -149,7 +149,7 @@ impl Chart<'_> {
     fn curve(&self, x: usize) -> Result<Markup, ReportError> {
         let key = &self.group.keys[x];
         let numbers = key.numbers.as_deref().unwrap_or_default();
-        let point = |run: &&Run<'_>| {
+        let point = |run: &&GroupedRun<'_>| {
             let figure = Figure::of_run(run.record)?;
             Some(PlotPoint {
                 x: *numbers.get(run.at[x])?,
@@ -187,7 +187,7 @@ impl Chart<'_> {
 
     /// Latency over the bandwidth of all tasks together.
     fn loaded(&self) -> Result<Markup, ReportError> {
-        let point = |run: &&Run<'_>| {
+        let point = |run: &&GroupedRun<'_>| {
             let figure = Figure::of_run(run.record)?;
             Some(PlotPoint {
                 x: run.total_gbps().unwrap_or(0.0),
@@ -218,7 +218,7 @@ impl Chart<'_> {
                 named: Vec::new(),
                 end: None,
             },
-            y: figure_axis(Quantity::Latency, &series, " of the main task"),
+            y: figure_axis(BenchMetric::Latency, &series, " of the main task"),
             series,
             markers: true,
         };
@@ -237,7 +237,7 @@ impl Chart<'_> {
         if self.runs.len() > MOST_BARS {
             return Ok(missing("Too many runs for bars; the table above has them."));
         }
-        let bar = |run: &&Run<'_>| {
+        let bar = |run: &&GroupedRun<'_>| {
             let figure = Figure::of_run(run.record)?;
             let series = self.axes.series;
             Some(ValueBar {
@@ -330,7 +330,7 @@ pub(super) fn legend(series: &[PlotSeries]) -> Markup {
     }
 }
 
-fn key_axis(key: &Key, numbers: &[f64]) -> PlotAxis {
+fn key_axis(key: &VariedKey, numbers: &[f64]) -> PlotAxis {
     let named = numbers.iter().enumerate();
     let (low, high) = (
         numbers.first().copied().unwrap_or(0.0),
@@ -349,7 +349,7 @@ fn key_axis(key: &Key, numbers: &[f64]) -> PlotAxis {
     }
 }
 
-fn figure_axis(quantity: Quantity, series: &[PlotSeries], of: &str) -> PlotAxis {
+fn figure_axis(quantity: BenchMetric, series: &[PlotSeries], of: &str) -> PlotAxis {
     let values = || {
         let points = series.iter().flat_map(|s| &s.points);
         points.map(|p| p.y).filter(|v| v.is_finite() && *v > 0.0)

@@ -5,7 +5,7 @@ use tierloom_record::{BenchRecord, Spread, TaskRecord};
 
 /// The quantity that a memory benchmark measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Quantity {
+pub enum BenchMetric {
     /// Bandwidth in GB/s; higher is better.
     Bandwidth,
     /// Latency in ns; lower is better.
@@ -14,44 +14,44 @@ pub enum Quantity {
     Operations,
 }
 
-impl Quantity {
+impl BenchMetric {
     /// The name in a sentence, in lower case.
     pub fn name(self) -> &'static str {
         match self {
-            Quantity::Bandwidth => "bandwidth",
-            Quantity::Latency => "latency",
-            Quantity::Operations => "operations",
+            BenchMetric::Bandwidth => "bandwidth",
+            BenchMetric::Latency => "latency",
+            BenchMetric::Operations => "operations",
         }
     }
 
     /// The name at the start of a heading.
     pub(crate) fn title(self) -> &'static str {
         match self {
-            Quantity::Bandwidth => "Bandwidth",
-            Quantity::Latency => "Latency",
-            Quantity::Operations => "Operations",
+            BenchMetric::Bandwidth => "Bandwidth",
+            BenchMetric::Latency => "Latency",
+            BenchMetric::Operations => "Operations",
         }
     }
 
     /// Whether a higher value is better.
     pub fn more_is_better(self) -> bool {
-        self != Quantity::Latency
+        self != BenchMetric::Latency
     }
 
     /// The divisor and unit that make a value easy to read.
     pub(crate) fn unit(self, value: f64) -> (f64, &'static str) {
         let value = value.abs();
         match self {
-            Quantity::Bandwidth if value > 0.0 && value < 0.1 => (1e-3, "MB/s"),
-            Quantity::Bandwidth => (1.0, "GB/s"),
-            Quantity::Latency if value >= 1e9 => (1e9, "s"),
-            Quantity::Latency if value >= 1e6 => (1e6, "ms"),
-            Quantity::Latency if value >= 10_000.0 => (1e3, "µs"),
-            Quantity::Latency => (1.0, "ns"),
-            Quantity::Operations if value >= 1e9 => (1e9, "G/s"),
-            Quantity::Operations if value >= 1e6 => (1e6, "M/s"),
-            Quantity::Operations if value >= 1e3 => (1e3, "k/s"),
-            Quantity::Operations => (1.0, "/s"),
+            BenchMetric::Bandwidth if value > 0.0 && value < 0.1 => (1e-3, "MB/s"),
+            BenchMetric::Bandwidth => (1.0, "GB/s"),
+            BenchMetric::Latency if value >= 1e9 => (1e9, "s"),
+            BenchMetric::Latency if value >= 1e6 => (1e6, "ms"),
+            BenchMetric::Latency if value >= 10_000.0 => (1e3, "µs"),
+            BenchMetric::Latency => (1.0, "ns"),
+            BenchMetric::Operations if value >= 1e9 => (1e9, "G/s"),
+            BenchMetric::Operations if value >= 1e6 => (1e6, "M/s"),
+            BenchMetric::Operations if value >= 1e3 => (1e3, "k/s"),
+            BenchMetric::Operations => (1.0, "/s"),
         }
     }
 
@@ -77,7 +77,7 @@ impl Quantity {
 /// A figure with its repetitions.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figure<'a> {
-    pub quantity: Quantity,
+    pub quantity: BenchMetric,
     /// One value per repetition.
     pub spread: &'a Spread,
 }
@@ -89,15 +89,15 @@ impl<'a> Figure<'a> {
     /// bytes, but its bandwidth is not what it measures.
     pub fn of(task: &'a TaskRecord) -> Option<Figure<'a>> {
         let latency = task.latency.as_ref().map(|l| Figure {
-            quantity: Quantity::Latency,
+            quantity: BenchMetric::Latency,
             spread: &l.median_ns,
         });
         let bandwidth = task.bandwidth_gbps.as_ref().map(|spread| Figure {
-            quantity: Quantity::Bandwidth,
+            quantity: BenchMetric::Bandwidth,
             spread,
         });
         let operations = task.operations_per_s.as_ref().map(|spread| Figure {
-            quantity: Quantity::Operations,
+            quantity: BenchMetric::Operations,
             spread,
         });
         if task.kind == "throughput" {
@@ -124,20 +124,20 @@ mod tests {
 
     #[test]
     fn units_keep_figures_short() {
-        assert_eq!(Quantity::Bandwidth.text(12.34), "12.3 GB/s");
-        assert_eq!(Quantity::Bandwidth.text(0.0123), "12.3 MB/s");
-        assert_eq!(Quantity::Bandwidth.text(0.0), "0.000 GB/s");
-        assert_eq!(Quantity::Latency.text(98.76), "98.8 ns");
-        assert_eq!(Quantity::Latency.text(2_345.6), "2,346 ns");
-        assert_eq!(Quantity::Latency.text(45_678.0), "45.7 µs");
-        assert_eq!(Quantity::Operations.text(12.3e6), "12.3 M/s");
+        assert_eq!(BenchMetric::Bandwidth.text(12.34), "12.3 GB/s");
+        assert_eq!(BenchMetric::Bandwidth.text(0.0123), "12.3 MB/s");
+        assert_eq!(BenchMetric::Bandwidth.text(0.0), "0.000 GB/s");
+        assert_eq!(BenchMetric::Latency.text(98.76), "98.8 ns");
+        assert_eq!(BenchMetric::Latency.text(2_345.6), "2,346 ns");
+        assert_eq!(BenchMetric::Latency.text(45_678.0), "45.7 µs");
+        assert_eq!(BenchMetric::Operations.text(12.3e6), "12.3 M/s");
     }
 
     #[test]
     fn a_spread_has_one_unit() {
         let spread = Spread::of(vec![9_900.0, 10_100.0, 10_300.0]).unwrap();
-        assert_eq!(Quantity::Latency.spread(&spread), "10.1 [9.90..10.3] µs");
+        assert_eq!(BenchMetric::Latency.spread(&spread), "10.1 [9.90..10.3] µs");
         let alone = Spread::of(vec![5.0]).unwrap();
-        assert_eq!(Quantity::Bandwidth.spread(&alone), "5.00 GB/s");
+        assert_eq!(BenchMetric::Bandwidth.spread(&alone), "5.00 GB/s");
     }
 }

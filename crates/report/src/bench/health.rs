@@ -1,14 +1,14 @@
 //! Overheads of the measurement, results of the data check, and hardware counters.
 
-use super::figure::Quantity;
+use super::figure::BenchMetric;
 use super::summary::folded;
-use super::view::{Group, Run};
+use super::view::{GroupedRun, RunGroup};
 use crate::section::missing;
 use crate::words;
 use maud::{Markup, html};
 use tierloom_record::{BenchRecord, CounterRecord, Spread, TaskRecord};
 
-pub(super) fn section(records: &[BenchRecord], groups: &[Group<'_>]) -> Markup {
+pub(super) fn section(records: &[BenchRecord], groups: &[RunGroup<'_>]) -> Markup {
     html! {
         section #b-health {
             h2 { "Overheads, data check and counters" }
@@ -24,14 +24,14 @@ pub(super) fn section(records: &[BenchRecord], groups: &[Group<'_>]) -> Markup {
     }
 }
 
-fn tasks<'a>(group: &'a Group<'a>) -> impl Iterator<Item = &'a TaskRecord> {
+fn tasks<'a>(group: &'a RunGroup<'a>) -> impl Iterator<Item = &'a TaskRecord> {
     group.runs.iter().flat_map(|run| &run.record.tasks)
 }
 
-fn overheads(groups: &[Group<'_>]) -> Markup {
+fn overheads(groups: &[RunGroup<'_>]) -> Markup {
     let spread = |values: Vec<f64>| Spread::of(values);
     let ns = |s: Option<Spread>| match s {
-        Some(s) => Quantity::Latency.spread(&s),
+        Some(s) => BenchMetric::Latency.spread(&s),
         None => "not used".into(),
     };
     html! {
@@ -101,7 +101,7 @@ fn stability(records: &[&BenchRecord]) -> Markup {
 }
 
 /// The values of counters per run, and why others are unavailable.
-fn counters(groups: &[Group<'_>]) -> Markup {
+fn counters(groups: &[RunGroup<'_>]) -> Markup {
     let mut missing_ones: Vec<(String, Vec<&str>)> = Vec::new();
     let all = groups
         .iter()
@@ -133,7 +133,7 @@ fn counters(groups: &[Group<'_>]) -> Markup {
     }
 }
 
-fn counter_table(group: &Group<'_>) -> Markup {
+fn counter_table(group: &RunGroup<'_>) -> Markup {
     let mut columns: Vec<(&str, &str)> = Vec::new();
     let known = || {
         tasks(group)
@@ -152,7 +152,7 @@ fn counter_table(group: &Group<'_>) -> Markup {
         .collect();
     notes.sort_unstable();
     notes.dedup();
-    let rows: Vec<(&Run<'_>, &TaskRecord)> = group
+    let rows: Vec<(&GroupedRun<'_>, &TaskRecord)> = group
         .runs
         .iter()
         .flat_map(|run| run.record.tasks.iter().map(move |task| (run, task)))

@@ -1,9 +1,9 @@
 //! Latency distributions: cumulative curves and percentiles.
 
 use super::curves::legend;
-use super::figure::Quantity;
+use super::figure::BenchMetric;
 use super::summary::{folded, verdict};
-use super::view::{Group, Run};
+use super::view::{GroupedRun, RunGroup};
 use crate::chart::{Caption, Plot, PlotAxis, PlotPoint, PlotSeries, SERIES, Style, plot};
 use crate::section::{missing, tag};
 use crate::{ReportError, words};
@@ -16,10 +16,10 @@ const MOST_CHARTS: usize = 4;
 const VISIBLE_STEP: f64 = 0.002;
 
 /// One part per workload that timed single accesses.
-pub(super) fn section(groups: &[Group<'_>]) -> Result<Markup, ReportError> {
+pub(super) fn section(groups: &[RunGroup<'_>]) -> Result<Markup, ReportError> {
     let mut parts = Vec::new();
     for group in groups {
-        let timed: Vec<(&Run<'_>, &LatencyRecord)> = group
+        let timed: Vec<(&GroupedRun<'_>, &LatencyRecord)> = group
             .runs
             .iter()
             .filter_map(|run| Some((run, run.record.tasks.first()?.latency.as_ref()?)))
@@ -37,8 +37,11 @@ pub(super) fn section(groups: &[Group<'_>]) -> Result<Markup, ReportError> {
     })
 }
 
-fn part(group: &Group<'_>, timed: &[(&Run<'_>, &LatencyRecord)]) -> Result<Markup, ReportError> {
-    let shown: Vec<&(&Run<'_>, &LatencyRecord)> = timed
+fn part(
+    group: &RunGroup<'_>,
+    timed: &[(&GroupedRun<'_>, &LatencyRecord)],
+) -> Result<Markup, ReportError> {
+    let shown: Vec<&(&GroupedRun<'_>, &LatencyRecord)> = timed
         .iter()
         // Curves of invalid runs are not drawn; the table marks these runs.
         .filter(|(run, latency)| run.record.valid && !latency.histogram.is_empty())
@@ -61,9 +64,9 @@ fn part(group: &Group<'_>, timed: &[(&Run<'_>, &LatencyRecord)]) -> Result<Marku
 }
 
 fn chart(
-    group: &Group<'_>,
+    group: &RunGroup<'_>,
     index: usize,
-    runs: &[&(&Run<'_>, &LatencyRecord)],
+    runs: &[&(&GroupedRun<'_>, &LatencyRecord)],
 ) -> Result<Markup, ReportError> {
     let caption = Caption {
         id: format!("{}-cdf{index}", group.prefix()),
@@ -133,13 +136,13 @@ fn cumulative(latency: &LatencyRecord) -> Vec<PlotPoint> {
     points
 }
 
-fn table(group: &Group<'_>, timed: &[(&Run<'_>, &LatencyRecord)]) -> Markup {
+fn table(group: &RunGroup<'_>, timed: &[(&GroupedRun<'_>, &LatencyRecord)]) -> Markup {
     const SHOWN: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
     let known: Vec<f64> = SHOWN
         .into_iter()
         .filter(|percent| timed.iter().any(|(_, l)| at(l, *percent).is_some()))
         .collect();
-    let text = |ns: f64| Quantity::Latency.text(ns);
+    let text = |ns: f64| BenchMetric::Latency.text(ns);
     html! {
         div.scroll {
             table {

@@ -1,7 +1,7 @@
 //! Memory benchmarks: all runs as one article, in reading order.
 //!
-//! Runs of one workload form a [`view::Group`]; the keys that vary within it become the axes of its
-//! charts.
+//! Runs of one workload form a [`view::RunGroup`]; the keys that vary within it become the axes
+//! of its charts.
 
 mod curves;
 pub(crate) mod figure;

@@ -1,7 +1,7 @@
 //! Where the memory of the tasks was, before and after the runs.
 
 use super::summary::{folded, placed};
-use super::view::Group;
+use super::view::RunGroup;
 use crate::section::missing;
 use crate::words;
 use maud::{Markup, html};
@@ -27,7 +27,7 @@ struct Row {
 }
 
 /// Page audits of all regions; equal ones share a row.
-pub(super) fn section(groups: &[Group<'_>]) -> Markup {
+pub(super) fn section(groups: &[RunGroup<'_>]) -> Markup {
     let mut rows: Vec<Row> = Vec::new();
     for group in groups {
         for run in &group.runs {

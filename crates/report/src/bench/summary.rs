@@ -1,7 +1,7 @@
 //! Findings of benchmarks as text, and a table of all figures.
 
-use super::figure::{Figure, Quantity};
-use super::view::{Group, Run};
+use super::figure::{BenchMetric, Figure};
+use super::view::{GroupedRun, RunGroup};
 use crate::section::{missing, tag};
 use crate::words;
 use maud::{Markup, html};
@@ -10,7 +10,7 @@ use tierloom_record::{BenchRecord, Provenance};
 /// Number of rows above which a table is folded.
 pub(crate) const OPEN_UP_TO: usize = 40;
 
-pub(super) fn section(records: &[BenchRecord], groups: &[Group<'_>]) -> Markup {
+pub(super) fn section(records: &[BenchRecord], groups: &[RunGroup<'_>]) -> Markup {
     let reasons = reasons(records);
     let invalid = records.iter().filter(|r| !r.valid).count();
     html! {
@@ -34,7 +34,7 @@ pub(super) fn section(records: &[BenchRecord], groups: &[Group<'_>]) -> Markup {
     }
 }
 
-fn made_by(records: &[BenchRecord], groups: &[Group<'_>]) -> String {
+fn made_by(records: &[BenchRecord], groups: &[RunGroup<'_>]) -> String {
     let distinct = |of: fn(&BenchRecord) -> String| {
         let mut all: Vec<String> = records.iter().map(of).collect();
         all.sort();
@@ -121,9 +121,9 @@ fn cautions(records: &[BenchRecord]) -> Vec<String> {
 }
 
 /// The best and the worst figure among a group's valid runs.
-fn finding(group: &Group<'_>) -> Option<String> {
+fn finding(group: &RunGroup<'_>) -> Option<String> {
     let quantity = group.quantity?;
-    let mut figures: Vec<(&Run<'_>, Figure<'_>)> = group
+    let mut figures: Vec<(&GroupedRun<'_>, Figure<'_>)> = group
         .runs
         .iter()
         .filter(|run| run.record.valid)
@@ -137,7 +137,7 @@ fn finding(group: &Group<'_>) -> Option<String> {
         figures.reverse();
     }
     let (best, worst) = (&figures[0], &figures[figures.len() - 1]);
-    let told = |(run, figure): &(&Run<'_>, Figure<'_>)| {
+    let told = |(run, figure): &(&GroupedRun<'_>, Figure<'_>)| {
         let with = if group.keys.is_empty() {
             String::new()
         } else {
@@ -210,7 +210,7 @@ fn stability(records: &[BenchRecord]) -> Option<String> {
     })
 }
 
-pub(super) fn figures(groups: &[Group<'_>]) -> Markup {
+pub(super) fn figures(groups: &[RunGroup<'_>]) -> Markup {
     html! {
         section #b-figures {
             h2 { "Figures" }
@@ -231,7 +231,7 @@ pub(super) fn folded(rows: usize, table: Markup) -> Markup {
 }
 
 /// What all runs of a group have in common: access, threads, memory.
-fn about(group: &Group<'_>) -> Markup {
+fn about(group: &RunGroup<'_>) -> Markup {
     let tasks = || group.runs.iter().filter_map(|r| r.record.tasks.first());
     let common = |of: &dyn Fn(&tierloom_record::TaskRecord) -> String| {
         let mut all: Vec<String> = tasks().map(of).collect();
@@ -278,9 +278,9 @@ pub(super) fn placed(placement: &str, resolved: &str) -> String {
     }
 }
 
-fn table(group: &Group<'_>) -> Markup {
+fn table(group: &RunGroup<'_>) -> Markup {
     let others = group.runs.iter().any(|run| run.record.tasks.len() > 1);
-    let rate = group.quantity == Some(Quantity::Bandwidth)
+    let rate = group.quantity == Some(BenchMetric::Bandwidth)
         && group.runs.iter().any(|run| operations(run).is_some());
     if group.quantity.is_none() {
         return missing("These runs gave no figure.");
@@ -292,7 +292,10 @@ fn table(group: &Group<'_>) -> Markup {
                     tr {
                         @for key in &group.keys { th { (key.name) } }
                         @if group.keys.is_empty() { th { "run" } }
-                        th.n { (group.quantity.map_or("figure", Quantity::name)) span.sub { "median [min..max]" } }
+                        th.n {
+                            (group.quantity.map_or("figure", BenchMetric::name))
+                            span.sub { "median [min..max]" }
+                        }
                         th {}
                         th.n { "repeats" } th.n { "spread" span.sub { "of the median" } }
                         @if rate { th.n { "operations" } }
@@ -306,12 +309,12 @@ fn table(group: &Group<'_>) -> Markup {
     }
 }
 
-fn operations(run: &Run<'_>) -> Option<String> {
+fn operations(run: &GroupedRun<'_>) -> Option<String> {
     let task = run.record.tasks.first()?;
-    Some(Quantity::Operations.text(task.operations_per_s.as_ref()?.median))
+    Some(BenchMetric::Operations.text(task.operations_per_s.as_ref()?.median))
 }
 
-fn row(group: &Group<'_>, run: &Run<'_>, rate: bool, others: bool) -> Markup {
+fn row(group: &RunGroup<'_>, run: &GroupedRun<'_>, rate: bool, others: bool) -> Markup {
     let record = run.record;
     let figure = Figure::of_run(record);
     html! {
@@ -339,7 +342,9 @@ fn other_tasks(record: &BenchRecord) -> Markup {
             div {
                 (task.name) ": "
                 @if let Some(figure) = Figure::of(task) { (figure.quantity.spread(figure.spread)) } @else { "no figure" }
-                @if let Some(asked) = task.rate_gbps { span.sub { "asked for " (Quantity::Bandwidth.text(asked)) } }
+                @if let Some(asked) = task.rate_gbps {
+                    span.sub { "asked for " (BenchMetric::Bandwidth.text(asked)) }
+                }
             }
         }
     }

@@ -1,13 +1,13 @@
 //! Groups benchmark runs by workload and finds the keys that vary: the axes of charts.
 
-use super::figure::{Figure, Quantity};
+use super::figure::{BenchMetric, Figure};
 use crate::chart::SERIES;
 use crate::words;
 use tierloom_record::{BenchRecord, TaskRecord};
 use tierloom_text::{Bytes, GbPerSec, Seconds};
 
 /// The runs of one workload whose main tasks measure the same quantity.
-pub(crate) struct Group<'a> {
+pub(crate) struct RunGroup<'a> {
     /// Number of the group, used in ids.
     pub index: usize,
     /// Name of the workload.
@@ -15,22 +15,22 @@ pub(crate) struct Group<'a> {
     /// The workload file; may be empty.
     pub file: &'a str,
     /// The quantity of its figures; `None` if its runs have none.
-    pub quantity: Option<Quantity>,
+    pub quantity: Option<BenchMetric>,
     /// Whether another group has the same workload.
     pub split: bool,
     /// The runs, in the order of the records.
-    pub runs: Vec<Run<'a>>,
+    pub runs: Vec<GroupedRun<'a>>,
     /// The keys with more than one value in this group, in the order of the workload.
-    pub keys: Vec<Key>,
+    pub keys: Vec<VariedKey>,
 }
 
-pub(crate) struct Run<'a> {
+pub(crate) struct GroupedRun<'a> {
     pub record: &'a BenchRecord,
-    /// For each key of the group, the index of this run's value in [`Key::values`].
+    /// For each key of the group, the index of this run's value in [`VariedKey::values`].
     pub at: Vec<usize>,
 }
 
-pub(crate) struct Key {
+pub(crate) struct VariedKey {
     /// Name of the key.
     pub name: String,
     /// Values as typed: ascending if they are numbers, otherwise in the order of first occurrence.
@@ -39,7 +39,7 @@ pub(crate) struct Key {
     pub numbers: Option<Vec<f64>>,
 }
 
-/// Which key is used for what in a chart; the numbers are indices into [`Group::keys`].
+/// Which key is used for what in a chart; the numbers are indices into [`RunGroup::keys`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Axes {
     /// The x axis: a numeric key if there is one.
@@ -54,8 +54,8 @@ const MACHINE: &str = "machine";
 const SESSION: &str = "session";
 
 /// Groups records, in the order of their first occurrence.
-pub(crate) fn groups(records: &[BenchRecord]) -> Vec<Group<'_>> {
-    let mut found: Vec<(&str, &str, Option<Quantity>, Vec<&BenchRecord>)> = Vec::new();
+pub(crate) fn groups(records: &[BenchRecord]) -> Vec<RunGroup<'_>> {
+    let mut found: Vec<(&str, &str, Option<BenchMetric>, Vec<&BenchRecord>)> = Vec::new();
     for record in records {
         // Runs of one workload may measure different quantities, which cannot share an axis.
         let quantity = Figure::of_run(record).map(|f| f.quantity);
@@ -71,7 +71,7 @@ pub(crate) fn groups(records: &[BenchRecord]) -> Vec<Group<'_>> {
     let group = |(index, (workload, file, quantity, records))| {
         let split = names.iter().filter(|n| **n == (workload, file)).count() > 1;
         let (runs, keys) = arrange(records);
-        Group {
+        RunGroup {
             index,
             workload,
             file,
@@ -100,7 +100,7 @@ fn settings(record: &BenchRecord) -> Vec<(&str, String)> {
     .collect()
 }
 
-fn arrange(records: Vec<&BenchRecord>) -> (Vec<Run<'_>>, Vec<Key>) {
+fn arrange(records: Vec<&BenchRecord>) -> (Vec<GroupedRun<'_>>, Vec<VariedKey>) {
     let all: Vec<Vec<(&str, String)>> = records.iter().map(|r| settings(r)).collect();
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in all.iter().flatten() {
@@ -121,18 +121,18 @@ fn arrange(records: Vec<&BenchRecord>) -> (Vec<Run<'_>>, Vec<Key>) {
                     .any(|other| other.run_id == record.run_id)
             })
     };
-    let keys: Vec<Key> = names
+    let keys: Vec<VariedKey> = names
         .into_iter()
         .filter(|name| repeated(name))
-        .map(|name| Key::of(name, all.iter().map(|settings| value(settings, name))))
+        .map(|name| VariedKey::of(name, all.iter().map(|settings| value(settings, name))))
         .filter(|key| key.values.len() > 1)
         .collect();
     let runs = records.into_iter().zip(&all).map(|(record, settings)| {
-        let place = |key: &Key| {
+        let place = |key: &VariedKey| {
             let own = value(settings, &key.name);
             key.values.iter().position(|v| *v == own).unwrap_or(0)
         };
-        Run {
+        GroupedRun {
             record,
             at: keys.iter().map(place).collect(),
         }
@@ -141,8 +141,8 @@ fn arrange(records: Vec<&BenchRecord>) -> (Vec<Run<'_>>, Vec<Key>) {
     (runs, keys)
 }
 
-impl Key {
-    fn of(name: &str, values: impl Iterator<Item = String>) -> Key {
+impl VariedKey {
+    fn of(name: &str, values: impl Iterator<Item = String>) -> VariedKey {
         let mut distinct: Vec<String> = Vec::new();
         for value in values {
             if !distinct.contains(&value) {
@@ -151,7 +151,7 @@ impl Key {
         }
         let numbers: Option<Vec<f64>> = distinct.iter().map(|v| number_of(v)).collect();
         let Some(numbers) = numbers else {
-            return Key {
+            return VariedKey {
                 name: name.into(),
                 values: distinct,
                 numbers: None,
@@ -160,7 +160,7 @@ impl Key {
         let mut pairs: Vec<(f64, String)> = numbers.into_iter().zip(distinct).collect();
         pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (numbers, values) = pairs.into_iter().unzip();
-        Key {
+        VariedKey {
             name: name.into(),
             values,
             numbers: Some(numbers),
@@ -179,7 +179,7 @@ impl Key {
     }
 }
 
-impl<'a> Group<'a> {
+impl<'a> RunGroup<'a> {
     /// The heading of the group.
     pub fn title(&self) -> String {
         match self.quantity {
@@ -216,8 +216,8 @@ impl<'a> Group<'a> {
     }
 
     /// The runs by combination of the values of `keys`, in the order of the records.
-    pub fn split_by(&self, keys: &[usize]) -> Vec<(String, Vec<&Run<'a>>)> {
-        let mut parts: Vec<(Vec<usize>, Vec<&Run<'a>>)> = Vec::new();
+    pub fn split_by(&self, keys: &[usize]) -> Vec<(String, Vec<&GroupedRun<'a>>)> {
+        let mut parts: Vec<(Vec<usize>, Vec<&GroupedRun<'a>>)> = Vec::new();
         for run in &self.runs {
             let own: Vec<usize> = keys.iter().map(|key| run.at[*key]).collect();
             match parts.iter_mut().find(|(values, _)| *values == own) {
@@ -240,7 +240,7 @@ impl<'a> Group<'a> {
     }
 
     /// The name of a run within its group: "threads 4, operation read", or its id if no key varies.
-    pub fn name_of(&self, run: &Run<'_>) -> String {
+    pub fn name_of(&self, run: &GroupedRun<'_>) -> String {
         let told: Vec<String> = self
             .keys
             .iter()
@@ -255,7 +255,7 @@ impl<'a> Group<'a> {
     }
 
     /// The shortest name of a run within its group: only the values.
-    pub fn short_name_of(&self, run: &Run<'_>) -> String {
+    pub fn short_name_of(&self, run: &GroupedRun<'_>) -> String {
         let told: Vec<String> = self
             .keys
             .iter()
@@ -270,7 +270,7 @@ impl<'a> Group<'a> {
     }
 }
 
-impl Run<'_> {
+impl GroupedRun<'_> {
     /// Bandwidth of all tasks together, GB/s: the sum of the medians of those that have one.
     pub fn total_gbps(&self) -> Option<f64> {
         let known: Vec<f64> = self
@@ -290,7 +290,8 @@ impl Run<'_> {
 
     /// Whether it measures a latency while other tasks load the memory.
     pub fn is_loaded_latency(&self) -> bool {
-        let latency = Figure::of_run(self.record).is_some_and(|f| f.quantity == Quantity::Latency);
+        let latency =
+            Figure::of_run(self.record).is_some_and(|f| f.quantity == BenchMetric::Latency);
         latency && self.load().next().is_some()
     }
 }
@@ -332,7 +333,8 @@ mod tests {
 
     #[test]
     fn numbers_are_put_in_order_and_words_keep_theirs() {
-        let key = |values: &[&str]| Key::of("access_size", values.iter().map(|v| v.to_string()));
+        let key =
+            |values: &[&str]| VariedKey::of("access_size", values.iter().map(|v| v.to_string()));
         assert_eq!(key(&["4K", "64", "1M"]).values, ["64", "4K", "1M"]);
         assert_eq!(key(&["4K", "64", "1M"]).label(1), "4 KiB");
         assert_eq!(key(&["write", "read", "write"]).values, ["write", "read"]);

@@ -6,7 +6,7 @@
 
 use super::rank::{rank_test, smallest_p};
 use super::{Comparison, SIGNIFICANT_BELOW};
-use crate::bench::figure::{Figure, Quantity};
+use crate::bench::figure::{BenchMetric, Figure};
 use crate::words;
 use tierloom_record::{BenchRecord, Spread, geometric_mean};
 
@@ -48,7 +48,7 @@ pub struct BenchRow {
     /// Name of the task.
     pub task: String,
     /// What the figures are, and their unit.
-    pub quantity: Quantity,
+    pub quantity: BenchMetric,
     /// Repetitions in the first set: GB/s, ns or operations per second.
     pub before: Spread,
     /// Repetitions in the second set, in the same unit.
@@ -71,7 +71,7 @@ pub struct BenchMean {
     /// Name of the workload.
     pub workload: String,
     /// What its figures are.
-    pub quantity: Quantity,
+    pub quantity: BenchMetric,
     /// Geometric mean of after divided by before, over figures of valid runs.
     pub ratio: f64,
     /// Number of figures in the mean.
@@ -100,7 +100,7 @@ pub const BENCH_TEXT_HEADER: [&str; 9] = [
 struct Pool<'a> {
     record: &'a BenchRecord,
     task: &'a str,
-    quantity: Quantity,
+    quantity: BenchMetric,
     spread: Spread,
     /// Whether all records in the pool are valid.
     valid: bool,
@@ -293,13 +293,13 @@ fn judge(
 }
 
 fn means(rows: &[BenchRow]) -> Vec<BenchMean> {
-    let mut parts: Vec<(&str, Quantity)> = Vec::new();
+    let mut parts: Vec<(&str, BenchMetric)> = Vec::new();
     for row in rows {
         if !parts.contains(&(&row.workload, row.quantity)) {
             parts.push((&row.workload, row.quantity));
         }
     }
-    let mean = |(workload, quantity): (&str, Quantity)| {
+    let mean = |(workload, quantity): (&str, BenchMetric)| {
         let usable = |row: &&BenchRow| {
             // Figures of invalid runs are recognised by the reason that `judge` gives.
             let invalid = row

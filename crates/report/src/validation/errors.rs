@@ -35,7 +35,7 @@ pub(super) struct Errors {
 
 /// Statistics of absolute errors.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Spread {
+pub(super) struct ErrorQuantiles {
     pub median: f64,
     /// 90th percentile.
     pub p90: f64,
@@ -56,13 +56,13 @@ impl Errors {
     }
 
     /// Statistics of the errors; `None` if no figure has one.
-    pub fn spread(&self) -> Option<Spread> {
+    pub fn spread(&self) -> Option<ErrorQuantiles> {
         let n = self.absolute.len();
         let max = *self.absolute.last()?;
         // The smallest error that at least nine tenths do not exceed.
         let p90 = self.absolute[(n * 9).div_ceil(10) - 1];
         let median = 0.5 * (self.absolute[(n - 1) / 2] + self.absolute[n / 2]);
-        Some(Spread { median, p90, max })
+        Some(ErrorQuantiles { median, p90, max })
     }
 }
 
@@ -75,7 +75,7 @@ pub(super) fn percent(share: f64) -> String {
 mod tests {
     use super::*;
 
-    fn of(errors: &[f64]) -> Option<Spread> {
+    fn of(errors: &[f64]) -> Option<ErrorQuantiles> {
         let mut absolute: Vec<f64> = errors.iter().map(|e| e.abs()).collect();
         absolute.sort_by(f64::total_cmp);
         let figures = errors.len();

@@ -138,7 +138,7 @@ fn by_paper(record: &ValidationRecord) -> Markup {
 }
 
 fn row(role: &str, paper: &str, errors: &Errors, total: bool) -> Markup {
-    let cell = |of: fn(&errors::Spread) -> f64| {
+    let cell = |of: fn(&errors::ErrorQuantiles) -> f64| {
         let value = errors.spread().map(|s| errors::percent(of(&s)));
         value.unwrap_or_else(|| "-".into())
     };

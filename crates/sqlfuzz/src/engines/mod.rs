@@ -5,8 +5,8 @@ mod plain;
 mod tierloom;
 
 pub use duckdb::Duck;
-pub use plain::{Plain, TOO_LONG};
-pub use tierloom::{Seen, Stop, Tierloom};
+pub use plain::{PlainEngine, TOO_LONG};
+pub use tierloom::{PlanOperators, StopFlag, Tierloom};
 
 use crate::FuzzError;
 use arrow::array::RecordBatch;
@@ -57,7 +57,7 @@ impl Host {
     /// If the threads cannot be started.
     pub fn new() -> Result<Host, FuzzError> {
         Ok(Host {
-            runtime: Plain::runtime()?,
+            runtime: PlainEngine::runtime()?,
             spoil: None,
         })
     }

@@ -16,14 +16,14 @@ use tierloom_engine::corrected;
 use tokio::runtime::Runtime;
 
 /// A DataFusion session without any of Tierloom's rules but its corrections ([`corrected`]).
-pub struct Plain {
+pub struct PlainEngine {
     context: SessionContext,
     runtime: Arc<Runtime>,
 }
 
-impl Plain {
+impl PlainEngine {
     /// A session without tables, whose tasks run in `runtime`.
-    pub fn new(runtime: &Arc<Runtime>, partitions: usize) -> Plain {
+    pub fn new(runtime: &Arc<Runtime>, partitions: usize) -> PlainEngine {
         let config = SessionConfig::new().with_target_partitions(partitions);
         // Faults of DataFusion that are corrected in the engine are corrected here too: they would
         // hide all others. DuckDB knows none of these rules.
@@ -31,7 +31,7 @@ impl Plain {
             .with_config(config)
             .with_default_features();
         let state = corrected(builder).build();
-        Plain {
+        PlainEngine {
             context: SessionContext::new_with_state(state),
             runtime: Arc::clone(runtime),
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tierloom_engine::bigjoin::{BigAggregateOptions, BigJoinOptions};
 use tierloom_engine::routing::RoutingOptions;
-use tierloom_engine::sql::{CsvOptions, Kept, SqlOptions, SqlSession, Watch, split};
+use tierloom_engine::sql::{CollectedRows, CsvOptions, SqlOptions, SqlSession, Watch, split};
 use tierloom_engine::star::StarExec;
 use tierloom_engine::{EngineOptions, PlacedScanExec};
 use tierloom_memory::{FakeBackend, FakeNode, PageSize, fake_topology};
@@ -25,7 +25,7 @@ pub struct Tierloom {
 
 /// The operators in a plan, for coverage.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct PlanOperators {
     /// Names of the operators, each once.
     pub operators: Vec<&'static str>,
     /// Why aggregations were not fused.
@@ -34,9 +34,9 @@ pub struct Seen {
 
 /// A flag that asks a running statement to stop.
 #[derive(Debug, Default)]
-pub struct Stop(AtomicBool);
+pub struct StopFlag(AtomicBool);
 
-impl Watch for Stop {
+impl Watch for StopFlag {
     fn stop(&self) -> &AtomicBool {
         &self.0
     }
@@ -92,7 +92,7 @@ impl Tierloom {
             ..CsvOptions::default()
         };
         self.session
-            .load_files(name, path, csv, &Stop::default())
+            .load_files(name, path, csv, &StopFlag::default())
             .and_then(|_| self.session.schema_of(name))
             .map_err(|e| e.to_string())
     }
@@ -103,8 +103,8 @@ impl Tierloom {
     }
 
     /// Runs one statement until it ends or `stop` is set.
-    pub fn run(&mut self, sql: &str, stop: &Stop) -> Answer {
-        let mut rows = Kept::default();
+    pub fn run(&mut self, sql: &str, stop: &StopFlag) -> Answer {
+        let mut rows = CollectedRows::default();
         for piece in split(sql).map_err(|e| e.to_string())? {
             self.session
                 .run(&piece, &mut rows, stop)
@@ -123,8 +123,8 @@ impl Tierloom {
     /// The operators in the plan of a query.
     ///
     /// Planning also puts it into the plan cache, which is checked too.
-    pub fn seen(&self, sql: &str) -> Seen {
-        let mut seen = Seen::default();
+    pub fn seen(&self, sql: &str) -> PlanOperators {
+        let mut seen = PlanOperators::default();
         let Ok(pieces) = split(sql) else { return seen };
         let Some(Ok(planned)) = pieces.first().map(|p| self.session.plan(p)) else {
             return seen;
@@ -143,7 +143,7 @@ impl Tierloom {
     }
 }
 
-impl Stop {
+impl StopFlag {
     /// Asks the statement to stop.
     pub fn now(&self) {
         self.0.store(true, std::sync::atomic::Ordering::Relaxed);

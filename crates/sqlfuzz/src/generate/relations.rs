@@ -1,17 +1,17 @@
 //! Relations for `FROM` clauses: tables, and subqueries with the same columns.
 
 use super::{Generator, Scope, Typed, scope};
-use crate::ast::{Body, Expr, Item, Order, Query, Relation, Select, Source};
+use crate::ast::{Body, Expr, FromItem, Item, Order, Query, Relation, Select};
 use crate::data::{Kind, Known, KnownTable};
 
 impl Generator<'_> {
     /// One relation as a `FROM` clause, and its scope.
-    pub(crate) fn source(&mut self) -> (Source, Scope) {
+    pub(crate) fn source(&mut self) -> (FromItem, Scope) {
         let table = self.any_table();
         let (relation, columns) = self.relation(table);
         let scope = scope(&relation.alias, &columns);
         (
-            Source {
+            FromItem {
                 relation,
                 joins: Vec::new(),
             },
@@ -52,7 +52,7 @@ impl Generator<'_> {
         });
         let select = Select {
             items: items.collect(),
-            from: vec![Source {
+            from: vec![FromItem {
                 relation: Relation::table(&table.name, &alias),
                 joins: Vec::new(),
             }],

@@ -1,7 +1,7 @@
 //! Joins, set operations, window functions, and plain selections.
 
 use super::{Generator, Scope, Shape, Typed, scope};
-use crate::ast::{Body, Expr, Join, Query, Select, Source};
+use crate::ast::{Body, Expr, FromItem, Join, Query, Select};
 use crate::data::{Kind, Known};
 
 /// Approximate limit for the rows of a join, so that a case stays fast.
@@ -48,7 +48,7 @@ impl Generator<'_> {
                     inexact: !k.exact,
                 })
                 .collect(),
-            from: vec![Source {
+            from: vec![FromItem {
                 relation: crate::ast::Relation::table("w", "w"),
                 joins: Vec::new(),
             }],
@@ -119,7 +119,7 @@ impl Generator<'_> {
         let first = self.any_table();
         let (relation, columns) = self.relation(first);
         let mut scope_now = scope(&relation.alias, &columns);
-        let mut source = Source {
+        let mut source = FromItem {
             relation,
             joins: Vec::new(),
         };

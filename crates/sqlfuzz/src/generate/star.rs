@@ -1,7 +1,7 @@
 //! Star joins and snowflakes.
 
 use super::{Generator, Scope, Typed, scope};
-use crate::ast::{Expr, Join, Query, Relation, Select, Source};
+use crate::ast::{Expr, FromItem, Join, Query, Relation, Select};
 use crate::data::{Kind, Known, KnownTable, Link};
 
 /// A relation of a star with its join condition.
@@ -117,7 +117,7 @@ impl<'a> Generator<'a> {
         let commas = self.rng.chance(40);
         if commas {
             for tied in tied {
-                select.from.push(Source {
+                select.from.push(FromItem {
                     relation: tied.relation,
                     joins: Vec::new(),
                 });
@@ -130,7 +130,7 @@ impl<'a> Generator<'a> {
         }
         let mut tied = tied.into_iter();
         let Some(first) = tied.next() else { return };
-        let mut source = Source {
+        let mut source = FromItem {
             relation: first.relation,
             joins: Vec::new(),
         };
@@ -197,7 +197,7 @@ impl<'a> Generator<'a> {
         let (inner, columns) = self.star();
         let alias = self.alias();
         let mut inside = scope(&alias, &columns);
-        let mut source = Source {
+        let mut source = FromItem {
             relation: Relation::query(inner, &alias),
             joins: Vec::new(),
         };

@@ -1,7 +1,7 @@
 //! Conditions and values with subqueries.
 
 use super::{Generator, Scope, Typed, scope};
-use crate::ast::{Expr, Item, Order, Query, Select, Source};
+use crate::ast::{Expr, FromItem, Item, Order, Query, Select};
 use crate::data::{Kind, Known};
 
 impl Generator<'_> {
@@ -45,7 +45,7 @@ impl Generator<'_> {
         let (relation, columns) = self.relation(table);
         let inner = scope(&relation.alias, &columns);
         let mut select = Select {
-            from: vec![Source {
+            from: vec![FromItem {
                 relation,
                 joins: Vec::new(),
             }],
@@ -141,7 +141,7 @@ impl Generator<'_> {
         let (relation, columns) = self.relation(table);
         let inner = scope(&relation.alias, &columns);
         let mut select = Select {
-            from: vec![Source {
+            from: vec![FromItem {
                 relation,
                 joins: Vec::new(),
             }],

@@ -5,7 +5,7 @@ mod variants;
 use crate::FuzzError;
 use crate::ast::Statement;
 use crate::engines::{Duck, Host, Options};
-use crate::judge::{Arena, Failure, Kind, Step};
+use crate::judge::{Arena, FailureKind, Fault, Step};
 use crate::table::{FileKind, Layout, Table};
 use std::time::{Duration, Instant};
 
@@ -25,14 +25,10 @@ impl Draft {
     ///
     /// # Errors
     /// If the engines cannot be set up.
-    pub fn judge(
-        &self,
-        host: &Host,
-        duck: Option<&mut Duck>,
-    ) -> Result<Option<Failure>, FuzzError> {
+    pub fn judge(&self, host: &Host, duck: Option<&mut Duck>) -> Result<Option<Fault>, FuzzError> {
         let mut arena = match Arena::open(&self.options, &self.tables, host, duck) {
             Ok(arena) => arena,
-            Err(error) => return Failure::of_load(error).map(Some),
+            Err(error) => return Fault::of_load(error).map(Some),
         };
         for statement in &self.statements {
             if let Some(failure) = arena.step(&Step::of(statement)).failure {
@@ -46,7 +42,7 @@ impl Draft {
 /// Makes a failing case smaller, keeping every change after which it fails in the same way.
 pub struct Shrinker<'a> {
     best: Draft,
-    failure: Failure,
+    failure: Fault,
     host: &'a Host,
     duck: Option<&'a mut Duck>,
     until: Instant,
@@ -58,7 +54,7 @@ impl<'a> Shrinker<'a> {
     /// A shrinker for `draft`, which fails with `failure`. It takes at most `time`.
     pub fn new(
         draft: Draft,
-        failure: Failure,
+        failure: Fault,
         host: &'a Host,
         duck: Option<&'a mut Duck>,
         time: Duration,
@@ -75,7 +71,7 @@ impl<'a> Shrinker<'a> {
     }
 
     /// Shrinks until no step helps or the time is over; returns the smallest case and its failure.
-    pub fn run(&mut self) -> (Draft, Failure) {
+    pub fn run(&mut self) -> (Draft, Fault) {
         loop {
             let before = self.best.clone();
             // Statements and tables first: with fewer of them, every further attempt is faster.
@@ -99,7 +95,7 @@ impl<'a> Shrinker<'a> {
         }
         self.tried += 1;
         // DuckDB is slow to set up and decides nothing for other kinds of failure.
-        let wants_duck = self.failure.kind == Kind::Duck;
+        let wants_duck = self.failure.kind == FailureKind::Duck;
         let duck = self.duck.as_deref_mut().filter(|_| wants_duck);
         let Ok(Some(failure)) = draft.judge(self.host, duck) else {
             return false;
@@ -257,16 +253,16 @@ impl<'a> Shrinker<'a> {
 }
 
 /// A key for failures of one kind: those with different keys have different causes.
-fn sort_of(failure: &Failure) -> String {
+fn sort_of(failure: &Fault) -> String {
     match failure.kind {
-        Kind::Panic => failure
+        FailureKind::Panic => failure
             .told
             .chars()
             .filter(|c| !c.is_ascii_digit())
             .take(60)
             .collect(),
-        Kind::Error => failure.told.chars().take(24).collect(),
-        Kind::Rows => failure.told.starts_with("column ").to_string(),
+        FailureKind::Error => failure.told.chars().take(24).collect(),
+        FailureKind::Rows => failure.told.starts_with("column ").to_string(),
         _ => String::new(),
     }
 }

@@ -1,6 +1,6 @@
 //! Smaller variants of a statement, each with one part removed.
 
-use crate::ast::{Body, Expr, Join, Query, Relation, Select, Source, Statement, What};
+use crate::ast::{Body, Expr, FromItem, Join, Query, Relation, RelationKind, Select, Statement};
 
 /// All statements that are one step smaller.
 pub fn of_statement(statement: &Statement) -> Vec<Statement> {
@@ -198,24 +198,24 @@ fn of_select(select: &Select) -> Vec<Select> {
     found
 }
 
-fn of_source(source: &Source) -> Vec<Source> {
+fn of_source(source: &FromItem) -> Vec<FromItem> {
     let mut found = Vec::new();
     for at in 0..source.joins.len() {
         let mut joins = source.joins.clone();
         joins.remove(at);
-        found.push(Source {
+        found.push(FromItem {
             joins,
             ..source.clone()
         });
     }
     if let Some((first, rest)) = source.joins.split_first() {
-        found.push(Source {
+        found.push(FromItem {
             relation: first.relation.clone(),
             joins: rest.to_vec(),
         });
     }
     let relations = of_relation(&source.relation);
-    found.extend(relations.into_iter().map(|relation| Source {
+    found.extend(relations.into_iter().map(|relation| FromItem {
         relation,
         ..source.clone()
     }));
@@ -223,7 +223,7 @@ fn of_source(source: &Source) -> Vec<Source> {
         let mut put = |smaller: Join| {
             let mut joins = source.joins.clone();
             joins[at] = smaller;
-            found.push(Source {
+            found.push(FromItem {
                 joins,
                 ..source.clone()
             });
@@ -255,14 +255,14 @@ fn of_source(source: &Source) -> Vec<Source> {
 }
 
 fn of_relation(relation: &Relation) -> Vec<Relation> {
-    let What::Query(query) = &relation.what else {
+    let RelationKind::Query(query) = &relation.what else {
         return Vec::new();
     };
     let mut found = Vec::new();
     if let Body::Select(select) = &query.body {
         // The underlying table, whose columns have the same names if the subquery kept them.
         for source in &select.from {
-            if let What::Table(name) = &source.relation.what {
+            if let RelationKind::Table(name) = &source.relation.what {
                 found.push(Relation::table(name, &relation.alias));
             }
         }

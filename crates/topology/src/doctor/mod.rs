@@ -21,7 +21,7 @@ use process::Process;
 /// Availability of an ability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum Availability {
     /// Available without any restriction.
     Yes,
     /// Not available; [`Ability::cause`] has the reason.
@@ -30,7 +30,7 @@ pub enum State {
     Limited,
 }
 
-impl fmt::Display for State {
+impl fmt::Display for Availability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Yes => "yes",
@@ -46,10 +46,10 @@ pub struct Ability {
     /// Name of the ability, unique within a diagnosis.
     pub name: String,
     /// Whether it is available.
-    pub state: State,
+    pub state: Availability,
     /// What was found, for users.
     pub finding: String,
-    /// Why it is missing or limited; `None` only for [`State::Yes`].
+    /// Why it is missing or limited; `None` only for [`Availability::Yes`].
     pub cause: Option<String>,
     /// Command or setting that changes it; present whenever `cause` is.
     pub fix: Option<String>,
@@ -59,7 +59,7 @@ impl Ability {
     pub(crate) fn yes(name: &str, finding: impl Into<String>) -> Self {
         Self {
             name: name.to_owned(),
-            state: State::Yes,
+            state: Availability::Yes,
             finding: finding.into(),
             cause: None,
             fix: None,
@@ -74,7 +74,7 @@ impl Ability {
     ) -> Self {
         Self {
             name: name.to_owned(),
-            state: State::No,
+            state: Availability::No,
             finding: finding.into(),
             cause: Some(cause.into()),
             fix: Some(fix.into()),
@@ -88,7 +88,7 @@ impl Ability {
         fix: impl Into<String>,
     ) -> Self {
         Self {
-            state: State::Limited,
+            state: Availability::Limited,
             ..Self::no(name, finding, cause, fix)
         }
     }

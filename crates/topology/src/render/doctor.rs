@@ -1,6 +1,6 @@
 //! Table of a diagnosis.
 
-use crate::doctor::{Ability, State};
+use crate::doctor::{Ability, Availability};
 
 /// One line per ability, followed by cause and fix where it is missing or limited.
 ///
@@ -26,7 +26,7 @@ pub fn doctor_table(abilities: &[Ability]) -> String {
             }
         }
     }
-    let count = |state: State| {
+    let count = |state: Availability| {
         abilities
             .iter()
             .filter(|ability| ability.state == state)
@@ -34,9 +34,9 @@ pub fn doctor_table(abilities: &[Ability]) -> String {
     };
     out.push_str(&format!(
         "\n{} yes, {} limited, {} no\n",
-        count(State::Yes),
-        count(State::Limited),
-        count(State::No)
+        count(Availability::Yes),
+        count(Availability::Limited),
+        count(Availability::No)
     ));
     out
 }

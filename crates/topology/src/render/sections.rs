@@ -2,7 +2,7 @@
 
 use super::lines::{Branch, plural, size};
 use crate::cxl::{DaxDevice, Memdev, Region};
-use crate::{AccessClass, HugePool, Node, NodeId, Tier, Topology, WeightedInterleave};
+use crate::{AccessClass, HugePool, MemoryTier, Node, NodeId, Topology, WeightedInterleave};
 
 pub(super) fn title(topology: &Topology) -> String {
     let host = topology.hostname.as_deref().unwrap_or("this machine");
@@ -39,7 +39,7 @@ pub(super) fn cpus(topology: &Topology) -> Branch {
 
 /// One branch per tier, and one for nodes without a tier.
 pub(super) fn tiers(topology: &Topology) -> Vec<Branch> {
-    let branch = |tier: &Tier| {
+    let branch = |tier: &MemoryTier| {
         let mut branch = Branch::new(format!("{}: {}", tier.kind, tier.reason));
         branch.extend(
             tier.nodes

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::overrides::named;
-use super::{Tier, TierKind};
+use super::{MemoryTier, TierKind};
 use crate::cxl::{Cxl, Region};
 use crate::node::Node;
 use crate::{IdSet, NodeId};
@@ -20,7 +20,7 @@ const HBM_BANDWIDTH_RATIO: f64 = 1.5;
 const SLOWER_RATIO: f64 = 1.2;
 
 /// Groups the nodes with memory into tiers, from the point of view of the CPUs in `cpus_allowed`.
-pub(crate) fn classify(nodes: &[Node], cxl: &Cxl, cpus_allowed: &IdSet) -> Vec<Tier> {
+pub(crate) fn classify(nodes: &[Node], cxl: &Cxl, cpus_allowed: &IdSet) -> Vec<MemoryTier> {
     let view = View::new(nodes, cxl, cpus_allowed);
     let with_memory = nodes.iter().filter(|node| node.has_memory);
     let found: Vec<(NodeId, TierKind, Evidence)> = with_memory
@@ -38,7 +38,7 @@ pub(crate) fn classify(nodes: &[Node], cxl: &Cxl, cpus_allowed: &IdSet) -> Vec<T
                 .map(|(node, _, evidence)| (*node, evidence))
                 .collect();
             let nodes: Vec<NodeId> = own.iter().map(|(node, _)| *node).collect();
-            (!nodes.is_empty()).then(|| Tier {
+            (!nodes.is_empty()).then(|| MemoryTier {
                 kind,
                 nodes,
                 reason: reason(&own),

@@ -61,7 +61,7 @@ impl FromStr for TierKind {
 
 /// Nodes with the same kind of memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Tier {
+pub struct MemoryTier {
     /// Kind of memory of the nodes.
     pub kind: TierKind,
     /// Nodes with memory, in ascending order; never empty.
@@ -70,7 +70,7 @@ pub struct Tier {
     pub reason: String,
 }
 
-impl Tier {
+impl MemoryTier {
     /// The nodes in list syntax, such as `2-5`.
     pub fn node_list(&self) -> IdSet {
         self.nodes.iter().copied().collect()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Tier, TierKind};
+use super::{MemoryTier, TierKind};
 use crate::{IdSet, NodeId, TopologyError};
 
 const SET_BY_USER: &str = "set by the user";
@@ -13,7 +13,7 @@ const SET_BY_USER: &str = "set by the user";
 /// of exactly the nodes given, which leave their previous tiers; other tiers keep their remaining
 /// nodes. Nothing changes on error.
 pub(crate) fn override_tiers(
-    tiers: &mut Vec<Tier>,
+    tiers: &mut Vec<MemoryTier>,
     text: &str,
     existing: &IdSet,
     with_memory: &IdSet,
@@ -31,7 +31,7 @@ pub(crate) fn override_tiers(
         tier.nodes.retain(|node| !taken.contains(node.0));
     }
     tiers.retain(|tier| !tier.nodes.is_empty());
-    tiers.extend(named.into_iter().map(|(kind, nodes)| Tier {
+    tiers.extend(named.into_iter().map(|(kind, nodes)| MemoryTier {
         kind,
         nodes: nodes.nodes().collect(),
         reason: SET_BY_USER.to_owned(),
@@ -144,8 +144,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn machine() -> Vec<Tier> {
-        let tier = |kind, nodes: &[u32]| Tier {
+    fn machine() -> Vec<MemoryTier> {
+        let tier = |kind, nodes: &[u32]| MemoryTier {
             kind,
             nodes: nodes.iter().copied().map(NodeId).collect(),
             reason: "read".to_owned(),
@@ -153,7 +153,7 @@ mod tests {
         vec![tier(TierKind::Dram, &[0, 1]), tier(TierKind::Cxl, &[2, 3])]
     }
 
-    fn apply(text: &str) -> Result<(Vec<Tier>, Vec<NodeId>), String> {
+    fn apply(text: &str) -> Result<(Vec<MemoryTier>, Vec<NodeId>), String> {
         let mut tiers = machine();
         let (existing, with_memory) = ("0-4".parse().unwrap(), "0-3".parse().unwrap());
         let dropped =
@@ -161,8 +161,9 @@ mod tests {
         Ok((tiers, dropped))
     }
 
-    fn shown(tiers: &[Tier]) -> String {
-        let one = |tier: &Tier| format!("{}={} ({})", tier.kind, tier.node_list(), tier.reason);
+    fn shown(tiers: &[MemoryTier]) -> String {
+        let one =
+            |tier: &MemoryTier| format!("{}={} ({})", tier.kind, tier.node_list(), tier.reason);
         tiers.iter().map(one).collect::<Vec<_>>().join("; ")
     }
 

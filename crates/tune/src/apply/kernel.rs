@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::files::{FOLDER, SystemFiles};
 use super::settings::node_file;
-use super::{ApplyError, Saved, Settings, StateFile, Switch};
+use super::{ApplyError, InterleaveSettings, Saved, StateFile, Switch};
 
 /// Conditions for switching automatic weights off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,16 +30,16 @@ pub struct NodeChange {
 ///
 /// Their order: the switch if it goes off, the nodes, the switch if it goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct WeightsChange {
     /// Settings in the kernel at present.
-    pub old: Settings,
+    pub old: InterleaveSettings,
     /// Nodes to set, in ascending order; all other nodes keep their weights.
     pub nodes: Vec<NodeChange>,
     /// New state of the switch; `None` leaves it alone.
     pub switch: Option<Switch>,
 }
 
-impl Plan {
+impl WeightsChange {
     /// Whether the kernel has all of these settings already.
     pub fn is_done(&self) -> bool {
         self.switch.is_none() && self.nodes.iter().all(|change| change.old == change.new)
@@ -82,13 +82,13 @@ impl Plan {
 /// # Errors
 /// [`ApplyError::NoSuchNode`] for a node without a weight in the kernel; [`ApplyError::AutoIsOn`]
 /// if automatic weights would be switched off without permission; otherwise same as
-/// [`Settings::read`].
+/// [`InterleaveSettings::read`].
 pub fn plan(
     files: &dyn SystemFiles,
     wanted: &BTreeMap<u32, u32>,
     auto: AutoPolicy,
-) -> Result<Plan, ApplyError> {
-    let old = Settings::read(files)?;
+) -> Result<WeightsChange, ApplyError> {
+    let old = InterleaveSettings::read(files)?;
     let change = |(node, new): (&u32, &u32)| match old.weights.get(node) {
         Some(weight) => Ok(NodeChange {
             node: *node,
@@ -121,14 +121,14 @@ pub fn plan(
         }
         _ => None,
     };
-    Ok(Plan { old, nodes, switch })
+    Ok(WeightsChange { old, nodes, switch })
 }
 
 /// What [`apply`] has written and saved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
     /// Writes that were made.
-    pub plan: Plan,
+    pub plan: WeightsChange,
     /// Whether this call saved the old state.
     ///
     /// `false` if the state of an earlier call is kept, or if nothing had to be written.
@@ -181,7 +181,7 @@ pub fn apply(
 
 pub(super) fn write(
     files: &dyn SystemFiles,
-    plan: &Plan,
+    plan: &WeightsChange,
     state: &StateFile,
 ) -> Result<(), ApplyError> {
     let writes = plan.writes();
@@ -200,8 +200,8 @@ pub(super) fn write(
     Ok(())
 }
 
-pub(super) fn verify(files: &dyn SystemFiles, plan: &Plan) -> Result<(), ApplyError> {
-    let now = Settings::read(files)?;
+pub(super) fn verify(files: &dyn SystemFiles, plan: &WeightsChange) -> Result<(), ApplyError> {
+    let now = InterleaveSettings::read(files)?;
     let not_taken = |path: String, wanted: String, found: String| ApplyError::NotTaken {
         path: files.full(&path),
         wanted,

@@ -29,9 +29,9 @@ mod state;
 
 pub use error::ApplyError;
 pub use files::{FOLDER, SystemFiles};
-pub use kernel::{Applied, AutoPolicy, NodeChange, Plan, apply, plan};
+pub use kernel::{Applied, AutoPolicy, NodeChange, WeightsChange, apply, plan};
 pub use nodes::{KERNEL_WEIGHTS, NodeWeights, TierNodes, node_weights};
-pub use restore::{Restored, restore};
-pub use settings::{Settings, Switch};
+pub use restore::{RestoredWeights, restore};
+pub use settings::{InterleaveSettings, Switch};
 pub(crate) use state::boot_id;
 pub use state::{Saved, StateFile};

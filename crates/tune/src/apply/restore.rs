@@ -5,11 +5,11 @@ use std::io;
 use super::files::{FOLDER, SystemFiles};
 use super::kernel::{verify, write};
 use super::settings::read_switch;
-use super::{ApplyError, NodeChange, Plan, Saved, Settings, StateFile, Switch};
+use super::{ApplyError, InterleaveSettings, NodeChange, Saved, StateFile, Switch, WeightsChange};
 
 /// What [`restore`] has done, or would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Restored {
+pub enum RestoredWeights {
     /// There is no saved state: nothing was set, or it was restored already.
     Nothing,
     /// The machine was rebooted after the state was saved, so the kernel has its default weights.
@@ -19,7 +19,7 @@ pub enum Restored {
         /// State that was saved before the first change.
         saved: Saved,
         /// Writes that lead back to it.
-        plan: Plan,
+        plan: WeightsChange,
         /// Nodes of the saved state that no longer exist.
         gone: Vec<u32>,
         /// Nodes whose weight changed when automatic weights were switched on again.
@@ -39,16 +39,16 @@ pub fn restore(
     files: &dyn SystemFiles,
     state: &StateFile,
     do_it: bool,
-) -> Result<Restored, ApplyError> {
+) -> Result<RestoredWeights, ApplyError> {
     let Some(saved) = state.read()? else {
-        return Ok(Restored::Nothing);
+        return Ok(RestoredWeights::Nothing);
     };
     // Read again under the lock: another process may have restored or applied in between.
     let _lock = do_it.then(|| state.lock()).transpose()?;
     let saved = match do_it {
         true => match state.read()? {
             Some(saved) => saved,
-            None => return Ok(Restored::Nothing),
+            None => return Ok(RestoredWeights::Nothing),
         },
         false => saved,
     };
@@ -56,7 +56,7 @@ pub fn restore(
         if do_it {
             state.forget()?;
         }
-        return Ok(Restored::Rebooted(saved));
+        return Ok(RestoredWeights::Rebooted(saved));
     }
     let (plan, gone) = way_back(files, &saved)?;
     let mut reweighed = Vec::new();
@@ -65,7 +65,7 @@ pub fn restore(
         reweighed = put_back(files, state, &plan)?;
         state.forget()?;
     }
-    Ok(Restored::Back {
+    Ok(RestoredWeights::Back {
         saved,
         plan,
         gone,
@@ -74,8 +74,11 @@ pub fn restore(
 }
 
 /// Writes that lead back to `saved`, and the saved nodes that no longer exist.
-fn way_back(files: &dyn SystemFiles, saved: &Saved) -> Result<(Plan, Vec<u32>), ApplyError> {
-    let old = Settings::read(files)?;
+fn way_back(
+    files: &dyn SystemFiles,
+    saved: &Saved,
+) -> Result<(WeightsChange, Vec<u32>), ApplyError> {
+    let old = InterleaveSettings::read(files)?;
     let wanted = &saved.settings;
     let (there, gone): (Vec<_>, Vec<_>) = wanted
         .weights
@@ -102,18 +105,18 @@ fn way_back(files: &dyn SystemFiles, saved: &Saved) -> Result<(Plan, Vec<u32>), 
         Some(Switch { file, on })
     });
     let gone = gone.into_iter().map(|(node, _)| *node).collect();
-    Ok((Plan { old, nodes, switch }, gone))
+    Ok((WeightsChange { old, nodes, switch }, gone))
 }
 
 /// Writes `plan`; returns the nodes whose weight changes once automatic weights are on again.
 fn put_back(
     files: &dyn SystemFiles,
     state: &StateFile,
-    plan: &Plan,
+    plan: &WeightsChange,
 ) -> Result<Vec<NodeChange>, ApplyError> {
     // Weights first, and verified, while automatic weights are off: afterwards the kernel may
     // replace them.
-    let weights = Plan {
+    let weights = WeightsChange {
         switch: plan.switch.clone().filter(|switch| !switch.on),
         ..plan.clone()
     };
@@ -135,7 +138,7 @@ fn put_back(
         source,
         saved: state.path().to_owned(),
     })?;
-    let now = Settings::read(files)?;
+    let now = InterleaveSettings::read(files)?;
     let found = |change: &NodeChange| NodeChange {
         node: change.node,
         old: change.new,

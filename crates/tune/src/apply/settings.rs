@@ -13,7 +13,7 @@ const SWITCHES: [&str; 2] = ["auto", "__auto_type"];
 /// All kernel settings of weighted interleaving.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct InterleaveSettings {
     /// Pages per interleaving round on each node.
     pub weights: BTreeMap<u32, u32>,
     /// The switch of automatic weights; `None` for kernels without it (before 6.16).
@@ -34,7 +34,7 @@ pub(super) fn node_file(node: u32) -> String {
     format!("{FOLDER}/node{node}")
 }
 
-impl Settings {
+impl InterleaveSettings {
     /// Reads the settings from the kernel.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Settings {
             let file = (*file).to_owned();
             Ok::<_, ApplyError>(Switch { file, on })
         });
-        Ok(Settings {
+        Ok(InterleaveSettings {
             weights,
             switch: switch.transpose()?,
         })

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tierloom_record::{RecordError, atomic_write};
 
-use super::{ApplyError, Settings, SystemFiles};
+use super::{ApplyError, InterleaveSettings, SystemFiles};
 
 /// The only supported version of the file.
 const SCHEMA: &str = "tierloom-saved-weights/1";
@@ -29,12 +29,12 @@ pub struct Saved {
     /// Id of the boot that the settings belong to; `None` if the kernel does not report one.
     pub boot_id: Option<String>,
     /// Weights and switch at that time.
-    pub settings: Settings,
+    pub settings: InterleaveSettings,
 }
 
 impl Saved {
     /// Wraps settings read at time `now` (RFC 3339) in the current boot.
-    pub fn new(settings: Settings, now: &str, files: &dyn SystemFiles) -> Self {
+    pub fn new(settings: InterleaveSettings, now: &str, files: &dyn SystemFiles) -> Self {
         Saved {
             schema: SCHEMA.into(),
             saved_at: now.into(),

@@ -24,4 +24,4 @@ pub use kernels::{KernelPhase, MEASURABLE, USUAL, kernel_of};
 pub use rough::rough_machine;
 pub use search::{Found, Memo, Request, kernel_now, search_phase};
 pub use setup::{MeasureOptions, Setup};
-pub use tiers::{HostTiers, Reading, Tiers};
+pub use tiers::{HostTiers, RateSource, Reading};

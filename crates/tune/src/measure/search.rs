@@ -10,10 +10,10 @@ use tierloom_model::{Machine, Options, PhaseKind, StructureClass};
 use tierloom_record::{HERE, Provenance, SCHEMA, TunePoint, TuneRecord};
 use tierloom_topology::{NodeId, Topology, WeightedInterleave};
 
-use super::{KernelPhase, MeasureError, Reading, Tiers};
+use super::{KernelPhase, MeasureError, RateSource, Reading};
 use crate::apply::TierNodes;
 use crate::modelled::{Stamp, kind, moved_classes, tier_weights};
-use crate::work::Unit;
+use crate::work::RateUnit;
 
 /// Ratio to the rate with the first tier only below which a gain is reported as not worth it.
 const SMALL_GAIN: f64 = 1.02;
@@ -57,7 +57,7 @@ pub struct Memo<'t, T> {
     seen: Vec<(Weights, Reading)>,
 }
 
-impl<'t, T: Tiers> Memo<'t, T> {
+impl<'t, T: RateSource> Memo<'t, T> {
     /// Starts with an empty cache.
     pub fn new(tiers: &'t mut T) -> Self {
         Memo {
@@ -69,7 +69,7 @@ impl<'t, T: Tiers> Memo<'t, T> {
     /// The reading with `weights`, measured unless it is in the cache.
     ///
     /// # Errors
-    /// Same as [`Tiers::measure`].
+    /// Same as [`RateSource::measure`].
     pub fn reading(&mut self, weights: &Weights) -> Result<Reading, MeasureError> {
         if let Some((_, reading)) = self.seen.iter().find(|(known, _)| known == weights) {
             return Ok(reading.clone());
@@ -80,7 +80,7 @@ impl<'t, T: Tiers> Memo<'t, T> {
     }
 }
 
-impl<T: Tiers> Probe for Memo<'_, T> {
+impl<T: RateSource> Probe for Memo<'_, T> {
     type Error = MeasureError;
 
     fn rate(&mut self, weights: &Weights) -> Result<f64, MeasureError> {
@@ -96,7 +96,7 @@ impl<T: Tiers> Probe for Memo<'_, T> {
 /// # Errors
 /// The error of the first point that cannot be measured; [`MeasureError::Model`] if the model
 /// rejects the work or the profile.
-pub fn search_phase<T: Tiers>(
+pub fn search_phase<T: RateSource>(
     request: &Request<'_>,
     tiers: &mut T,
     stamp: &Stamp,
@@ -154,7 +154,7 @@ fn record(
     stamp: &Stamp,
 ) -> TuneRecord {
     let work = &request.phase.work;
-    let unit = Unit::of(work);
+    let unit = RateUnit::of(work);
     let shown = |tuples_per_s: f64| unit.of_tuples(tuples_per_s, work);
     let median = |reading: &Reading| shown(reading.tuples_per_s.median);
     let first = request.tiers.first().map_or("", String::as_str);

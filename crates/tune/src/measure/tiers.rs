@@ -1,7 +1,7 @@
 //! Measurements on real tiers: one benchmark run per set of weights.
 
 use tierloom_bench::plan::{
-    Amount, MemoryPlan, Pin, RegionPlan, Role, RunPlan, Sharing, TaskPlan, Work, WorkersPlan,
+    Amount, MemoryPlan, Pin, RegionPlan, RunPlan, Sharing, TaskPlan, TaskRole, Work, WorkersPlan,
 };
 use tierloom_bench::run::{self, Control, Host, Session};
 use tierloom_memory::{PlacementSpec, Target};
@@ -24,7 +24,7 @@ pub struct Reading {
 }
 
 /// Source of measurements: the machine's tiers, or simulated ones in tests.
-pub trait Tiers {
+pub trait RateSource {
     /// Measures the rate with these weights.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl<'a> HostTiers<'a> {
         let batch_bytes = BATCH_BYTES.min(part).max(4096).next_multiple_of(4096);
         let task = TaskPlan {
             name: "main".into(),
-            role: Role::Main,
+            role: TaskRole::Main,
             host: None,
             work: Work::Throughput {
                 access: self.phase.access,
@@ -147,7 +147,7 @@ impl<'a> HostTiers<'a> {
     }
 }
 
-impl Tiers for HostTiers<'_> {
+impl RateSource for HostTiers<'_> {
     /// Measures, and repeats once if the record is invalid (because a page moved, for example).
     fn measure(&mut self, weights: &Weights) -> Result<Reading, MeasureError> {
         let plan = self.plan(weights)?;

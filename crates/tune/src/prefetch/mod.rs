@@ -22,5 +22,6 @@ pub use error::PrefetchError;
 pub use guard::{PrefetchGuard, Prefetchers};
 pub use registers::Registers;
 pub use switch::{
-    CpuState, Restored, SavedRegisters, Switched, peek, restore, saved, show, state_file, switch,
+    CpuState, RestoredRegisters, SavedRegisters, Switched, peek, restore, saved, show, state_file,
+    switch,
 };

@@ -193,7 +193,7 @@ pub(super) fn switch_locked(
 
 /// What [`restore`] has done, or would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Restored {
+pub enum RestoredRegisters {
     /// There is no saved state.
     Nothing,
     /// The machine was rebooted, so firmware has set the registers anew.
@@ -219,9 +219,9 @@ pub fn restore(
     registers: &dyn Registers,
     state: &StateFile,
     do_it: bool,
-) -> Result<Restored, PrefetchError> {
+) -> Result<RestoredRegisters, PrefetchError> {
     if peek(state)?.is_none() {
-        return Ok(Restored::Nothing);
+        return Ok(RestoredRegisters::Nothing);
     }
     // A dry run writes nothing, not even a lock file.
     let _lock = do_it.then(|| state.lock()).transpose()?;
@@ -232,15 +232,15 @@ pub(super) fn restore_locked(
     registers: &dyn Registers,
     state: &StateFile,
     do_it: bool,
-) -> Result<Restored, PrefetchError> {
+) -> Result<RestoredRegisters, PrefetchError> {
     let Some(saved) = peek(state)? else {
-        return Ok(Restored::Nothing);
+        return Ok(RestoredRegisters::Nothing);
     };
     if saved.is_of_another_boot(registers) {
         if do_it {
             state.forget()?;
         }
-        return Ok(Restored::Rebooted(saved));
+        return Ok(RestoredRegisters::Rebooted(saved));
     }
     let there = registers.names(FOLDER).unwrap_or_default();
     if there.is_empty() {
@@ -267,7 +267,7 @@ pub(super) fn restore_locked(
         state.forget()?;
     }
     let differed = changes.into_iter().map(|(cpu, _)| cpu).collect();
-    Ok(Restored::Back {
+    Ok(RestoredRegisters::Back {
         saved,
         differed,
         gone,

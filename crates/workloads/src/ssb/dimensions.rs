@@ -3,7 +3,7 @@
 use super::calendar::{DATE_ROWS, Day, days};
 use super::columns::{ColumnValues, TextColumn, generate_int32};
 use super::config::SsbConfig;
-use super::rng::{Hierarchy, Stream};
+use super::rng::{Hierarchy, RandomSequence};
 use super::words::{
     ADDRESS_ALPHABET, COLORS, CONTAINER_KINDS, CONTAINER_SIZES, NATIONS, REGIONS, SEGMENTS,
     TYPE_FINISHES, TYPE_METALS, TYPE_SIZES,
@@ -11,7 +11,7 @@ use super::words::{
 use crate::WorkloadError;
 use std::io::Write;
 
-/// Numbers of the tables in [`Stream::new`]; lineorder is 0.
+/// Numbers of the tables in [`RandomSequence::new`]; lineorder is 0.
 const CUSTOMER: u32 = 1;
 const SUPPLIER: u32 = 2;
 const PART: u32 = 3;
@@ -60,7 +60,7 @@ fn append(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
 
 fn customer(config: &SsbConfig) -> Vec<ColumnValues> {
     let rows = config.customers();
-    let segment = Stream::new(config.seed, CUSTOMER, SEGMENT);
+    let segment = RandomSequence::new(config.seed, CUSTOMER, SEGMENT);
     let mut columns = business(config.seed, CUSTOMER, "Customer#", rows);
     columns.push(text(rows, move |row, out| {
         out.extend_from_slice(
@@ -79,8 +79,8 @@ fn supplier(config: &SsbConfig) -> Vec<ColumnValues> {
 /// These are key, name, address, city, nation, region and phone.
 fn business(seed: u64, table: u32, prefix: &str, rows: u32) -> Vec<ColumnValues> {
     let place = Hierarchy::places(seed, table, HIERARCHY);
-    let address = Stream::new(seed, table, ADDRESS);
-    let phone = Stream::new(seed, table, PHONE);
+    let address = RandomSequence::new(seed, table, ADDRESS);
+    let phone = RandomSequence::new(seed, table, PHONE);
     vec![
         generate_int32(rows as usize, |row| row as i32 + 1),
         text(rows, |row, out| {
@@ -114,7 +114,7 @@ fn nation_name(region: u32, nation: u32) -> &'static str {
 }
 
 /// Writes 10 to 25 characters of the address alphabet.
-fn write_address(stream: Stream, row: u64, out: &mut Vec<u8>) {
+fn write_address(stream: RandomSequence, row: u64, out: &mut Vec<u8>) {
     // Index row * 4 gives the length; the next three words give ten characters of six bits each.
     let length = 10 + stream.below(row * 4, 16);
     for position in 0..length {
@@ -124,7 +124,7 @@ fn write_address(stream: Stream, row: u64, out: &mut Vec<u8>) {
 }
 
 /// Writes "CC-AAA-EEE-NNNN"; the country code depends on the nation.
-fn write_phone(stream: Stream, row: u64, country: u32, out: &mut Vec<u8>) {
+fn write_phone(stream: RandomSequence, row: u64, country: u32, out: &mut Vec<u8>) {
     let area = 100 + stream.below(row * 3, 900);
     let exchange = 100 + stream.below(row * 3 + 1, 900);
     let number = 1000 + stream.below(row * 3 + 2, 9000);
@@ -133,7 +133,7 @@ fn write_phone(stream: Stream, row: u64, country: u32, out: &mut Vec<u8>) {
 
 fn part(config: &SsbConfig) -> Vec<ColumnValues> {
     let rows = config.parts();
-    let stream = |column| Stream::new(config.seed, PART, column);
+    let stream = |column| RandomSequence::new(config.seed, PART, column);
     let brand = Hierarchy::brands(config.seed, PART, HIERARCHY);
     let (name, color, kind, size, container) = (
         stream(NAME),
@@ -142,7 +142,8 @@ fn part(config: &SsbConfig) -> Vec<ColumnValues> {
         stream(SIZE),
         stream(CONTAINER),
     );
-    let word = |stream: Stream, index| COLORS[stream.below(index, COLORS.len() as u32) as usize];
+    let word =
+        |stream: RandomSequence, index| COLORS[stream.below(index, COLORS.len() as u32) as usize];
     vec![
         generate_int32(rows as usize, |row| row as i32 + 1),
         text(rows, |row, out| {

@@ -16,7 +16,7 @@ use super::calendar::{DATE_KEYS, DATE_ROWS};
 use super::columns::ColumnValues;
 use super::config::SsbConfig;
 use super::memory::{LineorderColumns, OwnedColumns, Part};
-use super::rng::Stream;
+use super::rng::RandomSequence;
 use super::words::{PRIORITIES, SHIP_MODES};
 use crate::{Progress, WorkloadError};
 use rayon::prelude::*;
@@ -25,7 +25,7 @@ use std::ops::Range;
 /// Orders per chunk: about 8,192 rows, 0.5 MiB over all columns.
 const ORDERS_PER_CHUNK: u64 = 2048;
 
-/// Number of the table in [`Stream::new`].
+/// Number of the table in [`RandomSequence::new`].
 const LINEORDER: u32 = 0;
 
 /// The plan of the table: where each chunk of orders starts.
@@ -46,34 +46,34 @@ pub struct Lineorder {
 /// One stream for each random choice.
 #[derive(Clone, Copy, Debug)]
 struct Streams {
-    lines: Stream,
-    customer: Stream,
-    order_date: Stream,
-    priority: Stream,
-    part: Stream,
-    supplier: Stream,
-    quantity: Stream,
-    discount: Stream,
-    tax: Stream,
-    commit_delay: Stream,
-    ship_mode: Stream,
+    lines: RandomSequence,
+    customer: RandomSequence,
+    order_date: RandomSequence,
+    priority: RandomSequence,
+    part: RandomSequence,
+    supplier: RandomSequence,
+    quantity: RandomSequence,
+    discount: RandomSequence,
+    tax: RandomSequence,
+    commit_delay: RandomSequence,
+    ship_mode: RandomSequence,
 }
 
 impl Streams {
     // The numbers of the streams are part of the data: they must not change.
     const fn new(seed: u64) -> Self {
         Self {
-            lines: Stream::new(seed, LINEORDER, 0),
-            customer: Stream::new(seed, LINEORDER, 1),
-            order_date: Stream::new(seed, LINEORDER, 2),
-            priority: Stream::new(seed, LINEORDER, 3),
-            part: Stream::new(seed, LINEORDER, 4),
-            supplier: Stream::new(seed, LINEORDER, 5),
-            quantity: Stream::new(seed, LINEORDER, 6),
-            discount: Stream::new(seed, LINEORDER, 7),
-            tax: Stream::new(seed, LINEORDER, 8),
-            commit_delay: Stream::new(seed, LINEORDER, 9),
-            ship_mode: Stream::new(seed, LINEORDER, 10),
+            lines: RandomSequence::new(seed, LINEORDER, 0),
+            customer: RandomSequence::new(seed, LINEORDER, 1),
+            order_date: RandomSequence::new(seed, LINEORDER, 2),
+            priority: RandomSequence::new(seed, LINEORDER, 3),
+            part: RandomSequence::new(seed, LINEORDER, 4),
+            supplier: RandomSequence::new(seed, LINEORDER, 5),
+            quantity: RandomSequence::new(seed, LINEORDER, 6),
+            discount: RandomSequence::new(seed, LINEORDER, 7),
+            tax: RandomSequence::new(seed, LINEORDER, 8),
+            commit_delay: RandomSequence::new(seed, LINEORDER, 9),
+            ship_mode: RandomSequence::new(seed, LINEORDER, 10),
         }
     }
 
@@ -310,7 +310,7 @@ impl Lineorder {
 
 /// Draws a number from `least` to `least + choices - 1` for each row.
 #[inline]
-fn draw(stream: Stream, first_row: u64, least: i32, choices: u32, out: &mut [i32]) {
+fn draw(stream: RandomSequence, first_row: u64, least: i32, choices: u32, out: &mut [i32]) {
     for (slot, row) in out.iter_mut().zip(first_row..) {
         *slot = least + stream.below(row, choices) as i32;
     }

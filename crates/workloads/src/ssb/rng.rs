@@ -18,11 +18,11 @@ const fn mix(mut bits: u64) -> u64 {
 
 /// An infinite sequence of random values with random access; one for each random column.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stream {
+pub(crate) struct RandomSequence {
     key: u64,
 }
 
-impl Stream {
+impl RandomSequence {
     /// The stream of one column.
     ///
     /// `table` and `column` are numbers that must never change, because the data depends on them.
@@ -73,9 +73,9 @@ const STEPS_40: &[u32] = &[1, 3, 7, 9, 11, 13, 17, 19, 21, 23, 27, 29, 31, 33, 3
 /// tables of a few thousand rows would be wrong by several per cent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hierarchy {
-    top: Stream,
-    middle: Stream,
-    leaf: Stream,
+    top: RandomSequence,
+    middle: RandomSequence,
+    leaf: RandomSequence,
     leaves: u32,
     leaf_steps: &'static [u32],
 }
@@ -99,9 +99,9 @@ impl Hierarchy {
         leaf_steps: &'static [u32],
     ) -> Self {
         Self {
-            top: Stream::new(seed, table, column),
-            middle: Stream::new(seed, table, column + 1),
-            leaf: Stream::new(seed, table, column + 2),
+            top: RandomSequence::new(seed, table, column),
+            middle: RandomSequence::new(seed, table, column + 1),
+            leaf: RandomSequence::new(seed, table, column + 2),
             leaves,
             leaf_steps,
         }
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn below_covers_its_range_evenly() {
-        let stream = Stream::new(7, 1, 2);
+        let stream = RandomSequence::new(7, 1, 2);
         let mut counts = [0u32; 11];
         for index in 0..110_000 {
             counts[stream.below(index, 11) as usize] += 1;
@@ -152,7 +152,7 @@ mod tests {
         let keys: HashSet<u64> = (0..20)
             .flat_map(|seed| {
                 (0..5).flat_map(move |table| {
-                    (0..20).map(move |column| Stream::new(seed, table, column).bits(0))
+                    (0..20).map(move |column| RandomSequence::new(seed, table, column).bits(0))
                 })
             })
             .collect();

@@ -132,7 +132,7 @@ impl HostRunner for BenchRunner {
         let host = Arc::clone(&self.host);
         let (told, ready) = channel();
         let (begin, begun) = channel();
-        let control = Remote {
+        let control = CoordinatorControl {
             ready: Mutex::new(told),
             begun: Mutex::new(begun),
             stop: stop.clone(),
@@ -191,13 +191,13 @@ impl Ready for Prepared {
 }
 
 /// Controls a part on behalf of its coordinator.
-struct Remote {
+struct CoordinatorControl {
     ready: Mutex<Sender<()>>,
     begun: Mutex<Receiver<SystemTime>>,
     stop: Stop,
 }
 
-impl Control for Remote {
+impl Control for CoordinatorControl {
     fn ready(&self) -> Option<SystemTime> {
         let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         ready.send(()).ok()?;

@@ -3,9 +3,9 @@
 //! All hosts prepare, then start at an agreed time. The main task decides when the run ends; where
 //! it runs decides how this host takes part:
 //!
-//! * on this host ([`Remote::lead`]): its part starts the others and stops them when it is done;
-//! * on another host, with tasks here too ([`Remote::follow`]): the own part runs until the main
-//!   task is done;
+//! * on this host ([`AgentHosts::lead`]): its part starts and stops the others;
+//! * on another host, with tasks here too ([`AgentHosts::follow`]): the own part runs until the
+//!   main task is done;
 //! * on another host, with none here: this host only starts and collects.
 
 use super::{Args, session};
@@ -20,7 +20,7 @@ use tierloom_agent::{
     AgentError, Coordinator, CoordinatorOptions, HostAddress, SshAgent, SshLaunch, Stop, Token,
 };
 use tierloom_bench::file::{HostSpec, Workloads};
-use tierloom_bench::plan::{Role, RunPlan};
+use tierloom_bench::plan::{RunPlan, TaskRole};
 use tierloom_bench::run::{self, Control, Event, Host, Part};
 
 use super::agent::Request;
@@ -54,7 +54,7 @@ pub fn check(workloads: &Workloads) -> Result<(), Failure> {
 }
 
 /// Connections to the agents of all hosts.
-pub struct Remote {
+pub struct AgentHosts {
     coordinator: Coordinator,
     /// Agents started by ssh; dropping this ends them.
     _launched: Vec<SshAgent>,
@@ -68,7 +68,7 @@ pub fn connect(
     args: &Args,
     workloads: &Workloads,
     plans: &[&RunPlan],
-) -> Result<Option<Remote>, Failure> {
+) -> Result<Option<AgentHosts>, Failure> {
     // Only hosts of runs that are still to be done: with --resume others need not be reachable.
     let wanted: BTreeSet<&String> = plans
         .iter()
@@ -94,7 +94,7 @@ pub fn connect(
         options
     };
     stop::pass_on(stop);
-    Ok(Some(Remote {
+    Ok(Some(AgentHosts {
         coordinator: Coordinator::connect_with(&addresses, options).map_err(failure)?,
         _launched: launched,
     }))
@@ -132,7 +132,7 @@ fn address(
     Ok(address)
 }
 
-impl Remote {
+impl AgentHosts {
     /// Runs `plan` on all its hosts, including this one if it has tasks here.
     ///
     /// # Errors
@@ -147,7 +147,7 @@ impl Remote {
         let main = plan
             .tasks
             .iter()
-            .find(|task| task.role == Role::Main)
+            .find(|task| task.role == TaskRole::Main)
             .and_then(|task| task.host.clone());
         let requests = names
             .iter()

@@ -79,7 +79,7 @@ fn one(
     plan: &RunPlan,
     host: &Host,
     session: &Session,
-    remote: Option<&mut hosts::Remote>,
+    remote: Option<&mut hosts::AgentHosts>,
     bar: &ProgressBar,
 ) -> Result<BenchRecord, Failure> {
     let parts = match remote {

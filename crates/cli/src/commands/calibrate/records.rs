@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tierloom_bench::plan::{RunPlan, Work as Plan};
 use tierloom_calibrate::{
-    Calibration, FigureFile, FigurePoint, Fit, Knowledge, Library, Parameter, Quantity, Role, Set,
-    Setting, Target, fit,
+    Calibration, Experiment, FigureFile, FigurePoint, Fit, Knowledge, Library, Parameter, Quantity,
+    Role, Set, Target, fit,
 };
 use tierloom_kernels::Simd;
 use tierloom_kernels::access::{Access, CacheOp, ChaseLocality, Distribution, Operation, Order};
@@ -284,7 +284,7 @@ fn figure(record: &BenchRecord, machine: &Machine, tiers: &Tiers) -> Result<Figu
         quantity,
         published: Some(measured.median),
         relation: None,
-        setting: Setting {
+        setting: Experiment {
             machine: machine.name.clone(),
             work,
             threads: Some(task.threads),

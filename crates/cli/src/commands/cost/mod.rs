@@ -16,8 +16,8 @@ use std::path::Path;
 use std::time::SystemTime;
 use throughput::{Best, Throughput};
 use tierloom_model::cost::{
-    BUILTIN_YAML, Config, Findings, Kind, Offer, Prices, Range, deciders, findings, gib, money,
-    sensitivities, sentences,
+    BUILTIN_YAML, Config, DemandRange, Findings, Kind, Offer, Prices, deciders, findings, gib,
+    money, sensitivities, sentences,
 };
 use tierloom_record::{
     CostConfig, CostPoint, CostRecord, CostSensitivity, Provenance, Record, RecordSet, SCHEMA,
@@ -185,7 +185,7 @@ fn by_kind(kinds: &[Kind], points: &[CostPoint]) -> Vec<String> {
 /// One sentence per range of demands for which the same configuration is the cheapest per
 /// throughput.
 fn per_throughput(prices: &Prices, demands: &[u64], best: &[Option<Best>]) -> Vec<String> {
-    let mut stretches: Vec<(Range, &Best, f64)> = Vec::new();
+    let mut stretches: Vec<(DemandRange, &Best, f64)> = Vec::new();
     let found = demands
         .iter()
         .zip(best)
@@ -197,7 +197,7 @@ fn per_throughput(prices: &Prices, demands: &[u64], best: &[Option<Best>]) -> Ve
                 *at_end = best.per_query();
             }
             _ => {
-                let range = Range {
+                let range = DemandRange {
                     above_gib: demand,
                     to_gib: demand,
                 };
@@ -205,7 +205,7 @@ fn per_throughput(prices: &Prices, demands: &[u64], best: &[Option<Best>]) -> Ve
             }
         }
     }
-    let sentence = |(range, best, at_end): (Range, &Best, f64)| {
+    let sentence = |(range, best, at_end): (DemandRange, &Best, f64)| {
         let at = if range.above_gib == range.to_gib {
             format!("At a demand of {}", gib(range.to_gib))
         } else {

@@ -13,11 +13,11 @@ use tierloom_model::{Machine, Options};
 /// The machine and the work that throughput is modelled with.
 pub struct Throughput {
     machine: Machine,
-    asked: Asked,
+    asked: CountedWork,
 }
 
 /// The work that is counted.
-enum Asked {
+enum CountedWork {
     /// Runs of a benchmark, with its name as given.
     Work(String, Box<Work>),
     /// Queries of the Star Schema Benchmark at the scale factor of `--ssb-sf`.
@@ -51,15 +51,15 @@ impl Throughput {
             ..Ssb::default()
         };
         let asked = match (&args.work, args.ssb_sf) {
-            (Some(text), _) => Asked::Work(text.clone(), Box::new(works::parse(text)?)),
+            (Some(text), _) => CountedWork::Work(text.clone(), Box::new(works::parse(text)?)),
             (None, Some(scale_factor)) => {
                 check_scale(scale_factor, &ssb, demands)?;
-                Asked::Fixed(Ssb {
+                CountedWork::Fixed(Ssb {
                     scale_factor,
                     ..ssb
                 })
             }
-            (None, None) => Asked::Filling(ssb),
+            (None, None) => CountedWork::Filling(ssb),
         };
         Ok(Some(Throughput {
             machine: machine::load(name)?,
@@ -74,13 +74,13 @@ impl Throughput {
             self.machine.name
         );
         let (ssb, size) = match &self.asked {
-            Asked::Work(text, _) => {
+            CountedWork::Work(text, _) => {
                 return format!(
                     "runs of {text}, one after the other on all cores, {machine}; data spread as memory was bought)"
                 );
             }
-            Asked::Fixed(ssb) => (ssb, format!("at scale factor {}", ssb.scale_factor)),
-            Asked::Filling(ssb) => (ssb, "at the scale factor that fills the demand".into()),
+            CountedWork::Fixed(ssb) => (ssb, format!("at scale factor {}", ssb.scale_factor)),
+            CountedWork::Filling(ssb) => (ssb, "at the scale factor that fills the demand".into()),
         };
         format!(
             "the 13 queries of the Star Schema Benchmark {size}, one after the other on all cores, {} ns of processor time per row, \
@@ -92,9 +92,9 @@ impl Throughput {
     /// Modelled queries per hour of a configuration with the data of a demand.
     pub fn queries_per_hour(&self, config: &Config, demand_gib: u64) -> Result<f64, Failure> {
         let work = match &self.asked {
-            Asked::Work(_, work) => work.as_ref().clone(),
-            Asked::Fixed(ssb) => Work::Ssb(ssb.clone()),
-            Asked::Filling(ssb) => Work::Ssb(ssb_filling(demand_gib, ssb.clone())),
+            CountedWork::Work(_, work) => work.as_ref().clone(),
+            CountedWork::Fixed(ssb) => Work::Ssb(ssb.clone()),
+            CountedWork::Filling(ssb) => Work::Ssb(ssb_filling(demand_gib, ssb.clone())),
         };
         queries_per_hour(&self.machine, config, &work, &Options::default()).map_err(Failure::input)
     }

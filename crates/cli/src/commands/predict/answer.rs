@@ -2,7 +2,7 @@
 
 use super::args::Args;
 use super::placement;
-use super::question::Asked;
+use super::question::RequestedWork;
 use crate::failure::Failure;
 use tierloom_model::sensitivity::{self, Effect, TermEffect, Uncertainty};
 use tierloom_model::{
@@ -16,7 +16,7 @@ pub struct Prediction {
     /// Terms of the model and load of other programs.
     pub options: Options,
     /// Result under the requested placement.
-    pub own: Placed,
+    pub own: PlacementResult,
     /// Result under the placement of `--versus`.
     pub versus: Option<Versus>,
     /// Effect of every number of the machine on the throughput, or on the gain if there is one;
@@ -27,7 +27,7 @@ pub struct Prediction {
 }
 
 /// The result of the work under one placement.
-pub struct Placed {
+pub struct PlacementResult {
     /// As given on the command line.
     pub text: String,
     pub solution: QuerySolution,
@@ -38,14 +38,14 @@ pub struct Placed {
 /// A comparison of two placements on the same machine.
 pub struct Versus {
     /// Result under the other placement.
-    pub placed: Placed,
+    pub placed: PlacementResult,
     /// Rate divided by the other's rate, with the range over the profile's uncertainty. Both rates
     /// are computed with the same varied machine, so uncertainty common to both cancels out.
     pub gain: Uncertainty,
 }
 
 /// Everything that the solver needs except the machine, which sensitivity and uncertainty vary.
-struct Case<'a> {
+struct PricedCase<'a> {
     phases: &'a [Phase],
     placement: Placement,
     workers: u32,
@@ -53,7 +53,7 @@ struct Case<'a> {
     tuples: f64,
 }
 
-impl Case<'_> {
+impl PricedCase<'_> {
     fn solution(&self, machine: &Machine, options: &Options) -> Result<QuerySolution, ModelError> {
         solve_all(machine, self.phases, &self.placement, self.workers, options)
     }
@@ -66,8 +66,8 @@ impl Case<'_> {
         self.rate_with(machine, self.options)
     }
 
-    fn placed(&self, text: &str, machine: &Machine) -> Result<Placed, ModelError> {
-        Ok(Placed {
+    fn placed(&self, text: &str, machine: &Machine) -> Result<PlacementResult, ModelError> {
+        Ok(PlacementResult {
             text: text.into(),
             solution: self.solution(machine, self.options)?,
             rate: sensitivity::uncertainty(machine, |m| self.rate(m))?,
@@ -96,7 +96,7 @@ impl Prediction {
     /// # Errors
     /// Bad input: a placement or load that the machine cannot have, or impossible parameters.
     pub fn make(
-        asked: &Asked,
+        asked: &RequestedWork,
         machine: Machine,
         args: &Args,
         options: &Options,
@@ -104,8 +104,8 @@ impl Prediction {
         check_background(options, &machine).map_err(Failure::input)?;
         let workers = machine.workers(args.workers).map_err(Failure::input)?;
         let phases = asked.phases(workers).map_err(Failure::input)?;
-        let case = |text: &str| -> Result<Case<'_>, Failure> {
-            Ok(Case {
+        let case = |text: &str| -> Result<PricedCase<'_>, Failure> {
+            Ok(PricedCase {
                 phases: &phases,
                 placement: placement::parse(text, &machine, &phases).map_err(Failure::input)?,
                 workers,
@@ -117,7 +117,7 @@ impl Prediction {
         let text = args.placement.as_deref().unwrap_or(first);
         let own = case(text)?;
         let other = args.versus.as_deref().map(case).transpose()?;
-        let pair = Pair {
+        let pair = PricedPair {
             own: &own,
             other: other.as_ref(),
         };
@@ -136,19 +136,19 @@ impl Prediction {
 }
 
 /// The requested placement and the one that it is compared with.
-struct Pair<'a> {
-    own: &'a Case<'a>,
-    other: Option<&'a Case<'a>>,
+struct PricedPair<'a> {
+    own: &'a PricedCase<'a>,
+    other: Option<&'a PricedCase<'a>>,
 }
 
 type Answered = (
-    Placed,
+    PlacementResult,
     Option<Versus>,
     Option<Vec<Effect>>,
     Option<Vec<TermEffect>>,
 );
 
-impl Pair<'_> {
+impl PricedPair<'_> {
     fn answer(&self, machine: &Machine, text: &str, args: &Args) -> Result<Answered, ModelError> {
         let placed = self.own.placed(text, machine)?;
         let versus = match (self.other, &args.versus) {

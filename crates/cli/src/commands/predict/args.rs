@@ -12,7 +12,7 @@ use tierloom_model::{Background, Options, Terms};
 #[command(group = clap::ArgGroup::new("what").required(true).args(["work", "query", "phases"]))]
 pub struct Args {
     #[command(subcommand)]
-    pub workload: Option<Workload>,
+    pub workload: Option<PredictCommand>,
     /// Machine profiles: names (see `tierloom machines`) or paths of YAML files
     #[arg(
         long,
@@ -67,7 +67,7 @@ pub struct Args {
 
 /// Predictions for whole workloads
 #[derive(clap::Subcommand)]
-pub enum Workload {
+pub enum PredictCommand {
     /// Model TPC-H streams with DRAM limited to a share of the tables
     Tpch(super::tpch::Args),
     /// Make the decisions of a log (`tierloom run ... --placement adaptive --decisions FILE`) again

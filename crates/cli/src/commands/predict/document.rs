@@ -1,11 +1,11 @@
 //! Formats predictions as one JSON document.
 
-use super::answer::{Placed, Prediction};
-use super::question::Asked;
+use super::answer::{PlacementResult, Prediction};
+use super::question::RequestedWork;
 use crate::failure::Failure;
 use serde_json::{Value, json};
 use tierloom_model::Figure;
-use tierloom_model::sensitivity::{Doubt, Effect, TermEffect, Uncertainty};
+use tierloom_model::sensitivity::{Contribution, Effect, TermEffect, Uncertainty};
 use tierloom_record::Provenance;
 
 /// Name and version of the document's format.
@@ -15,7 +15,7 @@ const SCHEMA: &str = "tierloom-prediction/1";
 ///
 /// # Errors
 /// A run-time failure if a figure is not finite.
-pub fn json(asked: &Asked, predictions: &[Prediction]) -> Result<String, Failure> {
+pub fn json(asked: &RequestedWork, predictions: &[Prediction]) -> Result<String, Failure> {
     let document = json!({
         "schema": SCHEMA,
         "provenance": Provenance::Modelled,
@@ -28,7 +28,7 @@ pub fn json(asked: &Asked, predictions: &[Prediction]) -> Result<String, Failure
     Ok(format!("{text}\n"))
 }
 
-fn prediction(asked: &Asked, p: &Prediction) -> Value {
+fn prediction(asked: &RequestedWork, p: &Prediction) -> Value {
     let mut value = json!({
         "machine": p.machine.name,
         "provenance": Provenance::Modelled,
@@ -53,7 +53,7 @@ fn prediction(asked: &Asked, p: &Prediction) -> Value {
     value
 }
 
-fn placed(asked: &Asked, placed: &Placed) -> Value {
+fn placed(asked: &RequestedWork, placed: &PlacementResult) -> Value {
     let gbps = |rate: f64| asked.bytes_per_tuple().map(|b| rate * b / 1e9);
     json!({
         "placement": placed.text,
@@ -70,11 +70,11 @@ fn range(u: &Uncertainty) -> Value {
         "value": u.answer,
         "low": u.low,
         "high": u.high,
-        "doubts": u.doubts.iter().map(doubt).collect::<Vec<_>>(),
+        "doubts": u.contributions.iter().map(contribution).collect::<Vec<_>>(),
     })
 }
 
-fn doubt(d: &Doubt) -> Value {
+fn contribution(d: &Contribution) -> Value {
     json!({ "figure": figure(&d.figure), "low": d.low, "high": d.high })
 }
 

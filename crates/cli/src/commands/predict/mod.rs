@@ -15,21 +15,21 @@ mod replay;
 mod tpch;
 
 pub use args::Args;
-use args::Workload;
+use args::PredictCommand;
 
 use crate::failure::Failure;
 use crate::{machine, output};
 use answer::Prediction;
-use question::Asked;
+use question::RequestedWork;
 
 /// Predicts the work on every machine and prints the results.
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.workload {
-        Some(Workload::Tpch(args)) => return tpch::run(args),
-        Some(Workload::Replay(args)) => return replay::run(args),
+        Some(PredictCommand::Tpch(args)) => return tpch::run(args),
+        Some(PredictCommand::Replay(args)) => return replay::run(args),
         None => {}
     }
-    let asked = Asked::of(args)?;
+    let asked = RequestedWork::of(args)?;
     let options = args.options()?;
     let mut predictions = Vec::new();
     // All machines are solved before anything is printed, so that a mistake in the last one leaves

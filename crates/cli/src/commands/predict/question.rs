@@ -9,7 +9,7 @@ use tierloom_model::{ModelError, Phase};
 use tierloom_record::RecordSet;
 
 /// The requested work.
-pub struct Asked {
+pub struct RequestedWork {
     /// Name for the output ("probe", "q1.1 of RECORDS").
     pub name: String,
     /// Source of its phases.
@@ -25,21 +25,21 @@ enum Source {
     Phases(Vec<Phase>),
 }
 
-impl Asked {
+impl RequestedWork {
     /// Reads the work that `args` name.
     ///
     /// # Errors
     /// Bad input, with the file, query or parameter at fault.
-    pub fn of(args: &Args) -> Result<Asked, Failure> {
+    pub fn of(args: &Args) -> Result<RequestedWork, Failure> {
         if let Some(text) = &args.work {
-            return Ok(Asked {
+            return Ok(RequestedWork {
                 name: text.clone(),
                 source: Source::Work(works::parse(text)?),
                 notes: Vec::new(),
             });
         }
         if let Some(path) = &args.phases {
-            return Ok(Asked {
+            return Ok(RequestedWork {
                 name: format!("the phases of {path}"),
                 source: Source::Phases(phases_of_file(path)?),
                 notes: Vec::new(),
@@ -132,7 +132,7 @@ fn phases_of_file(path: &str) -> Result<Vec<Phase>, Failure> {
 }
 
 /// The phases captured from a recorded execution of `query`.
-fn recorded(query: &str, from: &Path) -> Result<Asked, Failure> {
+fn recorded(query: &str, from: &Path) -> Result<RequestedWork, Failure> {
     let set = RecordSet::read(from)?;
     let file = from.display();
     let captured = || {
@@ -165,7 +165,7 @@ fn recorded(query: &str, from: &Path) -> Result<Asked, Failure> {
             "{file} holds {query} more than once; the last one is used"
         ));
     }
-    Ok(Asked {
+    Ok(RequestedWork {
         source: Source::Phases(checked(found.phases.clone(), &name)?),
         name,
         notes,

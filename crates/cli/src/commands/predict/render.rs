@@ -1,7 +1,7 @@
 //! Formats predictions as text.
 
-use super::answer::{Placed, Prediction, Versus};
-use super::question::Asked;
+use super::answer::{PlacementResult, Prediction, Versus};
+use super::question::RequestedWork;
 use comfy_table::{CellAlignment, ColumnConstraint, Table, Width, presets};
 use tierloom_model::sensitivity::{Effect, TermEffect, Uncertainty};
 use tierloom_model::{Background, Figure, QuerySolution, TierLoad, TimeShares};
@@ -9,12 +9,12 @@ use tierloom_model::{Background, Figure, QuerySolution, TierLoad, TimeShares};
 /// Numbers of the machine shown without `--all`.
 const SHOWN: usize = 10;
 /// Uncertain numbers listed below a range.
-const DOUBTS: usize = 3;
+const MOST_CONTRIBUTIONS: usize = 3;
 /// Relative change below which a percentage would be printed as 0.0%.
-const SEEN: f64 = 5e-4;
+const VISIBLE: f64 = 5e-4;
 
 /// The prediction for one machine.
-pub fn text(asked: &Asked, p: &Prediction, all: bool) -> String {
+pub fn text(asked: &RequestedWork, p: &Prediction, all: bool) -> String {
     let mut out = heading(asked, p);
     out += &format!("{}\n", phases(&p.own.solution, asked.tuples()));
     out += &format!("{}\n", tiers(&p.own.solution));
@@ -37,7 +37,7 @@ pub fn text(asked: &Asked, p: &Prediction, all: bool) -> String {
 }
 
 /// The heading: work, machine, placement, load of other programs, and terms switched off.
-fn heading(asked: &Asked, p: &Prediction) -> String {
+fn heading(asked: &RequestedWork, p: &Prediction) -> String {
     let load = |b: &Background| {
         format!(
             "{} loaded by others (read {} GB/s, write {} GB/s)",
@@ -172,7 +172,7 @@ fn tiers(solution: &QuerySolution) -> Table {
     table
 }
 
-fn throughput(asked: &Asked, placed: &Placed) -> String {
+fn throughput(asked: &RequestedWork, placed: &PlacementResult) -> String {
     let rate = &placed.rate;
     let counted = asked.bytes_per_tuple().map_or_else(String::new, |bytes| {
         format!(
@@ -188,15 +188,15 @@ fn throughput(asked: &Asked, placed: &Placed) -> String {
         number(rate.high / 1e6),
         signed(rate.low / rate.answer - 1.0),
         signed(rate.high / rate.answer - 1.0),
-        doubts(rate)
+        contributions(rate)
     )
 }
 
 /// The uncertain numbers that contribute most to a range.
-fn doubts(range: &Uncertainty) -> String {
+fn contributions(range: &Uncertainty) -> String {
     // A number whose effect would be printed as 0.0% explains nothing.
-    let shown = range.doubts.iter().filter(|d| d.factor() > 1.0 + SEEN);
-    let told = shown.take(DOUBTS).map(|d| {
+    let shown = range.contributions.iter().filter(|d| d.factor() > 1.0 + VISIBLE);
+    let told = shown.take(MOST_CONTRIBUTIONS).map(|d| {
         format!(
             "  {} ({}, {}) alone: {} to {}\n",
             d.figure.label,
@@ -209,7 +209,7 @@ fn doubts(range: &Uncertainty) -> String {
     told.collect()
 }
 
-fn compared(asked: &Asked, versus: &Versus) -> String {
+fn compared(asked: &RequestedWork, versus: &Versus) -> String {
     let (other, gain) = (&versus.placed, &versus.gain);
     format!(
         "Against placement {} ({} Mtuples/s, {} for all, limited by {}): {:.3}x, range {:.3}x to {:.3}x. {}\n{}",
@@ -221,7 +221,7 @@ fn compared(asked: &Asked, versus: &Versus) -> String {
         gain.low,
         gain.high,
         verdict(gain),
-        doubts(gain)
+        contributions(gain)
     )
 }
 
@@ -322,7 +322,7 @@ fn percent(share: f64) -> String {
 
 /// "+1.2%"; a change that would print as zero has no sign.
 fn signed(share: f64) -> String {
-    if share.abs() < SEEN {
+    if share.abs() < VISIBLE {
         "0.0%".into()
     } else {
         format!("{:+.1}%", share * 100.0)

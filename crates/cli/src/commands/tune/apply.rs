@@ -13,7 +13,7 @@ use tierloom_model::search::Weights;
 use tierloom_record::{Provenance, TierWeight, atomic_write};
 use tierloom_topology::{SysRoot, Topology};
 use tierloom_tune::apply::{
-    self, ApplyError, AutoPolicy, NodeChange, NodeWeights, Plan, StateFile, TierNodes,
+    self, ApplyError, AutoPolicy, NodeChange, NodeWeights, StateFile, TierNodes, WeightsChange,
 };
 use tierloom_tune::engine::{self, EngineWeights, PhaseWeights};
 use tierloom_tune::modelled::tier_weights;
@@ -22,7 +22,7 @@ use tierloom_tune::modelled::tier_weights;
 const DEVIATION_TOLD: f64 = 0.005;
 
 /// What was set, or would be set with `--yes`.
-pub struct Told {
+pub struct ApplyReport {
     pub text: String,
     pub json: serde_json::Value,
 }
@@ -58,7 +58,7 @@ impl Target {
 }
 
 pub(super) fn tier_nodes(topology: &Topology) -> Vec<TierNodes> {
-    let one = |tier: &tierloom_topology::Tier| TierNodes {
+    let one = |tier: &tierloom_topology::MemoryTier| TierNodes {
         tier: tier.kind.to_string(),
         nodes: tier.nodes.iter().map(|node| node.0).collect(),
     };
@@ -88,7 +88,7 @@ pub(super) fn failure(error: ApplyError) -> Failure {
 }
 
 /// Sets the weights of the chosen phase and writes the files.
-pub fn tuned(args: &Args, target: &Target, tuning: &Tuning) -> Result<Told, Failure> {
+pub fn tuned(args: &Args, target: &Target, tuning: &Tuning) -> Result<ApplyReport, Failure> {
     let chosen = chosen(args, tuning)?;
     let record = tuning
         .outcomes
@@ -118,7 +118,7 @@ pub fn tuned(args: &Args, target: &Target, tuning: &Tuning) -> Result<Told, Fail
     }
     let mut told = match kernel {
         Some(kernel) => set(args, target, &kernel, &origin)?,
-        None => Told {
+        None => ApplyReport {
             text: format!("\n{origin}: {}\n", show::weights(best)),
             json: serde_json::json!({ "done": args.yes }),
         },
@@ -193,7 +193,7 @@ pub fn typed(args: &Args, text: &str) -> Result<(), Failure> {
 /// Weights per node, and what setting them would write.
 struct Kernel {
     nodes: NodeWeights,
-    plan: Plan,
+    plan: WeightsChange,
 }
 
 fn prepare(target: &Target, weights: &[TierWeight]) -> Result<Kernel, Failure> {
@@ -203,7 +203,12 @@ fn prepare(target: &Target, weights: &[TierWeight]) -> Result<Kernel, Failure> {
     Ok(Kernel { nodes, plan })
 }
 
-fn set(args: &Args, target: &Target, kernel: &Kernel, origin: &str) -> Result<Told, Failure> {
+fn set(
+    args: &Args,
+    target: &Target,
+    kernel: &Kernel,
+    origin: &str,
+) -> Result<ApplyReport, Failure> {
     let state = target.state.path().display().to_string();
     let (plan, mut text) = if args.yes {
         let now = stamp().made_at;
@@ -260,14 +265,14 @@ fn set(args: &Args, target: &Target, kernel: &Kernel, origin: &str) -> Result<To
         "auto_goes_off": plan.switch.is_some(),
         "state": state,
     });
-    Ok(Told { text, json })
+    Ok(ApplyReport { text, json })
 }
 
 pub(super) fn node_json(change: &NodeChange) -> serde_json::Value {
     serde_json::json!({ "node": change.node, "old": change.old, "new": change.new })
 }
 
-pub(super) fn table(plan: &Plan, tiers: &[TierNodes]) -> String {
+pub(super) fn table(plan: &WeightsChange, tiers: &[TierNodes]) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header([
         "node",

@@ -3,12 +3,12 @@
 //! The registers are read and written by `tierloom_tune::prefetch`, which saves their content
 //! before the first change.
 
-use super::apply::{Told, state};
+use super::apply::{ApplyReport, state};
 use super::{Args, stamp};
 use crate::failure::Failure;
 use crate::output;
 use tierloom_tune::apply::StateFile;
-use tierloom_tune::prefetch::{self, Control, CpuState, PrefetchError, Restored};
+use tierloom_tune::prefetch::{self, Control, CpuState, PrefetchError, RestoredRegisters};
 
 /// What `--prefetchers` does
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -115,20 +115,20 @@ fn cpu_json(control: &Control, cpu: &CpuState) -> serde_json::Value {
 }
 
 /// Restores the prefetchers, or describes what that would write; `None` if nothing is saved.
-pub fn restored(args: &Args) -> Result<Option<Told>, Failure> {
+pub fn restored(args: &Args) -> Result<Option<ApplyReport>, Failure> {
     let state = file(args);
     let path = state.path().display();
     let restored = prefetch::restore(&args.root(), &state, args.yes).map_err(failure)?;
     let (text, found) = match &restored {
-        Restored::Nothing => return Ok(None),
-        Restored::Rebooted(saved) => (
+        RestoredRegisters::Nothing => return Ok(None),
+        RestoredRegisters::Rebooted(saved) => (
             format!(
                 "prefetchers: the machine was booted since they were saved in {path} ({}), and firmware has set them\n",
                 saved.saved_at
             ),
             "another boot",
         ),
-        Restored::Back {
+        RestoredRegisters::Back {
             saved,
             differed,
             gone,
@@ -150,7 +150,7 @@ pub fn restored(args: &Args) -> Result<Option<Told>, Failure> {
         }
     };
     let json = serde_json::json!({ "done": args.yes, "found": found, "state": state.path() });
-    Ok(Some(Told { text, json }))
+    Ok(Some(ApplyReport { text, json }))
 }
 
 /// Notes on stderr that an earlier command switched the prefetchers and did not restore them:

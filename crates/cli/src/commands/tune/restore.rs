@@ -1,11 +1,11 @@
 //! `tune --restore`: restores the kernel's weights and the prefetchers.
 
 use super::Args;
-use super::apply::{Told, failure, node_json, state, table, tier_nodes};
+use super::apply::{ApplyReport, failure, node_json, state, table, tier_nodes};
 use super::prefetch;
 use crate::failure::Failure;
 use crate::output;
-use tierloom_tune::apply::{self, Restored};
+use tierloom_tune::apply::{self, RestoredWeights};
 
 /// Restores weights and prefetchers. A failure of one does not prevent the other.
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -32,14 +32,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     ended
 }
 
-fn weights(args: &Args) -> Result<Told, Failure> {
+fn weights(args: &Args) -> Result<ApplyReport, Failure> {
     let (root, state) = (args.root(), state(args));
     let path = state.path().display();
     let restored = apply::restore(&root, &state, args.yes).map_err(failure)?;
     let json = restored_json(args, &restored, &path.to_string());
     let text = match restored {
-        Restored::Nothing => format!("nothing to restore: no weights are saved in {path}\n"),
-        Restored::Rebooted(saved) => format!(
+        RestoredWeights::Nothing => format!("nothing to restore: no weights are saved in {path}\n"),
+        RestoredWeights::Rebooted(saved) => format!(
             "nothing to restore: the machine was booted since the weights in {path} were saved ({}), and the kernel has its own again{}\n",
             saved.saved_at,
             if args.yes {
@@ -48,7 +48,7 @@ fn weights(args: &Args) -> Result<Told, Failure> {
                 "; --yes deletes the file"
             }
         ),
-        Restored::Back {
+        RestoredWeights::Back {
             saved,
             plan,
             gone,
@@ -86,14 +86,16 @@ fn weights(args: &Args) -> Result<Told, Failure> {
             }
         }
     };
-    Ok(Told { text, json })
+    Ok(ApplyReport { text, json })
 }
 
-fn restored_json(args: &Args, restored: &Restored, state: &str) -> serde_json::Value {
+fn restored_json(args: &Args, restored: &RestoredWeights, state: &str) -> serde_json::Value {
     let (what, nodes) = match restored {
-        Restored::Nothing => ("nothing saved", Vec::new()),
-        Restored::Rebooted(_) => ("another boot", Vec::new()),
-        Restored::Back { plan, .. } => ("saved state", plan.nodes.iter().map(node_json).collect()),
+        RestoredWeights::Nothing => ("nothing saved", Vec::new()),
+        RestoredWeights::Rebooted(_) => ("another boot", Vec::new()),
+        RestoredWeights::Back { plan, .. } => {
+            ("saved state", plan.nodes.iter().map(node_json).collect())
+        }
     };
     serde_json::json!({ "done": args.yes, "found": what, "nodes": nodes, "state": state })
 }

@@ -1,6 +1,6 @@
 //! Formats tuned weights as tables and JSON.
 
-use super::apply::Told;
+use super::apply::ApplyReport;
 use super::{Outcome, Tuning, records};
 use crate::failure::Failure;
 use crate::output;
@@ -172,7 +172,7 @@ fn curve_text(record: &TuneRecord) -> String {
 }
 
 /// Prints the records in the format of `tierloom run --json`, and what was set.
-pub fn json(tunings: &[Tuning], applied: Option<&Told>) -> Result<(), Failure> {
+pub fn json(tunings: &[Tuning], applied: Option<&ApplyReport>) -> Result<(), Failure> {
     let mut value = serde_json::json!({ "records": records(tunings).to_records() });
     if let (Some(told), Some(object)) = (applied, value.as_object_mut()) {
         object.insert("apply".into(), told.json.clone());

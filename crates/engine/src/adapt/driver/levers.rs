@@ -28,12 +28,12 @@ pub trait PrefetchSwitch: Send + fmt::Debug {
 
 /// The switch, and the machine profiles measured with prefetchers on and off.
 #[derive(Debug)]
-pub(super) struct Prefetchers {
+pub(super) struct PrefetchLever {
     pub profiles: Prefetching,
     pub switch: Box<dyn PrefetchSwitch>,
 }
 
-impl Prefetchers {
+impl PrefetchLever {
     /// Whether the query as a whole gains at least `min_gain` with prefetchers off.
     ///
     /// The switch is per query, so the modelled times of all phases are summed.

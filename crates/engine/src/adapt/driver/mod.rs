@@ -40,7 +40,7 @@ use crate::star::MorselTimes;
 use crate::{EngineError, PlacedTable};
 use claims::Claims;
 use datafusion::physical_plan::ExecutionPlan;
-use levers::{Operators, Prefetchers};
+use levers::{Operators, PrefetchLever};
 use pages::Columns;
 use record::History;
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ pub struct Driver {
     turn: Mutex<()>,
     state: Mutex<State>,
     timing: Box<dyn Timing>,
-    prefetchers: Option<Mutex<Prefetchers>>,
+    prefetchers: Option<Mutex<PrefetchLever>>,
     mover: Option<ColumnMover>,
 }
 
@@ -202,7 +202,7 @@ impl Driver {
         profiles: Prefetching,
         switch: Box<dyn PrefetchSwitch>,
     ) -> Self {
-        self.prefetchers = Some(Mutex::new(Prefetchers { profiles, switch }));
+        self.prefetchers = Some(Mutex::new(PrefetchLever { profiles, switch }));
         self
     }
 

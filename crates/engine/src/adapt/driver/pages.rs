@@ -25,7 +25,7 @@ pub(super) struct Columns {
 
 /// A range of pages of one region.
 #[derive(Debug, Clone)]
-pub(super) struct Part {
+pub(super) struct PageRange {
     pub column: String,
     pub region: Arc<Region>,
     pub pages: Range<u64>,
@@ -104,7 +104,7 @@ impl Columns {
                     continue;
                 }
                 budget_bytes -= bytes;
-                let part = Part {
+                let part = PageRange {
                     column: name.clone(),
                     pages: 0..region.pages(),
                     region,
@@ -121,7 +121,7 @@ impl Columns {
     /// [`EngineError::Interrupted`] if `stop` says so.
     pub fn go(
         &mut self,
-        part: &Part,
+        part: &PageRange,
         to: &Placement,
         tiers: &Tiers,
         stop: Stop<'_>,
@@ -169,7 +169,7 @@ impl Columns {
     }
 
     /// Moves parts back to the placements of their regions. Runs to the end: parts are small.
-    pub fn take_back(&mut self, parts: &[Part], tiers: &Tiers) -> Vec<String> {
+    pub fn take_back(&mut self, parts: &[PageRange], tiers: &Tiers) -> Vec<String> {
         let mut problems = Vec::new();
         for part in parts {
             let to = part.region.placement();

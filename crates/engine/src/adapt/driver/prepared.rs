@@ -5,9 +5,9 @@
 //! query; it is noted and the run is not learned from.
 
 use super::outcome::fewer_workers;
-use super::pages::{Columns, Part, Stop};
+use super::pages::{Columns, PageRange, Stop};
 use super::tiers::{Tiers, are_near};
-use super::trials::{self, Place, Planned, pass_of};
+use super::trials::{self, PlannedTrial, TrialInputs, pass_of};
 use super::{Driver, State};
 use crate::EngineError;
 use crate::adapt::describe;
@@ -34,7 +34,7 @@ pub struct Prepared<'a> {
     /// Whether the plan has run before, so that its phases are measured ones.
     pub(super) known: bool,
     /// Trial pages, to be moved back.
-    tried: Vec<Part>,
+    tried: Vec<PageRange>,
     pub(super) moved_bytes: u64,
     pub(super) prefetch_off: bool,
     running: Option<Running<'a>>,
@@ -46,9 +46,9 @@ pub struct Prepared<'a> {
 pub(super) struct PreparedPhase {
     pub(super) phase: Phase,
     pub(super) decision: PhaseDecision,
-    pub(super) trials: Vec<Planned>,
+    pub(super) trials: Vec<PlannedTrial>,
     /// The control part, timed in place of the whole phase if its columns are elsewhere.
-    pub(super) control: Option<Planned>,
+    pub(super) control: Option<PlannedTrial>,
     /// Operator memory is placed as decided.
     pub(super) operators_follow: bool,
     /// Operator memory and columns are placed as decided.
@@ -324,7 +324,7 @@ fn parts(
     query: &str,
     one: &mut PreparedPhase,
     plan: &Arc<dyn ExecutionPlan>,
-) -> Vec<Planned> {
+) -> Vec<PlannedTrial> {
     let controlled = one.needs_control();
     if !one.operators_follow || one.decision.trials.is_empty() && !controlled {
         return Vec::new();
@@ -338,7 +338,7 @@ fn parts(
         return Vec::new();
     }
     let known = state.queries.get(query);
-    let place = Place {
+    let place = TrialInputs {
         columns: &state.columns,
         tiers: &driver.tiers,
         before: known.and_then(|k| k.times.get(&one.phase.name)),
@@ -367,11 +367,11 @@ fn parts(
 
 /// Places the pages of a part; returns the bytes moved and the first problem.
 fn put(
-    planned: &Planned,
+    planned: &PlannedTrial,
     columns: &mut Columns,
     tiers: &Tiers,
     stop: Stop<'_>,
-    tried: &mut Vec<Part>,
+    tried: &mut Vec<PageRange>,
 ) -> Result<(u64, Option<String>), EngineError> {
     let (mut moved, mut problems) = (0, Vec::new());
     for (part, to) in &planned.parts {

@@ -3,7 +3,7 @@
 //! Everything is CPU time per worker, so that parts of a phase can be compared although workers
 //! overlap. Trials are scaled by the time that their rows take in a pass without trials.
 
-use super::trials::Planned;
+use super::trials::PlannedTrial;
 use crate::star::MorselTimes;
 use std::fmt;
 use tierloom_model::Phase;
@@ -40,12 +40,13 @@ pub(super) fn measured(
     decision: &PhaseDecision,
     cpu_ns: f64,
     times: Option<&MorselTimes>,
-    trials: &[Planned],
-    control: Option<&Planned>,
+    trials: &[PlannedTrial],
+    control: Option<&PlannedTrial>,
     workers: usize,
 ) -> Option<Measured> {
     let workers = times.map_or(workers, |t| t.workers).max(1) as f64;
-    let time = |part: &Planned| times.map_or(0.0, |times| times.of(&part.rows).as_nanos() as f64);
+    let time =
+        |part: &PlannedTrial| times.map_or(0.0, |times| times.of(&part.rows).as_nanos() as f64);
     let tried_ns: Vec<f64> = trials.iter().map(time).collect();
     let pass_ns = times.map_or(0.0, |t| t.of(&(0..t.rows)).as_nanos() as f64);
     let share: f64 = trials.iter().map(|t| t.time_share).sum();
@@ -56,7 +57,7 @@ pub(super) fn measured(
         // The rest of the pass is scaled up by the time that the trial rows take without a trial.
         None => (cpu_ns - tried_ns.iter().sum::<f64>()) / (1.0 - share).max(f64::EPSILON),
     };
-    let of_trial = |((trial, ns), decided): ((&Planned, &f64), &Trial)| {
+    let of_trial = |((trial, ns), decided): ((&PlannedTrial, &f64), &Trial)| {
         (ns / trial.time_share + beside_ns) / workers * decided.share
     };
     let measured = Measured {
@@ -110,7 +111,7 @@ mod tests {
             }
         };
         let before = times(20);
-        let trial = Planned {
+        let trial = PlannedTrial {
             rows: 0..MorselTimes::ROWS,
             time_share: before.of(&(0..MorselTimes::ROWS)).as_nanos() as f64
                 / before.of(&(0..rows)).as_nanos() as f64,
@@ -150,7 +151,7 @@ mod tests {
             morsels_ns,
             workers: 2,
         };
-        let control = Planned {
+        let control = PlannedTrial {
             rows: 0..MorselTimes::ROWS,
             time_share: 0.1,
             parts: Vec::new(),

@@ -12,7 +12,7 @@
 //! A phase whose columns follow another phase's claim is measured on a part too: its first rows are
 //! placed as decided for it, and their time is scaled to the whole (the control part).
 
-use super::pages::{Columns, Part, pages_of_rows};
+use super::pages::{Columns, PageRange, pages_of_rows};
 use super::tiers::{NEAR, Pages, Tiers, add, distance};
 use crate::star::{MorselTimes, StarExec};
 use datafusion::physical_plan::ExecutionPlan;
@@ -46,17 +46,17 @@ fn passes<'a>(plan: &'a Arc<dyn ExecutionPlan>, found: &mut Vec<&'a StarExec>) {
 
 /// A trial or control part that can be carried out.
 #[derive(Debug)]
-pub(super) struct Planned {
+pub(super) struct PlannedTrial {
     /// Rows whose pages are placed separately.
     pub rows: Range<usize>,
     /// Share of the pass's time that these rows take without the trial.
     pub time_share: f64,
     /// Pages and their trial placement.
-    pub parts: Vec<(Part, Placement)>,
+    pub parts: Vec<(PageRange, Placement)>,
 }
 
 /// Inputs for planning trials.
-pub(super) struct Place<'a> {
+pub(super) struct TrialInputs<'a> {
     pub columns: &'a Columns,
     pub tiers: &'a Tiers,
     /// Morsel times of an earlier pass without trials.
@@ -72,8 +72,8 @@ pub(super) fn plan(
     phase: &Phase,
     decision: &PhaseDecision,
     mut start: usize,
-    place: &Place<'_>,
-) -> (Vec<Planned>, Option<String>) {
+    place: &TrialInputs<'_>,
+) -> (Vec<PlannedTrial>, Option<String>) {
     let mut planned = Vec::new();
     for trial in &decision.trials {
         match one(phase, trial, start, place) {
@@ -92,8 +92,8 @@ pub(super) fn control(
     phase: &Phase,
     decision: &PhaseDecision,
     share: f64,
-    place: &Place<'_>,
-) -> Result<Planned, String> {
+    place: &TrialInputs<'_>,
+) -> Result<PlannedTrial, String> {
     let as_decided = Trial {
         layout: decision.layout.clone(),
         share,
@@ -101,8 +101,13 @@ pub(super) fn control(
     one(phase, &as_decided, 0, place)
 }
 
-fn one(phase: &Phase, trial: &Trial, start: usize, place: &Place<'_>) -> Result<Planned, String> {
-    let Place { columns, tiers, .. } = *place;
+fn one(
+    phase: &Phase,
+    trial: &Trial,
+    start: usize,
+    place: &TrialInputs<'_>,
+) -> Result<PlannedTrial, String> {
+    let TrialInputs { columns, tiers, .. } = *place;
     let Some(before) = place.before else {
         return Err("what its parts cost without a trial is not known yet".into());
     };
@@ -144,7 +149,7 @@ fn one(phase: &Phase, trial: &Trial, start: usize, place: &Place<'_>) -> Result<
             .placement(columns_text, pages.end - pages.start)
             .map_err(|e| e.to_string())?;
         add(&mut bytes, tiers.pages(coded.region(), &to, pages.clone()));
-        let part = Part {
+        let part = PageRange {
             column: access.structure.clone(),
             region: Arc::clone(coded.region()),
             pages,
@@ -158,7 +163,7 @@ fn one(phase: &Phase, trial: &Trial, start: usize, place: &Place<'_>) -> Result<
             rows.len()
         ));
     }
-    Ok(Planned {
+    Ok(PlannedTrial {
         rows,
         time_share: part.as_secs_f64() / whole.as_secs_f64(),
         parts,

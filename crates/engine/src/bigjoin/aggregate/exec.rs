@@ -4,7 +4,7 @@
 //! finite memory limit it runs that operator, because DataFusion's can spill and this one cannot.
 
 use super::groups::Groups;
-use super::stream::{Aggregate, Aggregation, Plan, SkipWhen};
+use super::stream::{Aggregate, AggregatePlan, AggregateStream, SkipWhen};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
@@ -69,7 +69,7 @@ impl BigAggregateExec {
         &self.why
     }
 
-    fn plan(&self, context: &TaskContext) -> Result<Plan> {
+    fn plan(&self, context: &TaskContext) -> Result<AggregatePlan> {
         let aggregate = self.aggregate()?;
         let mode = aggregate.mode();
         let keys = aggregate.group_expr().input_exprs();
@@ -85,7 +85,7 @@ impl BigAggregateExec {
             rows: options.skip_partial_aggregation_probe_rows_threshold,
             groups_per_row: options.skip_partial_aggregation_probe_ratio_threshold,
         });
-        Ok(Plan {
+        Ok(AggregatePlan {
             schema: self.schema(),
             keys,
             key_types,
@@ -204,7 +204,7 @@ impl ExecutionPlan for BigAggregateExec {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let aggregates = self.aggregates()?;
         let input = self.aggregate()?.input().execute(partition, context)?;
-        let aggregation = Aggregation::new(
+        let aggregation = AggregateStream::new(
             plan,
             input,
             aggregates,

@@ -34,7 +34,7 @@ pub(super) struct SkipWhen {
     pub groups_per_row: f64,
 }
 
-pub(super) struct Plan {
+pub(super) struct AggregatePlan {
     pub schema: SchemaRef,
     pub keys: Vec<Arc<dyn PhysicalExpr>>,
     pub key_types: Vec<DataType>,
@@ -46,18 +46,18 @@ pub(super) struct Plan {
     pub batch_rows: usize,
 }
 
-enum State {
+enum AggregateState {
     Reading(Box<Groups>),
     /// The groups have been emitted; every further row becomes its own state.
     Skipping,
     Done,
 }
 
-pub(super) struct Aggregation {
-    plan: Plan,
+pub(super) struct AggregateStream {
+    plan: AggregatePlan,
     input: SendableRecordBatchStream,
     aggregates: Vec<Aggregate>,
-    state: State,
+    state: AggregateState,
     /// A batch of any size that is ready for output, and the number of its rows already returned.
     ready: Option<(RecordBatch, usize)>,
     input_rows: usize,
@@ -67,9 +67,9 @@ pub(super) struct Aggregation {
     metrics: BaselineMetrics,
 }
 
-impl Aggregation {
+impl AggregateStream {
     pub fn new(
-        plan: Plan,
+        plan: AggregatePlan,
         input: SendableRecordBatchStream,
         aggregates: Vec<Aggregate>,
         groups: Groups,
@@ -81,7 +81,7 @@ impl Aggregation {
             plan,
             input,
             aggregates,
-            state: State::Reading(Box::new(groups)),
+            state: AggregateState::Reading(Box::new(groups)),
             ready: None,
             input_rows: 0,
             numbers: Vec::new(),
@@ -98,7 +98,7 @@ impl Aggregation {
                 self.metrics.record_output(batch.num_rows());
                 return Ok(Some(batch));
             }
-            if matches!(self.state, State::Done) {
+            if matches!(self.state, AggregateState::Done) {
                 return Ok(None);
             }
             let batch = self.input.next().await.transpose()?;
@@ -108,7 +108,8 @@ impl Aggregation {
                 Some(batch) if batch.num_rows() == 0 => {}
                 Some(batch) => guarded(NAME, || self.take_in(&batch))?,
                 None => {
-                    if let State::Reading(groups) = std::mem::replace(&mut self.state, State::Done)
+                    if let AggregateState::Reading(groups) =
+                        std::mem::replace(&mut self.state, AggregateState::Done)
                     {
                         guarded(NAME, || self.emit(*groups))?;
                     }
@@ -129,7 +130,7 @@ impl Aggregation {
     }
 
     fn take_in(&mut self, batch: &RecordBatch) -> Result<()> {
-        let State::Reading(groups) = &mut self.state else {
+        let AggregateState::Reading(groups) = &mut self.state else {
             return self.pass_on(batch);
         };
         let keys = KeyColumns::evaluate(&self.plan.keys, batch)?;
@@ -161,7 +162,9 @@ impl Aggregation {
         });
         // The groups so far are emitted as states; the final aggregation merges them with the rows
         // that follow.
-        if skips && let State::Reading(groups) = std::mem::replace(&mut self.state, State::Skipping)
+        if skips
+            && let AggregateState::Reading(groups) =
+                std::mem::replace(&mut self.state, AggregateState::Skipping)
         {
             self.emit(*groups)?;
         }

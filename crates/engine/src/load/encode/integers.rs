@@ -4,7 +4,7 @@
 //! fit into fewer bytes, table of values included.
 
 use super::hash::QuickMap;
-use super::{Coded, MOST_LISTED_VALUES, Source, width_for};
+use super::{CodeSource, Coded, MOST_LISTED_VALUES, width_for};
 use crate::EngineError;
 use crate::coded::{Domain, from_integers};
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
@@ -107,7 +107,7 @@ pub(super) fn choose(
             domain: Domain::Values(arrow::array::new_empty_array(data_type)),
             nullable,
             width: CodeWidth::Zero,
-            source: Source::Integers(Rank::Offset(0)),
+            source: CodeSource::Integers(Rank::Offset(0)),
         }));
     };
     let span = most.wrapping_sub(least) as u64;
@@ -129,14 +129,14 @@ pub(super) fn choose(
             domain: Domain::Values(from_integers(&integers, data_type)?),
             nullable,
             width,
-            source: Source::Integers(rank),
+            source: CodeSource::Integers(rank),
         }));
     }
     let offset = |base: i64, width: CodeWidth| Coded {
         domain: Domain::Offset { base, last: most },
         nullable,
         width,
-        source: Source::Integers(Rank::Offset(base)),
+        source: CodeSource::Integers(Rank::Offset(base)),
     };
     Ok(match offset_width {
         Some(width) if width.bytes() < native => Some(offset(least, width)),

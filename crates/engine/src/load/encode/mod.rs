@@ -38,7 +38,7 @@ pub enum Encoding {
 }
 
 /// A column whose values were read and whose encoding is chosen.
-pub(super) struct Prepared {
+pub(super) struct ReadColumn {
     data_type: DataType,
     chunks: Vec<ArrayRef>,
     rows: usize,
@@ -55,11 +55,11 @@ struct Coded {
     domain: Domain,
     nullable: bool,
     width: CodeWidth,
-    source: Source,
+    source: CodeSource,
 }
 
 /// How the codes are computed from the values.
-enum Source {
+enum CodeSource {
     Integers(integers::Rank),
     Words(words::Ranked),
 }
@@ -72,7 +72,7 @@ pub(super) fn prepare(
     data_type: &DataType,
     chunks: Vec<ArrayRef>,
     encoding: Encoding,
-) -> Result<Prepared, EngineError> {
+) -> Result<ReadColumn, EngineError> {
     let rows = chunks.iter().map(|c| c.len()).sum();
     let coded = match encoding {
         Encoding::Plain => None,
@@ -88,7 +88,7 @@ pub(super) fn prepare(
             (Form::Plain(layout), chunks)
         }
     };
-    Ok(Prepared {
+    Ok(ReadColumn {
         data_type: data_type.clone(),
         chunks,
         rows,
@@ -96,7 +96,7 @@ pub(super) fn prepare(
     })
 }
 
-impl Prepared {
+impl ReadColumn {
     /// Size of the region that [`Self::place`] needs, bytes.
     pub fn size_bytes(&self) -> usize {
         match &self.form {
@@ -114,10 +114,10 @@ impl Prepared {
             Form::Coded(coded) => {
                 let out = region.as_mut_slice();
                 match &coded.source {
-                    Source::Integers(rank) => {
+                    CodeSource::Integers(rank) => {
                         integers::write(&self.chunks, rank, coded.nullable, coded.width, out);
                     }
-                    Source::Words(ranked) => ranked.write(coded.nullable, coded.width, out),
+                    CodeSource::Words(ranked) => ranked.write(coded.nullable, coded.width, out),
                 }
                 let column = CodedColumn::new(
                     name,

@@ -4,7 +4,7 @@
 //! then gives the codes, so that codes follow string order.
 
 use super::hash::QuickMap;
-use super::{Coded, MOST_LISTED_VALUES, Source, width_for};
+use super::{CodeSource, Coded, MOST_LISTED_VALUES, width_for};
 use crate::EngineError;
 use crate::coded::Domain;
 use arrow::array::{
@@ -189,7 +189,7 @@ pub(super) fn choose(
         domain: Domain::Values(values),
         nullable,
         width,
-        source: Source::Words(ranked),
+        source: CodeSource::Words(ranked),
     }))
 }
 

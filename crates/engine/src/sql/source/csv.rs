@@ -4,7 +4,7 @@
 //! not fit the inferred type is an error with line, column and remedy, not NULL.
 
 use super::instants;
-use super::{BATCH_ROWS, Batches, CsvOptions, Kind, Part, broken, unreadable};
+use super::{BATCH_ROWS, Batches, CsvOptions, FileSummary, SourceFormat, broken, unreadable};
 use crate::sql::error::SqlError;
 use arrow::array::RecordBatch;
 use arrow::csv::ReaderBuilder;
@@ -46,28 +46,28 @@ fn null_texts(nulls: &[String]) -> Option<Regex> {
     Regex::new(&format!("^(?:|{})$", texts.join("|"))).ok()
 }
 
-pub(super) fn inspect(path: &Path, options: &CsvOptions) -> Result<Part, SqlError> {
+pub(super) fn inspect(path: &Path, options: &CsvOptions) -> Result<FileSummary, SqlError> {
     let file = File::open(path).map_err(|e| unreadable(path, &e))?;
     let file_bytes = file.metadata().map_err(|e| unreadable(path, &e))?.len();
     let rows = (options.infer_rows > 0).then_some(options.infer_rows);
     let (schema, _) = format(path, options)
         .infer_schema(BufReader::new(file), rows)
-        .map_err(|e| broken(path, Kind::Csv, e))?;
+        .map_err(|e| broken(path, SourceFormat::Csv, e))?;
     if schema.fields().is_empty() {
         return Err(broken(
             path,
-            Kind::Csv,
+            SourceFormat::Csv,
             "it is empty; expected a line of names",
         ));
     }
     if let Some(twice) = repeated(&schema) {
         return Err(broken(
             path,
-            Kind::Csv,
+            SourceFormat::Csv,
             format!("two columns are named {twice:?} in line 1"),
         ));
     }
-    Ok(Part {
+    Ok(FileSummary {
         schema: Arc::new(schema),
         // Text fields and arrays of numbers are of the same order of size.
         array_bytes: file_bytes,
@@ -114,18 +114,23 @@ pub(super) fn read(
         .with_format(format(path, options))
         .with_batch_size(batch_rows(schema.fields().len(), file_bytes))
         .build(file)
-        .map_err(|e| broken(path, Kind::Csv, e))?;
+        .map_err(|e| broken(path, SourceFormat::Csv, e))?;
     let (path, schema) = (path.to_owned(), Arc::clone(schema));
     let options = options.clone();
     let mut row = usize::from(options.header);
     Ok(Box::new(reader.map(move |batch| {
-        let bad =
-            |problem: ValueProblem| broken(&path, Kind::Csv, explain(&problem, &schema, &options));
+        let bad = |problem: ValueProblem| {
+            broken(
+                &path,
+                SourceFormat::Csv,
+                explain(&problem, &schema, &options),
+            )
+        };
         let batch = batch.map_err(|e| {
             let message = e.to_string();
             match value_problem(&message) {
                 Some(problem) => bad(problem),
-                None => broken(&path, Kind::Csv, message),
+                None => broken(&path, SourceFormat::Csv, message),
             }
         })?;
         let first = row;
@@ -137,7 +142,8 @@ pub(super) fn read(
                 line: (first + at) as u64 + 1,
             })
         })?;
-        RecordBatch::try_new(Arc::clone(&schema), columns).map_err(|e| broken(&path, Kind::Csv, e))
+        RecordBatch::try_new(Arc::clone(&schema), columns)
+            .map_err(|e| broken(&path, SourceFormat::Csv, e))
     })))
 }
 

@@ -4,7 +4,7 @@
 //! columns are therefore read a second time as milliseconds, which hold every INT96 day, and
 //! checked.
 
-use super::{BATCH_ROWS, Kind, broken, unreadable};
+use super::{BATCH_ROWS, SourceFormat, broken, unreadable};
 use crate::sql::error::SqlError;
 use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit, TimestampMillisecondType};
@@ -32,7 +32,7 @@ impl Instants {
     /// If the file cannot be read, or has INT96 inside lists or structs.
     pub fn of(path: &Path) -> Result<Option<Self>, SqlError> {
         let open = || File::open(path).map_err(|e| unreadable(path, &e));
-        let failed = |e| broken(path, Kind::Parquet, e);
+        let failed = |e| broken(path, SourceFormat::Parquet, e);
         let plain = ParquetRecordBatchReaderBuilder::try_new(open()?).map_err(failed)?;
         let columns = plain.parquet_schema().columns().iter().enumerate();
         let old = columns.filter(|(_, c)| c.physical_type() == Type::INT96);
@@ -57,7 +57,7 @@ impl Instants {
                 nested => {
                     return Err(broken(
                         path,
-                        Kind::Parquet,
+                        SourceFormat::Parquet,
                         format!("column {} has INT96 inside of {nested}", field.name()),
                     ));
                 }
@@ -87,7 +87,7 @@ impl Instants {
         let Some(batch) = self.reader.next() else {
             return Ok(());
         };
-        let batch = batch.map_err(|e| broken(path, Kind::Parquet, e))?;
+        let batch = batch.map_err(|e| broken(path, SourceFormat::Parquet, e))?;
         for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
             let Some(values) = column.as_primitive_opt::<TimestampMillisecondType>() else {
                 continue;
@@ -96,7 +96,7 @@ impl Instants {
             if let Some(row) = values.iter().position(|v| v.as_ref().is_some_and(beyond)) {
                 return Err(broken(
                     path,
-                    Kind::Parquet,
+                    SourceFormat::Parquet,
                     format!(
                         "column {} has an instant outside of the years 1678 to 2261 ({}), which \
                          INT96 is read as; write it as TIMESTAMP(MICROS)",

@@ -3,7 +3,7 @@
 //! Files and streams are told apart by the magic number of files. Batches are copied into placed
 //! columns by the loader; the file is not mapped.
 
-use super::{Batches, Kind, Part, broken, fitted, unreadable};
+use super::{Batches, FileSummary, SourceFormat, broken, fitted, unreadable};
 use crate::sql::error::SqlError;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -31,7 +31,7 @@ impl Reader {
         } else {
             StreamReader::try_new(file, None).map(Reader::Stream)
         };
-        reader.map_err(|e| broken(path, Kind::Ipc, e))
+        reader.map_err(|e| broken(path, SourceFormat::Ipc, e))
     }
 
     fn schema(&self) -> SchemaRef {
@@ -66,11 +66,11 @@ fn after_end(
     }
 }
 
-pub(super) fn inspect(path: &Path) -> Result<Part, SqlError> {
+pub(super) fn inspect(path: &Path) -> Result<FileSummary, SqlError> {
     let file_bytes = std::fs::metadata(path)
         .map_err(|e| unreadable(path, &e))?
         .len();
-    Ok(Part {
+    Ok(FileSummary {
         schema: Reader::open(path)?.schema(),
         // The bodies of messages are the arrays themselves.
         array_bytes: file_bytes,
@@ -83,7 +83,7 @@ pub(super) fn read(path: &Path, schema: &SchemaRef) -> Result<Batches, SqlError>
     let reader = Reader::open(path)?;
     let (path, schema) = (path.to_owned(), Arc::clone(schema));
     Ok(Box::new(reader.map(move |batch| {
-        let batch = batch.map_err(|e| broken(&path, Kind::Ipc, e))?;
-        fitted(&batch, &schema).map_err(|e| broken(&path, Kind::Ipc, e))
+        let batch = batch.map_err(|e| broken(&path, SourceFormat::Ipc, e))?;
+        fitted(&batch, &schema).map_err(|e| broken(&path, SourceFormat::Ipc, e))
     })))
 }

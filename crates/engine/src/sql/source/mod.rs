@@ -52,23 +52,23 @@ impl Default for CsvOptions {
 
 /// Format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SourceFormat {
     Csv,
     Parquet,
     Ipc,
 }
 
-impl Kind {
+impl SourceFormat {
     fn name(self) -> &'static str {
         match self {
-            Kind::Csv => "CSV",
-            Kind::Parquet => "Parquet",
-            Kind::Ipc => "Arrow IPC",
+            SourceFormat::Csv => "CSV",
+            SourceFormat::Parquet => "Parquet",
+            SourceFormat::Ipc => "Arrow IPC",
         }
     }
 
     /// Detects the format by the first bytes, else by the file name.
-    fn of(path: &Path) -> Result<Kind, SqlError> {
+    fn of(path: &Path) -> Result<SourceFormat, SqlError> {
         let mut magic = [0u8; 6];
         let mut file = std::fs::File::open(path).map_err(|e| unreadable(path, &e))?;
         let mut filled = 0;
@@ -81,12 +81,12 @@ impl Kind {
             }
         }
         if magic.starts_with(b"PAR1") {
-            return Ok(Kind::Parquet);
+            return Ok(SourceFormat::Parquet);
         }
         if &magic == b"ARROW1" {
-            return Ok(Kind::Ipc);
+            return Ok(SourceFormat::Ipc);
         }
-        Kind::of_name(path).ok_or_else(|| {
+        SourceFormat::of_name(path).ok_or_else(|| {
             SqlError::input(format!(
                 "{}: neither its name nor its content tells what it holds; expected .csv, .tsv, .parquet or .arrow",
                 path.display()
@@ -94,19 +94,19 @@ impl Kind {
         })
     }
 
-    fn of_name(path: &Path) -> Option<Kind> {
+    fn of_name(path: &Path) -> Option<SourceFormat> {
         let ending = path.extension()?.to_string_lossy().to_ascii_lowercase();
         match ending.as_str() {
-            "csv" | "tsv" => Some(Kind::Csv),
-            "parquet" | "pq" => Some(Kind::Parquet),
-            "arrow" | "arrows" | "ipc" | "feather" => Some(Kind::Ipc),
+            "csv" | "tsv" => Some(SourceFormat::Csv),
+            "parquet" | "pq" => Some(SourceFormat::Parquet),
+            "arrow" | "arrows" | "ipc" | "feather" => Some(SourceFormat::Ipc),
             _ => None,
         }
     }
 }
 
 /// What is known about a file before its rows are read.
-struct Part {
+struct FileSummary {
     schema: SchemaRef,
     /// Approximate bytes of its rows as Arrow arrays.
     array_bytes: u64,
@@ -119,7 +119,7 @@ struct Part {
 #[derive(Debug)]
 pub struct Source {
     path: PathBuf,
-    kind: Kind,
+    kind: SourceFormat,
     files: Vec<(PathBuf, u64)>,
     schema: SchemaRef,
     array_bytes: u64,
@@ -137,10 +137,10 @@ impl Source {
     /// whose columns differ.
     pub fn open(path: &Path, csv: CsvOptions) -> Result<Source, SqlError> {
         let files = files(path)?;
-        let kind = Kind::of(&files[0])?;
+        let kind = SourceFormat::of(&files[0])?;
         let mut parts = Vec::new();
         for file in &files {
-            let this = Kind::of(file)?;
+            let this = SourceFormat::of(file)?;
             if this != kind {
                 return Err(SqlError::input(format!(
                     "{} is {}, but {} is {}; the files of a table are of one kind",
@@ -151,9 +151,9 @@ impl Source {
                 )));
             }
             parts.push(match kind {
-                Kind::Csv => csv::inspect(file, &csv)?,
-                Kind::Parquet => parquet::inspect(file)?,
-                Kind::Ipc => ipc::inspect(file)?,
+                SourceFormat::Csv => csv::inspect(file, &csv)?,
+                SourceFormat::Parquet => parquet::inspect(file)?,
+                SourceFormat::Ipc => ipc::inspect(file)?,
             });
         }
         let schema = schema::common(&files, &parts, kind)?;
@@ -208,9 +208,9 @@ impl Source {
     /// The format's name in `STORED AS`.
     pub fn kind_word(&self) -> &'static str {
         match self.kind {
-            Kind::Csv => "csv",
-            Kind::Parquet => "parquet",
-            Kind::Ipc => "arrow",
+            SourceFormat::Csv => "csv",
+            SourceFormat::Parquet => "parquet",
+            SourceFormat::Ipc => "arrow",
         }
     }
 
@@ -236,9 +236,9 @@ impl Source {
 
     fn open_file(&self, file: &Path) -> Result<Batches, SqlError> {
         match self.kind {
-            Kind::Csv => csv::read(file, &self.schema, &self.csv),
-            Kind::Parquet => parquet::read(file, &self.schema),
-            Kind::Ipc => ipc::read(file, &self.schema),
+            SourceFormat::Csv => csv::read(file, &self.schema, &self.csv),
+            SourceFormat::Parquet => parquet::read(file, &self.schema),
+            SourceFormat::Ipc => ipc::read(file, &self.schema),
         }
     }
 
@@ -329,7 +329,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> SqlError {
 }
 
 /// The error for a file that cannot be parsed as its format.
-fn broken(path: &Path, kind: Kind, error: impl std::fmt::Display) -> SqlError {
+fn broken(path: &Path, kind: SourceFormat, error: impl std::fmt::Display) -> SqlError {
     let text = error.to_string().replace('\n', " ");
     let text = [
         "Parquet error: ",

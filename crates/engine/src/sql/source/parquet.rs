@@ -3,7 +3,7 @@
 //! The schema and row counts come from the footer. Columns of the old INT96 timestamps are checked
 //! by a second reader.
 
-use super::{BATCH_ROWS, Batches, Kind, Part, broken, fitted, int96, unreadable};
+use super::{BATCH_ROWS, Batches, FileSummary, SourceFormat, broken, fitted, int96, unreadable};
 use crate::sql::error::SqlError;
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
@@ -18,7 +18,7 @@ type Builder = ParquetRecordBatchReaderBuilder<File>;
 
 fn builder(path: &Path) -> Result<Builder, SqlError> {
     let open = || File::open(path).map_err(|e| unreadable(path, &e));
-    let failed = |e| broken(path, Kind::Parquet, e);
+    let failed = |e| broken(path, SourceFormat::Parquet, e);
     let builder = Builder::try_new(open()?).map_err(failed)?;
     let Some(readable) = readable(builder.schema()) else {
         return Ok(builder);
@@ -51,13 +51,13 @@ fn readable(schema: &SchemaRef) -> Option<SchemaRef> {
     (read != **schema).then(|| Arc::new(read))
 }
 
-pub(super) fn inspect(path: &Path) -> Result<Part, SqlError> {
+pub(super) fn inspect(path: &Path) -> Result<FileSummary, SqlError> {
     let file_bytes = std::fs::metadata(path)
         .map_err(|e| unreadable(path, &e))?
         .len();
     let builder = builder(path)?;
     let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
-    Ok(Part {
+    Ok(FileSummary {
         schema: Arc::clone(builder.schema()),
         array_bytes: array_bytes(&builder, rows),
         file_bytes,
@@ -93,14 +93,14 @@ pub(super) fn read(path: &Path, schema: &SchemaRef) -> Result<Batches, SqlError>
     let reader = builder(path)?
         .with_batch_size(BATCH_ROWS)
         .build()
-        .map_err(|e| broken(path, Kind::Parquet, e))?;
+        .map_err(|e| broken(path, SourceFormat::Parquet, e))?;
     let mut instants = int96::Instants::of(path)?;
     let (path, schema) = (path.to_owned(), Arc::clone(schema));
     Ok(Box::new(reader.map(move |batch| {
-        let batch = batch.map_err(|e| broken(&path, Kind::Parquet, e))?;
+        let batch = batch.map_err(|e| broken(&path, SourceFormat::Parquet, e))?;
         if let Some(instants) = &mut instants {
             instants.check_next(&path)?;
         }
-        fitted(&batch, &schema).map_err(|e| broken(&path, Kind::Parquet, e))
+        fitted(&batch, &schema).map_err(|e| broken(&path, SourceFormat::Parquet, e))
     })))
 }

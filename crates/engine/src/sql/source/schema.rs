@@ -3,7 +3,7 @@
 //! Names and order must agree in all files. CSV types, which are inferred, may be widened; other
 //! formats must agree exactly.
 
-use super::{Kind, Part, csv};
+use super::{FileSummary, SourceFormat, csv};
 use crate::sql::error::SqlError;
 use crate::sql::tables::check_names;
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -11,7 +11,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The common schema of all parts; a column is nullable if it is in any of them.
-pub(super) fn common(files: &[PathBuf], parts: &[Part], kind: Kind) -> Result<SchemaRef, SqlError> {
+pub(super) fn common(
+    files: &[PathBuf],
+    parts: &[FileSummary],
+    kind: SourceFormat,
+) -> Result<SchemaRef, SqlError> {
     let first = &parts[0].schema;
     let mut fields: Vec<Field> = first
         .fields()
@@ -38,7 +42,7 @@ pub(super) fn common(files: &[PathBuf], parts: &[Part], kind: Kind) -> Result<Sc
             let named = ours.name() == theirs.name();
             // CSV types are inferred per file and may be widened; the types of the other formats
             // are exact.
-            if !named || (kind != Kind::Csv && ours.data_type() != theirs.data_type()) {
+            if !named || (kind != SourceFormat::Csv && ours.data_type() != theirs.data_type()) {
                 return Err(differs(format!(
                     "column {} is {} {}, not {} {}",
                     index + 1,

@@ -26,7 +26,7 @@ pub(super) unsafe fn visit<U: Unit, C: Cursor, const KIND: u8, const STREAM: boo
     job: &Job,
     cursor: &mut C,
 ) -> Counts {
-    let mut state = State {
+    let mut state = LoopState {
         job: *job,
         cursor: cursor.clone(),
         // SAFETY: the caller guarantees it, here and below.
@@ -63,7 +63,7 @@ pub(super) unsafe fn visit<U: Unit, C: Cursor, const KIND: u8, const STREAM: boo
 }
 
 /// Working state of a loop, all of it in registers.
-struct State<U: Unit, C> {
+struct LoopState<U: Unit, C> {
     job: Job,
     cursor: C,
     sums: U::Sums,
@@ -75,7 +75,7 @@ struct State<U: Unit, C> {
 /// operation.
 #[inline(always)]
 unsafe fn access<U: Unit, C: Cursor, const KIND: u8, const STREAM: bool, const SHORT: bool>(
-    state: &mut State<U, C>,
+    state: &mut LoopState<U, C>,
 ) {
     let mut job = state.job;
     if SHORT {

@@ -38,7 +38,7 @@ pub(super) struct PatternLine {
 
 /// The target of an access, in the form that the blocks use. All of its bytes are inside a
 /// [`SharedBytes`], for as long as that is borrowed.
-pub(super) struct Place {
+pub(super) struct AccessTarget {
     /// First byte that is accessed.
     pub(super) at: *mut u8,
     /// First byte of the image of a copy.
@@ -56,7 +56,7 @@ pub(super) struct Place {
     pattern: PatternLine,
 }
 
-impl Place {
+impl AccessTarget {
     /// A place for blocks that touch no memory.
     fn nowhere() -> Self {
         Self {
@@ -96,7 +96,7 @@ impl Place {
 /// # Safety
 /// The bytes of the place may be accessed, the place is aligned as [`Single`] says, and the
 /// processor has the instructions.
-pub(super) type Block = unsafe fn(at: *mut u8, place: &Place) -> u64;
+pub(super) type Block = unsafe fn(at: *mut u8, place: &AccessTarget) -> u64;
 
 /// The blocks of one kind of access.
 #[derive(Debug, Clone, Copy)]
@@ -191,7 +191,7 @@ impl Single {
     /// The access at `offset` of `memory`, which begins with a whole line ([`whole_lines`]). The
     /// offset is reduced to one that is aligned and inside the memory; `None` if there is none.
     #[inline]
-    pub(super) fn place(&self, memory: SharedBytes<'_>, offset: usize) -> Option<Place> {
+    pub(super) fn place(&self, memory: SharedBytes<'_>, offset: usize) -> Option<AccessTarget> {
         let access_bytes = self.access.access_bytes;
         let span = span_bytes(&self.access, memory.len());
         let last = span.checked_sub(access_bytes)?;
@@ -207,7 +207,7 @@ impl Single {
         } else {
             access_bytes
         };
-        Some(Place {
+        Some(AccessTarget {
             at,
             to,
             units: touched_bytes / self.unit_bytes,

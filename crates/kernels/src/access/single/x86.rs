@@ -14,7 +14,7 @@
 use std::arch::asm;
 use std::ptr::null_mut;
 
-use super::{Blocks, Place};
+use super::{AccessTarget, Blocks};
 use crate::access::Operation;
 
 /// One block. The lists are: instructions before the first reading, that reading, one round of the
@@ -23,7 +23,7 @@ macro_rules! block {
     ($name:ident, setup [$($setup:tt)*], begin [$($begin:tt)*], round [$($round:tt)*], end [$($end:tt)*]) => {
         /// # Safety
         /// Same as [`super::Block`].
-        pub(super) unsafe fn $name(at: *mut u8, place: &Place) -> u64 {
+        pub(super) unsafe fn $name(at: *mut u8, place: &AccessTarget) -> u64 {
             let result: u64;
             // SAFETY: touches only the bytes of the place, as the caller allows. All changed
             // registers are operands or in the ABI's clobber list.
@@ -275,19 +275,19 @@ pub(super) fn choose(operation: Operation, unit_bytes: usize) -> Option<Blocks> 
 /// A fenced empty sample, with the fences of loads.
 pub(in super::super) fn empty_after_loads() -> u64 {
     // SAFETY: the block touches no memory.
-    unsafe { nop::fenced(null_mut(), &Place::nowhere()) }
+    unsafe { nop::fenced(null_mut(), &AccessTarget::nowhere()) }
 }
 
 /// A fenced empty sample, with the fences of stores.
 pub(in super::super) fn empty_after_stores() -> u64 {
     // SAFETY: the block touches no memory.
-    unsafe { nop_store::fenced(null_mut(), &Place::nowhere()) }
+    unsafe { nop_store::fenced(null_mut(), &AccessTarget::nowhere()) }
 }
 
 /// An empty sample without fences.
 pub(in super::super) fn empty_free() -> u64 {
     // SAFETY: the block touches no memory.
-    unsafe { nop::free(null_mut(), &Place::nowhere()) }
+    unsafe { nop::free(null_mut(), &AccessTarget::nowhere()) }
 }
 
 /// Writes back and evicts the line of a byte.

@@ -5,7 +5,7 @@ use super::super::holds::ensure;
 use super::super::kernel::Nodes;
 use super::super::shares::Shares;
 use super::super::sync::MutexGuard;
-use super::{Change, LARGE_FROM, Machine, Resized, Slot, State};
+use super::{Change, LARGE_FROM, Machine, Resized, Slot, SlotState};
 
 /// Configuration of a place.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +52,7 @@ impl Slot {
     }
 
     /// Makes all blocks in use blocks of an earlier configuration.
-    fn begin_config(&self, state: &mut State, moved: &mut dyn FnMut(u32, u64)) {
+    fn begin_config(&self, state: &mut SlotState, moved: &mut dyn FnMut(u32, u64)) {
         let config = state.config;
         for range in &mut state.ranges {
             // Pages still locked are on the old nodes: they must not be handed out as the new
@@ -126,7 +126,7 @@ impl Slot {
     /// and the limits allow it.
     fn grow<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, SlotState>,
         machine: Machine<'_>,
         kind: usize,
         extent: Extent,
@@ -198,7 +198,7 @@ impl Slot {
 
 /// Sets the policy of a slot's addresses. Where the kernel chooses the node, a refusal does not
 /// matter.
-fn bind_locked(state: &mut State, machine: Machine<'_>) {
+fn bind_locked(state: &mut SlotState, machine: Machine<'_>) {
     let [small, large] = &state.ranges;
     let (base, len) = (small.base, large.end() - small.base);
     // `mbind` accepts a node without memory as long as one node of the mask has some, so each node

@@ -84,7 +84,7 @@ pub(super) struct Machine<'a> {
 
 /// What the lock protects.
 #[derive(Debug)]
-struct State {
+struct SlotState {
     ranges: [Range; 2],
     nodes: Nodes,
     limit_bytes: u64,
@@ -106,7 +106,7 @@ struct State {
 /// One slot; see the module.
 #[derive(Debug)]
 pub(super) struct Slot {
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
     /// Signalled when pages were populated or released, and when a configuration has changed.
     changed: Condvar,
     /// Bytes in use, of the current configuration.
@@ -133,7 +133,7 @@ enum Claim<'a> {
 impl Slot {
     pub(super) const fn new() -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(SlotState {
                 ranges: [Range::NONE, Range::NONE],
                 nodes: Nodes::ANY,
                 limit_bytes: u64::MAX,
@@ -156,11 +156,11 @@ impl Slot {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SlotState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait<'a>(&self, state: MutexGuard<'a, SlotState>) -> MutexGuard<'a, SlotState> {
         self.changed
             .wait(state)
             .unwrap_or_else(PoisonError::into_inner)
@@ -263,7 +263,7 @@ impl Slot {
     /// until a trim releases them.
     fn give_up(
         &self,
-        state: MutexGuard<'_, State>,
+        state: MutexGuard<'_, SlotState>,
         machine: Machine<'_>,
         kind: usize,
         extent: Extent,
@@ -278,7 +278,7 @@ impl Slot {
     /// Finds an extent for `size` bytes; evicts as much cached memory as the limit requires.
     fn claim<'a>(
         &self,
-        state: &mut State,
+        state: &mut SlotState,
         machine: Machine<'a>,
         kind: usize,
         size: usize,
@@ -329,7 +329,7 @@ impl Slot {
 
     /// Releases one cached extent; `false` if there is none. Large ones first: they free the most
     /// bytes per system call.
-    fn evict(&self, state: &mut State, machine: Machine<'_>) -> bool {
+    fn evict(&self, state: &mut SlotState, machine: Machine<'_>) -> bool {
         for kind in [1, 0] {
             if let Some(extent) = state.ranges[kind].extents.evict(Free::Cached) {
                 let bytes = state.ranges[kind].bytes(extent) as u64;
@@ -351,7 +351,7 @@ impl Slot {
         self.trim_locked(&mut state, machine);
     }
 
-    fn trim_locked(&self, state: &mut State, machine: Machine<'_>) {
+    fn trim_locked(&self, state: &mut SlotState, machine: Machine<'_>) {
         while self.evict(state, machine) {}
         for (kind, free) in [
             (0, Free::Locked),
@@ -400,7 +400,7 @@ impl Slot {
     /// earlier configuration are always released, since they are on other nodes.
     fn put_away(
         &self,
-        mut state: MutexGuard<'_, State>,
+        mut state: MutexGuard<'_, SlotState>,
         machine: Machine<'_>,
         kind: usize,
         extent: Extent,
@@ -432,7 +432,14 @@ impl Slot {
     }
 
     /// Frees a leaving extent: released if its pages are gone, locked or stale otherwise.
-    fn put_down(&self, state: &mut State, kind: usize, extent: Extent, earlier: bool, gone: bool) {
+    fn put_down(
+        &self,
+        state: &mut SlotState,
+        kind: usize,
+        extent: Extent,
+        earlier: bool,
+        gone: bool,
+    ) {
         let bytes = state.ranges[kind].bytes(extent) as u64;
         let free = match (gone, earlier) {
             (true, _) => Free::Released,
@@ -467,7 +474,7 @@ impl Slot {
     }
 }
 
-impl State {
+impl SlotState {
     fn block(&self, kind: usize, extent: Extent, zeroed: bool) -> Block {
         Block {
             address: self.ranges[kind].address(extent),
@@ -491,7 +498,7 @@ impl State {
 /// A slot whose lock is held: its extents do not change.
 #[derive(Debug)]
 pub(super) struct Locked<'a> {
-    state: MutexGuard<'a, State>,
+    state: MutexGuard<'a, SlotState>,
 }
 
 impl Locked<'_> {

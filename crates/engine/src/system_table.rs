@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// A source of rows that change over time.
-pub trait Rows: Send + Sync {
+pub trait SystemRows: Send + Sync {
     /// Names and types of the columns; never changes.
     fn schema(&self) -> SchemaRef;
 
@@ -26,19 +26,19 @@ pub trait Rows: Send + Sync {
     fn rows(&self) -> Result<RecordBatch>;
 }
 
-/// Table provider over [`Rows`].
+/// Table provider over [`SystemRows`].
 ///
 /// The rows are read when a statement is planned, so its plan must not be cached.
-pub struct AsNow<T>(pub T);
+pub struct SystemTable<T>(pub T);
 
-impl<T> fmt::Debug for AsNow<T> {
+impl<T> fmt::Debug for SystemTable<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(type_name::<T>())
     }
 }
 
 #[async_trait]
-impl<T: Rows + 'static> TableProvider for AsNow<T> {
+impl<T: SystemRows + 'static> TableProvider for SystemTable<T> {
     fn schema(&self) -> SchemaRef {
         self.0.schema()
     }
