@@ -44,12 +44,12 @@
 //!
 //! let (token, end) = (Token::generate()?, Stop::new());
 //! let options = AgentOptions::new("127.0.0.1:0".parse()?, token.clone());
-//! let (tell, told) = mpsc::channel();
+//! let (tell, ready) = mpsc::channel();
 //! let agent = std::thread::spawn({
 //!     let end = end.clone();
 //!     move || serve(options, Arc::new(Runner), |address| drop(tell.send(address)), end)
 //! });
-//! let host = HostAddress::new("a", told.recv()?.to_string(), token);
+//! let host = HostAddress::new("a", ready.recv()?.to_string(), token);
 //! let mut coordinator = Coordinator::connect(&[host], Duration::from_secs(10))?;
 //! coordinator.prepare(vec![("a".to_owned(), "42".to_owned())])?;
 //! coordinator.start(Duration::from_millis(200))?;

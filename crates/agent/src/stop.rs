@@ -60,11 +60,11 @@ impl Stop {
 
     /// Waits for the flag in an async task, without a limit.
     pub(crate) async fn wait(&self) {
-        let mut told = std::pin::pin!(self.0.tasks.notified());
+        let mut notified = std::pin::pin!(self.0.tasks.notified());
         // Register before the check, so that a request in between is not missed.
-        told.as_mut().enable();
+        notified.as_mut().enable();
         if !self.requested() {
-            told.await;
+            notified.await;
         }
     }
 }

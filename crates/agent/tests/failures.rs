@@ -40,7 +40,7 @@ fn agent() -> (Process, HostAddress) {
         "agent_process",
         &format!("127.0.0.1:0 {}", token.to_hex()),
     );
-    let address = process.told("listening");
+    let address = process.wait_for("listening");
     (process, HostAddress::new("doomed", address, token))
 }
 
@@ -116,7 +116,7 @@ fn a_killed_coordinator_leaves_no_load_and_a_free_agent() {
         marks.load()
     );
     let mut coordinator = Process::start(&[], "coordinator_process", &input);
-    coordinator.told("begun");
+    coordinator.wait_for("begun");
     marks.wait_for("begun");
     assert!(matches!(
         connect(&[agent.host("a")]),
@@ -145,7 +145,7 @@ fn a_coordinator_that_was_frozen_learns_that_its_session_is_over() {
         marks.load()
     );
     let mut frozen = Process::start(&[], "coordinator_process", &input);
-    frozen.told("begun");
+    frozen.wait_for("begun");
     marks.wait_for("begun");
     signal(&frozen, "-STOP");
     marks.wait_for("ended");

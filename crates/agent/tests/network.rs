@@ -107,7 +107,7 @@ fn a_lost_link_is_noticed_on_both_ends_and_the_agent_is_free_afterwards() {
     let wrapper = ["ip", "netns", "exec", &link.name];
     let input = format!("{}:0 {}", link.address, token.to_hex());
     let agent = Process::start(&wrapper, "agent_process", &input);
-    let mut host = HostAddress::new("far", agent.told("listening"), token);
+    let mut host = HostAddress::new("far", agent.wait_for("listening"), token);
     host.allow_plain_remote = true;
     let marks = Marks::new();
     let mut coordinator = connect(&[host.clone()]).unwrap();

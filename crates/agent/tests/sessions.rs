@@ -76,9 +76,9 @@ fn a_skewed_clock_is_measured_within_its_uncertainty_and_starts_line_up() {
             "{clock:?}"
         );
         let result = coordinator.wait(&clock.host).unwrap();
-        let told: u128 = result.split(' ').nth(1).unwrap().parse().unwrap();
+        let reported: u128 = result.split(' ').nth(1).unwrap().parse().unwrap();
         // The start time that the host was given, on its clock, is the agreed time on ours.
-        let on_ours = told
+        let on_ours = reported
             .checked_add_signed(-i128::from(true_offset_ns))
             .unwrap();
         assert!(

@@ -158,7 +158,7 @@ fn an_agent_over_ssh_works_and_ends_with_its_coordinator() {
 fn a_killed_coordinator_takes_its_agent_with_it() {
     let marks = Marks::new();
     let mut coordinator = Process::start(&[], "coordinator_over_ssh", &marks.load());
-    coordinator.told("begun");
+    coordinator.wait_for("begun");
     marks.wait_for("begun");
     coordinator.kill();
     marks.wait_for("ended");

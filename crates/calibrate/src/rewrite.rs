@@ -258,18 +258,18 @@ mod tests {
         let old = profiles::builtin("nus24").unwrap();
         let folded = old.replacen("cores: { value: 32,", "cores: {\n  value: 32,", 1);
         let value = fitted(30.0);
-        let told = rewrite_profile(&folded, "n.yaml", &[("cores", &value)])
+        let message = rewrite_profile(&folded, "n.yaml", &[("cores", &value)])
             .unwrap_err()
             .to_string();
-        assert!(told.contains("on one line"), "{told}");
-        let told = rewrite_profile(old, "n.yaml", &[("tiers[hbm].read_gbps", &value)])
+        assert!(message.contains("on one line"), "{message}");
+        let message = rewrite_profile(old, "n.yaml", &[("tiers[hbm].read_gbps", &value)])
             .unwrap_err()
             .to_string();
-        assert!(told.contains("add it"), "{told}");
-        let told = rewrite_profile(old, "n.yaml", &[("tiers[cxl].loaded.knee", &value)])
+        assert!(message.contains("add it"), "{message}");
+        let message = rewrite_profile(old, "n.yaml", &[("tiers[cxl].loaded.knee", &value)])
             .unwrap_err()
             .to_string();
-        assert!(told.contains("knee"), "{told}");
+        assert!(message.contains("knee"), "{message}");
     }
 
     #[test]

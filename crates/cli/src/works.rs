@@ -169,7 +169,7 @@ mod tests {
 
     fn refusal(text: &str) -> String {
         match parse(text) {
-            Err(Failure::BadInput(told)) => told,
+            Err(Failure::BadInput(shown)) => shown,
             other => panic!("{text}: {other:?}"),
         }
     }
@@ -180,8 +180,8 @@ mod tests {
             assert_eq!(parse(name).unwrap().name(), name);
         }
         let unknown = serde_json::from_value::<Work>(json!({ "x": {} })).unwrap_err();
-        let told = unknown.to_string();
-        assert_eq!(told.matches('`').count(), 2 * (NAMES.len() + 1), "{told}");
+        let shown = unknown.to_string();
+        assert_eq!(shown.matches('`').count(), 2 * (NAMES.len() + 1), "{shown}");
     }
 
     #[test]
@@ -204,15 +204,15 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_with_what_was_probably_meant() {
-        let told = refusal("prob");
-        assert!(told.contains("did you mean probe?"), "{told}");
-        let told = refusal("probe:tabel_bytes=1");
+        let shown = refusal("prob");
+        assert!(shown.contains("did you mean probe?"), "{shown}");
+        let shown = refusal("probe:tabel_bytes=1");
         assert!(
-            told.contains("did you mean table_bytes?") && told.contains("lines_per_row"),
-            "{told}"
+            shown.contains("did you mean table_bytes?") && shown.contains("lines_per_row"),
+            "{shown}"
         );
-        let told = refusal("partition:fanout=many");
-        assert!(told.contains("fanout cannot be \"many\""), "{told}");
+        let shown = refusal("partition:fanout=many");
+        assert!(shown.contains("fanout cannot be \"many\""), "{shown}");
         assert!(refusal("probe:table_bytes=4Gb").contains("`4Gb` is not a size"));
         assert!(refusal("filter:skip=1.5").contains("skip cannot be"));
         assert!(refusal("probe:rows").contains("KEY=VALUE"));

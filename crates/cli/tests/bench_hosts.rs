@@ -37,9 +37,9 @@ impl Agent {
         let mut stderr = child.stderr.take().unwrap();
         let Some(address) = line.trim().strip_prefix("listening ") else {
             let _ = child.kill();
-            let mut told = String::new();
-            let _ = stderr.read_to_string(&mut told);
-            panic!("{line:?} instead of an address; stderr:\n{told}");
+            let mut message = String::new();
+            let _ = stderr.read_to_string(&mut message);
+            panic!("{line:?} instead of an address; stderr:\n{message}");
         };
         // The log must be drained: a full pipe would block the agent.
         std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));

@@ -360,12 +360,12 @@ fn ctrl_c_keeps_finished_records_and_says_how_to_go_on() {
     let path = folder.path();
     let ended = interrupted(path).with_code(130);
     ended.no_panic();
-    let told: Vec<&str> = ended
+    let noted: Vec<&str> = ended
         .stderr
         .lines()
         .filter(|line| line.starts_with("interrupted: "))
         .collect();
-    assert_eq!(told.len(), 1, "{}", ended.stderr);
+    assert_eq!(noted.len(), 1, "{}", ended.stderr);
     let kept = records(path, "r.jsonl");
     assert_eq!(
         RecordSet::parse(&ended.stdout, "stdout").unwrap().benches,
@@ -381,11 +381,11 @@ fn ctrl_c_keeps_finished_records_and_says_how_to_go_on() {
             .unwrap()
             .values
             .len();
-        let told = record
+        let noted = record
             .remarks
             .iter()
             .any(|r| r.text.contains("stopped after"));
-        assert_eq!(made < 2, told, "{:?}", record.remarks);
+        assert_eq!(made < 2, noted, "{:?}", record.remarks);
     }
     let files: Vec<_> = contents(path).into_keys().collect();
     assert_eq!(files, [path.join("r.jsonl"), path.join("w.yaml")]);
@@ -535,8 +535,8 @@ fn repeating_until_stable_says_whether_it_got_there() {
         let reached = record.stability.unwrap();
         assert!(!reached.stable && reached.repeats == 8, "{reached:?}");
         assert!(reached.reached_relative_half_width > reached.asked_relative_half_width);
-        let told = record.remarks.iter().any(|r| r.text.contains("not stable"));
-        assert!(told && record.valid, "{:?}", record.remarks);
+        let noted = record.remarks.iter().any(|r| r.text.contains("not stable"));
+        assert!(noted && record.valid, "{:?}", record.remarks);
     }
     // Every median is known to 100%.
     for record in stability(&["--until-stable", "100%", "--max-repeat", "40"]) {

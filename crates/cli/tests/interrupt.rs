@@ -124,12 +124,12 @@ fn interrupted_run(folder: &Path) -> Ended {
 fn a_stopped_run_keeps_its_finished_records_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let ended = interrupted_run(folder.path());
-    let told = ended
+    let messages = ended
         .stderr
         .lines()
         .filter(|l| l.starts_with("interrupted: "))
         .count();
-    assert_eq!(told, 1, "{}", ended.stderr);
+    assert_eq!(messages, 1, "{}", ended.stderr);
     assert!(
         ended.stderr.contains("records are kept"),
         "{}",

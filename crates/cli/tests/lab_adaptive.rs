@@ -49,12 +49,12 @@ fn boot(profile: &std::path::Path, commands: &[GuestCommand]) -> Option<Vec<Stri
         eprintln!("[two-nodes] {line}");
     })
     .unwrap_or_else(|error| panic!("{error}"));
-    let told = outcome.commands.iter().map(|command| {
+    let outputs = outcome.commands.iter().map(|command| {
         let (out, err) = (command.stdout_text(), command.stderr_text());
         assert_eq!(command.exit_code, 0, "{:?}\n{err}\n{out}", command.argv);
         out
     });
-    Some(told.collect())
+    Some(outputs.collect())
 }
 
 /// The last decision about the phase that reads the fact table, its columns, and whether any pages
@@ -123,10 +123,10 @@ fn columns_are_where_the_last_decision_wants_them_and_the_log_replays() {
              --dram-limit 1MiB --jsonl",
         ),
     ];
-    let Some(told) = boot(&profile, &commands) else {
+    let Some(outputs) = boot(&profile, &commands) else {
         return;
     };
-    let records: Vec<Record> = told[0]
+    let records: Vec<Record> = outputs[0]
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
@@ -148,8 +148,12 @@ fn columns_are_where_the_last_decision_wants_them_and_the_log_replays() {
         audit.worst_deviation < 0.01,
         "some page is not where its region says: {audit:?}"
     );
-    let (decision, columns, moved) = last_decision(&told[1]);
-    assert!(moved, "the profile makes moving worth while:\n{}", told[1]);
+    let (decision, columns, moved) = last_decision(&outputs[1]);
+    assert!(
+        moved,
+        "the profile makes moving worth while:\n{}",
+        outputs[1]
+    );
     assert!(!columns.is_empty());
     let wanted = decision.layout.columns.share("cxl");
     for name in &columns {
@@ -161,11 +165,11 @@ fn columns_are_where_the_last_decision_wants_them_and_the_log_replays() {
         );
     }
     assert!(
-        told[2].contains("decisions of 8 runs follow"),
+        outputs[2].contains("decisions of 8 runs follow"),
         "{}",
-        told[2]
+        outputs[2]
     );
-    let capped = told[3]
+    let capped = outputs[3]
         .lines()
         .map(|line| serde_json::from_str(line).unwrap());
     let streams = capped.filter(|record| {

@@ -110,10 +110,10 @@ impl Session {
 
     /// Number of join allocations on node 1 so far.
     fn joins_on_node_1(&mut self) -> u64 {
-        let told = self.run(
+        let output = self.run(
             "select allocations from tier_memory where class = 'join' and place = '1' and operator is null",
         );
-        told.lines().last().unwrap().parse().unwrap()
+        output.lines().last().unwrap().parse().unwrap()
     }
 }
 

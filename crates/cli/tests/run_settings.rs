@@ -79,7 +79,7 @@ fn a_page_size_that_was_not_used_is_not_claimed() {
     let summary = run.summary.unwrap();
     let audit = summary.placements[0].audit_after.as_ref().unwrap();
     if audit.pages_checked > audit.bytes_checked >> 30 {
-        let told = format!(
+        let message = format!(
             "{}\n{}\n{}",
             run.run.host.notes.join("\n"),
             summary.findings.join("\n"),
@@ -88,8 +88,8 @@ fn a_page_size_that_was_not_used_is_not_claimed() {
         .to_lowercase();
         let words = ["4 kib", "4k", "small pages", "base pages"];
         assert!(
-            words.iter().any(|w| told.contains(w)),
-            "1g pages asked for, smaller ones used, nobody told:\n{told}"
+            words.iter().any(|w| message.contains(w)),
+            "1g pages asked for, smaller ones used, nobody told:\n{message}"
         );
     }
 }

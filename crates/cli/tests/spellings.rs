@@ -74,7 +74,9 @@ fn with_placement(text: &str) -> [(&'static str, Ended); 5] {
 
 fn is_read(ended: &Ended) -> bool {
     ended.no_panic();
-    !NO_PLACEMENT.iter().any(|told| ended.stderr.contains(told))
+    !NO_PLACEMENT
+        .iter()
+        .any(|message| ended.stderr.contains(message))
 }
 
 fn document(ended: Ended) -> Value {

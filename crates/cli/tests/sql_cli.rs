@@ -602,9 +602,9 @@ fn words_for_missing_values_in_csv_files_are_null_where_they_are_said_to_be() {
         "k,v\n1,NA\n2,5\n3,-\n4,\n5,7\n",
     )
     .unwrap();
-    let told = sql(folder.path(), &["-t", "m=m.csv"], "select sum(v) from m").with_code(2);
+    let message = sql(folder.path(), &["-t", "m=m.csv"], "select sum(v) from m").with_code(2);
     for part in ["column v", "text", "CAST(v AS DOUBLE)", "--csv-null"] {
-        assert!(told.one_error().contains(part), "{}", told.stderr);
+        assert!(message.one_error().contains(part), "{}", message.stderr);
     }
     let sum = "select sum(v), count(*) - count(v) from m";
     let args = [

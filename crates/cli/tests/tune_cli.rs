@@ -102,13 +102,13 @@ fn records_hold_what_the_model_gives_for_these_weights() {
     let phases = work.phases(16).unwrap();
     let problem = Problem::new(&machine, &phases, 16, &options);
     let priced = |of: &[tierloom_record::TierWeight]| problem.rate(&weights(of)).unwrap() / 1e6;
-    for (told, priced) in [
+    for (reported, priced) in [
         (record.best_rate, priced(&record.best)),
         (record.kernel_rate, priced(&record.kernel)),
     ] {
         assert!(
-            (told / priced - 1.0).abs() < 1e-9,
-            "{told} is {priced} {}",
+            (reported / priced - 1.0).abs() < 1e-9,
+            "{reported} is {priced} {}",
             record.unit
         );
     }
@@ -292,12 +292,18 @@ fn state(copy: &Copy) -> PathBuf {
 fn weights_are_told_then_set_then_kept_then_restored() {
     let copy = Copy::of("guest-2node-hmat");
     let before = copy.all();
-    let told = copy
+    let reported = copy
         .tune(&["--apply", "--weights", "5:4"])
         .with_code(0)
         .stdout;
-    assert!(told.contains("│ 0    ┆ dram ┆ 3          ┆ 5 "), "{told}");
-    assert!(told.contains("nothing was written; add --yes"), "{told}");
+    assert!(
+        reported.contains("│ 0    ┆ dram ┆ 3          ┆ 5 "),
+        "{reported}"
+    );
+    assert!(
+        reported.contains("nothing was written; add --yes"),
+        "{reported}"
+    );
     assert!(copy.all() == before, "a dry run changed something");
 
     let done = copy
@@ -315,8 +321,8 @@ fn weights_are_told_then_set_then_kept_then_restored() {
     assert_eq!(fs::read(state(&copy)).unwrap(), saved);
     assert_eq!(copy.weight(0), "7");
 
-    let told = copy.tune(&["--restore"]).with_code(0).stdout;
-    assert!(told.contains("add --yes"), "{told}");
+    let reported = copy.tune(&["--restore"]).with_code(0).stdout;
+    assert!(reported.contains("add --yes"), "{reported}");
     assert_eq!(copy.weight(0), "7");
     copy.tune(&["--restore", "--yes"]).with_code(0);
     assert_eq!((copy.weight(0), copy.weight(1)), ("3".into(), "2".into()));
@@ -342,14 +348,14 @@ fn tuned_weights_go_to_the_kernel_and_to_the_files_of_an_engine() {
         "w.sh",
         "--json",
     ];
-    let told = copy.tune(&apply).with_code(0);
+    let reported = copy.tune(&apply).with_code(0);
     assert!(
         !copy.dir().join("w.yaml").exists(),
         "a dry run wrote a file"
     );
-    let told: Value = serde_json::from_str(&told.stdout).unwrap();
+    let reported: Value = serde_json::from_str(&reported.stdout).unwrap();
     assert_eq!(
-        (&told["apply"]["done"], &told["apply"]["phase"]),
+        (&reported["apply"]["done"], &reported["apply"]["phase"]),
         (&false.into(), &"scan".into())
     );
     let done = copy.tune(&[&apply[..], &["--yes"]].concat()).with_code(0);
@@ -524,9 +530,9 @@ fn register(copy: &Copy, cpu: u32) -> u64 {
 #[test]
 fn prefetchers_are_told_switched_only_when_told_to_and_put_back_bit_by_bit() {
     let copy = with_prefetchers();
-    let told = copy.tune(&["--prefetchers", "show"]).with_code(0).stdout;
-    assert!(told.contains("register 0x1a4"), "{told}");
-    assert!(told.contains("CPU 0,1: 0x20, on: "), "{told}");
+    let reported = copy.tune(&["--prefetchers", "show"]).with_code(0).stdout;
+    assert!(reported.contains("register 0x1a4"), "{reported}");
+    assert!(reported.contains("CPU 0,1: 0x20, on: "), "{reported}");
     let dry = copy.tune(&["--prefetchers", "off"]).with_code(0).stdout;
     assert!(dry.contains("nothing was written; add --yes"), "{dry}");
     assert_eq!(register(&copy, 0), OTHER_BIT);
@@ -539,8 +545,11 @@ fn prefetchers_are_told_switched_only_when_told_to_and_put_back_bit_by_bit() {
     for cpu in 0..2 {
         assert_eq!(register(&copy, cpu), OTHER_BIT | 0xf, "CPU {cpu}");
     }
-    let told = copy.tune(&["--restore"]).with_code(0).stdout;
-    assert!(told.contains("2 of 2 CPUs would be put back"), "{told}");
+    let reported = copy.tune(&["--restore"]).with_code(0).stdout;
+    assert!(
+        reported.contains("2 of 2 CPUs would be put back"),
+        "{reported}"
+    );
     assert_eq!(register(&copy, 1), OTHER_BIT | 0xf);
     copy.tune(&["--restore", "--yes"]).with_code(0);
     for cpu in 0..2 {

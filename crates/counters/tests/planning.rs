@@ -124,7 +124,7 @@ fn amd_controllers_count_commands_by_direction() {
 
 #[test]
 fn an_unreadable_controller_takes_the_whole_sum_away() {
-    for (path, text, told) in [
+    for (path, text, expected) in [
         (
             "uncore_imc_1/type",
             "many",
@@ -163,7 +163,7 @@ fn an_unreadable_controller_takes_the_whole_sum_away() {
         assert_eq!(lines(&plan), [""; 0], "{path}");
         let missing = missing(&plan);
         assert!(
-            missing.contains(told) && missing.contains("too small"),
+            missing.contains(expected) && missing.contains("too small"),
             "{missing}"
         );
         assert!(

@@ -62,7 +62,7 @@ fn a_counter_without_hardware_is_unavailable_and_not_zero() {
         .with("dtlb_load_misses", asleep)
         .with("stalled_cycles_backend", CountStep::Unreadable(5));
     let readings = measure(&root(AMD), &opener);
-    for (name, told) in [
+    for (name, expected) in [
         ("cache_misses", "never got a hardware counter"),
         ("dtlb_load_misses", "never switched on"),
         ("stalled_cycles_backend", "could not be read"),
@@ -71,7 +71,7 @@ fn a_counter_without_hardware_is_unavailable_and_not_zero() {
     ] {
         let reading = find(&readings, name);
         assert_eq!(reading.value, None, "{name}");
-        assert!(note(reading).contains(told), "{reading:?}");
+        assert!(note(reading).contains(expected), "{reading:?}");
     }
     let references = find(&readings, "cache_references");
     assert_eq!(
@@ -210,7 +210,7 @@ fn resctrl_traffic_is_a_difference_and_occupancy_a_level() {
 
 #[test]
 fn resctrl_files_that_tell_nothing_are_unavailable() {
-    for (text, told) in [
+    for (text, expected) in [
         ("Unavailable\n", "measure again"),
         ("Error\n", "no number"),
         ("5\n", "went back from 1000000 to 5"),
@@ -221,7 +221,7 @@ fn resctrl_files_that_tell_nothing_are_unavailable() {
         });
         let total = find(&readings, "resctrl/mon_L3_00/mbm_total_bytes");
         assert_eq!(total.value, None);
-        assert!(note(total).contains(told), "{total:?}");
+        assert!(note(total).contains(expected), "{total:?}");
         let local = find(&readings, "resctrl/mon_L3_00/mbm_local_bytes");
         assert_eq!(
             local.value,

@@ -217,20 +217,20 @@ mod tests {
             .context()
             .register_table("t", table(vec![1, 2]))
             .unwrap();
-        let told = |sql: &str| {
+        let execute = |sql: &str| {
             let done = engine.handle().block_on(engine.context().sql(sql));
             done.unwrap();
         };
         let plan = || engine.plan("query", "select sum(a) from v").unwrap();
-        told("create view v as select a from t");
+        execute("create view v as select a from t");
         assert!(Arc::ptr_eq(plan().plan(), plan().plan()));
         let before = plan();
-        told("create or replace view v as select a from t where a = 2");
+        execute("create or replace view v as select a from t where a = 2");
         assert!(!Arc::ptr_eq(plan().plan(), before.plan()));
         let before = plan();
-        told("set datafusion.execution.time_zone = '+02:00'");
+        execute("set datafusion.execution.time_zone = '+02:00'");
         assert!(!Arc::ptr_eq(plan().plan(), before.plan()));
-        told("drop view v");
+        execute("drop view v");
         assert!(engine.plan("query", "select sum(a) from v").is_err());
     }
 

@@ -260,8 +260,8 @@ async fn a_panic_is_one_error_that_names_the_operator() {
     ] {
         let frame = context.sql(sql).await.unwrap();
         let error = frame.collect().await.unwrap_err().strip_backtrace();
-        let told = format!("{operator} broke down (a function without bottom at ");
-        assert!(error.contains(&told), "{sql}: {error}");
+        let message = format!("{operator} broke down (a function without bottom at ");
+        assert!(error.contains(&message), "{sql}: {error}");
     }
     // The session can still be used.
     assert!(!run(&context, GROUP_BYS[0]).await.rows.is_empty());

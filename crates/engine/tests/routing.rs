@@ -160,17 +160,20 @@ fn build_sides_and_groups_are_counted_for_their_operators() {
         (BIG_JOIN, joins, "join"),
         (MANY_GROUPS, groups, "aggregation"),
     ] {
-        let told = explain_analyze(&engine, sql).unwrap();
-        let operators = column(&told, "operator").as_string::<i32>();
-        let peaks = column(&told, "peak_bytes").as_primitive::<UInt64Type>();
-        let of_operator: Vec<usize> = (0..told.num_rows())
+        let explained = explain_analyze(&engine, sql).unwrap();
+        let operators = column(&explained, "operator").as_string::<i32>();
+        let peaks = column(&explained, "peak_bytes").as_primitive::<UInt64Type>();
+        let of_operator: Vec<usize> = (0..explained.num_rows())
             .filter(|row| names.contains(&operators.value(*row).trim()))
             .collect();
         let peak: u64 = of_operator.iter().map(|row| peaks.value(*row)).sum();
         // 180,000 rows of at least two columns of four bytes.
         assert!(peak > 2 << 20, "{sql}: {peak}");
         for row in of_operator {
-            assert_eq!(column(&told, "class").as_string::<i32>().value(row), class);
+            assert_eq!(
+                column(&explained, "class").as_string::<i32>().value(row),
+                class
+            );
         }
     }
     all_memory_returns();

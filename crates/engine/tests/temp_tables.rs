@@ -136,12 +136,12 @@ fn tables_beyond_the_limit_go_to_the_next_place_and_queries_on_them_go_on() {
     let places = temp_bytes(&mut session);
     assert!(places[0] <= 1 << 20 && places[1] > 2 << 20, "{places:?}");
     let events = router::events();
-    let told = events[before..]
+    let event = events[before..]
         .iter()
         .find(|e| e.class == Class::TempTable);
-    let told = told.unwrap_or_else(|| panic!("{events:?}"));
+    let event = event.unwrap_or_else(|| panic!("{events:?}"));
     assert_eq!(
-        (told.why.as_str(), told.to.as_deref()),
+        (event.why.as_str(), event.to.as_deref()),
         ("limit reached", Some("0"))
     );
     run(&mut session, "drop table t; drop table u").unwrap();

@@ -117,13 +117,13 @@ mod tests {
         let cache = LabCache::open(Some(dir.path().into())).unwrap();
         let held = cache.lock(&mut |_| ()).unwrap();
         let other = cache.clone();
-        let (send, told) = std::sync::mpsc::channel();
+        let (send, lines) = std::sync::mpsc::channel();
         let waiter = std::thread::spawn(move || {
             other
                 .lock(&mut |line| send.send(line.to_owned()).unwrap())
                 .map(|_| ())
         });
-        assert!(told.recv().unwrap().contains("waiting"));
+        assert!(lines.recv().unwrap().contains("waiting"));
         drop(held);
         waiter.join().unwrap().unwrap();
     }

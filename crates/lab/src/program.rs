@@ -202,14 +202,14 @@ mod tests {
             .set_len(STRIP_ABOVE_BYTES + 1)
             .unwrap();
         let mut host = FakeHost::new(|_| Err(std::io::ErrorKind::NotFound.into()));
-        let mut told = Vec::new();
+        let mut lines = Vec::new();
         let scratch = tempfile::tempdir().unwrap();
         assert_eq!(
-            stripped(&mut host, &big, scratch.path(), &mut |line| told
+            stripped(&mut host, &big, scratch.path(), &mut |line| lines
                 .push(line.to_owned()))
             .unwrap(),
             big
         );
-        assert!(told[0].contains("binutils"), "{told:?}");
+        assert!(lines[0].contains("binutils"), "{lines:?}");
     }
 }

@@ -39,11 +39,11 @@ fn child(limits: &str, name: &str) -> Output {
 /// Runs a child whose test must pass; returns its output.
 fn passes(limits: &str, name: &str) -> String {
     let ended = child(limits, name);
-    let told = [ended.stdout, ended.stderr].concat();
-    let told = String::from_utf8_lossy(&told);
-    assert!(ended.status.success(), "{told}");
-    assert!(told.contains("1 passed; 0 failed"), "{told}");
-    told.into_owned()
+    let output = [ended.stdout, ended.stderr].concat();
+    let output = String::from_utf8_lossy(&output);
+    assert!(ended.status.success(), "{output}");
+    assert!(output.contains("1 passed; 0 failed"), "{output}");
+    output.into_owned()
 }
 
 fn scope(class: Class) -> router::ScopeGuard {

@@ -146,8 +146,8 @@ fn lock_target(path: &Path) -> std::io::Result<(PathBuf, File)> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-            let told = "it is no ordinary file, records cannot be added to it one by one; name a file, or take the records from stdout with --jsonl";
-            return Err(Error::new(ErrorKind::InvalidInput, told));
+            let text = "it is no ordinary file, records cannot be added to it one by one; name a file, or take the records from stdout with --jsonl";
+            return Err(Error::new(ErrorKind::InvalidInput, text));
         }
         let file = options.open(path)?;
         lock(&file)?;

@@ -50,10 +50,10 @@ impl<W: Write> RecordWriter<W> {
         };
         let mut line = serde_json::to_vec(record).map_err(|e| io(e.into()))?;
         if let Err(problem) = serde_json::from_slice::<Record>(&line) {
-            let told = format!(
+            let text = format!(
                 "the record could not be read back, a figure in it is not a finite number: {problem}"
             );
-            return Err(io(std::io::Error::new(ErrorKind::InvalidData, told)));
+            return Err(io(std::io::Error::new(ErrorKind::InvalidData, text)));
         }
         line.push(b'\n');
         self.to

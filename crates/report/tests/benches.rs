@@ -106,11 +106,11 @@ fn every_figure_stands_in_the_table_marked_as_measured_with_its_spread() {
             && (10.0..100.0).contains(&spread.min)
             && spread.max < 100.0
         {
-            let told = format!(
+            let shown = format!(
                 "{:.1} [{:.1}..{:.1}] GB/s",
                 spread.median, spread.min, spread.max
             );
-            assert!(figures.contains(&told), "{told}");
+            assert!(figures.contains(&shown), "{shown}");
         }
     }
 }
@@ -398,18 +398,18 @@ fn other_machines_kernels_and_builds_are_told() {
     }
     let comparison = compare(&before, &after);
     assert!(!comparison.is_comparable());
-    let told = |lines: &[String], text: &str| lines.iter().filter(|l| l.contains(text)).count();
+    let shown = |lines: &[String], text: &str| lines.iter().filter(|l| l.contains(text)).count();
     assert_eq!(
-        told(
+        shown(
             &comparison.differences_in_settings,
             "hosts.here.kernel: 6.12.0 before, 6.99 after"
         ),
         1
     );
-    assert_eq!(told(&comparison.not_comparable, "kernel"), 0);
-    assert_eq!(told(&comparison.not_comparable, "cpu_model"), 1);
+    assert_eq!(shown(&comparison.not_comparable, "kernel"), 0);
+    assert_eq!(shown(&comparison.not_comparable, "cpu_model"), 1);
     assert_eq!(
-        told(
+        shown(
             &comparison.not_comparable,
             "build: release before, dev after"
         ),

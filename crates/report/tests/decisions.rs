@@ -73,8 +73,8 @@ fn links_lead_somewhere_ids_are_unique_and_nothing_comes_from_outside() {
         ("3 sets", "t"),
         ("1 comparison", "c"),
     ] {
-        let told = format!("also holds {kind} of <a href=\"#{id}\"");
-        assert!(page.contains(&told), "{told}");
+        let shown = format!("also holds {kind} of <a href=\"#{id}\"");
+        assert!(page.contains(&shown), "{shown}");
     }
     let lines = extract_records(&page).expect("records are embedded");
     let mut expected = set.clone();

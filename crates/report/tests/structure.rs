@@ -346,12 +346,12 @@ fn what_was_asked_for_and_has_no_figure_is_named() {
         .queries
         .retain(|q| q.query != "q4.3" && q.placement != "tier" && q.machine != "nus24");
     let text = section(&readable(&set), "summary");
-    for told in [
+    for expected in [
         "the queries q4.3.",
         "the placements tier.",
         "the machines nus24.",
     ] {
-        assert!(text.contains(told), "{told} in {text}");
+        assert!(text.contains(expected), "{expected} in {text}");
     }
     assert!(!section(&readable(&sample()), "summary").contains("without any figure"));
 }
@@ -414,7 +414,7 @@ fn the_machine_card_tells_every_figure_with_its_source() {
                 && cards.contains(&figure.kind)
         );
     }
-    for told in [
+    for expected in [
         "Sample Processor 9000",
         "madvise",
         "performance",
@@ -422,23 +422,23 @@ fn the_machine_card_tells_every_figure_with_its_source() {
         "256.0 MiB",
         "Uncore frequency",
     ] {
-        assert!(cards.contains(told), "{told}");
+        assert!(cards.contains(expected), "{expected}");
     }
     let settings = section(&page, "settings");
-    for told in [
+    for expected in [
         "6,001,215",
         "tierloom run ssb --sf 1",
         "whole command",
         "29.800",
     ] {
-        assert!(settings.contains(told), "{told}");
+        assert!(settings.contains(expected), "{expected}");
     }
 }
 
 #[test]
 fn placements_show_columns_and_audits_before_and_after() {
     let text = section(&readable(&sample()), "placement");
-    for told in [
+    for expected in [
         "lineorder.lo_tax",
         "never read",
         "dram:3,cxl:2",
@@ -447,7 +447,7 @@ fn placements_show_columns_and_audits_before_and_after() {
         "after the queries",
         "0.31%",
     ] {
-        assert!(text.contains(told), "{told}");
+        assert!(text.contains(expected), "{expected}");
     }
     assert!(
         PLACEMENTS

@@ -71,7 +71,7 @@ impl Case {
         let (Some(expected), Some(step)) = (&self.expected, self.steps.last()) else {
             return Ok(None);
         };
-        let told = match arena.answer(&step.sql) {
+        let message = match arena.answer(&step.sql) {
             Ok(Some(rows)) => {
                 let found = Case::rows(&rows, step)?;
                 if found == *expected {
@@ -80,11 +80,11 @@ impl Case {
                 format!("rows {found:?}, not {expected:?}")
             }
             Ok(None) => "no rows".into(),
-            Err(told) => told,
+            Err(message) => message,
         };
         Ok(Some(Fault {
             kind: crate::judge::FailureKind::Rows,
-            told,
+            message,
             right: None,
         }))
     }

@@ -287,13 +287,13 @@ fn nanos_per(unit: TimeUnit) -> i128 {
 pub fn difference(one: &Rows, other: &Rows, how: &[How], ordered: bool) -> Option<String> {
     // `Loose` is for DuckDB, whose types and column names are different.
     if how.iter().all(|h| *h != How::Loose)
-        && let Some(told) = types_differ(one, other)
+        && let Some(message) = types_differ(one, other)
     {
-        return Some(told);
+        return Some(message);
     }
     let (mut a, mut b) = match (cells(one), cells(other)) {
         (Ok(a), Ok(b)) => (a, b),
-        (Err(told), _) | (_, Err(told)) => return Some(told),
+        (Err(message), _) | (_, Err(message)) => return Some(message),
     };
     if a.len() != b.len() {
         return Some(format!("{} rows, not {}", a.len(), b.len()));

@@ -61,9 +61,12 @@ impl Coverage {
     }
 
     /// Counts one refusal by the engine `who`.
-    pub fn refusal(&mut self, who: &str, told: &str) {
-        let told = without_names(told.lines().next().unwrap_or_default());
-        *self.refusals.entry(format!("{who}: {told}")).or_default() += 1;
+    pub fn refusal(&mut self, who: &str, message: &str) {
+        let message = without_names(message.lines().next().unwrap_or_default());
+        *self
+            .refusals
+            .entry(format!("{who}: {message}"))
+            .or_default() += 1;
     }
 
     /// The weight of each shape: larger if its plans have operators that are below their target.

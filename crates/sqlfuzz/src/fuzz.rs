@@ -42,7 +42,7 @@ pub struct Found {
     /// Path of the case file.
     pub path: PathBuf,
     /// The failure and the statement.
-    pub told: String,
+    pub message: String,
     /// Whether Tierloom and plain DataFusion agree, and only DuckDB differs.
     pub by_duck: bool,
 }
@@ -132,7 +132,7 @@ impl Fuzzer {
     fn written(&mut self, number: u64, draft: Draft, failure: Fault) -> Result<Found, FuzzError> {
         eprintln!(
             "case {number} of seed {}: {}; making it smaller",
-            self.seed, failure.told
+            self.seed, failure.message
         );
         let time = match failure.kind {
             crate::judge::FailureKind::Duck => {
@@ -157,7 +157,7 @@ impl Fuzzer {
         Ok(Found {
             path,
             by_duck: failure.kind == crate::judge::FailureKind::Duck,
-            told: format!("{}\n    {statement}", case.about),
+            message: format!("{}\n    {statement}", case.about),
         })
     }
 }
@@ -170,7 +170,7 @@ fn case_of(draft: Draft, failure: &Fault) -> Result<Case, FuzzError> {
         _ => None,
     };
     Ok(Case {
-        about: format!("{:?}: {}", failure.kind, failure.told),
+        about: format!("{:?}: {}", failure.kind, failure.message),
         plain_wrong: failure.kind == crate::judge::FailureKind::Duck,
         options: draft.options,
         tables: draft.tables,
@@ -318,20 +318,20 @@ impl Story<'_, '_> {
         };
         self.forget_lost_views();
         self.coverage.event(what);
-        if let Some(told) = &outcome.refused {
+        if let Some(message) = &outcome.refused {
             self.coverage.event("refused by both");
-            self.coverage.refusal("both", told);
+            self.coverage.refusal("both", message);
         }
-        if let Some(told) = &outcome.duck_refused {
+        if let Some(message) = &outcome.duck_refused {
             self.coverage.event("refused by DuckDB alone");
-            self.coverage.refusal("DuckDB", told);
+            self.coverage.refusal("DuckDB", message);
         }
         if outcome.duck_agreed {
             self.coverage.event("DuckDB agrees");
         }
-        if let Some(told) = &outcome.plain_alone {
+        if let Some(message) = &outcome.plain_alone {
             self.coverage.event("plain DataFusion alone is wrong");
-            self.coverage.refusal("plain DataFusion alone", told);
+            self.coverage.refusal("plain DataFusion alone", message);
         }
         outcome
     }
@@ -462,10 +462,10 @@ impl Story<'_, '_> {
         // Some settings are refused in some states, for example if routing is off.
         if let Some(failure) = outcome
             .failure
-            .take_if(|f| f.told.starts_with("Tierloom: "))
+            .take_if(|f| f.message.starts_with("Tierloom: "))
         {
             self.coverage.event("settings refused");
-            self.coverage.refusal("Tierloom", &failure.told);
+            self.coverage.refusal("Tierloom", &failure.message);
         }
         (statement, outcome)
     }

@@ -53,7 +53,7 @@ pub struct Fault {
     /// The kind, which stays the same while the case is shrunk.
     pub kind: FailureKind,
     /// A description of the difference or the error.
-    pub told: String,
+    pub message: String,
     /// The correct rows, if an oracle returned some.
     pub right: Option<Rows>,
 }
@@ -65,9 +65,9 @@ impl Fault {
     /// Returns any other error unchanged.
     pub fn of_load(error: FuzzError) -> Result<Fault, FuzzError> {
         match error {
-            FuzzError::Load(told) => Ok(Fault {
+            FuzzError::Load(message) => Ok(Fault {
                 kind: FailureKind::Error,
-                told,
+                message,
                 right: None,
             }),
             other => Err(other),
@@ -238,14 +238,14 @@ impl<'a> Arena<'a> {
             Does::Query => self.query(step),
             Does::Own => match timed(&mut self.tierloom, &step.sql).0 {
                 Ok(_) => Verdict::default(),
-                Err(told) => failed(FailureKind::Error, format!("Tierloom: {told}"), None),
+                Err(message) => failed(FailureKind::Error, format!("Tierloom: {message}"), None),
             },
             _ => self.define(step),
         };
         if let Some(first) = panics::ours().first() {
             outcome.failure = Some(Fault {
                 kind: FailureKind::Panic,
-                told: format!("panicked at {first}"),
+                message: format!("panicked at {first}"),
                 right: outcome.failure.and_then(|f| f.right),
             });
         }
@@ -311,7 +311,7 @@ impl<'a> Arena<'a> {
         // The others keep what they had, too.
         if ours
             .as_ref()
-            .is_err_and(|told| told.contains(SUM_TOO_LARGE))
+            .is_err_and(|message| message.contains(SUM_TOO_LARGE))
         {
             return Verdict {
                 refused: Some(SUM_TOO_LARGE.into()),
@@ -337,34 +337,38 @@ impl<'a> Arena<'a> {
                 let mut outcome = Verdict::default();
                 self.bind_views(&step.sql);
                 if let (Some(duck), Some(sql)) = (&mut self.duck, &step.duck)
-                    && let Err(told) = duck.run(sql, LIMIT)
+                    && let Err(message) = duck.run(sql, LIMIT)
                 {
                     // Its tables are different from now on, so it is not asked again in this case.
-                    outcome.duck_refused = Some(told);
+                    outcome.duck_refused = Some(message);
                     self.duck = None;
                 }
                 outcome
             }
-            (Err(told), Err(_)) => Verdict {
-                refused: Some(told),
+            (Err(message), Err(_)) => Verdict {
+                refused: Some(message),
                 ..Verdict::default()
             },
-            (Ok(_), Err(told)) => failed(
+            (Ok(_), Err(message)) => failed(
                 FailureKind::Error,
-                format!("only plain DataFusion refuses: {told}"),
+                format!("only plain DataFusion refuses: {message}"),
                 None,
             ),
-            (Err(told), Ok(_)) => failed(
+            (Err(message), Ok(_)) => failed(
                 FailureKind::Error,
-                format!("only Tierloom refuses: {told}"),
+                format!("only Tierloom refuses: {message}"),
                 None,
             ),
         }
     }
 }
 
-fn failed(kind: FailureKind, told: String, right: Option<Rows>) -> Verdict {
-    let failure = Some(Fault { kind, told, right });
+fn failed(kind: FailureKind, message: String, right: Option<Rows>) -> Verdict {
+    let failure = Some(Fault {
+        kind,
+        message,
+        right,
+    });
     Verdict {
         failure,
         ..Verdict::default()
@@ -441,7 +445,7 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
     let (plain, plain_time) = plain;
     let ours = match (first, plain) {
         (Ok(Some(ours)), Ok(Some(right))) => {
-            if let Some(told) = difference(&ours, &right, &exact, step.ordered) {
+            if let Some(message) = difference(&ours, &right, &exact, step.ordered) {
                 // If DuckDB agrees with Tierloom, plain DataFusion is wrong.
                 let by_duck = match &duck {
                     Some(Ok(Some(duck))) => difference(&ours, duck, &loose, step.ordered),
@@ -449,26 +453,26 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
                 };
                 return match by_duck {
                     None => Verdict {
-                        plain_alone: Some(told),
+                        plain_alone: Some(message),
                         ..Verdict::default()
                     },
-                    Some(_) => failed(FailureKind::Rows, told, Some(right)),
+                    Some(_) => failed(FailureKind::Rows, message, Some(right)),
                 };
             }
             ours
         }
-        (Err(told), Err(other)) => {
-            let both = told.contains("broke down") && !other.contains("panicked");
+        (Err(message), Err(other)) => {
+            let both = message.contains("broke down") && !other.contains("panicked");
             if both {
-                return failed(FailureKind::Panic, told, None);
+                return failed(FailureKind::Panic, message, None);
             }
             return Verdict {
                 refused: Some(other),
                 ..Verdict::default()
             };
         }
-        (Err(told), Ok(Some(right))) => {
-            let slow = told == TOO_LONG;
+        (Err(message), Ok(Some(right))) => {
+            let slow = message == TOO_LONG;
             // Plain DataFusion is slow too, so the statement is too large and Tierloom is not at
             // fault.
             if slow && plain_time > LIMIT / 6 {
@@ -480,57 +484,61 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
             // Plain DataFusion's sum wraps around; the session's is an error. A function that does
             // not take a type may not be called at all where there are no rows.
             let none = right.batches.iter().all(|batch| batch.num_rows() == 0);
-            let uncalled = none && told.contains(NOT_IMPLEMENTED);
-            if told.contains(SUM_TOO_LARGE) || uncalled {
+            let uncalled = none && message.contains(NOT_IMPLEMENTED);
+            if message.contains(SUM_TOO_LARGE) || uncalled {
                 return Verdict {
-                    refused: Some(told),
+                    refused: Some(message),
                     ..Verdict::default()
                 };
             }
-            let kind = match told.contains("broke down") || told.contains("panicked") {
+            let kind = match message.contains("broke down") || message.contains("panicked") {
                 true => FailureKind::Panic,
                 false if slow => FailureKind::Slow,
                 false => FailureKind::Error,
             };
-            let told = format!("only Tierloom fails, after {time:?}: {told}");
-            return failed(kind, told, Some(right));
+            let message = format!("only Tierloom fails, after {time:?}: {message}");
+            return failed(kind, message, Some(right));
         }
-        (Ok(Some(ours)), Err(told)) => {
+        (Ok(Some(ours)), Err(message)) => {
             let by_duck = match &duck {
                 Some(Ok(Some(duck))) => difference(&ours, duck, &loose, step.ordered).is_none(),
                 _ => false,
             };
             // SQL does not say for which rows an expression is evaluated: behind a join without
             // rows an overflow may never happen.
-            let overflowed = told.contains("verflow");
+            let overflowed = message.contains("verflow");
             let excused = overflowed
-                || told == TOO_LONG
-                || told.starts_with("panicked")
-                || told.starts_with(NOT_IMPLEMENTED);
+                || message == TOO_LONG
+                || message.starts_with("panicked")
+                || message.starts_with(NOT_IMPLEMENTED);
             if by_duck || excused {
                 return Verdict {
-                    plain_alone: Some(told),
+                    plain_alone: Some(message),
                     ..Verdict::default()
                 };
             }
-            let told = format!("only plain DataFusion fails: {told}");
-            return failed(FailureKind::Error, told, None);
+            let message = format!("only plain DataFusion fails: {message}");
+            return failed(FailureKind::Error, message, None);
         }
         (ours, plain) => {
-            let told = format!("rows from one only: {} {}", ours.is_ok(), plain.is_ok());
-            return failed(FailureKind::Error, told, None);
+            let message = format!("rows from one only: {} {}", ours.is_ok(), plain.is_ok());
+            return failed(FailureKind::Error, message, None);
         }
     };
     match second {
         Some(Ok(Some(second))) => {
-            if let Some(told) = difference(&second, &ours, &exact, step.ordered) {
-                return failed(FailureKind::Rows, format!("run again: {told}"), Some(ours));
+            if let Some(message) = difference(&second, &ours, &exact, step.ordered) {
+                return failed(
+                    FailureKind::Rows,
+                    format!("run again: {message}"),
+                    Some(ours),
+                );
             }
         }
-        Some(Err(told)) if told != TOO_LONG => {
+        Some(Err(message)) if message != TOO_LONG => {
             return failed(
                 FailureKind::Error,
-                format!("run again it fails: {told}"),
+                format!("run again it fails: {message}"),
                 Some(ours),
             );
         }
@@ -538,14 +546,14 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
     }
     match duck {
         Some(Ok(Some(duck))) => match difference(&ours, &duck, &loose, step.ordered) {
-            Some(told) => failed(FailureKind::Duck, told, Some(duck)),
+            Some(message) => failed(FailureKind::Duck, message, Some(duck)),
             None => Verdict {
                 duck_agreed: true,
                 ..Verdict::default()
             },
         },
-        Some(Err(told)) => Verdict {
-            duck_refused: Some(told),
+        Some(Err(message)) => Verdict {
+            duck_refused: Some(message),
             ..Verdict::default()
         },
         _ => Verdict::default(),

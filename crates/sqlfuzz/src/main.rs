@@ -79,7 +79,12 @@ fn replay(file: &Path) -> Result<bool, FuzzError> {
     let failure = Case::read(file)?.replay()?;
     match &failure {
         None => println!("{}: as expected", file.display()),
-        Some(failure) => println!("{}: {:?}: {}", file.display(), failure.kind, failure.told),
+        Some(failure) => println!(
+            "{}: {:?}: {}",
+            file.display(),
+            failure.kind,
+            failure.message
+        ),
     }
     Ok(failure.is_none())
 }
@@ -112,7 +117,7 @@ fn fuzz(args: &Args) -> Result<bool, FuzzError> {
                 by_duck += 1;
                 "differs from DuckDB:"
             };
-            println!("{word} {}\n    {}", failure.path.display(), failure.told);
+            println!("{word} {}\n    {}", failure.path.display(), failure.message);
         }
         number += 1;
         if number - args.first >= WARM_CASES {

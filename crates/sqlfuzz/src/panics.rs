@@ -26,15 +26,15 @@ fn note(info: &PanicHookInfo<'_>) {
         .map(|s| (*s).to_owned())
         .or_else(|| text.downcast_ref::<String>().cloned())
         .unwrap_or_default();
-    let told = format!("{}: {said}", place.unwrap_or_default());
+    let message = format!("{}: {said}", place.unwrap_or_default());
     if std::thread::current().name() == Some("main") {
         let trace = std::backtrace::Backtrace::force_capture();
         let case = CASE.load(Ordering::Relaxed);
-        eprintln!("the fuzzer panicked in case {case} at {told}\n{trace}");
+        eprintln!("the fuzzer panicked in case {case} at {message}\n{trace}");
     }
     SEEN.lock()
         .unwrap_or_else(PoisonError::into_inner)
-        .push(told);
+        .push(message);
 }
 
 /// Removes the recorded panics and returns those whose location is in this repository.

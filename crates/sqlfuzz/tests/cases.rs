@@ -29,7 +29,7 @@ fn what_was_answered_wrongly_once_is_answered_right() {
         match case.replay() {
             Ok(None) => {}
             Ok(Some(failure)) => {
-                wrong.push(format!("{name}: {:?}: {}", failure.kind, failure.told))
+                wrong.push(format!("{name}: {:?}: {}", failure.kind, failure.message))
             }
             Err(error) => wrong.push(format!("{name}: {error}")),
         }
@@ -55,7 +55,11 @@ fn random_statements_are_answered_as_other_engines_answer_them() {
     let mut fuzzer = Fuzzer::new(seed, Some(duck), folder.path()).unwrap();
     for number in 0..5 {
         if let Some(found) = fuzzer.case(number, &|| false).unwrap() {
-            assert!(found.by_duck, "seed {seed}, case {number}: {}", found.told);
+            assert!(
+                found.by_duck,
+                "seed {seed}, case {number}: {}",
+                found.message
+            );
         }
     }
     assert!(fuzzer.coverage.plans > 0);
@@ -84,15 +88,15 @@ fn a_wrong_answer_is_found_made_small_and_written_down() {
     let found = (0..20).find_map(|number| fuzzer.case(number, &|| false).unwrap());
     let found = found.expect("no case of twenty has a group-by with rows");
     assert!(
-        !found.by_duck && found.told.contains("rows"),
+        !found.by_duck && found.message.contains("rows"),
         "{}",
-        found.told
+        found.message
     );
     let case = Case::read(&found.path).unwrap();
-    assert_eq!(case.steps.len(), 1, "{}", found.told);
-    assert!(case.steps[0].sql.contains("GROUP BY"), "{}", found.told);
+    assert_eq!(case.steps.len(), 1, "{}", found.message);
+    assert!(case.steps[0].sql.contains("GROUP BY"), "{}", found.message);
     let rows: usize = case.tables.iter().map(|t| t.rows()).sum();
-    assert!(rows <= 3, "{rows} rows are left: {}", found.told);
+    assert!(rows <= 3, "{rows} rows are left: {}", found.message);
     assert!(case.expected.as_ref().is_some_and(|rows| !rows.is_empty()));
     assert!(case.replay().unwrap().is_none());
 }

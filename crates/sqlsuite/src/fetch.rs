@@ -65,9 +65,9 @@ pub fn find(lock: &Path, folder: &Path) -> Result<Suite, SuiteError> {
     // Offline first, so that a run without a network works once the crate is there.
     let root = match folder_of_crate(&manifest, true) {
         Ok(root) => root,
-        Err(_) => folder_of_crate(&manifest, false).map_err(|told| SuiteError::Registry {
+        Err(_) => folder_of_crate(&manifest, false).map_err(|message| SuiteError::Registry {
             what: format!("{CRATE} {version}"),
-            told,
+            message,
         })?,
     };
     Ok(Suite { version, root })

@@ -44,13 +44,13 @@ pub enum SuiteError {
     /// The crate with the test files is neither in cargo's registry nor can it be fetched.
     #[error(
         "the test files of {what} are not in cargo's registry and could not be fetched; they are \
-         needed once, with a network: {told}"
+         needed once, with a network: {message}"
     )]
     Registry {
         /// Name and version of the crate.
         what: String,
         /// The error message of cargo.
-        told: String,
+        message: String,
     },
     /// A test file cannot be parsed, or a session cannot be created.
     #[error("{0}")]

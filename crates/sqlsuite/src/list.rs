@@ -49,45 +49,45 @@ impl Skips {
     /// A message with everything that became worse, and everything that became better and is still
     /// on the list.
     pub fn judge(&self, name: &str, report: &FileReport) -> Result<(), String> {
-        let mut told = self.judge_different(name, report);
+        let mut problems = self.judge_different(name, report);
         let listed = self.files.get(name).cloned().unwrap_or_default();
         let found = counts(report);
         for key in keys(&listed, &found) {
             let (was, is) = (count(&listed, key), count(&found, key));
             if is > was {
                 let places = report
-                    .told
+                    .skipped_records
                     .iter()
                     .filter(|(_, reason, _)| reason.key() == key);
                 let places = places.map(|(place, _, words)| format!("\n    {place} {words}"));
-                told.push(format!(
+                problems.push(format!(
                     "{is} records are not compared ({key}), the list has {was}:{}",
                     places.take(SHOWN).collect::<String>()
                 ));
             } else if is < was {
-                told.push(format!(
+                problems.push(format!(
                     "only {is} records are not compared ({key}), the list has {was}: {BETTER}"
                 ));
             }
         }
-        match told.is_empty() {
+        match problems.is_empty() {
             true => Ok(()),
-            false => Err(told.join("\n")),
+            false => Err(problems.join("\n")),
         }
     }
 
     fn judge_different(&self, name: &str, report: &FileReport) -> Vec<String> {
         let found = report.different.iter();
         let new = found.filter(|d| !self.different.contains_key(&d.place));
-        let mut told: Vec<String> = new
+        let mut problems: Vec<String> = new
             .map(|d| format!("{}: {} (plain DataFusion: {})", d.place, d.what, d.plain))
             .collect();
         for place in self.different.keys().filter(|place| is_in(place, name)) {
             if !report.different.iter().any(|d| d.place == *place) {
-                told.push(format!("{place} does not differ any more: {BETTER}"));
+                problems.push(format!("{place} does not differ any more: {BETTER}"));
             }
         }
-        told
+        problems
     }
 
     /// The list as YAML text.

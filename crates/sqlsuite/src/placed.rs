@@ -146,12 +146,12 @@ impl SessionPair {
                 Ok(answer)
             }
             Ok(answer) => Ok(answer),
-            Err(told) if kind.lacks().is_some() => {
+            Err(message) if kind.lacks().is_some() => {
                 self.note.no_data = true;
-                Err(told)
+                Err(message)
             }
-            Err(told) if kind == StmtKind::Alone || kind == StmtKind::Explain => Err(told),
-            Err(told) => self.without_session(sql, &kind, told),
+            Err(message) if kind == StmtKind::Alone || kind == StmtKind::Explain => Err(message),
+            Err(message) => self.without_session(sql, &kind, message),
         };
         panics::take();
         let answer = answer?;
@@ -173,12 +173,12 @@ impl SessionPair {
         &mut self,
         sql: &str,
         kind: &StmtKind,
-        told: String,
+        message: String,
     ) -> Result<QueryResult, String> {
         let theirs = self.plain.run(sql);
         self.note.plain_ran = Some(theirs.is_ok());
         let Ok(theirs) = theirs else {
-            return Err(told);
+            return Err(message);
         };
         match kind {
             StmtKind::Copy(_) => {}
@@ -188,7 +188,7 @@ impl SessionPair {
                 let stamped = (locations.clone(), Stamp::of(locations));
                 self.externals.insert(name.clone(), stamped);
             }
-            _ => return Err(told),
+            _ => return Err(message),
         }
         self.note.set_up = true;
         Ok(theirs)

@@ -77,18 +77,18 @@ impl Reason {
         }
     }
 
-    /// The class of a statement that failed with the message `told`; `None` if it belongs to none
+    /// The class of a statement that failed with `message`; `None` if it belongs to none
     /// and is a failure.
     ///
     /// `lost` has the tables and files that are missing because of earlier statements.
-    pub(crate) fn of(told: &str, plain_ran: Option<bool>, lost: &Lost) -> Option<Reason> {
-        if let Some(function) = quoted_after(told, "Invalid function '") {
+    pub(crate) fn of(message: &str, plain_ran: Option<bool>, lost: &Lost) -> Option<Reason> {
+        if let Some(function) = quoted_after(message, "Invalid function '") {
             return Some(of_function(function));
         }
-        if let Some(table) = absent_table(told) {
+        if let Some(table) = absent_table(message) {
             return Some(lost.table(table).unwrap_or(Reason::Absent));
         }
-        match PATTERNS.iter().find(|(part, _)| told.contains(part)) {
+        match PATTERNS.iter().find(|(part, _)| message.contains(part)) {
             Some((_, reason)) => Some(*reason),
             None if plain_ran == Some(false) => Some(Reason::Plain),
             None => None,
@@ -97,18 +97,18 @@ impl Reason {
 }
 
 /// The name of the table or view that a message reports as missing.
-fn absent_table(told: &str) -> Option<&str> {
-    let ours = told.strip_prefix("there is no table ");
+fn absent_table(message: &str) -> Option<&str> {
+    let ours = message.strip_prefix("there is no table ");
     let ours = ours.and_then(|rest| rest.split([';', ' ']).next());
-    let view = || told.strip_prefix("there is no view ");
-    let theirs = || quoted_after(told, "View '");
-    let qualified = || quoted_after(told, "table 'datafusion.public.");
+    let view = || message.strip_prefix("there is no view ");
+    let theirs = || quoted_after(message, "View '");
+    let qualified = || quoted_after(message, "table 'datafusion.public.");
     ours.or_else(view).or_else(theirs).or_else(qualified)
 }
 
 /// The text between `before` and the next quote.
-pub(crate) fn quoted_after<'a>(told: &'a str, before: &str) -> Option<&'a str> {
-    let rest = told.split_once(before)?.1;
+pub(crate) fn quoted_after<'a>(message: &'a str, before: &str) -> Option<&'a str> {
+    let rest = message.split_once(before)?.1;
     rest.split_once('\'').map(|(name, _)| name)
 }
 
@@ -180,11 +180,11 @@ mod tests {
     use super::*;
     use crate::kind::StmtKind;
 
-    fn of(told: &str) -> Option<Reason> {
+    fn of(message: &str) -> Option<Reason> {
         let mut lost = Lost::default();
         let kind = StmtKind::Makes("t".to_owned());
         lost.remember(&kind, &[], Some(Reason::NoData));
-        Reason::of(told, Some(true), &lost)
+        Reason::of(message, Some(true), &lost)
     }
 
     #[test]

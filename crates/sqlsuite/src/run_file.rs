@@ -45,7 +45,7 @@ pub struct FileReport {
     /// Answers that differ, and failures that no reason covers.
     pub different: Vec<Difference>,
     /// Place, reason and message of each skipped record, for whoever works on it.
-    pub told: Vec<(String, Reason, String)>,
+    pub skipped_records: Vec<(String, Reason, String)>,
     /// Peak memory of the process that ran this file, bytes.
     pub peak_bytes: u64,
     /// Run time of that process, seconds.
@@ -213,18 +213,18 @@ fn judge_error(
             }
         }
         TestErrorKind::Fail { err, .. } => {
-            let told = err.to_string();
+            let message = err.to_string();
             let reason = match note.no_data {
                 true => Some(Reason::NoData),
-                false => Reason::of(&told, note.plain_ran, &sessions.lock().lost),
+                false => Reason::of(&message, note.plain_ran, &sessions.lock().lost),
             };
             match (reason, note.plain_ran) {
-                (Some(reason), _) => Judged::Skipped(reason, told),
+                (Some(reason), _) => Judged::Skipped(reason, message),
                 (None, Some(true)) => Judged::Different {
-                    what: format!("failed: {told}"),
+                    what: format!("failed: {message}"),
                     plain: "runs".to_owned(),
                 },
-                (None, _) => different(format!("failed: {told}")),
+                (None, _) => different(format!("failed: {message}")),
             }
         }
         _ if explained => Judged::Skipped(Reason::Explain, String::new()),
@@ -271,7 +271,7 @@ const KINDS: [&str; 10] = [
 ];
 
 /// Whether an error is the expected one, apart from such a prefix.
-fn expected_words(record: &Record<ColumnKind>, told: &str) -> bool {
+fn expected_words(record: &Record<ColumnKind>, message: &str) -> bool {
     let expected = match record {
         Record::Statement {
             expected: StatementExpect::Error(expected),
@@ -285,17 +285,17 @@ fn expected_words(record: &Record<ColumnKind>, told: &str) -> bool {
     };
     let ends = ["", ".", "\")"];
     // The session's message lists the existing tables.
-    let absent = told.strip_prefix("there is no table ");
+    let absent = message.strip_prefix("there is no table ");
     let absent = absent.and_then(|rest| rest.split_once(';'));
-    let told = match absent {
+    let message = match absent {
         Some((table, _)) => format!("table 'datafusion.public.{table}' not found"),
         // The session's messages are single lines.
-        None => told.replace(" caused by ", "\ncaused by\n"),
+        None => message.replace(" caused by ", "\ncaused by\n"),
     };
-    let told = of_row(&told, &expected.to_string());
-    let told = told.as_str();
+    let message = of_row(&message, &expected.to_string());
+    let message = message.as_str();
     let mut forms = KINDS.iter().flat_map(|kind| {
-        let form = move |end| format!("DataFusion error: {kind}{told}{end}");
+        let form = move |end| format!("DataFusion error: {kind}{message}{end}");
         ends.iter().map(form)
     });
     forms.any(|form| expected.is_match(&form, None))
@@ -304,13 +304,13 @@ fn expected_words(record: &Record<ColumnKind>, told: &str) -> bool {
 /// The message with the value that `expected` contains.
 ///
 /// If several rows cannot be cast, any of them may fail first, because partitions run in parallel.
-fn of_row(told: &str, expected: &str) -> String {
+fn of_row(message: &str, expected: &str) -> String {
     const CAST: &str = "Cannot cast string '";
-    match (quoted_after(told, CAST), quoted_after(expected, CAST)) {
+    match (quoted_after(message, CAST), quoted_after(expected, CAST)) {
         (Some(ours), Some(theirs)) => {
-            told.replace(&format!("{CAST}{ours}'"), &format!("{CAST}{theirs}'"))
+            message.replace(&format!("{CAST}{ours}'"), &format!("{CAST}{theirs}'"))
         }
-        _ => told.to_owned(),
+        _ => message.to_owned(),
     }
 }
 
@@ -334,7 +334,7 @@ fn ask_plain(record: &Record<ColumnKind>, note: &Note, sessions: &SharedPair) ->
     let rows = rows.map_err(|e| e.strip_backtrace());
     let mut rows = match rows.and_then(|answer| answer.rows()) {
         Ok(rows) => rows,
-        Err(told) => return (format!("fails: {told}"), false),
+        Err(message) => return (format!("fails: {message}"), false),
     };
     let as_expected = expected.is_some_and(|(results, sort_mode)| {
         if sort_mode.is_some() {
@@ -346,12 +346,12 @@ fn ask_plain(record: &Record<ColumnKind>, note: &Note, sessions: &SharedPair) ->
     rows.sort_unstable();
     ours.iter_mut().for_each(|rows| rows.sort_unstable());
     let same = ours.is_some_and(|ours| ours == rows);
-    let told = match (as_expected, same) {
+    let message = match (as_expected, same) {
         (true, _) => "as expected",
         (false, true) => "as the session",
         (false, false) => "neither",
     };
-    (told.to_owned(), same)
+    (message.to_owned(), same)
 }
 
 impl FileReport {
@@ -364,9 +364,9 @@ impl FileReport {
             Judged::WithoutRows => self.without_rows += 1,
             Judged::SetUp => self.set_up += 1,
             Judged::Error => self.errors += 1,
-            Judged::Skipped(reason, told) => {
+            Judged::Skipped(reason, message) => {
                 *self.skipped.entry(reason).or_default() += 1;
-                self.told.push((place(record), reason, told));
+                self.skipped_records.push((place(record), reason, message));
             }
             Judged::Different { what, plain } => self.different.push(Difference {
                 place: place(record),

@@ -244,7 +244,7 @@ fn print_totals(reports: &BTreeMap<String, FileReport>, time: Duration) {
     println!("  equal           {:>6}", sum(&|r| r.equal));
     println!("    on placed     {:>6}", sum(&|r| r.placed));
     println!("  without rows    {:>6}", sum(&|r| r.without_rows));
-    println!("  errors as told  {:>6}", sum(&|r| r.errors));
+    println!("  errors as shown {:>6}", sum(&|r| r.errors));
     println!("  set up by plain {:>6}", sum(&|r| r.set_up));
     println!(
         "  different       {:>6}",
@@ -282,8 +282,8 @@ fn write_list(
             println!("wrote {}", list_path().display());
             Ok(ExitCode::SUCCESS)
         }
-        Err(told) => {
-            eprintln!("{told}");
+        Err(message) => {
+            eprintln!("{message}");
             Ok(ExitCode::FAILURE)
         }
     }

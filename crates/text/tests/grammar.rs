@@ -41,7 +41,7 @@ fn every_spelling_of_a_placement_has_one_meaning() {
 
 #[test]
 fn what_has_no_meaning_is_refused_with_the_piece() {
-    for (text, told) in [
+    for (text, expected) in [
         ("", "missing"),
         ("[]", "missing"),
         ("[dram", "bracket"),
@@ -65,9 +65,9 @@ fn what_has_no_meaning_is_refused_with_the_piece() {
     ] {
         match text.parse::<Placement>() {
             Err(error @ PlacementError::Syntax { .. }) => {
-                assert!(error.to_string().contains(told), "{text}: {error}");
+                assert!(error.to_string().contains(expected), "{text}: {error}");
             }
-            other => assert!(told.is_empty(), "{text}: {other:?}"),
+            other => assert!(expected.is_empty(), "{text}: {other:?}"),
         }
     }
     for text in ["0:0", "dram:0,cxl:0"] {

@@ -73,8 +73,8 @@ pub struct MemoryBlocks {
 impl Node {
     /// The first access class with any number: class 0, or class 1 if class 0 has none.
     pub fn best_access(&self) -> Option<&AccessClass> {
-        let mut told = self.access.iter().filter(|access| access.has_figures());
-        told.next()
+        let mut with_figures = self.access.iter().filter(|access| access.has_figures());
+        with_figures.next()
     }
 
     /// Distance of the node to itself, 10 by convention.

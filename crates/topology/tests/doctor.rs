@@ -60,11 +60,19 @@ fn whatever_is_missing_has_a_cause_and_a_fix() {
         for errno in [EPERM, EACCES, EINVAL, ENOSYS, ENOENT, 9999] {
             for uid in [0, 1000] {
                 for ability in abilities(name, &FakeProbes::all_fail(errno, uid)) {
-                    let told =
+                    let is_given =
                         |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
                     let missing = ability.state != Availability::Yes;
-                    assert_eq!(told(&ability.cause), missing, "{name} {errno}: {ability:?}");
-                    assert_eq!(told(&ability.fix), missing, "{name} {errno}: {ability:?}");
+                    assert_eq!(
+                        is_given(&ability.cause),
+                        missing,
+                        "{name} {errno}: {ability:?}"
+                    );
+                    assert_eq!(
+                        is_given(&ability.fix),
+                        missing,
+                        "{name} {errno}: {ability:?}"
+                    );
                 }
             }
         }

@@ -170,8 +170,11 @@ fn the_old_weights_come_back_and_coming_back_twice_changes_nothing() {
     assert!(done.saved_now);
     assert_eq!(kernel.settings().weights, wanted(&[(0, 3), (1, 2), (2, 9)]));
     assert_eq!(state.read().unwrap().unwrap().settings, before);
-    let told = restore(&kernel, &state, false).unwrap();
-    assert!(matches!(told, RestoredWeights::Back { .. }), "{told:?}");
+    let outcome = restore(&kernel, &state, false).unwrap();
+    assert!(
+        matches!(outcome, RestoredWeights::Back { .. }),
+        "{outcome:?}"
+    );
     assert_eq!(kernel.settings().weights[&0], 3, "telling must not write");
     restore(&kernel, &state, true).unwrap();
     assert_eq!(kernel.settings(), before);
@@ -259,11 +262,11 @@ fn other_weights_of_a_kernel_that_weighs_by_itself_again_are_told() {
     else {
         panic!("nothing was put back")
     };
-    let told: Vec<_> = reweighed
+    let outcome: Vec<_> = reweighed
         .iter()
         .map(|change| (change.node, change.old, change.new))
         .collect();
-    assert_eq!(told, [(0, 4, 5), (1, 4, 5)]);
+    assert_eq!(outcome, [(0, 4, 5), (1, 4, 5)]);
     assert_eq!(folder.state().read().unwrap(), None);
 }
 
@@ -383,8 +386,11 @@ fn a_saved_state_of_another_boot_is_not_written_and_is_replaced() {
     kernel.set(BOOT, "boot-2");
     kernel.set(&format!("{FOLDER}/node0"), "6");
     let writes = kernel.writes.get();
-    let told = restore(&kernel, &state, false).unwrap();
-    assert!(matches!(told, RestoredWeights::Rebooted(_)), "{told:?}");
+    let outcome = restore(&kernel, &state, false).unwrap();
+    assert!(
+        matches!(outcome, RestoredWeights::Rebooted(_)),
+        "{outcome:?}"
+    );
     let again = apply(&kernel, &wanted(&[(0, 2)]), KEEP, &state, "later").unwrap();
     assert!(
         again.saved_now,

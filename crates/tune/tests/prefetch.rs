@@ -139,9 +139,9 @@ fn only_the_bits_of_prefetchers_change_and_all_values_come_back() {
         let done = switch(&cpus, &state, false, NOW).unwrap();
         assert_eq!((done.written, done.kept_since), (4, None));
         assert!(cpus.values().values().all(|v| *v == OTHER | mask));
-        let told = restore(&cpus, &state, false).unwrap();
-        let RestoredRegisters::Back { differed, .. } = told else {
-            panic!("{told:?}")
+        let outcome = restore(&cpus, &state, false).unwrap();
+        let RestoredRegisters::Back { differed, .. } = outcome else {
+            panic!("{outcome:?}")
         };
         assert_eq!(differed, [0, 1, 2, 3]);
         assert_ne!(cpus.values(), before, "telling must not write");

@@ -236,10 +236,10 @@ impl Coordinator {
             .hosts
             .iter()
             .filter(|host| host.view.borrow().lost.is_none());
-        let told = living.map(|host| host.link.stop()).collect();
+        let stopping = living.map(|host| host.link.stop()).collect();
         // An agent that is not reached stops when its lease expires. `options.stop` must not cut
         // this short, because it is what brought us here.
-        self.runtime.block_on(join_all(told));
+        self.runtime.block_on(join_all(stopping));
         let whole = self.options.settle_timeout;
         let patience = Patience {
             deadline: Some((Instant::now() + whole, whole)),

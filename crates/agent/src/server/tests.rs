@@ -39,7 +39,7 @@ fn with_agent<F: Future<Output = ()>>(
 ) {
     let token = Token::generate().unwrap();
     let header = format!("{SCHEME}{}", token.to_hex());
-    let (tell, told) = mpsc::channel();
+    let (tell, ready) = mpsc::channel();
     let stop = Stop::new();
     let end = stop.clone();
     let options = AgentOptions::new("127.0.0.1:0".parse().unwrap(), token);
@@ -51,7 +51,7 @@ fn with_agent<F: Future<Output = ()>>(
             end,
         )
     });
-    let address = told.recv_timeout(Duration::from_secs(60)).unwrap();
+    let address = ready.recv_timeout(Duration::from_secs(60)).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

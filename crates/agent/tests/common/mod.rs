@@ -109,14 +109,14 @@ impl ThreadAgent {
         let lines = Arc::clone(&log);
         options.log = Log::new(move |line| lines.lock().unwrap().push(line.to_owned()));
         change(&mut options);
-        let (tell, told) = mpsc::channel();
+        let (tell, ready) = mpsc::channel();
         let stop = Stop::new();
         let end = stop.clone();
         let runner = Script::new(Arc::clone(&options.clock));
         let thread = std::thread::spawn(move || {
             serve(options, runner, |address| tell.send(address).unwrap(), end)
         });
-        let address = told.recv_timeout(PATIENCE).expect("the agent listens");
+        let address = ready.recv_timeout(PATIENCE).expect("the agent listens");
         Self {
             address,
             token,
@@ -186,7 +186,7 @@ impl Process {
     }
 
     /// The rest of the first line that contains `word`.
-    pub fn told(&self, word: &str) -> String {
+    pub fn wait_for(&self, word: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());

@@ -222,7 +222,7 @@ impl<'a> Combination<'a> {
                 problems.push(
                     workload.place,
                     ProblemText::new(format!(
-                        "workload `{}` cannot be read, for a reason that is not told",
+                        "workload `{}` cannot be read, for an unknown reason",
                         values::shown(&workload.name)
                     ))
                     .help("this is a mistake of Tierloom; please report it with the file"),

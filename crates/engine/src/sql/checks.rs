@@ -290,10 +290,10 @@ mod tests {
             "v" => Some(DataType::Utf8),
             _ => None,
         };
-        let told = explained(error, "select sum(n), SUM(t.v) from t", &of).to_string();
+        let shown = explained(error, "select sum(n), SUM(t.v) from t", &of).to_string();
         for part in ["t.v", "Utf8", "CAST(t.v AS DOUBLE)", "--csv-null"] {
-            assert!(told.contains(part), "{told}");
+            assert!(shown.contains(part), "{shown}");
         }
-        assert!(!told.contains("Internal"), "{told}");
+        assert!(!shown.contains("Internal"), "{shown}");
     }
 }

@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_table_that_does_not_fit_is_refused_with_both_sizes_and_a_way_out() {
         assert!(fits("t", 10 << 30, "node 1", 10 << 30).is_ok());
-        let told = fits("t", 11 << 30, "node 1", 10 << 30)
+        let message = fits("t", 11 << 30, "node 1", 10 << 30)
             .unwrap_err()
             .to_string();
         for part in [
@@ -100,7 +100,7 @@ mod tests {
             "10.0 GiB are free",
             "--placement",
         ] {
-            assert!(told.contains(part), "{told}");
+            assert!(message.contains(part), "{message}");
         }
     }
 }

@@ -87,7 +87,7 @@ pub struct SqlSession {
     /// Bytes read from each column so far, by "table.column".
     pub(super) reads: BTreeMap<String, u64>,
     /// `SET datafusion...` statements, replayed on a new engine.
-    pub(super) told: Vec<String>,
+    pub(super) set_statements: Vec<String>,
     /// Texts of prepared statements by name, replayed on a new engine.
     pub(super) prepared: BTreeMap<String, String>,
     pub(super) views: Views,
@@ -129,7 +129,7 @@ impl SqlSession {
             backend: options.backend,
             page_size: options.page_size,
             reads: BTreeMap::new(),
-            told: Vec::new(),
+            set_statements: Vec::new(),
             prepared: BTreeMap::new(),
             views: Views::new(),
             levels: 0,
@@ -360,7 +360,7 @@ impl SqlSession {
     /// Records what has to be replayed on a new engine.
     fn remember(&mut self, kept: &LastingEffect, piece: &Piece) {
         match kept {
-            LastingEffect::Setting => self.told.push(piece.text.clone()),
+            LastingEffect::Setting => self.set_statements.push(piece.text.clone()),
             LastingEffect::Prepared(name) => {
                 self.prepared.insert(name.clone(), piece.text.clone());
             }

@@ -266,7 +266,7 @@ impl SqlSession {
                 }
             }
             // In order: a later SET may override an earlier one.
-            for statement in &self.told {
+            for statement in &self.set_statements {
                 context.sql(statement).await.map_err(running)?;
             }
             for statement in self.prepared.values() {

@@ -437,7 +437,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_told_where_it_is_missing() {
-        for (text, told) in [
+        for (text, expected) in [
             ("copy t", "1:7 expected TO"),
             ("copy (select 1 to 'x'", "1:22 expected a closing bracket"),
             ("copy t to x", "1:11 expected a file name"),
@@ -451,7 +451,7 @@ mod tests {
             ("show tierloom.", "expected the name of a setting"),
         ] {
             let error = error(text);
-            assert!(error.contains(told), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

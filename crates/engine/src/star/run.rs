@@ -11,7 +11,7 @@ use super::finish::Finish;
 use super::lower::Lowered;
 use super::morsels::{MorselQueue, MorselTimes, PassOptions};
 use super::output;
-use super::work::{Done, EarlyEnd, WorkerStats, hold, told, work};
+use super::work::{Done, EarlyEnd, WorkerStats, hold, naming_operator, work};
 use crate::breakdown::{broke_down, caught, said};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
@@ -108,7 +108,7 @@ impl Run {
         drop(held);
         let group_bytes = merged.iter().map(|g| g.size_bytes() as u64).sum();
         let times = cursor.times(workers);
-        let batches = told(self.lowered.fact.name(), || {
+        let batches = naming_operator(self.lowered.fact.name(), || {
             self.finished(&compiled, merged, &seen)
         })?;
         self.observe(&compiled, &seen, group_bytes, times);
@@ -169,7 +169,7 @@ impl Run {
             let Some(mut whole) = workers.next() else {
                 return Ok(Vec::new());
             };
-            told(fact, || {
+            naming_operator(fact, || {
                 Ok(workers.try_for_each(|groups| whole.merge(groups))?)
             })?;
             return Ok(vec![whole]);
@@ -180,9 +180,9 @@ impl Run {
         let mut tasks = JoinSet::new();
         for part in 0..parts {
             let (workers, fact) = (Arc::clone(&workers), fact.to_owned());
-            tasks.spawn(
-                async move { told(&fact, || Ok(Groups::merged_part(&workers, part, parts)?)) },
-            );
+            tasks.spawn(async move {
+                naming_operator(&fact, || Ok(Groups::merged_part(&workers, part, parts)?))
+            });
         }
         let mut merged = Vec::with_capacity(parts);
         while let Some(part) = tasks.join_next().await {

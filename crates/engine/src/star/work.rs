@@ -89,7 +89,7 @@ pub(super) fn hold(memory: &MemoryReservation, bytes: usize) -> Result<(), NotFu
 }
 
 /// Runs `part` of the star join over `fact`; a panic becomes an error that names the operator.
-pub(super) fn told<T>(
+pub(super) fn naming_operator<T>(
     fact: &str,
     part: impl FnOnce() -> Result<T, EarlyEnd>,
 ) -> Result<T, EarlyEnd> {
@@ -123,11 +123,11 @@ pub(super) async fn work(
     // Array accumulators are reserved by the run for all workers; hashed groups by each worker as
     // they grow.
     let grows = plan.dense_bytes()?.is_none();
-    let mut worker = told(fact.name(), || Ok(Worker::new(plan, &widths)?))?;
+    let mut worker = naming_operator(fact.name(), || Ok(Worker::new(plan, &widths)?))?;
     let mut cpu = Duration::ZERO;
     loop {
         let started = Instant::now();
-        let finished = told(fact.name(), || {
+        let finished = naming_operator(fact.name(), || {
             some_morsels(&mut worker, &mut staging, &columns, &cursor)
         })?;
         cpu += started.elapsed();

@@ -71,7 +71,7 @@ fn a_scalar_subquery_that_finds_no_row_is_null_whatever_its_column_is_declared()
     for n in ["c", "a", "m"] {
         for value in ["v", "1", "v is null", "v + 1", "count(*)", "coalesce(v, 0)"] {
             let none = format!("(select {value} from {n} where v > 5 group by v)");
-            let told = |session: &mut SqlSession, sql: String| text(session, &sql);
+            let shown = |session: &mut SqlSession, sql: String| text(session, &sql);
             let of = |sql: &str| sql.replace("NONE", &none).replace("TABLE", n);
             for (sql, answer) in [
                 ("select NONE is null", "true"),
@@ -86,7 +86,7 @@ fn a_scalar_subquery_that_finds_no_row_is_null_whatever_its_column_is_declared()
                     "no",
                 ),
             ] {
-                assert_eq!(told(&mut session, of(sql)), answer, "{}", of(sql));
+                assert_eq!(shown(&mut session, of(sql)), answer, "{}", of(sql));
             }
         }
         for value in ["v", "7"] {
@@ -225,8 +225,8 @@ fn tables_that_cannot_be_as_they_are_asked_for_are_refused() {
             "no effect",
         ),
     ] {
-        let told = error(&mut session, wrong).to_lowercase();
-        assert!(told.contains(&says.to_lowercase()), "{wrong}: {told}");
+        let shown = error(&mut session, wrong).to_lowercase();
+        assert!(shown.contains(&says.to_lowercase()), "{wrong}: {shown}");
     }
     assert_eq!(number(&mut session, "select a from t"), 1);
     assert!(error(&mut session, "select * from u").contains("no table u"));
@@ -241,11 +241,11 @@ fn a_list_is_never_cast_to_the_values_of_its_neighbour() {
     let ids: ArrayRef = Arc::new(Int32Array::from_iter_values(0..20_000));
     let path = folder.arrow(vec![("id", ids), ("l", Arc::new(lists))]);
     load(&mut session, "t", &path);
-    let told = error(
+    let shown = error(
         &mut session,
         "select id, arrow_cast(l, 'FixedSizeList(2, Int64)') from t",
     );
-    assert!(told.contains("cast of a list"), "{told}");
+    assert!(shown.contains("cast of a list"), "{shown}");
     assert_eq!(
         number(&mut session, "select count(*) from t where l is not null"),
         20_000

@@ -9,10 +9,10 @@ use tierloom_engine::sql::{CollectedRows, SqlError, SqlSession};
 /// The result or one error; then the session still works.
 #[track_caller]
 fn survives(session: &mut SqlSession, what: &str, sql: &str) {
-    if let Err(told) = run(session, sql) {
-        let told = told.to_string();
-        assert!(!told.contains("broke down"), "{what}: {told}");
-        eprintln!("{what}: {}", told.chars().take(200).collect::<String>());
+    if let Err(message) = run(session, sql) {
+        let message = message.to_string();
+        assert!(!message.contains("broke down"), "{what}: {message}");
+        eprintln!("{what}: {}", message.chars().take(200).collect::<String>());
     }
     assert_eq!(
         number(session, "select count(*) from range(3)"),
@@ -102,8 +102,8 @@ fn views_on_views_get_an_answer_or_one_error() {
     .unwrap();
     for i in 1..300 {
         let sql = format!("create view v{i} as select a from v{}", i - 1);
-        if let Err(told) = run(&mut session, &sql) {
-            assert!(told.to_string().contains("levels deep"), "{told}");
+        if let Err(message) = run(&mut session, &sql) {
+            assert!(message.to_string().contains("levels deep"), "{message}");
             break;
         }
     }
@@ -148,8 +148,8 @@ fn a_panic_of_the_engine_is_one_error_of_its_statement() {
     .unwrap();
     let panics = "select avg(arrow_cast(a * 100, 'Decimal128(10, -2)')) from t";
     for _ in 0..2 {
-        let told = error(&mut session, panics);
-        assert!(told.contains("broke down"), "{told}");
+        let message = error(&mut session, panics);
+        assert!(message.contains("broke down"), "{message}");
         assert_eq!(number(&mut session, "select sum(a) from t"), 3);
     }
 }
@@ -184,9 +184,9 @@ fn decimals_beyond_their_digits_are_an_error_and_those_within_are_whole() {
         format!("select s from (select sum(d - {less}) as s from t) limit 2"),
     ] {
         for sql in [query.clone(), format!("create table u as {query}")] {
-            let told = error(&mut session, &sql);
-            let clear = told.contains("digits") || told.contains("leaves the range");
-            assert!(clear, "{sql}: {told}");
+            let message = error(&mut session, &sql);
+            let clear = message.contains("digits") || message.contains("leaves the range");
+            assert!(clear, "{sql}: {message}");
         }
     }
     assert!(error(&mut session, "select * from u").contains("no table u"));
@@ -200,10 +200,10 @@ fn a_function_that_does_not_take_a_column_says_which_and_what_to_do() {
         "select sum(word) from t",
         "select sum(n), avg(t.word) from t",
     ] {
-        let told = error(&mut session, sql);
+        let message = error(&mut session, sql);
         for part in ["word", "text", "CAST"] {
-            assert!(told.contains(part), "{sql}: no {part} in {told}");
+            assert!(message.contains(part), "{sql}: no {part} in {message}");
         }
-        assert!(!told.contains("Internal error"), "{told}");
+        assert!(!message.contains("Internal error"), "{message}");
     }
 }

@@ -264,8 +264,8 @@ fn a_table_that_its_node_has_no_room_for_is_refused_and_nothing_stays() {
     };
     let refused = session.load_files("t", &file, csv, &Silent::default());
     std::fs::remove_dir_all(&folder).unwrap();
-    let told = refused.unwrap_err().to_string();
-    assert!(told.contains("5.0 GiB of node 0"), "{told}");
+    let message = refused.unwrap_err().to_string();
+    assert!(message.contains("5.0 GiB of node 0"), "{message}");
     assert!(run(&mut session, "select * from t").is_err());
 }
 
@@ -334,13 +334,13 @@ fn adaptive_placement_needs_a_profile_tells_its_decisions_and_can_be_left() {
     let learned =
         "select cast(max(run) - min(run) as bigint) as n from tierloom_decisions where learned";
     assert!(run(&mut session, learned).unwrap().number() >= 1);
-    for (statement, told) in [
+    for (statement, message) in [
         ("set tierloom.placement.t = 'cxl'", "decided by adaptive"),
         ("set tierloom.machine = 'none'", "needs a machine profile"),
         ("set tierloom.dram_bytes = 'much'", "512MiB"),
     ] {
         let refused = run(&mut session, statement).unwrap_err();
-        assert!(refused.to_string().contains(told), "{refused}");
+        assert!(refused.to_string().contains(message), "{refused}");
     }
     run(&mut session, "set tierloom.threads = 1").unwrap();
     run(&mut session, "set tierloom.dram_bytes = '64KiB'").unwrap();

@@ -50,8 +50,8 @@ fn views_of_views_follow_their_tables_and_say_when_they_cannot() {
     run(&mut session, "create or replace view w as select a from t").unwrap();
     assert_eq!(number(&mut session, SUM), 100);
     run(&mut session, "drop table t").unwrap();
-    let told = error(&mut session, SUM);
-    assert!(told.contains("cannot be read any more"), "{told}");
+    let message = error(&mut session, SUM);
+    assert!(message.contains("cannot be read any more"), "{message}");
     run(&mut session, "create table t as select 8 as a, 'x' as b").unwrap();
     assert_eq!(number(&mut session, SUM), 8);
     assert_eq!(number(&mut session, "execute p"), 8);

@@ -135,18 +135,18 @@ fn the_fallback_mirror_is_used_when_the_machines_own_fails() {
         }
         working(invocation)
     });
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     prepare_with(
         &cache,
         &mut host,
         bookworm(),
         &[Mirror::plain("http://m/debian")],
-        &mut |line| told.push(line.to_owned()),
+        &mut |line| lines.push(line.to_owned()),
     )
     .unwrap();
     assert!(
-        told[0].contains("http://m/debian") && told[1].contains(sources::FALLBACK_MIRROR),
-        "{told:?}"
+        lines[0].contains("http://m/debian") && lines[1].contains(sources::FALLBACK_MIRROR),
+        "{lines:?}"
     );
 }
 

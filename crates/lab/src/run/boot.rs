@@ -87,7 +87,7 @@ impl Boot {
             && own.saturating_sub(*since) >= limits.reported
         {
             return Some(format!(
-                "no command began within {} s of its own time after its kernel told of a stall: {report}",
+                "no command began within {} s of its own time after its kernel reported a stall: {report}",
                 s(limits.reported)
             ));
         }

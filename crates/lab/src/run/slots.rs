@@ -52,13 +52,13 @@ fn take_in(
             _locked: Vec::new(),
         }));
     };
-    let mut told = false;
+    let mut announced = false;
     let mut wait = || {
-        if !told {
+        if !announced {
             say(&format!(
                 "lab: waiting for {wanted} of {cores} cores: guests are running"
             ));
-            told = true;
+            announced = true;
         }
         thread::sleep(AGAIN);
     };
@@ -156,12 +156,12 @@ mod tests {
         let held = take(dir.path(), 3).unwrap();
         let asked = AtomicUsize::new(0);
         let stop = || asked.fetch_add(1, Ordering::SeqCst) == 5;
-        let mut told = Vec::new();
-        let mut say = |line: &str| told.push(line.to_owned());
+        let mut announced = Vec::new();
+        let mut say = |line: &str| announced.push(line.to_owned());
         let none = take_in(dir.path(), 3, 1, &stop, &mut say).unwrap();
         assert!(none.is_none());
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains("1 of 3 cores"), "{told:?}");
+        assert_eq!(announced.len(), 1, "{announced:?}");
+        assert!(announced[0].contains("1 of 3 cores"), "{announced:?}");
         drop(held);
         assert!(take(dir.path(), 3).is_some());
     }

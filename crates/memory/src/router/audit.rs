@@ -235,7 +235,7 @@ pub fn watch_peak(on: bool) {
 /// The audit of the highest peak since [`watch_peak`]; `None` if nothing has been freed since.
 pub fn peak_audit() -> Option<PeakAudit> {
     let raw = ROUTER.watch.raw();
-    (raw.accounted > 0).then(|| told(&raw))
+    (raw.accounted > 0).then(|| report(&raw))
 }
 
 /// The audit of the highest peak since the last call (or [`watch_peak`]); the search then restarts.
@@ -258,10 +258,10 @@ pub fn audit_now() -> PeakAudit {
 pub(super) fn audit_of(router: &Router) -> PeakAudit {
     let mut raw = Raw::EMPTY;
     look(router, &mut raw);
-    told(&raw)
+    report(&raw)
 }
 
-fn told(raw: &Raw) -> PeakAudit {
+fn report(raw: &Raw) -> PeakAudit {
     let class = |class: Class| {
         let found = &raw.classes[class.index()];
         let on_nodes = found[..MAX_NODES].iter().enumerate();

@@ -214,8 +214,8 @@ mod tests {
         for part in ["`t.a`", "class temp", "limit reached", "tier_memory"] {
             assert!(error.contains(part), "{error}");
         }
-        let told: Vec<_> = router.event_list().into_iter().map(|e| e.to).collect();
-        assert_eq!(told, [Some("far".to_owned()), None]);
+        let listed: Vec<_> = router.event_list().into_iter().map(|e| e.to).collect();
+        assert_eq!(listed, [Some("far".to_owned()), None]);
         drop((near, far));
         assert_eq!(used(router), [0, 0]);
         let held: u64 = router.place_usage().iter().map(|p| p.held_bytes).sum();

@@ -276,7 +276,7 @@ fn a_full_place_falls_to_the_next_and_says_so() {
         .collect();
     assert_eq!(found, [("near", 1, 0), ("far", 2, 2), ("system", 1, 1)]);
     let events = router.event_list();
-    let told: Vec<_> = events
+    let listed: Vec<_> = events
         .iter()
         .map(|e| (e.from.as_str(), e.to.as_deref(), e.count, e.why.as_str()))
         .collect();
@@ -284,7 +284,7 @@ fn a_full_place_falls_to_the_next_and_says_so() {
         ("near", Some("far"), 2, "limit reached"),
         ("near", Some("system"), 1, "limit reached"),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(listed, expected);
     assert_eq!(router.operator_usage(OperatorId(3)).fallbacks, 3);
     drop(blocks);
     // There is room again: the first place is used again.

@@ -133,7 +133,7 @@ mod tests {
     use crate::search::{best, robust};
     use crate::{Options, profiles};
 
-    fn told(machine: &str, work: &Work, workers: u32) -> Vec<String> {
+    fn remarks(machine: &str, work: &Work, workers: u32) -> Vec<String> {
         let machine = profiles::load(machine).unwrap();
         let (phases, options) = (work.phases(workers).unwrap(), Options::default());
         let problem = Problem::new(&machine, &phases, workers, &options);
@@ -143,30 +143,32 @@ mod tests {
 
     #[test]
     fn a_reader_is_told_where_interleaving_loses_and_that_defaults_do() {
-        let told = told("epfl25-full-pf-on", &Work::Probe(Join::default()), 4);
+        let remarks = remarks("epfl25-full-pf-on", &Work::Probe(Join::default()), 4);
         assert!(
-            told[0].starts_with("interleaving does not gain: dram is used to"),
-            "{told:?}"
+            remarks[0].starts_with("interleaving does not gain: dram is used to"),
+            "{remarks:?}"
         );
-        assert!(told[0].contains("111 ns"), "{told:?}");
+        assert!(remarks[0].contains("111 ns"), "{remarks:?}");
         assert!(
-            told.iter()
+            remarks
+                .iter()
                 .any(|w| w.starts_with("the kernel's own weights")),
-            "{told:?}"
+            "{remarks:?}"
         );
         assert!(
-            told.iter().any(|w| w.starts_with("equal weights")),
-            "{told:?}"
+            remarks.iter().any(|w| w.starts_with("equal weights")),
+            "{remarks:?}"
         );
     }
 
     #[test]
     fn a_clear_gain_comes_without_a_warning_of_loss() {
-        let told = told("nus24", &Work::Read(Stream::default()), 32);
+        let remarks = remarks("nus24", &Work::Read(Stream::default()), 32);
         assert!(
-            told.iter()
+            remarks
+                .iter()
                 .all(|w| !w.contains("does not gain") && !w.contains("not certain")),
-            "{told:?}"
+            "{remarks:?}"
         );
     }
 }

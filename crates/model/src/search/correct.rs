@@ -173,7 +173,11 @@ impl<'p> Corrected<'p> {
     }
 
     /// Draws from the prior with their cost, those that fit the points best first.
-    fn starts(&mut self, seen: &[MeasuredShares], noise: f64) -> Result<Vec<(f64, Vec<f64>)>, ModelError> {
+    fn starts(
+        &mut self,
+        seen: &[MeasuredShares],
+        noise: f64,
+    ) -> Result<Vec<(f64, Vec<f64>)>, ModelError> {
         // Seeded by the number of points: reproducible, but with new starts for every point.
         let mut random = SplitMix::new(seen.len() as u64);
         let mut starts = Vec::with_capacity(STARTS);

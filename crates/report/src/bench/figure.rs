@@ -64,10 +64,10 @@ impl BenchMetric {
     /// "12.3 [12.1..12.4] GB/s", or a single value.
     pub(crate) fn spread(self, spread: &Spread) -> String {
         let (divisor, unit) = self.unit(spread.median);
-        let told = |value: f64| words::ms(value / divisor);
+        let formatted = |value: f64| words::ms(value / divisor);
         if spread.values.len() > 1 {
-            let (low, high) = (told(spread.min), told(spread.max));
-            format!("{} [{low}..{high}] {unit}", told(spread.median))
+            let (low, high) = (formatted(spread.min), formatted(spread.max));
+            format!("{} [{low}..{high}] {unit}", formatted(spread.median))
         } else {
             self.text(spread.median)
         }

@@ -57,21 +57,21 @@ fn overheads(groups: &[RunGroup<'_>]) -> Markup {
 }
 
 fn data_check(records: &[BenchRecord]) -> Markup {
-    let mut told: Vec<(&str, usize)> = Vec::new();
+    let mut checks: Vec<(&str, usize)> = Vec::new();
     let mut unchecked = 0;
     for task in records.iter().flat_map(|r| &r.tasks) {
         let Some(text) = task.data_check.as_deref() else {
             unchecked += 1;
             continue;
         };
-        match told.iter_mut().find(|(known, _)| *known == text) {
+        match checks.iter_mut().find(|(known, _)| *known == text) {
             Some((_, times)) => *times += 1,
-            None => told.push((text, 1)),
+            None => checks.push((text, 1)),
         }
     }
     html! {
         ul {
-            @for (text, times) in &told { li { (text) " (" (times) " " (if *times == 1 { "task" } else { "tasks" }) ")" } }
+            @for (text, times) in &checks { li { (text) " (" (times) " " (if *times == 1 { "task" } else { "tasks" }) ")" } }
             @if unchecked > 0 { li { "not checked (" (unchecked) " " (if unchecked == 1 { "task" } else { "tasks" }) ")" } }
         }
     }

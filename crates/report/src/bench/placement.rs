@@ -92,28 +92,28 @@ fn row(workload: &str, task: &str, region: &RegionRecord) -> Row {
 
 /// "60.00% node 0, 40.00% node 1"; nodes without pages are left out.
 fn shares(shares: &[NodeShare]) -> String {
-    let told: Vec<String> = shares
+    let text: Vec<String> = shares
         .iter()
         .filter(|s| s.share > 0.0)
         .map(|s| format!("{} node {}", words::exact_share(s.share), s.node))
         .collect();
-    if told.is_empty() {
+    if text.is_empty() {
         "nowhere".into()
     } else {
-        told.join(", ")
+        text.join(", ")
     }
 }
 
 fn actual(audit: &AuditRecord) -> String {
-    let mut told = shares(&audit.actual);
+    let mut text = shares(&audit.actual);
     if audit.pages_absent > 0 {
-        told.push_str(&format!(
+        text.push_str(&format!(
             "; {} of {} checked pages without memory",
             words::count(audit.pages_absent),
             words::count(audit.pages_checked)
         ));
     }
-    told
+    text
 }
 
 impl Row {

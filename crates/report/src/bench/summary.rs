@@ -74,15 +74,18 @@ fn made_by(records: &[BenchRecord], groups: &[RunGroup<'_>]) -> String {
 fn reasons(records: &[BenchRecord]) -> Vec<(&str, usize)> {
     let mut reasons: Vec<(&str, usize)> = Vec::new();
     for record in records.iter().filter(|r| !r.valid) {
-        let mut told = record
+        let mut described = record
             .remarks
             .iter()
             .filter(|r| r.invalidates)
             .map(|r| r.text.as_str())
             .peekable();
         // An invalid record without a reason must still be counted.
-        let silent = told.peek().is_none().then_some("no reason was recorded");
-        for text in told.chain(silent) {
+        let silent = described
+            .peek()
+            .is_none()
+            .then_some("no reason was recorded");
+        for text in described.chain(silent) {
             match reasons.iter_mut().find(|(known, _)| *known == text) {
                 Some((_, times)) => *times += 1,
                 None => reasons.push((text, 1)),
@@ -137,7 +140,7 @@ fn finding(group: &RunGroup<'_>) -> Option<String> {
         figures.reverse();
     }
     let (best, worst) = (&figures[0], &figures[figures.len() - 1]);
-    let told = |(run, figure): &(&GroupedRun<'_>, Figure<'_>)| {
+    let described = |(run, figure): &(&GroupedRun<'_>, Figure<'_>)| {
         let with = if group.keys.is_empty() {
             String::new()
         } else {
@@ -151,7 +154,12 @@ fn finding(group: &RunGroup<'_>) -> Option<String> {
         "lowest"
     };
     Some(if figures.len() == 1 {
-        format!("{}: {} {}.", group.workload, quantity.name(), told(best))
+        format!(
+            "{}: {} {}.",
+            group.workload,
+            quantity.name(),
+            described(best)
+        )
     } else {
         let other = if quantity.more_is_better() {
             "lowest"
@@ -162,8 +170,8 @@ fn finding(group: &RunGroup<'_>) -> Option<String> {
             "{}: {word} {} {}; {other} {}.",
             group.workload,
             quantity.name(),
-            told(best),
-            told(worst)
+            described(best),
+            described(worst)
         )
     })
 }
@@ -239,7 +247,7 @@ fn about(group: &RunGroup<'_>) -> Markup {
         (all.len() == 1).then(|| all.remove(0))
     };
     let region = |t: &tierloom_record::TaskRecord| {
-        let told = t.regions.iter().map(|r| {
+        let described = t.regions.iter().map(|r| {
             format!(
                 "{} of {}, {} pages, {}",
                 words::short_bytes(r.size_bytes as f64),
@@ -248,7 +256,7 @@ fn about(group: &RunGroup<'_>) -> Markup {
                 placed(&r.placement, &r.resolved)
             )
         });
-        told.collect::<Vec<_>>().join("; ")
+        described.collect::<Vec<_>>().join("; ")
     };
     let parts = [
         common(&|t| t.access.clone()),

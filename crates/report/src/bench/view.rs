@@ -226,12 +226,12 @@ impl<'a> RunGroup<'a> {
             }
         }
         let name = |values: &[usize]| {
-            let told = |(key, value): (&usize, &usize)| {
+            let shown = |(key, value): (&usize, &usize)| {
                 let key = &self.keys[*key];
                 format!("{} {}", key.name, key.label(*value))
             };
-            let told: Vec<String> = keys.iter().zip(values).map(told).collect();
-            told.join(", ")
+            let shown: Vec<String> = keys.iter().zip(values).map(shown).collect();
+            shown.join(", ")
         };
         parts
             .into_iter()
@@ -241,31 +241,31 @@ impl<'a> RunGroup<'a> {
 
     /// The name of a run within its group: "threads 4, operation read", or its id if no key varies.
     pub fn name_of(&self, run: &GroupedRun<'_>) -> String {
-        let told: Vec<String> = self
+        let shown: Vec<String> = self
             .keys
             .iter()
             .zip(&run.at)
             .map(|(key, value)| format!("{} {}", key.name, key.label(*value)))
             .collect();
-        if told.is_empty() {
+        if shown.is_empty() {
             run.record.run_id.clone()
         } else {
-            told.join(", ")
+            shown.join(", ")
         }
     }
 
     /// The shortest name of a run within its group: only the values.
     pub fn short_name_of(&self, run: &GroupedRun<'_>) -> String {
-        let told: Vec<String> = self
+        let shown: Vec<String> = self
             .keys
             .iter()
             .zip(&run.at)
             .map(|(key, value)| key.label(*value))
             .collect();
-        if told.is_empty() {
+        if shown.is_empty() {
             run.record.workload.clone()
         } else {
-            told.join(" ")
+            shown.join(" ")
         }
     }
 }

@@ -141,9 +141,11 @@ fn pools(records: &[BenchRecord]) -> Vec<Pool<'_>> {
 
 impl Pool<'_> {
     fn settings(&self) -> String {
-        let told = self.record.varied.iter();
-        let told: Vec<String> = told.map(|s| format!("{} {}", s.key, s.value)).collect();
-        told.join(", ")
+        let sentences = self.record.varied.iter();
+        let sentences: Vec<String> = sentences
+            .map(|s| format!("{} {}", s.key, s.value))
+            .collect();
+        sentences.join(", ")
     }
 
     fn name(&self) -> String {
@@ -376,7 +378,7 @@ impl BenchComparison {
             return vec!["No figure of a benchmark is in both sets (same run, or same workload, settings and task), so none can be compared.".into()];
         }
         let count = |verdict| self.count(verdict);
-        let mut told = vec![format!(
+        let mut sentences = vec![format!(
             "{} figures of benchmarks are in both sets: {} better, {} worse, {} the same, {} unclear.",
             self.rows.len(),
             count(BenchVerdict::Better),
@@ -384,7 +386,7 @@ impl BenchComparison {
             count(BenchVerdict::Same),
             count(BenchVerdict::Unclear)
         )];
-        told.extend(self.means.iter().map(|mean| {
+        sentences.extend(self.means.iter().map(|mean| {
             format!(
                 "{}: {} {} (geometric mean over {}).",
                 mean.workload,
@@ -394,10 +396,10 @@ impl BenchComparison {
             )
         }));
         let tested = self.rows.iter().filter(|r| r.p_value.is_some()).count();
-        told.push(format!(
+        sentences.push(format!(
             "Better and worse: the two-sided Mann-Whitney rank test at 5% finds a change and it is 1% or more; if nothing had changed at all, about {} of the {tested} tested would still be found changed. Same: no change found, or one below 1%, and repetitions within 10% of their median. Unclear: too few repetitions (3 against 3 can never be significant: use 5 or more), repetitions farther apart, or an invalid run.",
             words::number((tested as f64 * SIGNIFICANT_BELOW * 10.0).round() / 10.0)
         ));
-        told
+        sentences
     }
 }

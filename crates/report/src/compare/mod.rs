@@ -330,18 +330,18 @@ impl Comparison {
 
     /// The result as sentences, the most important first.
     pub fn sentences(&self) -> Vec<String> {
-        let mut told = self.benches.sentences();
+        let mut sentences = self.benches.sentences();
         let queries =
             !(self.rows.is_empty() && self.only_before.is_empty() && self.only_after.is_empty());
         // Sets of benchmarks alone have nothing to say about queries.
-        if !queries && !told.is_empty() {
-            return told;
+        if !queries && !sentences.is_empty() {
+            return sentences;
         }
         if self.rows.is_empty() {
-            told.push("No figure is in both sets (same query, placement, machine, engine and provenance), so nothing can be compared.".into());
-            return told;
+            sentences.push("No figure is in both sets (same query, placement, machine, engine and provenance), so nothing can be compared.".into());
+            return sentences;
         }
-        told.push(format!(
+        sentences.push(format!(
             "{} figures are in both sets: {} faster, {} slower, {} without a difference that noise could not explain, {} with too few repeats to tell.",
             self.rows.len(),
             self.count(Verdict::Faster),
@@ -366,16 +366,16 @@ impl Comparison {
                 words::change((ratio - 1.0) * 100.0),
                 words::queries(*queries),
             );
-            told.push(format!("{placement} on {machine} by {engine}, {provenance}: time {change} (geometric mean over {queries})."));
+            sentences.push(format!("{placement} on {machine} by {engine}, {provenance}: time {change} (geometric mean over {queries})."));
         }
         let unchanged = self.means.iter().filter(|mean| !changed(mean)).count();
         if unchanged > 0 {
-            told.push(format!(
+            sentences.push(format!(
                 "{unchanged} modelled geometric means change by less than 1%."
             ));
         }
-        told.push(self.test_sentence());
-        told
+        sentences.push(self.test_sentence());
+        sentences
     }
 
     fn test_sentence(&self) -> String {

@@ -231,7 +231,7 @@ fn differences(
     new: &BTreeMap<String, String>,
 ) -> Vec<(String, String, String)> {
     let names: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-    let told = |side: &BTreeMap<String, String>, name: &String| {
+    let shown = |side: &BTreeMap<String, String>, name: &String| {
         side.get(name)
             .cloned()
             .unwrap_or_else(|| "not there".into())
@@ -239,6 +239,6 @@ fn differences(
     names
         .into_iter()
         .filter(|name| old.get(*name) != new.get(*name))
-        .map(|name| (name.clone(), told(old, name), told(new, name)))
+        .map(|name| (name.clone(), shown(old, name), shown(new, name)))
         .collect()
 }

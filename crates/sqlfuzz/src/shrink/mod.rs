@@ -256,13 +256,13 @@ impl<'a> Shrinker<'a> {
 fn sort_of(failure: &Fault) -> String {
     match failure.kind {
         FailureKind::Panic => failure
-            .told
+            .message
             .chars()
             .filter(|c| !c.is_ascii_digit())
             .take(60)
             .collect(),
-        FailureKind::Error => failure.told.chars().take(24).collect(),
-        FailureKind::Rows => failure.told.starts_with("column ").to_string(),
+        FailureKind::Error => failure.message.chars().take(24).collect(),
+        FailureKind::Rows => failure.message.starts_with("column ").to_string(),
         _ => String::new(),
     }
 }

@@ -111,13 +111,13 @@ impl<'a> View<'a> {
         let initiators: Vec<&Node> = nodes.iter().filter(allowed).collect();
         let mut with_memory = initiators.iter().copied().filter(|node| node.has_memory);
         // Preferably with numbers, which a comparison needs on both sides.
-        let told = with_memory
+        let with_figures = with_memory
             .clone()
             .find(|node| node.best_access().is_some());
         Self {
             cxl,
             sockets: initiators.iter().filter_map(|node| node.socket).collect(),
-            reference: told.or_else(|| with_memory.next()),
+            reference: with_figures.or_else(|| with_memory.next()),
             initiators: initiators.iter().map(|node| node.id).collect(),
         }
     }

@@ -117,7 +117,7 @@ fn list(tiers: &[TierNodes]) -> String {
         format!("{} (node {})", tier.tier, nodes.join(", "))
     };
     match tiers {
-        [] => "no memory tier that could be told".into(),
+        [] => "no memory tier that could be identified".into(),
         some => some.iter().map(one).collect::<Vec<_>>().join(", "),
     }
 }

@@ -42,17 +42,17 @@ pub fn rough_machine(topology: &Topology, setup: &Setup) -> Machine {
         description: "From what the kernel and firmware tell and assumptions; the start of a search, not measured.".into(),
         provenance: Provenance::Published,
         citations: Vec::new(),
-        cores: told(f64::from(cores), "cores of the workers' CPUs"),
-        smt: told(f64::from(smt), "hardware threads per core"),
+        cores: reported(f64::from(cores), "cores of the workers' CPUs"),
+        smt: reported(f64::from(smt), "hardware threads per core"),
         smt_yield: assumed(1.25, "compute gain of a second hardware thread"),
         cache: Cache {
-            l2_bytes: told(l2 as f64, "private cache of a core"),
-            llc_bytes: told(llc as f64, "last-level caches of a socket"),
+            l2_bytes: reported(l2 as f64, "private cache of a core"),
+            llc_bytes: reported(llc as f64, "last-level caches of a socket"),
             llc_latency_ns: assumed(30.0, "usual in server processors"),
         },
         tlb: Tlb {
             entries: assumed(TLB_ENTRIES, "usual in server cores"),
-            page_bytes: told(setup.page_size.bytes() as f64, "pages of the regions"),
+            page_bytes: reported(setup.page_size.bytes() as f64, "pages of the regions"),
             walk_ns: assumed(20.0, "tables in caches"),
             walkers: assumed(2.0, "usual in server cores"),
         },
@@ -61,7 +61,7 @@ pub fn rough_machine(topology: &Topology, setup: &Setup) -> Machine {
             sequential_simd: assumed(32.0, "with hardware prefetching"),
             random: assumed(10.0, "line fill buffers of a core"),
             random_prefetched: assumed(16.0, "line fill buffers of a core"),
-            dependent: told(1.0, "each address needs the line before"),
+            dependent: reported(1.0, "each address needs the line before"),
             store: None,
             nt_store: None,
             smt_gain: None,
@@ -75,7 +75,7 @@ pub fn rough_machine(topology: &Topology, setup: &Setup) -> Machine {
     }
 }
 
-fn told(x: f64, what: &str) -> Value {
+fn reported(x: f64, what: &str) -> Value {
     Value::new(
         x,
         SourceKind::Derived,
@@ -143,8 +143,8 @@ fn rough_tier(topology: &Topology, tier: &crate::apply::TierNodes, cores: u32) -
         )
     };
     Tier {
-        devices: told(count, "memory nodes"),
-        capacity_bytes: told(
+        devices: reported(count, "memory nodes"),
+        capacity_bytes: reported(
             nodes.iter().map(|node| node.mem_total_bytes as f64).sum(),
             "memory of the nodes",
         ),

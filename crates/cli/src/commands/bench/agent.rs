@@ -130,10 +130,10 @@ impl HostRunner for BenchRunner {
         let request: Request = serde_json::from_str(request)
             .map_err(|error| RunnerError::Failed(format!("the request cannot be read: {error}")))?;
         let host = Arc::clone(&self.host);
-        let (told, ready) = channel();
+        let (signal, ready) = channel();
         let (begin, begun) = channel();
         let control = CoordinatorControl {
-            ready: Mutex::new(told),
+            ready: Mutex::new(signal),
             begun: Mutex::new(begun),
             stop: stop.clone(),
         };

@@ -218,7 +218,7 @@ impl AgentHosts {
         bar: &ProgressBar,
     ) -> Result<Vec<Part>, Failure> {
         let ended = Stop::new();
-        let (ready, told) = channel();
+        let (ready, signal) = channel();
         let (begin, begun) = channel();
         let control = Following {
             ended: ended.clone(),
@@ -230,7 +230,7 @@ impl AgentHosts {
             let own = scope.spawn(move || run::run_part(plan, None, host, &control));
             // An error means that the own part ended before it was ready; its own error explains
             // why.
-            let led = match told.recv() {
+            let led = match signal.recv() {
                 Ok(()) => self
                     .coordinator
                     .start(START_IN)

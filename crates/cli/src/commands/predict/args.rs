@@ -160,10 +160,10 @@ mod tests {
             "cxl:read=0",
             "cxl:read=inf",
         ] {
-            let told = background(bad).unwrap_err();
+            let message = background(bad).unwrap_err();
             assert!(
-                told.contains(bad) && told.contains("such as cxl:read=40"),
-                "{told}"
+                message.contains(bad) && message.contains("such as cxl:read=40"),
+                "{message}"
             );
         }
     }

@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_what_may_stand_there() {
         let machine = profiles::load("nus24").unwrap();
-        for (text, told) in [
+        for (text, expected) in [
             ("tabel=cxl", "did you mean table?"),
             ("hbm", "nus24 has no tier \"hbm\""),
             ("cx", "did you mean cxl?"),
@@ -200,7 +200,7 @@ mod tests {
         ] {
             let error = parse(text, &machine, &phases()).unwrap_err();
             assert!(
-                error.contains(told) && error.contains(text),
+                error.contains(expected) && error.contains(text),
                 "{text}: {error}"
             );
         }

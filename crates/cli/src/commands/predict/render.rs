@@ -195,8 +195,11 @@ fn throughput(asked: &RequestedWork, placed: &PlacementResult) -> String {
 /// The uncertain numbers that contribute most to a range.
 fn contributions(range: &Uncertainty) -> String {
     // A number whose effect would be printed as 0.0% explains nothing.
-    let shown = range.contributions.iter().filter(|d| d.factor() > 1.0 + VISIBLE);
-    let told = shown.take(MOST_CONTRIBUTIONS).map(|d| {
+    let shown = range
+        .contributions
+        .iter()
+        .filter(|d| d.factor() > 1.0 + VISIBLE);
+    let lines = shown.take(MOST_CONTRIBUTIONS).map(|d| {
         format!(
             "  {} ({}, {}) alone: {} to {}\n",
             d.figure.label,
@@ -206,7 +209,7 @@ fn contributions(range: &Uncertainty) -> String {
             signed(d.high / range.answer - 1.0)
         )
     });
-    told.collect()
+    lines.collect()
 }
 
 fn compared(asked: &RequestedWork, versus: &Versus) -> String {

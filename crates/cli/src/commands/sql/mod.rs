@@ -40,11 +40,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// statement.
 #[cfg(feature = "sql")]
 fn quiet_workers() {
-    let told = std::panic::take_hook();
+    let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let thread = std::thread::current();
         if thread.name() != Some(tierloom_engine::WORKER_NAME) {
-            told(panic);
+            hook(panic);
         }
     }));
 }

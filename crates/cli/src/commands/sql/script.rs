@@ -14,20 +14,20 @@ use tierloom_engine::sql::{Format, Piece, SqlError, SqlSession, Watch, split};
 /// # Errors
 /// Bad input with `name` and the position in it, a failure, or an interruption.
 pub fn run(plan: &SqlPlan, mut session: SqlSession, text: &str, name: &str) -> Result<(), Failure> {
-    let told = |error| failure(error, Some(name));
-    let pieces = split(text).map_err(told)?;
+    let failed = |error| failure(error, Some(name));
+    let pieces = split(text).map_err(failed)?;
     for piece in &pieces {
-        session.check(piece).map_err(told)?;
+        session.check(piece).map_err(failed)?;
     }
-    check_results(plan, &session, &pieces).map_err(told)?;
+    check_results(plan, &session, &pieces).map_err(failed)?;
     let mut printer = Printer::new(plan);
     let watch = Terminal::default();
     for piece in &pieces {
         // A statement that ran to its end may have left a stop request behind.
         if watch.stopped() {
-            return Err(told(SqlError::Interrupted));
+            return Err(failed(SqlError::Interrupted));
         }
-        let outcome = session.run(piece, &mut printer, &watch).map_err(told)?;
+        let outcome = session.run(piece, &mut printer, &watch).map_err(failed)?;
         printer.tell(&outcome, plan.timing);
     }
     Ok(())

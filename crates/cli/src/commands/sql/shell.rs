@@ -25,7 +25,7 @@ statements end with a semicolon and may take several lines; Ctrl-C stops the one
 EXPLAIN [ANALYZE] PLACEMENT query     where the columns of a query lie
 SET tierloom.placement = '3:2'        moves all columns; SHOW tierloom.* lists all settings
 COPY (query) TO 'file' (FORMAT csv)   or json, jsonl, arrow, parquet
-ANALYZE table                         counts again what the planner is told
+ANALYZE table                         counts again what the planner knows
 ";
 
 /// Reads and runs statements until the user quits.
@@ -149,7 +149,7 @@ impl Shell {
         let mut words = line.split_whitespace();
         let name = words.next().unwrap_or_default();
         let argument = words.next();
-        let told = match name {
+        let done = match name {
             ".quit" | ".exit" => return false,
             ".help" => output::print(HELP),
             ".tables" => output::print(&self.tables()),
@@ -160,7 +160,7 @@ impl Shell {
                 "there is no command {name}; .help lists them, and statements do not begin with a dot"
             ))),
         };
-        if let Err(error) = told {
+        if let Err(error) = done {
             complain(&error);
         }
         true

@@ -116,7 +116,7 @@ pub fn tuned(args: &Args, target: &Target, tuning: &Tuning) -> Result<ApplyRepor
             note!("wrote {}", path.display());
         }
     }
-    let mut told = match kernel {
+    let mut report = match kernel {
         Some(kernel) => set(args, target, &kernel, &origin)?,
         None => ApplyReport {
             text: format!("\n{origin}: {}\n", show::weights(best)),
@@ -125,13 +125,13 @@ pub fn tuned(args: &Args, target: &Target, tuning: &Tuning) -> Result<ApplyRepor
     };
     if !args.yes {
         for (path, text) in &files {
-            told.text += &format!("would write {}:\n{}", path.display(), indented(text));
+            report.text += &format!("would write {}:\n{}", path.display(), indented(text));
         }
-        told.text += "nothing was written; add --yes to do it\n";
+        report.text += "nothing was written; add --yes to do it\n";
     }
     if tuning.provenance == Provenance::Modelled {
         let profile = record.map_or("", |record| record.machine.as_str());
-        told.text += &format!(
+        report.text += &format!(
             "these weights are modelled for {profile}; they are right for this machine ({}) as far as the profile is\n",
             target.name
         );
@@ -140,9 +140,9 @@ pub fn tuned(args: &Args, target: &Target, tuning: &Tuning) -> Result<ApplyRepor
         .iter()
         .map(|(path, _)| path.display().to_string())
         .collect();
-    told.json["files"] = serde_json::json!(names);
-    told.json["phase"] = serde_json::json!(chosen);
-    Ok(told)
+    report.json["files"] = serde_json::json!(names);
+    report.json["phase"] = serde_json::json!(chosen);
+    Ok(report)
 }
 
 fn indented(text: &str) -> String {
@@ -179,15 +179,15 @@ pub fn typed(args: &Args, text: &str) -> Result<(), Failure> {
     };
     let weights = Weights::parse(text, &names).map_err(Failure::input)?;
     let kernel = prepare(&target, &tier_weights(&weights))?;
-    let mut told = set(args, &target, &kernel, "weights as typed")?;
+    let mut report = set(args, &target, &kernel, "weights as typed")?;
     if args.json {
-        let text = serde_json::to_string_pretty(&told.json).map_err(Failure::runtime)?;
+        let text = serde_json::to_string_pretty(&report.json).map_err(Failure::runtime)?;
         return output::print(&format!("{text}\n"));
     }
     if !args.yes {
-        told.text += "nothing was written; add --yes to do it\n";
+        report.text += "nothing was written; add --yes to do it\n";
     }
-    output::print(told.text.trim_start())
+    output::print(report.text.trim_start())
 }
 
 /// Weights per node, and what setting them would write.

@@ -13,7 +13,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let weights = weights(args);
     // What could be restored is printed even if the other part failed; the failure decides the exit
     // code.
-    let (told, ended) = match (weights, prefetchers) {
+    let (report, ended) = match (weights, prefetchers) {
         (Ok(weights), Ok(None)) => (weights, Ok(())),
         (Ok(mut weights), Ok(Some(prefetchers))) => {
             weights.text += &prefetchers.text;
@@ -25,9 +25,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         (Err(error), _) => return Err(error),
     };
     output::print(&if args.json {
-        format!("{:#}\n", told.json)
+        format!("{:#}\n", report.json)
     } else {
-        told.text
+        report.text
     })?;
     ended
 }

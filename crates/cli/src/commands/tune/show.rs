@@ -174,8 +174,8 @@ fn curve_text(record: &TuneRecord) -> String {
 /// Prints the records in the format of `tierloom run --json`, and what was set.
 pub fn json(tunings: &[Tuning], applied: Option<&ApplyReport>) -> Result<(), Failure> {
     let mut value = serde_json::json!({ "records": records(tunings).to_records() });
-    if let (Some(told), Some(object)) = (applied, value.as_object_mut()) {
-        object.insert("apply".into(), told.json.clone());
+    if let (Some(report), Some(object)) = (applied, value.as_object_mut()) {
+        object.insert("apply".into(), report.json.clone());
     }
     let text = serde_json::to_string_pretty(&value).map_err(Failure::runtime)?;
     output::print(&format!("{text}\n"))

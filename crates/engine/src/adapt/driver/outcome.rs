@@ -73,10 +73,10 @@ impl Prepared<'_> {
     pub(super) fn learn(&mut self, state: &mut State, times: &[Option<Measured>]) {
         let ran = self.phases.iter().map(|one| self.ran(one)).collect();
         let off = self.prefetch_off;
-        let told = state
+        let logged = state
             .controller
             .ran(&self.query, ran, off, self.moved_bytes);
-        let learned = told.and_then(|()| state.controller.learn(&self.query, times));
+        let learned = logged.and_then(|()| state.controller.learn(&self.query, times));
         state.log += &state.controller.take_lines();
         if let Err(error) = learned {
             let problem = error.to_string();

@@ -134,12 +134,12 @@ impl Columns {
         } else {
             region.migrate_part(to, part.pages.clone(), tiers.topology(), options)
         };
-        let mut told = |problem: String| problems.push(format!("{}: {problem}", part.column));
+        let mut report = |problem: String| problems.push(format!("{}: {problem}", part.column));
         let mut migration = match begun {
             Ok(migration) => migration,
             // Nothing moved, so the column stays settled.
             Err(error) => {
-                told(error.to_string());
+                report(error.to_string());
                 return Ok(0);
             }
         };
@@ -148,9 +148,9 @@ impl Columns {
         let moved = state.moved_pages * region.page_size().bytes() as u64;
         let failed = state.failed_total_pages();
         if let Err(error) = &ended {
-            told(error.to_string());
+            report(error.to_string());
         } else if failed > 0 {
-            told(format!("{failed} pages could not be moved to {to}"));
+            report(format!("{failed} pages could not be moved to {to}"));
         }
         if ended.is_ok() && failed == 0 && state.finished() {
             // Only a complete move of the whole region shows that all of its pages are where its

@@ -228,12 +228,12 @@ mod tests {
         let reported = "Parser error: Error while parsing value 'x y' as type 'Float64' for \
                         column 1 at line 7. Row data: '[1,x y]'";
         let problem = value_problem(reported).unwrap();
-        let told = explain(&problem, &schema, &CsvOptions::default());
+        let shown = explain(&problem, &schema, &CsvOptions::default());
         assert!(
-            told.starts_with("line 8: \"x y\" in column b is no Float64"),
-            "{told}"
+            shown.starts_with("line 8: \"x y\" in column b is no Float64"),
+            "{shown}"
         );
-        assert!(told.contains("--csv-infer-rows 0"), "{told}");
+        assert!(shown.contains("--csv-infer-rows 0"), "{shown}");
         assert!(value_problem("something else").is_none());
     }
 
