@@ -71,15 +71,15 @@ impl Counters {
         }
     }
 
-    /// Opens the selected counters, switched off; [`Running::resume`] starts them.
+    /// Opens the selected counters, switched off; [`OpenCounts::resume`] starts them.
     ///
     /// Core events count the calling thread, and threads that it and its descendants create after
     /// this call. Existing threads are not counted, which includes those of an existing thread
     /// pool.
-    pub fn open(&self, selection: Selection) -> Running {
+    pub fn open(&self, selection: Selection) -> OpenCounts {
         let core = selection.core.then_some(&self.core);
         let machine = self.machine.iter().filter(|_| selection.machine);
-        Running {
+        OpenCounts {
             sources: core
                 .into_iter()
                 .chain(machine)
@@ -89,20 +89,20 @@ impl Counters {
     }
 
     /// Opens all counters and starts them; [`Counters::open`] says which threads are counted.
-    pub fn start(&self) -> Running {
+    pub fn start(&self) -> OpenCounts {
         let mut running = self.open(Selection::ALL);
         running.resume();
         running
     }
 }
 
-/// Open counters; dropping them without [`Running::stop`] discards the counts.
+/// Open counters; dropping them without [`OpenCounts::stop`] discards the counts.
 #[derive(Debug)]
-pub struct Running {
+pub struct OpenCounts {
     sources: Vec<Box<dyn OpenCounters>>,
 }
 
-impl Running {
+impl OpenCounts {
     /// Starts counting. Core events start last, because they count this call itself as well.
     pub fn resume(&mut self) {
         for source in self.sources.iter_mut().rev() {
@@ -110,7 +110,7 @@ impl Running {
         }
     }
 
-    /// Stops counting until [`Running::resume`], and keeps the counts.
+    /// Stops counting until [`OpenCounts::resume`], and keeps the counts.
     ///
     /// For untimed work between repetitions.
     pub fn pause(&mut self) {

@@ -33,7 +33,7 @@ pub mod plan;
 mod reading;
 mod source;
 
-pub use counters::{Counters, Running, Selection};
+pub use counters::{Counters, OpenCounts, Selection};
 pub use opener::{
     Count, CountStep, FakeOpener, LinuxOpener, OpenCounter, PerfOpener, RefusingOpener,
 };

@@ -253,7 +253,7 @@ mod tests {
         }
     }
 
-    fn told(moves: &[Move]) -> Vec<String> {
+    fn listed(moves: &[Move]) -> Vec<String> {
         let words = moves
             .iter()
             .map(|m| format!("{} {}>{} {}", m.column, m.from, m.to, m.pages));
@@ -288,7 +288,7 @@ mod tests {
     fn cold_columns_make_room_before_hot_ones_rise() {
         let columns = [column("cold", 10, 10, 1.0), column("hot", 6, 0, 50.0)];
         let moves = plan_moves(&columns, &limits(10, 100));
-        assert_eq!(told(&moves), ["cold dram>cxl 6", "hot cxl>dram 6"]);
+        assert_eq!(listed(&moves), ["cold dram>cxl 6", "hot cxl>dram 6"]);
     }
 
     #[test]
@@ -303,10 +303,13 @@ mod tests {
     fn a_smaller_limit_sinks_the_coldest_first_within_the_round() {
         let columns = [column("a", 10, 10, 5.0), column("b", 10, 10, 1.0)];
         assert_eq!(
-            told(&plan_moves(&columns, &limits(8, 100))),
+            listed(&plan_moves(&columns, &limits(8, 100))),
             ["b dram>cxl 10", "a dram>cxl 2"]
         );
-        assert_eq!(told(&plan_moves(&columns, &limits(8, 4))), ["b dram>cxl 4"]);
+        assert_eq!(
+            listed(&plan_moves(&columns, &limits(8, 4))),
+            ["b dram>cxl 4"]
+        );
     }
 
     proptest! {

@@ -83,7 +83,7 @@ impl Case {
             Err(message) => message,
         };
         Ok(Some(Fault {
-            kind: crate::judge::FailureKind::Rows,
+            kind: crate::judge::FaultKind::Rows,
             message,
             right: None,
         }))

@@ -135,7 +135,7 @@ impl Fuzzer {
             self.seed, failure.message
         );
         let time = match failure.kind {
-            crate::judge::FailureKind::Duck => {
+            crate::judge::FaultKind::Duck => {
                 self.by_duck += 1;
                 SHRINKING_FOR_DUCK / self.by_duck as u32
             }
@@ -156,7 +156,7 @@ impl Fuzzer {
         let statement = case.steps.last().map(|s| s.sql.clone()).unwrap_or_default();
         Ok(Found {
             path,
-            by_duck: failure.kind == crate::judge::FailureKind::Duck,
+            by_duck: failure.kind == crate::judge::FaultKind::Duck,
             message: format!("{}\n    {statement}", case.about),
         })
     }
@@ -171,7 +171,7 @@ fn case_of(draft: Draft, failure: &Fault) -> Result<Case, FuzzError> {
     };
     Ok(Case {
         about: format!("{:?}: {}", failure.kind, failure.message),
-        plain_wrong: failure.kind == crate::judge::FailureKind::Duck,
+        plain_wrong: failure.kind == crate::judge::FaultKind::Duck,
         options: draft.options,
         tables: draft.tables,
         steps,

@@ -34,7 +34,7 @@ const NOT_IMPLEMENTED: &str = "This feature is not implemented";
 
 /// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailureKind {
+pub enum FaultKind {
     /// Tierloom returned other rows than plain DataFusion.
     Rows,
     /// Only one of Tierloom and plain DataFusion returned an error.
@@ -51,7 +51,7 @@ pub enum FailureKind {
 #[derive(Debug, Clone)]
 pub struct Fault {
     /// The kind, which stays the same while the case is shrunk.
-    pub kind: FailureKind,
+    pub kind: FaultKind,
     /// A description of the difference or the error.
     pub message: String,
     /// The correct rows, if an oracle returned some.
@@ -66,7 +66,7 @@ impl Fault {
     pub fn of_load(error: FuzzError) -> Result<Fault, FuzzError> {
         match error {
             FuzzError::Load(message) => Ok(Fault {
-                kind: FailureKind::Error,
+                kind: FaultKind::Error,
                 message,
                 right: None,
             }),
@@ -238,13 +238,13 @@ impl<'a> Arena<'a> {
             Does::Query => self.query(step),
             Does::Own => match timed(&mut self.tierloom, &step.sql).0 {
                 Ok(_) => Verdict::default(),
-                Err(message) => failed(FailureKind::Error, format!("Tierloom: {message}"), None),
+                Err(message) => failed(FaultKind::Error, format!("Tierloom: {message}"), None),
             },
             _ => self.define(step),
         };
         if let Some(first) = panics::ours().first() {
             outcome.failure = Some(Fault {
-                kind: FailureKind::Panic,
+                kind: FaultKind::Panic,
                 message: format!("panicked at {first}"),
                 right: outcome.failure.and_then(|f| f.right),
             });
@@ -332,6 +332,10 @@ impl<'a> Arena<'a> {
                 LIMIT,
             ),
         };
+        let only = |who: &str, message: String| {
+            let message = format!("only {who} refuses: {message}");
+            failed(FaultKind::Error, message, None)
+        };
         match (ours, plains) {
             (Ok(_), Ok(_)) => {
                 let mut outcome = Verdict::default();
@@ -349,21 +353,13 @@ impl<'a> Arena<'a> {
                 refused: Some(message),
                 ..Verdict::default()
             },
-            (Ok(_), Err(message)) => failed(
-                FailureKind::Error,
-                format!("only plain DataFusion refuses: {message}"),
-                None,
-            ),
-            (Err(message), Ok(_)) => failed(
-                FailureKind::Error,
-                format!("only Tierloom refuses: {message}"),
-                None,
-            ),
+            (Ok(_), Err(message)) => only("plain DataFusion", message),
+            (Err(message), Ok(_)) => only("Tierloom", message),
         }
     }
 }
 
-fn failed(kind: FailureKind, message: String, right: Option<Rows>) -> Verdict {
+fn failed(kind: FaultKind, message: String, right: Option<Rows>) -> Verdict {
     let failure = Some(Fault {
         kind,
         message,
@@ -456,7 +452,7 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
                         plain_alone: Some(message),
                         ..Verdict::default()
                     },
-                    Some(_) => failed(FailureKind::Rows, message, Some(right)),
+                    Some(_) => failed(FaultKind::Rows, message, Some(right)),
                 };
             }
             ours
@@ -464,7 +460,7 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
         (Err(message), Err(other)) => {
             let both = message.contains("broke down") && !other.contains("panicked");
             if both {
-                return failed(FailureKind::Panic, message, None);
+                return failed(FaultKind::Panic, message, None);
             }
             return Verdict {
                 refused: Some(other),
@@ -492,9 +488,9 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
                 };
             }
             let kind = match message.contains("broke down") || message.contains("panicked") {
-                true => FailureKind::Panic,
-                false if slow => FailureKind::Slow,
-                false => FailureKind::Error,
+                true => FaultKind::Panic,
+                false if slow => FaultKind::Slow,
+                false => FaultKind::Error,
             };
             let message = format!("only Tierloom fails, after {time:?}: {message}");
             return failed(kind, message, Some(right));
@@ -518,26 +514,22 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
                 };
             }
             let message = format!("only plain DataFusion fails: {message}");
-            return failed(FailureKind::Error, message, None);
+            return failed(FaultKind::Error, message, None);
         }
         (ours, plain) => {
             let message = format!("rows from one only: {} {}", ours.is_ok(), plain.is_ok());
-            return failed(FailureKind::Error, message, None);
+            return failed(FaultKind::Error, message, None);
         }
     };
     match second {
         Some(Ok(Some(second))) => {
             if let Some(message) = difference(&second, &ours, &exact, step.ordered) {
-                return failed(
-                    FailureKind::Rows,
-                    format!("run again: {message}"),
-                    Some(ours),
-                );
+                return failed(FaultKind::Rows, format!("run again: {message}"), Some(ours));
             }
         }
         Some(Err(message)) if message != TOO_LONG => {
             return failed(
-                FailureKind::Error,
+                FaultKind::Error,
                 format!("run again it fails: {message}"),
                 Some(ours),
             );
@@ -546,7 +538,7 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
     }
     match duck {
         Some(Ok(Some(duck))) => match difference(&ours, &duck, &loose, step.ordered) {
-            Some(message) => failed(FailureKind::Duck, message, Some(duck)),
+            Some(message) => failed(FaultKind::Duck, message, Some(duck)),
             None => Verdict {
                 duck_agreed: true,
                 ..Verdict::default()

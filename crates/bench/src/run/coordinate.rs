@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::execute::{FINISH_POLL, HEAD_START, Order, Outcome, Stage, Team, WINDOW, take};
 use super::samples::Samples;
-use super::worker::Done;
+use super::worker::ThreadResult;
 use super::{BenchError, Event, stats};
 use crate::plan::{Amount, RunPlan};
 
@@ -162,7 +162,7 @@ fn one(
     teams: &[Team<'_>],
     stage: &Stage<'_>,
     limit: Option<Duration>,
-) -> Result<Vec<Vec<Done>>, BenchError> {
+) -> Result<Vec<Vec<ThreadResult>>, BenchError> {
     for team in teams.iter().filter(|team| team.is_main()) {
         team.restart(limit.is_some());
     }
@@ -240,7 +240,7 @@ fn gather_background(
 
 impl Outcome {
     /// Adds a repetition of a main task.
-    fn add(&mut self, done: &[Done], by_time: bool) {
+    fn add(&mut self, done: &[ThreadResult], by_time: bool) {
         let bytes: u64 = done.iter().map(|d| d.bytes).sum();
         let operations: u64 = done.iter().map(|d| d.operations).sum();
         let begun = done.iter().map(|d| d.begun).min();
@@ -255,7 +255,7 @@ impl Outcome {
         // Threads that end by time stop at different moments, each after its last batch, so the sum
         // of their own rates is the rate of the task. Threads that share an amount are done when
         // the last one is.
-        let rate = |of: fn(&Done) -> u64, all: u64| {
+        let rate = |of: fn(&ThreadResult) -> u64, all: u64| {
             if by_time {
                 done.iter().map(|d| of(d) as f64 / d.seconds()).sum()
             } else {

@@ -21,7 +21,9 @@ use super::pace::Pace;
 use super::queue::BatchQueue;
 use super::samples::Samples;
 use super::task::{ReadyTask, Spec, Tools};
-use super::worker::{Chase, Custom, Done, MappingWork, Published, Single, Stream, Until, Worker};
+use super::worker::{
+    Chase, Custom, MappingWork, Published, Single, Stream, ThreadResult, Until, Worker,
+};
 use super::{BenchError, Control, coordinate, pin};
 use crate::plan::{RunPlan, Sharing, TaskRole, Work};
 
@@ -61,7 +63,7 @@ pub(super) struct Outcome {
 }
 
 /// Result of a thread's last repetition, or the error that stopped it.
-pub(super) type Slot = Mutex<Option<Result<Done, BenchError>>>;
+pub(super) type Slot = Mutex<Option<Result<ThreadResult, BenchError>>>;
 
 /// What the threads of one task share.
 pub(super) struct Team<'a> {
@@ -378,7 +380,7 @@ fn repetition(
     worker: &mut Worker<'_>,
     until: &Until<'_>,
     quota: Option<u64>,
-) -> Result<Done, BenchError> {
+) -> Result<ThreadResult, BenchError> {
     let place = &team.spec.place;
     guarded(place, || {
         worker
@@ -403,11 +405,11 @@ fn guarded<T>(place: &str, job: impl FnOnce() -> Result<T, BenchError>) -> Resul
     })
 }
 
-fn put(slot: &Slot, done: Result<Done, BenchError>) {
+fn put(slot: &Slot, done: Result<ThreadResult, BenchError>) {
     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
 }
 
-pub(super) fn take(slot: &Slot) -> Option<Result<Done, BenchError>> {
+pub(super) fn take(slot: &Slot) -> Option<Result<ThreadResult, BenchError>> {
     slot.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 

@@ -73,7 +73,7 @@ impl Published {
 
 /// What one thread did in one repetition.
 #[derive(Debug, Clone)]
-pub(super) struct Done {
+pub(super) struct ThreadResult {
     pub(super) operations: u64,
     pub(super) bytes: u64,
     pub(super) begun: Instant,
@@ -81,7 +81,7 @@ pub(super) struct Done {
     pub(super) samples: Option<Samples>,
 }
 
-impl Done {
+impl ThreadResult {
     /// Duration of the work, s; never 0.
     pub(super) fn seconds(&self) -> f64 {
         self.ended
@@ -110,7 +110,7 @@ impl Worker<'_> {
         until: &Until<'_>,
         quota: Option<u64>,
         published: &Published,
-    ) -> Result<Done, MemoryError> {
+    ) -> Result<ThreadResult, MemoryError> {
         let quota = quota.unwrap_or(u64::MAX);
         let begun = Instant::now();
         let (touched, samples) = match self {
@@ -129,7 +129,7 @@ impl Worker<'_> {
             }
             Worker::Custom(custom) => custom.run(until, quota, published),
         };
-        Ok(Done {
+        Ok(ThreadResult {
             operations: touched.operations,
             bytes: touched.read_bytes + touched.written_bytes,
             begun,

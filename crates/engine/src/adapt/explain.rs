@@ -37,11 +37,11 @@ pub fn explain_placement(
     let workers = machine.cores.value as u32;
     let mut rows = ResultColumns::default();
     for described in describe(planned.plan()) {
-        let wanted = wanted(&described.phase, machine, policy, workers)?;
+        let requested = requested(&described.phase, machine, policy, workers)?;
         // The baseline: everything on the machine's first tier.
         let dram = Placement::new(TierShares::all(first(machine)));
         let dram_ns = time_ns(machine, &described.phase, &dram, workers)?;
-        let wanted_ns = time_ns(machine, &described.phase, &wanted.placement, workers)?;
+        let requested_ns = time_ns(machine, &described.phase, &requested.placement, workers)?;
         for access in &described.phase.accesses {
             rows.phase.push(described.phase.name.clone());
             rows.operators.push(described.operators.join(" > "));
@@ -49,12 +49,12 @@ pub fn explain_placement(
             rows.pattern
                 .push(format!("{:?} {:?}", access.pattern, access.op).to_lowercase());
             rows.bytes.push(access.footprint_bytes);
-            rows.wanted
-                .push(wanted.placement.shares(access).to_string());
+            rows.requested
+                .push(requested.placement.shares(access).to_string());
             rows.actual.push(actual(&described, access));
             rows.dram_ms.push(dram_ns / 1e6);
-            rows.wanted_ms.push(wanted_ns / 1e6);
-            rows.why.push(wanted.why.clone());
+            rows.requested_ms.push(requested_ns / 1e6);
+            rows.why.push(requested.why.clone());
         }
     }
     rows.batch(&machine.name)
@@ -79,7 +79,7 @@ fn time_ns(
     Ok(solved.map_err(AdaptError::from)?.time_ns)
 }
 
-fn wanted(
+fn requested(
     phase: &Phase,
     machine: &Machine,
     policy: &Policy,
@@ -192,10 +192,10 @@ struct ResultColumns {
     structure: Vec<String>,
     pattern: Vec<String>,
     bytes: Vec<u64>,
-    wanted: Vec<String>,
+    requested: Vec<String>,
     actual: Vec<String>,
     dram_ms: Vec<f64>,
-    wanted_ms: Vec<f64>,
+    requested_ms: Vec<f64>,
     why: Vec<String>,
 }
 
@@ -213,10 +213,10 @@ impl ResultColumns {
                 "size_bytes",
                 Arc::new(UInt64Array::from(self.bytes)) as ArrayRef,
             ),
-            ("wanted", text(self.wanted)),
+            ("wanted", text(self.requested)),
             ("actual", text(self.actual)),
             ("modelled_dram_ms", number(self.dram_ms)),
-            ("modelled_wanted_ms", number(self.wanted_ms)),
+            ("modelled_wanted_ms", number(self.requested_ms)),
             ("modelled_on", text(machines)),
             ("why", text(self.why)),
         ])?)

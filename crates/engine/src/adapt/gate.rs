@@ -7,14 +7,14 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub struct Gate(RwLock<()>);
 
 /// Guard of a running query.
-pub type Running<'a> = RwLockReadGuard<'a, ()>;
+pub type RunGuard<'a> = RwLockReadGuard<'a, ()>;
 
 /// Guard of a page move.
 pub type Moving<'a> = RwLockWriteGuard<'a, ()>;
 
 impl Gate {
     /// Enters a query; no page moves until the guard is dropped.
-    pub fn run(&self) -> Running<'_> {
+    pub fn run(&self) -> RunGuard<'_> {
         // The lock protects no data, so poisoning has no meaning.
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -25,7 +25,7 @@ impl Gate {
     }
 
     /// Downgrades atomically from moving to running, so that no other move can undo the placement.
-    pub fn run_after(moving: Moving<'_>) -> Running<'_> {
+    pub fn run_after(moving: Moving<'_>) -> RunGuard<'_> {
         RwLockWriteGuard::downgrade(moving)
     }
 }

@@ -23,9 +23,9 @@ use tierloom_topology::TierKind;
 
 /// The slot of the session's driver, shared with the system table of its decisions.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Drive(Arc<Mutex<Option<Arc<Driver>>>>);
+pub(super) struct SharedDriver(Arc<Mutex<Option<Arc<Driver>>>>);
 
-impl Drive {
+impl SharedDriver {
     pub fn get(&self) -> Option<Arc<Driver>> {
         // The value is only replaced as a whole, so a panic elsewhere leaves it consistent.
         let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,7 +139,7 @@ fn reads_columns(plan: &Arc<dyn ExecutionPlan>) -> bool {
 }
 
 /// System table `tierloom_decisions`: a row per phase and run, latest last.
-impl SystemRows for Drive {
+impl SystemRows for SharedDriver {
     fn schema(&self) -> SchemaRef {
         decisions_schema()
     }

@@ -154,7 +154,7 @@ impl SqlSession {
             sink.begin(&plan.schema())?;
             let stream =
                 execute_stream(Arc::clone(&plan), context).map_err(|e| SqlError::running(&e))?;
-            let mut stream = Running::of(stream);
+            let mut stream = RunningStream::of(stream);
             let mut rows = 0;
             let waiter = Waiter::new(&handle);
             while let Some(batch) = waiter
@@ -209,12 +209,12 @@ impl SqlSession {
 /// An operator busy with one batch then does not delay cancellation.
 ///
 /// Dropping it aborts the task at its next await point.
-struct Running {
+struct RunningStream {
     batches: Receiver<datafusion::common::Result<RecordBatch>>,
     task: Option<SpawnedTask<()>>,
 }
 
-impl Running {
+impl RunningStream {
     /// Spawns the task; must be called within a runtime.
     fn of(mut stream: SendableRecordBatchStream) -> Self {
         let (send, batches) = channel(BATCHES_AHEAD);
@@ -225,7 +225,7 @@ impl Running {
                 }
             }
         });
-        Running {
+        RunningStream {
             batches,
             task: Some(task),
         }

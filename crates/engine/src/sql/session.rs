@@ -3,7 +3,7 @@
 //! Changing a setting may replace the engine; what DataFusion keeps per engine (settings, prepared
 //! statements, registered tables) is therefore also kept here and replayed on the new one.
 
-use super::adaptive::Drive;
+use super::adaptive::SharedDriver;
 use super::error::SqlError;
 use super::export::BatchWriter;
 use super::run::{Flow, Outcome, Sink, StatementTiming, Watch};
@@ -96,7 +96,7 @@ pub struct SqlSession {
     /// The tables that system tables list; shared with their providers.
     pub(super) shown: Arc<Mutex<BTreeMap<String, Arc<PlacedTable>>>>,
     /// The driver of adaptive placement, if it is on.
-    pub(super) drive: Drive,
+    pub(super) drive: SharedDriver,
     /// The running statement with white space normalised.
     ///
     /// The key under which its runs are compared.
@@ -134,7 +134,7 @@ impl SqlSession {
             views: Views::new(),
             levels: 0,
             shown: Arc::default(),
-            drive: Drive::default(),
+            drive: SharedDriver::default(),
             statement: String::new(),
         };
         session.prepare_engine()?;

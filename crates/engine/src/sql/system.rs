@@ -3,7 +3,7 @@
 //! Their rows are read while a statement is planned, from the session's tables, the adaptive driver
 //! and the router.
 
-use super::adaptive::Drive;
+use super::adaptive::SharedDriver;
 use crate::column::PlacedColumn;
 use crate::routing::TIER_MEMORY;
 use crate::system_table::{SystemRows, SystemTable};
@@ -32,7 +32,11 @@ pub(super) const AUDITED_PAGES: u64 = 4096;
 type Tables = Arc<Mutex<BTreeMap<String, Arc<PlacedTable>>>>;
 
 /// Registers the system tables in `context`.
-pub(super) fn register(context: &SessionContext, tables: &Tables, drive: &Drive) -> Result<()> {
+pub(super) fn register(
+    context: &SessionContext,
+    tables: &Tables,
+    drive: &SharedDriver,
+) -> Result<()> {
     let columns = TierColumns {
         tables: Arc::clone(tables),
         schema: TierColumns::columns(),

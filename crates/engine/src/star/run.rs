@@ -11,7 +11,7 @@ use super::finish::Finish;
 use super::lower::Lowered;
 use super::morsels::{MorselQueue, MorselTimes, PassOptions};
 use super::output;
-use super::work::{Done, EarlyEnd, WorkerStats, hold, naming_operator, work};
+use super::work::{EarlyEnd, WorkerResult, WorkerStats, hold, naming_operator, work};
 use crate::breakdown::{broke_down, caught, said};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
@@ -251,7 +251,7 @@ impl Run {
         compiled: &Arc<Compiled>,
         cursor: &Arc<MorselQueue>,
         memory: &MemoryReservation,
-    ) -> Result<Vec<Done>, EarlyEnd> {
+    ) -> Result<Vec<WorkerResult>, EarlyEnd> {
         let mut tasks = JoinSet::new();
         for _ in 0..compiled.plan.workers {
             // Dropping the `JoinSet` aborts its tasks, so cancelling the query stops the workers.

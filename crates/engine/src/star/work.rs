@@ -51,7 +51,7 @@ impl From<PlanError> for EarlyEnd {
 }
 
 /// The result of a worker.
-pub(super) struct Done {
+pub(super) struct WorkerResult {
     pub groups: Groups,
     pub seen: WorkerStats,
     /// Memory pool reservation of the groups, released when they are merged.
@@ -103,7 +103,7 @@ pub(super) async fn work(
     compiled: Arc<Compiled>,
     cursor: Arc<MorselQueue>,
     held: MemoryReservation,
-) -> Result<Done, EarlyEnd> {
+) -> Result<WorkerResult, EarlyEnd> {
     let fact = Arc::clone(&lowered.fact);
     let rows = fact.rows();
     let columns: Vec<Codes<'_>> = lowered
@@ -147,7 +147,7 @@ pub(super) async fn work(
         counted: worker.counted(),
         cpu,
     };
-    Ok(Done {
+    Ok(WorkerResult {
         groups: worker.into_groups(),
         seen,
         held,

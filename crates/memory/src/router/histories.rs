@@ -37,7 +37,7 @@ enum HistoryStep {
 
 /// A block as the model knows it.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct LiveBlock {
     address: usize,
     bytes: u64,
     config: usize,
@@ -47,7 +47,7 @@ struct Case {
     slot: Slot,
     ledger: Ledger,
     stretches: Stretches,
-    blocks: Vec<Known>,
+    blocks: Vec<LiveBlock>,
     /// Index of the configuration, and how often it changed.
     config: (usize, u32),
     ever_locked: bool,
@@ -139,12 +139,12 @@ impl Case {
         match self.slot.allocate(self.machine(), units * UNIT, 7) {
             Ok(block) => {
                 assert_eq!(block.bytes, bytes);
-                let known = Known {
+                let known = LiveBlock {
                     address: block.address,
                     bytes,
                     config: self.config.0,
                 };
-                let apart = |other: &Known| {
+                let apart = |other: &LiveBlock| {
                     known.address + bytes as usize <= other.address
                         || other.address + other.bytes as usize <= known.address
                 };
@@ -215,7 +215,7 @@ impl Case {
         self.config = (config, round + 1);
     }
 
-    fn of_this_config(&self) -> impl Iterator<Item = &Known> {
+    fn of_this_config(&self) -> impl Iterator<Item = &LiveBlock> {
         self.blocks
             .iter()
             .filter(|block| block.config == self.config.0)
@@ -258,12 +258,12 @@ impl Case {
     }
 }
 
-fn units_of(block: Known) -> impl Iterator<Item = usize> {
+fn units_of(block: LiveBlock) -> impl Iterator<Item = usize> {
     (block.address..block.address + block.bytes as usize).step_by(UNIT)
 }
 
 /// Simulates the user writing all of a block.
-fn write(block: Known) {
+fn write(block: LiveBlock) {
     for unit in units_of(block) {
         with(|fake| fake.pages.get_mut(&unit).expect("a page is absent").1 = true);
     }

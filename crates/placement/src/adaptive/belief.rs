@@ -20,7 +20,7 @@ use tierloom_model::{Figure, Machine, ModelError, Options, Phase, solve};
 const STEP: f64 = 0.01;
 
 /// Limit of each factor, in prior standard deviations; weakly observable numbers would drift.
-const FARTHEST: f64 = 2.5;
+const MAX_DEVIATIONS: f64 = 2.5;
 
 /// Innovations beyond this number of standard deviations are clipped to it.
 const OUTLIER: f64 = 4.0;
@@ -31,66 +31,65 @@ const OUTLIER: f64 = 4.0;
 const FORGETTING: f64 = 0.004;
 
 /// Normal quantile of an interval's ends: a profile's interval is read as the central 90%.
-const ENDS: f64 = 1.645;
+const INTERVAL_QUANTILE: f64 = 1.645;
 
 /// Posterior distribution of the machine's numbers.
 #[derive(Debug, Clone)]
 pub struct Belief {
     machine: Machine,
-    first: String,
+    reference_tier: String,
     numbers: Vec<Number>,
     mean: Vec<f64>,
     /// Row-major.
     covariance: Vec<f64>,
     /// Prior variance of each number.
-    at_first: Vec<f64>,
+    prior_variance: Vec<f64>,
     options: Options,
 }
 
 impl Belief {
-    /// Starts from the profile; `doubt` is the minimum prior standard deviation, as a share.
+    /// Starts from the profile; `std_dev` is the minimum prior standard deviation, as a share.
     ///
     /// # Errors
     /// [`ModelError`] if the profile is not valid.
-    pub fn new(machine: &Machine, doubt: f64) -> Result<Self, ModelError> {
+    pub fn new(machine: &Machine, std_dev: f64) -> Result<Self, ModelError> {
         machine.check()?;
         let figures = machine.figures();
         // Workers stay on their own socket and never access the other socket's memory, so no time
         // could correct its numbers.
         let first = machine.tiers.first().map_or("", |t| t.name.as_str());
-        let mut asked = machine
+        let mut used = machine
             .tiers
             .iter()
             .map(|t| t.name == first || t.name != "remote");
         let never: Vec<String> = (0..machine.tiers.len())
-            .filter(|_| !asked.next().unwrap_or(true))
+            .filter(|_| !used.next().unwrap_or(true))
             .map(|index| format!("tiers[{index}]."))
             .collect();
-        let is_asked = |f: &&Figure| !never.iter().any(|tier| f.path.starts_with(tier));
-        let uncertain = figures.iter().filter(|f| is_uncertain(f)).filter(is_asked);
+        let is_used = |f: &&Figure| !never.iter().any(|tier| f.path.starts_with(tier));
+        let uncertain = figures.iter().filter(|f| is_uncertain(f)).filter(is_used);
         let uncertain: Vec<&Figure> = uncertain.collect();
         let numbers: Vec<Number> = uncertain.iter().map(|f| Number::of(f)).collect();
         let count = numbers.len();
         let mut covariance = vec![0.0; count * count];
         for (i, figure) in uncertain.iter().enumerate() {
             let (low, high) = interval(figure);
-            // An interval that reaches 0 or has no width has no log-scale spread; the minimum
-            // applies.
-            let spread = if low > 0.0 && high > low {
-                (high / low).ln() / (2.0 * ENDS)
+            // An interval that reaches 0 or has no width has no logarithm; the minimum applies.
+            let of_interval = if low > 0.0 && high > low {
+                (high / low).ln() / (2.0 * INTERVAL_QUANTILE)
             } else {
                 0.0
             };
-            covariance[i * count + i] = spread.max(doubt).powi(2);
+            covariance[i * count + i] = of_interval.max(std_dev).powi(2);
         }
         Ok(Belief {
-            first: machine
+            reference_tier: machine
                 .tiers
                 .first()
                 .map_or_else(String::new, |t| t.name.clone()),
             machine: machine.clone(),
             mean: vec![0.0; count],
-            at_first: (0..count).map(|i| covariance[i * count + i]).collect(),
+            prior_variance: (0..count).map(|i| covariance[i * count + i]).collect(),
             numbers,
             covariance,
             options: Options::default(),
@@ -103,8 +102,8 @@ impl Belief {
     }
 
     /// Name of the profile's first tier, where every phase starts.
-    pub fn first(&self) -> &str {
-        &self.first
+    pub fn reference_tier(&self) -> &str {
+        &self.reference_tier
     }
 
     /// Modelled time of the phase at the posterior mean, ns.
@@ -112,7 +111,7 @@ impl Belief {
     /// # Errors
     /// Same as [`solve()`].
     pub fn time_ns(&self, phase: &Phase, layout: &Layout, workers: u32) -> Result<f64, ModelError> {
-        let placement = layout.placement(&self.first);
+        let placement = layout.placement(&self.reference_tier);
         Ok(solve(&self.machine, phase, &placement, workers, &self.options)?.time_ns)
     }
 
@@ -144,7 +143,7 @@ impl Belief {
         layout: &Layout,
         workers: u32,
     ) -> Result<Around, ModelError> {
-        let placement = layout.placement(&self.first);
+        let placement = layout.placement(&self.reference_tier);
         let options = self.options.clone();
         let unused = self.unused(layout);
         self.look_around(&unused, &|machine| {
@@ -161,7 +160,7 @@ impl Belief {
         let tiers = self.machine.tiers.iter().enumerate();
         let unused = tiers.filter(|(_, tier)| {
             let share = layout.columns.share(&tier.name) + layout.operators.share(&tier.name);
-            tier.name != self.first && share <= 0.0
+            tier.name != self.reference_tier && share <= 0.0
         });
         unused
             .map(|(index, _)| format!("tiers[{index}]."))
@@ -184,7 +183,7 @@ impl Belief {
         let (_, steep) = self.slopes(&both);
         Gain {
             mean: both.here,
-            doubt: self.spread(&steep).sqrt(),
+            std_dev: self.variance(&steep).sqrt(),
         }
     }
 
@@ -202,7 +201,7 @@ impl Belief {
         time_ns: f64,
         noise: f64,
     ) -> Result<f64, ModelError> {
-        let placement = layout.placement(&self.first);
+        let placement = layout.placement(&self.reference_tier);
         let options = self.options.clone();
         let answer = |machine: &Machine| {
             Ok(solve(machine, phase, &placement, workers, &options)?
@@ -215,16 +214,16 @@ impl Belief {
             .map(|i| (around.sides[i][0] - around.sides[i][1]) / (2.0 * self.step(i)))
             .collect();
         // Linearisation error counts as measurement noise.
-        let noise = noise.hypot(around.bend());
+        let noise = noise.hypot(around.curvature());
         let towards = self.times_covariance(&slope);
-        let spread = dot(&slope, &towards) + noise * noise;
-        let limit = OUTLIER * spread.sqrt();
+        let variance = dot(&slope, &towards) + noise * noise;
+        let limit = OUTLIER * variance.sqrt();
         let off = time_ns.ln() - around.here;
-        let surprise = off / spread.sqrt();
+        let surprise = off / variance.sqrt();
         let off = off.clamp(-limit, limit);
         for (i, towards) in towards.iter().enumerate() {
-            let farthest = FARTHEST * self.at_first[i].sqrt();
-            let moved = self.mean[i] + towards * off / spread;
+            let farthest = MAX_DEVIATIONS * self.prior_variance[i].sqrt();
+            let moved = self.mean[i] + towards * off / variance;
             self.mean[i] = moved.clamp(-farthest, farthest);
         }
         self.correct();
@@ -232,14 +231,14 @@ impl Belief {
         // the two one-sided slopes: see `slopes`.
         let (flat, _) = self.slopes(&around);
         let towards = self.times_covariance(&flat);
-        let spread = dot(&flat, &towards) + noise * noise;
+        let variance = dot(&flat, &towards) + noise * noise;
         let count = towards.len();
         for i in 0..count {
             for j in 0..count {
-                self.covariance[i * count + j] -= towards[i] * towards[j] / spread;
+                self.covariance[i * count + j] -= towards[i] * towards[j] / variance;
             }
             let own = &mut self.covariance[i * count + i];
-            *own = (*own + FORGETTING * FORGETTING).min(self.at_first[i].max(*own));
+            *own = (*own + FORGETTING * FORGETTING).min(self.prior_variance[i].max(*own));
         }
         Ok(surprise)
     }
@@ -317,8 +316,8 @@ impl Belief {
 
     /// Step of a number's finite differences: most of its standard deviation.
     fn step(&self, i: usize) -> f64 {
-        let doubt = self.covariance[i * self.numbers.len() + i].max(0.0).sqrt();
-        (0.7 * doubt).max(STEP)
+        let std_dev = self.covariance[i * self.numbers.len() + i].max(0.0).sqrt();
+        (0.7 * std_dev).max(STEP)
     }
 
     /// One-sided slopes of each factor: the one of smaller magnitude, and the one of larger.
@@ -363,7 +362,8 @@ impl Belief {
             .collect()
     }
 
-    fn spread(&self, slope: &[f64]) -> f64 {
+    /// Variance of a quantity with these slopes.
+    fn variance(&self, slope: &[f64]) -> f64 {
         dot(slope, &self.times_covariance(slope)).max(0.0)
     }
 }
@@ -400,11 +400,11 @@ mod tests {
             "the peak of DRAM decides: {peak}"
         );
         let cxl = belief.machine().tiers[1].read_gbps.value;
-        assert_eq!(cxl, machine.tiers[1].read_gbps.value, "CXL was not asked");
+        assert_eq!(cxl, machine.tiers[1].read_gbps.value, "CXL was not used");
     }
 
     #[test]
-    fn doubt_shrinks_with_measurements_and_never_grows() {
+    fn uncertainty_shrinks_with_measurements_and_never_grows() {
         let machine = profiles::load("nus24").unwrap();
         let mut belief = Belief::new(&machine, 0.1).unwrap();
         let dram = Layout::on("dram").unwrap();
@@ -412,15 +412,15 @@ mod tests {
             columns: "dram 3, cxl 2".parse().unwrap(),
             ..dram.clone()
         };
-        let mut doubt = f64::INFINITY;
+        let mut std_dev = f64::INFINITY;
         for layout in [&dram, &both, &dram, &both] {
-            let now = belief.gain(&scan(), &dram, &both, 32).unwrap().doubt;
-            assert!(now <= doubt * 1.001, "{now} after {doubt}");
-            doubt = now;
+            let now = belief.gain(&scan(), &dram, &both, 32).unwrap().std_dev;
+            assert!(now <= std_dev * 1.001, "{now} after {std_dev}");
+            std_dev = now;
             let time_ns = belief.time_ns(&scan(), layout, 32).unwrap();
             belief.learn(&scan(), layout, 32, time_ns, 0.01).unwrap();
         }
-        assert!(doubt < 0.03, "{doubt}");
+        assert!(std_dev < 0.03, "{std_dev}");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The controller: plans runs and learns from their times.
 
-use super::chance::Chance;
 use super::deciding::because;
-use super::distrust::{Distrust, Seen};
-use super::evidence::{Run, Spreads};
+use super::distrust::{Distrust, MeasuredSlowdown};
+use super::evidence::{PhaseRun, StdDevs};
+use super::noise::Noise;
 use super::numbers::Around;
 use super::state::State;
 use super::{Action, Belief, Layout, Measured, PhaseDecision, PhaseKey, Settings};
@@ -35,10 +35,10 @@ pub struct Controller {
     pub(super) belief: Belief,
     pub(super) home: Layout,
     pub(super) states: BTreeMap<PhaseKey, State>,
-    planned: BTreeMap<String, Planned>,
+    planned: BTreeMap<String, PlannedRun>,
     /// Noise in the times of whole phases, and in those of trials.
-    whole_chance: Chance,
-    trial_chance: Chance,
+    whole_noise: Noise,
+    trial_noise: Noise,
     pub(super) distrust: Distrust,
     pub(super) random: SplitMix,
     /// Cache of modelled times of the phase being decided, around the posterior mean.
@@ -48,14 +48,14 @@ pub struct Controller {
 }
 
 /// Standard deviations added to a measured slowdown to get its upper confidence bound.
-const CHANCE: f64 = 3.0;
+const NOISE_DEVIATIONS: f64 = 3.0;
 
 /// Standard deviations of the modelled slowdown added to it as well.
 const MODELLED: f64 = 1.0;
 
 /// A run that was planned but not measured yet.
 #[derive(Debug, Clone)]
-struct Planned {
+struct PlannedRun {
     phases: Vec<Phase>,
     decisions: Vec<PhaseDecision>,
 }
@@ -73,14 +73,14 @@ impl Controller {
     /// # Errors
     /// [`AdaptError::Model`] if the profile is not valid.
     pub fn new(machine: &Machine, settings: Settings) -> Result<Self, AdaptError> {
-        let belief = Belief::new(machine, settings.profile_doubt)?;
+        let belief = Belief::new(machine, settings.profile_std_dev)?;
         Ok(Controller {
-            home: Layout::on(belief.first())?,
+            home: Layout::on(belief.reference_tier())?,
             // Never corrected: its times are the reference that makes runs of a phase comparable.
             profile: belief.clone(),
             belief,
-            whole_chance: Chance::new(settings.noise),
-            trial_chance: Chance::new(settings.trial_noise),
+            whole_noise: Noise::new(settings.noise),
+            trial_noise: Noise::new(settings.trial_noise),
             distrust: Distrust::new(machine),
             settings,
             states: BTreeMap::new(),
@@ -148,7 +148,7 @@ impl Controller {
                 self.decide(kept, phase, &mut budget)?
             });
         }
-        let planned = Planned {
+        let planned = PlannedRun {
             phases: phases.to_vec(),
             decisions: decisions.clone(),
         };
@@ -187,10 +187,10 @@ impl Controller {
     }
 
     /// Current noise estimates.
-    pub(super) fn spreads(&self) -> Spreads {
-        Spreads {
-            whole: self.whole_chance.spread(),
-            trial: self.trial_chance.spread(),
+    pub(super) fn std_devs(&self) -> StdDevs {
+        StdDevs {
+            whole: self.whole_noise.std_dev(),
+            trial: self.trial_noise.std_dev(),
         }
     }
 
@@ -205,7 +205,7 @@ impl Controller {
         let whole_ns = measured.time_ns / decision.rest();
         let reference = self.profile.time_ns(phase, &self.home, workers)?;
         let trials = decision.trials.iter().zip(&measured.trials_ns);
-        let run = Run {
+        let run = PhaseRun {
             layout: decision.layout.clone(),
             whole: (whole_ns / reference).ln(),
             trials: trials
@@ -214,41 +214,41 @@ impl Controller {
         };
         // Before the run becomes evidence, as it is compared with the previous run under its
         // layout.
-        self.note_chance(&decision.key, &run);
-        let spreads = self.spreads();
-        self.narrow(phase, &run, reference, spreads)?;
+        self.note_noise(&decision.key, &run);
+        let std_devs = self.std_devs();
+        self.narrow(phase, &run, reference, std_devs)?;
         let settled = self
             .states
             .get(&decision.key)
             .is_some_and(|s| s.is_settled(&self.settings));
         if !settled && decision.expected_ns >= self.settings.min_phase_ns {
             self.belief
-                .learn(phase, &decision.layout, workers, whole_ns, spreads.whole)?;
+                .learn(phase, &decision.layout, workers, whole_ns, std_devs.whole)?;
         }
         // Repeated trials of a layout count as one measurement with less noise.
         for (layout, ratio, parts) in run.each_tried() {
             let alone_ns = ratio.exp() * reference;
-            let spread = spreads.trial / (parts as f64).sqrt();
+            let std_dev = std_devs.trial / (parts as f64).sqrt();
             self.belief
-                .learn(phase, layout, workers, alone_ns, spread)?;
+                .learn(phase, layout, workers, alone_ns, std_dev)?;
             self.state(&decision.key)
-                .note_trial(layout.clone(), ratio, spread);
+                .note_trial(layout.clone(), ratio, std_dev);
         }
         let state = self.state(&decision.key);
-        state.note(run.whole, spreads.whole);
+        state.note(run.whole, std_devs.whole);
         state.evidence.note(run);
         Ok(())
     }
 
     /// Updates the noise estimates: repeated whole runs, and trials of one layout in the same run.
-    fn note_chance(&mut self, key: &PhaseKey, run: &Run) {
+    fn note_noise(&mut self, key: &PhaseKey, run: &PhaseRun) {
         let state = self.states.get(key);
         if let Some(before) = state.and_then(|s| s.evidence.last_under(&run.layout)) {
-            self.whole_chance.note(before.whole, run.whole);
+            self.whole_noise.note(before.whole, run.whole);
         }
         for (index, (layout, time)) in run.trials.iter().enumerate() {
             if let Some((_, other)) = run.trials[..index].iter().find(|(l, _)| l == layout) {
-                self.trial_chance.note(*other, *time);
+                self.trial_noise.note(*other, *time);
             }
         }
     }
@@ -257,9 +257,9 @@ impl Controller {
     fn narrow(
         &mut self,
         phase: &Phase,
-        run: &Run,
+        run: &PhaseRun,
         reference: f64,
-        spreads: Spreads,
+        std_devs: StdDevs,
     ) -> Result<(), AdaptError> {
         // The furthest trial puts the most load on the other tiers, so it rules out most.
         let furthest = run
@@ -277,11 +277,11 @@ impl Controller {
         // expected.
         let expected = self.belief.time_ns(phase, &run.layout, workers)?;
         let whole = run.whole.min((expected / reference).ln());
-        let noise = CHANCE * spreads.whole.hypot(spreads.trial);
+        let noise = NOISE_DEVIATIONS * std_devs.whole.hypot(std_devs.trial);
         // The slower machine differs from the belief in its factors alone, so what is uncertain of
         // the belief is uncertain of its times too.
-        let modelled = MODELLED * self.belief.gain(phase, &run.layout, to, workers)?.doubt;
-        let seen = Seen {
+        let modelled = MODELLED * self.belief.gain(phase, &run.layout, to, workers)?.std_dev;
+        let seen = MeasuredSlowdown {
             phase,
             from: &run.layout,
             to,
@@ -309,10 +309,10 @@ impl Controller {
         PhaseDecision {
             phase: phase.name.clone(),
             action: Action::Keep,
-            wanted: current.clone(),
+            proposed: current.clone(),
             layout: current,
             gain: 0.0,
-            doubt: 0.0,
+            std_dev: 0.0,
             trials: Vec::new(),
             expected_ns,
             moved_bytes: 0,

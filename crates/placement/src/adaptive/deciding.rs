@@ -5,7 +5,7 @@
 //! when no trial shows a further gain; exploration comes last.
 
 use super::controller::{Budget, Controller};
-use super::evidence::Shown;
+use super::evidence::MeasuredGain;
 use super::{Action, Gain, Layout, PhaseDecision, PhaseKey};
 use crate::AdaptError;
 use tierloom_model::search::{Moved, Problem, Weights, best};
@@ -30,7 +30,7 @@ const ONE_RUN_ABOVE: f64 = 0.03;
 pub(super) const MOST_ATTEMPTS: u32 = 8;
 
 /// Standard deviations of the upper confidence bound that decides whether a trial is worthwhile.
-pub(super) const HOPE: f64 = 1.5;
+pub(super) const UPPER_BOUND: f64 = 1.5;
 
 /// Standard deviations of a trial within which a residual is attributed to noise.
 const EXPLAINED: f64 = 4.0;
@@ -46,12 +46,12 @@ impl Controller {
         self.looked.clear();
         self.misfit = None;
         let settings = self.settings.clone();
-        let spreads = self.spreads();
+        let std_devs = self.std_devs();
         let state = self.state(&kept.key);
         // A return counts as a change too, so the limit also bounds how often placements are taken
         // back.
         let may_change = state.changes < settings.max_changes;
-        if may_change && let Some(to) = state.go_back(spreads) {
+        if may_change && let Some(to) = state.go_back(std_devs) {
             return self.back(kept, to, phase);
         }
         // Checked after the return: a settled phase can still be taken back.
@@ -64,41 +64,41 @@ impl Controller {
         // Measured gains come first: they do not depend on the model.
         if let Some((shown, to)) = self.shown(&kept) {
             let kept = PhaseDecision {
-                wanted: to,
+                proposed: to,
                 gain: shown.mean,
-                doubt: shown.doubt,
+                std_dev: shown.std_dev,
                 ..kept
             };
             return self.step_and_try(kept, shown, phase, budget);
         }
         if let Some((hoped, to)) = self.operators(&kept, phase)? {
             let kept = PhaseDecision {
-                wanted: to,
+                proposed: to,
                 gain: hoped.mean,
-                doubt: hoped.doubt,
+                std_dev: hoped.std_dev,
                 ..kept
             };
             return self.step_and_try(kept, hoped, phase, budget);
         }
-        let wanted = self.wanted(phase, &kept.layout)?;
-        if wanted == kept.layout || self.is_refused(&kept.key, &wanted) {
-            let why = if wanted == kept.layout {
+        let proposed = self.proposed(phase, &kept.layout)?;
+        if proposed == kept.layout || self.is_refused(&kept.key, &proposed) {
+            let why = if proposed == kept.layout {
                 "the model wants nothing else"
             } else {
                 "what the model wants was slower when it was tried"
             };
             return self.explore(kept, phase, budget, why);
         }
-        let gain = self.gain(&kept.key, phase, &kept.layout, &wanted)?;
+        let gain = self.gain(&kept.key, phase, &kept.layout, &proposed)?;
         let kept = PhaseDecision {
-            wanted,
+            proposed,
             gain: gain.mean,
-            doubt: gain.doubt,
+            std_dev: gain.std_dev,
             ..kept
         };
         // An upper confidence bound: an uncertain proposal deserves a trial even if its expected
         // gain is small.
-        if gain.mean + HOPE * gain.doubt < settings.min_gain {
+        if gain.mean + UPPER_BOUND * gain.std_dev < settings.min_gain {
             let why = "less to gain than is worth a change";
             return self.explore(kept, phase, budget, why);
         }
@@ -108,15 +108,15 @@ impl Controller {
     /// The placement with the best measured gain.
     ///
     /// Only placements whose lower confidence bound excludes a loss against the first tier qualify.
-    fn shown(&self, kept: &PhaseDecision) -> Option<(Shown, Layout)> {
-        let (state, spreads) = (self.states.get(&kept.key)?, self.spreads());
-        let mut best: Option<(f64, Shown, Layout)> = None;
+    fn shown(&self, kept: &PhaseDecision) -> Option<(MeasuredGain, Layout)> {
+        let (state, std_devs) = (self.states.get(&kept.key)?, self.std_devs());
+        let mut best: Option<(f64, MeasuredGain, Layout)> = None;
         for to in state.evidence.tried(&kept.layout) {
             if to == kept.layout || state.is_refused(&to) {
                 continue;
             }
             let evidence = &state.evidence;
-            let Some(shown) = evidence.shown(&kept.layout, &to, spreads, CERTAINTY) else {
+            let Some(shown) = evidence.shown(&kept.layout, &to, std_devs, CERTAINTY) else {
                 continue;
             };
             // The loss is bounded against the first tier, so gains proven earlier may be put at
@@ -132,7 +132,7 @@ impl Controller {
             }
             // Scored without the support of trials further out: that support would favour layouts
             // close to the current one.
-            let alone = evidence.alone(&kept.layout, &to, spreads);
+            let alone = evidence.alone(&kept.layout, &to, std_devs);
             let score = alone.map_or(0.0, |alone| alone.least(1.0));
             if best.as_ref().is_none_or(|(most, ..)| score > *most) {
                 best = Some((score, shown, to));
@@ -142,7 +142,7 @@ impl Controller {
     }
 
     /// Best weights of the columns on the corrected machine, operator memory left where it is.
-    fn wanted(&self, phase: &Phase, current: &Layout) -> Result<Layout, AdaptError> {
+    fn proposed(&self, phase: &Phase, current: &Layout) -> Result<Layout, AdaptError> {
         let columns = self.best_of(phase, current, &[StructureClass::Column])?;
         Ok(Layout {
             columns: columns.unwrap_or_else(|| self.home.columns.clone()),
@@ -166,7 +166,7 @@ impl Controller {
         let phases = std::slice::from_ref(phase);
         let problem = Problem {
             moved: Moved::Classes(classes),
-            base: current.placement(self.belief.first()),
+            base: current.placement(self.belief.reference_tier()),
             ..Problem::new(
                 self.belief.machine(),
                 phases,
@@ -197,7 +197,7 @@ impl Controller {
             (Some((_, before)), Some((_, after))) => self.belief.gain_between(before, after),
             _ => self.belief.gain(phase, from, to, self.settings.workers)?,
         };
-        modelled.doubt = modelled.doubt.hypot(self.misfit(key, phase)?);
+        modelled.std_dev = modelled.std_dev.hypot(self.misfit(key, phase)?);
         let measured = self.states.get(key).and_then(|s| s.measured_gain(from, to));
         Ok(match measured {
             Some(measured) => modelled.with(&measured),
@@ -242,7 +242,7 @@ impl Controller {
     fn step_and_try(
         &mut self,
         kept: PhaseDecision,
-        shown: Shown,
+        shown: MeasuredGain,
         phase: &Phase,
         budget: &mut Budget,
     ) -> Result<PhaseDecision, AdaptError> {
@@ -253,7 +253,7 @@ impl Controller {
         // The move may have stopped halfway or changed operator memory, so the best columns are
         // computed again from where it ended.
         let further = PhaseDecision {
-            wanted: self.wanted(phase, &moved.layout)?,
+            proposed: self.proposed(phase, &moved.layout)?,
             ..moved.clone()
         };
         let tried = self.attempt(further, phase, budget)?;
@@ -271,26 +271,26 @@ impl Controller {
     fn step(
         &mut self,
         kept: PhaseDecision,
-        shown: Shown,
+        shown: MeasuredGain,
         phase: &Phase,
         budget: &mut Budget,
     ) -> Result<PhaseDecision, AdaptError> {
         let settings = &self.settings;
-        let (from, wanted) = (kept.layout.clone(), kept.wanted.clone());
-        let bytes = from.moved_bytes(&wanted, phase);
+        let (from, proposed) = (kept.layout.clone(), kept.proposed.clone());
+        let bytes = from.moved_bytes(&proposed, phase);
         let saved_ns = kept.expected_ns * (1.0 - (-kept.gain).exp());
         // Bytes over GB/s are nanoseconds.
         let cost_ns = bytes as f64 / settings.migration_gbps;
         if saved_ns * settings.expected_runs < cost_ns {
             return Ok(self.quiet(kept, "moving the pages costs more than it will save"));
         }
-        let by_step = settings.max_step / from.distance(&wanted).max(1e-9);
+        let by_step = settings.max_step / from.distance(&proposed).max(1e-9);
         let by_budget = budget.migration_bytes as f64 / (bytes as f64).max(1.0);
         let part = by_step.min(by_budget).min(1.0);
         let to = if part < 1.0 {
-            self.part_way(&from, &wanted, part)?
+            self.part_way(&from, &proposed, part)?
         } else {
-            wanted
+            proposed
         };
         if to == from {
             return Ok(because(kept, "waits for the migration budget"));
@@ -307,7 +307,7 @@ impl Controller {
         let reason = format!(
             "{to} is {:.1}% faster than {from}, known to {:.1}%",
             100.0 * (kept.gain.exp() - 1.0),
-            100.0 * kept.doubt
+            100.0 * kept.std_dev
         );
         Ok(PhaseDecision {
             action: Action::Move,
@@ -358,7 +358,7 @@ impl Controller {
             action: Action::Return,
             moved_bytes: kept.layout.moved_bytes(&to, phase),
             expected_ns: self.belief.time_ns(phase, &to, self.settings.workers)?,
-            wanted: to.clone(),
+            proposed: to.clone(),
             layout: to,
             reason,
             ..kept

@@ -80,11 +80,13 @@ pub struct PhaseDecision {
     /// Placement of the run, trials excepted.
     pub layout: Layout,
     /// Placement that the corrected model or the trials favour; `layout` if nothing can be gained.
-    pub wanted: Layout,
-    /// Expected gain of `wanted` over the placement before this decision, ln of the ratio of times.
+    #[serde(rename = "wanted")]
+    pub proposed: Layout,
+    /// Expected gain of `proposed` over the placement before this decision, ln of the ratio of times.
     pub gain: f64,
     /// Standard deviation of `gain`.
-    pub doubt: f64,
+    #[serde(rename = "doubt")]
+    pub std_dev: f64,
     /// Parts of the phase that run under other placements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trials: Vec<Trial>,

@@ -10,14 +10,14 @@ use super::Layout;
 use tierloom_model::{Machine, ModelError, Options, Phase, solve};
 
 /// Initial factors by which bandwidth and latency of a tier may be worse than in its profile.
-const BANDWIDTH_AT_FIRST: f64 = 6.0;
-const LATENCY_AT_FIRST: f64 = 4.0;
+const INITIAL_BANDWIDTH_FACTOR: f64 = 6.0;
+const INITIAL_LATENCY_FACTOR: f64 = 4.0;
 
 /// Decrease of a factor per measured run of a phase: no single outlier settles it.
-const AT_ONCE: f64 = 0.6;
+const DECREASE: f64 = 0.6;
 
 /// Lower limit of the factors; some margin remains however much was measured.
-const AT_LEAST: f64 = 2.0;
+const MIN_FACTOR: f64 = 2.0;
 
 /// Safety factors of every tier but the first.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ struct Factors {
 }
 
 /// Measured slowdown of a layout relative to the phase's own layout in the same run.
-pub(super) struct Seen<'a> {
+pub(super) struct MeasuredSlowdown<'a> {
     pub phase: &'a Phase,
     pub from: &'a Layout,
     pub to: &'a Layout,
@@ -48,8 +48,8 @@ impl Distrust {
             tiers: others
                 .map(|t| Factors {
                     tier: t.name.clone(),
-                    bandwidth: BANDWIDTH_AT_FIRST,
-                    latency: LATENCY_AT_FIRST,
+                    bandwidth: INITIAL_BANDWIDTH_FACTOR,
+                    latency: INITIAL_LATENCY_FACTOR,
                 })
                 .collect(),
         }
@@ -57,7 +57,7 @@ impl Distrust {
 
     /// Whether a measured time can still lower a factor.
     pub fn is_open(&self) -> bool {
-        let open = |f: &Factors| f.bandwidth > AT_LEAST || f.latency > AT_LEAST;
+        let open = |f: &Factors| f.bandwidth > MIN_FACTOR || f.latency > MIN_FACTOR;
         self.tiers.iter().any(open)
     }
 
@@ -82,7 +82,12 @@ impl Distrust {
     pub fn worst_unmeasured(&self, machine: &Machine) -> Machine {
         let mut worst = machine.clone();
         for Factors { tier, .. } in &self.tiers {
-            slow_down(&mut worst, tier, BANDWIDTH_AT_FIRST, LATENCY_AT_FIRST);
+            slow_down(
+                &mut worst,
+                tier,
+                INITIAL_BANDWIDTH_FACTOR,
+                INITIAL_LATENCY_FACTOR,
+            );
         }
         worst
     }
@@ -95,7 +100,7 @@ impl Distrust {
         &mut self,
         machine: &Machine,
         workers: u32,
-        seen: &Seen<'_>,
+        seen: &MeasuredSlowdown<'_>,
     ) -> Result<(), ModelError> {
         let first = machine.tiers.first().map_or("", |t| t.name.as_str());
         let time = |machine: &Machine, layout: &Layout| -> Result<f64, ModelError> {
@@ -118,8 +123,8 @@ impl Distrust {
                 (&mut factors.bandwidth, true),
                 (&mut factors.latency, false),
             ] {
-                let lower = (*factor * AT_ONCE).max(AT_LEAST);
-                if *factor <= AT_LEAST {
+                let lower = (*factor * DECREASE).max(MIN_FACTOR);
+                if *factor <= MIN_FACTOR {
                     continue;
                 }
                 let mut slower = machine.clone();
@@ -180,7 +185,7 @@ mod tests {
         let see = |distrust: &mut Distrust, cxl: u32, workers: u32| {
             let to = with(cxl);
             let at_most = 1.02 * time(&machine, &to, workers) / time(&machine, &home, workers);
-            let seen = Seen {
+            let seen = MeasuredSlowdown {
                 phase: &phase,
                 from: &home,
                 to: &to,
@@ -192,7 +197,7 @@ mod tests {
         };
         see(&mut distrust, 8, 4);
         let few = distrust.tiers[0].clone();
-        assert!(few.latency < LATENCY_AT_FIRST, "{few:?}");
+        assert!(few.latency < INITIAL_LATENCY_FACTOR, "{few:?}");
         assert!(few.bandwidth > few.latency, "{few:?}");
         see(&mut distrust, 80, 32);
         let many = distrust.tiers[0].clone();

@@ -8,8 +8,8 @@
 //! does not lose.
 
 use super::Layout;
-use super::chance::median;
 use super::layout::lies_between;
+use super::noise::median;
 
 /// Number of runs kept per phase.
 const REMEMBERED: usize = 40;
@@ -25,7 +25,7 @@ const OF_LARGER: f64 = 0.68;
 
 /// Times of one run of a phase, as logarithms of ratios to a common reference time.
 #[derive(Debug, Clone)]
-pub(super) struct Run {
+pub(super) struct PhaseRun {
     /// Placement of the phase, trials excepted.
     pub layout: Layout,
     /// Time of the phase under `layout`, scaled to all rows.
@@ -34,7 +34,7 @@ pub(super) struct Run {
     pub trials: Vec<(Layout, f64)>,
 }
 
-impl Run {
+impl PhaseRun {
     /// The distinct layouts tried, with the mean of their times and the number of trials of each.
     pub fn each_tried(&self) -> Vec<(&Layout, f64, usize)> {
         let mut each: Vec<(&Layout, f64, usize)> = Vec::new();
@@ -53,37 +53,37 @@ impl Run {
 
 /// Standard deviations of single measurements, log scale: of a phase and of a trial.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spreads {
+pub(super) struct StdDevs {
     pub whole: f64,
     pub trial: f64,
 }
 
 /// A measured gain.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Shown {
+pub(super) struct MeasuredGain {
     /// ln(time before / time after).
     pub mean: f64,
     /// Standard deviation of `mean`.
-    pub doubt: f64,
+    pub std_dev: f64,
     /// Number of runs that contributed.
     pub runs: usize,
 }
 
-impl Shown {
+impl MeasuredGain {
     /// Lower confidence bound, `certainty` standard deviations below the mean.
     pub fn least(&self, certainty: f64) -> f64 {
-        self.mean - certainty * self.doubt
+        self.mean - certainty * self.std_dev
     }
 }
 
 /// The most recent runs of one phase.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Evidence {
-    runs: Vec<Run>,
+    runs: Vec<PhaseRun>,
 }
 
 impl Evidence {
-    pub fn note(&mut self, run: Run) {
+    pub fn note(&mut self, run: PhaseRun) {
         self.runs.push(run);
         if self.runs.len() > REMEMBERED {
             self.runs.remove(0);
@@ -96,7 +96,7 @@ impl Evidence {
     }
 
     /// The most recent run under this layout.
-    pub fn last_under(&self, layout: &Layout) -> Option<&Run> {
+    pub fn last_under(&self, layout: &Layout) -> Option<&PhaseRun> {
         self.runs.iter().rev().find(|r| r.layout == *layout)
     }
 
@@ -117,8 +117,8 @@ impl Evidence {
     }
 
     /// Measured gain of `to` over `from`, from trials of `to` alone; `None` if it was never tried.
-    pub fn alone(&self, from: &Layout, to: &Layout, spreads: Spreads) -> Option<Shown> {
-        self.pooled(from, to, std::slice::from_ref(to), spreads)
+    pub fn alone(&self, from: &Layout, to: &Layout, std_devs: StdDevs) -> Option<MeasuredGain> {
+        self.pooled(from, to, std::slice::from_ref(to), std_devs)
     }
 
     /// Measured gain of `to` over `from`, supported by trials further out.
@@ -128,10 +128,10 @@ impl Evidence {
         &self,
         from: &Layout,
         to: &Layout,
-        spreads: Spreads,
+        std_devs: StdDevs,
         certainty: f64,
-    ) -> Option<Shown> {
-        let mut best = self.alone(from, to, spreads)?;
+    ) -> Option<MeasuredGain> {
+        let mut best = self.alone(from, to, std_devs)?;
         let mut beyond = self.tried(from);
         beyond.retain(|l| l != to && lies_between(to, from, l));
         beyond.sort_by(|a, b| to.distance(a).total_cmp(&to.distance(b)));
@@ -139,12 +139,12 @@ impl Evidence {
         for layout in beyond {
             let reach = from.distance(to) / from.distance(&layout).max(1e-9);
             pool.push(layout);
-            if let Some(shown) = self.pooled(from, to, &pool, spreads) {
+            if let Some(shown) = self.pooled(from, to, &pool, std_devs) {
                 // Scale down to the shorter distance. By concavity `to` has at least this share of
                 // the gain measured further out.
-                let shown = Shown {
+                let shown = MeasuredGain {
                     mean: shown.mean * reach,
-                    doubt: shown.doubt * reach,
+                    std_dev: shown.std_dev * reach,
                     ..shown
                 };
                 if shown.runs >= best.runs && shown.least(certainty) > best.least(certainty) {
@@ -160,10 +160,10 @@ impl Evidence {
         from: &Layout,
         to: &Layout,
         pool: &[Layout],
-        spreads: Spreads,
-    ) -> Option<Shown> {
-        let with = |r: &&Run| r.layout == *from && r.trials.iter().any(|(l, _)| l == to);
-        let runs: Vec<&Run> = self.runs.iter().filter(with).collect();
+        std_devs: StdDevs,
+    ) -> Option<MeasuredGain> {
+        let with = |r: &&PhaseRun| r.layout == *from && r.trials.iter().any(|(l, _)| l == to);
+        let runs: Vec<&PhaseRun> = self.runs.iter().filter(with).collect();
         let before = self
             .runs
             .iter()
@@ -182,8 +182,8 @@ impl Evidence {
                 _ => (median(&mut times)?, OF_MEDIAN / count),
             };
             // A run that is slow as a whole must not make its trials look fast in comparison.
-            let whole = run.whole.min(before + OUTLIER * spreads.whole);
-            let variance = spreads.whole.powi(2) + of_trial * spreads.trial.powi(2);
+            let whole = run.whole.min(before + OUTLIER * std_devs.whole);
+            let variance = std_devs.whole.powi(2) + of_trial * std_devs.trial.powi(2);
             gains.push((whole - time, variance));
         }
         // Gains are clipped as times are: one outlier must not pull their mean up.
@@ -192,9 +192,9 @@ impl Evidence {
         let variance = gains.iter().map(|(_, v)| v).sum::<f64>() / count;
         let limit = least + OUTLIER * (2.0 * variance).sqrt();
         let mean = gains.iter().map(|(g, _)| g.min(limit)).sum::<f64>() / count;
-        (!gains.is_empty()).then(|| Shown {
+        (!gains.is_empty()).then(|| MeasuredGain {
             mean,
-            doubt: (variance / count).sqrt(),
+            std_dev: (variance / count).sqrt(),
             runs: gains.len(),
         })
     }
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
     use tierloom_model::search::SplitMix;
 
-    const SPREADS: Spreads = Spreads {
+    const STD_DEVS: StdDevs = StdDevs {
         whole: 0.01,
         trial: 0.02,
     };
@@ -242,7 +242,7 @@ mod tests {
     fn evidence(runs: &[(f64, &[(u32, f64)])]) -> Evidence {
         let mut evidence = Evidence::default();
         for (whole, trials) in runs {
-            evidence.note(Run {
+            evidence.note(PhaseRun {
                 layout: with(0),
                 whole: *whole,
                 trials: trials
@@ -257,12 +257,12 @@ mod tests {
     #[test]
     fn one_run_that_was_slow_as_a_whole_shows_no_gain() {
         let evidence = evidence(&[(0.0, &[(10, 0.0)]), (0.26, &[(10, 0.0)])]);
-        let shown = evidence.alone(&with(0), &with(10), SPREADS).unwrap();
+        let shown = evidence.alone(&with(0), &with(10), STD_DEVS).unwrap();
         assert_eq!(shown.runs, 2);
         assert!(shown.mean < 0.02 && shown.least(4.0) < -0.02, "{shown:?}");
         // What slows trials and the rest of the run alike is no loss.
         let both = self::evidence(&[(0.0, &[(10, -0.1)]), (0.02, &[(10, -0.08)])]);
-        let shown = both.alone(&with(0), &with(10), SPREADS).unwrap();
+        let shown = both.alone(&with(0), &with(10), STD_DEVS).unwrap();
         assert!((shown.mean - 0.1).abs() < 1e-9, "{shown:?}");
     }
 
@@ -270,17 +270,17 @@ mod tests {
     fn only_what_was_tried_itself_is_shown_and_what_lies_beyond_supports_it() {
         let trials: &[(u32, f64)] = &[(10, -0.05), (12, -0.05), (14, -0.05), (5, 0.2)];
         let evidence = evidence(&[(0.0, trials), (0.0, trials)]);
-        assert_eq!(evidence.alone(&with(0), &with(11), SPREADS), None);
-        assert_eq!(evidence.shown(&with(0), &with(11), SPREADS, 4.0), None);
-        let alone = evidence.alone(&with(0), &with(10), SPREADS).unwrap();
-        let shown = evidence.shown(&with(0), &with(10), SPREADS, 4.0).unwrap();
+        assert_eq!(evidence.alone(&with(0), &with(11), STD_DEVS), None);
+        assert_eq!(evidence.shown(&with(0), &with(11), STD_DEVS, 4.0), None);
+        let alone = evidence.alone(&with(0), &with(10), STD_DEVS).unwrap();
+        let shown = evidence.shown(&with(0), &with(10), STD_DEVS, 4.0).unwrap();
         assert!(shown.least(4.0) > alone.least(4.0), "{shown:?} {alone:?}");
         assert!(
             shown.mean <= alone.mean,
             "less of the way, less of the gain"
         );
-        let farthest = evidence.alone(&with(0), &with(14), SPREADS).unwrap();
-        let nothing_beyond = evidence.shown(&with(0), &with(14), SPREADS, 4.0);
+        let farthest = evidence.alone(&with(0), &with(14), STD_DEVS).unwrap();
+        let nothing_beyond = evidence.shown(&with(0), &with(14), STD_DEVS, 4.0);
         assert_eq!(nothing_beyond, Some(farthest));
     }
 
@@ -291,19 +291,19 @@ mod tests {
         for _ in 0..20_000 {
             let mut evidence = Evidence::default();
             for runs in 1..=6 {
-                let mut slow = |spread: f64| {
+                let mut slow = |std_dev: f64| {
                     let outlier = if random.uniform() < 0.02 { 0.26 } else { 0.0 };
-                    outlier + spread * random.normal()
+                    outlier + std_dev * random.normal()
                 };
                 let whole = slow(0.01);
                 let trials = (0..2).map(|_| (with(10), 0.01 + slow(0.02))).collect();
-                evidence.note(Run {
+                evidence.note(PhaseRun {
                     layout: with(0),
                     whole,
                     trials,
                 });
                 if runs > 1 {
-                    let shown = evidence.alone(&with(0), &with(10), SPREADS).unwrap();
+                    let shown = evidence.alone(&with(0), &with(10), STD_DEVS).unwrap();
                     looks += 1;
                     wrong += u32::from(shown.least(4.0) > -0.005 && shown.mean > 0.01);
                 }

@@ -320,23 +320,27 @@ impl Replayed {
 
 fn difference(logged: &PhaseDecision, again: &PhaseDecision) -> Option<String> {
     // Layouts have to match exactly, numbers only up to rounding.
-    let told = |d: &PhaseDecision| {
+    let describe = |d: &PhaseDecision| {
         let trials = d.trials.iter().map(|t| format!(", tries {}", t.layout));
         format!(
             "{:?} {} (wants {}){}",
             d.action,
             d.layout,
-            d.wanted,
+            d.proposed,
             trials.collect::<String>()
         )
     };
-    if told(logged) != told(again) {
-        return Some(format!("{} logged, {} follows", told(logged), told(again)));
+    if describe(logged) != describe(again) {
+        return Some(format!(
+            "{} logged, {} follows",
+            describe(logged),
+            describe(again)
+        ));
     }
     let numbers = [
         ("expected_ns", logged.expected_ns, again.expected_ns),
         ("gain", logged.gain, again.gain),
-        ("doubt", logged.doubt, again.doubt),
+        ("doubt", logged.std_dev, again.std_dev),
     ];
     let apart = |a: f64, b: f64| (a - b).abs() > SAME * (1.0 + a.abs().max(b.abs()));
     let found = numbers.iter().find(|(_, a, b)| apart(*a, *b));

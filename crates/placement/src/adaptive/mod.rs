@@ -6,7 +6,6 @@
 //! further levers: number of workers and hardware prefetching. Nothing here moves pages.
 
 mod belief;
-mod chance;
 mod controller;
 mod deciding;
 mod decision;
@@ -15,6 +14,7 @@ mod evidence;
 mod layout;
 mod levers;
 mod log;
+mod noise;
 mod numbers;
 mod operators;
 mod settings;

@@ -17,7 +17,7 @@ pub struct Gain {
     /// ln(time before / time after): above 0 is faster.
     pub mean: f64,
     /// Standard deviation of `mean`.
-    pub doubt: f64,
+    pub std_dev: f64,
 }
 
 impl Gain {
@@ -25,13 +25,13 @@ impl Gain {
     pub fn with(&self, other: &Gain) -> Gain {
         // A variance of 0 would get an infinite weight.
         let (own, others) = (
-            self.doubt.powi(2).max(1e-12),
-            other.doubt.powi(2).max(1e-12),
+            self.std_dev.powi(2).max(1e-12),
+            other.std_dev.powi(2).max(1e-12),
         );
         let variance = 1.0 / (1.0 / own + 1.0 / others);
         Gain {
             mean: variance * (self.mean / own + other.mean / others),
-            doubt: variance.sqrt(),
+            std_dev: variance.sqrt(),
         }
     }
 }
@@ -47,7 +47,7 @@ pub(super) struct Around {
 
 impl Around {
     /// Root of the summed squared second differences: the linearisation error over all steps.
-    pub fn bend(&self) -> f64 {
+    pub fn curvature(&self) -> f64 {
         let of = |[above, below]: &[f64; 2]| 0.5 * (above + below) - self.here;
         self.sides.iter().map(|s| of(s).powi(2)).sum::<f64>().sqrt()
     }

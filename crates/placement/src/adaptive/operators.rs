@@ -7,7 +7,7 @@
 
 use super::controller::Controller;
 use super::deciding::CERTAINTY;
-use super::evidence::Shown;
+use super::evidence::MeasuredGain;
 use super::{Layout, PhaseDecision};
 use crate::AdaptError;
 use tierloom_model::{Phase, StructureClass};
@@ -36,18 +36,18 @@ impl Controller {
         &mut self,
         kept: &PhaseDecision,
         phase: &Phase,
-    ) -> Result<Option<(Shown, Layout)>, AdaptError> {
+    ) -> Result<Option<(MeasuredGain, Layout)>, AdaptError> {
         let most = self.settings.max_changes;
         let state = self.state(&kept.key);
         let allowed = RISKED * state.proven;
         if state.proven < LEAST_SHOWN || state.changes + 1 + KEPT >= most {
             return Ok(None);
         }
-        let wanted = self.best_of(phase, &kept.layout, &CLASSES)?;
-        let Some(operators) = wanted.filter(|w| *w != kept.layout.operators) else {
+        let proposed = self.best_of(phase, &kept.layout, &CLASSES)?;
+        let Some(operators) = proposed.filter(|w| *w != kept.layout.operators) else {
             return Ok(None);
         };
-        let wanted = Layout {
+        let proposed = Layout {
             operators,
             ..kept.layout.clone()
         };
@@ -55,7 +55,7 @@ impl Controller {
         // tables.
         let worst = self.distrust.worst_unmeasured(self.belief.machine());
         for part in PARTS {
-            let there = self.part_way(&kept.layout, &wanted, part)?;
+            let there = self.part_way(&kept.layout, &proposed, part)?;
             if there == kept.layout || self.is_refused(&kept.key, &there) {
                 continue;
             }
@@ -63,15 +63,15 @@ impl Controller {
                 continue;
             }
             let gain = self.gain(&kept.key, phase, &kept.layout, &there)?;
-            let worst = gain.mean - self.settings.certainty * gain.doubt;
-            if worst < -allowed || gain.mean < self.settings.min_gain.max(gain.doubt) {
+            let worst = gain.mean - self.settings.certainty * gain.std_dev;
+            if worst < -allowed || gain.mean < self.settings.min_gain.max(gain.std_dev) {
                 continue;
             }
             // No measurement backs this gain. With this uncertainty its lower bound is `-allowed`,
             // which is what `step` then subtracts from the proven gain.
-            let hoped = Shown {
+            let hoped = MeasuredGain {
                 mean: gain.mean,
-                doubt: (gain.mean + allowed) / CERTAINTY,
+                std_dev: (gain.mean + allowed) / CERTAINTY,
                 runs: 0,
             };
             return Ok(Some((hoped, there)));

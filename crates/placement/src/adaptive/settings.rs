@@ -41,7 +41,8 @@ pub struct Settings {
     /// Prior standard deviation of a trial's measured time, as a share; trials are noisier.
     pub trial_noise: f64,
     /// Minimum prior standard deviation of each number of the machine profile, as a share.
-    pub profile_doubt: f64,
+    #[serde(rename = "profile_doubt")]
+    pub profile_std_dev: f64,
     /// Standard deviations added to the expected loss of a trial when its risk is limited.
     pub certainty: f64,
 }
@@ -66,7 +67,7 @@ impl Settings {
             expected_runs: 1000.0,
             noise: 0.01,
             trial_noise: 0.02,
-            profile_doubt: 0.115,
+            profile_std_dev: 0.115,
             certainty: 3.0,
         }
     }

@@ -1,13 +1,13 @@
 //! History of one phase: placements, measurements, changes.
 
-use super::evidence::{Evidence, Spreads};
+use super::evidence::{Evidence, StdDevs};
 use super::layout::moved_share;
 use super::{Gain, Layout, Settings};
 use tierloom_model::search::Weights;
 
 /// A placement that a phase was measured under, as a whole or in a trial.
 #[derive(Debug, Clone)]
-struct Seen {
+struct MeasuredLayout {
     layout: Layout,
     whole_runs: u32,
     /// Sum of 1 / variance over the measurements.
@@ -22,13 +22,13 @@ struct Seen {
 pub(super) struct State {
     pub current: Layout,
     pub home: Layout,
-    seen: Vec<Seen>,
+    seen: Vec<MeasuredLayout>,
     pub evidence: Evidence,
     refused: Vec<Layout>,
     /// The previous placement with its `proven` and `promised`; `None` after a return.
     before: Option<(Layout, f64, f64)>,
     /// Placements taken back once, after a single run.
-    doubted: Vec<Layout>,
+    taken_back: Vec<Layout>,
     pub changes: u32,
     /// Lower confidence bound of the present placement's gain over the first tier, measured only.
     pub proven: f64,
@@ -68,7 +68,7 @@ impl State {
             evidence: Evidence::default(),
             refused: Vec::new(),
             before: None,
-            doubted: Vec::new(),
+            taken_back: Vec::new(),
             changes: 0,
             proven: 0.0,
             promised: 0.0,
@@ -103,12 +103,12 @@ impl State {
         }
     }
 
-    fn take(&mut self, layout: Layout, ln_ratio: f64, noise: f64) -> &mut Seen {
+    fn take(&mut self, layout: Layout, ln_ratio: f64, noise: f64) -> &mut MeasuredLayout {
         let at = match self.seen.iter().position(|s| s.layout == layout) {
             Some(at) => at,
             None => {
                 let (precision, mean) = (0.0, 0.0);
-                self.seen.push(Seen {
+                self.seen.push(MeasuredLayout {
                     layout,
                     whole_runs: 0,
                     precision,
@@ -129,8 +129,8 @@ impl State {
     /// A measurement near both placements counts for the nearer one only, so that `layout` and
     /// `other` can be compared.
     fn measured(&self, layout: &Layout, other: &Layout) -> Option<(f64, f64)> {
-        let far = |s: &&Seen, from: &Layout| s.layout.distance(from);
-        let nearer = |s: &&Seen| s.layout == *layout || far(s, layout) < far(s, other);
+        let far = |s: &&MeasuredLayout, from: &Layout| s.layout.distance(from);
+        let nearer = |s: &&MeasuredLayout| s.layout == *layout || far(s, layout) < far(s, other);
         let near = self
             .seen
             .iter()
@@ -155,7 +155,7 @@ impl State {
             (self.measured(from, to)?, self.measured(to, from)?);
         Some(Gain {
             mean: before - after,
-            doubt: (doubt_before + doubt_after).sqrt(),
+            std_dev: (doubt_before + doubt_after).sqrt(),
         })
     }
 
@@ -206,30 +206,30 @@ impl State {
     ///
     /// That is the first tier, or the previous placement if there is still a gain over the first
     /// tier. A placement that failed twice, or over more than one run, is refused for good.
-    pub fn go_back(&mut self, spreads: Spreads) -> Option<Layout> {
-        let (to, proven, promised) = if self.disappoints(spreads) {
+    pub fn go_back(&mut self, std_devs: StdDevs) -> Option<Layout> {
+        let (to, proven, promised) = if self.disappoints(std_devs) {
             (self.home.clone(), 0.0, 0.0)
         } else {
             self.before
                 .clone()
-                .filter(|(before, ..)| self.is_slower_than(before, spreads))?
+                .filter(|(before, ..)| self.is_slower_than(before, std_devs))?
         };
         let lost = self.current.clone();
         let runs = self.evidence.whole(&lost).map_or(0, |(_, runs)| runs);
         self.change(to.clone(), proven, promised);
         self.before = None;
         self.evidence.forget_trials();
-        if runs > 1 || self.doubted.contains(&lost) {
+        if runs > 1 || self.taken_back.contains(&lost) {
             self.refused.push(lost);
         } else {
             // A single run may have been disturbed; a second failure after new trials is
             // conclusive.
-            self.doubted.push(lost);
+            self.taken_back.push(lost);
         }
         Some(to)
     }
 
-    fn is_slower_than(&self, before: &Layout, spreads: Spreads) -> bool {
+    fn is_slower_than(&self, before: &Layout, std_devs: StdDevs) -> bool {
         let (present, before) = (
             self.evidence.whole(&self.current),
             self.evidence.whole(before),
@@ -237,15 +237,15 @@ impl State {
         let (Some((present, runs)), Some((before, past))) = (present, before) else {
             return false;
         };
-        let doubt = spreads.whole * (1.0 / runs as f64 + 1.0 / past as f64).sqrt();
-        present - before > SURPRISING * doubt
+        let std_dev = std_devs.whole * (1.0 / runs as f64 + 1.0 / past as f64).sqrt();
+        present - before > SURPRISING * std_dev
     }
 
     /// Whether the phase has to return to the first tier.
     ///
     /// Its first whole run can already decide that: if the gain is below [`KEPT`] times the
     /// expected one, and below it by more than noise explains.
-    fn disappoints(&self, spreads: Spreads) -> bool {
+    fn disappoints(&self, std_devs: StdDevs) -> bool {
         if self.current == self.home {
             return false;
         }
@@ -256,11 +256,11 @@ impl State {
         let (Some((present, runs)), Some((home, before))) = (present, home) else {
             return false;
         };
-        let doubt = spreads.whole * (1.0 / runs as f64 + 1.0 / before as f64).sqrt();
+        let std_dev = std_devs.whole * (1.0 / runs as f64 + 1.0 / before as f64).sqrt();
         // Both limits have to be violated: noise must not explain the shortfall, and a small one is
         // tolerated.
-        let is_less = |gain: f64, doubt: f64| {
-            gain < (KEPT * self.promised).min(self.promised - SURPRISING * doubt)
+        let is_less = |gain: f64, std_dev: f64| {
+            gain < (KEPT * self.promised).min(self.promised - SURPRISING * std_dev)
         };
         // The machine as a whole may have slowed down since the runs on the first tier. A control
         // part in the same run is not affected by that, so it has to agree.
@@ -268,10 +268,10 @@ impl State {
         let control_agrees = control.is_none_or(|(gain, runs)| {
             is_less(
                 gain,
-                spreads.whole.hypot(spreads.trial) / (runs as f64).sqrt(),
+                std_devs.whole.hypot(std_devs.trial) / (runs as f64).sqrt(),
             )
         });
-        is_less(home - present, doubt) && control_agrees
+        is_less(home - present, std_dev) && control_agrees
     }
 
     /// Whether part of the next run should stay on the first tier as a control.
@@ -284,7 +284,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::evidence::Run;
+    use super::super::evidence::PhaseRun;
     use super::*;
 
     fn layout(columns: &str) -> Layout {
@@ -295,7 +295,7 @@ mod tests {
     }
 
     fn run(state: &mut State, whole: f64) {
-        state.evidence.note(Run {
+        state.evidence.note(PhaseRun {
             layout: state.current.clone(),
             whole,
             trials: Vec::new(),
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_first_whole_run_that_is_slower_than_was_shown_is_taken_back_and_the_second_refused() {
-        let spreads = Spreads {
+        let std_devs = StdDevs {
             whole: 0.01,
             trial: 0.02,
         };
@@ -314,15 +314,15 @@ mod tests {
         run(&mut state, 0.0);
         state.change(there.clone(), 0.01, 0.05);
         run(&mut state, -0.04);
-        assert_eq!(state.go_back(spreads), None, "chance explains it");
+        assert_eq!(state.go_back(std_devs), None, "chance explains it");
         let mut state = State::new(layout("dram 1"));
         run(&mut state, 0.0);
         for refused in [false, true] {
             state.change(there.clone(), 0.01, 0.05);
             run(&mut state, 0.02);
-            assert_eq!(state.go_back(spreads), Some(layout("dram 1")));
+            assert_eq!(state.go_back(std_devs), Some(layout("dram 1")));
             assert_eq!(
-                state.go_back(spreads),
+                state.go_back(std_devs),
                 None,
                 "nothing is expected of the first tier"
             );

@@ -1,7 +1,7 @@
 //! Trials: which layouts are tried on parts of a phase, and how much of it they get.
 
 use super::controller::{Budget, Controller};
-use super::deciding::{HOPE, MOST_ATTEMPTS};
+use super::deciding::{MOST_ATTEMPTS, UPPER_BOUND};
 use super::{Layout, PhaseDecision, Trial};
 use crate::AdaptError;
 use tierloom_model::search::Weights;
@@ -64,7 +64,7 @@ impl Controller {
         if kept.layout != state.home && state.polished < POLISHED {
             state.polished += 1;
             let around = PhaseDecision {
-                wanted: kept.layout.clone(),
+                proposed: kept.layout.clone(),
                 ..kept
             };
             return self.attempt(around, phase, budget);
@@ -82,7 +82,7 @@ impl Controller {
             let mut most = f64::NEG_INFINITY;
             for machine in &budget.drawn {
                 let time = |layout: &Layout| -> Result<f64, ModelError> {
-                    let placement = layout.placement(self.belief.first());
+                    let placement = layout.placement(self.belief.reference_tier());
                     let workers = self.settings.workers;
                     Ok(solve(machine, phase, &placement, workers, &Options::default())?.time_ns)
                 };
@@ -97,8 +97,8 @@ impl Controller {
             let gain = self.gain(&kept.key, phase, &kept.layout, &layout)?;
             let asked = PhaseDecision {
                 gain: gain.mean,
-                doubt: gain.doubt,
-                wanted: layout,
+                std_dev: gain.std_dev,
+                proposed: layout,
                 ..kept
             };
             return self.attempt(asked, phase, budget);
@@ -135,7 +135,7 @@ impl Controller {
     fn tiers(&self) -> Vec<&str> {
         let names = self.belief.machine().tiers.iter().map(|t| t.name.as_str());
         names
-            .filter(|name| *name != "remote" || *name == self.belief.first())
+            .filter(|name| *name != "remote" || *name == self.belief.reference_tier())
             .collect()
     }
 
@@ -172,9 +172,9 @@ impl Controller {
         state.attempts += 1;
         let reason = format!(
             "{} may gain {:.1}% (known to {:.1}%): {:.1}% of the phase try {}",
-            kept.wanted,
+            kept.proposed,
             100.0 * (kept.gain.exp() - 1.0),
-            100.0 * kept.doubt,
+            100.0 * kept.std_dev,
             100.0 * trials.iter().map(|t| t.share).sum::<f64>(),
             trials
                 .iter()
@@ -196,9 +196,9 @@ impl Controller {
             columns,
             operators: kept.layout.operators.clone(),
         };
-        let first = self.belief.first();
-        let wanted = columns_only(kept.wanted.columns.clone());
-        let spreads = self.spreads();
+        let first = self.belief.reference_tier();
+        let proposed = columns_only(kept.proposed.columns.clone());
+        let std_devs = self.std_devs();
         let state = self.states.get(&kept.key);
         let mut candidates: Vec<Layout> = Vec::new();
         let mut near = false;
@@ -206,13 +206,13 @@ impl Controller {
             candidates.push(columns_only(self.home.columns.clone()));
         }
         if let Some(state) = state {
-            near = state.was_tried(&wanted);
+            near = state.was_tried(&proposed);
             // Repeat promising trials: evidence counts only for exactly the same layout.
             let tried = state.evidence.tried(&kept.layout).into_iter();
             let mut tried: Vec<(f64, Layout)> = tried
                 .filter_map(|layout| {
-                    let shown = state.evidence.alone(&kept.layout, &layout, spreads)?;
-                    let hope = shown.mean + HOPE * shown.doubt;
+                    let shown = state.evidence.alone(&kept.layout, &layout, std_devs)?;
+                    let hope = shown.mean + UPPER_BOUND * shown.std_dev;
                     let control = layout.columns == self.home.columns;
                     (hope > self.settings.min_gain && !control).then(|| (shown.least(0.5), layout))
                 })
@@ -221,13 +221,13 @@ impl Controller {
             candidates.extend(tried.into_iter().take(AGAIN).map(|(_, layout)| layout));
         }
         candidates.dedup();
-        let mut more = vec![wanted.clone()];
+        let mut more = vec![proposed.clone()];
         for factor in if near { CLOSE } else { FAR } {
-            more.push(columns_only(scaled(&wanted.columns, first, factor)?));
+            more.push(columns_only(scaled(&proposed.columns, first, factor)?));
         }
         // Fallbacks in case all of the above are too risky.
         for factor in NEARER {
-            more.push(columns_only(scaled(&wanted.columns, first, factor)?));
+            more.push(columns_only(scaled(&proposed.columns, first, factor)?));
         }
         for layout in more {
             if !candidates.contains(&layout) {
@@ -301,7 +301,7 @@ impl Controller {
     ) -> Result<Risk, AdaptError> {
         let certainty = self.settings.certainty;
         let state = self.states.get(&kept.key);
-        let measured = state.and_then(|s| s.evidence.alone(&kept.layout, layout, self.spreads()));
+        let measured = state.and_then(|s| s.evidence.alone(&kept.layout, layout, self.std_devs()));
         if let Some(shown) = measured {
             let hidden = self.hidden_loss(kept, phase)?;
             let loss = (hidden - shown.least(certainty)).exp() - 1.0;
@@ -320,7 +320,7 @@ impl Controller {
         // computed only if it can decide.
         if loss <= limit {
             let gain = self.gain(&kept.key, phase, &kept.layout, layout)?;
-            loss = loss.max((certainty * gain.doubt - gain.mean).exp() - 1.0);
+            loss = loss.max((certainty * gain.std_dev - gain.mean).exp() - 1.0);
         }
         Ok(Risk {
             loss,
@@ -353,7 +353,7 @@ impl Controller {
     ) -> Result<f64, ModelError> {
         let workers = self.settings.workers;
         let time = |layout: &Layout| -> Result<f64, ModelError> {
-            let placement = layout.placement(self.belief.first());
+            let placement = layout.placement(self.belief.reference_tier());
             Ok(solve(worst, phase, &placement, workers, &Options::default())?.time_ns)
         };
         let believed = self.belief.time_ns(phase, from, workers)?;

@@ -61,21 +61,24 @@ fn runs_slower_than_dram_are_rarer_than_stated_and_most_of_the_gain_is_found() {
     let seed = seed();
     let of = BOTH.map(|workload| summed(&play(&cases(workload, seed, count()))));
     for (workload, tally) in BOTH.iter().zip(&of) {
-        eprintln!("{workload:?}: {}", tally.told());
+        eprintln!("{workload:?}: {}", tally.summary());
     }
     let all = summed(&of);
-    let told = all.told();
-    assert_eq!(all.much_slower, 0, "{told}");
+    let summary = all.summary();
+    assert_eq!(all.much_slower, 0, "{summary}");
     let rate = rates::upper(all.slower, all.runs, CONFIDENCE);
-    assert!(rate <= SLOWER_RUNS, "{told}");
-    assert!(all.changes <= Settings::new(1).max_changes, "{told}");
+    assert!(rate <= SLOWER_RUNS, "{summary}");
+    assert!(all.changes <= Settings::new(1).max_changes, "{summary}");
     // Well below the usual values: machines are few, and some of them have most of the possible
     // gain.
     let [ssb, tpch] = of;
     for (tally, near, gained) in [(ssb, 0.8, 0.35), (tpch, 0.42, 0.25)] {
-        let told = tally.told();
-        assert!(tally.near as f64 >= near * tally.queries as f64, "{told}");
-        assert!(tally.gained >= gained * tally.to_gain, "{told}");
+        let summary = tally.summary();
+        assert!(
+            tally.near as f64 >= near * tally.queries as f64,
+            "{summary}"
+        );
+        assert!(tally.gained >= gained * tally.to_gain, "{summary}");
     }
 }
 
@@ -121,7 +124,7 @@ fn machines_that_once_were_slower_are_not() {
         seed,
     });
     for (case, tally) in known.iter().zip(play(&known)) {
-        assert_eq!(tally.slower, 0, "{case:?}: {}", tally.told());
+        assert_eq!(tally.slower, 0, "{case:?}: {}", tally.summary());
     }
 }
 
@@ -167,7 +170,7 @@ fn table() {
         println!("| {name} | {} |", tally.row());
     }
     let all = &rows[&(99, "all".to_owned())];
-    println!("\n{}", all.told());
+    println!("\n{}", all.summary());
 }
 
 /// Parses kinds of machine and noise, such as "CxlWorse Drift".
@@ -198,7 +201,7 @@ fn one() {
         profile: PROFILES.into_iter().find(|p| *p == words[3]).unwrap(),
         seed: words[4].parse().unwrap(),
     };
-    eprintln!("{}", play(&[case])[0].told());
+    eprintln!("{}", play(&[case])[0].summary());
 }
 
 /// Blind interleave with a tenth of all memory on CXL.
@@ -267,14 +270,14 @@ fn a_gain_is_adopted_in_four_runs_and_what_turns_slow_is_given_up() {
     for run in 1..=30 {
         let decision = controller.plan("q", &phases).unwrap().remove(0);
         let share = decision.layout.columns.share("cxl");
-        let told = format!("run {run}: {decision:?}");
+        let summary = format!("run {run}: {decision:?}");
         if run == 4 {
-            assert!(share > 0.1, "{told}");
+            assert!(share > 0.1, "{summary}");
         }
         returns += u32::from(decision.action == Action::Return);
         late += u32::from(run > 18 && decision.action != Action::Keep);
         if run == 30 {
-            assert_eq!(share, 0.0, "{told}");
+            assert_eq!(share, 0.0, "{summary}");
         }
         let time = |layout: &Layout| {
             let is_slow = run > 4 && layout.columns.share("cxl") > 0.0;

@@ -115,7 +115,7 @@ impl Tally {
         self.returns += other.returns;
     }
 
-    pub fn told(&self) -> String {
+    pub fn summary(&self) -> String {
         let percent = |part: f64, of: f64| 100.0 * part / of.max(f64::MIN_POSITIVE);
         format!(
             "{} machines, {} runs: {} more than 1% slower than DRAM only (on {} machines; at most {:.1e} of runs with 95% confidence), {} more than 3%, at most {:+.2}% ({}); run {}: {:.1}% of {} queries within 2% of the best, {:.1}% of the gain found; at most {} changes of a phase, {} late, {} taken back",
@@ -289,7 +289,7 @@ impl Simulation {
                 let case = self.case;
                 let at = || format!("{case:?} {} run {}", self.mix[query].0, run + 1);
                 tally.run(took / on_dram, at);
-                self.told(&at(), query, &decisions, &times);
+                self.print_trace(&at(), query, &decisions, &times);
                 let acted =
                     |action: Action| decisions.iter().filter(|d| d.action == action).count();
                 tally.returns += acted(Action::Return) as u64;
@@ -312,7 +312,7 @@ impl Simulation {
     }
 
     /// Prints the decisions of runs whose name contains `TIERLOOM_TRACE`.
-    fn told(&self, at: &str, query: usize, decisions: &[PhaseDecision], times: &[f64]) {
+    fn print_trace(&self, at: &str, query: usize, decisions: &[PhaseDecision], times: &[f64]) {
         if !self.trace.as_ref().is_some_and(|trace| at.contains(trace)) {
             return;
         }
@@ -323,9 +323,9 @@ impl Simulation {
                 d.phase,
                 d.action,
                 d.layout,
-                d.wanted,
+                d.proposed,
                 d.gain,
-                d.doubt,
+                d.std_dev,
                 took / 1e3,
                 self.on_dram(phase) / 1e3,
                 self.best(phase) / 1e3,

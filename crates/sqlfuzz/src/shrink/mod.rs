@@ -5,7 +5,7 @@ mod variants;
 use crate::FuzzError;
 use crate::ast::Statement;
 use crate::engines::{Duck, Host, Options};
-use crate::judge::{Arena, FailureKind, Fault, Step};
+use crate::judge::{Arena, Fault, FaultKind, Step};
 use crate::table::{FileKind, Layout, Table};
 use std::time::{Duration, Instant};
 
@@ -95,7 +95,7 @@ impl<'a> Shrinker<'a> {
         }
         self.tried += 1;
         // DuckDB is slow to set up and decides nothing for other kinds of failure.
-        let wants_duck = self.failure.kind == FailureKind::Duck;
+        let wants_duck = self.failure.kind == FaultKind::Duck;
         let duck = self.duck.as_deref_mut().filter(|_| wants_duck);
         let Ok(Some(failure)) = draft.judge(self.host, duck) else {
             return false;
@@ -255,14 +255,14 @@ impl<'a> Shrinker<'a> {
 /// A key for failures of one kind: those with different keys have different causes.
 fn sort_of(failure: &Fault) -> String {
     match failure.kind {
-        FailureKind::Panic => failure
+        FaultKind::Panic => failure
             .message
             .chars()
             .filter(|c| !c.is_ascii_digit())
             .take(60)
             .collect(),
-        FailureKind::Error => failure.message.chars().take(24).collect(),
-        FailureKind::Rows => failure.message.starts_with("column ").to_string(),
+        FaultKind::Error => failure.message.chars().take(24).collect(),
+        FaultKind::Rows => failure.message.starts_with("column ").to_string(),
         _ => String::new(),
     }
 }

@@ -115,7 +115,7 @@ pub struct Driver {
 struct State {
     controller: Logged,
     log: String,
-    queries: BTreeMap<String, Known>,
+    queries: BTreeMap<String, QueryHistory>,
     claims: Claims,
     columns: Columns,
     operators: Operators,
@@ -124,7 +124,7 @@ struct State {
 
 /// What earlier runs of a query showed.
 #[derive(Debug, Default)]
-struct Known {
+struct QueryHistory {
     /// Measured phases of the plan; empty before its first run.
     phases: Vec<Phase>,
     /// Morsel times of the latest pass without trials, by phase name.

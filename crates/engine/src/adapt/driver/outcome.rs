@@ -7,7 +7,7 @@ use super::prepared::{Prepared, PreparedPhase};
 use super::record::Decided;
 use super::timing::measured;
 use super::trials::pass_of;
-use super::{Driver, Known, State, busy, same_shape};
+use super::{Driver, QueryHistory, State, busy, same_shape};
 use crate::EngineError;
 use crate::capture::capture;
 use crate::session::Execution;
@@ -59,9 +59,9 @@ impl Prepared<'_> {
         if !same {
             // A first run, or another plan for the same text: what was known of the phases does not
             // apply.
-            let known = Known {
+            let known = QueryHistory {
                 phases,
-                ..Known::default()
+                ..QueryHistory::default()
             };
             state.queries.insert(self.query.clone(), known);
             remember_times(&mut state, &self.query, &execution.plan);
@@ -113,7 +113,7 @@ impl Prepared<'_> {
             }
             .into(),
             layout: decision.layout.to_string(),
-            wanted: decision.wanted.to_string(),
+            proposed: decision.proposed.to_string(),
             tried: tried.collect::<Vec<_>>().join("; "),
             learned: time.is_some(),
             expected_ms: decision.expected_ns / 1e6,
@@ -135,7 +135,7 @@ impl Prepared<'_> {
             phase: "all".into(),
             action: "keep".into(),
             layout: String::new(),
-            wanted: String::new(),
+            proposed: String::new(),
             tried: String::new(),
             learned: false,
             expected_ms: 0.0,

@@ -11,7 +11,7 @@ use super::trials::{self, PlannedTrial, TrialInputs, pass_of};
 use super::{Driver, State};
 use crate::EngineError;
 use crate::adapt::describe;
-use crate::adapt::gate::{Gate, Running};
+use crate::adapt::gate::{Gate, RunGuard};
 use crate::star::{PassOptions, StarExec};
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -37,7 +37,7 @@ pub struct Prepared<'a> {
     tried: Vec<PageRange>,
     pub(super) moved_bytes: u64,
     pub(super) prefetch_off: bool,
-    running: Option<Running<'a>>,
+    running: Option<RunGuard<'a>>,
     /// Held from the decision until the run's times are learned.
     turn: Option<MutexGuard<'a, ()>>,
     pub(super) done: bool,

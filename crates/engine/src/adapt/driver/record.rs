@@ -26,7 +26,7 @@ pub struct Decided {
     /// Placement that the run used.
     pub layout: String,
     /// Placement that the model proposes.
-    pub wanted: String,
+    pub proposed: String,
     /// Placements tried on parts of the phase, with their shares; empty if none.
     pub tried: String,
     /// Whether the controller learned from the time: the phase ran as decided and to its end.
@@ -113,7 +113,7 @@ pub fn batch(rows: &[Decided]) -> Result<RecordBatch, EngineError> {
         text(|r| &r.phase),
         text(|r| &r.action),
         text(|r| &r.layout),
-        text(|r| &r.wanted),
+        text(|r| &r.proposed),
         text(|r| &r.tried),
         flag(|r| r.learned),
         number(|r| Some(r.expected_ms)),

@@ -19,15 +19,15 @@ const LEAST: f64 = 0.5;
 /// It uses the median absolute difference, so that a few outliers (another program ran, many page
 /// faults) do not inflate the estimate.
 #[derive(Debug, Clone)]
-pub(super) struct Chance {
+pub(super) struct Noise {
     expected: f64,
     differences: Vec<f64>,
     next: usize,
 }
 
-impl Chance {
+impl Noise {
     pub fn new(expected: f64) -> Self {
-        Chance {
+        Noise {
             expected,
             differences: Vec::new(),
             next: 0,
@@ -47,12 +47,12 @@ impl Chance {
     }
 
     /// Estimated standard deviation of one measurement, prior included.
-    pub fn spread(&self) -> f64 {
+    pub fn std_dev(&self) -> f64 {
         let count = self.differences.len() as f64;
         let own = OF_MEDIAN * median(&mut self.differences.clone()).unwrap_or(0.0);
         let squares = EXPECTED_COUNTS * self.expected.powi(2) + count * own * own;
-        let spread = (squares / (EXPECTED_COUNTS + count)).sqrt();
-        spread.max(LEAST * self.expected)
+        let std_dev = (squares / (EXPECTED_COUNTS + count)).sqrt();
+        std_dev.max(LEAST * self.expected)
     }
 }
 
@@ -73,11 +73,11 @@ mod tests {
     use tierloom_model::search::SplitMix;
 
     #[test]
-    fn noise_is_told_from_the_times_and_a_few_outliers_do_not_hide_it() {
+    fn noise_is_estimated_from_the_times_and_a_few_outliers_do_not_hide_it() {
         let mut random = SplitMix::new(7);
-        for (true_spread, outliers) in [(0.002, 0.0), (0.01, 0.05), (0.05, 0.05)] {
-            let mut chance = Chance::new(0.01);
-            assert_eq!(chance.spread(), 0.01);
+        for (true_std_dev, outliers) in [(0.002, 0.0), (0.01, 0.05), (0.05, 0.05)] {
+            let mut noise = Noise::new(0.01);
+            assert_eq!(noise.std_dev(), 0.01);
             for _ in 0..150 {
                 let mut time = || {
                     let slow = if random.uniform() < outliers {
@@ -85,13 +85,13 @@ mod tests {
                     } else {
                         0.0
                     };
-                    slow + true_spread * random.normal()
+                    slow + true_std_dev * random.normal()
                 };
                 let (one, other) = (time(), time());
-                chance.note(one, other);
+                noise.note(one, other);
             }
-            let told = chance.spread() / true_spread.max(0.005);
-            assert!((0.75..1.4).contains(&told), "{true_spread}: {told}");
+            let ratio = noise.std_dev() / true_std_dev.max(0.005);
+            assert!((0.75..1.4).contains(&ratio), "{true_std_dev}: {ratio}");
         }
     }
 }
