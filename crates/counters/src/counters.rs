@@ -71,15 +71,15 @@ impl Counters {
         }
     }
 
-    /// Opens the selected counters, switched off; [`OpenCounts::resume`] starts them.
+    /// Opens the selected counters, switched off; [`ActiveCounters::resume`] starts them.
     ///
     /// Core events count the calling thread, and threads that it and its descendants create after
     /// this call. Existing threads are not counted, which includes those of an existing thread
     /// pool.
-    pub fn open(&self, selection: Selection) -> OpenCounts {
+    pub fn open(&self, selection: Selection) -> ActiveCounters {
         let core = selection.core.then_some(&self.core);
         let machine = self.machine.iter().filter(|_| selection.machine);
-        OpenCounts {
+        ActiveCounters {
             sources: core
                 .into_iter()
                 .chain(machine)
@@ -89,20 +89,20 @@ impl Counters {
     }
 
     /// Opens all counters and starts them; [`Counters::open`] says which threads are counted.
-    pub fn start(&self) -> OpenCounts {
+    pub fn start(&self) -> ActiveCounters {
         let mut running = self.open(Selection::ALL);
         running.resume();
         running
     }
 }
 
-/// Open counters; dropping them without [`OpenCounts::stop`] discards the counts.
+/// Open counters; dropping them without [`ActiveCounters::stop`] discards the counts.
 #[derive(Debug)]
-pub struct OpenCounts {
+pub struct ActiveCounters {
     sources: Vec<Box<dyn OpenCounters>>,
 }
 
-impl OpenCounts {
+impl ActiveCounters {
     /// Starts counting. Core events start last, because they count this call itself as well.
     pub fn resume(&mut self) {
         for source in self.sources.iter_mut().rev() {
@@ -110,7 +110,7 @@ impl OpenCounts {
         }
     }
 
-    /// Stops counting until [`OpenCounts::resume`], and keeps the counts.
+    /// Stops counting until [`ActiveCounters::resume`], and keeps the counts.
     ///
     /// For untimed work between repetitions.
     pub fn pause(&mut self) {

@@ -3,7 +3,7 @@
 //! ```text
 //!   SysRoot ──▶ plan (counters to open: from files only, works on recorded trees)
 //!                 │
-//!          CounterSource ──▶ OpenCounters ──▶ Running ──▶ Vec<Reading>
+//!          CounterSource ──▶ OpenCounters ──▶ ActiveCounters ──▶ Vec<Reading>
 //!        ┌────────┴─────────┐   resume / pause / readings
 //!   PerfSource        ResctrlSource
 //!        │                  └── files below /sys/fs/resctrl
@@ -33,7 +33,7 @@ pub mod plan;
 mod reading;
 mod source;
 
-pub use counters::{Counters, OpenCounts, Selection};
+pub use counters::{ActiveCounters, Counters, Selection};
 pub use opener::{
     Count, CountStep, FakeOpener, LinuxOpener, OpenCounter, PerfOpener, RefusingOpener,
 };

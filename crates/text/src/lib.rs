@@ -2,8 +2,8 @@
 //!
 //! Every command accepts the same text for the same thing: sizes ([`Bytes`]), bandwidths
 //! ([`GbPerSec`]), times ([`Seconds`]) and placements ([`Placement`], [`list`]). [`nearest`]
-//! suggests what a mistyped word was meant to be, and [`WholeFile`] writes files that are never
-//! seen half-written.
+//! suggests what a mistyped word was meant to be, [`WholeFile`] writes files that are never seen
+//! half-written, and [`Yaml`] is a YAML document with positions.
 
 mod bytes;
 mod list;
@@ -12,6 +12,7 @@ mod number;
 mod placement;
 mod quantity;
 mod whole_file;
+mod yaml;
 
 pub use bytes::{Bytes, BytesError};
 pub use list::{ListError, continues, list, pieces};
@@ -20,3 +21,4 @@ pub use number::shown;
 pub use placement::{MAX_WEIGHT, Place, Placement, PlacementError};
 pub use quantity::{GbPerSec, GbPerSecError, Seconds, SecondsError};
 pub use whole_file::WholeFile;
+pub use yaml::{Yaml, read_yaml, yaml_problem};

@@ -11,7 +11,7 @@ pub(super) const MAX_PROBLEMS: usize = 10;
 
 /// A position in a workload file or in the text of a `--set`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Place {
+pub struct Position {
     /// Index of the text: 0 is the file, k the k-th `--set`.
     pub(super) source: u32,
     /// Line, from 1; 0 if the position has none.
@@ -147,9 +147,9 @@ pub enum FileError {
 /// Collects the problems of one file while it is read.
 #[derive(Debug)]
 pub(super) struct Problems<'a> {
-    /// Names of the texts: the file, then each `--set`; indexed by [`Place::source`].
+    /// Names of the texts: the file, then each `--set`; indexed by [`Position::source`].
     sources: &'a [String],
-    found: Vec<(Place, Problem)>,
+    found: Vec<(Position, Problem)>,
 }
 
 impl<'a> Problems<'a> {
@@ -163,7 +163,7 @@ impl<'a> Problems<'a> {
     /// Records a problem, unless the same one was recorded at the same position.
     ///
     /// A mistake in `args:` is found again in every run of the matrix.
-    pub(super) fn push(&mut self, place: Place, trouble: impl Into<ProblemText>) {
+    pub(super) fn push(&mut self, place: Position, trouble: impl Into<ProblemText>) {
         let trouble = trouble.into();
         let problem = Problem {
             file: self
@@ -212,7 +212,7 @@ impl<'a> Problems<'a> {
 pub(super) struct ProblemText {
     pub(super) message: String,
     pub(super) help: Option<String>,
-    pub(super) related: Option<(Place, String)>,
+    pub(super) related: Option<(Position, String)>,
 }
 
 impl ProblemText {
@@ -229,7 +229,7 @@ impl ProblemText {
         self
     }
 
-    pub(super) fn related(mut self, place: Place, note: impl Into<String>) -> Self {
+    pub(super) fn related(mut self, place: Position, note: impl Into<String>) -> Self {
         self.related = Some((place, note.into()));
         self
     }

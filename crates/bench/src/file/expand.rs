@@ -10,7 +10,7 @@
 use crate::plan::{RunPlan, TaskRole, UntilStable};
 
 use super::LoadOptions;
-use super::error::{Place, ProblemText, Problems};
+use super::error::{Position, ProblemText, Problems};
 use super::keys::{Key, Level, Shape};
 use super::settings::{Argument, Arguments, Reader};
 use super::task::{self, Wanted};
@@ -390,7 +390,7 @@ pub(super) fn read_overrides(
         match super::tree::read(text, source) {
             Ok(mut value) => {
                 // Line and column within a `--set` tell less than the text itself.
-                value.place = Place {
+                value.place = Position {
                     source,
                     line: 0,
                     column: 0,
@@ -402,7 +402,7 @@ pub(super) fn read_overrides(
                 });
             }
             Err((_, trouble)) => problems.push(
-                Place {
+                Position {
                     source,
                     line: 0,
                     column: 0,

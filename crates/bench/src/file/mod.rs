@@ -32,7 +32,7 @@ mod workload;
 
 use tierloom_kernels::Simd;
 
-pub use error::{FileError, FileErrors, Place, Problem};
+pub use error::{FileError, FileErrors, Position, Problem};
 pub use hosts::HostSpec;
 pub use load::load;
 
@@ -119,7 +119,7 @@ fn read(
     problems: &mut Problems<'_>,
 ) -> Workloads {
     let mut workloads = Workloads::default();
-    let whole_file = Place::default();
+    let whole_file = Position::default();
     if text.len() as u64 > MAX_TEXT_BYTES {
         let most = MAX_TEXT_BYTES >> 20;
         problems.push(
@@ -194,9 +194,9 @@ fn check_hosts(workloads: &Workloads, problems: &mut Problems<'_>) {
             if names().any(|name| name == host) {
                 continue;
             }
-            let place = Place {
+            let place = Position {
                 line: run.line,
-                ..Place::default()
+                ..Position::default()
             };
             problems.push(
                 place,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::error::{Place, ProblemText, Problems};
+use super::error::{Position, ProblemText, Problems};
 use super::keys::Key;
 use super::tree::{Node, Value};
 
@@ -13,7 +13,7 @@ use super::tree::{Node, Value};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Argument<'a> {
     pub(super) key: &'static Key,
-    pub(super) key_place: Place,
+    pub(super) key_place: Position,
     pub(super) value: &'a Node,
 }
 

@@ -13,7 +13,7 @@ use crate::plan::{
 };
 
 use super::access::{access, check_fits, order};
-use super::error::{Place, ProblemText};
+use super::error::{Position, ProblemText};
 use super::settings::Reader;
 use super::values::{self, gbps, one_of, size_bytes, whole};
 use super::words::{MODES, Measure, Verb, check_relevance, measure, verb};
@@ -29,7 +29,7 @@ const DEFAULT_BATCH_BYTES: u64 = 64 << 20;
 pub(super) struct Wanted<'n> {
     pub(super) name: &'n str,
     /// Position of the task in the file.
-    pub(super) place: Place,
+    pub(super) place: Position,
     /// The role, unless the arguments set one.
     pub(super) role: TaskRole,
     /// Whether it is the only task; then keys that do not apply to it are errors.

@@ -1,20 +1,19 @@
 //! YAML as a tree in which every node has its line and column.
 //!
-//! Scalars stay text: their meaning depends on the key, and numbers such as `64M` are not numbers
-//! to YAML. Depth, size and aliases are limited, so a small file cannot expand into a large tree.
+//! Scalars stay text, see [`Yaml`].
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
+use tierloom_text::{Yaml, read_yaml, yaml_problem};
 
-use super::error::{Place, ProblemText};
+use super::error::{Position, ProblemText};
 
 /// A value with its position in the text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node {
     pub(super) value: Value,
-    pub(super) place: Place,
+    pub(super) place: Position,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +28,7 @@ pub(super) enum Value {
 }
 
 impl Node {
-    pub(super) fn text(value: impl Into<String>, place: Place) -> Self {
+    pub(super) fn text(value: impl Into<String>, place: Position) -> Self {
         Self {
             value: Value::Text(value.into()),
             place,
@@ -81,38 +80,16 @@ impl fmt::Display for Node {
 
 /// Reads one YAML document.
 ///
-/// Anchors and merge keys are resolved within limits, so that a small file cannot become a large
-/// tree.
-///
 /// # Errors
 /// Where and why the text is not one YAML document.
-pub(super) fn read(text: &str, source: u32) -> Result<Node, (Place, ProblemText)> {
-    let options = serde_saphyr::options! {
-        strict_booleans: true,
-        with_snippet: false,
-        budget: serde_saphyr::budget! {
-            max_depth: 16,
-            flow_nesting_limit: 16,
-            max_events: 200_000,
-            max_nodes: 100_000,
-            max_aliases: 1_000,
-            max_anchors: 1_000,
-            max_merge_keys: 1_000,
-            // Two, so that a second document is reported as such and not as an exceeded limit.
-            max_documents: 2,
-        },
-        alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: 100_000,
-            max_replay_stack_depth: 16,
-        },
-    };
-    match serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options) {
+pub(super) fn read(text: &str, source: u32) -> Result<Node, (Position, ProblemText)> {
+    match read_yaml(text) {
         Ok(raw) => Ok(node(raw, source)),
         Err(error) => {
             let place = error.location().map_or(
-                Place {
+                Position {
                     source,
-                    ..Place::default()
+                    ..Position::default()
                 },
                 |at| place(at, source),
             );
@@ -122,7 +99,7 @@ pub(super) fn read(text: &str, source: u32) -> Result<Node, (Place, ProblemText)
 }
 
 /// The parser's message without the position that it appends.
-fn said(error: &serde_saphyr::Error, text: &str, place: Place) -> ProblemText {
+fn said(error: &serde_saphyr::Error, text: &str, place: Position) -> ProblemText {
     match error {
         serde_saphyr::Error::MultipleDocuments { .. } => {
             ProblemText::new("a second YAML document begins here; put it into a file of its own")
@@ -134,18 +111,13 @@ fn said(error: &serde_saphyr::Error, text: &str, place: Place) -> ProblemText {
                     .help("take one of them out");
             match first_of(text, key, place) {
                 Some(line) => {
-                    let first = Place { line, ..place };
+                    let first = Position { line, ..place };
                     trouble.related(first, "it is given here first")
                 }
                 None => trouble,
             }
         }
-        _ => {
-            let said = error.without_snippet().to_string();
-            let said = said.lines().next().unwrap_or_default();
-            let said = said.rsplit_once(" at line ").map_or(said, |(said, _)| said);
-            ProblemText::new(format!("not valid YAML: {said}"))
-        }
+        _ => ProblemText::new(format!("not valid YAML: {}", yaml_problem(error))),
     }
 }
 
@@ -153,7 +125,7 @@ fn said(error: &serde_saphyr::Error, text: &str, place: Place) -> ProblemText {
 ///
 /// Only mappings written one key per line are searched: a line with a smaller indentation ends the
 /// mapping.
-fn first_of(text: &str, key: &str, second: Place) -> Option<u64> {
+fn first_of(text: &str, key: &str, second: Position) -> Option<u64> {
     let indent = usize::try_from(second.column).ok()?.checked_sub(1)?;
     let above = usize::try_from(second.line).ok()?.checked_sub(1)?;
     let lines: Vec<&str> = text.lines().take(above).collect();
@@ -176,24 +148,24 @@ fn first_of(text: &str, key: &str, second: Place) -> Option<u64> {
     None
 }
 
-fn place(at: Location, source: u32) -> Place {
-    Place {
+fn place(at: Location, source: u32) -> Position {
+    Position {
         source,
         line: at.line(),
         column: at.column(),
     }
 }
 
-fn node(raw: Spanned<Raw>, source: u32) -> Node {
+fn node(raw: Spanned<Yaml>, source: u32) -> Node {
     Node {
         place: place(raw.defined, source),
         value: match raw.value {
-            Raw::Null => Value::Null,
-            Raw::Text(text) => Value::Text(text),
-            Raw::List(items) => {
+            Yaml::Null => Value::Null,
+            Yaml::Text(text) => Value::Text(text),
+            Yaml::List(items) => {
                 Value::List(items.into_iter().map(|item| node(item, source)).collect())
             }
-            Raw::Map(entries) => Value::Map(
+            Yaml::Map(entries) => Value::Map(
                 entries
                     .into_iter()
                     .map(|(key, value)| (node(key, source), node(value, source)))
@@ -203,96 +175,11 @@ fn node(raw: Spanned<Raw>, source: u32) -> Node {
     }
 }
 
-/// The tree as deserialized, before positions are converted.
-#[derive(Debug)]
-enum Raw {
-    Null,
-    Text(String),
-    List(Vec<Spanned<Raw>>),
-    Map(Vec<(Spanned<Raw>, Spanned<Raw>)>),
-}
-
-impl<'de> Deserialize<'de> for Raw {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(RawVisitor)
-    }
-}
-
-struct RawVisitor;
-
-impl<'de> Visitor<'de> for RawVisitor {
-    type Value = Raw;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any YAML value")
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Raw, E> {
-        Ok(Raw::Text(value.to_string()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Raw, E> {
-        Ok(Raw::Text(value.to_string()))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Raw, E> {
-        Ok(Raw::Text(value.to_string()))
-    }
-
-    fn visit_u128<E>(self, value: u128) -> Result<Raw, E> {
-        Ok(Raw::Text(value.to_string()))
-    }
-
-    fn visit_i128<E>(self, value: i128) -> Result<Raw, E> {
-        Ok(Raw::Text(value.to_string()))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Raw, E> {
-        Ok(Raw::Text(value.to_string()))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Raw, E> {
-        Ok(Raw::Text(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Raw, E> {
-        Ok(Raw::Text(value))
-    }
-
-    fn visit_unit<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
-    }
-
-    fn visit_none<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw, D::Error> {
-        Raw::deserialize(deserializer)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Raw, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = access.next_element()? {
-            items.push(item);
-        }
-        Ok(Raw::List(items))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Raw, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(entry) = access.next_entry()? {
-            entries.push(entry);
-        }
-        Ok(Raw::Map(entries))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read_here(text: &str) -> Result<Node, (Place, ProblemText)> {
+    fn read_here(text: &str) -> Result<Node, (Position, ProblemText)> {
         read(text, 0)
     }
 

@@ -3,7 +3,7 @@
 //! This module checks names, nesting and duplicates. The values are read later, once per run of the
 //! matrix, because a valid value can depend on the other keys of that run.
 
-use super::error::{Place, ProblemText, Problems, did_you_mean};
+use super::error::{Position, ProblemText, Problems, did_you_mean};
 use super::keys::{self, Key, Level, Shape};
 use super::range;
 use super::settings::{Argument, Arguments};
@@ -17,7 +17,7 @@ const MAX_TASKS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Workload<'a> {
     pub(super) name: String,
-    pub(super) place: Place,
+    pub(super) place: Position,
     /// Arguments of the run, and defaults for all tasks.
     pub(super) args: Arguments<'a>,
     pub(super) tasks: Vec<Task<'a>>,
@@ -31,7 +31,7 @@ pub(super) struct Workload<'a> {
 #[derive(Debug)]
 pub(super) struct Task<'a> {
     pub(super) name: String,
-    pub(super) place: Place,
+    pub(super) place: Position,
     pub(super) args: Arguments<'a>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Dimension {
     /// Index of the task it applies to; `None` for all tasks or for the run.
     pub(super) task: Option<usize>,
     pub(super) key: &'static Key,
-    pub(super) key_place: Place,
+    pub(super) key_place: Position,
     /// The key as typed in the file, with the task's name before it if it is in a task's own
     /// matrix.
     pub(super) label: String,
@@ -68,7 +68,7 @@ pub(super) fn entries<'a>(
             &[]
         }
     };
-    let mut seen: std::collections::BTreeMap<String, Place> = std::collections::BTreeMap::new();
+    let mut seen: std::collections::BTreeMap<String, Position> = std::collections::BTreeMap::new();
     let mut found = Vec::with_capacity(map.len());
     for (key, value) in map {
         let Some(name) = key.as_text() else {
@@ -95,7 +95,7 @@ pub(super) fn entries<'a>(
 /// Reads the structure of the workload `name`; `None` if there is too little to continue.
 pub(super) fn read<'a>(
     name: String,
-    place: Place,
+    place: Position,
     body: &'a Node,
     problems: &mut Problems<'_>,
 ) -> Option<Workload<'a>> {
@@ -212,7 +212,7 @@ fn arguments<'a>(
 
 fn known(
     name: &str,
-    place: Place,
+    place: Position,
     allowed: impl Fn(Level) -> bool,
     problems: &mut Problems<'_>,
 ) -> Option<&'static Key> {
@@ -327,7 +327,7 @@ fn read_matrix(
 pub(super) fn address(
     workload: &Workload<'_>,
     name: &str,
-    place: Place,
+    place: Position,
     task: Option<usize>,
     problems: &mut Problems<'_>,
 ) -> Option<(Option<usize>, &'static Key)> {

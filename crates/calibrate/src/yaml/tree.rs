@@ -1,9 +1,8 @@
 //! Tree of a YAML document.
 
 use super::Mistake;
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
-use std::fmt;
+use tierloom_text::{Yaml, read_yaml, yaml_problem};
 
 /// A value with the line it begins on.
 #[derive(Debug, Clone, PartialEq)]
@@ -83,51 +82,22 @@ impl Node {
     }
 }
 
-/// Reads one YAML document within limits, so that a small file with aliases cannot become a large
-/// tree.
+/// Reads one YAML document.
 pub(crate) fn read(text: &str) -> Result<Node, Mistake> {
-    let options = serde_saphyr::options! {
-        // Otherwise words such as `no` and `off` would be booleans, as in YAML 1.1.
-        strict_booleans: true,
-        with_snippet: false,
-        budget: serde_saphyr::budget! {
-            max_depth: 16,
-            flow_nesting_limit: 16,
-            max_events: 500_000,
-            max_nodes: 250_000,
-            max_aliases: 1_000,
-            max_anchors: 1_000,
-            max_merge_keys: 1_000,
-            max_documents: 2,
-        },
-        alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: 250_000,
-            max_replay_stack_depth: 16,
-        },
-    };
-    match serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options) {
-        Ok(raw) => Ok(node(raw)),
-        Err(error) => {
-            let line = error.location().map_or(0, |at| at.line());
-            let said = error.without_snippet().to_string();
-            let said = said.lines().next().unwrap_or_default();
-            let said = said.rsplit_once(" at line ").map_or(said, |(said, _)| said);
-            Err(Mistake::new(
-                line,
-                format!("not valid YAML ({said})"),
-                "one YAML document with each key once",
-            ))
-        }
-    }
+    read_yaml(text).map(node).map_err(|error| {
+        let line = error.location().map_or(0, |at| at.line());
+        let problem = format!("not valid YAML ({})", yaml_problem(&error));
+        Mistake::new(line, problem, "one YAML document with each key once")
+    })
 }
 
-fn node(raw: Spanned<Raw>) -> Node {
+fn node(raw: Spanned<Yaml>) -> Node {
     let line = raw.defined.line();
     let value = match raw.value {
-        Raw::Null => Value::Null,
-        Raw::Text(text) => Value::Text(text),
-        Raw::List(items) => Value::List(items.into_iter().map(node).collect()),
-        Raw::Map(entries) => Value::Map(
+        Yaml::Null => Value::Null,
+        Yaml::Text(text) => Value::Text(text),
+        Yaml::List(items) => Value::List(items.into_iter().map(node).collect()),
+        Yaml::Map(entries) => Value::Map(
             entries
                 .into_iter()
                 .map(|(key, value)| (node(key), node(value)))
@@ -135,69 +105,6 @@ fn node(raw: Spanned<Raw>) -> Node {
         ),
     };
     Node { line, value }
-}
-
-/// The tree as deserialised by the parser.
-enum Raw {
-    Null,
-    Text(String),
-    List(Vec<Spanned<Raw>>),
-    Map(Vec<(Spanned<Raw>, Spanned<Raw>)>),
-}
-
-impl<'de> Deserialize<'de> for Raw {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(RawVisitor)
-    }
-}
-
-struct RawVisitor;
-
-/// Keeps scalars of any type as text.
-macro_rules! scalars {
-    ($($visit:ident: $type:ty),+) => {
-        $(fn $visit<E>(self, value: $type) -> Result<Raw, E> {
-            Ok(Raw::Text(value.to_string()))
-        })+
-    };
-}
-
-impl<'de> Visitor<'de> for RawVisitor {
-    type Value = Raw;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any YAML value")
-    }
-
-    scalars!(visit_bool: bool, visit_u64: u64, visit_i64: i64, visit_u128: u128, visit_i128: i128, visit_f64: f64, visit_str: &str);
-
-    fn visit_unit<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
-    }
-
-    fn visit_none<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Null)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw, D::Error> {
-        Raw::deserialize(deserializer)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Raw, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = access.next_element()? {
-            items.push(item);
-        }
-        Ok(Raw::List(items))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Raw, A::Error> {
-        let mut entries = Vec::new();
-        while let Some(entry) = access.next_entry()? {
-            entries.push(entry);
-        }
-        Ok(Raw::Map(entries))
-    }
 }
 
 #[cfg(test)]

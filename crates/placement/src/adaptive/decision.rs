@@ -82,7 +82,7 @@ pub struct PhaseDecision {
     /// Placement that the corrected model or the trials favour; `layout` if nothing can be gained.
     #[serde(rename = "wanted")]
     pub proposed: Layout,
-    /// Expected gain of `proposed` over the placement before this decision, ln of the ratio of times.
+    /// Expected gain of `proposed` over the placement before, ln of the ratio of times.
     pub gain: f64,
     /// Standard deviation of `gain`.
     #[serde(rename = "doubt")]
