@@ -30,7 +30,6 @@ pub(crate) enum Role<'p> {
     Star(&'p StarExec),
     /// Collects and sorts its input.
     Sort,
-    /// Passes rows on.
     Other,
 }
 

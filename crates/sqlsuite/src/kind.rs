@@ -10,7 +10,6 @@ use datafusion::sql::sqlparser::ast::{
 pub(crate) enum StmtKind {
     /// Returns rows and changes nothing.
     Query,
-    /// Shows a plan.
     Explain,
     /// Creates this table of the schema `public`.
     Makes(String),
@@ -23,7 +22,6 @@ pub(crate) enum StmtKind {
         /// Paths of its files.
         locations: Vec<String>,
     },
-    /// Creates this view.
     View(String),
     /// Writes this file or folder.
     Copy(String),

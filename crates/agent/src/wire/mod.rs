@@ -30,7 +30,6 @@ pub(crate) mod rpc {
     tonic::include_proto!("tierloom.Agent");
 }
 
-/// Requests a session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Hello {
     /// [`PROTOCOL`] of the coordinator.
@@ -170,7 +169,6 @@ pub(crate) struct StopWork {
     pub session: String,
 }
 
-/// Ends the session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Bye {
     /// Identifier of the session.
@@ -237,7 +235,6 @@ pub(crate) enum Failure {
         /// The error message of the runner.
         message: String,
     },
-    /// The runner panicked.
     Panic {
         /// The message of the panic.
         message: String,

@@ -22,7 +22,6 @@ use super::workload::{Dimension, Workload, address, dimension_values};
 const MAX_REPEAT: u64 = 100_000;
 /// Default number of repetitions after which an `until_stable` run stops in any case.
 const DEFAULT_MAX_REPEAT: u32 = 50;
-/// Default seed.
 const DEFAULT_SEED: u64 = 1;
 
 /// One `--set key=value`.

@@ -19,7 +19,6 @@ pub(super) enum Level {
 /// What the values of a key look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// A single value.
     One,
     /// A single number or size, so that it can be given as a range.
     Number,

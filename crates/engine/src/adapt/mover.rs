@@ -85,7 +85,6 @@ struct Shared {
     stop: AtomicBool,
     wake: (Mutex<()>, Condvar),
     failure: Mutex<Option<String>>,
-    /// Serialises rounds.
     turn: Mutex<()>,
     /// Taken exclusively while a column moves, if queries must not overlap with moves.
     gate: Option<Arc<Gate>>,

@@ -27,10 +27,12 @@ use tierloom_kernels::codes::Codes;
 /// A selection of rows.
 #[derive(Debug, Clone)]
 pub(crate) enum RowSet<'a> {
-    /// A contiguous range.
     Range(Range<usize>),
     /// Row `start + position` for each position.
-    At { start: usize, positions: &'a [u32] },
+    At {
+        start: usize,
+        positions: &'a [u32],
+    },
 }
 
 impl RowSet<'_> {

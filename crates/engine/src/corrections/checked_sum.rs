@@ -214,7 +214,6 @@ fn too_large(total: &DataType) -> DataFusionError {
     exec_datafusion_err!("a sum leaves the range of its type {total}; take {wider}")
 }
 
-/// One sum.
 #[derive(Debug)]
 struct Total<T: Summed> {
     sum: Option<T::Native>,

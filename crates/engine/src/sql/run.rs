@@ -114,7 +114,6 @@ pub struct Outcome {
     pub timing: StatementTiming,
 }
 
-/// A completed execution.
 pub(super) struct Ran {
     /// Number of rows delivered.
     pub rows: u64,

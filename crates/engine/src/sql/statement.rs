@@ -30,10 +30,11 @@ pub(crate) enum Statement {
         name: Option<String>,
     },
     /// `ANALYZE table`.
-    Analyze { table: String },
+    Analyze {
+        table: String,
+    },
     /// `COPY (query) TO 'file' (FORMAT format)`.
     Copy(Copy),
-    /// Anything else.
     DataFusion,
 }
 

@@ -23,7 +23,6 @@ const MORSELS_PER_YIELD: usize = 8;
 pub(super) enum EarlyEnd {
     /// DataFusion's operators have to do the work.
     NotFused(NotFused),
-    /// The statement fails.
     Failed(DataFusionError),
 }
 

@@ -186,7 +186,6 @@ impl Controller {
         Ok(())
     }
 
-    /// Current noise estimates.
     pub(super) fn std_devs(&self) -> StdDevs {
         StdDevs {
             whole: self.whole_noise.std_dev(),

@@ -58,7 +58,6 @@ pub(super) struct StdDevs {
     pub trial: f64,
 }
 
-/// A measured gain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct MeasuredGain {
     /// ln(time before / time after).

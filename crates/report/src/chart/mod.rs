@@ -33,9 +33,7 @@ pub(crate) const SERIES: usize = 8;
 /// The colour of an element, by its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ink {
-    /// Normal text.
     Text,
-    /// Secondary text.
     Muted,
     /// Grid lines behind the data.
     Grid,
@@ -45,9 +43,7 @@ pub(crate) enum Ink {
     OnShare,
     /// Background of the page.
     Page,
-    /// A measured series.
     Solid(usize),
-    /// A modelled series.
     Hatched(usize),
     /// The range of a modelled series; lines and markers stay legible on it.
     Band(usize),

@@ -25,7 +25,6 @@ pub(crate) struct PlotPoint {
 pub(crate) enum Style {
     /// A solid line through marked points, for measured figures.
     Joined,
-    /// Marks only.
     Points,
     /// A dashed line without markers, with a shaded band over the ranges, for modelled figures.
     Dashed,

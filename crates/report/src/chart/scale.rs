@@ -71,7 +71,6 @@ impl LogScale {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Scale {
-    /// A linear axis.
     Linear {
         low: f64,
         /// Value at pixel `to`; differs from `low`.
@@ -79,7 +78,6 @@ pub(crate) enum Scale {
         from: i32,
         to: i32,
     },
-    /// A logarithmic axis.
     Log(LogScale),
 }
 

@@ -29,7 +29,6 @@ pub(super) struct Tiers {
     kinds: Vec<(String, TierKind)>,
 }
 
-/// Bytes by tier.
 pub(super) type Pages = BTreeMap<String, u64>;
 
 impl Tiers {

@@ -50,7 +50,6 @@ enum Form {
     Plain(plain::Layout),
 }
 
-/// The chosen codes.
 struct Coded {
     domain: Domain,
     nullable: bool,
