@@ -110,7 +110,7 @@ pub enum AgentError {
     },
     /// The agent died or can no longer be reached.
     #[error(
-        "host {host} was lost while {doing}: {reason}; its result is lost, the other hosts were told to stop"
+        "host {host} was lost while {doing}: {reason}; its result is lost, the other hosts were asked to stop"
     )]
     Lost {
         /// Name of the host.
@@ -189,7 +189,7 @@ pub enum AgentError {
         first: &'static str,
     },
     /// A request to stop ended the call; all hosts were stopped.
-    #[error("stopped; all hosts were told so")]
+    #[error("stopped, and so were all hosts")]
     Interrupted,
     /// The coordinator has no session with a host of this name.
     #[error("no host is called {host}; there are: {known}")]

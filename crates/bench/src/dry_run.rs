@@ -170,7 +170,7 @@ pub fn totals(plans: &[RunPlan]) -> String {
         .filter(|plan| plan.until_stable.is_some())
         .count();
     if open > 0 {
-        text += &format!("{open} of them may go on longer, until they are stable.\n");
+        text += &format!("{open} of them may take longer, until they are stable.\n");
     }
     text
 }

@@ -177,7 +177,7 @@ fn tables_of_class_temp_stay_when_others_move_and_their_places_cannot_change_und
     let expected = numbers(&mut session, SUM);
     let error = error_of(&mut session, "set tierloom.placement.t = '0'");
     assert!(
-        error.contains("lies at the places of memory class temp"),
+        error.contains("is at the places of memory class temp"),
         "{error}"
     );
     for setting in ["tierloom.memory.temp = 'kernel'", "tierloom.routing = off"] {

@@ -319,7 +319,7 @@ pub enum MemoryError {
         reason: String,
     },
     /// A byte range is not inside the region.
-    #[error("bytes {start}..{end} do not lie inside region `{name}` of {size_bytes} bytes")]
+    #[error("bytes {start}..{end} are not inside region `{name}` of {size_bytes} bytes")]
     OutOfRange {
         /// The region that was sliced.
         name: String,

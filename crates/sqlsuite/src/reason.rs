@@ -159,7 +159,7 @@ const PATTERNS: [(&str, Reason); 23] = [
     ),
     ("COPY has no option", Reason::Files),
     ("is source dependent and cannot be evaluated", Reason::Files),
-    ("neither its name nor its content tells", Reason::Files),
+    ("neither its name nor its content shows", Reason::Files),
     ("there are format.delimiter", Reason::Files),
     ("No such file or directory", Reason::Files),
     ("is not part of this shell", Reason::Statements),

@@ -232,7 +232,7 @@ impl ProfileInputs<'_> {
             l2_bytes: known(l2, "private cache of a core, as the kernel reports"),
             llc_bytes: known(
                 llc,
-                "last-level caches of a socket, as the kernel reports; virtual machines may report those of the whole host",
+                "last-level caches of a socket, as the kernel reports; virtual machines may report the whole host's",
             ),
             llc_latency_ns: latency
                 .unwrap_or_else(|| assumed(30.0, "not measured: no DRAM on the initiator node")),

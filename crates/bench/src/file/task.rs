@@ -123,7 +123,7 @@ fn loaded(
         reader.problems.push(
             setting.value.place,
             ProblemText::new(
-                "loaded-latency makes two tasks of its own and cannot be one of several",
+                "loaded-latency consists of two tasks, so it cannot be one of several",
             )
             .help("in `tasks:`, use `measure: chase` for one and `rate:` for the other"),
         );

@@ -102,7 +102,7 @@ pub(super) fn read(text: &str, source: u32) -> Result<Node, (Position, ProblemTe
 fn said(error: &serde_saphyr::Error, text: &str, place: Position) -> ProblemText {
     match error {
         serde_saphyr::Error::MultipleDocuments { .. } => {
-            ProblemText::new("a second YAML document begins here; put it into a file of its own")
+            ProblemText::new("a second YAML document begins here; put it into a separate file")
         }
         serde_saphyr::Error::DuplicateMappingKey { key, .. } => {
             let key = key.as_deref().unwrap_or_default();

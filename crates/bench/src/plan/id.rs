@@ -17,7 +17,7 @@ const ID_BYTES: usize = 8;
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// The JSON does not have the structure of a plan.
-    #[error("not the JSON of a plan: {0}; give the `plan` of a record as it stands there")]
+    #[error("not the JSON of a plan: {0}; give the `plan` of a record unchanged")]
     Json(#[from] serde_json::Error),
     /// The id does not belong to the plan: one of them was changed.
     #[error(

@@ -69,7 +69,7 @@ pub(super) fn remarks(what: &str, spread: &Spread) -> Vec<Remark> {
     let range = spread.relative_range();
     if range > WIDE_RANGE {
         return vec![remark(format!(
-            "{what}: the repetitions lie {:.0}% apart; something else used the machine, or its speed changes",
+            "{what}: the repetitions are {:.0}% apart; something else used the machine, or its speed changes",
             range * 100.0
         ))];
     }

@@ -368,7 +368,7 @@ fn setting(node: &Node, share: Option<(u64, f64)>) -> Result<Experiment, Mistake
 fn group(node: &Node, work: &Work) -> Result<Group, Mistake> {
     let fields = Fields::of(node, &["threads", "placement", "work"])?;
     let own: Option<Work> = fields.typed("work")?;
-    let where_to = fields.need("placement", "where the structures of this group lie")?;
+    let where_to = fields.need("placement", "where the structures of this group are placed")?;
     let threads: u32 = fields.needed("threads", "the number of workers")?;
     if threads == 0 {
         return Err(

@@ -315,7 +315,7 @@ fn warnings(parameters: &[FittedParameter], known: &Posterior) -> Vec<String> {
                 p.name, p.start
             )),
             Knowledge::Weak => warnings.push(format!(
-                "{}: figures add little to what was expected of it; it may lie anywhere from {} to {}",
+                "{}: figures add little to what was expected of it; it may be anything from {} to {}",
                 p.name, p.low, p.high
             )),
             Knowledge::Determined => {}

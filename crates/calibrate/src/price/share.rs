@@ -24,7 +24,7 @@ impl Pricer<'_> {
             share,
         )
         .ok_or_else(|| {
-            self.no_quantity(format!("{share} is no share"), "shares lie between 0 and 1")
+            self.no_quantity(format!("{share} is no share"), "shares are between 0 and 1")
         })
     }
 

@@ -89,7 +89,8 @@ fn kit(cache: &LabCache) -> Result<Kit, Failure> {
     prepare(cache, &mut |line| note!("{line}")).map_err(|error| {
         if stop::requested() {
             return Failure::Interrupted(
-                "while preparing the lab; the next time goes on from the packages it has".into(),
+                "while preparing the lab; the next time continues with the packages that are there"
+                    .into(),
             );
         }
         failure(error)

@@ -42,7 +42,7 @@ impl BigJoinExec {
     /// If the operator cannot do this join; [`super::BigJoinRule`] checks first.
     pub fn try_new(join: Arc<HashJoinExec>, why: String) -> Result<Self> {
         if let Some(reason) = super::rule::unsupported(&join)? {
-            return internal_err!("BigJoinExec cannot stand for this join: {reason}");
+            return internal_err!("BigJoinExec cannot replace this join: {reason}");
         }
         let (_, all) = build_join_schema(
             &join.left().schema(),

@@ -72,18 +72,18 @@ impl SqlSession {
     ) -> Result<(), SqlError> {
         if self.drive.get().is_some() {
             return Err(SqlError::input(format!(
-                "where {table} lies is decided by adaptive placement; SET tierloom.placement to another first"
+                "the placement of {table} is decided by adaptive placement; SET tierloom.placement to another first"
             )));
         }
         let schema = self.schema_of(table)?;
         let Some(found) = self.tables.get(table) else {
             return Err(SqlError::input(format!(
-                "{table} has no columns of its own to place"
+                "{table} has no columns that could be placed"
             )));
         };
         if is_temp(found) {
             return Err(SqlError::input(format!(
-                "{table} lies at the places of memory class temp; SET tierloom.memory.temp says where, before the table is made"
+                "{table} is at the places of memory class temp; SET tierloom.memory.temp chooses them, before the table is made"
             )));
         }
         if let Some(column) = column

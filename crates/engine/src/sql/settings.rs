@@ -67,14 +67,14 @@ impl SessionSettings {
             (
                 "placement".to_owned(),
                 self.placement.to_string(),
-                "where columns lie: a node or tier, weights, tier, columns:N, adaptive",
+                "where columns are placed: a node or tier, weights, tier, columns:N, adaptive",
             ),
         ];
         for (name, spec) in &self.placements {
             rows.push((
                 format!("placement.{name}"),
                 spec.to_string(),
-                "where this table or column lies",
+                "where this table or column is placed",
             ));
         }
         for class in Class::ALL {

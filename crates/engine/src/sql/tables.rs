@@ -163,7 +163,7 @@ impl SqlSession {
         self.schema_of(table)?;
         let Some(found) = self.tables.get(table) else {
             return Err(SqlError::input(format!(
-                "{table} is no table with rows of its own"
+                "{table} is not a table that stores rows"
             )));
         };
         found.refresh_statistics()?;
@@ -202,7 +202,7 @@ pub(super) fn plain_name(name: &TableReference) -> Result<&str, SqlError> {
         TableReference::Bare { table } => Ok(table),
         TableReference::Partial { schema, table } if schema.as_ref() == "public" => Ok(table),
         other => Err(SqlError::input(format!(
-            "{other}: there is one schema, public; leave out what stands before {}",
+            "{other}: there is one schema, public; leave out what comes before {}",
             other.table()
         ))),
     }

@@ -62,7 +62,7 @@ impl SqlSession {
             return Ok(());
         }
         Err(SqlError::input(format!(
-            "{setting} cannot change while tables lie at the places of memory class temp ({}); DROP them first",
+            "{setting} cannot change while tables are at the places of memory class temp ({}); DROP them first",
             there.join(", ")
         )))
     }

@@ -197,7 +197,7 @@ fn fuse(partial: &AggregateExec) -> std::result::Result<StarExec, NotFused> {
 
 fn try_fuse(partial: &AggregateExec) -> std::result::Result<StarExec, NotFused> {
     if partial.filter_expr().iter().any(Option::is_some) {
-        return NotFused::because("an aggregate has a filter of its own");
+        return NotFused::because("an aggregate has a FILTER clause");
     }
     let grouping = partial.group_expr();
     if grouping.has_grouping_set() || grouping.groups().len() > 1 {

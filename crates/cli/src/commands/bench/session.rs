@@ -61,7 +61,7 @@ pub fn run(args: &Args, workloads: &Workloads, host: &Host) -> Result<(), Failur
         // session ends.
         if stop::requested() {
             ended = Err(Failure::Interrupted(format!(
-                "{} of {} runs were done; --resume goes on with them",
+                "{} of {} runs were done; --resume continues with them",
                 done.len() + records.len(),
                 workloads.runs.len()
             )));
@@ -165,7 +165,7 @@ fn open_records(args: &Args) -> Result<(Option<RecordFile>, Vec<BenchRecord>), F
     // Refused instead of overwritten: the records may have taken hours.
     if has_records(path) {
         return Err(Failure::input(format!(
-            "{} is not empty; add --resume to go on with the records in it, or name a new file",
+            "{} is not empty; add --resume to continue with the records in it, or name a new file",
             path.display()
         )));
     }

@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     // The file is a valid log, so differences are a failure (exit code 1), not bad input.
     Err(Failure::runtime(format!(
-        "{file}: {} of {all} decisions do not follow from what stands before them",
+        "{file}: {} of {all} decisions do not follow from the entries before them",
         replayed.differing.len()
     )))
 }

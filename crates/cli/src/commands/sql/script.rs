@@ -40,7 +40,7 @@ fn check_results(plan: &SqlPlan, session: &SqlSession, pieces: &[Piece]) -> Resu
     match with_rows.nth(1) {
         Some(second) if one => Err(SqlError::input_at(
             second.place,
-            "this is the second statement with rows, and an Arrow stream or -o FILE holds those of one; run them one by one, or use COPY (query) TO 'file'",
+            "this is the second statement with rows, and an Arrow stream or -o FILE holds the rows of one; run them one by one, or use COPY (query) TO 'file'",
         )),
         _ => Ok(()),
     }

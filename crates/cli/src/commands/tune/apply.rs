@@ -132,7 +132,7 @@ pub fn tuned(args: &Args, target: &Target, tuning: &Tuning) -> Result<ApplyRepor
     if tuning.provenance == Provenance::Modelled {
         let profile = record.map_or("", |record| record.machine.as_str());
         report.text += &format!(
-            "these weights are modelled for {profile}; they are right for this machine ({}) as far as the profile is\n",
+            "these weights are modelled for {profile}; they fit this machine ({}) only as well as the profile does\n",
             target.name
         );
     }

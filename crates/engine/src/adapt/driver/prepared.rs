@@ -388,7 +388,7 @@ fn follows(driver: &Driver, state: &State, one: &mut PreparedPhase) {
     let operators = &state.operators;
     one.operators_follow = operators.follow(&one.phase, &layout.operators, &driver.home);
     if !one.operators_follow {
-        one.note("not learned from: memory of its operators lies elsewhere");
+        one.note("not learned from: memory of its operators is elsewhere");
         return;
     }
     if driver.cannot_move.is_none() {
@@ -397,7 +397,7 @@ fn follows(driver: &Driver, state: &State, one: &mut PreparedPhase) {
         let names = columns.map(|a| a.structure.as_str());
         let bytes = state.columns.bytes(&driver.tiers, names);
         if !bytes.is_some_and(|b| are_near(&b, &layout.columns)) {
-            one.note("its columns lie where other phases want them");
+            one.note("its columns are placed as other phases request");
             return;
         }
     }

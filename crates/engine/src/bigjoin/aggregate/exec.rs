@@ -48,7 +48,7 @@ impl BigAggregateExec {
         };
         // Rewrites after the rule may have changed the aggregation, so every new node is checked.
         if let Some(reason) = super::rule::unsupported(made.aggregate()?)? {
-            return internal_err!("BigAggregateExec cannot stand for this aggregation: {reason}");
+            return internal_err!("BigAggregateExec cannot replace this aggregation: {reason}");
         }
         Ok(made)
     }
@@ -60,7 +60,7 @@ impl BigAggregateExec {
     pub fn aggregate(&self) -> Result<&AggregateExec> {
         match self.aggregate.downcast_ref::<AggregateExec>() {
             Some(aggregate) => Ok(aggregate),
-            None => internal_err!("BigAggregateExec stands for an AggregateExec only"),
+            None => internal_err!("BigAggregateExec replaces an AggregateExec only"),
         }
     }
 

@@ -88,7 +88,7 @@ impl SourceFormat {
         }
         SourceFormat::of_name(path).ok_or_else(|| {
             SqlError::input(format!(
-                "{}: neither its name nor its content tells what it holds; expected .csv, .tsv, .parquet or .arrow",
+                "{}: neither its name nor its content shows its format; expected .csv, .tsv, .parquet or .arrow",
                 path.display()
             ))
         })

@@ -222,5 +222,5 @@ fn mixes_are_refused_with_what_to_do_instead() {
         stream: false,
     };
     let error = Sampler::new(Access::random(mix), LineState::AsIs, FenceMode::Full).unwrap_err();
-    assert!(error.to_string().contains("tasks of their own"), "{error}");
+    assert!(error.to_string().contains("separate tasks"), "{error}");
 }

@@ -146,7 +146,7 @@ impl Single {
             return Err(AccessError::Invalid {
                 field: "operation",
                 problem: format!(
-                    "{} is not one access; measure reads and writes in tasks of their own",
+                    "{} is not one access; measure reads and writes in separate tasks",
                     access.operation
                 ),
             });
