@@ -3,7 +3,9 @@
 //! Every error of a library is sorted into one of three kinds here, because scripts depend on the
 //! exit code: whether to correct the arguments (2), to look at the machine (1), or neither (130).
 
+use std::fmt;
 use std::process::ExitCode;
+use tierloom_suite::{ErrorKind, SuiteError};
 
 /// Why a command stopped. The kind decides the exit code; the text is printed after `error: `.
 #[derive(Debug)]
@@ -43,6 +45,27 @@ impl Failure {
                 note!("interrupted: {text}");
                 ExitCode::from(130)
             }
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::BadInput(text) | Failure::Runtime(text) | Failure::Interrupted(text) => {
+                f.write_str(text)
+            }
+        }
+    }
+}
+
+impl From<SuiteError> for Failure {
+    fn from(error: SuiteError) -> Self {
+        let text = error.to_string();
+        match error.kind() {
+            ErrorKind::BadInput => Failure::BadInput(text),
+            ErrorKind::Failed => Failure::Runtime(text),
+            ErrorKind::Interrupted => Failure::Interrupted(text),
         }
     }
 }

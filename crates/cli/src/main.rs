@@ -20,7 +20,6 @@ mod commands;
 #[cfg(all(test, feature = "sql"))]
 mod documented;
 mod failure;
-mod machine;
 mod output;
 mod stop;
 mod works;

@@ -59,7 +59,6 @@ pub fn pass_on(to: tierloom_agent::Stop) {
 }
 
 /// The flag itself, for libraries that poll one.
-#[cfg(feature = "sql")]
 pub fn flag() -> &'static AtomicBool {
     &STOP
 }

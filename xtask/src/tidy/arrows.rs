@@ -9,13 +9,14 @@ use std::process::Command;
 /// From the bottom up. A crate is in the lowest layer that its dependencies allow.
 ///
 /// Crates are split by what they cost to build: nothing below `engine` builds the SQL engine.
-pub(super) const LAYERS: [&[&str]; 6] = [
+pub(super) const LAYERS: [&[&str]; 7] = [
     &["agent", "kernels", "testing", "text", "tpc"],
     &["lab", "model", "star", "topology", "workloads"],
     &["counters", "memory", "record"],
     &["bench", "calibrate", "placement", "report"],
     &["engine", "tune"],
-    &["cli", "sqlfuzz", "sqlsuite"],
+    &["sqlfuzz", "sqlsuite", "suite"],
+    &["cli"],
 ];
 
 /// The only crates that may hold unsafe code, and so have lints of their own.

@@ -73,8 +73,14 @@ pub struct RowProgress {
 }
 
 impl RowProgress {
+    fn new(what: &str, rows: u64) -> Self {
+        RowProgress {
+            bar: Self::bar(what, rows),
+        }
+    }
+
     /// A bar of `rows` on stderr; invisible if stderr is not a terminal.
-    pub fn new(what: &str, rows: u64) -> Self {
+    pub fn bar(what: &str, rows: u64) -> ProgressBar {
         let bar = ProgressBar::new(rows);
         if let Ok(style) = ProgressStyle::with_template(
             "{prefix} [{bar:30}] {percent:>3}% {human_pos} rows, {eta} left",
@@ -82,11 +88,11 @@ impl RowProgress {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_prefix(what.to_owned());
-        RowProgress { bar }
+        bar
     }
 
     /// Removes the bar.
-    pub fn finish(&self) {
+    fn finish(&self) {
         self.bar.finish_and_clear();
     }
 }

@@ -1,9 +1,10 @@
 //! `tierloom machines`: lists the machine profiles, or shows one.
 
 use crate::failure::Failure;
-use crate::{machine, output};
+use crate::output;
 use comfy_table::{Table, presets};
 use tierloom_model::profiles;
+use tierloom_suite::machine;
 
 /// List the machine profiles available for modelling, or show one with the source of every number
 #[derive(clap::Args)]

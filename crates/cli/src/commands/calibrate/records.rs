@@ -140,7 +140,7 @@ pub fn fitted(machine: &Machine, records: &Path, tiers: &Tiers) -> Result<Fitted
 
 /// Loads the base profile, from a file or built in.
 pub fn base(name: &str) -> Result<Machine, Failure> {
-    if crate::machine::is_file(name) {
+    if tierloom_suite::machine::is_file(name) {
         load::machine(Path::new(name))
     } else {
         tierloom_model::profiles::load(name).map_err(Failure::input)

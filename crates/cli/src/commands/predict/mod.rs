@@ -18,9 +18,10 @@ pub use args::Args;
 use args::PredictCommand;
 
 use crate::failure::Failure;
-use crate::{machine, output};
+use crate::output;
 use answer::Prediction;
 use question::RequestedWork;
+use tierloom_suite::machine;
 
 /// Predicts the work on every machine and prints the results.
 pub fn run(args: &Args) -> Result<(), Failure> {

@@ -5,13 +5,14 @@
 
 use super::capped::{columns_of_phases, phases_of_records};
 use crate::failure::Failure;
-use crate::{machine, output};
+use crate::output;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
 use std::path::PathBuf;
 use tierloom_model::Machine;
 use tierloom_placement::mixes::{ColumnSize, Engine, Mix, tpch_columns, tpch_queries};
 use tierloom_placement::{Capped, CappedQuery, capped};
+use tierloom_suite::machine;
 use tierloom_text::Bytes;
 
 /// Name and version of the document's format.

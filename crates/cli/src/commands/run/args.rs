@@ -1,6 +1,5 @@
-//! Command line arguments of `tierloom run`, unchecked; [`super::plan`] resolves them.
+//! Command line arguments of `tierloom run`, unchecked; `tierloom_suite` resolves them.
 
-use super::operator_memory::OperatorMemoryArgs;
 use crate::commands::topology::MachineArgs;
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -19,10 +18,8 @@ pub enum Workload {
     /// The Star Schema Benchmark: 13 SQL queries on a fact table and four dimensions
     Ssb(SsbArgs),
     /// TPC-H: 22 SQL queries on orders, line items and their dimensions
-    #[cfg(feature = "sql")]
     Tpch(TpcArgs),
     /// TPC-DS: 99 SQL queries on three sales channels
-    #[cfg(feature = "sql")]
     Tpcds(TpcArgs),
 }
 
@@ -43,7 +40,6 @@ pub struct SsbArgs {
 }
 
 /// Arguments of `tierloom run tpch` and `tierloom run tpcds`
-#[cfg(feature = "sql")]
 #[derive(clap::Args)]
 pub struct TpcArgs {
     /// Scale factor, at least 0.01; 1 is about 1 GB as text
@@ -136,4 +132,19 @@ pub struct RunOptions {
     pub operator_memory: OperatorMemoryArgs,
     #[command(flatten)]
     pub here: MachineArgs,
+}
+
+/// Operator memory options of commands that run queries
+#[derive(clap::Args)]
+pub struct OperatorMemoryArgs {
+    /// Where operator memory is placed, by class (join, aggregation, sort, repartition, temp,
+    /// result, other): one placement per class, optionally with a limit, as in
+    /// join=cxl,aggregation=dram:2GiB; weights in brackets, as in `join=[0:3,1:1]:4GiB`. Naming a
+    /// class again adds a fallback. Classes not named are counted and left to the kernel
+    #[arg(long, value_name = "CLASS=PLACEMENT[:LIMIT],...")]
+    pub operator_memory: Option<String>,
+    /// Write memory use by class, the nodes of the pages at each query's peak, and allocations that
+    /// missed their requested placement to FILE
+    #[arg(long, value_name = "FILE.json")]
+    pub memory_audit: Option<PathBuf>,
 }

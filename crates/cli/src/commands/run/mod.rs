@@ -1,87 +1,114 @@
 //! `tierloom run`: runs a workload on placed memory, measured on this machine and modelled on
 //! others.
 //!
-//! [`args`] is the command line as clap parses it; [`plan`] resolves and checks it once. The plan
-//! is what `--dry-run` prints, what is executed ([`measure`], [`price`]) and what the records
-//! describe ([`cards`], [`summary`]). Without the `sql` feature a plan can be printed but not
-//! executed.
+//! [`args`] is the command line as clap parses it. `tierloom_suite` makes a plan of it, which
+//! `--dry-run` prints, and carries it out; its records are collected and written by [`results`] and
+//! shown by [`render`].
 
-mod adaptive;
 mod args;
-mod check;
-mod operator_memory;
-mod plan;
-mod workload;
-
-#[cfg(feature = "sql")]
-mod cards;
-#[cfg(feature = "sql")]
-mod data;
-#[cfg(feature = "sql")]
-mod findings;
-#[cfg(feature = "sql")]
-mod measure;
-#[cfg(feature = "sql")]
-mod memory;
-#[cfg(feature = "sql")]
-mod price;
-#[cfg(feature = "sql")]
+mod progress;
 mod render;
-#[cfg(feature = "sql")]
 mod results;
-#[cfg(feature = "sql")]
-mod ssb;
-#[cfg(feature = "sql")]
-mod streams;
-#[cfg(feature = "sql")]
-mod summary;
-#[cfg(feature = "sql")]
-mod tpc;
 
 pub use args::Args;
 
+use crate::commands::bench::open_session;
 use crate::failure::Failure;
 use crate::output;
-use tierloom_workloads::ssb::SsbConfig;
+use args::{RunOptions, TpcArgs};
+use progress::Terminal;
+use results::Results;
+use std::sync::Arc;
+use tierloom_suite::{StreamPlan, SuiteError, SuitePlan, SuiteRequest, Workload, workload};
 
-/// Resolves the plan, then prints it (`--dry-run`) or executes it.
+/// Resolves the plan, then prints it (`--dry-run`) or carries it out.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let (plan, dry_run) = match &args.workload {
-        args::Workload::Ssb(ssb) => {
-            let config = SsbConfig::new(ssb.sf, ssb.seed).map_err(Failure::input)?;
-            let workload = workload::Workload::Ssb(config);
-            let plan = plan::RunPlan::resolve(workload, &ssb.queries, None, &ssb.options)?;
-            (plan, ssb.options.dry_run)
+    match &args.workload {
+        args::Workload::Ssb(args) => {
+            let workload = workload::ssb(args.sf, args.seed)?;
+            start(workload, &args.queries, None, &args.options)
         }
-        #[cfg(feature = "sql")]
-        args::Workload::Tpch(args) => (
-            tpc::plan(tierloom_tpc::Benchmark::TpcH, args)?,
-            args.options.dry_run,
-        ),
-        #[cfg(feature = "sql")]
-        args::Workload::Tpcds(args) => (
-            tpc::plan(tierloom_tpc::Benchmark::TpcDs, args)?,
-            args.options.dry_run,
-        ),
+        args::Workload::Tpch(args) => tpc(workload::tpch(args.sf, args.answers.clone())?, args),
+        args::Workload::Tpcds(args) => tpc(workload::tpcds(args.sf, args.answers.clone())?, args),
+    }
+}
+
+fn tpc(workload: Arc<dyn Workload>, args: &TpcArgs) -> Result<(), Failure> {
+    let streams = match (args.streams, args.duration) {
+        (Some(count), Some(seconds)) => {
+            let duration = seconds.duration();
+            let duration =
+                duration.ok_or_else(|| Failure::input("--duration: longer than a time can be"))?;
+            Some(StreamPlan::new(count, duration)?)
+        }
+        _ => None,
     };
-    if dry_run {
+    start(workload, &args.queries, streams, &args.options)
+}
+
+fn start(
+    workload: Arc<dyn Workload>,
+    queries: &[String],
+    streams: Option<StreamPlan>,
+    options: &RunOptions,
+) -> Result<(), Failure> {
+    let request = options.request(queries, streams);
+    if request.elsewhere && !options.dry_run {
+        return Err(Failure::input(
+            "--sysroot describes another machine, and queries can only be measured on this one; add --dry-run to see the plan for it",
+        ));
+    }
+    let plan = SuitePlan::resolve(workload, &request, options.here.read()?)?;
+    check_outputs(options)?;
+    if options.dry_run {
         return output::print(&plan.describe());
     }
-    start(&plan)
-}
-
-#[cfg(feature = "sql")]
-fn start(plan: &plan::RunPlan) -> Result<(), Failure> {
-    match plan.streams {
-        Some(streams) => streams::run(plan, streams),
-        None => ssb::run(plan),
+    let mut results = Results::new(options);
+    let mut sink = |record| results.push(record).map_err(SuiteError::failed);
+    let ended = tierloom_suite::run(&plan, &open_session(), &Terminal::default(), &mut sink);
+    let written = results.write(&plan, options);
+    match ended {
+        // A file that cannot be written is news after an interruption, but must not hide another
+        // failure.
+        Ok(()) | Err(SuiteError::Interrupted(_)) => written.and(ended.map_err(Failure::from)),
+        Err(error) => Err(error.into()),
     }
 }
 
-#[cfg(not(feature = "sql"))]
-fn start(_plan: &plan::RunPlan) -> Result<(), Failure> {
-    // The arguments are valid; this build cannot execute them. That is not bad input (exit code 2).
-    Err(Failure::runtime(
-        "this tierloom was built without its SQL engine; build it with the default features: cargo build --release",
-    ))
+fn check_outputs(options: &RunOptions) -> Result<(), Failure> {
+    let outputs = [
+        ("--records", options.records.as_deref()),
+        ("--report", options.report.as_deref()),
+        ("--decisions", options.decisions.as_deref()),
+        (
+            "--memory-audit",
+            options.operator_memory.memory_audit.as_deref(),
+        ),
+    ];
+    output::check_outputs(&outputs, &[])
+}
+
+impl RunOptions {
+    /// What is asked of the suite.
+    fn request(&self, queries: &[String], streams: Option<StreamPlan>) -> SuiteRequest {
+        SuiteRequest {
+            queries: queries.to_vec(),
+            streams,
+            threads: self.threads,
+            placement: self.placement.clone(),
+            machines: self.machine.clone(),
+            repeat: self.repeat,
+            pages: self.pages.clone(),
+            model_workers: self.model_workers,
+            time_per_tuple_ns: self.time_per_tuple,
+            baseline: self.baseline,
+            plain_operators: self.plain_operators,
+            decisions: self.decisions.clone(),
+            dram_limit: self.dram_limit.clone(),
+            prefetch_off: self.prefetch_off.clone(),
+            operator_memory: self.operator_memory.operator_memory.clone(),
+            memory_audit: self.operator_memory.memory_audit.clone(),
+            elsewhere: self.here.sysroot.is_some(),
+        }
+    }
 }

@@ -1,16 +1,35 @@
 //! Formats the results of a run as tables for a terminal.
 
-use super::findings;
-use super::plan::RunPlan;
 use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write as _;
 use tierloom_record::{
-    AuditRecord, EngineKind, HERE, PlacementCard, Provenance, QueryRecord, SummaryRecord,
+    AuditRecord, EngineKind, HERE, PlacementCard, Provenance, QueryRecord, Record, SummaryRecord,
+    ThroughputRecord,
 };
+use tierloom_suite::{REFERENCE, SuitePlan, findings};
 
-/// The tables of a run: one per machine and engine, queries as rows and placements as columns; then
+/// The records of a run as tables. Without a summary (of single queries) or a throughput (of
+/// streams) there is nothing to show.
+pub fn tables(plan: &SuitePlan, records: &[Record]) -> String {
+    let (mut queries, mut throughputs, mut summary) = (Vec::new(), Vec::new(), None);
+    for record in records {
+        match record {
+            Record::Query(query) => queries.push((**query).clone()),
+            Record::Throughput(throughput) => throughputs.push(&**throughput),
+            Record::Summary(found) => summary = Some(found),
+            _ => {}
+        }
+    }
+    match summary {
+        Some(summary) => latencies(plan, &queries, summary),
+        None if throughputs.is_empty() => String::new(),
+        None => throughput(plan, &throughputs),
+    }
+}
+
+/// The tables of single queries: one per machine and engine, queries as rows and placements as columns; then
 /// audits, findings and times.
-pub fn tables(plan: &RunPlan, records: &[QueryRecord], summary: &SummaryRecord) -> String {
+fn latencies(plan: &SuitePlan, records: &[QueryRecord], summary: &SummaryRecord) -> String {
     let mut text = String::new();
     let machines = std::iter::once(HERE).chain(plan.machines.iter().map(|m| m.name.as_str()));
     for machine in machines {
@@ -44,7 +63,7 @@ pub fn tables(plan: &RunPlan, records: &[QueryRecord], summary: &SummaryRecord) 
 }
 
 fn machine_table(
-    plan: &RunPlan,
+    plan: &SuitePlan,
     machine: &str,
     engine: EngineKind,
     records: &[QueryRecord],
@@ -160,4 +179,48 @@ fn audit_lines(placements: &[PlacementCard]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// The table of streams.
+fn throughput(plan: &SuitePlan, records: &[&ThroughputRecord]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_header([
+        "placement",
+        "engine",
+        "queries",
+        "queries/h",
+        "per stream\nmedian [min..max]",
+        "against dram",
+    ]);
+    for record in records {
+        let dram = records
+            .iter()
+            .find(|r| r.placement == REFERENCE && r.engine == record.engine);
+        let spread = &record.per_stream_queries_per_hour;
+        table.add_row([
+            record.placement.clone(),
+            record.engine.to_string(),
+            record.queries.to_string(),
+            format!("{:.0}", record.queries_per_hour),
+            format!(
+                "{:.0} [{:.0}..{:.0}]",
+                spread.median, spread.min, spread.max
+            ),
+            dram.map_or("-".into(), |d| {
+                format!("{:.2}x", record.queries_per_hour / d.queries_per_hour)
+            }),
+        ]);
+    }
+    for column in 2..6 {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let streams = records.first().map_or(0, |r| r.streams.len());
+    format!(
+        "{}: {streams} streams on {} threads, this machine\nmeasured; every answer was checked before where one is stored\n{table}\n",
+        plan.workload.title(),
+        plan.threads,
+    )
 }

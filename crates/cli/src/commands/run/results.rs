@@ -1,9 +1,11 @@
-//! Collects the records of a run and writes them to where the plan says.
+//! Collects the records of a run and writes them to where the options say.
 
-use super::plan::{OutputMode, RunPlan};
+use super::args::RunOptions;
+use super::render;
 use crate::failure::Failure;
 use crate::output;
 use tierloom_record::{Record, RecordWriter, atomic_write};
+use tierloom_suite::SuitePlan;
 
 /// Keeps the records of a run; with `--jsonl` it also prints each one at once.
 pub struct Results {
@@ -12,10 +14,10 @@ pub struct Results {
 }
 
 impl Results {
-    pub fn new(plan: &RunPlan) -> Self {
+    pub fn new(options: &RunOptions) -> Self {
         Results {
             records: Vec::new(),
-            stream: plan.output == OutputMode::JsonLines,
+            stream: options.jsonl,
         }
     }
 
@@ -34,13 +36,24 @@ impl Results {
         Ok(())
     }
 
-    /// Writes the outputs that the plan asks for: a file of records, a report, a JSON document.
+    /// Writes the outputs that the options ask for: tables or a JSON document, a file of records, a
+    /// report. Without a record there is nothing to write.
     ///
     /// # Errors
     /// [`Failure::Runtime`] for a file or stdout that cannot be written; the other outputs are
     /// still written.
-    pub fn write(&self, plan: &RunPlan) -> Result<(), Failure> {
-        let records = plan.records.as_ref().map_or(Ok(()), |path| {
+    pub fn write(&self, plan: &SuitePlan, options: &RunOptions) -> Result<(), Failure> {
+        if self.records.is_empty() {
+            return Ok(());
+        }
+        let shown = if options.json {
+            self.print_json()
+        } else if options.jsonl {
+            Ok(())
+        } else {
+            output::print(&render::tables(plan, &self.records))
+        };
+        let records = options.records.as_ref().map_or(Ok(()), |path| {
             let mut lines = Vec::new();
             let mut writer = RecordWriter::new(&mut lines, path.display().to_string());
             self.records.iter().try_for_each(|r| writer.write(r))?;
@@ -48,7 +61,7 @@ impl Results {
             note!("wrote records to {}", path.display());
             Ok(())
         });
-        let report = plan.report.as_ref().map_or(Ok(()), |path| {
+        let report = options.report.as_ref().map_or(Ok(()), |path| {
             let set = tierloom_record::RecordSet::from_records(self.records.iter().cloned())?;
             let html = tierloom_report::render(&set, &tierloom_report::ReportOptions::default())
                 .map_err(Failure::runtime)?;
@@ -56,13 +69,8 @@ impl Results {
             note!("wrote report to {}", path.display());
             Ok(())
         });
-        let json = if plan.output == OutputMode::Json {
-            self.print_json()
-        } else {
-            Ok(())
-        };
-        // All three were attempted above; only the first failure is reported.
-        records.and(report).and(json)
+        // All were attempted above; only the first failure is reported.
+        shown.and(records).and(report)
     }
 
     fn print_json(&self) -> Result<(), Failure> {

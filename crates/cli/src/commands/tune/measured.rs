@@ -7,11 +7,11 @@
 use super::{Args, Outcome, Tuning, stamp};
 use crate::commands::bench::open_session;
 use crate::failure::Failure;
-use crate::machine;
 use crate::stop::UntilStopped;
 use tierloom_bench::run::Host;
 use tierloom_memory::PageSize;
 use tierloom_record::Provenance;
+use tierloom_suite::machine;
 use tierloom_tune::measure::{
     HostTiers, MeasureError, MeasureOptions, Request, Setup, USUAL, kernel_now, kernel_of,
     rough_machine, search_phase,

@@ -2,12 +2,13 @@
 
 use super::{Args, Modelled, Outcome, Tuning, stamp};
 use crate::failure::Failure;
-use crate::{machine, works};
+use crate::works;
 use std::path::Path;
 use tierloom_model::reference::work::Work;
 use tierloom_model::search::Moved;
 use tierloom_model::{Machine, Provenance as Profile, StructureClass, profiles};
 use tierloom_record::Provenance;
+use tierloom_suite::machine;
 use tierloom_tune::modelled::{Question, tune};
 use tierloom_tune::work::USUAL;
 

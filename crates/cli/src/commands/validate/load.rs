@@ -55,7 +55,7 @@ pub fn library(
     for file in figures {
         let beside = Path::new(&file.file).parent().unwrap_or(Path::new(""));
         for name in file.figures.iter().flat_map(|f| f.machines()) {
-            if crate::machine::is_file(name) && !library.machines.contains_key(name) {
+            if tierloom_suite::machine::is_file(name) && !library.machines.contains_key(name) {
                 let loaded = machine(&beside.join(name))?;
                 library.machines.insert(name.to_owned(), loaded);
             }

@@ -3,11 +3,8 @@
 //! One untimed execution per query and placement checks the answer and warms caches; the timed ones
 //! follow. Which placement the data has is the caller's concern.
 
-use super::data::{Session, failure};
-use super::plan::RunPlan;
-use super::workload::{RunQuery, Workload};
-use crate::failure::Failure;
-use crate::stop;
+use super::session::Session;
+use crate::{SuiteError, SuiteQuery};
 use sha2::{Digest, Sha256};
 use std::time::Instant;
 use tierloom_engine::adapt::Driver;
@@ -15,14 +12,16 @@ use tierloom_engine::answer::{row_count, to_text};
 use tierloom_engine::capture::{Captured, HostCosts, capture};
 use tierloom_engine::{Engine, EngineError, Execution, PlannedQuery};
 use tierloom_record::{Answer, EngineKind};
-use tierloom_workloads::ssb;
 
 /// Executions of one query that are captured for the model; more would only take memory.
 const MOST_CAPTURED: usize = 100;
 
+/// Completes the message of an interruption.
+const RUNNING: &str = "while running queries";
+
 /// The repeated executions of one query under one placement by one engine.
 pub struct Measured {
-    pub query: RunQuery,
+    pub query: SuiteQuery,
     pub placement: String,
     pub engine: EngineKind,
     /// Time of each timed execution, ms.
@@ -74,17 +73,19 @@ impl<'a> Runner<'a> {
 ///
 /// # Errors
 /// A failing query, or an interruption.
-pub fn first_pass(
-    plan: &RunPlan,
-    session: &Session,
-    host: &HostCosts,
-) -> Result<Vec<Captured>, Failure> {
-    let run = |(query, planned): (&RunQuery, &PlannedQuery)| {
-        let execution = execute(Runner::of(&session.engine), query, planned)?;
-        check(plan, query, &execution)?;
+pub fn first_pass(session: &Session<'_>, host: &HostCosts) -> Result<Vec<Captured>, SuiteError> {
+    let run = |(query, planned): (&SuiteQuery, &PlannedQuery)| {
+        let execution = execute(session, Runner::of(&session.engine), query, planned)?;
+        check(session, query, &execution)?;
         Ok(capture(&execution, host))
     };
-    plan.queries.iter().zip(&session.queries).map(run).collect()
+    session
+        .plan
+        .queries
+        .iter()
+        .zip(&session.queries)
+        .map(run)
+        .collect()
 }
 
 /// Times one query under the data's present placement, alternating with the baseline if there is
@@ -95,20 +96,19 @@ pub fn first_pass(
 /// # Errors
 /// A failing query, a wrong answer, or an interruption before anything was timed.
 pub fn query(
-    plan: &RunPlan,
-    session: &Session,
+    session: &Session<'_>,
     index: usize,
     placement: &str,
     host: &HostCosts,
     driver: Option<&Driver>,
-) -> Result<(Vec<Measured>, Option<Failure>), Failure> {
-    let query = &plan.queries[index];
+) -> Result<(Vec<Measured>, Option<SuiteError>), SuiteError> {
+    let query = &session.plan.queries[index];
     let runner = Runner {
         engine: &session.engine,
         driver,
     };
     let mut ours = started(
-        plan,
+        session,
         runner,
         query,
         &session.queries[index],
@@ -120,7 +120,7 @@ pub fn query(
             engine,
             &planned[index],
             started(
-                plan,
+                session,
                 Runner::of(engine),
                 query,
                 &planned[index],
@@ -133,23 +133,23 @@ pub fn query(
     // Alternating instead of one engine after the other spreads slow changes of the machine (clock,
     // other load) over both.
     let mut once = || {
-        let execution = execute(runner, query, &session.queries[index])?;
+        let execution = execute(session, runner, query, &session.queries[index])?;
         ours.times_ms.push(execution.time.as_secs_f64() * 1e3);
         if ours.captured.len() < MOST_CAPTURED {
             ours.captured.push(capture(&execution, host));
         }
         if let Some((engine, planned, measured)) = &mut plain {
-            let execution = execute(Runner::of(engine), query, planned)?;
+            let execution = execute(session, Runner::of(engine), query, planned)?;
             measured.times_ms.push(execution.time.as_secs_f64() * 1e3);
         }
         Ok(())
     };
-    let mut stopped = (0..plan.repeat).try_for_each(|_| once()).err();
+    let mut stopped = (0..session.plan.repeat).try_for_each(|_| once()).err();
     // Timed under one placement only, since it doubles the executions.
     if stopped.is_none() && placement == session.loaded_as {
-        stopped = from_text(plan.repeat, &session.engine, &mut ours).err();
+        stopped = from_text(session, &session.engine, &mut ours).err();
         if let (None, Some((engine, _, plain))) = (&stopped, &mut plain) {
-            stopped = from_text(plan.repeat, engine, plain).err();
+            stopped = from_text(session, engine, plain).err();
         }
     }
     let both = [Some(ours), plain.map(|(_, _, m)| m)].into_iter().flatten();
@@ -157,14 +157,18 @@ pub fn query(
 }
 
 /// Times a query from its text to its answer, as a client would.
-fn from_text(repeat: u32, engine: &Engine, measured: &mut Measured) -> Result<(), Failure> {
+fn from_text(
+    session: &Session<'_>,
+    engine: &Engine,
+    measured: &mut Measured,
+) -> Result<(), SuiteError> {
     let query = measured.query.clone();
-    for _ in 0..repeat {
+    for _ in 0..session.plan.repeat {
         let start = Instant::now();
         let planned = engine
             .plan(query.id, &query.sql)
-            .map_err(|e| failure(e, "while running queries"))?;
-        let execution = execute(Runner::of(engine), &query, &planned)?;
+            .map_err(|e| SuiteError::of_engine(e, RUNNING))?;
+        let execution = execute(session, Runner::of(engine), &query, &planned)?;
         measured.text_ms.push(start.elapsed().as_secs_f64() * 1e3);
         // The batches are freed outside the timed part.
         drop(execution);
@@ -174,15 +178,15 @@ fn from_text(repeat: u32, engine: &Engine, measured: &mut Measured) -> Result<()
 
 /// Runs one untimed execution and checks its answer.
 fn started(
-    plan: &RunPlan,
+    session: &Session<'_>,
     runner: Runner<'_>,
-    query: &RunQuery,
+    query: &SuiteQuery,
     planned: &PlannedQuery,
     placement: &str,
     kind: EngineKind,
-) -> Result<Measured, Failure> {
-    let execution = execute(runner, query, planned)?;
-    let answer = check(plan, query, &execution)?;
+) -> Result<Measured, SuiteError> {
+    let execution = execute(session, runner, query, planned)?;
+    let answer = check(session, query, &execution)?;
     Ok(Measured {
         query: query.clone(),
         placement: placement.into(),
@@ -200,72 +204,35 @@ fn started(
 /// # Errors
 /// A failing query, or an interruption.
 pub fn execute(
+    session: &Session<'_>,
     runner: Runner<'_>,
-    query: &RunQuery,
+    query: &SuiteQuery,
     planned: &PlannedQuery,
-) -> Result<Execution, Failure> {
+) -> Result<Execution, SuiteError> {
     runner
-        .run(query.id, planned, &stop::requested)
-        .map_err(|e| failure(e, "while running queries"))
+        .run(query.id, planned, &|| session.observer.stopped())
+        .map_err(|e| SuiteError::of_engine(e, RUNNING))
 }
 
 /// Compares an answer with the stored one of an independent engine, if one exists for this data.
 ///
 /// # Errors
 /// A wrong answer.
-pub fn check(plan: &RunPlan, query: &RunQuery, execution: &Execution) -> Result<Answer, Failure> {
-    let text = to_text(&execution.batches).map_err(Failure::runtime)?;
-    let unchecked = match &plan.workload {
-        Workload::Ssb(config) => check_ssb(config, query, &text)?,
-        Workload::Tpc { .. } => super::tpc::check(&plan.workload, query, &execution.batches)?,
-    };
+pub fn check(
+    session: &Session<'_>,
+    query: &SuiteQuery,
+    execution: &Execution,
+) -> Result<Answer, SuiteError> {
+    let batches = &execution.batches;
+    let text = to_text(batches)?;
+    let unchecked = session.plan.workload.check(query, batches, &text)?;
     Ok(Answer {
-        rows: row_count(&execution.batches),
+        rows: row_count(batches),
         digest: digest(&text),
         checked: unchecked.is_none(),
         check: unchecked
             .unwrap_or_else(|| "equals DuckDB's stored answer on the same data".to_owned()),
     })
-}
-
-/// The reason why the answer could not be checked; `None` if it was checked and is right.
-fn check_ssb(
-    config: &ssb::SsbConfig,
-    query: &RunQuery,
-    text: &str,
-) -> Result<Option<String>, Failure> {
-    let Some(golden) = ssb::golden_answer(config, query.id) else {
-        return Ok(Some(format!(
-            "no stored answer for scale factor {} and seed {}; stored are scale factors 0.01, 0.1 and 1 with seed 1",
-            config.scale_factor, config.seed
-        )));
-    };
-    if same_rows(golden, text) {
-        return Ok(None);
-    }
-    Err(Failure::Runtime(format!(
-        "{} answers wrongly (its lines: {}, DuckDB's on the same data: {}); first difference:\n{}",
-        query.id,
-        text.lines().count(),
-        golden.lines().count(),
-        first_difference(golden, text)
-    )))
-}
-
-/// Whether two answers are equal; one without rows may lack its header, since an engine may return
-/// no batch.
-fn same_rows(expected: &str, got: &str) -> bool {
-    expected == got || (got.is_empty() && expected.lines().count() == 1)
-}
-
-fn first_difference(expected: &str, got: &str) -> String {
-    let longest = expected.lines().count().max(got.lines().count());
-    let line = |text: &str, index: usize| text.lines().nth(index).unwrap_or("(nothing)").to_owned();
-    (0..longest)
-        .map(|i| (line(expected, i), line(got, i)))
-        .find(|(e, g)| e != g)
-        .map(|(e, g)| format!("  expected {e}\n  got      {g}"))
-        .unwrap_or_default()
 }
 
 /// The first 16 hex digits of the SHA-256 of the answer's text.

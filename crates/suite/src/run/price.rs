@@ -4,8 +4,7 @@
 //! placement. Of the times measured here only the CPU time per tuple enters a modelled time.
 
 use super::measure::Measured;
-use super::plan::{PlannedPlacement, RunPlan};
-use crate::failure::Failure;
+use crate::{PlannedPlacement, SuiteError, SuitePlan};
 use tierloom_model::{
     Machine, Options, Phase, Placement, QuerySolution, StructureClass, TierShares, solve_all,
 };
@@ -37,7 +36,7 @@ pub struct Blind {
 
 /// Prices captured work on one machine profile.
 pub struct Pricer<'a> {
-    plan: &'a RunPlan,
+    plan: &'a SuitePlan,
     machine: &'a Machine,
     columns: &'a [ColumnUse],
     workers: u32,
@@ -45,7 +44,7 @@ pub struct Pricer<'a> {
 
 impl<'a> Pricer<'a> {
     /// Creates a pricer for `machine`; `columns` is what column policies decide on.
-    pub fn new(plan: &'a RunPlan, machine: &'a Machine, columns: &'a [ColumnUse]) -> Self {
+    pub fn new(plan: &'a SuitePlan, machine: &'a Machine, columns: &'a [ColumnUse]) -> Self {
         Pricer {
             plan,
             machine,
@@ -67,15 +66,16 @@ impl<'a> Pricer<'a> {
         measured: &Measured,
         placement: &PlannedPlacement,
         placed: &Placement,
-    ) -> Result<QueryRecord, Failure> {
+    ) -> Result<QueryRecord, SuiteError> {
         let solutions = measured
             .captured
             .iter()
             .map(|c| self.solve(&c.phases, &placement.policy, placed))
             .collect::<Result<Vec<_>, _>>()?;
         let times: Vec<f64> = solutions.iter().map(|s| s.time_ns / 1e6).collect();
-        let time_ms = Spread::of(times.clone())
-            .ok_or_else(|| Failure::runtime(format!("{} was never executed", measured.query.id)))?;
+        let time_ms = Spread::of(times.clone()).ok_or_else(|| {
+            SuiteError::failed(format!("{} was never executed", measured.query.id))
+        })?;
         // Shares and tier loads are those of one execution, the one nearest to the median, so that
         // they are consistent with each other.
         let typical = (0..times.len())
@@ -124,8 +124,8 @@ impl<'a> Pricer<'a> {
     ///
     /// # Errors
     /// Bad input, if the machine does not have what it names.
-    pub fn place(&self, policy: &Policy) -> Result<Placement, Failure> {
-        model_placement(policy, self.columns, self.machine).map_err(Failure::input)
+    pub fn place(&self, policy: &Policy) -> Result<Placement, SuiteError> {
+        Ok(model_placement(policy, self.columns, self.machine)?)
     }
 
     fn solve(
@@ -133,7 +133,7 @@ impl<'a> Pricer<'a> {
         phases: &[Phase],
         policy: &Policy,
         placement: &Placement,
-    ) -> Result<QuerySolution, Failure> {
+    ) -> Result<QuerySolution, SuiteError> {
         let mut phases: Vec<Phase> = phases
             .iter()
             .map(|p| with_intensity(p, self.plan.time_per_tuple_ns))
@@ -154,9 +154,8 @@ impl<'a> Pricer<'a> {
         phases: &[Phase],
         weights: (f64, f64),
         time_per_tuple_ns: Option<f64>,
-    ) -> Result<QuerySolution, Failure> {
-        let shares = TierShares::from_weights(&[("dram", weights.0), ("cxl", weights.1)])
-            .map_err(Failure::runtime)?;
+    ) -> Result<QuerySolution, SuiteError> {
+        let shares = TierShares::from_weights(&[("dram", weights.0), ("cxl", weights.1)])?;
         let phases: Vec<Phase> = phases
             .iter()
             .map(|p| with_intensity(p, time_per_tuple_ns))
@@ -164,15 +163,15 @@ impl<'a> Pricer<'a> {
         self.price(&phases, &Placement::new(shares))
     }
 
-    fn price(&self, phases: &[Phase], placement: &Placement) -> Result<QuerySolution, Failure> {
-        solve_all(
+    fn price(&self, phases: &[Phase], placement: &Placement) -> Result<QuerySolution, SuiteError> {
+        let options = Options::default();
+        Ok(solve_all(
             self.machine,
             phases,
             placement,
             self.workers,
-            &Options::default(),
-        )
-        .map_err(Failure::runtime)
+            &options,
+        )?)
     }
 
     pub fn machine(&self) -> &Machine {

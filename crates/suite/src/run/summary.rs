@@ -1,15 +1,12 @@
 //! Geometric means over the results of a run, and their sensitivity to the engine's intensity.
 
 use super::measure::Measured;
-use super::plan::{REFERENCE, RunPlan};
 use super::price::{BLIND, Blind, INTENSITIES_NS, Pricer};
-use crate::failure::Failure;
+use crate::findings::NOTICEABLE;
+use crate::{REFERENCE, SuiteError, SuitePlan};
 use tierloom_model::Phase;
 use tierloom_placement::ColumnUse;
 use tierloom_record::{IntensityRow, MeanRecord, QueryRecord, geometric_mean};
-
-/// Relative change below which a query counts as neither slower nor faster.
-pub const NOTICEABLE: f64 = 0.01;
 
 /// Utilisation, averaged over a query, from which a tier counts as full.
 const SATURATED: f64 = 0.95;
@@ -75,10 +72,10 @@ fn mean(first: &QueryRecord, members: &[&QueryRecord]) -> Option<MeanRecord> {
 /// # Errors
 /// Errors of the model.
 pub fn intensity(
-    plan: &RunPlan,
+    plan: &SuitePlan,
     measured: &[&Measured],
     columns: &[ColumnUse],
-) -> Result<Vec<IntensityRow>, Failure> {
+) -> Result<Vec<IntensityRow>, SuiteError> {
     let mut rows = Vec::new();
     for machine in plan
         .machines
@@ -100,7 +97,7 @@ fn intensity_row(
     measured: &[&Measured],
     blind: Blind,
     ns: Option<f64>,
-) -> Result<Option<IntensityRow>, Failure> {
+) -> Result<Option<IntensityRow>, SuiteError> {
     let (mut all, mut first_group, mut own_ns) = (Vec::new(), Vec::new(), Vec::new());
     let (mut busiest, mut saturated) = (0.0f64, 0);
     for one in measured {

@@ -1,8 +1,8 @@
 //! Builds the cards (run, host, data, machine, placement) that open a run's records.
 
-use super::data::Session;
-use super::plan::{PlannedPlacement, RunPlan};
-use std::time::{SystemTime, UNIX_EPOCH};
+use super::session::Session;
+use crate::{PlannedPlacement, SuitePlan};
+use std::time::SystemTime;
 use tierloom_engine::PlacedColumn;
 use tierloom_kernels::StreamProbe;
 use tierloom_model::Machine;
@@ -14,24 +14,16 @@ use tierloom_record::{
 use tierloom_topology::{Environment, Topology};
 
 /// The first record of a run: what ran, where, and with which settings.
-pub fn run(plan: &RunPlan, session: &Session, probe: &StreamProbe) -> RunRecord {
-    let now = SystemTime::now();
-    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+pub fn run(session: &Session<'_>, probe: &StreamProbe) -> RunRecord {
+    let (plan, invocation) = (session.plan, session.invocation.clone());
     RunRecord {
         schema: SCHEMA.into(),
-        run_id: format!("{:x}-{:x}", since.as_micros(), std::process::id()),
-        tool_version: env!("CARGO_PKG_VERSION").into(),
-        commit: option_env!("TIERLOOM_COMMIT")
-            .filter(|c| !c.is_empty())
-            .map(str::to_owned),
-        build: if cfg!(debug_assertions) {
-            "dev"
-        } else {
-            "release"
-        }
-        .into(),
-        started_at: humantime::format_rfc3339_seconds(now).to_string(),
-        command: std::env::args().collect(),
+        run_id: invocation.id,
+        tool_version: invocation.tool_version,
+        commit: invocation.commit,
+        build: invocation.build,
+        started_at: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        command: invocation.command,
         workload: plan.workload.id().into(),
         settings: settings(plan),
         host: host(&plan.topology, probe),
@@ -40,7 +32,7 @@ pub fn run(plan: &RunPlan, session: &Session, probe: &StreamProbe) -> RunRecord 
     }
 }
 
-fn settings(plan: &RunPlan) -> Settings {
+fn settings(plan: &SuitePlan) -> Settings {
     Settings {
         scale_factor: plan.workload.scale_factor(),
         seed: plan.workload.seed(),
@@ -79,7 +71,7 @@ fn probe_card(probe: &StreamProbe) -> Option<ProbeCard> {
 }
 
 /// The card of a modelled machine, each number with its source.
-pub fn machine(machine: &Machine) -> MachineCard {
+fn machine(machine: &Machine) -> MachineCard {
     let figures = machine.figures().into_iter();
     MachineCard {
         name: machine.name.clone(),
@@ -97,7 +89,7 @@ pub fn machine(machine: &Machine) -> MachineCard {
     }
 }
 
-fn data(session: &Session) -> DataCard {
+fn data(session: &Session<'_>) -> DataCard {
     let tables = &session.data.tables;
     let regions = tables
         .iter()

@@ -1,17 +1,18 @@
 //! The resolved and checked plan of a run.
 //!
-//! Separate from [`super::args`] because the plan holds parsed values (policies, machines, page
-//! size) that every later step relies on without checking again. Everything that can be found wrong
-//! is found here, before any page is touched.
+//! Separate from the request because the plan holds parsed values (policies, machines, page size)
+//! that every later step relies on without checking again. Everything that can be found wrong is
+//! found here, before any page is touched.
 
-use super::adaptive::Adaptive;
-use super::args::RunOptions;
-use super::operator_memory::OperatorMemory;
-use super::workload::{RunQuery, Workload};
-use crate::failure::Failure;
+use crate::SuiteError;
+use crate::adaptive::Adaptive;
 use crate::machine;
+use crate::operator_memory::OperatorMemory;
+use crate::workload::{SuiteQuery, Workload};
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 use tierloom_memory::{PageSize, PlacementSpec, Target};
 use tierloom_model::Machine;
 use tierloom_placement::Policy;
@@ -26,13 +27,47 @@ const DEFAULT_MACHINES: [&str; 2] = ["nus24", "epfl25-full-pf-on"];
 /// The placement that all others are compared with.
 pub const REFERENCE: &str = "dram";
 
-/// Format of the results on stdout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutputMode {
-    /// Tables for reading.
-    Tables,
-    Json,
-    JsonLines,
+/// Limit on streams: each has its plans and at least one thread, so a higher number is a typing
+/// error.
+const MOST_STREAMS: usize = 1000;
+
+/// What to run, as the options of `tierloom run` say it.
+#[derive(Debug, Clone)]
+pub struct SuiteRequest {
+    /// Names of queries; all of the workload's if there are none.
+    pub queries: Vec<String>,
+    /// Measure the throughput of concurrent sessions instead of the time of each query.
+    pub streams: Option<StreamPlan>,
+    /// Worker threads; by default one per CPU that this process may use.
+    pub threads: Option<usize>,
+    /// Placements of table data, separated by commas.
+    pub placement: String,
+    /// Machine profiles to model: built-in names or YAML files.
+    pub machines: Vec<String>,
+    /// Timed executions per query and placement.
+    pub repeat: u32,
+    /// Page size of table data.
+    pub pages: String,
+    /// Worker threads assumed on modelled machines; by default one per core.
+    pub model_workers: Option<u32>,
+    /// CPU time per fact row that the model assumes instead of the measured one, ns.
+    pub time_per_tuple_ns: Option<f64>,
+    /// Also run plain DataFusion on the same data.
+    pub baseline: bool,
+    /// Use DataFusion's own operators only.
+    pub plain_operators: bool,
+    /// File for the decisions of adaptive placement.
+    pub decisions: Option<PathBuf>,
+    /// Limit on the bytes of columns that adaptive placement keeps in dram, as a size.
+    pub dram_limit: Option<String>,
+    /// Profile of this machine with its prefetchers off: adaptive placement may switch them.
+    pub prefetch_off: Option<String>,
+    /// Where operator memory is placed, by class.
+    pub operator_memory: Option<String>,
+    /// File for the audit of operator memory.
+    pub memory_audit: Option<PathBuf>,
+    /// The topology is of another machine, so the plan is not to be carried out.
+    pub elsewhere: bool,
 }
 
 /// One placement of the run.
@@ -52,92 +87,96 @@ pub struct StreamPlan {
     /// Number of concurrent sessions.
     pub count: usize,
     /// How long sessions start new queries.
-    pub duration: std::time::Duration,
+    pub duration: Duration,
 }
 
-#[cfg_attr(
-    not(feature = "sql"),
-    allow(dead_code, reason = "only the SQL engine carries plans out")
-)]
-pub struct RunPlan {
-    pub workload: Workload,
-    pub queries: Vec<RunQuery>,
+impl StreamPlan {
+    /// Checks the number of streams and their duration.
+    ///
+    /// # Errors
+    /// Bad input: no stream or too many, or no time.
+    pub fn new(count: usize, duration: Duration) -> Result<Self, SuiteError> {
+        if count == 0 || count > MOST_STREAMS {
+            return Err(SuiteError::refused(format!(
+                "--streams {count}: expected 1 to {MOST_STREAMS}"
+            )));
+        }
+        if duration.is_zero() {
+            return Err(SuiteError::refused("--duration 0s: nothing could run"));
+        }
+        Ok(StreamPlan { count, duration })
+    }
+}
+
+/// A run that can be carried out.
+#[derive(Debug, Clone)]
+pub struct SuitePlan {
+    /// Data and queries.
+    pub workload: Arc<dyn Workload>,
+    /// Queries to run, in this order.
+    pub queries: Vec<SuiteQuery>,
     /// If set, measure the throughput of concurrent sessions instead of the time of each query.
     pub streams: Option<StreamPlan>,
+    /// Placements of table data, the reference among them.
     pub placements: Vec<PlannedPlacement>,
+    /// Machines to model.
     pub machines: Vec<Machine>,
+    /// Worker threads.
     pub threads: usize,
+    /// Timed executions per query and placement.
     pub repeat: u32,
+    /// Page size of table data.
     pub page_size: PageSize,
+    /// Worker threads assumed on modelled machines; `None` for all their cores.
     pub model_workers: Option<u32>,
+    /// CPU time per fact row that the model assumes instead of the measured one, ns.
     pub time_per_tuple_ns: Option<f64>,
+    /// Also run plain DataFusion on the same data.
     pub baseline: bool,
     /// Use DataFusion's own operators only.
     pub plain_operators: bool,
-    pub output: OutputMode,
-    pub records: Option<PathBuf>,
-    pub report: Option<PathBuf>,
+    /// Where operators' memory is placed.
     pub operator_memory: OperatorMemory,
     /// Settings of the adaptive placement, if the run has one.
     pub adaptive: Option<Adaptive>,
+    /// The machine.
     pub topology: Topology,
-    /// "here", or "there" if the plan is for a machine read from `--sysroot`.
-    pub place: &'static str,
+    /// The topology is of another machine, so the plan is not to be carried out.
+    pub elsewhere: bool,
 }
 
-impl RunPlan {
-    /// Resolves and checks the arguments.
+impl SuitePlan {
+    /// Resolves a request on a machine and checks it.
     ///
     /// # Errors
     /// Bad input; the message names what was requested, what exists and what to do.
     pub fn resolve(
-        workload: Workload,
-        queries: &[String],
-        streams: Option<StreamPlan>,
-        args: &RunOptions,
-    ) -> Result<RunPlan, Failure> {
-        let queries = workload.queries(queries)?;
-        if args.here.sysroot.is_some() && !args.dry_run {
-            return Err(Failure::input(
-                "--sysroot describes another machine, and queries can only be measured on this one; add --dry-run to see the plan for it",
-            ));
-        }
+        workload: Arc<dyn Workload>,
+        request: &SuiteRequest,
+        topology: Topology,
+    ) -> Result<SuitePlan, SuiteError> {
+        let queries = workload.queries(&request.queries)?;
         // Placements are resolved on the topology; machines are resolved after them, because the
         // default list depends on which placements this machine lacks a tier for.
-        let topology = args.here.read()?;
-        let placements = placements(&args.placement, &topology)?;
-        let machines = machines(&args.machine, &placements)?;
-        let adaptive = Adaptive::resolve(args, &placements, &topology, streams.is_some())?;
-        let plan = RunPlan {
+        let placements = placements(&request.placement, &topology)?;
+        let machines = machines(&request.machines, &placements)?;
+        let plan = SuitePlan {
             workload,
             queries,
-            streams,
+            streams: request.streams,
+            adaptive: Adaptive::resolve(request, &placements, &topology)?,
             placements,
             machines,
-            threads: threads(args.threads, &topology)?,
-            repeat: args.repeat,
-            page_size: args.pages.parse().map_err(Failure::input)?,
-            model_workers: args.model_workers,
-            time_per_tuple_ns: args.time_per_tuple,
-            baseline: args.baseline,
-            plain_operators: args.plain_operators,
-            output: if args.json {
-                OutputMode::Json
-            } else if args.jsonl {
-                OutputMode::JsonLines
-            } else {
-                OutputMode::Tables
-            },
-            records: args.records.clone(),
-            report: args.report.clone(),
-            adaptive,
-            operator_memory: OperatorMemory::resolve(&args.operator_memory, &topology)?,
-            place: if args.here.sysroot.is_some() {
-                "there"
-            } else {
-                "here"
-            },
+            threads: threads(request.threads, &topology)?,
+            repeat: request.repeat,
+            page_size: request.pages.parse().map_err(SuiteError::refused)?,
+            model_workers: request.model_workers,
+            time_per_tuple_ns: request.time_per_tuple_ns,
+            baseline: request.baseline,
+            plain_operators: request.plain_operators,
+            operator_memory: OperatorMemory::resolve(request, &topology)?,
             topology,
+            elsewhere: request.elsewhere,
         };
         plan.check()?;
         Ok(plan)
@@ -145,8 +184,7 @@ impl RunPlan {
 
     /// The placement that the data is loaded under: DRAM if it is measured, that is, wherever a
     /// DRAM tier exists.
-    #[cfg(feature = "sql")]
-    pub fn loaded_under(&self) -> &PlannedPlacement {
+    pub(crate) fn loaded_under(&self) -> &PlannedPlacement {
         let reference = self.measured().find(|p| p.text == REFERENCE);
         reference
             .or_else(|| self.measured().next())
@@ -165,6 +203,7 @@ impl RunPlan {
 
     /// The plan as text, for `--dry-run`.
     pub fn describe(&self) -> String {
+        let place = if self.elsewhere { "there" } else { "here" };
         let mut text = String::new();
         let mut line = |name: &str, value: String| {
             // Writing to a String cannot fail.
@@ -206,8 +245,8 @@ impl RunPlan {
             let here = placement
                 .why_not_here
                 .as_ref()
-                .map_or(format!("measured {}", self.place), |why| {
-                    format!("not {}: {why}", self.place)
+                .map_or(format!("measured {place}"), |why| {
+                    format!("not {place}: {why}")
                 });
             line(
                 "placement",
@@ -239,12 +278,14 @@ impl RunPlan {
     }
 }
 
-fn threads(asked: Option<usize>, topology: &Topology) -> Result<usize, Failure> {
+fn threads(asked: Option<usize>, topology: &Topology) -> Result<usize, SuiteError> {
     let allowed = topology.limits.cpus_allowed.len().max(1);
     match asked {
-        Some(0) => Err(Failure::input("--threads 0: at least one worker is needed")),
+        Some(0) => Err(SuiteError::refused(
+            "--threads 0: at least one worker is needed",
+        )),
         // The factor leaves room for experiments with oversubscription and stops a mistyped number.
-        Some(n) if n > 4 * allowed => Err(Failure::input(format!(
+        Some(n) if n > 4 * allowed => Err(SuiteError::refused(format!(
             "--threads {n}: this process may use {allowed} CPUs; at most {} threads make sense",
             4 * allowed
         ))),
@@ -253,9 +294,9 @@ fn threads(asked: Option<usize>, topology: &Topology) -> Result<usize, Failure> 
     }
 }
 
-fn placements(text: &str, topology: &Topology) -> Result<Vec<PlannedPlacement>, Failure> {
+fn placements(text: &str, topology: &Topology) -> Result<Vec<PlannedPlacement>, SuiteError> {
     let mut texts = tierloom_text::list(text)
-        .map_err(|problem| Failure::input(format!("--placement: {problem}")))?;
+        .map_err(|problem| SuiteError::refused(format!("--placement: {problem}")))?;
     // Speed-ups are relative to dram, so it is measured even if it was not asked for.
     if !texts.iter().any(|t| t.eq_ignore_ascii_case(REFERENCE)) {
         texts.insert(0, REFERENCE.into());
@@ -271,10 +312,10 @@ fn placements(text: &str, topology: &Topology) -> Result<Vec<PlannedPlacement>, 
     Ok(found)
 }
 
-fn planned(text: String, topology: &Topology) -> Result<PlannedPlacement, Failure> {
+fn planned(text: String, topology: &Topology) -> Result<PlannedPlacement, SuiteError> {
     let policy: Policy = text
         .parse()
-        .map_err(|e| Failure::input(format!("--placement {text}: {e}")))?;
+        .map_err(|e| SuiteError::refused(format!("--placement {text}: {e}")))?;
     let missing = needed_tiers(&policy)
         .into_iter()
         .find(|kind| topology.tier(*kind).is_none());
@@ -282,7 +323,7 @@ fn planned(text: String, topology: &Topology) -> Result<PlannedPlacement, Failur
     let why_not_here = missing.map(|kind| format!("this machine has no {kind} tier"));
     if let (Policy::Uniform(spec), None) = (&policy, &why_not_here) {
         spec.resolve(topology)
-            .map_err(|e| Failure::input(format!("--placement {text}: {e}")))?;
+            .map_err(|e| SuiteError::refused(format!("--placement {text}: {e}")))?;
     }
     Ok(PlannedPlacement {
         text: text.to_ascii_lowercase(),
@@ -315,7 +356,7 @@ fn needed_tiers(policy: &Policy) -> Vec<TierKind> {
     }
 }
 
-fn machines(names: &[String], placements: &[PlannedPlacement]) -> Result<Vec<Machine>, Failure> {
+fn machines(names: &[String], placements: &[PlannedPlacement]) -> Result<Vec<Machine>, SuiteError> {
     let all_here = placements.iter().all(|p| p.why_not_here.is_none());
     let names: Vec<&str> = match names {
         [] if all_here => vec![],
@@ -327,12 +368,12 @@ fn machines(names: &[String], placements: &[PlannedPlacement]) -> Result<Vec<Mac
         let machine = machine::load(name)?;
         // Records tell measured from modelled results by the machine's name.
         if machine.name == HERE {
-            return Err(Failure::input(format!(
+            return Err(SuiteError::refused(format!(
                 "{name}: a machine profile cannot be named {HERE:?}: that stands for what was measured on this machine"
             )));
         }
         if machines.iter().any(|m| m.name == machine.name) {
-            return Err(Failure::input(format!(
+            return Err(SuiteError::refused(format!(
                 "--machine: {} is named twice",
                 machine.name
             )));

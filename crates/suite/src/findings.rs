@@ -4,14 +4,16 @@
 //! same from the records. [`findings`] needs the plan, the model or the page audits, so its
 //! sentences are stored in the summary record.
 
-use super::plan::{REFERENCE, RunPlan};
-use super::summary::NOTICEABLE;
+use crate::{REFERENCE, SuitePlan};
 use tierloom_model::reference::ssb::ssb_queries;
 use tierloom_model::{Machine, Options, Phase, Placement, TierShares, solve_all};
 use tierloom_record::{
     EngineKind, HERE, IntensityRow, MeanRecord, PlacementCard, Provenance, QueryRecord,
     geometric_mean,
 };
+
+/// Relative change below which a query counts as neither slower nor faster.
+pub const NOTICEABLE: f64 = 0.01;
 
 /// Range of the repeats, relative to their median, above which a figure is called noisy.
 const NOISY: f64 = 0.10;
@@ -22,14 +24,14 @@ const REFERENCE_NS: f64 = 3.0;
 
 /// Findings that follow from the query records alone; the terminal prints them, records do not
 /// carry them.
-pub fn derived(plan: &RunPlan, records: &[QueryRecord], means: &[MeanRecord]) -> Vec<String> {
+pub fn derived(plan: &SuitePlan, records: &[QueryRecord], means: &[MeanRecord]) -> Vec<String> {
     let mut found = Vec::new();
     found.extend(all_checked(records));
     found.extend(best_here(means));
     for machine in &plan.machines {
         found.extend(best_modelled(&machine.name, means));
     }
-    found.extend(super::tpc::mixes(plan, records));
+    found.extend(crate::mix::mixes(plan, records));
     found.extend(noise(records));
     found
 }
@@ -37,7 +39,7 @@ pub fn derived(plan: &RunPlan, records: &[QueryRecord], means: &[MeanRecord]) ->
 /// Findings that need the plan, the model or the audits, most important first; the summary record
 /// carries them.
 pub fn findings(
-    plan: &RunPlan,
+    plan: &SuitePlan,
     records: &[QueryRecord],
     means: &[MeanRecord],
     placements: &[PlacementCard],

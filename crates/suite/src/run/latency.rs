@@ -1,20 +1,16 @@
-//! Measures and models a run of single queries, from loading the data to the report.
+//! Measures and models queries one by one.
 //!
-//! Used for `run ssb` and, without `--streams`, for `run tpch` and `run tpcds`. Placements are
-//! measured in turn on the same data, which is migrated in between; then the work captured under
-//! the reference placement is priced on every machine profile. An interruption keeps the finished
-//! records.
+//! Placements are measured in turn on the same data, which is migrated in between; then the work
+//! captured under the reference placement is priced on every machine profile. An interruption keeps
+//! the finished records.
 
-use super::data::{Session, failure};
 use super::measure::{self, Measured};
 use super::operator_memory::QueryPeak;
-use super::plan::{OutputMode, PlannedPlacement, REFERENCE, RunPlan};
 use super::price::Pricer;
-use super::results::Results;
-use super::{adaptive, cards, findings, memory, render, summary};
-use crate::failure::Failure;
-use crate::{output, stop};
-use indicatif::{ProgressBar, ProgressStyle};
+use super::session::Session;
+use super::{Sink, adaptive, cards, memory, summary};
+use crate::adaptive::is_adaptive;
+use crate::{Event, PlannedPlacement, REFERENCE, Stage, SuiteError, SuitePlan, findings};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use tierloom_engine::adapt::Driver;
@@ -22,7 +18,7 @@ use tierloom_engine::capture::{Captured, HostCosts};
 use tierloom_engine::load::{column_uses, merged_audit};
 use tierloom_kernels::{StreamProbe, stream_probe};
 use tierloom_memory::AuditMode;
-use tierloom_placement::{ColumnUse, Decision};
+use tierloom_placement::ColumnUse;
 use tierloom_record::{
     EngineKind, HERE, MemoryUse, OperatorRecord, PlacementCard, Provenance, QueryRecord, Record,
     Spread, SummaryRecord, TimeBreakdown,
@@ -31,21 +27,21 @@ use tierloom_record::{
 /// Columns that the host probe reads: enough for a median, few enough to add no noticeable time.
 const PROBED_COLUMNS: usize = 5;
 
-/// Loads the data, measures, models and writes the results.
+/// Measures and models; `started` is when the run began.
 ///
 /// # Errors
-/// The first failure; records that were finished are written before it is returned.
-pub fn run(plan: &RunPlan) -> Result<(), Failure> {
-    let started = Instant::now();
-    let session = Session::open(plan)?;
-    let mut run = Running::new(plan, session, started)?;
+/// The first failure; a summary of what was finished goes to `sink` before it is returned.
+pub fn run(session: &Session<'_>, started: Instant, sink: &mut Sink<'_>) -> Result<(), SuiteError> {
+    let mut run = LatencyRun::new(session, started, sink)?;
     let ended = run.measure_all().and_then(|()| run.model_all());
-    let ended = ended.and_then(|()| plan.operator_memory.finish(&run.peaks));
+    let memory = &session.plan.operator_memory;
+    let ended = ended.and_then(|()| memory.finish(&run.peaks, session.observer));
+    session.observer.event(Event::End);
     match ended {
         Ok(()) => run.finish(false),
-        Err(Failure::Interrupted(_)) => run.finish(true),
+        Err(SuiteError::Interrupted(_)) => run.finish(true),
         Err(other) => {
-            // Finished records are kept; a failure to write them must not hide the original
+            // Finished records are kept; a failure to hand them out must not hide the original
             // failure.
             let _ = run.finish(true);
             Err(other)
@@ -53,14 +49,13 @@ pub fn run(plan: &RunPlan) -> Result<(), Failure> {
     }
 }
 
-struct Running<'a> {
-    plan: &'a RunPlan,
-    session: Session,
+struct LatencyRun<'a> {
+    plan: &'a SuitePlan,
+    session: &'a Session<'a>,
     started: Instant,
     times: TimeBreakdown,
-    run_id: String,
     host: HostCosts,
-    results: Results,
+    sink: &'a mut Sink<'a>,
     /// Measured executions, one entry per query, placement and engine.
     measured: Vec<Measured>,
     uses: Vec<ColumnUse>,
@@ -70,11 +65,15 @@ struct Running<'a> {
     adapted: Vec<String>,
     /// Peaks of operator memory, by query and placement.
     peaks: Vec<QueryPeak>,
-    bar: ProgressBar,
 }
 
-impl<'a> Running<'a> {
-    fn new(plan: &'a RunPlan, session: Session, started: Instant) -> Result<Self, Failure> {
+impl<'a> LatencyRun<'a> {
+    fn new(
+        session: &'a Session<'a>,
+        started: Instant,
+        sink: &'a mut Sink<'a>,
+    ) -> Result<Self, SuiteError> {
+        let plan = session.plan;
         let mut times = TimeBreakdown {
             generate_s: session.data.times.generating.as_secs_f64(),
             place_s: session.data.times.placing.as_secs_f64(),
@@ -88,37 +87,34 @@ impl<'a> Running<'a> {
             .sum();
         // The probe needs the loaded data; it gives the cost of a streamed byte that splits
         // measured time into compute and memory.
-        let probe = timed(&mut times.probe_s, || probe(&session, plan.threads));
-        let opened = cards::run(plan, &session, &probe);
-        let run_id = opened.run_id.clone();
-        let mut results = Results::new(plan);
-        results.push(Record::Run(Box::new(opened)))?;
+        let probe = timed(&mut times.probe_s, || probe(session, plan.threads));
+        sink(Record::Run(Box::new(cards::run(session, &probe))))?;
         let host = HostCosts {
             stream_ns_per_byte: stream_cost(&probe, plan.threads),
             working_set_bytes: session.data.tables.iter().map(|t| t.size_bytes()).sum(),
         };
         let steps = plan.measured().count() * plan.queries.len();
-        Ok(Running {
+        let stage = Event::Begin(Stage::Measuring, steps as u64);
+        session.observer.event(stage);
+        Ok(LatencyRun {
             plan,
             session,
             started,
             times,
-            run_id,
             host,
-            results,
+            sink,
             measured: Vec::new(),
             uses: Vec::new(),
             placements: Vec::new(),
             records: Vec::new(),
             adapted: Vec::new(),
             peaks: Vec::new(),
-            bar: bar(steps as u64),
         })
     }
 
-    fn measure_all(&mut self) -> Result<(), Failure> {
+    fn measure_all(&mut self) -> Result<(), SuiteError> {
         let first = Instant::now();
-        let seen = measure::first_pass(self.plan, &self.session, &self.host)?;
+        let seen = measure::first_pass(self.session, &self.host)?;
         self.times.execute_s += first.elapsed().as_secs_f64();
         self.learn_heat(&seen);
         let mut order: Vec<&PlannedPlacement> = self.plan.measured().collect();
@@ -127,7 +123,6 @@ impl<'a> Running<'a> {
         for placement in order {
             self.measure_placement(placement)?;
         }
-        self.bar.finish_and_clear();
         Ok(())
     }
 
@@ -147,24 +142,22 @@ impl<'a> Running<'a> {
             .sum();
     }
 
-    fn measure_placement(&mut self, placement: &PlannedPlacement) -> Result<(), Failure> {
-        let kept = "while measuring";
+    fn measure_placement(&mut self, placement: &PlannedPlacement) -> Result<(), SuiteError> {
         let decisions = placement.policy.decide(&self.uses);
         timed(&mut self.times.place_s, || {
-            place(&self.session, &decisions, self.plan)
-        })
-        .map_err(|e| failure(e, kept))?;
+            self.session.place(&decisions, "while measuring")
+        })?;
         let mut card = cards::placement(placement, &decisions, &self.uses);
         card.audit_before = self.audit()?;
         self.placements.push(card);
         // dram was measured before, so its repeats show how noisy this machine is.
         let noise = adaptive::noise(&self.records);
-        let driver = adaptive::driver_under(placement, self.plan, &self.session, self.host, noise)?;
+        let driver = adaptive::driver_under(placement, self.session, self.host, noise)?;
         let measured = self.measure_queries(placement, driver.as_ref());
         if let (Some(driver), Some(adaptive)) = (&driver, &self.plan.adaptive) {
             self.adapted = adaptive::findings(driver);
             self.tell_columns();
-            adaptive.finish(driver)?;
+            adaptive.finish(driver, self.session.observer)?;
         }
         // Audited even if the queries failed: the records of the finished ones need it.
         let audit = self.audit();
@@ -194,60 +187,48 @@ impl<'a> Running<'a> {
         &mut self,
         placement: &PlannedPlacement,
         driver: Option<&Driver>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), SuiteError> {
         let memory = &self.plan.operator_memory;
         // Takes the peak so far, so that it is not attributed to this placement's first query.
         self.peaks
             .extend(memory.peak_of("first pass", &placement.text));
         for index in 0..self.plan.queries.len() {
-            self.bar.set_message(format!(
-                "{} {}",
-                placement.text, self.plan.queries[index].id
-            ));
+            let query = self.plan.queries[index].id;
+            let at = format!("{} {query}", placement.text);
+            self.session.observer.event(Event::At(&at));
             let (measured, stopped) = timed(&mut self.times.execute_s, || {
-                measure::query(
-                    self.plan,
-                    &self.session,
-                    index,
-                    &placement.text,
-                    &self.host,
-                    driver,
-                )
+                measure::query(self.session, index, &placement.text, &self.host, driver)
             })?;
             for one in measured {
                 self.push_measured(one)?;
             }
-            let query = self.plan.queries[index].id;
             self.peaks.extend(memory.peak_of(query, &placement.text));
             if let Some(stopped) = stopped {
                 return Err(stopped);
             }
-            self.bar.inc(1);
+            self.session.observer.event(Event::Advanced(1));
         }
         Ok(())
     }
 
-    fn audit(&mut self) -> Result<Option<tierloom_record::AuditRecord>, Failure> {
+    fn audit(&mut self) -> Result<Option<tierloom_record::AuditRecord>, SuiteError> {
         let audit = timed(&mut self.times.audit_s, || {
             merged_audit(&self.session.data.tables, AuditMode::Full)
         });
-        Ok(audit
-            .map_err(Failure::runtime)?
-            .as_ref()
-            .map(tierloom_bench::run::audit_record))
+        Ok(audit?.as_ref().map(tierloom_bench::run::audit_record))
     }
 
-    fn push_measured(&mut self, measured: Measured) -> Result<(), Failure> {
+    fn push_measured(&mut self, measured: Measured) -> Result<(), SuiteError> {
         let start = Instant::now();
         let Some(time_ms) = Spread::of(measured.times_ms.clone()) else {
-            return Err(Failure::runtime(format!(
+            return Err(SuiteError::failed(format!(
                 "{} has no time",
                 measured.query.id
             )));
         };
         let typical = measured.captured.get(measured.captured.len() / 2);
         let record = QueryRecord {
-            run_id: self.run_id.clone(),
+            run_id: self.session.invocation.id.clone(),
             query: measured.query.id.into(),
             placement: measured.placement.clone(),
             machine: HERE.into(),
@@ -274,24 +255,25 @@ impl<'a> Running<'a> {
     }
 
     /// Adds a record after setting its speed-up over DRAM.
-    fn push(&mut self, mut record: QueryRecord) -> Result<(), Failure> {
+    fn push(&mut self, mut record: QueryRecord) -> Result<(), SuiteError> {
         record.speedup_over_dram = summary::speedup_over_dram(&record, &self.records);
         self.records.push(record.clone());
-        self.results.push(Record::Query(Box::new(record)))
+        (self.sink)(Record::Query(Box::new(record)))
     }
 
     /// Prices the work captured under the reference placement for every machine and placement.
-    fn model_all(&mut self) -> Result<(), Failure> {
+    fn model_all(&mut self) -> Result<(), SuiteError> {
         let start = Instant::now();
+        let run_id = &self.session.invocation.id;
         let mut priced = Vec::new();
         for machine in &self.plan.machines {
             let pricer = Pricer::new(self.plan, machine, &self.uses);
             // An adaptive placement has no fixed shares that could be priced.
             let standing = self.plan.placements.iter();
-            for placement in standing.filter(|p| !adaptive::is_adaptive(p)) {
+            for placement in standing.filter(|p| !is_adaptive(p)) {
                 let placed = pricer.place(&placement.policy)?;
                 for measured in self.reference_work() {
-                    priced.push(pricer.record(&self.run_id, measured, placement, &placed)?);
+                    priced.push(pricer.record(run_id, measured, placement, &placed)?);
                 }
             }
         }
@@ -321,8 +303,7 @@ impl<'a> Running<'a> {
             .filter(|m| m.engine == EngineKind::Tierloom && m.placement == self.session.loaded_as)
     }
 
-    fn finish(mut self, interrupted: bool) -> Result<(), Failure> {
-        self.bar.finish_and_clear();
+    fn finish(mut self, interrupted: bool) -> Result<(), SuiteError> {
         let start = Instant::now();
         let reference: Vec<&Measured> = self.reference_work().collect();
         let intensity = summary::intensity(self.plan, &reference, &self.uses)?;
@@ -337,7 +318,7 @@ impl<'a> Running<'a> {
         );
         findings.append(&mut self.adapted);
         let standing = self.plan.placements.iter();
-        let standing = standing.filter(|p| !adaptive::is_adaptive(p)).count();
+        let standing = standing.filter(|p| !is_adaptive(p)).count();
         // Figures that a complete run has: each placement measured per engine, and modelled per
         // machine.
         let engines = 1 + u32::from(self.plan.baseline);
@@ -346,7 +327,7 @@ impl<'a> Running<'a> {
             * self.plan.queries.len() as u32;
         self.times.total_s = self.started.elapsed().as_secs_f64();
         let summary = SummaryRecord {
-            run_id: self.run_id.clone(),
+            run_id: self.session.invocation.id.clone(),
             interrupted,
             finished: self.records.len() as u32,
             planned,
@@ -360,32 +341,15 @@ impl<'a> Running<'a> {
                 ..self.session.memory
             },
         };
-        self.results
-            .push(Record::Summary(Box::new(summary.clone())))?;
-        if self.plan.output == OutputMode::Tables {
-            output::print(&render::tables(self.plan, &self.records, &summary))?;
-        }
-        self.results.write(self.plan)?;
+        let finished = summary.finished;
+        (self.sink)(Record::Summary(Box::new(summary)))?;
         if interrupted {
-            return Err(Failure::Interrupted(format!(
-                "{} of {planned} figures were finished; their records are kept",
-                summary.finished
+            return Err(SuiteError::Interrupted(format!(
+                "{finished} of {planned} figures were finished; their records are kept"
             )));
         }
         Ok(())
     }
-}
-
-fn place(
-    session: &Session,
-    decisions: &[Decision],
-    plan: &RunPlan,
-) -> Result<(), tierloom_engine::EngineError> {
-    session
-        .data
-        .tables
-        .iter()
-        .try_for_each(|table| table.place(decisions, &plan.topology, stop::flag()))
 }
 
 fn operators(captured: &Captured) -> Vec<OperatorRecord> {
@@ -401,7 +365,7 @@ fn operators(captured: &Captured) -> Vec<OperatorRecord> {
 }
 
 /// Measures the read bandwidth over a few columns of the largest table.
-fn probe(session: &Session, threads: usize) -> StreamProbe {
+fn probe(session: &Session<'_>, threads: usize) -> StreamProbe {
     let fact = session.data.tables.iter().max_by_key(|t| t.size_bytes());
     let regions = fact
         .into_iter()
@@ -422,14 +386,4 @@ fn timed<T>(into: &mut f64, work: impl FnOnce() -> T) -> T {
     let done = work();
     *into += start.elapsed().as_secs_f64();
     done
-}
-
-fn bar(steps: u64) -> ProgressBar {
-    let bar = ProgressBar::new(steps);
-    if let Ok(style) =
-        ProgressStyle::with_template("measuring [{bar:30}] {pos}/{len} {msg}, {eta} left")
-    {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar
 }

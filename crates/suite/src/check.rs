@@ -3,28 +3,26 @@
 //! Memory is checked last because it reads the state of the machine, and only for plans that run
 //! here.
 
-use super::plan::{PlannedPlacement, RunPlan};
-use crate::failure::Failure;
-use crate::output;
+use crate::{PlannedPlacement, SuiteError, SuitePlan};
 use tierloom_memory::{AnonymousNuma, MemoryBackend, PlacementSpec, Target};
 use tierloom_placement::{Policy, tier_shares};
 use tierloom_text::Bytes;
 use tierloom_topology::{NodeId, TierKind};
 
-impl RunPlan {
+impl SuitePlan {
     /// Refuses a plan that cannot be carried out; the message names what was requested, what exists
     /// and what to do.
     ///
     /// # Errors
     /// Bad input.
-    pub fn check(&self) -> Result<(), Failure> {
+    pub(crate) fn check(&self) -> Result<(), SuiteError> {
         if self.repeat == 0 {
-            return Err(Failure::input(
+            return Err(SuiteError::refused(
                 "--repeat 0: a query must be timed at least once",
             ));
         }
         if self.model_workers == Some(0) {
-            return Err(Failure::input(
+            return Err(SuiteError::refused(
                 "--model-workers 0: a machine needs at least one worker",
             ));
         }
@@ -32,7 +30,7 @@ impl RunPlan {
             .time_per_tuple_ns
             .filter(|ns| !ns.is_finite() || *ns <= 0.0)
         {
-            return Err(Failure::input(format!(
+            return Err(SuiteError::refused(format!(
                 "--time-per-tuple {ns}: expected a positive number of ns"
             )));
         }
@@ -42,18 +40,10 @@ impl RunPlan {
             .flat_map(|m| self.placements.iter().map(move |p| (m, p)))
         {
             if let Policy::Uniform(spec) = &placement.policy {
-                tier_shares(spec, machine).map_err(Failure::input)?;
+                tier_shares(spec, machine)?;
             }
         }
-        let decisions = self.adaptive.as_ref().and_then(|a| a.decisions.as_deref());
-        let outputs = [
-            ("--records", self.records.as_deref()),
-            ("--report", self.report.as_deref()),
-            ("--decisions", decisions),
-            ("--memory-audit", self.operator_memory.audit.as_deref()),
-        ];
-        output::check_outputs(&outputs, &[])?;
-        if self.place == "here" {
+        if !self.elsewhere {
             self.check_memory()?;
         }
         Ok(())
@@ -61,19 +51,19 @@ impl RunPlan {
 
     /// Refuses data that does not fit under one of the measured placements, before part of it fills
     /// the machine.
-    fn check_memory(&self) -> Result<(), Failure> {
+    fn check_memory(&self) -> Result<(), SuiteError> {
         let backend = AnonymousNuma::new();
         for placement in self.measured() {
             for (node, share) in self.node_shares(placement)? {
                 let needed_bytes = (self.estimated_bytes() as f64 * share) as u64;
                 let capacity = backend.capacity(node, self.page_size);
-                let free_bytes = match capacity.map_err(Failure::runtime)? {
+                let free_bytes = match capacity? {
                     Some(capacity) => capacity.free_bytes,
                     // This backend's pages do not come out of the node's free memory.
                     None => continue,
                 };
                 if needed_bytes > free_bytes {
-                    return Err(Failure::input(format!(
+                    return Err(SuiteError::refused(format!(
                         "placement {} needs about {} of node {node} in {} pages, but {} are free there; {}",
                         placement.text,
                         Bytes(needed_bytes).rounded(),
@@ -89,7 +79,7 @@ impl RunPlan {
 
     /// The share of all table data on each node, for placements where it is known before the
     /// queries run.
-    fn node_shares(&self, placement: &PlannedPlacement) -> Result<Vec<(NodeId, f64)>, Failure> {
+    fn node_shares(&self, placement: &PlannedPlacement) -> Result<Vec<(NodeId, f64)>, SuiteError> {
         let cxl = PlacementSpec::Bind(Target::Tier(TierKind::Cxl));
         let spec = match &placement.policy {
             Policy::Uniform(spec) => spec,
@@ -97,8 +87,7 @@ impl RunPlan {
             // These depend on the heat of the columns, which the first pass measures.
             Policy::TopColumns(_) | Policy::Adaptive(_) => return Ok(Vec::new()),
         };
-        let resolved = spec.resolve(&self.topology).map_err(Failure::input)?;
-        Ok(resolved.shares())
+        Ok(spec.resolve(&self.topology)?.shares())
     }
 
     fn how_to_fit(&self, needed_bytes: u64) -> String {

@@ -1,0 +1,41 @@
+//! `tierloom run` as a library: runs a benchmark's queries on placed memory, measured on this
+//! machine and modelled on others.
+//!
+//! ```text
+//!  SuiteRequest ---> SuitePlan ---> run::run ---> records
+//!  (texts as typed)  (checked)        |
+//!                                     +-- latency, or throughput with streams
+//! ```
+//!
+//! [`SuitePlan::resolve`] finds everything that can be wrong in a request before a page is touched.
+//! The plan is what `--dry-run` prints, what [`run`](run()) carries out and what the records
+//! describe. Records go to the caller one by one as they are finished; an [`Observer`] sees the
+//! progress and can stop the run.
+//!
+//! A [`Workload`] knows its queries, its data and their right answers; nothing else depends on which
+//! one it is. Without the feature `sql` a plan can be made but not carried out.
+
+mod adaptive;
+mod check;
+mod error;
+pub mod findings;
+pub mod machine;
+mod mix;
+mod observer;
+mod operator_memory;
+mod plan;
+pub mod workload;
+
+#[cfg(feature = "sql")]
+mod run;
+#[cfg(not(feature = "sql"))]
+#[path = "no_engine.rs"]
+mod run;
+
+pub use adaptive::Adaptive;
+pub use error::{ErrorKind, SuiteError};
+pub use observer::{Event, Observer, Stage};
+pub use operator_memory::OperatorMemory;
+pub use plan::{PlannedPlacement, REFERENCE, StreamPlan, SuitePlan, SuiteRequest};
+pub use run::run;
+pub use workload::{SuiteQuery, Workload};

@@ -1,0 +1,42 @@
+//! `--operator-memory`: where operators' memory is placed, by class.
+//!
+//! Resolves and checks the option. The routing itself is in `tierloom_memory`.
+
+use crate::{SuiteError, SuiteRequest};
+use std::path::PathBuf;
+use tierloom_memory::router::{Class, PlaceSpec};
+use tierloom_topology::Topology;
+
+/// The options, parsed and checked.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OperatorMemory {
+    /// The argument as given.
+    pub text: Option<String>,
+    /// Placements in order of preference, by class.
+    pub places: Vec<(Class, Vec<PlaceSpec>)>,
+    /// File for the audit.
+    pub audit: Option<PathBuf>,
+}
+
+impl OperatorMemory {
+    /// Parses the options and checks them against `topology`.
+    ///
+    /// # Errors
+    /// Bad input: a class, placement or limit that cannot be parsed, or a node that does not exist.
+    pub(crate) fn resolve(args: &SuiteRequest, topology: &Topology) -> Result<Self, SuiteError> {
+        let wrong = |problem: String| SuiteError::refused(format!("--operator-memory: {problem}"));
+        let places = match &args.operator_memory {
+            Some(text) => PlaceSpec::by_class(text).map_err(|e| wrong(e.to_string()))?,
+            None => Vec::new(),
+        };
+        for place in places.iter().flat_map(|(_, places)| places) {
+            let resolved = place.placement.resolve(topology);
+            resolved.map_err(|e| wrong(e.to_string()))?;
+        }
+        Ok(OperatorMemory {
+            text: args.operator_memory.clone(),
+            places,
+            audit: args.memory_audit.clone(),
+        })
+    }
+}

@@ -1,0 +1,53 @@
+//! Carries out a plan: loads the data, measures, models, and hands out the records.
+//!
+//! [`latency`] times queries one by one and models them on other machines; [`throughput`] runs
+//! several streams of them at once. Both work on one [`Session`] and [`measure`] in the same way.
+
+mod adaptive;
+mod cards;
+mod latency;
+mod measure;
+mod memory;
+mod operator_memory;
+mod price;
+mod session;
+mod summary;
+mod throughput;
+
+pub use session::Data;
+
+use crate::{Observer, SuiteError, SuitePlan};
+use session::Session;
+use std::path::Path;
+use std::time::Instant;
+use tierloom_bench::run::Session as Invocation;
+use tierloom_record::{Record, atomic_write};
+
+/// Writes a file, whole or not at all, and says so.
+fn write_file(path: &Path, text: &str, observer: &dyn Observer) -> Result<(), SuiteError> {
+    atomic_write(path, text.as_bytes())?;
+    observer.note(&format!("wrote {}", path.display()));
+    Ok(())
+}
+
+/// Takes a record as soon as it is finished.
+type Sink<'a> = dyn FnMut(Record) -> Result<(), SuiteError> + 'a;
+
+/// Carries out `plan`. Each record goes to `sink` as soon as it is finished.
+///
+/// # Errors
+/// The first failure, or an interruption. What was finished is in `sink` by then, and the summary
+/// too, which says that the run is incomplete.
+pub fn run(
+    plan: &SuitePlan,
+    invocation: &Invocation,
+    observer: &dyn Observer,
+    sink: &mut dyn FnMut(Record) -> Result<(), SuiteError>,
+) -> Result<(), SuiteError> {
+    let started = Instant::now();
+    let session = Session::open(plan, invocation, observer)?;
+    match plan.streams {
+        Some(streams) => throughput::run(&session, streams, sink),
+        None => latency::run(&session, started, sink),
+    }
+}

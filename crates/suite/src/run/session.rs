@@ -1,0 +1,149 @@
+//! Loads the data of a run and opens the engines on it.
+
+use super::memory;
+use crate::{Event, Observer, Stage, SuiteError, SuitePlan};
+use std::sync::Arc;
+use tierloom_bench::run::Session as Invocation;
+use tierloom_engine::load::{ColumnPlacer, LoadTimes};
+use tierloom_engine::{Engine, EngineError, EngineOptions, PlacedTable, PlannedQuery};
+use tierloom_memory::{AnonymousNuma, Placement};
+use tierloom_placement::{Decision, Policy};
+use tierloom_record::MemoryUse;
+use tierloom_workloads::Progress;
+
+/// Data, engines and query plans of a run.
+pub struct Session<'a> {
+    pub plan: &'a SuitePlan,
+    pub invocation: &'a Invocation,
+    pub observer: &'a dyn Observer,
+    pub data: Data,
+    pub engine: Engine,
+    pub queries: Vec<PlannedQuery>,
+    /// Plain DataFusion on a `MemTable` of the same data, with its query plans.
+    pub baseline: Option<(Engine, Vec<PlannedQuery>)>,
+    /// The placement that the data was loaded under.
+    pub loaded_as: String,
+    /// Memory of this process after loading.
+    pub memory: MemoryUse,
+}
+
+/// The tables of a run and the time that loading them took.
+pub struct Data {
+    pub tables: Vec<Arc<PlacedTable>>,
+    pub times: LoadTimes,
+}
+
+/// Progress of generating the data, for the observer.
+struct Rows<'a>(&'a dyn Observer);
+
+impl Progress for Rows<'_> {
+    fn advance(&self, rows: u64) {
+        self.0.event(Event::Advanced(rows));
+    }
+
+    fn cancelled(&self) -> bool {
+        self.0.stopped()
+    }
+}
+
+impl<'a> Session<'a> {
+    /// Generates the data under [`SuitePlan::loaded_under`] and plans every query once.
+    ///
+    /// # Errors
+    /// Memory that cannot be allocated, a query that cannot be planned, or an interruption.
+    pub fn open(
+        plan: &'a SuitePlan,
+        invocation: &'a Invocation,
+        observer: &'a dyn Observer,
+    ) -> Result<Self, SuiteError> {
+        let failure = |error| {
+            SuiteError::of_engine(error, "while loading the data; nothing was measured yet")
+        };
+        let data = load(plan, observer).map_err(failure)?;
+        let memory = memory::after_loading();
+        let options = EngineOptions {
+            routing: Some(plan.operator_memory.routing(&plan.topology)),
+            fused: !plan.plain_operators,
+            big_tables: !plan.plain_operators,
+            ..EngineOptions::tuned(plan.threads)
+        };
+        let engine = Engine::new(options).map_err(failure)?;
+        // The audit starts only now, so that memory of the loading is not counted as operator
+        // memory.
+        plan.operator_memory.watch();
+        for table in &data.tables {
+            engine.register(table)?;
+        }
+        let queries = plan_all(plan, &engine)?;
+        let baseline = plan.baseline.then(|| open_baseline(plan, &data));
+        Ok(Session {
+            plan,
+            invocation,
+            observer,
+            queries,
+            baseline: baseline.transpose()?,
+            data,
+            engine,
+            loaded_as: plan.loaded_under().text.clone(),
+            memory,
+        })
+    }
+
+    /// Migrates the columns to where `decisions` place them; `kept` completes the message of an
+    /// interruption.
+    ///
+    /// # Errors
+    /// Pages that cannot be moved, or an interruption.
+    pub fn place(&self, decisions: &[Decision], kept: &str) -> Result<(), SuiteError> {
+        let stop = self.observer.stop();
+        let mut tables = self.data.tables.iter();
+        tables
+            .try_for_each(|table| table.place(decisions, &self.plan.topology, stop))
+            .map_err(|e| SuiteError::of_engine(e, kept))
+    }
+}
+
+fn load(plan: &SuitePlan, observer: &dyn Observer) -> Result<Data, EngineError> {
+    let placement = match &plan.loaded_under().policy {
+        Policy::Uniform(spec) => spec.resolve(&plan.topology)?,
+        // Other policies place column by column once the heat is known; until then the kernel
+        // decides.
+        _ => Placement::kernel_default(),
+    };
+    observer.note(&format!(
+        "generating {} into memory placed {} ({} threads)",
+        plan.workload.title(),
+        placement,
+        plan.threads
+    ));
+    let mut placer = ColumnPlacer::new(
+        Arc::new(AnonymousNuma::new()),
+        &plan.topology,
+        plan.page_size,
+        plan.threads,
+    );
+    let rows = plan.workload.expected_rows();
+    observer.event(Event::Begin(Stage::Generating, rows));
+    let workload = &plan.workload;
+    let loaded = workload.load(&mut placer, &placement, plan.threads, &Rows(observer));
+    observer.event(Event::End);
+    loaded
+}
+
+/// Plans every query of the run.
+///
+/// # Errors
+/// A query that cannot be planned.
+pub fn plan_all(plan: &SuitePlan, engine: &Engine) -> Result<Vec<PlannedQuery>, SuiteError> {
+    let queries = plan.queries.iter();
+    queries.map(|q| Ok(engine.plan(q.id, &q.sql)?)).collect()
+}
+
+fn open_baseline(plan: &SuitePlan, data: &Data) -> Result<(Engine, Vec<PlannedQuery>), SuiteError> {
+    let engine = Engine::new(EngineOptions::plain(plan.threads))?;
+    for table in &data.tables {
+        engine.register_as_mem_table(table)?;
+    }
+    let queries = plan_all(plan, &engine)?;
+    Ok((engine, queries))
+}

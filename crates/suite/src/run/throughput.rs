@@ -1,0 +1,238 @@
+//! Measures throughput: several concurrent sessions, each running the queries in its own order.
+//!
+//! Sessions share the tables and the worker threads. Each plans its queries once, runs all of them
+//! in its order and repeats until the time is up. A query that runs at that moment completes, so a
+//! stream's rate is its queries over its own elapsed time; the throughput is the sum of the
+//! streams' rates. Every answer is checked once, before the clock starts.
+
+use super::measure::Runner;
+use super::session::{Session, plan_all};
+use super::{Sink, adaptive, cards, measure};
+use crate::{Event, Observer, PlannedPlacement, Stage, StreamPlan, SuiteError, SuiteQuery};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tierloom_engine::PlannedQuery;
+use tierloom_engine::capture::HostCosts;
+use tierloom_engine::load::column_uses;
+use tierloom_kernels::StreamProbe;
+use tierloom_placement::ColumnUse;
+use tierloom_record::{
+    EngineKind, HERE, Provenance, Record, Spread, StreamRecord, ThroughputRecord,
+};
+
+/// Host costs for the captured work: not needed, because throughput is not modelled.
+const UNPROBED: HostCosts = HostCosts {
+    stream_ns_per_byte: 0.0,
+    working_set_bytes: 0,
+};
+
+/// Measures the streams under every placement that this machine has.
+///
+/// # Errors
+/// The first failure.
+pub fn run(
+    session: &Session<'_>,
+    streams: StreamPlan,
+    sink: &mut Sink<'_>,
+) -> Result<(), SuiteError> {
+    // Throughput is not split into compute and memory time, so the machine is not probed.
+    let unprobed = StreamProbe {
+        read_gbps_one_thread: Vec::new(),
+        read_gbps_all_threads: Vec::new(),
+        footprint_bytes: 0,
+    };
+    sink(Record::Run(Box::new(cards::run(session, &unprobed))))?;
+    let mut run = ThroughputRun {
+        session,
+        streams,
+        sink,
+        finished: 0,
+    };
+    let ended = run.measure_all();
+    let memory = &session.plan.operator_memory;
+    match ended.and_then(|()| memory.finish(&[], session.observer)) {
+        Err(SuiteError::Interrupted(_)) => Err(SuiteError::Interrupted(format!(
+            "{} throughputs were finished; their records are kept",
+            run.finished
+        ))),
+        other => other,
+    }
+}
+
+struct ThroughputRun<'a> {
+    session: &'a Session<'a>,
+    streams: StreamPlan,
+    sink: &'a mut Sink<'a>,
+    /// Number of finished records.
+    finished: usize,
+}
+
+impl ThroughputRun<'_> {
+    fn measure_all(&mut self) -> Result<(), SuiteError> {
+        let uses = self.first_pass()?;
+        let session = self.session;
+        for placement in session.plan.measured() {
+            session.place(&placement.policy.decide(&uses), "while placing")?;
+            let driver = adaptive::driver_under(placement, session, UNPROBED, None)?;
+            for engine in [EngineKind::Tierloom, EngineKind::Datafusion] {
+                let of = match (engine, &session.baseline) {
+                    (EngineKind::Tierloom, _) => &session.engine,
+                    (EngineKind::Datafusion, Some((baseline, _))) => baseline,
+                    (EngineKind::Datafusion, None) => continue,
+                };
+                let runner = Runner {
+                    engine: of,
+                    driver: driver.as_ref().filter(|_| engine == EngineKind::Tierloom),
+                };
+                let record = self.throughput(runner, engine, placement)?;
+                (self.sink)(Record::Throughput(Box::new(record)))?;
+                self.finished += 1;
+            }
+            if let (Some(driver), Some(adaptive)) = (&driver, &session.plan.adaptive) {
+                adaptive.finish(driver, session.observer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks every answer and determines the bytes that one round of the queries reads.
+    fn first_pass(&self) -> Result<Vec<ColumnUse>, SuiteError> {
+        let session = self.session;
+        let mut reads: BTreeMap<String, u64> = BTreeMap::new();
+        for captured in measure::first_pass(session, &UNPROBED)? {
+            for (column, bytes) in captured.column_reads {
+                *reads.entry(column).or_default() += bytes;
+            }
+        }
+        // The baseline's answers are checked too: a wrong answer makes its throughput worthless.
+        if let Some((baseline, planned)) = &session.baseline {
+            for (query, planned) in session.plan.queries.iter().zip(planned) {
+                let execution = measure::execute(session, Runner::of(baseline), query, planned)?;
+                measure::check(session, query, &execution)?;
+            }
+        }
+        Ok(column_uses(&session.data.tables, &reads))
+    }
+
+    fn throughput(
+        &self,
+        runner: Runner<'_>,
+        kind: EngineKind,
+        placement: &PlannedPlacement,
+    ) -> Result<ThroughputRecord, SuiteError> {
+        let count = self.streams.count;
+        // Planned before the clock starts, so that throughput does not include planning.
+        let plans = (0..count)
+            .map(|_| plan_all(self.session.plan, runner.engine))
+            .collect::<Result<Vec<_>, _>>()?;
+        let observer = self.session.observer;
+        let seconds = self.streams.duration.as_secs();
+        observer.event(Event::Begin(Stage::Streaming, seconds));
+        observer.event(Event::At(&format!("{} {kind}", placement.text)));
+        let failed = AtomicBool::new(false);
+        let clock = Clock {
+            start: Instant::now(),
+            duration: self.streams.duration,
+            failed: &failed,
+            observer,
+        };
+        let ended: Vec<Result<StreamRecord, SuiteError>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = plans
+                .iter()
+                .enumerate()
+                .map(|(stream, planned)| {
+                    let clock = &clock;
+                    let queries = &self.session.plan.queries;
+                    scope.spawn(move || one_stream(queries, runner, planned, stream, clock))
+                })
+                .collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                let panicked = |_| Err(SuiteError::failed("a stream's thread panicked"));
+                thread.join().unwrap_or_else(panicked)
+            };
+            threads.into_iter().map(join).collect()
+        });
+        observer.event(Event::End);
+        let streams = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
+        self.record(kind, placement, streams)
+    }
+
+    fn record(
+        &self,
+        engine: EngineKind,
+        placement: &PlannedPlacement,
+        streams: Vec<StreamRecord>,
+    ) -> Result<ThroughputRecord, SuiteError> {
+        let rates: Vec<f64> = streams.iter().map(|s| s.queries_per_hour).collect();
+        let total = rates.iter().sum();
+        let per_stream = Spread::of(rates).ok_or_else(|| {
+            SuiteError::failed("no stream finished a query; use a longer --duration")
+        })?;
+        Ok(ThroughputRecord {
+            run_id: self.session.invocation.id.clone(),
+            placement: placement.text.clone(),
+            machine: HERE.into(),
+            provenance: Provenance::Measured,
+            engine,
+            duration_s: self.streams.duration.as_secs_f64(),
+            queries: streams.iter().map(|s| s.queries).sum(),
+            queries_per_hour: total,
+            per_stream_queries_per_hour: per_stream,
+            streams,
+        })
+    }
+}
+
+/// When streams end, and where they report progress.
+struct Clock<'a> {
+    start: Instant,
+    duration: Duration,
+    /// Set by the first stream that fails, so that the others stop.
+    failed: &'a AtomicBool,
+    observer: &'a dyn Observer,
+}
+
+impl Clock<'_> {
+    fn is_up(&self) -> bool {
+        self.start.elapsed() >= self.duration
+    }
+
+    fn stopped(&self) -> bool {
+        self.observer.stopped() || self.failed.load(Ordering::Relaxed)
+    }
+}
+
+fn one_stream(
+    queries: &[SuiteQuery],
+    runner: Runner<'_>,
+    planned: &[PlannedQuery],
+    stream: usize,
+    clock: &Clock<'_>,
+) -> Result<StreamRecord, SuiteError> {
+    let order = tierloom_tpc::stream_order(stream, planned.len());
+    let mut times_ms = Vec::new();
+    for index in order.into_iter().cycle() {
+        // Read between queries only, so that a running one completes.
+        if clock.is_up() {
+            break;
+        }
+        let executed = runner.run(queries[index].id, &planned[index], &|| clock.stopped());
+        let execution = executed.map_err(|e| {
+            clock.failed.store(true, Ordering::Relaxed);
+            SuiteError::of_engine(e, "while streams ran")
+        })?;
+        times_ms.push(execution.time.as_secs_f64() * 1e3);
+        let elapsed = clock.start.elapsed().min(clock.duration);
+        clock.observer.event(Event::Reached(elapsed.as_secs()));
+    }
+    // The stream's own time, which exceeds the duration by the rest of its last query.
+    let elapsed_s = clock.start.elapsed().as_secs_f64();
+    Ok(StreamRecord {
+        stream: stream as u32,
+        queries: times_ms.len() as u64,
+        elapsed_s,
+        queries_per_hour: times_ms.len() as f64 / elapsed_s * 3600.0,
+        time_ms: Spread::of(times_ms),
+    })
+}

@@ -1,0 +1,96 @@
+//! The workloads of a run: the Star Schema Benchmark, TPC-H, TPC-DS.
+//!
+//! Each is a [`Workload`] in a file of its own, which generates, loads and checks; the rest of this
+//! crate sees the trait alone.
+
+mod ssb;
+#[cfg(feature = "sql")]
+mod tpc;
+
+#[cfg(not(feature = "sql"))]
+pub use crate::run::{tpcds, tpch};
+pub use ssb::ssb;
+#[cfg(feature = "sql")]
+pub use tpc::{tpcds, tpch};
+
+use crate::SuiteError;
+use std::borrow::Cow;
+use std::fmt::Debug;
+
+/// One query of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SuiteQuery {
+    /// `q1.1` in the Star Schema Benchmark, `q01` in the others.
+    pub id: &'static str,
+    /// Flight of the Star Schema Benchmark, 1 to 4; 0 for the others.
+    pub group: u8,
+    /// The SQL text.
+    pub sql: Cow<'static, str>,
+}
+
+/// Data, queries and right answers of a benchmark.
+pub trait Workload: Debug + Send + Sync {
+    /// Name on the command line and in records: `ssb`.
+    fn id(&self) -> &'static str;
+
+    /// Name as text, with its scale factor.
+    fn title(&self) -> String;
+
+    /// The scale factor of the data.
+    fn scale_factor(&self) -> f64;
+
+    /// The seed of the data; 0 where there is one data set per scale factor.
+    fn seed(&self) -> u64;
+
+    /// Version of the generated data; figures of different versions are not comparable.
+    fn generator_version(&self) -> u32;
+
+    /// The queries with these names in this order, each once; all of them if no name is given.
+    ///
+    /// # Errors
+    /// Bad input: a query that does not exist.
+    fn queries(&self, names: &[String]) -> Result<Vec<SuiteQuery>, SuiteError>;
+
+    /// Estimated bytes of the columns.
+    fn estimated_bytes(&self) -> u64;
+
+    /// Estimated rows that loading generates, for a progress bar.
+    fn expected_rows(&self) -> u64;
+
+    /// Generates the data into columns that are all placed alike.
+    ///
+    /// # Errors
+    /// Memory that cannot be allocated, or `progress` cancelled it.
+    #[cfg(feature = "sql")]
+    fn load(
+        &self,
+        placer: &mut tierloom_engine::load::ColumnPlacer<'_>,
+        placement: &tierloom_memory::Placement,
+        threads: usize,
+        progress: &dyn tierloom_workloads::Progress,
+    ) -> Result<crate::run::Data, tierloom_engine::EngineError>;
+
+    /// Compares an answer, also given as `text`, with the stored one of an independent engine;
+    /// returns the reason if it could not be checked.
+    ///
+    /// # Errors
+    /// A wrong answer, or a stored one that cannot be read.
+    #[cfg(feature = "sql")]
+    fn check(
+        &self,
+        query: &SuiteQuery,
+        batches: &[tierloom_engine::RecordBatch],
+        text: &str,
+    ) -> Result<Option<String>, SuiteError>;
+}
+
+/// The queries, each once.
+fn once(queries: impl Iterator<Item = SuiteQuery>) -> Vec<SuiteQuery> {
+    let mut found: Vec<SuiteQuery> = Vec::new();
+    for query in queries {
+        if !found.iter().any(|q| q.id == query.id) {
+            found.push(query);
+        }
+    }
+    found
+}
