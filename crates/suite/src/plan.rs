@@ -182,15 +182,6 @@ impl SuitePlan {
         Ok(plan)
     }
 
-    /// The placement that the data is loaded under: DRAM if it is measured, that is, wherever a
-    /// DRAM tier exists.
-    pub(crate) fn loaded_under(&self) -> &PlannedPlacement {
-        let reference = self.measured().find(|p| p.text == REFERENCE);
-        reference
-            .or_else(|| self.measured().next())
-            .unwrap_or(&self.placements[0])
-    }
-
     /// Placements that can be measured on this machine.
     pub fn measured(&self) -> impl Iterator<Item = &PlannedPlacement> {
         self.placements.iter().filter(|p| p.why_not_here.is_none())

@@ -1,7 +1,7 @@
 //! Loads the data of a run and opens the engines on it.
 
 use super::memory;
-use crate::{Event, Observer, Stage, SuiteError, SuitePlan};
+use crate::{Event, Observer, PlannedPlacement, REFERENCE, Stage, SuiteError, SuitePlan};
 use std::sync::Arc;
 use tierloom_bench::run::Session as Invocation;
 use tierloom_engine::load::{ColumnPlacer, LoadTimes};
@@ -100,6 +100,17 @@ impl<'a> Session<'a> {
         tables
             .try_for_each(|table| table.place(decisions, &self.plan.topology, stop))
             .map_err(|e| SuiteError::of_engine(e, kept))
+    }
+}
+
+impl SuitePlan {
+    /// The placement that the data is loaded under: DRAM if it is measured, that is, wherever a
+    /// DRAM tier exists.
+    fn loaded_under(&self) -> &PlannedPlacement {
+        let reference = self.measured().find(|p| p.text == REFERENCE);
+        reference
+            .or_else(|| self.measured().next())
+            .unwrap_or(&self.placements[0])
     }
 }
 
