@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::process::ExitCode;
-use tierloom_suite::{ErrorKind, SuiteError};
+use tierloom_suite::{ErrorKind, RunError};
 
 /// Why a command stopped. The kind decides the exit code; the text is printed after `error: `.
 #[derive(Debug)]
@@ -59,8 +59,8 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<SuiteError> for Failure {
-    fn from(error: SuiteError) -> Self {
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
         let text = error.to_string();
         match error.kind() {
             ErrorKind::BadInput => Failure::BadInput(text),

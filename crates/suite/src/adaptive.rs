@@ -4,7 +4,7 @@
 //! themselves are made in `tierloom_engine::adapt` and `tierloom_placement::adaptive`.
 
 use crate::machine;
-use crate::{PlannedPlacement, SuiteError, SuiteRequest};
+use crate::{PlannedPlacement, RunError, SuiteRequest};
 use std::path::PathBuf;
 use tierloom_model::Machine;
 use tierloom_placement::Policy;
@@ -36,7 +36,7 @@ impl Adaptive {
         args: &SuiteRequest,
         placements: &[PlannedPlacement],
         topology: &Topology,
-    ) -> Result<Option<Self>, SuiteError> {
+    ) -> Result<Option<Self>, RunError> {
         let budget = placements.iter().find_map(|p| match p.policy {
             Policy::Adaptive(budget) => Some(budget),
             _ => None,
@@ -49,7 +49,7 @@ impl Adaptive {
                 ("--prefetch-off", args.prefetch_off.is_some()),
             ];
             return match given.iter().find(|(_, given)| *given) {
-                Some((option, _)) => Err(SuiteError::refused(format!(
+                Some((option, _)) => Err(RunError::refused(format!(
                     "{option} belongs to adaptive placement; add --placement adaptive"
                 ))),
                 None => Ok(None),
@@ -57,13 +57,13 @@ impl Adaptive {
         };
         let adapting = placements.iter().filter(|p| is_adaptive(p)).count();
         if adapting > 1 {
-            return Err(SuiteError::refused(
+            return Err(RunError::refused(
                 "--placement: adaptive is named twice with different budgets; one controller learns in a run",
             ));
         }
         let dram_bytes = limit(args, topology)?;
         if args.streams.is_some() && dram_bytes.is_none() {
-            return Err(SuiteError::refused(
+            return Err(RunError::refused(
                 "--placement adaptive learns from times of queries, and streams disturb one another's; leave --streams out, or cap dram (--dram-limit SIZE) so that columns go by heat",
             ));
         }
@@ -105,33 +105,33 @@ pub(crate) fn is_adaptive(placement: &PlannedPlacement) -> bool {
     matches!(placement.policy, Policy::Adaptive(_))
 }
 
-fn profile(names: &[String]) -> Result<Machine, SuiteError> {
+fn profile(names: &[String]) -> Result<Machine, RunError> {
     match names {
         [name] => machine::load(name.trim()),
-        [] => Err(SuiteError::refused(
+        [] => Err(RunError::refused(
             "--placement adaptive needs a profile of this machine to begin with; add --machine NAME or FILE.yaml (`tierloom machines` lists those built in, `tierloom characterize` makes one of this machine)",
         )),
-        several => Err(SuiteError::refused(format!(
+        several => Err(RunError::refused(format!(
             "--placement adaptive begins with one machine profile, and --machine names {}; name the one that is most like this machine",
             several.len()
         ))),
     }
 }
 
-fn limit(args: &SuiteRequest, topology: &Topology) -> Result<Option<u64>, SuiteError> {
+fn limit(args: &SuiteRequest, topology: &Topology) -> Result<Option<u64>, RunError> {
     let Some(text) = &args.dram_limit else {
         return Ok(None);
     };
     let Bytes(bytes) = text
         .parse()
-        .map_err(|e| SuiteError::refused(format!("--dram-limit: {e}")))?;
+        .map_err(|e| RunError::refused(format!("--dram-limit: {e}")))?;
     if bytes == 0 {
-        return Err(SuiteError::refused(format!(
+        return Err(RunError::refused(format!(
             "--dram-limit {text}: expected a size above 0, as in 512MiB or 1.5GiB"
         )));
     }
     if topology.tier(TierKind::Cxl).is_none() {
-        return Err(SuiteError::refused(format!(
+        return Err(RunError::refused(format!(
             "--dram-limit {text}: this machine has no cxl tier that columns could go to (see `tierloom topology`; --tiers names tiers yourself)"
         )));
     }

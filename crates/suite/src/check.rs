@@ -3,7 +3,7 @@
 //! Memory is checked last because it reads the state of the machine, and only for plans that run
 //! here.
 
-use crate::{PlannedPlacement, SuiteError, SuitePlan};
+use crate::{PlannedPlacement, RunError, SuitePlan};
 use tierloom_memory::{AnonymousNuma, MemoryBackend, PlacementSpec, Target};
 use tierloom_placement::{Policy, tier_shares};
 use tierloom_text::Bytes;
@@ -15,14 +15,14 @@ impl SuitePlan {
     ///
     /// # Errors
     /// Bad input.
-    pub(crate) fn check(&self) -> Result<(), SuiteError> {
+    pub(crate) fn check(&self) -> Result<(), RunError> {
         if self.repeat == 0 {
-            return Err(SuiteError::refused(
+            return Err(RunError::refused(
                 "--repeat 0: a query must be timed at least once",
             ));
         }
         if self.model_workers == Some(0) {
-            return Err(SuiteError::refused(
+            return Err(RunError::refused(
                 "--model-workers 0: a machine needs at least one worker",
             ));
         }
@@ -30,7 +30,7 @@ impl SuitePlan {
             .time_per_tuple_ns
             .filter(|ns| !ns.is_finite() || *ns <= 0.0)
         {
-            return Err(SuiteError::refused(format!(
+            return Err(RunError::refused(format!(
                 "--time-per-tuple {ns}: expected a positive number of ns"
             )));
         }
@@ -51,7 +51,7 @@ impl SuitePlan {
 
     /// Refuses data that does not fit under one of the measured placements, before part of it fills
     /// the machine.
-    fn check_memory(&self) -> Result<(), SuiteError> {
+    fn check_memory(&self) -> Result<(), RunError> {
         let backend = AnonymousNuma::new();
         for placement in self.measured() {
             for (node, share) in self.node_shares(placement)? {
@@ -63,7 +63,7 @@ impl SuitePlan {
                     None => continue,
                 };
                 if needed_bytes > free_bytes {
-                    return Err(SuiteError::refused(format!(
+                    return Err(RunError::refused(format!(
                         "placement {} needs about {} of node {node} in {} pages, but {} are free there; {}",
                         placement.text,
                         Bytes(needed_bytes).rounded(),
@@ -79,7 +79,7 @@ impl SuitePlan {
 
     /// The share of all table data on each node, for placements where it is known before the
     /// queries run.
-    fn node_shares(&self, placement: &PlannedPlacement) -> Result<Vec<(NodeId, f64)>, SuiteError> {
+    fn node_shares(&self, placement: &PlannedPlacement) -> Result<Vec<(NodeId, f64)>, RunError> {
         let cxl = PlacementSpec::Bind(Target::Tier(TierKind::Cxl));
         let spec = match &placement.policy {
             Policy::Uniform(spec) => spec,

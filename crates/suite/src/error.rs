@@ -11,14 +11,14 @@ use tierloom_workloads::WorkloadError;
 
 /// Why a run could not be planned or did not finish.
 #[derive(Debug, thiserror::Error)]
-pub enum SuiteError {
+pub enum RunError {
     /// The request cannot be fulfilled as written; the text says what to do.
     #[error("{0}")]
     Refused(String),
     /// There is no such query, or a scale factor is out of range.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    /// As [`SuiteError::Workload`], for TPC-H and TPC-DS.
+    /// As [`RunError::Workload`], for TPC-H and TPC-DS.
     #[cfg(feature = "sql")]
     #[error(transparent)]
     Tpc(#[from] tierloom_tpc::TpcError),
@@ -69,15 +69,15 @@ pub enum ErrorKind {
     Interrupted,
 }
 
-impl SuiteError {
+impl RunError {
     /// A request that cannot be fulfilled as written.
     pub(crate) fn refused(text: impl Display) -> Self {
-        SuiteError::Refused(text.to_string())
+        RunError::Refused(text.to_string())
     }
 
     /// A failure while running that no other variant describes.
     pub fn failed(text: impl Display) -> Self {
-        SuiteError::Failed(text.to_string())
+        RunError::Failed(text.to_string())
     }
 
     /// An error of the engine; `kept` completes the message of an interruption.
@@ -86,7 +86,7 @@ impl SuiteError {
         use tierloom_engine::EngineError;
         match error {
             EngineError::Interrupted | EngineError::Workload(WorkloadError::Cancelled) => {
-                SuiteError::Interrupted(kept.into())
+                RunError::Interrupted(kept.into())
             }
             // The placement is part of the request.
             EngineError::Placement(error) => error.into(),
@@ -97,14 +97,14 @@ impl SuiteError {
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            SuiteError::Refused(_)
-            | SuiteError::Workload(_)
-            | SuiteError::Placement(_)
-            | SuiteError::Policy(_) => ErrorKind::BadInput,
+            RunError::Refused(_)
+            | RunError::Workload(_)
+            | RunError::Placement(_)
+            | RunError::Policy(_) => ErrorKind::BadInput,
             #[cfg(feature = "sql")]
-            SuiteError::Tpc(_) => ErrorKind::BadInput,
-            SuiteError::Interrupted(_) => ErrorKind::Interrupted,
-            SuiteError::Record(error) if error.is_bad_input() => ErrorKind::BadInput,
+            RunError::Tpc(_) => ErrorKind::BadInput,
+            RunError::Interrupted(_) => ErrorKind::Interrupted,
+            RunError::Record(error) if error.is_bad_input() => ErrorKind::BadInput,
             _ => ErrorKind::Failed,
         }
     }

@@ -12,8 +12,8 @@
 //! describe. Records go to the caller one by one as they are finished; an [`Observer`] sees the
 //! progress and can stop the run.
 //!
-//! A [`Workload`] knows its queries, its data and their right answers; nothing else depends on which
-//! one it is. Without the feature `sql` a plan can be made but not carried out.
+//! A [`Workload`] knows its queries, its data and their right answers; nothing else depends on
+//! which one it is. Without the feature `sql` a plan can be made but not carried out.
 
 mod adaptive;
 mod check;
@@ -33,7 +33,7 @@ mod run;
 mod run;
 
 pub use adaptive::Adaptive;
-pub use error::{ErrorKind, SuiteError};
+pub use error::{ErrorKind, RunError};
 pub use observer::{Event, Observer, Stage};
 pub use operator_memory::OperatorMemory;
 pub use plan::{PlannedPlacement, REFERENCE, StreamPlan, SuitePlan, SuiteRequest};

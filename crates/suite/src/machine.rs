@@ -1,6 +1,6 @@
 //! Loads machine profiles by built-in name or from a YAML file.
 
-use crate::SuiteError;
+use crate::RunError;
 use std::path::Path;
 use tierloom_model::{Machine, profiles};
 
@@ -15,21 +15,21 @@ pub fn is_file(name: &str) -> bool {
 /// # Errors
 /// Bad input: an unknown name (the nearest one is suggested), or a file that cannot be read or is
 /// not a profile.
-pub fn load(name: &str) -> Result<Machine, SuiteError> {
+pub fn load(name: &str) -> Result<Machine, RunError> {
     if is_file(name) {
         let text = std::fs::read_to_string(Path::new(name))
-            .map_err(|e| SuiteError::refused(format!("cannot read machine profile {name}: {e}")))?;
-        return Machine::from_yaml(&text, name).map_err(SuiteError::refused);
+            .map_err(|e| RunError::refused(format!("cannot read machine profile {name}: {e}")))?;
+        return Machine::from_yaml(&text, name).map_err(RunError::refused);
     }
     let Some(text) = profiles::builtin(name) else {
         let nearest = profiles::nearest(name)
             .map(|n| format!("did you mean {n}? "))
             .unwrap_or_default();
-        return Err(SuiteError::refused(format!(
+        return Err(RunError::refused(format!(
             "unknown machine {name:?}: {nearest}known are {}, or the path of a YAML profile",
             profiles::builtin_names().join(", ")
         )));
     };
     // A built-in profile that does not parse is a defect of this binary, not bad input.
-    Machine::from_yaml(text, &format!("machines/{name}.yaml")).map_err(SuiteError::failed)
+    Machine::from_yaml(text, &format!("machines/{name}.yaml")).map_err(RunError::failed)
 }

@@ -2,7 +2,7 @@
 //!
 //! Resolves and checks the option. The routing itself is in `tierloom_memory`.
 
-use crate::{SuiteError, SuiteRequest};
+use crate::{RunError, SuiteRequest};
 use std::path::PathBuf;
 use tierloom_memory::router::{Class, PlaceSpec};
 use tierloom_topology::Topology;
@@ -23,8 +23,8 @@ impl OperatorMemory {
     ///
     /// # Errors
     /// Bad input: a class, placement or limit that cannot be parsed, or a node that does not exist.
-    pub(crate) fn resolve(args: &SuiteRequest, topology: &Topology) -> Result<Self, SuiteError> {
-        let wrong = |problem: String| SuiteError::refused(format!("--operator-memory: {problem}"));
+    pub(crate) fn resolve(args: &SuiteRequest, topology: &Topology) -> Result<Self, RunError> {
+        let wrong = |problem: String| RunError::refused(format!("--operator-memory: {problem}"));
         let places = match &args.operator_memory {
             Some(text) => PlaceSpec::by_class(text).map_err(|e| wrong(e.to_string()))?,
             None => Vec::new(),

@@ -4,7 +4,7 @@
 //! that every later step relies on without checking again. Everything that can be found wrong is
 //! found here, before any page is touched.
 
-use crate::SuiteError;
+use crate::RunError;
 use crate::adaptive::Adaptive;
 use crate::machine;
 use crate::operator_memory::OperatorMemory;
@@ -95,14 +95,14 @@ impl StreamPlan {
     ///
     /// # Errors
     /// Bad input: no stream or too many, or no time.
-    pub fn new(count: usize, duration: Duration) -> Result<Self, SuiteError> {
+    pub fn new(count: usize, duration: Duration) -> Result<Self, RunError> {
         if count == 0 || count > MOST_STREAMS {
-            return Err(SuiteError::refused(format!(
+            return Err(RunError::refused(format!(
                 "--streams {count}: expected 1 to {MOST_STREAMS}"
             )));
         }
         if duration.is_zero() {
-            return Err(SuiteError::refused("--duration 0s: nothing could run"));
+            return Err(RunError::refused("--duration 0s: nothing could run"));
         }
         Ok(StreamPlan { count, duration })
     }
@@ -154,7 +154,7 @@ impl SuitePlan {
         workload: Arc<dyn Workload>,
         request: &SuiteRequest,
         topology: Topology,
-    ) -> Result<SuitePlan, SuiteError> {
+    ) -> Result<SuitePlan, RunError> {
         let queries = workload.queries(&request.queries)?;
         // Placements are resolved on the topology; machines are resolved after them, because the
         // default list depends on which placements this machine lacks a tier for.
@@ -169,7 +169,7 @@ impl SuitePlan {
             machines,
             threads: threads(request.threads, &topology)?,
             repeat: request.repeat,
-            page_size: request.pages.parse().map_err(SuiteError::refused)?,
+            page_size: request.pages.parse().map_err(RunError::refused)?,
             model_workers: request.model_workers,
             time_per_tuple_ns: request.time_per_tuple_ns,
             baseline: request.baseline,
@@ -269,14 +269,14 @@ impl SuitePlan {
     }
 }
 
-fn threads(asked: Option<usize>, topology: &Topology) -> Result<usize, SuiteError> {
+fn threads(asked: Option<usize>, topology: &Topology) -> Result<usize, RunError> {
     let allowed = topology.limits.cpus_allowed.len().max(1);
     match asked {
-        Some(0) => Err(SuiteError::refused(
+        Some(0) => Err(RunError::refused(
             "--threads 0: at least one worker is needed",
         )),
         // The factor leaves room for experiments with oversubscription and stops a mistyped number.
-        Some(n) if n > 4 * allowed => Err(SuiteError::refused(format!(
+        Some(n) if n > 4 * allowed => Err(RunError::refused(format!(
             "--threads {n}: this process may use {allowed} CPUs; at most {} threads make sense",
             4 * allowed
         ))),
@@ -285,9 +285,9 @@ fn threads(asked: Option<usize>, topology: &Topology) -> Result<usize, SuiteErro
     }
 }
 
-fn placements(text: &str, topology: &Topology) -> Result<Vec<PlannedPlacement>, SuiteError> {
+fn placements(text: &str, topology: &Topology) -> Result<Vec<PlannedPlacement>, RunError> {
     let mut texts = tierloom_text::list(text)
-        .map_err(|problem| SuiteError::refused(format!("--placement: {problem}")))?;
+        .map_err(|problem| RunError::refused(format!("--placement: {problem}")))?;
     // Speed-ups are relative to dram, so it is measured even if it was not asked for.
     if !texts.iter().any(|t| t.eq_ignore_ascii_case(REFERENCE)) {
         texts.insert(0, REFERENCE.into());
@@ -303,10 +303,10 @@ fn placements(text: &str, topology: &Topology) -> Result<Vec<PlannedPlacement>, 
     Ok(found)
 }
 
-fn planned(text: String, topology: &Topology) -> Result<PlannedPlacement, SuiteError> {
+fn planned(text: String, topology: &Topology) -> Result<PlannedPlacement, RunError> {
     let policy: Policy = text
         .parse()
-        .map_err(|e| SuiteError::refused(format!("--placement {text}: {e}")))?;
+        .map_err(|e| RunError::refused(format!("--placement {text}: {e}")))?;
     let missing = needed_tiers(&policy)
         .into_iter()
         .find(|kind| topology.tier(*kind).is_none());
@@ -314,7 +314,7 @@ fn planned(text: String, topology: &Topology) -> Result<PlannedPlacement, SuiteE
     let why_not_here = missing.map(|kind| format!("this machine has no {kind} tier"));
     if let (Policy::Uniform(spec), None) = (&policy, &why_not_here) {
         spec.resolve(topology)
-            .map_err(|e| SuiteError::refused(format!("--placement {text}: {e}")))?;
+            .map_err(|e| RunError::refused(format!("--placement {text}: {e}")))?;
     }
     Ok(PlannedPlacement {
         text: text.to_ascii_lowercase(),
@@ -347,7 +347,7 @@ fn needed_tiers(policy: &Policy) -> Vec<TierKind> {
     }
 }
 
-fn machines(names: &[String], placements: &[PlannedPlacement]) -> Result<Vec<Machine>, SuiteError> {
+fn machines(names: &[String], placements: &[PlannedPlacement]) -> Result<Vec<Machine>, RunError> {
     let all_here = placements.iter().all(|p| p.why_not_here.is_none());
     let names: Vec<&str> = match names {
         [] if all_here => vec![],
@@ -359,12 +359,12 @@ fn machines(names: &[String], placements: &[PlannedPlacement]) -> Result<Vec<Mac
         let machine = machine::load(name)?;
         // Records tell measured from modelled results by the machine's name.
         if machine.name == HERE {
-            return Err(SuiteError::refused(format!(
+            return Err(RunError::refused(format!(
                 "{name}: a machine profile cannot be named {HERE:?}: that stands for what was measured on this machine"
             )));
         }
         if machines.iter().any(|m| m.name == machine.name) {
-            return Err(SuiteError::refused(format!(
+            return Err(RunError::refused(format!(
                 "--machine: {} is named twice",
                 machine.name
             )));

@@ -3,7 +3,7 @@
 
 use super::session::Session;
 use crate::adaptive::is_adaptive;
-use crate::{Adaptive, Observer, PlannedPlacement, REFERENCE, SuiteError};
+use crate::{Adaptive, Observer, PlannedPlacement, REFERENCE, RunError};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -26,7 +26,7 @@ pub fn driver_under(
     session: &Session<'_>,
     host: HostCosts,
     noise: Option<f64>,
-) -> Result<Option<Driver>, SuiteError> {
+) -> Result<Option<Driver>, RunError> {
     let adaptive = session.plan.adaptive.as_ref();
     let adaptive = adaptive.filter(|_| is_adaptive(placement));
     adaptive.map(|a| a.driver(session, host, noise)).transpose()
@@ -44,7 +44,7 @@ impl Adaptive {
         session: &Session<'_>,
         host: HostCosts,
         noise: Option<f64>,
-    ) -> Result<Driver, SuiteError> {
+    ) -> Result<Driver, RunError> {
         let plan = session.plan;
         let mut settings = Settings::new(plan.threads as u32);
         if let Some(noise) = noise.filter(|n| *n > settings.noise) {
@@ -67,7 +67,7 @@ impl Adaptive {
         let driver = Driver::new(tables, options).map_err(|e| match e {
             // The user chose the profile, so a profile that does not fit this machine is bad
             // input.
-            EngineError::Adaptive { .. } | EngineError::Adapt(_) => SuiteError::refused(e),
+            EngineError::Adaptive { .. } | EngineError::Adapt(_) => RunError::refused(e),
             other => other.into(),
         })?;
         if let Some(why) = driver.cannot_move() {
@@ -109,7 +109,7 @@ impl Adaptive {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn finish(&self, driver: &Driver, observer: &dyn Observer) -> Result<(), SuiteError> {
+    pub fn finish(&self, driver: &Driver, observer: &dyn Observer) -> Result<(), RunError> {
         if let Some(why) = driver.mover_failure() {
             observer.note(&format!("adaptive: columns stopped moving: {why}"));
         }

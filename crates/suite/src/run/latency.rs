@@ -10,7 +10,7 @@ use super::price::Pricer;
 use super::session::Session;
 use super::{Sink, adaptive, cards, memory, summary};
 use crate::adaptive::is_adaptive;
-use crate::{Event, PlannedPlacement, REFERENCE, Stage, SuiteError, SuitePlan, findings};
+use crate::{Event, PlannedPlacement, REFERENCE, RunError, Stage, SuitePlan, findings};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use tierloom_engine::adapt::Driver;
@@ -31,7 +31,7 @@ const PROBED_COLUMNS: usize = 5;
 ///
 /// # Errors
 /// The first failure; a summary of what was finished goes to `sink` before it is returned.
-pub fn run(session: &Session<'_>, started: Instant, sink: &mut Sink<'_>) -> Result<(), SuiteError> {
+pub fn run(session: &Session<'_>, started: Instant, sink: &mut Sink<'_>) -> Result<(), RunError> {
     let mut run = LatencyRun::new(session, started, sink)?;
     let ended = run.measure_all().and_then(|()| run.model_all());
     let memory = &session.plan.operator_memory;
@@ -39,7 +39,7 @@ pub fn run(session: &Session<'_>, started: Instant, sink: &mut Sink<'_>) -> Resu
     session.observer.event(Event::End);
     match ended {
         Ok(()) => run.finish(false),
-        Err(SuiteError::Interrupted(_)) => run.finish(true),
+        Err(RunError::Interrupted(_)) => run.finish(true),
         Err(other) => {
             // Finished records are kept; a failure to hand them out must not hide the original
             // failure.
@@ -72,7 +72,7 @@ impl<'a> LatencyRun<'a> {
         session: &'a Session<'a>,
         started: Instant,
         sink: &'a mut Sink<'a>,
-    ) -> Result<Self, SuiteError> {
+    ) -> Result<Self, RunError> {
         let plan = session.plan;
         let mut times = TimeBreakdown {
             generate_s: session.data.times.generating.as_secs_f64(),
@@ -112,7 +112,7 @@ impl<'a> LatencyRun<'a> {
         })
     }
 
-    fn measure_all(&mut self) -> Result<(), SuiteError> {
+    fn measure_all(&mut self) -> Result<(), RunError> {
         let first = Instant::now();
         let seen = measure::first_pass(self.session, &self.host)?;
         self.times.execute_s += first.elapsed().as_secs_f64();
@@ -142,7 +142,7 @@ impl<'a> LatencyRun<'a> {
             .sum();
     }
 
-    fn measure_placement(&mut self, placement: &PlannedPlacement) -> Result<(), SuiteError> {
+    fn measure_placement(&mut self, placement: &PlannedPlacement) -> Result<(), RunError> {
         let decisions = placement.policy.decide(&self.uses);
         timed(&mut self.times.place_s, || {
             self.session.place(&decisions, "while measuring")
@@ -187,7 +187,7 @@ impl<'a> LatencyRun<'a> {
         &mut self,
         placement: &PlannedPlacement,
         driver: Option<&Driver>,
-    ) -> Result<(), SuiteError> {
+    ) -> Result<(), RunError> {
         let memory = &self.plan.operator_memory;
         // Takes the peak so far, so that it is not attributed to this placement's first query.
         self.peaks
@@ -211,17 +211,17 @@ impl<'a> LatencyRun<'a> {
         Ok(())
     }
 
-    fn audit(&mut self) -> Result<Option<tierloom_record::AuditRecord>, SuiteError> {
+    fn audit(&mut self) -> Result<Option<tierloom_record::AuditRecord>, RunError> {
         let audit = timed(&mut self.times.audit_s, || {
             merged_audit(&self.session.data.tables, AuditMode::Full)
         });
         Ok(audit?.as_ref().map(tierloom_bench::run::audit_record))
     }
 
-    fn push_measured(&mut self, measured: Measured) -> Result<(), SuiteError> {
+    fn push_measured(&mut self, measured: Measured) -> Result<(), RunError> {
         let start = Instant::now();
         let Some(time_ms) = Spread::of(measured.times_ms.clone()) else {
-            return Err(SuiteError::failed(format!(
+            return Err(RunError::failed(format!(
                 "{} has no time",
                 measured.query.id
             )));
@@ -255,14 +255,14 @@ impl<'a> LatencyRun<'a> {
     }
 
     /// Adds a record after setting its speed-up over DRAM.
-    fn push(&mut self, mut record: QueryRecord) -> Result<(), SuiteError> {
+    fn push(&mut self, mut record: QueryRecord) -> Result<(), RunError> {
         record.speedup_over_dram = summary::speedup_over_dram(&record, &self.records);
         self.records.push(record.clone());
         (self.sink)(Record::Query(Box::new(record)))
     }
 
     /// Prices the work captured under the reference placement for every machine and placement.
-    fn model_all(&mut self) -> Result<(), SuiteError> {
+    fn model_all(&mut self) -> Result<(), RunError> {
         let start = Instant::now();
         let run_id = &self.session.invocation.id;
         let mut priced = Vec::new();
@@ -303,7 +303,7 @@ impl<'a> LatencyRun<'a> {
             .filter(|m| m.engine == EngineKind::Tierloom && m.placement == self.session.loaded_as)
     }
 
-    fn finish(mut self, interrupted: bool) -> Result<(), SuiteError> {
+    fn finish(mut self, interrupted: bool) -> Result<(), RunError> {
         let start = Instant::now();
         let reference: Vec<&Measured> = self.reference_work().collect();
         let intensity = summary::intensity(self.plan, &reference, &self.uses)?;
@@ -344,7 +344,7 @@ impl<'a> LatencyRun<'a> {
         let finished = summary.finished;
         (self.sink)(Record::Summary(Box::new(summary)))?;
         if interrupted {
-            return Err(SuiteError::Interrupted(format!(
+            return Err(RunError::Interrupted(format!(
                 "{finished} of {planned} figures were finished; their records are kept"
             )));
         }

@@ -4,7 +4,7 @@
 //! follow. Which placement the data has is the caller's concern.
 
 use super::session::Session;
-use crate::{SuiteError, SuiteQuery};
+use crate::{RunError, SuiteQuery};
 use sha2::{Digest, Sha256};
 use std::time::Instant;
 use tierloom_engine::adapt::Driver;
@@ -73,7 +73,7 @@ impl<'a> Runner<'a> {
 ///
 /// # Errors
 /// A failing query, or an interruption.
-pub fn first_pass(session: &Session<'_>, host: &HostCosts) -> Result<Vec<Captured>, SuiteError> {
+pub fn first_pass(session: &Session<'_>, host: &HostCosts) -> Result<Vec<Captured>, RunError> {
     let run = |(query, planned): (&SuiteQuery, &PlannedQuery)| {
         let execution = execute(session, Runner::of(&session.engine), query, planned)?;
         check(session, query, &execution)?;
@@ -101,7 +101,7 @@ pub fn query(
     placement: &str,
     host: &HostCosts,
     driver: Option<&Driver>,
-) -> Result<(Vec<Measured>, Option<SuiteError>), SuiteError> {
+) -> Result<(Vec<Measured>, Option<RunError>), RunError> {
     let query = &session.plan.queries[index];
     let runner = Runner {
         engine: &session.engine,
@@ -161,13 +161,13 @@ fn from_text(
     session: &Session<'_>,
     engine: &Engine,
     measured: &mut Measured,
-) -> Result<(), SuiteError> {
+) -> Result<(), RunError> {
     let query = measured.query.clone();
     for _ in 0..session.plan.repeat {
         let start = Instant::now();
         let planned = engine
             .plan(query.id, &query.sql)
-            .map_err(|e| SuiteError::of_engine(e, RUNNING))?;
+            .map_err(|e| RunError::of_engine(e, RUNNING))?;
         let execution = execute(session, Runner::of(engine), &query, &planned)?;
         measured.text_ms.push(start.elapsed().as_secs_f64() * 1e3);
         // The batches are freed outside the timed part.
@@ -184,7 +184,7 @@ fn started(
     planned: &PlannedQuery,
     placement: &str,
     kind: EngineKind,
-) -> Result<Measured, SuiteError> {
+) -> Result<Measured, RunError> {
     let execution = execute(session, runner, query, planned)?;
     let answer = check(session, query, &execution)?;
     Ok(Measured {
@@ -208,10 +208,10 @@ pub fn execute(
     runner: Runner<'_>,
     query: &SuiteQuery,
     planned: &PlannedQuery,
-) -> Result<Execution, SuiteError> {
+) -> Result<Execution, RunError> {
     runner
         .run(query.id, planned, &|| session.observer.stopped())
-        .map_err(|e| SuiteError::of_engine(e, RUNNING))
+        .map_err(|e| RunError::of_engine(e, RUNNING))
 }
 
 /// Compares an answer with the stored one of an independent engine, if one exists for this data.
@@ -222,7 +222,7 @@ pub fn check(
     session: &Session<'_>,
     query: &SuiteQuery,
     execution: &Execution,
-) -> Result<Answer, SuiteError> {
+) -> Result<Answer, RunError> {
     let batches = &execution.batches;
     let text = to_text(batches)?;
     let unchecked = session.plan.workload.check(query, batches, &text)?;

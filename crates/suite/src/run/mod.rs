@@ -16,7 +16,7 @@ mod throughput;
 
 pub use session::Data;
 
-use crate::{Observer, SuiteError, SuitePlan};
+use crate::{Observer, RunError, SuitePlan};
 use session::Session;
 use std::path::Path;
 use std::time::Instant;
@@ -24,14 +24,14 @@ use tierloom_bench::run::Session as Invocation;
 use tierloom_record::{Record, atomic_write};
 
 /// Writes a file, whole or not at all, and says so.
-fn write_file(path: &Path, text: &str, observer: &dyn Observer) -> Result<(), SuiteError> {
+fn write_file(path: &Path, text: &str, observer: &dyn Observer) -> Result<(), RunError> {
     atomic_write(path, text.as_bytes())?;
     observer.note(&format!("wrote {}", path.display()));
     Ok(())
 }
 
 /// Takes a record as soon as it is finished.
-type Sink<'a> = dyn FnMut(Record) -> Result<(), SuiteError> + 'a;
+type Sink<'a> = dyn FnMut(Record) -> Result<(), RunError> + 'a;
 
 /// Carries out `plan`. Each record goes to `sink` as soon as it is finished.
 ///
@@ -42,8 +42,8 @@ pub fn run(
     plan: &SuitePlan,
     invocation: &Invocation,
     observer: &dyn Observer,
-    sink: &mut dyn FnMut(Record) -> Result<(), SuiteError>,
-) -> Result<(), SuiteError> {
+    sink: &mut dyn FnMut(Record) -> Result<(), RunError>,
+) -> Result<(), RunError> {
     let started = Instant::now();
     let session = Session::open(plan, invocation, observer)?;
     match plan.streams {

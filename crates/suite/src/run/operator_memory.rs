@@ -1,7 +1,7 @@
 //! Operator memory of a run: options of the engine, the peak of each query, and afterwards which
 //! allocations did not get the placement they requested.
 
-use crate::{Observer, OperatorMemory, SuiteError};
+use crate::{Observer, OperatorMemory, RunError};
 use tierloom_memory::router;
 use tierloom_text::Bytes;
 use tierloom_topology::Topology;
@@ -50,7 +50,7 @@ impl OperatorMemory {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn finish(&self, queries: &[QueryPeak], observer: &dyn Observer) -> Result<(), SuiteError> {
+    pub fn finish(&self, queries: &[QueryPeak], observer: &dyn Observer) -> Result<(), RunError> {
         let last = router::peak_audit();
         let highest = queries
             .iter()
@@ -83,7 +83,7 @@ impl OperatorMemory {
             "peak": highest,
             "queries": queries,
         }))
-        .map_err(SuiteError::failed)?;
+        .map_err(RunError::failed)?;
         super::write_file(file, &format!("{text}\n"), observer)
     }
 }

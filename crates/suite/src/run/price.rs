@@ -4,7 +4,7 @@
 //! placement. Of the times measured here only the CPU time per tuple enters a modelled time.
 
 use super::measure::Measured;
-use crate::{PlannedPlacement, SuiteError, SuitePlan};
+use crate::{PlannedPlacement, RunError, SuitePlan};
 use tierloom_model::{
     Machine, Options, Phase, Placement, QuerySolution, StructureClass, TierShares, solve_all,
 };
@@ -66,16 +66,15 @@ impl<'a> Pricer<'a> {
         measured: &Measured,
         placement: &PlannedPlacement,
         placed: &Placement,
-    ) -> Result<QueryRecord, SuiteError> {
+    ) -> Result<QueryRecord, RunError> {
         let solutions = measured
             .captured
             .iter()
             .map(|c| self.solve(&c.phases, &placement.policy, placed))
             .collect::<Result<Vec<_>, _>>()?;
         let times: Vec<f64> = solutions.iter().map(|s| s.time_ns / 1e6).collect();
-        let time_ms = Spread::of(times.clone()).ok_or_else(|| {
-            SuiteError::failed(format!("{} was never executed", measured.query.id))
-        })?;
+        let time_ms = Spread::of(times.clone())
+            .ok_or_else(|| RunError::failed(format!("{} was never executed", measured.query.id)))?;
         // Shares and tier loads are those of one execution, the one nearest to the median, so that
         // they are consistent with each other.
         let typical = (0..times.len())
@@ -124,7 +123,7 @@ impl<'a> Pricer<'a> {
     ///
     /// # Errors
     /// Bad input, if the machine does not have what it names.
-    pub fn place(&self, policy: &Policy) -> Result<Placement, SuiteError> {
+    pub fn place(&self, policy: &Policy) -> Result<Placement, RunError> {
         Ok(model_placement(policy, self.columns, self.machine)?)
     }
 
@@ -133,7 +132,7 @@ impl<'a> Pricer<'a> {
         phases: &[Phase],
         policy: &Policy,
         placement: &Placement,
-    ) -> Result<QuerySolution, SuiteError> {
+    ) -> Result<QuerySolution, RunError> {
         let mut phases: Vec<Phase> = phases
             .iter()
             .map(|p| with_intensity(p, self.plan.time_per_tuple_ns))
@@ -154,7 +153,7 @@ impl<'a> Pricer<'a> {
         phases: &[Phase],
         weights: (f64, f64),
         time_per_tuple_ns: Option<f64>,
-    ) -> Result<QuerySolution, SuiteError> {
+    ) -> Result<QuerySolution, RunError> {
         let shares = TierShares::from_weights(&[("dram", weights.0), ("cxl", weights.1)])?;
         let phases: Vec<Phase> = phases
             .iter()
@@ -163,7 +162,7 @@ impl<'a> Pricer<'a> {
         self.price(&phases, &Placement::new(shares))
     }
 
-    fn price(&self, phases: &[Phase], placement: &Placement) -> Result<QuerySolution, SuiteError> {
+    fn price(&self, phases: &[Phase], placement: &Placement) -> Result<QuerySolution, RunError> {
         let options = Options::default();
         Ok(solve_all(
             self.machine,

@@ -1,7 +1,7 @@
 //! Loads the data of a run and opens the engines on it.
 
 use super::memory;
-use crate::{Event, Observer, PlannedPlacement, REFERENCE, Stage, SuiteError, SuitePlan};
+use crate::{Event, Observer, PlannedPlacement, REFERENCE, RunError, Stage, SuitePlan};
 use std::sync::Arc;
 use tierloom_bench::run::Session as Invocation;
 use tierloom_engine::load::{ColumnPlacer, LoadTimes};
@@ -55,10 +55,9 @@ impl<'a> Session<'a> {
         plan: &'a SuitePlan,
         invocation: &'a Invocation,
         observer: &'a dyn Observer,
-    ) -> Result<Self, SuiteError> {
-        let failure = |error| {
-            SuiteError::of_engine(error, "while loading the data; nothing was measured yet")
-        };
+    ) -> Result<Self, RunError> {
+        let failure =
+            |error| RunError::of_engine(error, "while loading the data; nothing was measured yet");
         let data = load(plan, observer).map_err(failure)?;
         let memory = memory::after_loading();
         let options = EngineOptions {
@@ -94,12 +93,12 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// Pages that cannot be moved, or an interruption.
-    pub fn place(&self, decisions: &[Decision], kept: &str) -> Result<(), SuiteError> {
+    pub fn place(&self, decisions: &[Decision], kept: &str) -> Result<(), RunError> {
         let stop = self.observer.stop();
         let mut tables = self.data.tables.iter();
         tables
             .try_for_each(|table| table.place(decisions, &self.plan.topology, stop))
-            .map_err(|e| SuiteError::of_engine(e, kept))
+            .map_err(|e| RunError::of_engine(e, kept))
     }
 }
 
@@ -145,12 +144,12 @@ fn load(plan: &SuitePlan, observer: &dyn Observer) -> Result<Data, EngineError> 
 ///
 /// # Errors
 /// A query that cannot be planned.
-pub fn plan_all(plan: &SuitePlan, engine: &Engine) -> Result<Vec<PlannedQuery>, SuiteError> {
+pub fn plan_all(plan: &SuitePlan, engine: &Engine) -> Result<Vec<PlannedQuery>, RunError> {
     let queries = plan.queries.iter();
     queries.map(|q| Ok(engine.plan(q.id, &q.sql)?)).collect()
 }
 
-fn open_baseline(plan: &SuitePlan, data: &Data) -> Result<(Engine, Vec<PlannedQuery>), SuiteError> {
+fn open_baseline(plan: &SuitePlan, data: &Data) -> Result<(Engine, Vec<PlannedQuery>), RunError> {
     let engine = Engine::new(EngineOptions::plain(plan.threads))?;
     for table in &data.tables {
         engine.register_as_mem_table(table)?;

@@ -3,7 +3,7 @@
 use super::measure::Measured;
 use super::price::{BLIND, Blind, INTENSITIES_NS, Pricer};
 use crate::findings::NOTICEABLE;
-use crate::{REFERENCE, SuiteError, SuitePlan};
+use crate::{REFERENCE, RunError, SuitePlan};
 use tierloom_model::Phase;
 use tierloom_placement::ColumnUse;
 use tierloom_record::{IntensityRow, MeanRecord, QueryRecord, geometric_mean};
@@ -75,7 +75,7 @@ pub fn intensity(
     plan: &SuitePlan,
     measured: &[&Measured],
     columns: &[ColumnUse],
-) -> Result<Vec<IntensityRow>, SuiteError> {
+) -> Result<Vec<IntensityRow>, RunError> {
     let mut rows = Vec::new();
     for machine in plan
         .machines
@@ -97,7 +97,7 @@ fn intensity_row(
     measured: &[&Measured],
     blind: Blind,
     ns: Option<f64>,
-) -> Result<Option<IntensityRow>, SuiteError> {
+) -> Result<Option<IntensityRow>, RunError> {
     let (mut all, mut first_group, mut own_ns) = (Vec::new(), Vec::new(), Vec::new());
     let (mut busiest, mut saturated) = (0.0f64, 0);
     for one in measured {

@@ -8,7 +8,7 @@
 use super::measure::Runner;
 use super::session::{Session, plan_all};
 use super::{Sink, adaptive, cards, measure};
-use crate::{Event, Observer, PlannedPlacement, Stage, StreamPlan, SuiteError, SuiteQuery};
+use crate::{Event, Observer, PlannedPlacement, RunError, Stage, StreamPlan, SuiteQuery};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ pub fn run(
     session: &Session<'_>,
     streams: StreamPlan,
     sink: &mut Sink<'_>,
-) -> Result<(), SuiteError> {
+) -> Result<(), RunError> {
     // Throughput is not split into compute and memory time, so the machine is not probed.
     let unprobed = StreamProbe {
         read_gbps_one_thread: Vec::new(),
@@ -52,7 +52,7 @@ pub fn run(
     let ended = run.measure_all();
     let memory = &session.plan.operator_memory;
     match ended.and_then(|()| memory.finish(&[], session.observer)) {
-        Err(SuiteError::Interrupted(_)) => Err(SuiteError::Interrupted(format!(
+        Err(RunError::Interrupted(_)) => Err(RunError::Interrupted(format!(
             "{} throughputs were finished; their records are kept",
             run.finished
         ))),
@@ -69,7 +69,7 @@ struct ThroughputRun<'a> {
 }
 
 impl ThroughputRun<'_> {
-    fn measure_all(&mut self) -> Result<(), SuiteError> {
+    fn measure_all(&mut self) -> Result<(), RunError> {
         let uses = self.first_pass()?;
         let session = self.session;
         for placement in session.plan.measured() {
@@ -97,7 +97,7 @@ impl ThroughputRun<'_> {
     }
 
     /// Checks every answer and determines the bytes that one round of the queries reads.
-    fn first_pass(&self) -> Result<Vec<ColumnUse>, SuiteError> {
+    fn first_pass(&self) -> Result<Vec<ColumnUse>, RunError> {
         let session = self.session;
         let mut reads: BTreeMap<String, u64> = BTreeMap::new();
         for captured in measure::first_pass(session, &UNPROBED)? {
@@ -120,7 +120,7 @@ impl ThroughputRun<'_> {
         runner: Runner<'_>,
         kind: EngineKind,
         placement: &PlannedPlacement,
-    ) -> Result<ThroughputRecord, SuiteError> {
+    ) -> Result<ThroughputRecord, RunError> {
         let count = self.streams.count;
         // Planned before the clock starts, so that throughput does not include planning.
         let plans = (0..count)
@@ -137,7 +137,7 @@ impl ThroughputRun<'_> {
             failed: &failed,
             observer,
         };
-        let ended: Vec<Result<StreamRecord, SuiteError>> = std::thread::scope(|scope| {
+        let ended: Vec<Result<StreamRecord, RunError>> = std::thread::scope(|scope| {
             let threads: Vec<_> = plans
                 .iter()
                 .enumerate()
@@ -148,7 +148,7 @@ impl ThroughputRun<'_> {
                 })
                 .collect();
             let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-                let panicked = |_| Err(SuiteError::failed("a stream's thread panicked"));
+                let panicked = |_| Err(RunError::failed("a stream's thread panicked"));
                 thread.join().unwrap_or_else(panicked)
             };
             threads.into_iter().map(join).collect()
@@ -163,11 +163,11 @@ impl ThroughputRun<'_> {
         engine: EngineKind,
         placement: &PlannedPlacement,
         streams: Vec<StreamRecord>,
-    ) -> Result<ThroughputRecord, SuiteError> {
+    ) -> Result<ThroughputRecord, RunError> {
         let rates: Vec<f64> = streams.iter().map(|s| s.queries_per_hour).collect();
         let total = rates.iter().sum();
         let per_stream = Spread::of(rates).ok_or_else(|| {
-            SuiteError::failed("no stream finished a query; use a longer --duration")
+            RunError::failed("no stream finished a query; use a longer --duration")
         })?;
         Ok(ThroughputRecord {
             run_id: self.session.invocation.id.clone(),
@@ -209,7 +209,7 @@ fn one_stream(
     planned: &[PlannedQuery],
     stream: usize,
     clock: &Clock<'_>,
-) -> Result<StreamRecord, SuiteError> {
+) -> Result<StreamRecord, RunError> {
     let order = tierloom_tpc::stream_order(stream, planned.len());
     let mut times_ms = Vec::new();
     for index in order.into_iter().cycle() {
@@ -220,7 +220,7 @@ fn one_stream(
         let executed = runner.run(queries[index].id, &planned[index], &|| clock.stopped());
         let execution = executed.map_err(|e| {
             clock.failed.store(true, Ordering::Relaxed);
-            SuiteError::of_engine(e, "while streams ran")
+            RunError::of_engine(e, "while streams ran")
         })?;
         times_ms.push(execution.time.as_secs_f64() * 1e3);
         let elapsed = clock.start.elapsed().min(clock.duration);

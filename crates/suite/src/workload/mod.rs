@@ -13,7 +13,7 @@ pub use ssb::ssb;
 #[cfg(feature = "sql")]
 pub use tpc::{tpcds, tpch};
 
-use crate::SuiteError;
+use crate::RunError;
 use std::borrow::Cow;
 use std::fmt::Debug;
 
@@ -49,7 +49,7 @@ pub trait Workload: Debug + Send + Sync {
     ///
     /// # Errors
     /// Bad input: a query that does not exist.
-    fn queries(&self, names: &[String]) -> Result<Vec<SuiteQuery>, SuiteError>;
+    fn queries(&self, names: &[String]) -> Result<Vec<SuiteQuery>, RunError>;
 
     /// Estimated bytes of the columns.
     fn estimated_bytes(&self) -> u64;
@@ -81,7 +81,7 @@ pub trait Workload: Debug + Send + Sync {
         query: &SuiteQuery,
         batches: &[tierloom_engine::RecordBatch],
         text: &str,
-    ) -> Result<Option<String>, SuiteError>;
+    ) -> Result<Option<String>, RunError>;
 }
 
 /// The queries, each once.

@@ -1,7 +1,7 @@
 //! The Star Schema Benchmark.
 
 use super::{SuiteQuery, Workload, once};
-use crate::SuiteError;
+use crate::RunError;
 use std::borrow::Cow;
 use std::sync::Arc;
 use tierloom_workloads::ssb::{self, SsbConfig};
@@ -14,7 +14,7 @@ struct Ssb(SsbConfig);
 ///
 /// # Errors
 /// Bad input: the scale factor is out of range.
-pub fn ssb(scale_factor: f64, seed: u64) -> Result<Arc<dyn Workload>, SuiteError> {
+pub fn ssb(scale_factor: f64, seed: u64) -> Result<Arc<dyn Workload>, RunError> {
     Ok(Arc::new(Ssb(SsbConfig::new(scale_factor, seed)?)))
 }
 
@@ -42,7 +42,7 @@ impl Workload for Ssb {
         ssb::GENERATOR_VERSION
     }
 
-    fn queries(&self, names: &[String]) -> Result<Vec<SuiteQuery>, SuiteError> {
+    fn queries(&self, names: &[String]) -> Result<Vec<SuiteQuery>, RunError> {
         if names.is_empty() {
             return Ok(ssb::queries().iter().map(suite_query).collect());
         }
@@ -88,7 +88,7 @@ impl Workload for Ssb {
         query: &SuiteQuery,
         _batches: &[tierloom_engine::RecordBatch],
         text: &str,
-    ) -> Result<Option<String>, SuiteError> {
+    ) -> Result<Option<String>, RunError> {
         let Some(golden) = ssb::golden_answer(&self.0, query.id) else {
             return Ok(Some(format!(
                 "no stored answer for scale factor {} and seed {}; stored are scale factors 0.01, 0.1 and 1 with seed 1",
@@ -98,7 +98,7 @@ impl Workload for Ssb {
         if same_rows(golden, text) {
             return Ok(None);
         }
-        Err(SuiteError::WrongAnswer(format!(
+        Err(RunError::WrongAnswer(format!(
             "{} answers wrongly (its lines: {}, DuckDB's on the same data: {}); first difference:\n{}",
             query.id,
             text.lines().count(),

@@ -1,7 +1,7 @@
 //! TPC-H and TPC-DS.
 
 use super::{SuiteQuery, Workload, once};
-use crate::SuiteError;
+use crate::RunError;
 use crate::run::Data;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ struct Tpc {
 ///
 /// # Errors
 /// Bad input: the scale factor is out of range, or there is no such folder.
-pub fn tpch(scale_factor: f64, answers: Option<PathBuf>) -> Result<Arc<dyn Workload>, SuiteError> {
+pub fn tpch(scale_factor: f64, answers: Option<PathBuf>) -> Result<Arc<dyn Workload>, RunError> {
     Ok(Arc::new(Tpc::new(Benchmark::TpcH, scale_factor, answers)?))
 }
 
@@ -33,7 +33,7 @@ pub fn tpch(scale_factor: f64, answers: Option<PathBuf>) -> Result<Arc<dyn Workl
 ///
 /// # Errors
 /// As [`tpch`].
-pub fn tpcds(scale_factor: f64, answers: Option<PathBuf>) -> Result<Arc<dyn Workload>, SuiteError> {
+pub fn tpcds(scale_factor: f64, answers: Option<PathBuf>) -> Result<Arc<dyn Workload>, RunError> {
     Ok(Arc::new(Tpc::new(Benchmark::TpcDs, scale_factor, answers)?))
 }
 
@@ -42,12 +42,12 @@ impl Tpc {
         benchmark: Benchmark,
         scale_factor: f64,
         answers: Option<PathBuf>,
-    ) -> Result<Self, SuiteError> {
+    ) -> Result<Self, RunError> {
         // The scale factor is checked by the first table's generator; all tables accept the same.
         let first = benchmark.tables().first().copied().unwrap_or_default();
         benchmark.source(first, scale_factor)?;
         if let Some(folder) = answers.as_ref().filter(|f| !f.is_dir()) {
-            return Err(SuiteError::refused(format!(
+            return Err(RunError::refused(format!(
                 "--answers {}: no such folder; scripts/golden_tpc.py --sf {scale_factor} --into makes it",
                 folder.display(),
             )));
@@ -99,7 +99,7 @@ impl Workload for Tpc {
         tierloom_tpc::GENERATOR_VERSION
     }
 
-    fn queries(&self, names: &[String]) -> Result<Vec<SuiteQuery>, SuiteError> {
+    fn queries(&self, names: &[String]) -> Result<Vec<SuiteQuery>, RunError> {
         if names.is_empty() {
             let all = tierloom_tpc::queries(self.benchmark).iter();
             return Ok(all.map(|q| self.suite_query(q)).collect());
@@ -140,7 +140,7 @@ impl Workload for Tpc {
         query: &SuiteQuery,
         batches: &[RecordBatch],
         _text: &str,
-    ) -> Result<Option<String>, SuiteError> {
+    ) -> Result<Option<String>, RunError> {
         let stored = match &self.answers {
             Some(folder) => Some(read_answer(&folder.join(self.id()), query)?),
             None => tierloom_tpc::query(self.benchmark, query.id)?
@@ -155,15 +155,15 @@ impl Workload for Tpc {
             )));
         };
         compare(query.id, &stored, batches)
-            .map_err(|different| SuiteError::WrongAnswer(different.to_string()))?;
+            .map_err(|different| RunError::WrongAnswer(different.to_string()))?;
         Ok(None)
     }
 }
 
-fn read_answer(folder: &Path, query: &SuiteQuery) -> Result<String, SuiteError> {
+fn read_answer(folder: &Path, query: &SuiteQuery) -> Result<String, RunError> {
     let path = folder.join(format!("{}.csv", query.id));
     std::fs::read_to_string(&path)
-        .map_err(|e| SuiteError::refused(format!("--answers: cannot read {}: {e}", path.display())))
+        .map_err(|e| RunError::refused(format!("--answers: cannot read {}: {e}", path.display())))
 }
 
 /// Estimated bytes of a row: for text a view and a dozen bytes; for decimals half of their 16

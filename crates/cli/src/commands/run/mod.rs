@@ -16,10 +16,10 @@ use crate::commands::bench::open_session;
 use crate::failure::Failure;
 use crate::output;
 use args::{RunOptions, TpcArgs};
-use progress::Terminal;
+use progress::Progress;
 use results::Results;
 use std::sync::Arc;
-use tierloom_suite::{StreamPlan, SuiteError, SuitePlan, SuiteRequest, Workload, workload};
+use tierloom_suite::{RunError, StreamPlan, SuitePlan, SuiteRequest, Workload, workload};
 
 /// Resolves the plan, then prints it (`--dry-run`) or carries it out.
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -64,13 +64,13 @@ fn start(
         return output::print(&plan.describe());
     }
     let mut results = Results::new(options);
-    let mut sink = |record| results.push(record).map_err(SuiteError::failed);
-    let ended = tierloom_suite::run(&plan, &open_session(), &Terminal::default(), &mut sink);
+    let mut sink = |record| results.push(record).map_err(RunError::failed);
+    let ended = tierloom_suite::run(&plan, &open_session(), &Progress::default(), &mut sink);
     let written = results.write(&plan, options);
     match ended {
         // A file that cannot be written is news after an interruption, but must not hide another
         // failure.
-        Ok(()) | Err(SuiteError::Interrupted(_)) => written.and(ended.map_err(Failure::from)),
+        Ok(()) | Err(RunError::Interrupted(_)) => written.and(ended.map_err(Failure::from)),
         Err(error) => Err(error.into()),
     }
 }

@@ -9,11 +9,11 @@ use tierloom_suite::{Event, Observer, Stage};
 
 /// Shows a bar per stage on stderr, if that is a terminal, and remarks.
 #[derive(Debug, Default)]
-pub struct Terminal {
+pub struct Progress {
     bar: Mutex<Option<ProgressBar>>,
 }
 
-impl Observer for Terminal {
+impl Observer for Progress {
     fn stop(&self) -> &AtomicBool {
         stop::flag()
     }

@@ -27,8 +27,8 @@ pub fn tables(plan: &SuitePlan, records: &[Record]) -> String {
     }
 }
 
-/// The tables of single queries: one per machine and engine, queries as rows and placements as columns; then
-/// audits, findings and times.
+/// The tables of single queries: one per machine and engine, queries as rows and placements as
+/// columns; then audits, findings and times.
 fn latencies(plan: &SuitePlan, records: &[QueryRecord], summary: &SummaryRecord) -> String {
     let mut text = String::new();
     let machines = std::iter::once(HERE).chain(plan.machines.iter().map(|m| m.name.as_str()));
