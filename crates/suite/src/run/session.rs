@@ -34,9 +34,9 @@ pub struct Data {
 }
 
 /// Progress of generating the data, for the observer.
-struct Rows<'a>(&'a dyn Observer);
+struct RowEvents<'a>(&'a dyn Observer);
 
-impl Progress for Rows<'_> {
+impl Progress for RowEvents<'_> {
     fn advance(&self, rows: u64) {
         self.0.event(Event::Advanced(rows));
     }
@@ -135,7 +135,7 @@ fn load(plan: &SuitePlan, observer: &dyn Observer) -> Result<Data, EngineError> 
     let rows = plan.workload.expected_rows();
     observer.event(Event::Begin(Stage::Generating, rows));
     let workload = &plan.workload;
-    let loaded = workload.load(&mut placer, &placement, plan.threads, &Rows(observer));
+    let loaded = workload.load(&mut placer, &placement, plan.threads, &RowEvents(observer));
     observer.event(Event::End);
     loaded
 }
