@@ -7,21 +7,21 @@
 //! Where the result type has ten digits more than the argument, no table that fits a machine can
 //! overflow it (10^10 rows of the largest value), and DataFusion's accumulators are used.
 
+use super::delegated::as_in;
 use arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, ArrowNumericType, AsArray, BooleanArray};
 use arrow::compute::sum_checked;
 use arrow::datatypes::{
-    DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, FieldRef, Int64Type,
-    UInt64Type, i256,
+    DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Int64Type, UInt64Type,
+    i256,
 };
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err};
 use datafusion::error::DataFusionError;
 use datafusion::functions_aggregate::sum::Sum;
 use datafusion::logical_expr::expr::AggregateFunction;
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, Expr, GroupsAccumulator,
-    Operator, ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs,
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, Expr, GroupsAccumulator, Operator,
+    ReversedUDAF,
 };
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op;
 use std::fmt;
@@ -111,17 +111,7 @@ fn checked_type(args: &AccumulatorArgs) -> Option<DataType> {
 }
 
 impl AggregateUDFImpl for CheckedSum {
-    fn name(&self) -> &str {
-        self.plain.name()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.plain.signature()
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.plain.return_type(arguments)
-    }
+    as_in!(self, self.plain);
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         let Some(total) = checked_type(&args) else {
@@ -132,14 +122,6 @@ impl AggregateUDFImpl for CheckedSum {
             return Ok(Box::new(DistinctTotal { values, total }));
         }
         for_type!(&total, running(total.clone()), self.plain.accumulator(args))
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
-        self.plain.state_fields(args)
-    }
-
-    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
-        self.plain.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(
@@ -172,32 +154,16 @@ impl AggregateUDFImpl for CheckedSum {
         self.plain.reverse_expr()
     }
 
-    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        self.plain.order_sensitivity()
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.plain.documentation()
-    }
-
-    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
-        self.plain.set_monotonicity(data_type)
-    }
-
+    // A product with the number of rows may wrap around where no sum does.
     fn simplify_expr_op_literal(
         &self,
-        function: &AggregateFunction,
-        argument: &Expr,
-        op: Operator,
-        literal: &Expr,
-        argument_is_left: bool,
+        _: &AggregateFunction,
+        _: &Expr,
+        _: Operator,
+        _: &Expr,
+        _: bool,
     ) -> Result<Option<Expr>> {
-        self.plain
-            .simplify_expr_op_literal(function, argument, op, literal, argument_is_left)
-    }
-
-    fn value_from_stats(&self, args: &StatisticsArgs) -> Option<ScalarValue> {
-        self.plain.value_from_stats(args)
+        Ok(None)
     }
 }
 

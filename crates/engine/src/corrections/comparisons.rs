@@ -1,15 +1,15 @@
 //! Comparisons whose sides DataFusion converts to a type that cannot hold both.
 
 use super::numbers::{as_double, as_exact_decimal};
-use super::{rewrite_expressions, timestamps};
+use super::{intervals, rewrite_expressions, timestamps};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::expr::{AggregateFunction, InList};
+use datafusion::common::{DFSchema, Result, ScalarValue, not_impl_err};
+use datafusion::logical_expr::expr::{AggregateFunction, InList, ScalarFunction};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Between, BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Projection, Subquery, lit,
+    Between, BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, Projection, Subquery, lit,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
 use std::sync::Arc;
@@ -22,7 +22,11 @@ use std::sync::Arc;
 ///   doubles, both are compared as doubles, as in PostgreSQL.
 /// * A timestamp of seconds against one with a fraction: DataFusion 55 cuts the fraction off, so
 ///   that `t = '... 00:00:00.75'` finds 00:00:00. See [`timestamps`].
-/// * 0.0 and -0.0 are one value: `count(DISTINCT x), count(*)` of DataFusion 55 counts two.
+/// * Intervals and differences of timestamps, and dates with a time added: see [`intervals`].
+/// * `SIMILAR TO` is refused: DataFusion 55 takes its pattern for a regular expression that may match
+///   a part of the text.
+/// * 0.0 and -0.0 are one value: `count(DISTINCT x), count(*)` of DataFusion 55 counts two, and a
+///   simple `CASE` and `nullif` tell them apart.
 #[derive(Debug, Default)]
 pub(crate) struct ExactComparisons;
 
@@ -32,6 +36,7 @@ impl AnalyzerRule for ExactComparisons {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut changed = false;
         let plan = plan.transform_up_with_subqueries(|node| {
             let schema = merge_schema(&node.inputs());
             let node = match node {
@@ -47,7 +52,13 @@ impl AnalyzerRule for ExactComparisons {
                 }
                 other => other,
             };
-            rewrite_expressions(node, |expr| exact(expr, &schema))
+            let node = rewrite_expressions(node, |expr| exact(expr, &schema))?;
+            changed |= node.transformed;
+            // A date may be a timestamp now, there and above.
+            match changed {
+                true => node.map_data(LogicalPlan::recompute_schema),
+                false => Ok(node),
+            }
         })?;
         Ok(plan.data)
     }
@@ -66,6 +77,10 @@ fn exact(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let [left, right] = sides;
             let binary = BinaryExpr::new(Box::new(left), binary.op, Box::new(right));
             (Expr::BinaryExpr(binary), changed)
+        }
+        Expr::BinaryExpr(binary) => return intervals::with_time(binary, schema),
+        Expr::SimilarTo(_) => {
+            return not_impl_err!("SIMILAR TO; use LIKE, or ~ with a regular expression");
         }
         Expr::InList(list) => {
             let mut values = vec![*list.expr];
@@ -101,7 +116,11 @@ fn exact(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             for ((when, _), value) in case.when_then_expr.iter_mut().zip(values) {
                 **when = value;
             }
-            (Expr::Case(case), changed)
+            let searched = searched(&mut case, schema)?;
+            (Expr::Case(case), changed || searched)
+        }
+        Expr::ScalarFunction(call) if call.name() == "nullif" => {
+            return null_if_equal(call, schema);
         }
         Expr::AggregateFunction(function) => return one_zero(function, schema),
         other => return Ok(Transformed::no(other)),
@@ -111,6 +130,36 @@ fn exact(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         true => Transformed::yes(rounded.data),
         false => rounded,
     })
+}
+
+/// Compares the value of a simple `CASE` of floats with `=`, by which 0.0 and -0.0 are one value;
+/// whether it did.
+fn searched(case: &mut Case, schema: &DFSchema) -> Result<bool> {
+    let Some(value) = case.expr.take() else {
+        return Ok(false);
+    };
+    if value.is_volatile() || !value.get_type(schema)?.is_floating() {
+        case.expr = Some(value);
+        return Ok(false);
+    }
+    for (when, _) in &mut case.when_then_expr {
+        **when = value.as_ref().clone().eq(when.as_ref().clone());
+    }
+    Ok(true)
+}
+
+/// The same for `nullif`.
+fn null_if_equal(call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match call.args.as_slice() {
+        [value, other] if !value.is_volatile() && value.get_type(schema)?.is_floating() => {
+            let null = ScalarValue::try_new_null(&value.get_type(schema)?)?;
+            let equal = Box::new(value.clone().eq(other.clone()));
+            let when = vec![(equal, Box::new(Expr::Literal(null, None)))];
+            let case = Case::new(None, when, Some(Box::new(value.clone())));
+            Ok(Transformed::yes(Expr::Case(case)))
+        }
+        _ => Ok(Transformed::no(Expr::ScalarFunction(call))),
+    }
 }
 
 /// Makes -0.0 the value 0.0 where distinct floats are counted, as it is one group with 0.0.
@@ -132,6 +181,9 @@ fn one_zero(mut function: AggregateFunction, schema: &DFSchema) -> Result<Transf
 
 /// Changes values that are compared with each other to a type that holds them all; whether it did.
 fn compare_alike(values: &mut [Expr], schema: &DFSchema) -> Result<bool> {
+    if intervals::as_durations(values, schema)? {
+        return Ok(true);
+    }
     let mut changed = false;
     let mut common = None;
     for value in values.iter_mut() {

@@ -1,4 +1,4 @@
-//! Filters that are pushed down where columns are told apart by more than their names.
+//! Rules that push something down where they lose track of columns.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -6,6 +6,7 @@ use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
+use datafusion::physical_plan::joins::SortMergeJoinExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties,
 };
@@ -13,36 +14,55 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// One of DataFusion's two rules that push filters down a physical plan, kept out of operators that
-/// have two columns of one name.
+/// A rule of DataFusion 55 that pushes something down a physical plan, kept out of operators that
+/// answer wrongly then.
 ///
-/// Most operators of DataFusion 55 find the columns of a filter in their input by name and take the
-/// first. Above a join of tables that share names, once its sides are swapped and a projection puts
-/// the columns back, that is the wrong one: `l RIGHT JOIN r ON l.k = r.k WHERE l.i IS NULL` tested
-/// `r.i` in the place of `l.i`.
+/// * Filters, and operators that have two columns of one name. Most operators find the columns of a
+///   filter in their input by name and take the first. Above a join of tables that share names, once
+///   its sides are swapped and a projection puts the columns back, that is the wrong one: `l RIGHT
+///   JOIN r ON l.k = r.k WHERE l.i IS NULL` tested `r.i` in the place of `l.i`.
+/// * Projections, and sort-merge joins with a further condition. The condition keeps the positions
+///   of its columns although the inputs change, so it tests others.
 #[derive(Debug)]
-pub(crate) struct FencedFilters(pub(crate) Arc<dyn PhysicalOptimizerRule + Send + Sync>);
-
-impl FencedFilters {
-    /// How DataFusion's rules begin their names.
-    pub(crate) const NAMES: &str = "FilterPushdown";
+pub(crate) struct Fenced {
+    rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
+    keeps_out: fn(&Arc<dyn ExecutionPlan>) -> bool,
 }
 
-impl PhysicalOptimizerRule for FencedFilters {
+impl Fenced {
+    /// How DataFusion's rules that push filters begin their names.
+    pub(crate) const FILTERS: &str = "FilterPushdown";
+    /// The name of the rule that pushes projections.
+    pub(crate) const PROJECTIONS: &str = "ProjectionPushdown";
+
+    /// The rule with fences if it needs any.
+    pub(crate) fn around(
+        rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
+    ) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
+        let keeps_out = match rule.name() {
+            name if name.starts_with(Self::FILTERS) => is_ambiguous,
+            Self::PROJECTIONS => is_filtered_merge_join,
+            _ => return rule,
+        };
+        Arc::new(Fenced { rule, keeps_out })
+    }
+}
+
+impl PhysicalOptimizerRule for Fenced {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if !plan.exists(|node| Ok(is_ambiguous(node)))? {
-            return self.0.optimize(plan, config);
+        if !plan.exists(|node| Ok((self.keeps_out)(node)))? {
+            return self.rule.optimize(plan, config);
         }
-        let fence = |inner| match is_ambiguous(&inner) {
+        let fence = |inner| match (self.keeps_out)(&inner) {
             true => Ok(Transformed::yes(Arc::new(Fence { inner }) as _)),
             false => Ok(Transformed::no(inner)),
         };
         let fenced = plan.transform_up(fence).data()?;
-        let pushed = self.0.optimize(fenced, config)?;
+        let pushed = self.rule.optimize(fenced, config)?;
         let unfence = |node: Arc<dyn ExecutionPlan>| match node.downcast_ref::<Fence>() {
             Some(fence) => Ok(Transformed::yes(Arc::clone(&fence.inner))),
             None => Ok(Transformed::no(node)),
@@ -51,11 +71,11 @@ impl PhysicalOptimizerRule for FencedFilters {
     }
 
     fn name(&self) -> &str {
-        self.0.name()
+        self.rule.name()
     }
 
     fn schema_check(&self) -> bool {
-        self.0.schema_check()
+        self.rule.schema_check()
     }
 }
 
@@ -68,7 +88,12 @@ fn is_ambiguous(plan: &Arc<dyn ExecutionPlan>) -> bool {
         .all(|field| names.insert(field.name()))
 }
 
-/// An operator that lets no filter through to `inner`; there only while the rule runs.
+fn is_filtered_merge_join(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let join = plan.downcast_ref::<SortMergeJoinExec>();
+    join.is_some_and(|join| join.filter().is_some())
+}
+
+/// An operator that lets nothing through to `inner`; there only while the rule runs.
 #[derive(Debug)]
 struct Fence {
     inner: Arc<dyn ExecutionPlan>,

@@ -6,15 +6,14 @@
 //! order, in which NaN is the largest. [`Extreme`] takes the place of the two functions in a
 //! session under the same names and uses the total order for groups too.
 
+use super::delegated::as_in;
 use arrow::array::ArrowNativeTypeOp;
-use arrow::datatypes::{DataType, FieldRef, Float16Type, Float32Type, Float64Type};
-use datafusion::common::{Result, ScalarValue};
+use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
+use datafusion::common::Result;
 use datafusion::functions_aggregate::min_max::{Max, Min};
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF,
-    SetMonotonicity, Signature, StatisticsArgs,
+    Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF,
 };
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op;
 use std::fmt;
@@ -77,28 +76,10 @@ impl<F> AggregateUDFImpl for Extreme<F>
 where
     F: AggregateUDFImpl + Keeps + fmt::Debug + PartialEq + Eq + Hash + 'static,
 {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.0.signature()
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        self.0.return_type(arguments)
-    }
+    as_in!(self, self.0);
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         self.0.accumulator(args)
-    }
-
-    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
-        self.0.state_fields(args)
-    }
-
-    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
-        self.0.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(
@@ -121,27 +102,11 @@ where
         self.0.is_descending()
     }
 
-    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        self.0.order_sensitivity()
-    }
-
     fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
         self.0.coerce_types(arguments)
     }
 
     fn reverse_expr(&self) -> ReversedUDAF {
         self.0.reverse_expr()
-    }
-
-    fn value_from_stats(&self, args: &StatisticsArgs) -> Option<ScalarValue> {
-        self.0.value_from_stats(args)
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        self.0.documentation()
-    }
-
-    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
-        self.0.set_monotonicity(data_type)
     }
 }

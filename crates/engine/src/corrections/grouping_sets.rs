@@ -3,7 +3,7 @@
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{Column, Result};
+use datafusion::common::{Column, Result, not_impl_err};
 use datafusion::logical_expr::expr::GroupingSet;
 use datafusion::logical_expr::utils::grouping_set_to_exprlist;
 use datafusion::logical_expr::{
@@ -46,7 +46,19 @@ pub(crate) fn hide(value: Expr) -> Expr {
     HIDE.call(vec![value])
 }
 
+/// Columns of a `CUBE` at most: it has 2^n grouping sets, each of which is planned, and as many
+/// groups of each row. PostgreSQL has the same limit.
+const WIDEST_CUBE: usize = 12;
+
 fn hidden(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
+    if let [Expr::GroupingSet(GroupingSet::Cube(keys))] = aggregate.group_expr.as_slice()
+        && keys.len() > WIDEST_CUBE
+    {
+        return not_impl_err!(
+            "CUBE of {} columns, which are more than {WIDEST_CUBE}; name the sets in GROUPING SETS",
+            keys.len()
+        );
+    }
     let keys = grouping_set_to_exprlist(&aggregate.group_expr)?;
     let literals: Vec<&Expr> = keys.into_iter().filter(|key| is_constant(key)).collect();
     if literals.is_empty() {

@@ -165,16 +165,25 @@ fn both(a: InList, b: InList, op: Operator) -> Option<Expr> {
     let values = |list: &InList| -> Option<HashSet<Expr>> {
         let items = list.list.iter();
         items
-            .map(|item| is_value(item).then(|| item.clone()))
+            .map(|item| is_value(item).then(|| with_one_zero(item)))
             .collect()
     };
     let (in_a, in_b) = (values(&a)?, values(&b)?);
     let (list, negated) = match (a.negated != opposite, b.negated != opposite) {
-        (false, false) => (retained(a.list, |item| in_b.contains(item)), false),
-        (false, true) => (retained(a.list, |item| !in_b.contains(item)), false),
-        (true, false) => (retained(b.list, |item| !in_a.contains(item)), false),
+        (false, false) => (
+            retained(a.list, |item| in_b.contains(&with_one_zero(item))),
+            false,
+        ),
+        (false, true) => (
+            retained(a.list, |item| !in_b.contains(&with_one_zero(item))),
+            false,
+        ),
+        (true, false) => (
+            retained(b.list, |item| !in_a.contains(&with_one_zero(item))),
+            false,
+        ),
         (true, true) => {
-            let more = retained(b.list, |item| !in_a.contains(item));
+            let more = retained(b.list, |item| !in_a.contains(&with_one_zero(item)));
             (a.list.into_iter().chain(more).collect(), true)
         }
     };
@@ -183,6 +192,15 @@ fn both(a: InList, b: InList, op: Operator) -> Option<Expr> {
         true => null_else(*a.expr, negated),
         false => Expr::InList(InList::new(a.expr, list, negated)),
     })
+}
+
+/// The item, or 0.0 for -0.0, which equals it.
+fn with_one_zero(item: &Expr) -> Expr {
+    match item {
+        Expr::Literal(ScalarValue::Float32(Some(0.0)), _) => lit(0.0f32),
+        Expr::Literal(ScalarValue::Float64(Some(0.0)), _) => lit(0.0f64),
+        other => other.clone(),
+    }
 }
 
 fn retained(mut list: Vec<Expr>, keep: impl Fn(&Expr) -> bool) -> Vec<Expr> {

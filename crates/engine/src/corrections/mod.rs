@@ -6,19 +6,23 @@
 mod checked_sum;
 mod comparisons;
 mod constants;
+mod correlated;
 mod counted_sets;
+mod delegated;
 mod exceptions;
 mod filter_fence;
 mod float_extremes;
 mod group_filters;
 mod grouping_sets;
 mod in_lists;
+mod intervals;
 mod merged_columns;
 mod null_filled;
 mod null_in;
 mod null_rules;
 mod numbers;
 mod one_row;
+mod ordered_aggregates;
 pub(crate) mod precedence;
 mod range_frames;
 mod scan_statistics;
@@ -44,6 +48,7 @@ use in_lists::MergedLists;
 use null_filled::NullFilled;
 use null_in::ThreeValuedIn;
 use one_row::OneRowSubqueries;
+use ordered_aggregates::{OrderedAggregates, ordered_aggregates};
 use range_frames::WholeRangeFrames;
 use scan_statistics::ScanStatistics;
 use std::sync::Arc;
@@ -65,11 +70,20 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_analyzer_rule(Arc::new(ThreeValuedIn))
         .with_analyzer_rule(Arc::new(ExactComparisons))
         .with_analyzer_rule(Arc::new(MergedLists))
+        .with_analyzer_rule(Arc::new(OrderedAggregates))
         .with_optimizer_rules(logical_rules())
         .with_physical_optimizer_rules(physical);
+    // A simplified expression may be nullable in the logical plan and not in the physical one, which
+    // changes no answer.
+    let config = builder.config().get_or_insert_default();
+    config
+        .options_mut()
+        .execution
+        .skip_physical_aggregate_schema_check = true;
     // Later functions replace earlier ones of the same name.
     let functions = builder.aggregate_functions().get_or_insert_default();
     functions.extend(float_extremes());
+    functions.extend(ordered_aggregates());
     builder
 }
 

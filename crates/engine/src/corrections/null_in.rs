@@ -75,7 +75,9 @@ fn written_out(expr: Expr, input: &LogicalPlan, null_is_false: bool) -> Result<T
     match expr {
         Expr::InSubquery(found) => {
             let alike = null_is_false && !found.negated;
-            if alike || cannot_be_null(&found, input) {
+            // A NULL-aware join has one key, and a correlated `NOT IN` has several.
+            let one_key = !found.negated || found.subquery.outer_ref_columns.is_empty();
+            if alike || one_key && cannot_be_null(&found, input) {
                 return Ok(Transformed::no(Expr::InSubquery(found)));
             }
             Ok(Transformed::yes(with_null(found)?))

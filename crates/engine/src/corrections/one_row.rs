@@ -1,5 +1,6 @@
 //! Correlated subqueries that return a row for no input row.
 
+use super::correlated::{Site, check, constant_value, with_distinct_names};
 use super::null_rules::gives_one_row;
 use super::rewrite_expressions;
 use datafusion::common::config::ConfigOptions;
@@ -7,9 +8,10 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, not_impl_err};
 use datafusion::logical_expr::expr::{InSubquery, SetComparison};
 use datafusion::logical_expr::{
-    BinaryExpr, Case, Expr, LogicalPlan, LogicalPlanBuilder, Operator, SkipType, Subquery, lit,
+    BinaryExpr, Case, Expr, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// Corrects correlated subqueries over an aggregate without keys, which has one row always.
@@ -17,8 +19,9 @@ use std::sync::Arc;
 /// DataFusion 55 joins `EXISTS` and `IN` over them on the groups that there are, so that rows
 /// without partner were lost; it forgets that rows without partner have values where an output has
 /// no aggregate in it; and it leaves out a `HAVING` that is true of no rows. `EXISTS` is true here,
-/// `IN` an equality, and `HAVING` of a scalar subquery a `CASE`; the rest is refused, and so is
-/// `OFFSET` in `EXISTS`, which DataFusion leaves out.
+/// `IN` an equality, `HAVING` of a scalar subquery a `CASE`, and an output without an aggregate is
+/// computed outside. The rest is refused, and so are all other correlated subqueries that DataFusion
+/// is not known to answer (see [`check()`]).
 #[derive(Debug, Default)]
 pub(crate) struct OneRowSubqueries;
 
@@ -29,10 +32,18 @@ impl AnalyzerRule for OneRowSubqueries {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut changed = false;
+        let renamed = Cell::new(0);
         let plan = plan.transform_up_with_subqueries(|node| {
+            // All subqueries come by, those of expressions before their operator.
+            if let LogicalPlan::Subquery(subquery) = node {
+                let subquery = with_distinct_names(subquery, &renamed)?;
+                changed |= subquery.transformed;
+                return Ok(subquery.update_data(LogicalPlan::Subquery));
+            }
             if let LogicalPlan::Join(join) = &node {
                 for side in [&join.left, &join.right] {
                     if let LogicalPlan::Subquery(lateral) = without_alias(side) {
+                        check(Site::Lateral, lateral)?;
                         check_outputs(lateral)?;
                     }
                 }
@@ -83,12 +94,12 @@ fn is_correlated(subquery: &Subquery) -> bool {
 fn corrected(expr: Expr) -> Result<Transformed<Expr>> {
     Ok(match expr {
         Expr::Exists(exists) if is_correlated(&exists.subquery) => {
-            if skips_rows(&exists.subquery.subquery) {
-                return not_impl_err!("OFFSET in a correlated EXISTS");
-            }
             match gives_one_row(&exists.subquery.subquery) {
                 true => Transformed::yes(lit(!exists.negated)),
-                false => Transformed::no(Expr::Exists(exists)),
+                false => {
+                    check(Site::Exists, &exists.subquery)?;
+                    Transformed::no(Expr::Exists(exists))
+                }
             }
         }
         Expr::InSubquery(found) if is_one_row(&found.subquery) => {
@@ -102,51 +113,49 @@ fn corrected(expr: Expr) -> Result<Transformed<Expr>> {
             } else {
                 Operator::Eq
             };
-            Transformed::yes(compared(expr, op, subquery))
+            Transformed::yes(compared(expr, op, subquery)?)
         }
         Expr::SetComparison(found) if is_one_row(&found.subquery) => {
             let SetComparison {
                 expr, subquery, op, ..
             } = found;
-            Transformed::yes(compared(expr, op, subquery))
+            Transformed::yes(compared(expr, op, subquery)?)
         }
-        Expr::ScalarSubquery(subquery) => match without_having(&subquery)? {
-            Some((having, value)) => {
-                check_outputs(&value)?;
-                let [having, value] = [having, value].map(Expr::ScalarSubquery).map(Box::new);
-                let case = Case::new(None, vec![(having, value)], None);
-                Transformed::yes(Expr::Case(case))
+        Expr::InSubquery(found) => {
+            check(Site::Set, &found.subquery)?;
+            Transformed::no(Expr::InSubquery(found))
+        }
+        Expr::SetComparison(found) => {
+            check(Site::Set, &found.subquery)?;
+            Transformed::no(Expr::SetComparison(found))
+        }
+        Expr::ScalarSubquery(subquery) if is_correlated(&subquery) => {
+            match without_having(&subquery)? {
+                Some((having, value)) => {
+                    let when = (Box::new(value_of(having)?), Box::new(value_of(value)?));
+                    Transformed::yes(Expr::Case(Case::new(None, vec![when], None)))
+                }
+                None => Transformed::yes(value_of(subquery)?),
             }
-            None => {
-                check_outputs(&subquery)?;
-                Transformed::no(Expr::ScalarSubquery(subquery))
-            }
-        },
+        }
         other => Transformed::no(other),
     })
+}
+
+/// A correlated scalar subquery, or its value where that is the same for all rows.
+fn value_of(subquery: Subquery) -> Result<Expr> {
+    check(Site::Value, &subquery)?;
+    let constant = constant_value(&subquery)?;
+    Ok(constant.unwrap_or(Expr::ScalarSubquery(subquery)))
 }
 
 fn is_one_row(subquery: &Subquery) -> bool {
     is_correlated(subquery) && gives_one_row(&subquery.subquery)
 }
 
-fn compared(expr: Box<Expr>, op: Operator, subquery: Subquery) -> Expr {
-    let value = Box::new(Expr::ScalarSubquery(subquery));
-    Expr::BinaryExpr(BinaryExpr::new(expr, op, value))
-}
-
-/// Whether the outermost operators leave out the first rows.
-fn skips_rows(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::Limit(limit) => {
-            let skips_none = matches!(limit.get_skip_type(), Ok(SkipType::Literal(0)));
-            !skips_none || skips_rows(&limit.input)
-        }
-        LogicalPlan::Projection(projection) => skips_rows(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => skips_rows(&alias.input),
-        LogicalPlan::Sort(sort) => skips_rows(&sort.input),
-        _ => false,
-    }
+fn compared(expr: Box<Expr>, op: Operator, subquery: Subquery) -> Result<Expr> {
+    let value = Box::new(value_of(subquery)?);
+    Ok(Expr::BinaryExpr(BinaryExpr::new(expr, op, value)))
 }
 
 /// The condition and the value of a scalar subquery with `HAVING` over an aggregate without keys,
@@ -185,25 +194,13 @@ fn is_one_group(plan: &LogicalPlan) -> bool {
     matches!(plan, LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty())
 }
 
-/// Refuses `HAVING`, and outputs without an aggregate, over an aggregate without keys.
-fn check_outputs(subquery: &Subquery) -> Result<()> {
-    let LogicalPlan::Projection(projection) = without_alias(&subquery.subquery) else {
-        return Ok(());
-    };
-    if !is_correlated(subquery) {
-        return Ok(());
-    }
-    if let LogicalPlan::Filter(having) = &*projection.input
-        && is_one_group(&having.input)
-    {
-        return not_impl_err!("HAVING without GROUP BY in a correlated subquery; use CASE");
-    }
-    let is_constant = |output: &Expr| output.column_refs().is_empty();
-    if is_one_group(&projection.input) && projection.expr.iter().any(is_constant) {
-        return not_impl_err!(
+/// Refuses outputs of a `LATERAL` subquery without an aggregate over an aggregate without keys.
+fn check_outputs(lateral: &Subquery) -> Result<()> {
+    match is_correlated(lateral) && constant_value(lateral)?.is_some() {
+        true => not_impl_err!(
             "an output without an aggregate beside aggregates in a correlated subquery; put it \
              outside of the subquery"
-        );
+        ),
+        false => Ok(()),
     }
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Aggregates that are read off statistics instead of computed.
 
-use super::filter_fence::FencedFilters;
+use super::filter_fence::Fenced;
 use crate::scan::PlacedScanExec;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
@@ -27,16 +27,14 @@ use std::sync::Arc;
 pub(crate) struct ScanStatistics(AggregateStatistics);
 
 impl ScanStatistics {
-    /// DataFusion's physical rules with this one in the place of its own, and with fences for
-    /// filters that are pushed down.
+    /// DataFusion's physical rules with this one in the place of its own, and with fences.
     #[must_use]
     pub(crate) fn among_defaults() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         let own: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(Self::default());
         let rules = PhysicalOptimizer::new().rules.into_iter();
         let replaced = rules.map(|rule| match rule.name() {
             name if name == own.name() => Arc::clone(&own),
-            name if name.starts_with(FencedFilters::NAMES) => Arc::new(FencedFilters(rule)),
-            _ => rule,
+            _ => Fenced::around(rule),
         });
         replaced.collect()
     }
@@ -93,8 +91,9 @@ mod tests {
         let own = ScanStatistics::default();
         let rules = PhysicalOptimizer::new().rules;
         assert_eq!(rules.iter().filter(|r| r.name() == own.name()).count(), 1);
-        let pushing = |name: &str| name.starts_with(FencedFilters::NAMES);
-        assert_eq!(rules.iter().filter(|r| pushing(r.name())).count(), 2);
+        let pushing = |name: &str| rules.iter().filter(|r| r.name().starts_with(name)).count();
+        assert_eq!(pushing(Fenced::FILTERS), 2);
+        assert!(pushing(Fenced::PROJECTIONS) > 0);
         assert_eq!(ScanStatistics::among_defaults().len(), rules.len());
     }
 }

@@ -1,6 +1,6 @@
 //! Comparisons of values of different types.
 
-use super::{number, run, session, text};
+use super::{error, number, run, session, text};
 
 #[test]
 fn decimals_equal_the_numbers_that_are_written() {
@@ -127,5 +127,72 @@ fn the_two_zeros_are_one_distinct_value() {
     ] {
         let sql = format!("SELECT {outputs} FROM g");
         assert_eq!(text(&mut session, &sql), row, "{sql}");
+    }
+}
+
+#[test]
+fn the_two_zeros_are_equal_wherever_values_are_compared() {
+    let mut session = session();
+    let table = "CREATE TABLE f AS SELECT * FROM \
+                 (VALUES (1, CAST(0.0 AS DOUBLE)), (2, CAST(-0.0 AS DOUBLE))) AS v (i, x)";
+    run(&mut session, table).unwrap();
+    for (condition, rows) in [
+        ("x IN (0.0, 1) AND x IN (-0.0, 2)", "1\n2"),
+        ("x NOT IN (0.0, 1) AND x IN (-0.0, 2)", ""),
+        ("CASE x WHEN -0.0 THEN 1 ELSE 2 END = 1", "1\n2"),
+        ("CASE x WHEN 1.0 THEN 1 WHEN 0.0 THEN 2 END = 2", "1\n2"),
+        ("nullif(x, 0.0) IS NULL", "1\n2"),
+        ("nullif(x, 1.0) = 0.0", "1\n2"),
+    ] {
+        let sql = format!("SELECT i FROM f WHERE {condition} ORDER BY i");
+        assert_eq!(text(&mut session, &sql), rows, "{sql}");
+    }
+}
+
+#[test]
+fn differences_of_timestamps_are_compared_with_days() {
+    let mut session = session();
+    let table = "CREATE TABLE s AS SELECT * FROM (VALUES \
+                 (1, TIMESTAMP '2020-01-31 10:00:00', DATE '2020-01-05'), \
+                 (2, TIMESTAMP '2020-02-29 23:59:59.5', DATE '2020-01-06'), \
+                 (3, TIMESTAMP '2020-01-01 00:00:10', DATE '2020-01-07')) AS v (id, t, d)";
+    run(&mut session, table).unwrap();
+    let since = "t - TIMESTAMP '2020-01-01 00:00:00'";
+    for (condition, ids) in [
+        ("SINCE < INTERVAL '40 days'", "1\n3"),
+        ("SINCE >= INTERVAL '1 day'", "1\n2"),
+        (
+            "SINCE BETWEEN INTERVAL '0 days' AND INTERVAL '1 minute'",
+            "3",
+        ),
+        (
+            "CASE WHEN SINCE > INTERVAL '30 days 10 hours' THEN 1 ELSE 0 END = 1",
+            "2",
+        ),
+        ("INTERVAL '1 day' = INTERVAL '24 hours'", "1\n2\n3"),
+        (
+            "d + INTERVAL '12 hours' = TIMESTAMP '2020-01-05 12:00:00'",
+            "1",
+        ),
+        ("d - INTERVAL '1 second' < DATE '2020-01-05'", "1"),
+        ("d + INTERVAL '1 day' = DATE '2020-01-07'", "2"),
+    ] {
+        let condition = condition.replace("SINCE", since);
+        let sql = format!("SELECT id FROM s WHERE {condition} ORDER BY id");
+        assert_eq!(text(&mut session, &sql), ids, "{sql}");
+    }
+    let sum =
+        "SELECT CAST(d + INTERVAL '23 hours' + INTERVAL '2 hours' AS VARCHAR) FROM s WHERE id = 1";
+    assert_eq!(text(&mut session, sum), "2020-01-06T01:00:00");
+    for refused in [
+        "INTERVAL '1 month' < INTERVAL '40 days'",
+        "SINCE < INTERVAL '1 month'",
+    ] {
+        let condition = refused.replace("SINCE", since);
+        let message = error(&mut session, &format!("SELECT id FROM s WHERE {condition}"));
+        assert!(
+            message.contains("intervals with months"),
+            "{refused}: {message}"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Conditions that the planner moves.
 
-use super::{error, number, run, session, text};
+use super::{number, run, session, text};
 use tierloom_engine::sql::SqlSession;
 
 fn session_with_tables() -> SqlSession {
@@ -192,47 +192,5 @@ fn nulls_that_are_not_distinct_meet_beside_cross_joins() {
             "SELECT count(*) FROM t AS x JOIN t AS y ON x.a IS NOT DISTINCT FROM y.a {joined}"
         );
         assert_eq!(number(&mut session, &sql), count, "{sql}");
-    }
-}
-
-#[test]
-fn a_correlated_aggregate_has_a_row_for_rows_without_partner() {
-    let mut session = session();
-    for table in [
-        "CREATE TABLE l AS SELECT * FROM (VALUES (1, 10), (2, 20)) AS v (k, i)",
-        "CREATE TABLE e AS SELECT * FROM (VALUES (1, 10), (1, 11)) AS v (k, i)",
-    ] {
-        run(&mut session, table).unwrap();
-    }
-    let inner = "FROM e WHERE e.k = l.k";
-    for (condition, rows) in [
-        ("EXISTS (SELECT count(*) FROM)", "1\n2"),
-        ("NOT EXISTS (SELECT max(i) FROM)", ""),
-        ("0 IN (SELECT count(*) FROM)", "2"),
-        ("0 NOT IN (SELECT count(*) FROM)", "1"),
-        ("0 = ANY (SELECT count(*) FROM)", "2"),
-        ("(SELECT coalesce(max(i), -1) FROM) = -1", "2"),
-        (
-            "(SELECT coalesce(max(i), -1) FROM HAVING count(*) < 2) = -1",
-            "2",
-        ),
-        ("(SELECT max(i) FROM HAVING count(*) < 2) IS NULL", "1\n2"),
-        ("(SELECT max(i) FROM HAVING count(*) >= 2) = 11", "1"),
-    ] {
-        let condition = condition.replace("FROM", inner);
-        let sql = format!("SELECT l.k FROM l WHERE {condition} ORDER BY l.k");
-        assert_eq!(text(&mut session, &sql), rows, "{sql}");
-    }
-    let filled = "SELECT l.k, count(coalesce(w, 7)) FROM (SELECT k, (SELECT coalesce(min(i), 0) \
-                  FROM e WHERE e.k = l.k HAVING count(*) > 5) AS w FROM l) AS l \
-                  GROUP BY l.k ORDER BY l.k";
-    assert_eq!(text(&mut session, filled), "1,1\n2,1");
-    for refused in [
-        "SELECT l.k, (SELECT 7 FROM e WHERE e.k = l.k HAVING count(*) = 0) FROM l",
-        "SELECT l.k FROM l CROSS JOIN LATERAL (SELECT 7, sum(i) FROM e WHERE e.k = l.k) AS m",
-        "SELECT l.k FROM l WHERE EXISTS (SELECT 1 FROM e WHERE e.k = l.k OFFSET 1)",
-    ] {
-        let message = error(&mut session, refused);
-        assert!(message.contains("correlated"), "{refused}: {message}");
     }
 }

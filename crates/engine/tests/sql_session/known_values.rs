@@ -1,6 +1,6 @@
 //! Queries over columns of which the planner knows the values or their bounds.
 
-use super::{number, run, session, text};
+use super::{error, number, run, session, text};
 use arrow::array::{
     ArrayRef, Decimal128Array, DictionaryArray, Float64Array, Int8Array, Int32Array, RecordBatch,
     StringArray,
@@ -204,4 +204,26 @@ fn frames_of_null_rows_have_the_null_rows_of_later_batches() {
             );
         }
     }
+}
+
+#[test]
+fn sums_with_a_constant_do_not_wrap_around_and_wide_cubes_are_refused() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE z AS SELECT * FROM (VALUES (0), (0), (0)) AS v (n)",
+    )
+    .unwrap();
+    for sum in [
+        "sum(n + 4611686018427387904)",
+        "sum(n - 4611686018427387904)",
+    ] {
+        let message = error(&mut session, &format!("SELECT {sum} FROM z"));
+        assert!(message.contains("range"), "{sum}: {message}");
+    }
+    assert_eq!(text(&mut session, "SELECT sum(n + 7) FROM z"), "21");
+    let keys: Vec<String> = (0..13).map(|key| format!("n + {key}")).collect();
+    let cube = format!("SELECT count(*) FROM z GROUP BY CUBE ({})", keys.join(", "));
+    let message = error(&mut session, &cube);
+    assert!(message.contains("CUBE of 13 columns"), "{message}");
 }

@@ -7,8 +7,10 @@ mod common;
 mod answers;
 mod comparisons;
 mod conditions;
+mod correlated;
 mod known_values;
 mod limits;
+mod ordered;
 mod views;
 
 use arrow::array::AsArray;

@@ -1,0 +1,121 @@
+//! `ORDER BY` inside aggregates.
+
+use super::delegated::as_in;
+use super::rewrite_expressions;
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::functions_aggregate::array_agg::ArrayAgg;
+use datafusion::functions_aggregate::string_agg::StringAgg;
+use datafusion::logical_expr::function::AccumulatorArgs;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, GroupsAccumulator, LogicalPlan, ReversedUDAF,
+};
+use datafusion::optimizer::analyzer::AnalyzerRule;
+use datafusion::physical_expr::PhysicalSortExpr;
+use std::hash::Hash;
+use std::sync::Arc;
+
+/// Leaves out keys by which an aggregate is ordered already.
+///
+/// DataFusion 55 keeps the keys of a group in a record with one field for each, and panics or fails
+/// where two have one name: `first_value(id ORDER BY id DESC, id)`.
+#[derive(Debug, Default)]
+pub(crate) struct OrderedAggregates;
+
+impl AnalyzerRule for OrderedAggregates {
+    fn name(&self) -> &str {
+        "tierloom_ordered_aggregates"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan =
+            plan.transform_up_with_subqueries(|node| rewrite_expressions(node, with_new_keys))?;
+        Ok(plan.data)
+    }
+}
+
+fn with_new_keys(expr: Expr) -> Result<Transformed<Expr>> {
+    let Expr::AggregateFunction(mut function) = expr else {
+        return Ok(Transformed::no(expr));
+    };
+    let keys = &mut function.params.order_by;
+    let before = keys.len();
+    let mut seen = Vec::with_capacity(before);
+    keys.retain(|key| {
+        let is_new = !seen.contains(&key.expr);
+        seen.push(key.expr.clone());
+        is_new
+    });
+    let changed = keys.len() < before;
+    let function = Expr::AggregateFunction(function);
+    Ok(match changed {
+        true => Transformed::yes(function),
+        false => Transformed::no(function),
+    })
+}
+
+/// `array_agg` and `string_agg` for a session.
+///
+/// The planner of DataFusion 55 may reverse the order of an aggregate to share a sort with another
+/// one, and the aggregate then reads its rows from the end. With `DISTINCT` both functions sort the
+/// values themselves, in the reversed order, as if it were the one that was written.
+#[must_use]
+pub(crate) fn ordered_aggregates() -> [Arc<AggregateUDF>; 2] {
+    let functions = [
+        AggregateUDF::new_from_impl(ArrayAgg::default()),
+        AggregateUDF::new_from_impl(StringAgg::new()),
+    ];
+    functions.map(|function| Arc::new(AggregateUDF::new_from_impl(AsWritten(function))))
+}
+
+/// One of DataFusion's two functions, in the order that was written.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct AsWritten(AggregateUDF);
+
+impl AggregateUDFImpl for AsWritten {
+    as_in!(self, self.0.inner());
+
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        if !args.is_distinct || !args.is_reversed {
+            return self.0.inner().accumulator(args);
+        }
+        let written: Vec<PhysicalSortExpr> = args
+            .order_bys
+            .iter()
+            .map(PhysicalSortExpr::reverse)
+            .collect();
+        self.0.inner().accumulator(AccumulatorArgs {
+            order_bys: &written,
+            is_reversed: false,
+            ..args
+        })
+    }
+
+    fn create_groups_accumulator(
+        &self,
+        args: AccumulatorArgs,
+    ) -> Result<Box<dyn GroupsAccumulator>> {
+        self.0.inner().create_groups_accumulator(args)
+    }
+
+    fn with_beneficial_ordering(
+        self: Arc<Self>,
+        beneficial_ordering: bool,
+    ) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
+        let ordered = self
+            .0
+            .clone()
+            .with_beneficial_ordering(beneficial_ordering)?;
+        Ok(ordered.map(|function| Arc::new(AsWritten(function)) as _))
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        let same = AsWritten(self.0.clone());
+        ReversedUDAF::Reversed(Arc::new(AggregateUDF::new_from_impl(same)))
+    }
+
+    fn supports_null_handling_clause(&self) -> bool {
+        self.0.inner().supports_null_handling_clause()
+    }
+}

@@ -1,0 +1,93 @@
+//! `ORDER BY` inside aggregates, and joins that sort.
+
+use super::{run, session, text};
+
+#[test]
+fn distinct_values_come_in_the_order_that_is_written() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT value AS id, value % 3 AS k, \
+                 chr(CAST(97 + value % 4 AS BIGINT)) AS s FROM generate_series(1, 40)";
+    run(&mut session, table).unwrap();
+    let up = "string_agg(DISTINCT s, ',' ORDER BY s)";
+    let down = "string_agg(DISTINCT s, ',' ORDER BY s DESC)";
+    for (query, row) in [
+        (
+            format!("SELECT {up}, {down} FROM t"),
+            "\"a,b,c,d\",\"d,c,b,a\"",
+        ),
+        (
+            format!("SELECT {down}, {up} FROM t"),
+            "\"d,c,b,a\",\"a,b,c,d\"",
+        ),
+        (
+            format!("SELECT string_agg(s, '' ORDER BY s DESC, id), {up} FROM t WHERE id < 5"),
+            "dcba,\"a,b,c,d\"",
+        ),
+        (
+            format!("SELECT {down}, max(k) FROM (SELECT * FROM t ORDER BY s LIMIT 100) AS q"),
+            "\"d,c,b,a\",2",
+        ),
+        (
+            format!(
+                "SELECT {down}, string_agg(s, '' ORDER BY s, id) FROM t WHERE k = 0 AND id < 13"
+            ),
+            "\"d,c,b,a\",abcd",
+        ),
+    ] {
+        assert_eq!(text(&mut session, &query), row, "{query}");
+    }
+}
+
+#[test]
+fn a_column_may_be_twice_in_the_order_of_an_aggregate() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT value AS id, value % 2 AS k FROM generate_series(1, 6)";
+    run(&mut session, table).unwrap();
+    for (aggregate, rows) in [
+        ("first_value(id ORDER BY id DESC, id ASC)", "0,6\n1,5"),
+        ("last_value(id ORDER BY id, k, id DESC)", "0,6\n1,5"),
+        (
+            "string_agg(CAST(id AS VARCHAR), '' ORDER BY id DESC, id ASC)",
+            "0,642\n1,531",
+        ),
+    ] {
+        let sql = format!("SELECT k, {aggregate} FROM t GROUP BY k ORDER BY k");
+        assert_eq!(text(&mut session, &sql), rows, "{sql}");
+    }
+}
+
+#[test]
+fn sort_merge_joins_test_the_columns_of_their_condition() {
+    let mut session = session();
+    for statement in [
+        "SET datafusion.optimizer.prefer_hash_join = false",
+        "CREATE TABLE t AS SELECT * FROM (VALUES (1, 10, 100, 7), (NULL, 20, 200, 8), \
+         (5, 40, 400, 1), (1, 50, 500, 2), (1, 60, 600, 3)) AS v (n, x, y, z)",
+        "CREATE TABLE u AS SELECT n AS m, x AS p, y AS q, z AS r FROM t",
+    ] {
+        run(&mut session, statement).unwrap();
+    }
+    for (query, rows) in [
+        (
+            "SELECT n, y, q, m FROM t JOIN u ON n = m AND p > x ORDER BY y, q",
+            "1,100,500,1\n1,100,600,1\n1,500,600,1",
+        ),
+        (
+            "SELECT n, z, m, r FROM t LEFT JOIN u ON n = m AND p > x ORDER BY n, z, r",
+            "1,2,1,3\n1,3,,\n1,7,1,2\n1,7,1,3\n5,1,,\n,8,,",
+        ),
+    ] {
+        assert_eq!(text(&mut session, query), rows, "{query}");
+    }
+}
+
+#[test]
+fn groups_may_mix_keys_that_are_never_null_with_others() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT * FROM (VALUES (1, 'a', true), (2, 'b', NULL)) \
+                 AS v (id, s, b)";
+    run(&mut session, table).unwrap();
+    let sql = "SELECT k, s, count(*) FROM (SELECT b IS NOT FALSE AS k, s FROM t) AS q \
+               GROUP BY GROUPING SETS ((s), (k, s)) ORDER BY k, s";
+    assert_eq!(text(&mut session, sql), "true,a,1\ntrue,b,1\n,a,1\n,b,1");
+}
