@@ -23,8 +23,8 @@ use std::sync::Arc;
 /// * A timestamp of seconds against one with a fraction: DataFusion 55 cuts the fraction off, so
 ///   that `t = '... 00:00:00.75'` finds 00:00:00. See [`timestamps`].
 /// * Intervals and differences of timestamps, and dates with a time added: see [`intervals`].
-/// * `SIMILAR TO` is refused: DataFusion 55 takes its pattern for a regular expression that may match
-///   a part of the text.
+/// * `SIMILAR TO` is refused: DataFusion 55 takes its pattern for a regular expression that may
+///   match a part of the text.
 /// * 0.0 and -0.0 are one value: `count(DISTINCT x), count(*)` of DataFusion 55 counts two, and a
 ///   simple `CASE` and `nullif` tell them apart.
 #[derive(Debug, Default)]

@@ -29,10 +29,10 @@ pub(super) enum Site {
 
 /// Refuses a correlated subquery unless DataFusion 55 is known to answer its shape.
 ///
-/// DataFusion pulls the conditions on outer columns up to the top of the subquery, whatever operator
-/// they pass: windows, outer joins, limits, set operations and grouping sets then see the rows of
-/// all outer rows at once. Where it does not pull one up at first, other rules may move the
-/// condition and it does later, so what is not known to be right is refused.
+/// DataFusion pulls the conditions on outer columns up to the top of the subquery, whatever they
+/// pass: windows, outer joins, limits, set operations and grouping sets then see the rows of all
+/// outer rows at once. Where it does not pull one up at first, other rules may move the condition
+/// and it does later, so what is not known to be right is refused.
 ///
 /// # Errors
 /// One that says what of the subquery is not supported.
@@ -74,8 +74,8 @@ struct Walk {
 
 /// Gives the columns that are compared with the outer query names that no other column has.
 ///
-/// DataFusion adds these columns to the outputs of the subquery, all under the name of the subquery,
-/// and takes the first of two with one name: `e.k = l.k AND m.k <> l.k` was never true.
+/// DataFusion adds these columns to the outputs of the subquery, all under the subquery's name, and
+/// takes the first of two with one name: `e.k = l.k AND m.k <> l.k` was never true.
 ///
 /// # Errors
 /// Where the columns cannot be renamed.

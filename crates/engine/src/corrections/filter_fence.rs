@@ -18,9 +18,9 @@ use std::sync::Arc;
 /// answer wrongly then.
 ///
 /// * Filters, and operators that have two columns of one name. Most operators find the columns of a
-///   filter in their input by name and take the first. Above a join of tables that share names, once
-///   its sides are swapped and a projection puts the columns back, that is the wrong one: `l RIGHT
-///   JOIN r ON l.k = r.k WHERE l.i IS NULL` tested `r.i` in the place of `l.i`.
+///   filter in their input by name and take the first. Above a join of tables that share names,
+///   once its sides are swapped and a projection puts the columns back, that is the wrong one: `l
+///   RIGHT JOIN r ON l.k = r.k WHERE l.i IS NULL` tested `r.i` in the place of `l.i`.
 /// * Projections, and sort-merge joins with a further condition. The condition keeps the positions
 ///   of its columns although the inputs change, so it tests others.
 #[derive(Debug)]

@@ -9,8 +9,9 @@ const NANOS_OF_A_DAY: i64 = 86_400_000_000_000;
 
 /// Compares differences of timestamps, and intervals of days or less, as durations; whether it did.
 ///
-/// DataFusion 55 compares intervals by months, then by days, then by the rest, so that no difference
-/// of timestamps, which has neither, reaches `INTERVAL '1 day'`. A day has 24 hours here.
+/// DataFusion 55 compares intervals by months, then by days, then by the rest, so that no
+/// difference of timestamps, which has neither, reaches `INTERVAL '1 day'`. Here a day has 24
+/// hours.
 ///
 /// # Errors
 /// Other intervals have no order and are refused.

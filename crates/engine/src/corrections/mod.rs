@@ -73,7 +73,7 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_analyzer_rule(Arc::new(OrderedAggregates))
         .with_optimizer_rules(logical_rules())
         .with_physical_optimizer_rules(physical);
-    // A simplified expression may be nullable in the logical plan and not in the physical one, which
+    // A simplified expression may be nullable in the logical plan and not in the physical one; that
     // changes no answer.
     let config = builder.config().get_or_insert_default();
     config

@@ -20,8 +20,8 @@ use std::sync::Arc;
 /// without partner were lost; it forgets that rows without partner have values where an output has
 /// no aggregate in it; and it leaves out a `HAVING` that is true of no rows. `EXISTS` is true here,
 /// `IN` an equality, `HAVING` of a scalar subquery a `CASE`, and an output without an aggregate is
-/// computed outside. The rest is refused, and so are all other correlated subqueries that DataFusion
-/// is not known to answer (see [`check()`]).
+/// computed outside. The rest is refused, and so are all other correlated subqueries that
+/// DataFusion is not known to answer (see [`check()`]).
 #[derive(Debug, Default)]
 pub(crate) struct OneRowSubqueries;
 
