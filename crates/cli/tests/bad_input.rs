@@ -130,6 +130,36 @@ fn numbers_out_of_range_are_refused_with_the_range() {
             &["run", "ssb", "--model-workers", "0"],
             &["--model-workers 0", "at least one"],
         ),
+        (&["run", "ssb", "--pages", "3k"], &["3k", "4k, thp, 2m, 1g"]),
+        (
+            &["run", "ssb", "--time-per-tuple=-1"],
+            &["--time-per-tuple -1", "positive"],
+        ),
+        (
+            &["run", "ssb", "--time-per-tuple", "nan"],
+            &["NaN", "positive"],
+        ),
+        (
+            &["generate", "ssb", "--sf", "0", "-o", "data"],
+            &["scale factor 0", "from 0.01 to"],
+        ),
+    ]);
+}
+
+/// The argument parser's own errors may be followed by usage lines.
+#[test]
+fn more_workers_than_a_machine_has_threads_are_refused() {
+    all_refused(&[
+        (
+            &[
+                "run",
+                "ssb",
+                "--dry-run",
+                "--machine=hpi25-1dev",
+                "--model-workers=49",
+            ],
+            &["--model-workers", "49 workers", "at most 48"],
+        ),
         (
             &[
                 "predict",
@@ -158,23 +188,9 @@ fn numbers_out_of_range_are_refused_with_the_range() {
             &["tune", "probe", "--machine", "hpi25-1dev", "--workers=49"],
             &["49 workers", "hpi25-1dev", "at most 48"],
         ),
-        (&["run", "ssb", "--pages", "3k"], &["3k", "4k, thp, 2m, 1g"]),
-        (
-            &["run", "ssb", "--time-per-tuple=-1"],
-            &["--time-per-tuple -1", "positive"],
-        ),
-        (
-            &["run", "ssb", "--time-per-tuple", "nan"],
-            &["NaN", "positive"],
-        ),
-        (
-            &["generate", "ssb", "--sf", "0", "-o", "data"],
-            &["scale factor 0", "from 0.01 to"],
-        ),
     ]);
 }
 
-/// The argument parser's own errors may be followed by usage lines.
 #[test]
 fn usage_errors_print_no_data() {
     let bad: [&[&str]; 9] = [

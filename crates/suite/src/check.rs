@@ -26,6 +26,10 @@ impl SuitePlan {
                 "--model-workers 0: a machine needs at least one worker",
             ));
         }
+        for machine in &self.machines {
+            let workers = machine.workers(self.model_workers);
+            workers.map_err(|e| RunError::refused(format!("--model-workers: {e}")))?;
+        }
         if let Some(ns) = self
             .time_per_tuple_ns
             .filter(|ns| !ns.is_finite() || *ns <= 0.0)

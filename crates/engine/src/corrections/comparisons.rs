@@ -12,6 +12,7 @@ use datafusion::logical_expr::{
     Between, BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, Projection, Subquery, lit,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
+use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 use std::sync::Arc;
 
 /// Compares values as they are written.
@@ -35,8 +36,8 @@ impl AnalyzerRule for ExactComparisons {
         "tierloom_exact_comparisons"
     }
 
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut changed = false;
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan = timed_dates(plan, config)?;
         let plan = plan.transform_up_with_subqueries(|node| {
             let schema = merge_schema(&node.inputs());
             let node = match node {
@@ -52,15 +53,27 @@ impl AnalyzerRule for ExactComparisons {
                 }
                 other => other,
             };
-            let node = rewrite_expressions(node, |expr| exact(expr, &schema))?;
-            changed |= node.transformed;
-            // A date may be a timestamp now, there and above.
-            match changed {
-                true => node.map_data(LogicalPlan::recompute_schema),
-                false => Ok(node),
-            }
+            rewrite_expressions(node, |expr| exact(expr, &schema))
         })?;
         Ok(plan.data)
+    }
+}
+
+/// Makes timestamps of dates to which a time is added, and types of what is computed from them.
+fn timed_dates(plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+    let mut changed = false;
+    let plan = plan.transform_up_with_subqueries(|node| {
+        let schema = merge_schema(&node.inputs());
+        let node = rewrite_expressions(node, |expr| intervals::with_time(expr, &schema))?;
+        changed |= node.transformed;
+        match changed {
+            true => node.map_data(LogicalPlan::recompute_schema),
+            false => Ok(node),
+        }
+    })?;
+    match changed {
+        true => TypeCoercion::new().analyze(plan.data, config),
+        false => Ok(plan.data),
     }
 }
 
@@ -78,7 +91,6 @@ fn exact(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let binary = BinaryExpr::new(Box::new(left), binary.op, Box::new(right));
             (Expr::BinaryExpr(binary), changed)
         }
-        Expr::BinaryExpr(binary) => return intervals::with_time(binary, schema),
         Expr::SimilarTo(_) => {
             return not_impl_err!("SIMILAR TO; use LIKE, or ~ with a regular expression");
         }

@@ -61,7 +61,10 @@ fn as_duration(value: &Expr, schema: &DFSchema) -> Option<Expr> {
 /// Makes a timestamp of a date to which an interval with hours or less is added.
 ///
 /// DataFusion 55 returns a date and drops the time.
-pub(super) fn with_time(binary: BinaryExpr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+pub(super) fn with_time(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::BinaryExpr(binary) = expr else {
+        return Ok(Transformed::no(expr));
+    };
     let has_time = |side: &Expr| {
         matches!(
             side,

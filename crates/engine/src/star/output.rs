@@ -81,14 +81,9 @@ fn state_array(values: Vec<Option<i128>>, data_type: &DataType) -> Result<ArrayR
             let floats = values.into_iter().map(|v| v.map(|v| v as f64));
             Arc::new(floats.collect::<Float64Array>())
         }
-        DataType::UInt64 => {
-            let counts = values.into_iter().map(|v| v.map(|v| v as u64));
-            Arc::new(counts.collect::<UInt64Array>())
-        }
+        DataType::UInt64 => Arc::new(UInt64Array::from(narrowed::<u64>(values)?)),
         other => {
-            // A sum beyond 64 bits wraps, as DataFusion's does.
-            let integers: Int64Array = values.into_iter().map(|v| v.map(|v| v as i64)).collect();
-            let integers: ArrayRef = Arc::new(integers);
+            let integers: ArrayRef = Arc::new(Int64Array::from(narrowed::<i64>(values)?));
             match other {
                 DataType::Int64 => integers,
                 DataType::Date32 | DataType::Time32(_) => {
@@ -102,4 +97,15 @@ fn state_array(values: Vec<Option<i128>>, data_type: &DataType) -> Result<ArrayR
             }
         }
     })
+}
+
+/// The values in 64 bits. A sum that leaves them is an error of DataFusion's operators, which then
+/// run in the place of the star join.
+fn narrowed<T: TryFrom<i128>>(values: Vec<Option<i128>>) -> Result<Vec<Option<T>>, NotFused> {
+    let narrow = |value: Option<i128>| match value.map(T::try_from) {
+        None => Ok(None),
+        Some(Ok(value)) => Ok(Some(value)),
+        Some(Err(_)) => NotFused::because("a sum leaves 64 bits"),
+    };
+    values.into_iter().map(narrow).collect()
 }

@@ -49,7 +49,10 @@ impl<'a> Pricer<'a> {
             plan,
             machine,
             columns,
-            workers: plan.model_workers.unwrap_or(machine.cores.value as u32),
+            // A plan with more workers than the machine has threads was refused.
+            workers: machine
+                .workers(plan.model_workers)
+                .unwrap_or_else(|_| machine.hardware_threads()),
         }
     }
 
