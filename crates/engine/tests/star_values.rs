@@ -439,14 +439,16 @@ fn columns_of_every_kind_group_compare_and_join_as_in_datafusion() {
         "i8",
         "i16",
         "i32",
-        "i64 / 1000",
+        "i64 / 10000",
         "u8",
         "u32",
         "u64 / 1000",
         "u64_wide / 1000",
     ] {
         for sql in [
-            format!("select sum({c}), sum({c} + 1), sum({c} * 3) from f where n < 400"),
+            format!("select sum({c}), sum({c} * 3) from f where n < 400"),
+            // Alone: beside `sum` of the column itself plain DataFusion fails for some types.
+            format!("select sum({c} + 1) from f where n < 400"),
             format!(
                 "select n % 5, sum({c}), sum(-cast({c} as decimal(25, 0))) from f group by n % 5"
             ),

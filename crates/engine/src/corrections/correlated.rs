@@ -213,7 +213,7 @@ impl Walk {
             }
             LogicalPlan::Distinct(Distinct::All(input)) => {
                 if matches!(self.site, Site::Value | Site::Lateral) {
-                    check_equalities(input)?;
+                    check_conditions(input, is_equality)?;
                 }
                 self.check(input, Above::SOMETHING)
             }
@@ -247,9 +247,10 @@ impl Walk {
         if keys.is_empty() && !above.nothing {
             return refused("an aggregate without GROUP BY below other operators");
         }
-        let is_distinct = aggregate.aggr_expr.is_empty() && !keys.is_empty();
-        if !is_distinct || matches!(self.site, Site::Value | Site::Lateral) {
-            check_equalities(&aggregate.input)?;
+        if !aggregate.aggr_expr.is_empty() {
+            check_conditions(&aggregate.input, keeps_keys_apart)?;
+        } else if matches!(self.site, Site::Value | Site::Lateral) {
+            check_conditions(&aggregate.input, is_equality)?;
         }
         self.check(&aggregate.input, Above::SOMETHING)
     }
@@ -279,10 +280,10 @@ fn has_outer_columns(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// Refuses conditions on outer columns that are not equalities with a column.
+/// Refuses conditions on outer columns that are not as `allowed` says.
 ///
-/// The column becomes a further group key, so all rows that belong together must have one value.
-fn check_equalities(plan: &LogicalPlan) -> Result<()> {
+/// Their columns become further group keys, so all rows that belong together must have one value.
+fn check_conditions(plan: &LogicalPlan, allowed: fn(&Expr, &LogicalPlan) -> bool) -> Result<()> {
     let mut other = false;
     plan.apply(|node| {
         if matches!(node, LogicalPlan::Subquery(_)) {
@@ -291,7 +292,7 @@ fn check_equalities(plan: &LogicalPlan) -> Result<()> {
         node.apply_expressions(|expr| {
             let conditions = split_conjunction(expr).into_iter();
             let mut correlated = conditions.filter(|condition| condition.contains_outer());
-            other |= !correlated.all(|condition| is_equality(condition, node));
+            other |= !correlated.all(|condition| allowed(condition, node));
             Ok(TreeNodeRecursion::Continue)
         })?;
         Ok(TreeNodeRecursion::Continue)
@@ -300,6 +301,25 @@ fn check_equalities(plan: &LogicalPlan) -> Result<()> {
         true => refused("GROUP BY, DISTINCT or an aggregate and a condition other than equality"),
         false => Ok(()),
     }
+}
+
+/// Whether no equality in the condition takes several values of a column for one.
+///
+/// Below aggregates DataFusion itself refuses conditions that are not equalities, once they are
+/// simplified; it lets any conversion of the column through.
+fn keeps_keys_apart(condition: &Expr, node: &LogicalPlan) -> bool {
+    let merges = |expr: &Expr| {
+        let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else {
+            return false;
+        };
+        let is_converted = |side: &Expr| matches!(side, Expr::Cast(_)) && side.any_column_refs();
+        *op == Operator::Eq
+            && (is_converted(left) || is_converted(right))
+            && expr.contains_outer()
+            && !is_equality(expr, node)
+    };
+    let merging = condition.exists(|expr| Ok(merges(expr)));
+    matches!(merging, Ok(false))
 }
 
 fn is_equality(condition: &Expr, node: &LogicalPlan) -> bool {

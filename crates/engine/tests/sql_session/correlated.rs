@@ -92,7 +92,7 @@ fn shapes_that_can_be_joined_are_answered() {
             "1\n2",
         ),
         (
-            "SELECT l.k, (SELECT max(m.k) AS k FROM l AS m JOIN e ON e.i = m.i \
+            "SELECT l.k, (SELECT max(m.k) FROM l AS m JOIN e ON e.i = m.i \
              WHERE e.k = l.k AND m.k <= 2) FROM l WHERE l.k > 0 ORDER BY l.k",
             "1,1\n2,2\n3,",
         ),
