@@ -17,11 +17,9 @@ use arrow::datatypes::{
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err};
 use datafusion::error::DataFusionError;
 use datafusion::functions_aggregate::sum::Sum;
-use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, Expr, GroupsAccumulator, Operator,
-    ReversedUDAF,
+    Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF,
 };
 use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op;
 use std::fmt;
@@ -154,17 +152,8 @@ impl AggregateUDFImpl for CheckedSum {
         self.plain.reverse_expr()
     }
 
-    // A product with the number of rows may wrap around where no sum does.
-    fn simplify_expr_op_literal(
-        &self,
-        _: &AggregateFunction,
-        _: &Expr,
-        _: Operator,
-        _: &Expr,
-        _: bool,
-    ) -> Result<Option<Expr>> {
-        Ok(None)
-    }
+    // `simplify_expr_op_literal` is not that of `plain`: its product with the number of rows may
+    // wrap around where no sum does.
 }
 
 fn too_large(total: &DataType) -> DataFusionError {

@@ -1,7 +1,7 @@
 //! Comparisons whose sides DataFusion converts to a type that cannot hold both.
 
 use super::numbers::{as_double, as_exact_decimal};
-use super::{intervals, rewrite_expressions, timestamps};
+use super::{holds, intervals, rewrite_expressions, timestamps};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -61,20 +61,15 @@ impl AnalyzerRule for ExactComparisons {
 
 /// Makes timestamps of dates to which a time is added, and types of what is computed from them.
 fn timed_dates(plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
-    let mut changed = false;
+    if !holds(&plan, intervals::has_time)? {
+        return Ok(plan);
+    }
     let plan = plan.transform_up_with_subqueries(|node| {
         let schema = merge_schema(&node.inputs());
         let node = rewrite_expressions(node, |expr| intervals::with_time(expr, &schema))?;
-        changed |= node.transformed;
-        match changed {
-            true => node.map_data(LogicalPlan::recompute_schema),
-            false => Ok(node),
-        }
+        node.map_data(LogicalPlan::recompute_schema)
     })?;
-    match changed {
-        true => TypeCoercion::new().analyze(plan.data, config),
-        false => Ok(plan.data),
-    }
+    TypeCoercion::new().analyze(plan.data, config)
 }
 
 fn exact(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

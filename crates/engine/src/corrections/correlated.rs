@@ -39,37 +39,19 @@ pub(super) enum Site {
 pub(super) fn check(site: Site, subquery: &Subquery) -> Result<()> {
     match subquery.outer_ref_columns.is_empty() {
         true => Ok(()),
-        false => Walk { site }.check(&subquery.subquery, Above::default()),
+        false => check_plan(site, &subquery.subquery, Above::Outputs),
     }
 }
 
 /// What is above an operator, up to the top of the subquery.
-#[derive(Debug, Clone, Copy)]
-struct Above {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Above {
     /// Projections and sorts only.
-    nothing: bool,
-    /// The same, and limits and names of subqueries.
-    limits_only: bool,
-}
-
-impl Default for Above {
-    fn default() -> Self {
-        Above {
-            nothing: true,
-            limits_only: true,
-        }
-    }
-}
-
-impl Above {
-    const SOMETHING: Self = Above {
-        nothing: false,
-        limits_only: false,
-    };
-}
-
-struct Walk {
-    site: Site,
+    Outputs,
+    /// Limits and names of subqueries too.
+    Limits,
+    /// Operators that remove, add or combine rows.
+    Others,
 }
 
 /// Gives the columns that are compared with the outer query names that no other column has.
@@ -108,21 +90,13 @@ fn has_one_name_twice(plan: &LogicalPlan) -> Result<bool> {
     let outputs = plan.schema().columns().into_iter();
     let mut compared: Vec<(usize, Column)> = outputs.map(|output| (0, output)).collect();
     let mut filters = 0;
-    plan.apply(|node| {
-        if matches!(node, LogicalPlan::Subquery(_)) {
-            return Ok(TreeNodeRecursion::Jump);
+    visit(plan, |_, expr| {
+        filters += 1;
+        for condition in correlated(expr) {
+            let columns = condition.column_refs().into_iter().cloned();
+            compared.extend(columns.map(|column| (filters, column)));
         }
-        node.apply_expressions(|expr| {
-            filters += 1;
-            for condition in split_conjunction(expr) {
-                if condition.contains_outer() {
-                    let columns = condition.column_refs().into_iter().cloned();
-                    compared.extend(columns.map(|column| (filters, column)));
-                }
-            }
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(TreeNodeRecursion::Continue)
+        true
     })?;
     let are_two = |(filter, column): &(usize, Column), (other, second): &(usize, Column)| {
         let is_same = column == second && (filter == other || *filter == 0);
@@ -175,131 +149,124 @@ fn with_new_names(filter: Filter, renamed: &Cell<usize>) -> Result<LogicalPlan> 
     }
 }
 
-impl Walk {
-    fn check(&self, plan: &LogicalPlan, above: Above) -> Result<()> {
-        if !has_outer_columns(plan)? {
-            return Ok(());
-        }
-        match plan {
-            LogicalPlan::Projection(projection) => {
-                if projection.expr.iter().any(Expr::contains_outer) {
-                    return refused("an output that uses a column of the outer query");
-                }
-                self.check(&projection.input, above)
-            }
-            LogicalPlan::SubqueryAlias(alias) => {
-                let below = Above {
-                    nothing: false,
-                    ..above
-                };
-                self.check(&alias.input, below)
-            }
-            LogicalPlan::Sort(sort) if sort.fetch.is_none() => self.check(&sort.input, above),
-            LogicalPlan::Filter(filter) => self.check(&filter.input, Above::SOMETHING),
-            LogicalPlan::Limit(limit) => {
-                let skips_none = matches!(limit.get_skip_type(), Ok(SkipType::Literal(0)));
-                if !skips_none {
-                    return refused("OFFSET");
-                }
-                let is_some = matches!(limit.get_fetch_type(), Ok(FetchType::Literal(_)));
-                if self.site != Site::Exists || !above.limits_only || !is_some {
-                    return refused("LIMIT");
-                }
-                let below = Above {
-                    nothing: false,
-                    ..above
-                };
-                self.check(&limit.input, below)
-            }
-            LogicalPlan::Distinct(Distinct::All(input)) => {
-                if matches!(self.site, Site::Value | Site::Lateral) {
-                    check_conditions(input, is_equality)?;
-                }
-                self.check(input, Above::SOMETHING)
-            }
-            LogicalPlan::Aggregate(aggregate) => self.check_aggregate(aggregate, above),
-            LogicalPlan::Join(join) => {
-                // Conditions pass an inner join; above an outer one they see rows that it fills
-                // with NULL.
-                if join.join_type != JoinType::Inner {
-                    return refused("a condition on the outer query below or in an outer join");
-                }
-                self.check(&join.left, Above::SOMETHING)?;
-                self.check(&join.right, Above::SOMETHING)
-            }
-            LogicalPlan::Window(_) => refused("a window"),
-            LogicalPlan::Union(_) => refused("UNION"),
-            LogicalPlan::Distinct(_) => refused("DISTINCT ON"),
-            other => refused(other.display().to_string()),
-        }
+fn check_plan(site: Site, plan: &LogicalPlan, above: Above) -> Result<()> {
+    if !has_outer_columns(plan)? {
+        return Ok(());
     }
+    match plan {
+        LogicalPlan::Projection(projection) => {
+            if projection.expr.iter().any(Expr::contains_outer) {
+                return refused("an output that uses a column of the outer query");
+            }
+            check_plan(site, &projection.input, above)
+        }
+        LogicalPlan::SubqueryAlias(alias) => {
+            check_plan(site, &alias.input, above.max(Above::Limits))
+        }
+        LogicalPlan::Sort(sort) if sort.fetch.is_none() => check_plan(site, &sort.input, above),
+        LogicalPlan::Filter(filter) => check_plan(site, &filter.input, Above::Others),
+        LogicalPlan::Limit(limit) => {
+            let skips_none = matches!(limit.get_skip_type(), Ok(SkipType::Literal(0)));
+            if !skips_none {
+                return refused("OFFSET");
+            }
+            let is_some = matches!(limit.get_fetch_type(), Ok(FetchType::Literal(_)));
+            if site != Site::Exists || above == Above::Others || !is_some {
+                return refused("LIMIT");
+            }
+            check_plan(site, &limit.input, Above::Limits)
+        }
+        LogicalPlan::Distinct(Distinct::All(input)) => {
+            if matches!(site, Site::Value | Site::Lateral) {
+                check_conditions(input, is_equality)?;
+            }
+            check_plan(site, input, Above::Others)
+        }
+        LogicalPlan::Aggregate(aggregate) => check_aggregate(site, aggregate, above),
+        LogicalPlan::Join(join) => {
+            // Conditions pass an inner join; above an outer one they see rows that it fills
+            // with NULL.
+            if join.join_type != JoinType::Inner {
+                return refused("a condition on the outer query below or in an outer join");
+            }
+            check_plan(site, &join.left, Above::Others)?;
+            check_plan(site, &join.right, Above::Others)
+        }
+        LogicalPlan::Window(_) => refused("a window"),
+        LogicalPlan::Union(_) => refused("UNION"),
+        LogicalPlan::Distinct(_) => refused("DISTINCT ON"),
+        other => refused(other.display().to_string()),
+    }
+}
 
-    fn check_aggregate(&self, aggregate: &Aggregate, above: Above) -> Result<()> {
-        let is_set = |key: &Expr| matches!(key, Expr::GroupingSet(_));
-        let keys = &aggregate.group_expr;
-        if keys.iter().any(is_set) {
-            return refused("GROUPING SETS");
-        }
-        let outputs = keys.iter().chain(&aggregate.aggr_expr);
-        if outputs.clone().any(Expr::contains_outer) {
-            return refused("GROUP BY or an aggregate of a column of the outer query");
-        }
-        if keys.is_empty() && !above.nothing {
-            return refused("an aggregate without GROUP BY below other operators");
-        }
-        if !aggregate.aggr_expr.is_empty() {
-            check_conditions(&aggregate.input, keeps_keys_apart)?;
-        } else if matches!(self.site, Site::Value | Site::Lateral) {
-            check_conditions(&aggregate.input, is_equality)?;
-        }
-        self.check(&aggregate.input, Above::SOMETHING)
+fn check_aggregate(site: Site, aggregate: &Aggregate, above: Above) -> Result<()> {
+    let is_set = |key: &Expr| matches!(key, Expr::GroupingSet(_));
+    let keys = &aggregate.group_expr;
+    if keys.iter().any(is_set) {
+        return refused("GROUPING SETS");
     }
+    let outputs = keys.iter().chain(&aggregate.aggr_expr);
+    if outputs.clone().any(Expr::contains_outer) {
+        return refused("GROUP BY or an aggregate of a column of the outer query");
+    }
+    if keys.is_empty() && above != Above::Outputs {
+        return refused("an aggregate without GROUP BY below other operators");
+    }
+    if !aggregate.aggr_expr.is_empty() {
+        check_conditions(&aggregate.input, keeps_keys_apart)?;
+    } else if matches!(site, Site::Value | Site::Lateral) {
+        check_conditions(&aggregate.input, is_equality)?;
+    }
+    check_plan(site, &aggregate.input, Above::Others)
 }
 
 fn refused<T>(what: impl std::fmt::Display) -> Result<T> {
     not_impl_err!("a correlated subquery with {what}; write it as a join")
 }
 
-/// Whether the plan uses columns of the outer query, in subqueries of its own excepted.
+/// Whether the plan uses columns of the outer query.
 fn has_outer_columns(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply(|node| {
-        if matches!(node, LogicalPlan::Subquery(_)) {
-            return Ok(TreeNodeRecursion::Jump);
-        }
-        node.apply_expressions(|expr| {
-            found |= expr.contains_outer();
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(if found {
-            TreeNodeRecursion::Stop
-        } else {
-            TreeNodeRecursion::Continue
-        })
+    visit(plan, |_, expr| {
+        found |= expr.contains_outer();
+        !found
     })?;
     Ok(found)
+}
+
+/// Calls `see` with each operator of the plan and its expressions, in subqueries of its own
+/// excepted, while it returns true.
+fn visit(plan: &LogicalPlan, mut see: impl FnMut(&LogicalPlan, &Expr) -> bool) -> Result<()> {
+    plan.apply(|node| match node {
+        LogicalPlan::Subquery(_) => Ok(TreeNodeRecursion::Jump),
+        _ => node.apply_expressions(|expr| {
+            Ok(match see(node, expr) {
+                true => TreeNodeRecursion::Continue,
+                false => TreeNodeRecursion::Stop,
+            })
+        }),
+    })?;
+    Ok(())
+}
+
+/// The conditions on outer columns in an expression of an operator.
+fn correlated(expr: &Expr) -> impl Iterator<Item = &Expr> {
+    let conditions = split_conjunction(expr).into_iter();
+    conditions.filter(|condition| condition.contains_outer())
 }
 
 /// Refuses conditions on outer columns that are not as `allowed` says.
 ///
 /// Their columns become further group keys, so all rows that belong together must have one value.
 fn check_conditions(plan: &LogicalPlan, allowed: fn(&Expr, &LogicalPlan) -> bool) -> Result<()> {
-    let mut other = false;
-    plan.apply(|node| {
-        if matches!(node, LogicalPlan::Subquery(_)) {
-            return Ok(TreeNodeRecursion::Jump);
-        }
-        node.apply_expressions(|expr| {
-            let conditions = split_conjunction(expr).into_iter();
-            let mut correlated = conditions.filter(|condition| condition.contains_outer());
-            other |= !correlated.all(|condition| allowed(condition, node));
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(TreeNodeRecursion::Continue)
+    let mut all = true;
+    visit(plan, |node, expr| {
+        all = correlated(expr).all(|condition| allowed(condition, node));
+        all
     })?;
-    match other {
-        true => refused("GROUP BY, DISTINCT or an aggregate and a condition other than equality"),
-        false => Ok(()),
+    match all {
+        true => Ok(()),
+        false => refused("GROUP BY, DISTINCT or an aggregate and a condition other than equality"),
     }
 }
 

@@ -58,19 +58,21 @@ fn as_duration(value: &Expr, schema: &DFSchema) -> Option<Expr> {
     }
 }
 
+/// Whether the expression is an interval with hours or less.
+pub(super) fn has_time(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), _)
+            if interval.nanoseconds != 0
+    )
+}
+
 /// Makes a timestamp of a date to which an interval with hours or less is added.
 ///
 /// DataFusion 55 returns a date and drops the time.
 pub(super) fn with_time(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::BinaryExpr(binary) = expr else {
         return Ok(Transformed::no(expr));
-    };
-    let has_time = |side: &Expr| {
-        matches!(
-            side,
-            Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), _)
-                if interval.nanoseconds != 0
-        )
     };
     let is_date = |side: &Expr| {
         let data_type = side.get_type(schema);

@@ -35,7 +35,7 @@ pub(crate) use null_rules::{NullableSubqueries, PlainAntiJoins};
 use comparisons::ExactComparisons;
 use counted_sets::CountedSets;
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -109,6 +109,22 @@ fn rewrite_expressions(
         let rewritten = expr.transform_up(&mut rewrite)?;
         Ok(rewritten.update_data(|e| name.restore(e)))
     })
+}
+
+/// Whether an expression of the plan, subqueries included, holds one that is `such`.
+fn holds(plan: &LogicalPlan, such: impl Fn(&Expr) -> bool) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            found = found || expr.exists(|e| Ok(such(e)))?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -9,11 +9,11 @@
 //! * [`PlainAntiJoins`] replaces the NULL-aware anti join of `NOT IN` by the plain one where the
 //!   placed columns contain no NULL. Only the plain form runs in parallel.
 
-use super::rewrite_expressions;
+use super::{holds, rewrite_expressions};
 use crate::table::{PlacedTable, PlacedTableProvider};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, JoinType, Result};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{
@@ -36,7 +36,8 @@ impl AnalyzerRule for NullableSubqueries {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        if !is_due(&plan)? {
+        // Most plans have none and are not rewritten.
+        if !holds(&plan, is_mistaken)? {
             return Ok(plan);
         }
         let marked = plan.transform_up_with_subqueries(|node| {
@@ -46,25 +47,6 @@ impl AnalyzerRule for NullableSubqueries {
         })?;
         Ok(marked.data)
     }
-}
-
-/// Whether some scalar subquery of the plan needs a mark.
-///
-/// Most plans have none and are not rewritten.
-fn is_due(plan: &LogicalPlan) -> Result<bool> {
-    let mut due = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            due = due || expr.exists(|e| Ok(is_mistaken(e)))?;
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(if due {
-            TreeNodeRecursion::Stop
-        } else {
-            TreeNodeRecursion::Continue
-        })
-    })?;
-    Ok(due)
 }
 
 /// Whether a scalar subquery is typed as never NULL but may find no row.

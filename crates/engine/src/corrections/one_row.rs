@@ -135,7 +135,11 @@ fn corrected(expr: Expr) -> Result<Transformed<Expr>> {
                     let when = (Box::new(value_of(having)?), Box::new(value_of(value)?));
                     Transformed::yes(Expr::Case(Case::new(None, vec![when], None)))
                 }
-                None => Transformed::yes(value_of(subquery)?),
+                None => {
+                    let value = value_of(subquery)?;
+                    let changed = !matches!(value, Expr::ScalarSubquery(_));
+                    Transformed::new_transformed(value, changed)
+                }
             }
         }
         other => Transformed::no(other),

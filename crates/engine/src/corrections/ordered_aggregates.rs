@@ -29,8 +29,10 @@ impl AnalyzerRule for OrderedAggregates {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan =
-            plan.transform_up_with_subqueries(|node| rewrite_expressions(node, with_new_keys))?;
+        let plan = plan.transform_up_with_subqueries(|node| match node {
+            LogicalPlan::Aggregate(_) => rewrite_expressions(node, with_new_keys),
+            other => Ok(Transformed::no(other)),
+        })?;
         Ok(plan.data)
     }
 }

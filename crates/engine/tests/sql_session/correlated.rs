@@ -37,6 +37,10 @@ fn a_correlated_aggregate_has_a_row_for_rows_without_partner() {
             "3\n",
         ),
         (
+            "(SELECT coalesce(max(i), -1) ... HAVING count(*) < 2) = -1",
+            "3\n",
+        ),
+        (
             "(SELECT max(i) ... HAVING count(*) < 2) IS NULL",
             "1\n2\n3\n",
         ),
@@ -49,6 +53,10 @@ fn a_correlated_aggregate_has_a_row_for_rows_without_partner() {
         let sql = with_inner(&format!("SELECT l.k FROM l WHERE {condition} ORDER BY l.k"));
         assert_eq!(text(&mut session, &sql), keys, "{sql}");
     }
+    let filled = "SELECT l.k, count(coalesce(w, 7)) FROM (SELECT k, (SELECT coalesce(min(i), 0) \
+                  FROM e WHERE e.k = l.k HAVING count(*) > 5) AS w FROM l) AS l \
+                  GROUP BY l.k ORDER BY l.k";
+    assert_eq!(text(&mut session, filled), "1,1\n2,1\n3,1\n,1");
 }
 
 #[test]
