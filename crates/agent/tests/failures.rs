@@ -30,7 +30,10 @@ fn coordinator_process() {
         connect(&[HostAddress::new("a", address, Token::parse(token).unwrap())]).unwrap();
     begin(&mut coordinator, &[("a", request)]).unwrap();
     println!("begun");
-    coordinator.wait("a").unwrap();
+    if let Err(error) = coordinator.wait("a") {
+        println!("{error}");
+        std::process::exit(1);
+    }
 }
 
 fn agent() -> (Process, HostAddress) {
