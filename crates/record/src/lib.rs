@@ -3,7 +3,7 @@
 //! A run of queries writes a *run* record (settings, machine, data), then one *query* record per
 //! query, placement and machine, then a *summary*. An interrupted run has a summary too, with
 //! `interrupted` set; a killed one has none. A run of concurrent sessions has *throughput* records
-//! instead, one per placement and engine, and no summary. All other records are independent of each
+//! instead, one per placement and engine. All other records are independent of each
 //! other: a *bench* record is one run of a memory benchmark, a *validation* record one comparison
 //! of the model with publications, a *tune* record the weights of one phase, a *cost* record one
 //! comparison of prices. Every figure says whether it was [measured or modelled](Provenance), and
@@ -26,7 +26,10 @@ mod bench;
 mod cost;
 mod csv;
 mod file;
+pub mod findings;
+mod means;
 mod query;
+mod rank;
 mod run;
 mod set;
 mod spread;
@@ -44,7 +47,9 @@ pub use bench::{
 pub use cost::{CostConfig, CostPoint, CostRecord, CostSensitivity};
 pub use csv::bench_csv;
 pub use file::RecordFile;
+pub use means::{REFERENCE, SAME_WITHIN, means, speedup_over_dram};
 pub use query::{Answer, EngineKind, OperatorRecord, QueryRecord, TierUse, TimeShares};
+pub use rank::{rank_test, smallest_p};
 pub use run::{
     CacheCard, ColumnCard, DataCard, Figure, HostCard, HostTier, MachineCard, PlacementCard,
     ProbeCard, RunRecord, Settings, TableCard,

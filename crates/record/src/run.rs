@@ -129,6 +129,12 @@ pub struct MachineCard {
     pub citations: Vec<String>,
     /// Its numbers with their sources.
     pub figures: Vec<Figure>,
+    /// Scale factor of the figures modelled on it; `None` for that of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale_factor: Option<f64>,
+    /// Bytes of the tables at that scale factor; `None` for those of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table_bytes: Option<u64>,
 }
 
 /// One generated or loaded table.

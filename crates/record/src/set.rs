@@ -16,7 +16,7 @@ pub struct RunSet {
     pub queries: Vec<QueryRecord>,
     /// Throughputs of concurrent sessions, in file order.
     pub throughputs: Vec<ThroughputRecord>,
-    /// The summary; `None` if the run was killed or has throughput records.
+    /// The summary; `None` if the run was killed.
     pub summary: Option<SummaryRecord>,
 }
 
@@ -35,6 +35,14 @@ impl RunSet {
                 && r.machine == machine
                 && r.engine == engine
         })
+    }
+
+    /// The scale factor that the figures of a machine are for: that of the run, unless they were
+    /// modelled for another.
+    pub fn scale_factor_on(&self, machine: &str) -> f64 {
+        let card = self.run.machines.iter().find(|card| card.name == machine);
+        let modelled = card.and_then(|card| card.scale_factor);
+        modelled.unwrap_or(self.run.settings.scale_factor)
     }
 }
 

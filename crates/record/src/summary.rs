@@ -105,9 +105,9 @@ pub struct SummaryRecord {
     pub run_id: String,
     /// True if the run was stopped early; the records before are complete.
     pub interrupted: bool,
-    /// Number of query records of the run.
+    /// Number of query or throughput records of the run.
     pub finished: u32,
-    /// Number of query records that were planned.
+    /// Number of query or throughput records that were planned.
     pub planned: u32,
     /// Geometric means by placement, machine and engine.
     pub means: Vec<MeanRecord>,
@@ -115,7 +115,10 @@ pub struct SummaryRecord {
     pub placements: Vec<PlacementCard>,
     /// Gains over the intensity of the engine, from the model.
     pub intensity: Vec<IntensityRow>,
-    /// Findings as text, the most important first.
+    /// What only the run itself knows, as sentences; conclusions quote them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// All that [`crate::findings::conclude`] concluded from the run's records, the answer first.
     pub findings: Vec<String>,
     /// Where the wall time went.
     pub times: TimeBreakdown,

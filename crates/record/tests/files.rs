@@ -93,6 +93,7 @@ fn summary(run_id: &str) -> Record {
         means: vec![],
         placements: vec![],
         intensity: vec![],
+        notes: vec!["another".into()],
         findings: vec!["one".into()],
         times: TimeBreakdown::default(),
         memory: MemoryUse {

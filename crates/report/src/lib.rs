@@ -3,8 +3,8 @@
 //! A report works offline and without scripts, in light and dark mode, on screen and on paper. It
 //! contains the raw records that it was made from ([`extract_records`]). Where records lack
 //! something (no summary because the run was killed, one placement only, no modelled machine), the
-//! report says so in the place where a reader would look for it. Throughput
-//! records of concurrent sessions have no section: they are only among the raw records.
+//! report says so in the place where a reader would look for it. A run of concurrent sessions has a
+//! section of throughputs instead of those about single queries.
 //!
 //! ```text
 //! RecordSet ─┬ view: one run of queries, ordered      ─┬─ section/*, bench/*: text, tables (maud)

@@ -2,7 +2,7 @@
 
 use crate::{ReportError, words};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use tierloom_record::{RecordSet, RecordWriter};
+use tierloom_record::{RecordSet, RecordWriter, RunSet};
 
 // Both are embedded: a report must not depend on other files.
 const STYLE: &str = include_str!("page.css");
@@ -81,12 +81,18 @@ pub(crate) fn kinds(set: &RecordSet) -> Vec<Kind> {
 }
 
 fn raw_section(set: &RecordSet, records: &str) -> Markup {
-    let queries: usize = set.runs.iter().map(|run| run.queries.len()).sum();
+    let count = |of: fn(&RunSet) -> usize| -> usize { set.runs.iter().map(of).sum() };
+    let (queries, streams) = (count(|r| r.queries.len()), count(|r| r.throughputs.len()));
+    let figures = match (queries, streams) {
+        (queries, 0) => format!("{queries} query records"),
+        (0, streams) => format!("{streams} throughput records"),
+        (queries, streams) => format!("{queries} query and {streams} throughput records"),
+    };
     let held: Vec<String> = kinds(set)
         .iter()
         .map(|kind| match kind.id {
             "" => {
-                format!("the {queries} query records that it was made from, with their run records")
+                format!("the {figures} that it was made from, with their run records")
             }
             _ => format!("the records of {} of {}", kind.count, kind.of),
         })

@@ -2,11 +2,11 @@
 
 use crate::words;
 use tierloom_record::{
-    EngineKind, HERE, MachineCard, Provenance, QueryRecord, RunSet, geometric_mean,
+    EngineKind, HERE, MachineCard, MeanRecord, Provenance, QueryRecord, RunSet, speedup_over_dram,
 };
 
 /// The placement that speed-ups are relative to.
-pub(crate) const BASELINE: &str = "dram";
+pub(crate) use tierloom_record::REFERENCE as BASELINE;
 
 /// One run with the order in which its queries, placements and machines are shown.
 pub(crate) struct RunView<'a> {
@@ -19,18 +19,7 @@ pub(crate) struct RunView<'a> {
     pub placements: Vec<&'a str>,
     /// Machines: the one that ran the command first.
     pub machines: Vec<&'a str>,
-}
-
-/// Geometric means of one placement on one machine, over the queries with records.
-pub(crate) struct Mean<'a> {
-    pub placement: &'a str,
-    /// Geometric mean of the median times, ms.
-    pub time_ms: f64,
-    /// Geometric mean of the speed-ups over DRAM only; `None` if any query lacks one.
-    pub speedup: Option<f64>,
-    /// Number of queries in the mean.
-    pub queries: usize,
-    pub provenance: Provenance,
+    means: Vec<MeanRecord>,
 }
 
 impl<'a> RunView<'a> {
@@ -71,7 +60,13 @@ impl<'a> RunView<'a> {
                 &mut set.queries.iter().map(|q| q.placement.as_str()),
             ),
             machines,
+            means: tierloom_record::means(&set.queries),
         }
+    }
+
+    /// Whether the run is one of concurrent sessions.
+    pub fn has_streams(&self) -> bool {
+        self.set.queries.is_empty() && !self.set.throughputs.is_empty()
     }
 
     /// The record of one query by Tierloom's engine.
@@ -110,17 +105,9 @@ impl<'a> RunView<'a> {
     ///
     /// Records that were written before their DRAM record have none.
     pub fn speedup(&self, record: &QueryRecord) -> Option<f64> {
-        let computed = || {
-            Some(
-                self.find(&record.query, BASELINE, &record.machine)?
-                    .time_ms
-                    .median
-                    / record.time_ms.median,
-            )
-        };
         record
             .speedup_over_dram
-            .or_else(computed)
+            .or_else(|| speedup_over_dram(record, &self.set.queries))
             .filter(|v| v.is_finite() && *v > 0.0)
     }
 
@@ -139,26 +126,16 @@ impl<'a> RunView<'a> {
         (low.is_finite() && high.is_finite() && low > 0.0).then_some((low, high))
     }
 
-    /// Geometric means on one machine, by placement.
-    pub fn means(&self, machine: &str) -> Vec<Mean<'a>> {
-        let mean = |placement: &'a str| {
-            let records: Vec<&QueryRecord> = self
-                .on(machine)
-                .filter(|q| q.placement == placement)
-                .collect();
-            let speedups: Option<Vec<f64>> = records.iter().map(|q| self.speedup(q)).collect();
-            Some(Mean {
-                placement,
-                time_ms: geometric_mean(records.iter().map(|q| q.time_ms.median))?,
-                speedup: speedups.and_then(geometric_mean),
-                queries: records.len(),
-                provenance: records.first()?.provenance,
+    /// Geometric means of Tierloom's engine on one machine, by placement.
+    pub fn means(&self, machine: &str) -> Vec<&MeanRecord> {
+        let of = |placement: &&str| {
+            self.means.iter().find(|m| {
+                m.machine == machine
+                    && m.placement == *placement
+                    && m.engine == EngineKind::Tierloom
             })
         };
-        self.placements_on(machine)
-            .into_iter()
-            .filter_map(mean)
-            .collect()
+        self.placements.iter().filter_map(of).collect()
     }
 
     /// The profile of a modelled machine; `None` for the machine that ran the command.
@@ -170,14 +147,18 @@ impl<'a> RunView<'a> {
             .find(|card| card.name == machine)
     }
 
-    /// The name of a machine with its processor or title.
+    /// The name of a machine with its processor, or with its title and the scale factor of its
+    /// figures.
     pub fn machine_title(&self, machine: &str) -> String {
         if machine == HERE {
             return format!("this machine ({})", self.set.run.host.cpu_model);
         }
         self.card(machine).map_or_else(
             || machine.into(),
-            |card| format!("{machine} ({})", card.title),
+            |card| {
+                let scale_factor = words::number(self.set.scale_factor_on(machine));
+                format!("{machine} ({}), scale factor {scale_factor}", card.title)
+            },
         )
     }
 

@@ -374,19 +374,6 @@ fn machines_whose_names_look_alike_do_not_share_ids() {
 }
 
 #[test]
-fn the_summary_names_the_fastest_placement_of_each_machine() {
-    let text = section(&readable(&sample()), "summary");
-    assert!(
-        text.contains("modelled over 13 queries: 3:2 is fastest"),
-        "{text}"
-    );
-    assert!(
-        text.contains("dram only is fastest; the next, columns:8"),
-        "{text}"
-    );
-}
-
-#[test]
 fn the_yardsticks_mean_is_the_geometric_mean_of_the_ratios() {
     let set = sample();
     let run = &set.runs[0];

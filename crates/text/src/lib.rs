@@ -3,7 +3,8 @@
 //! Every command accepts the same text for the same thing: sizes ([`Bytes`]), bandwidths
 //! ([`GbPerSec`]), times ([`Seconds`]) and placements ([`Placement`], [`list`]). [`nearest`]
 //! suggests what a mistyped word was meant to be, [`WholeFile`] writes files that are never seen
-//! half-written, and [`Yaml`] is a YAML document with positions.
+//! half-written, and [`Yaml`] is a YAML document with positions. [`words`] prints
+//! numbers and lists for sentences.
 
 mod bytes;
 mod list;
@@ -12,6 +13,7 @@ mod number;
 mod placement;
 mod quantity;
 mod whole_file;
+pub mod words;
 mod yaml;
 
 pub use bytes::{Bytes, BytesError};

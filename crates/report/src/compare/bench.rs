@@ -4,11 +4,10 @@
 //! paired by workload, varied settings and task, and then the differences of the plans are
 //! reported. Repetitions of several records of one run are pooled.
 
-use super::rank::{rank_test, smallest_p};
 use super::{Comparison, SIGNIFICANT_BELOW};
 use crate::bench::figure::{BenchMetric, Figure};
 use crate::words;
-use tierloom_record::{BenchRecord, Spread, geometric_mean};
+use tierloom_record::{BenchRecord, Spread, geometric_mean, rank_test, smallest_p};
 
 /// Whether a figure of a benchmark changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

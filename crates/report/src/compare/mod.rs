@@ -9,19 +9,17 @@
 mod bench;
 mod bench_page;
 mod page;
-mod rank;
 mod settings;
 
 pub use bench::{BENCH_TEXT_HEADER, BenchComparison, BenchMean, BenchRow, BenchVerdict};
 pub use page::render_comparison;
 
 use crate::words;
-use rank::{rank_test, smallest_p};
 use std::collections::BTreeMap;
-use tierloom_record::{EngineKind, Provenance, QueryRecord, RecordSet, Spread, geometric_mean};
-
-/// Significance level of the rank test.
-pub(crate) const SIGNIFICANT_BELOW: f64 = 0.05;
+pub(crate) use tierloom_record::findings::SIGNIFICANT_BELOW;
+use tierloom_record::{
+    EngineKind, Provenance, QueryRecord, RecordSet, Spread, geometric_mean, rank_test, smallest_p,
+};
 
 /// Whether a figure changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

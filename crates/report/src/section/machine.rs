@@ -101,6 +101,13 @@ fn quick_measurement(probe: &ProbeCard) -> Markup {
 fn profile(card: &MachineCard) -> Markup {
     html! {
         h3 { "Modelled machine " (card.name) ": " (card.title) }
+        @if let Some(scale_factor) = card.scale_factor {
+            p.note {
+                "Modelled figures are for scale factor " (words::number(scale_factor))
+                @if let Some(bytes) = card.table_bytes { ", tables of " (words::bytes(bytes)) }
+                "."
+            }
+        }
         ul { @for citation in &card.citations { li { (citation) } } }
         @if card.figures.is_empty() {
             (missing("The profile's figures were not recorded."))

@@ -7,6 +7,7 @@ mod placement;
 mod settings;
 mod speedups;
 mod summary;
+mod throughput;
 mod time;
 mod yardstick;
 
@@ -19,27 +20,39 @@ use tierloom_record::Provenance;
 
 /// All sections of one run; with several runs in the document, each has a heading.
 pub(crate) fn run_article(view: &RunView<'_>, runs: usize) -> Result<Markup, ReportError> {
-    let speedups = speedups::section(view)?;
-    let time = time::section(view)?;
-    let intensity = intensity::section(view)?;
-    let yardstick = yardstick::section(view)?;
+    let queries = if view.has_streams() {
+        html! { (throughput::section(view)) (placement::section(view)) }
+    } else {
+        sections_of_queries(view)?
+    };
     Ok(html! {
         article id=(view.prefix) {
             @if runs > 1 { h2 { "Run " (view.set.run.run_id) } }
             (contents(view))
             (summary::section(view))
-            (speedups)
-            (time)
-            (intensity)
-            (placement::section(view))
-            (yardstick)
-            (operators::section(view))
+            (queries)
             (machine::section(view))
             (settings::section(view))
         }
     })
 }
 
+fn sections_of_queries(view: &RunView<'_>) -> Result<Markup, ReportError> {
+    let speedups = speedups::section(view)?;
+    let time = time::section(view)?;
+    let intensity = intensity::section(view)?;
+    let yardstick = yardstick::section(view)?;
+    Ok(html! {
+        (speedups)
+        (time)
+        (intensity)
+        (placement::section(view))
+        (yardstick)
+        (operators::section(view))
+    })
+}
+
+/// Sections of a run of single queries.
 const SECTIONS: [(&str, &str); 9] = [
     ("summary", "Summary"),
     ("speedups", "Queries"),
@@ -52,10 +65,24 @@ const SECTIONS: [(&str, &str); 9] = [
     ("settings", "Settings"),
 ];
 
+/// Sections of a run of concurrent sessions, which has no figures of single queries.
+const SECTIONS_OF_STREAMS: [(&str, &str); 5] = [
+    ("summary", "Summary"),
+    ("throughput", "Throughput"),
+    ("placement", "Placement"),
+    ("machine", "Machines"),
+    ("settings", "Settings"),
+];
+
 fn contents(view: &RunView<'_>) -> Markup {
+    let sections = if view.has_streams() {
+        &SECTIONS_OF_STREAMS[..]
+    } else {
+        &SECTIONS[..]
+    };
     html! {
         nav aria-label="Sections" {
-            @for (id, name) in SECTIONS { a href=(format!("#{}-{id}", view.prefix)) { (name) } }
+            @for (id, name) in sections { a href=(format!("#{}-{id}", view.prefix)) { (name) } }
             a href="#records" { "Raw records" }
         }
     }

@@ -161,8 +161,8 @@ fn times_table(view: &RunView<'_>, machine: &str, placements: &[&str]) -> Markup
                         @for placement in placements {
                             td.n {
                                 @if let Some(mean) = means.iter().find(|m| m.placement == *placement) {
-                                    (words::ms(mean.time_ms)) " " (tag(mean.provenance))
-                                    @if let (Some(speedup), true) = (mean.speedup, *placement != BASELINE) { span.sub { (words::ratio(speedup)) " of dram's speed" } }
+                                    (words::ms(mean.geomean_ms)) " " (tag(mean.provenance))
+                                    @if let (Some(speedup), true) = (mean.speedup_over_dram, *placement != BASELINE) { span.sub { (words::ratio(speedup)) " of dram's speed" } }
                                 } @else { "no figure" }
                             }
                         }

@@ -11,7 +11,7 @@ const EXACT_UP_TO: usize = 60;
 /// Two-sided p-value: the probability of rank sums at least this uneven by chance.
 ///
 /// 1 if a sample is empty.
-pub(crate) fn rank_test(a: &[f64], b: &[f64]) -> f64 {
+pub fn rank_test(a: &[f64], b: &[f64]) -> f64 {
     if a.is_empty() || b.is_empty() {
         return 1.0;
     }
@@ -25,7 +25,7 @@ pub(crate) fn rank_test(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// The smallest p-value that samples of these sizes can give: all of one below all of the other.
-pub(crate) fn smallest_p(a: usize, b: usize) -> f64 {
+pub fn smallest_p(a: usize, b: usize) -> f64 {
     if a == 0 || b == 0 {
         return 1.0;
     }
