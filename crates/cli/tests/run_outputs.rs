@@ -130,6 +130,48 @@ fn tables_label_every_figure() {
     );
 }
 
+/// A reader must not have to look for the answer, and must not find two different ones.
+#[test]
+fn terminal_report_and_records_begin_with_the_same_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let more = [
+        "--machine",
+        "nus24",
+        "--report",
+        "r.html",
+        "--records",
+        "r.jsonl",
+    ];
+    let ended = tierloom(path, &[&SMALL[..], &more].concat()).with_code(0);
+    let answer: Vec<&str> = ended.stdout.lines().take(3).collect();
+    for (sentence, opening) in answer
+        .iter()
+        .zip(["Measured: ", "Best placement", "Next: "])
+    {
+        assert!(sentence.starts_with(opening), "{}", ended.stdout);
+    }
+    let run = RecordSet::read(&path.join("r.jsonl"))
+        .unwrap()
+        .runs
+        .remove(0);
+    let html = fs::read_to_string(path.join("r.html")).unwrap();
+    let findings = run.summary.unwrap().findings;
+    assert_eq!(findings[..3], answer);
+    for sentence in &findings {
+        assert!(
+            ended.stdout.contains(sentence.as_str()),
+            "{sentence} is not in the terminal"
+        );
+        let escaped = sentence
+            .replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;");
+        let escaped = escaped.replace('"', "&quot;");
+        assert!(html.contains(&escaped), "{sentence} is not in the report");
+    }
+}
+
 #[test]
 fn a_dry_run_prints_the_plan_and_does_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -76,6 +76,16 @@ fn streams_give_throughput_that_is_the_sum_of_their_rates() {
         let rates: f64 = record.streams.iter().map(|s| s.queries_per_hour).sum();
         assert!((rates / record.queries_per_hour - 1.0).abs() < 1e-9);
     }
+    let summary = set.runs[0].summary.as_ref().expect("a summary");
+    assert!(!summary.interrupted);
+    assert_eq!((summary.finished, summary.planned), (2, 2));
+    let audit = summary.placements[0].audit_after.as_ref();
+    assert!(audit.is_some_and(|audit| audit.worst_deviation < 0.01));
+    assert!(
+        summary.findings[0].contains("3 concurrent sessions"),
+        "{:?}",
+        summary.findings
+    );
     // Records that were read can be written again.
     let again = set.to_records();
     let same = again

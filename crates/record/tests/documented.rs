@@ -34,7 +34,10 @@ fn every_field_of_a_record_is_on_the_page_of_the_format() {
         .collect();
     let sources = fs::read_dir(here.join("src")).unwrap();
     let fields: Vec<_> = sources
-        .flat_map(|entry| written_fields(&entry.unwrap().path()))
+        .map(|entry| entry.unwrap().path())
+        // Folders hold conclusions, not records.
+        .filter(|path| path.is_file())
+        .flat_map(|path| written_fields(&path))
         .collect();
     assert!(fields.len() > 150, "only {} fields found", fields.len());
     let missing: Vec<&String> = fields

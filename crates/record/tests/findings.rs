@@ -2,7 +2,7 @@
 //! run, of wrong answers or of misplaced pages.
 
 use proptest::prelude::*;
-use tierloom_record::findings::{Outcome, RunFindings, conclude};
+use tierloom_record::findings::{PlacementVerdict as Verdict, RunFindings, conclude};
 use tierloom_record::{
     Answer, AuditRecord, DataCard, EngineKind, HERE, HostCard, MachineCard, MemoryUse, NodeShare,
     PlacementCard, Provenance, QueryRecord, RunRecord, RunSet, SCHEMA, Settings, Spread,
@@ -194,7 +194,7 @@ fn card(placement: &str, shares: [f64; 2]) -> PlacementCard {
 }
 
 #[track_caller]
-fn only(found: &RunFindings) -> &Outcome {
+fn only(found: &RunFindings) -> &Verdict {
     assert_eq!(found.best.len(), 1, "{:?}", found.best);
     &found.best[0].outcome
 }
@@ -213,9 +213,9 @@ fn the_answer_comes_in_three_sentences() {
              this machine (Processor 9000, 8 threads), 2026-01-02; modelled from that work: nus24 \
              at scale factor 30.",
             "Best placement (ratios of geometric means over queries, [min..max] over repetitions): \
-             on nus24 (modelled, scale factor 30), 3:2, 1.25 [1.25..1.25] times as fast as dram; on \
-             this machine (measured), dram, the only one with figures, 17.3 ms per query (geometric \
-             mean of 2 queries).",
+             on nus24 (modelled, scale factor 30), 3:2, 1.25 [1.25..1.25] times as fast as dram; \
+             on this machine (measured), dram, the only one with figures, 17.3 ms per query \
+             (geometric mean of 2 queries).",
             "Next: measure it on a machine like nus24: `tierloom run ssb --sf 30 --placement \
              dram,3:2`; a profile of your own machine is made there by `tierloom characterize -o \
              mine.yaml` and used here with `--machine mine.yaml`.",
@@ -234,7 +234,7 @@ fn a_lead_beyond_the_noise_is_one() {
         (HERE, "9:1", 0.801, &QUIET),
         (HERE, "cxl", 2.0, &QUIET),
     ]));
-    let Outcome::Better {
+    let Verdict::Better {
         placement,
         over,
         ratio,
@@ -267,7 +267,7 @@ fn a_lead_within_the_noise_is_none() {
     ]));
     assert!(matches!(
         only(&found),
-        Outcome::NoneBetter { than, next, .. } if than == "dram" && next == "3:2"
+        Verdict::NoneBetter { than, next, .. } if than == "dram" && next == "3:2"
     ));
     let [_, best, next] = &found.answer;
     assert!(
@@ -288,7 +288,7 @@ fn less_than_one_per_cent_is_no_lead_however_certain() {
             (machine, "3:2", 0.995, &[1.0; 5]),
         ]));
         assert!(
-            matches!(only(&found), Outcome::NoneBetter { .. }),
+            matches!(only(&found), Verdict::NoneBetter { .. }),
             "{machine}"
         );
     }
@@ -303,7 +303,7 @@ fn where_dram_is_best_the_next_is_named() {
     ]));
     assert!(matches!(
         only(&found),
-        Outcome::Better { placement, over, .. } if placement == "dram" && over == "columns:8"
+        Verdict::Better { placement, over, .. } if placement == "dram" && over == "columns:8"
     ));
     assert!(found.answer[1].contains("times as fast as the next, columns:8"));
     assert!(found.answer[2].contains("leave tables in dram"));
@@ -317,7 +317,7 @@ fn too_few_repetitions_show_nothing() {
     ]);
     set.run.settings.repeat = 3;
     let found = conclude(&set);
-    assert!(matches!(only(&found), Outcome::TooFewRepetitions { .. }));
+    assert!(matches!(only(&found), Verdict::TooFewRepetitions { .. }));
     assert!(found.answer[1].contains("3 repetitions cannot show a difference"));
     assert!(found.answer[2].contains("--repeat 15"));
 }
@@ -330,7 +330,7 @@ fn modelled_times_of_one_execution_are_compared_with_each_other() {
         ("nus24", "dram", 1.1, &spread),
         ("nus24", "3:2", 1.0, &spread),
     ]));
-    let Outcome::Better { ratio, .. } = only(&found) else {
+    let Verdict::Better { ratio, .. } = only(&found) else {
         panic!("{:?}", found.best)
     };
     assert!((ratio.max - ratio.min).abs() < 1e-9, "{ratio:?}");
@@ -344,7 +344,7 @@ fn without_dram_the_fastest_is_compared_with_the_next() {
     ]));
     assert!(matches!(
         only(&found),
-        Outcome::Better { placement, over, .. } if placement == "3:2" && over == "cxl"
+        Verdict::Better { placement, over, .. } if placement == "3:2" && over == "cxl"
     ));
 }
 
@@ -353,7 +353,7 @@ fn one_placement_is_not_called_best_of_several() {
     let found = conclude(&whole(&[(HERE, "dram", 1.0, &QUIET)]));
     assert_eq!(
         only(&found),
-        &Outcome::Alone {
+        &Verdict::Alone {
             placement: "dram".into()
         }
     );
@@ -388,7 +388,7 @@ fn misplaced_pages_are_not_compared() {
     cards.push(card("3:2", [0.7, 0.3]));
     cards.push(card("9:1", [0.603, 0.397]));
     let found = conclude(&set);
-    assert!(matches!(only(&found), Outcome::Better { placement, .. } if placement == "9:1"));
+    assert!(matches!(only(&found), Verdict::Better { placement, .. } if placement == "9:1"));
     assert_eq!(found.warnings.len(), 1, "{:?}", found.warnings);
     assert!(found.warnings[0].contains("3:2") && found.warnings[0].contains("10.00%"));
 }
@@ -409,7 +409,7 @@ fn an_incomplete_placement_does_not_win() {
     let summary = set.summary.as_mut().unwrap();
     (summary.interrupted, summary.finished) = (true, 3);
     let found = conclude(&set);
-    assert!(matches!(only(&found), Outcome::Alone { placement } if placement == "dram"));
+    assert!(matches!(only(&found), Verdict::Alone { placement } if placement == "dram"));
     assert!(found.answer[2].contains("run it to its end"));
     set.summary = None;
     assert!(conclude(&set).warnings[0].contains("killed before its end: it left 3 figures"));
@@ -443,7 +443,7 @@ fn sessions_are_compared_by_throughput() {
     let found = conclude(&set);
     assert!(matches!(
         only(&found),
-        Outcome::Better { placement, ratio, .. }
+        Verdict::Better { placement, ratio, .. }
             if placement == "3:2" && (ratio.median - 1.2).abs() < 1e-9
     ));
     let [measured, best, _] = &found.answer;
@@ -463,7 +463,7 @@ fn sessions_are_compared_by_throughput() {
     );
     assert!(found.cautions.is_empty(), "{:?}", found.cautions);
     set.throughputs.pop();
-    assert!(matches!(only(&conclude(&set)), Outcome::Alone { .. }));
+    assert!(matches!(only(&conclude(&set)), Verdict::Alone { .. }));
 }
 
 #[test]
@@ -487,7 +487,11 @@ fn noise_is_counted_and_its_worst_case_named() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 64,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     /// Records of other versions may hold anything that is a number.
     #[test]

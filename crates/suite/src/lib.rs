@@ -18,9 +18,7 @@
 mod adaptive;
 mod check;
 mod error;
-pub mod findings;
 pub mod machine;
-mod mix;
 mod observer;
 mod operator_memory;
 mod plan;
@@ -36,6 +34,6 @@ pub use adaptive::Adaptive;
 pub use error::{ErrorKind, RunError};
 pub use observer::{Event, Observer, Stage};
 pub use operator_memory::OperatorMemory;
-pub use plan::{PlannedPlacement, REFERENCE, StreamPlan, SuitePlan, SuiteRequest};
+pub use plan::{PlannedPlacement, StreamPlan, SuitePlan, SuiteRequest};
 pub use run::run;
 pub use workload::{SuiteQuery, Workload};

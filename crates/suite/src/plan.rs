@@ -16,16 +16,13 @@ use std::time::Duration;
 use tierloom_memory::{PageSize, PlacementSpec, Target};
 use tierloom_model::Machine;
 use tierloom_placement::Policy;
-use tierloom_record::HERE;
+use tierloom_record::{HERE, REFERENCE};
 use tierloom_text::Bytes;
 use tierloom_topology::{TierKind, Topology};
 
 /// Machines to model when this one lacks a tier and none was named: two published machines on which
 /// interleaving has opposite effects.
 const DEFAULT_MACHINES: [&str; 2] = ["nus24", "epfl25-full-pf-on"];
-
-/// The placement that all others are compared with.
-pub const REFERENCE: &str = "dram";
 
 /// Limit on streams: each has its plans and at least one thread, so a higher number is a typing
 /// error.

@@ -1,6 +1,6 @@
 //! What was measured and which placement is best, in one sentence each.
 
-use super::best::{BestPlacement, Outcome, SpeedRatio};
+use super::best::{BestPlacement, PlacementVerdict, SpeedRatio};
 use super::warnings;
 use crate::{HERE, Provenance, RunSet};
 use tierloom_text::words::{list, ms, number, queries};
@@ -86,7 +86,7 @@ pub(super) fn best(set: &RunSet, best: &[BestPlacement]) -> String {
             .into();
     }
     // A machine with a single placement has the least to say.
-    let is_alone = |b: &&BestPlacement| matches!(b.outcome, Outcome::Alone { .. });
+    let is_alone = |b: &&BestPlacement| matches!(b.outcome, PlacementVerdict::Alone { .. });
     let (alone, compared): (Vec<_>, Vec<_>) = best.iter().partition(is_alone);
     let parts: Vec<String> = compared.iter().chain(&alone).map(|b| on(set, b)).collect();
     let explained = if compared.is_empty() {
@@ -102,8 +102,8 @@ pub(super) fn best(set: &RunSet, best: &[BestPlacement]) -> String {
 fn on(set: &RunSet, best: &BestPlacement) -> String {
     let machine = machine(set, &best.machine, best.provenance);
     let outcome = match &best.outcome {
-        Outcome::Alone { placement } => alone(set, &best.machine, placement),
-        Outcome::Better {
+        PlacementVerdict::Alone { placement } => alone(set, &best.machine, placement),
+        PlacementVerdict::Better {
             placement,
             over,
             ratio,
@@ -120,11 +120,11 @@ fn on(set: &RunSet, best: &BestPlacement) -> String {
             };
             format!("{placement}{equals}, {} as {next}{over}", times(ratio))
         }
-        Outcome::NoneBetter { than, next, ratio } => format!(
+        PlacementVerdict::NoneBetter { than, next, ratio } => format!(
             "no placement is better than {than} beyond the noise; the next, {next}, is {} as it",
             times(ratio)
         ),
-        Outcome::TooFewRepetitions {
+        PlacementVerdict::TooFewRepetitions {
             fastest,
             over,
             ratio,

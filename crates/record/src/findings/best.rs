@@ -24,7 +24,7 @@ pub struct SpeedRatio {
 
 /// What the figures of one machine say.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
+pub enum PlacementVerdict {
     /// No other placement can be compared with this one.
     Alone {
         /// The only placement with all figures.
@@ -69,7 +69,7 @@ pub struct BestPlacement {
     /// Whether its figures were measured or modelled.
     pub provenance: Provenance,
     /// What they say.
-    pub outcome: Outcome,
+    pub outcome: PlacementVerdict,
 }
 
 /// One placement on one machine.
@@ -213,12 +213,12 @@ fn too_few(a: &Candidate<'_>, b: &Candidate<'_>) -> bool {
         && smallest_p(a.repetitions.len(), b.repetitions.len()) >= SIGNIFICANT_BELOW
 }
 
-fn outcome(mut candidates: Vec<Candidate<'_>>) -> Option<Outcome> {
+fn outcome(mut candidates: Vec<Candidate<'_>>) -> Option<PlacementVerdict> {
     candidates.sort_by(|a, b| a.cost.total_cmp(&b.cost));
     let (fastest, others) = candidates.split_first()?;
     let Some(second) = others.first() else {
         let placement = fastest.placement.to_owned();
-        return Some(Outcome::Alone { placement });
+        return Some(PlacementVerdict::Alone { placement });
     };
     let dram = candidates.iter().find(|c| c.placement == REFERENCE);
     let equals: Vec<&Candidate<'_>> = others.iter().filter(|c| !differ(fastest, c)).collect();
@@ -227,7 +227,7 @@ fn outcome(mut candidates: Vec<Candidate<'_>>) -> Option<Outcome> {
     let over = dram.filter(|d| d.placement != fastest.placement);
     let over = over.unwrap_or(second);
     Some(if too_few(fastest, over) {
-        Outcome::TooFewRepetitions {
+        PlacementVerdict::TooFewRepetitions {
             fastest: name(fastest),
             over: name(over),
             ratio: ratio(fastest, over),
@@ -239,13 +239,13 @@ fn outcome(mut candidates: Vec<Candidate<'_>>) -> Option<Outcome> {
         } else {
             fastest
         };
-        Outcome::NoneBetter {
+        PlacementVerdict::NoneBetter {
             than: name(than),
             next: name(next),
             ratio: ratio(next, than),
         }
     } else {
-        Outcome::Better {
+        PlacementVerdict::Better {
             placement: name(fastest),
             over: name(over),
             ratio: ratio(fastest, over),

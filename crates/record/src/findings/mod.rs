@@ -18,7 +18,7 @@ mod evidence;
 mod next;
 mod warnings;
 
-pub use best::{BestPlacement, Outcome, SpeedRatio};
+pub use best::{BestPlacement, PlacementVerdict, SpeedRatio};
 
 use crate::RunSet;
 

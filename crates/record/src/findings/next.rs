@@ -1,7 +1,7 @@
 //! What to do next: a command line to run or a setting to apply.
 
 use super::NOISY_RELATIVE_RANGE;
-use super::best::{BestPlacement, Outcome};
+use super::best::{BestPlacement, PlacementVerdict};
 use super::warnings;
 use crate::means::REFERENCE;
 use crate::{HERE, RunSet};
@@ -22,19 +22,19 @@ pub(super) fn step(set: &RunSet, best: &[BestPlacement]) -> String {
 /// What has to be right before any figure is used.
 fn before_comparing(set: &RunSet) -> Option<String> {
     if warnings::is_emulated(set) {
-        let run = Command::of(set);
+        let run = RunCommand::of(set);
         return Some(format!("run it on a real processor: `{run}`"));
     }
     if let Some(why) = warnings::no_conclusion(set) {
-        let run = Command::of(set).with("--baseline");
+        let run = RunCommand::of(set).with("--baseline");
         return Some(format!("use none of these times, because {why}; `{run}`"));
     }
     let ended = set.summary.as_ref().is_some_and(|s| !s.interrupted);
     if !ended {
-        return Some(format!("run it to its end: `{}`", Command::of(set)));
+        return Some(format!("run it to its end: `{}`", RunCommand::of(set)));
     }
     if set.run.build != "release" {
-        let run = Command::of(set).cargo();
+        let run = RunCommand::of(set).cargo();
         return Some(format!("measure with a release build: `{run}`"));
     }
     None
@@ -46,22 +46,22 @@ fn here(set: &RunSet, best: &BestPlacement) -> Option<String> {
         return None;
     }
     match &best.outcome {
-        Outcome::Alone { .. } => None,
-        Outcome::Better { placement, .. } if placement == REFERENCE => Some(
+        PlacementVerdict::Alone { .. } => None,
+        PlacementVerdict::Better { placement, .. } if placement == REFERENCE => Some(
             "leave tables in dram, as is the default; other placements are for tables that dram \
              cannot hold"
                 .into(),
         ),
-        Outcome::Better { placement, .. } => Some(format!(
+        PlacementVerdict::Better { placement, .. } => Some(format!(
             "place tables so, in `tierloom sql` with `SET tierloom.placement = '{placement}'`"
         )),
-        Outcome::NoneBetter { than, next, .. } if is_noisy(set) => {
+        PlacementVerdict::NoneBetter { than, next, .. } if is_noisy(set) => {
             Some(repeat(set, &[than, next], "on an idle machine"))
         }
-        Outcome::NoneBetter { than, .. } => Some(format!(
+        PlacementVerdict::NoneBetter { than, .. } => Some(format!(
             "choose by capacity, since no placement costs time; {than} is the default choice"
         )),
-        Outcome::TooFewRepetitions { fastest, over, .. } => {
+        PlacementVerdict::TooFewRepetitions { fastest, over, .. } => {
             Some(repeat(set, &[over, fastest], "more often"))
         }
     }
@@ -76,7 +76,7 @@ fn is_noisy(set: &RunSet) -> bool {
 
 fn repeat(set: &RunSet, placements: &[&String], how: &str) -> String {
     let names: Vec<&str> = placements.iter().map(|p| p.as_str()).collect();
-    let run = Command::of(set).placements(&names);
+    let run = RunCommand::of(set).placements(&names);
     let repeat = MORE_REPETITIONS.max(set.run.settings.repeat.saturating_mul(3));
     let run = if set.throughputs.is_empty() {
         run.with(&format!("--repeat {repeat}"))
@@ -95,9 +95,9 @@ fn elsewhere(set: &RunSet, best: &BestPlacement) -> Option<String> {
                and used here with `--machine mine.yaml`";
     let name = &best.machine;
     Some(match &best.outcome {
-        Outcome::Alone { .. } => return None,
-        Outcome::Better { placement, .. } if placement != REFERENCE => {
-            let run = Command::of(set)
+        PlacementVerdict::Alone { .. } => return None,
+        PlacementVerdict::Better { placement, .. } if placement != REFERENCE => {
+            let run = RunCommand::of(set)
                 .scale_factor(set.scale_factor_on(name))
                 .placements(&[REFERENCE, placement]);
             format!("measure it on a machine like {name}: `{run}`; {own}")
@@ -108,7 +108,7 @@ fn elsewhere(set: &RunSet, best: &BestPlacement) -> Option<String> {
 
 fn nothing_compared(set: &RunSet) -> String {
     let settings = &set.run.settings;
-    let mut run = Command::of(set);
+    let mut run = RunCommand::of(set);
     if settings.placements.len() < 2 {
         run = run.placements(&[REFERENCE, "cxl", "3:2"]);
     }
@@ -123,7 +123,7 @@ fn nothing_compared(set: &RunSet) -> String {
 }
 
 /// A command line that runs the workload again.
-struct Command {
+struct RunCommand {
     program: &'static str,
     workload: String,
     scale_factor: f64,
@@ -135,15 +135,15 @@ struct Command {
     more: Vec<String>,
 }
 
-impl Command {
+impl RunCommand {
     /// Same workload, data and placements as the run.
-    fn of(set: &RunSet) -> Command {
+    fn of(set: &RunSet) -> RunCommand {
         let run = &set.run;
         let streams = set.throughputs.first().map(|t| {
             let (count, seconds) = (t.streams.len(), number(t.duration_s));
             format!(" --streams {count} --duration {seconds}s")
         });
-        Command {
+        RunCommand {
             program: "tierloom",
             workload: run.workload.clone(),
             scale_factor: run.settings.scale_factor,
@@ -160,40 +160,40 @@ impl Command {
         }
     }
 
-    fn cargo(self) -> Command {
-        Command {
+    fn cargo(self) -> RunCommand {
+        RunCommand {
             program: "cargo run --release --",
             ..self
         }
     }
 
-    fn scale_factor(self, scale_factor: f64) -> Command {
-        Command {
+    fn scale_factor(self, scale_factor: f64) -> RunCommand {
+        RunCommand {
             scale_factor,
             ..self
         }
     }
 
-    fn placements(self, names: &[&str]) -> Command {
+    fn placements(self, names: &[&str]) -> RunCommand {
         let mut placements: Vec<String> = Vec::new();
         for name in names {
             if !placements.iter().any(|p| p == name) {
                 placements.push((*name).to_owned());
             }
         }
-        Command { placements, ..self }
+        RunCommand { placements, ..self }
     }
 
-    fn with(mut self, option: &str) -> Command {
+    fn with(mut self, option: &str) -> RunCommand {
         self.more.push(option.to_owned());
         self
     }
 }
 
-impl std::fmt::Display for Command {
+impl std::fmt::Display for RunCommand {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let scale_factor = number(self.scale_factor);
-        let Command {
+        let RunCommand {
             program, workload, ..
         } = self;
         write!(f, "{program} run {workload} --sf {scale_factor}")?;

@@ -3,7 +3,7 @@
 
 use super::session::Session;
 use crate::adaptive::is_adaptive;
-use crate::{Adaptive, Observer, PlannedPlacement, REFERENCE, RunError};
+use crate::{Adaptive, Observer, PlannedPlacement, RunError};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -11,7 +11,7 @@ use tierloom_engine::EngineError;
 use tierloom_engine::adapt::{Driver, DriverOptions, PrefetchSwitch};
 use tierloom_engine::capture::HostCosts;
 use tierloom_placement::adaptive::{Prefetching, Settings};
-use tierloom_record::{EngineKind, Provenance, QueryRecord, Spread};
+use tierloom_record::{EngineKind, Provenance, QueryRecord, REFERENCE, Spread};
 use tierloom_topology::SysRoot;
 use tierloom_tune::apply::StateFile;
 use tierloom_tune::prefetch::{PrefetchGuard, Prefetchers, state_file};

@@ -86,6 +86,8 @@ fn machine(machine: &Machine) -> MachineCard {
                 source: f.source,
             })
             .collect(),
+        scale_factor: None,
+        table_bytes: None,
     }
 }
 

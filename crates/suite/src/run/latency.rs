@@ -10,18 +10,18 @@ use super::price::Pricer;
 use super::session::Session;
 use super::{Sink, adaptive, cards, memory, summary};
 use crate::adaptive::is_adaptive;
-use crate::{Event, PlannedPlacement, REFERENCE, RunError, Stage, SuitePlan, findings};
+use crate::{Event, PlannedPlacement, RunError, Stage, SuitePlan};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use tierloom_engine::adapt::Driver;
 use tierloom_engine::capture::{Captured, HostCosts};
-use tierloom_engine::load::{column_uses, merged_audit};
+use tierloom_engine::load::column_uses;
 use tierloom_kernels::{StreamProbe, stream_probe};
-use tierloom_memory::AuditMode;
 use tierloom_placement::ColumnUse;
+use tierloom_record::findings::conclude;
 use tierloom_record::{
-    EngineKind, HERE, MemoryUse, OperatorRecord, PlacementCard, Provenance, QueryRecord, Record,
-    Spread, SummaryRecord, TimeBreakdown,
+    AuditRecord, EngineKind, HERE, MemoryUse, OperatorRecord, PlacementCard, Provenance,
+    QueryRecord, REFERENCE, Record, RunRecord, RunSet, Spread, SummaryRecord, TimeBreakdown,
 };
 
 /// Columns that the host probe reads: enough for a median, few enough to add no noticeable time.
@@ -54,6 +54,7 @@ struct LatencyRun<'a> {
     session: &'a Session<'a>,
     started: Instant,
     times: TimeBreakdown,
+    opened: RunRecord,
     host: HostCosts,
     sink: &'a mut Sink<'a>,
     /// Measured executions, one entry per query, placement and engine.
@@ -88,7 +89,8 @@ impl<'a> LatencyRun<'a> {
         // The probe needs the loaded data; it gives the cost of a streamed byte that splits
         // measured time into compute and memory.
         let probe = timed(&mut times.probe_s, || probe(session, plan.threads));
-        sink(Record::Run(Box::new(cards::run(session, &probe))))?;
+        let opened = cards::run(session, &probe);
+        sink(Record::Run(Box::new(opened.clone())))?;
         let host = HostCosts {
             stream_ns_per_byte: stream_cost(&probe, plan.threads),
             working_set_bytes: session.data.tables.iter().map(|t| t.size_bytes()).sum(),
@@ -101,6 +103,7 @@ impl<'a> LatencyRun<'a> {
             session,
             started,
             times,
+            opened,
             host,
             sink,
             measured: Vec::new(),
@@ -211,11 +214,8 @@ impl<'a> LatencyRun<'a> {
         Ok(())
     }
 
-    fn audit(&mut self) -> Result<Option<tierloom_record::AuditRecord>, RunError> {
-        let audit = timed(&mut self.times.audit_s, || {
-            merged_audit(&self.session.data.tables, AuditMode::Full)
-        });
-        Ok(audit?.as_ref().map(tierloom_bench::run::audit_record))
+    fn audit(&mut self) -> Result<Option<AuditRecord>, RunError> {
+        timed(&mut self.times.audit_s, || self.session.audit())
     }
 
     fn push_measured(&mut self, measured: Measured) -> Result<(), RunError> {
@@ -256,7 +256,7 @@ impl<'a> LatencyRun<'a> {
 
     /// Adds a record after setting its speed-up over DRAM.
     fn push(&mut self, mut record: QueryRecord) -> Result<(), RunError> {
-        record.speedup_over_dram = summary::speedup_over_dram(&record, &self.records);
+        record.speedup_over_dram = tierloom_record::speedup_over_dram(&record, &self.records);
         self.records.push(record.clone());
         (self.sink)(Record::Query(Box::new(record)))
     }
@@ -308,15 +308,9 @@ impl<'a> LatencyRun<'a> {
         let reference: Vec<&Measured> = self.reference_work().collect();
         let intensity = summary::intensity(self.plan, &reference, &self.uses)?;
         self.times.model_s += start.elapsed().as_secs_f64();
-        let means = summary::means(&self.records);
-        let mut findings = findings::findings(
-            self.plan,
-            &self.records,
-            &means,
-            &self.placements,
-            &intensity,
-        );
-        findings.append(&mut self.adapted);
+        let mut notes = std::mem::take(&mut self.adapted);
+        let literature = |machine| self.plan.workload.literature(machine);
+        notes.extend(self.plan.machines.iter().filter_map(literature));
         let standing = self.plan.placements.iter();
         let standing = standing.filter(|p| !is_adaptive(p)).count();
         // Figures that a complete run has: each placement measured per engine, and modelled per
@@ -326,15 +320,16 @@ impl<'a> LatencyRun<'a> {
             + (self.plan.machines.len() * standing) as u32)
             * self.plan.queries.len() as u32;
         self.times.total_s = self.started.elapsed().as_secs_f64();
-        let summary = SummaryRecord {
+        let mut summary = SummaryRecord {
             run_id: self.session.invocation.id.clone(),
             interrupted,
             finished: self.records.len() as u32,
             planned,
-            means,
+            means: tierloom_record::means(&self.records),
             placements: std::mem::take(&mut self.placements),
             intensity,
-            findings,
+            notes,
+            findings: Vec::new(),
             times: self.times,
             memory: MemoryUse {
                 peak_resident_bytes: memory::resident("VmHWM"),
@@ -342,6 +337,13 @@ impl<'a> LatencyRun<'a> {
             },
         };
         let finished = summary.finished;
+        let set = RunSet {
+            run: self.opened,
+            queries: self.records,
+            throughputs: Vec::new(),
+            summary: Some(summary.clone()),
+        };
+        summary.findings = conclude(&set).sentences().map(str::to_owned).collect();
         (self.sink)(Record::Summary(Box::new(summary)))?;
         if interrupted {
             return Err(RunError::Interrupted(format!(

@@ -47,7 +47,7 @@ pub fn run(
     let started = Instant::now();
     let session = Session::open(plan, invocation, observer)?;
     match plan.streams {
-        Some(streams) => throughput::run(&session, streams, sink),
+        Some(streams) => throughput::run(&session, streams, started, sink),
         None => latency::run(&session, started, sink),
     }
 }

@@ -1,14 +1,14 @@
 //! Loads the data of a run and opens the engines on it.
 
 use super::memory;
-use crate::{Event, Observer, PlannedPlacement, REFERENCE, RunError, Stage, SuitePlan};
+use crate::{Event, Observer, PlannedPlacement, RunError, Stage, SuitePlan};
 use std::sync::Arc;
 use tierloom_bench::run::Session as Invocation;
-use tierloom_engine::load::{ColumnPlacer, LoadTimes};
+use tierloom_engine::load::{ColumnPlacer, LoadTimes, merged_audit};
 use tierloom_engine::{Engine, EngineError, EngineOptions, PlacedTable, PlannedQuery};
-use tierloom_memory::{AnonymousNuma, Placement};
+use tierloom_memory::{AnonymousNuma, AuditMode, Placement};
 use tierloom_placement::{Decision, Policy};
-use tierloom_record::MemoryUse;
+use tierloom_record::{AuditRecord, MemoryUse, REFERENCE};
 use tierloom_workloads::Progress;
 
 /// Data, engines and query plans of a run.
@@ -99,6 +99,15 @@ impl<'a> Session<'a> {
         tables
             .try_for_each(|table| table.place(decisions, &self.plan.topology, stop))
             .map_err(|e| RunError::of_engine(e, kept))
+    }
+
+    /// Looks up the nodes of all pages of the data. `None` where the kernel does not report them.
+    ///
+    /// # Errors
+    /// Pages that cannot be looked up.
+    pub fn audit(&self) -> Result<Option<AuditRecord>, RunError> {
+        let audit = merged_audit(&self.data.tables, AuditMode::Full)?;
+        Ok(audit.as_ref().map(tierloom_bench::run::audit_record))
     }
 }
 

@@ -1,70 +1,14 @@
-//! Geometric means over the results of a run, and their sensitivity to the engine's intensity.
+//! How the gain of an interleave depends on the intensity of the engine.
 
 use super::measure::Measured;
 use super::price::{BLIND, Blind, INTENSITIES_NS, Pricer};
-use crate::findings::NOTICEABLE;
-use crate::{REFERENCE, RunError, SuitePlan};
+use crate::{RunError, SuitePlan};
 use tierloom_model::Phase;
 use tierloom_placement::ColumnUse;
-use tierloom_record::{IntensityRow, MeanRecord, QueryRecord, geometric_mean};
+use tierloom_record::{IntensityRow, SAME_WITHIN, geometric_mean};
 
 /// Utilisation, averaged over a query, from which a tier counts as full.
 const SATURATED: f64 = 0.95;
-
-/// The speed-up of `record` over the placement `dram` on its machine.
-///
-/// `dram` is recorded before the others and is therefore among `earlier`, or `record` itself.
-/// `None` if it was not measured.
-pub fn speedup_over_dram(record: &QueryRecord, earlier: &[QueryRecord]) -> Option<f64> {
-    let same = |r: &&QueryRecord| {
-        r.placement == REFERENCE
-            && r.query == record.query
-            && r.machine == record.machine
-            && r.engine == record.engine
-    };
-    let dram = earlier.iter().chain([record]).find(same)?;
-    Some(dram.time_ms.median / record.time_ms.median)
-}
-
-/// One mean per machine, placement and engine, in the order of first appearance.
-pub fn means(records: &[QueryRecord]) -> Vec<MeanRecord> {
-    let mut groups: Vec<(&QueryRecord, Vec<&QueryRecord>)> = Vec::new();
-    for record in records {
-        let same = |first: &QueryRecord| {
-            first.machine == record.machine
-                && first.placement == record.placement
-                && first.engine == record.engine
-        };
-        match groups.iter_mut().find(|(first, _)| same(first)) {
-            Some((_, members)) => members.push(record),
-            None => groups.push((record, vec![record])),
-        }
-    }
-    groups
-        .into_iter()
-        .filter_map(|(first, members)| mean(first, &members))
-        .collect()
-}
-
-fn mean(first: &QueryRecord, members: &[&QueryRecord]) -> Option<MeanRecord> {
-    let speedups: Vec<f64> = members.iter().filter_map(|r| r.speedup_over_dram).collect();
-    Some(MeanRecord {
-        placement: first.placement.clone(),
-        machine: first.machine.clone(),
-        provenance: first.provenance,
-        engine: first.engine,
-        queries: members.len() as u32,
-        geomean_ms: geometric_mean(members.iter().map(|r| r.time_ms.median))?,
-        // A mean over only some of the queries could not be compared with the others.
-        speedup_over_dram: if speedups.len() == members.len() {
-            geometric_mean(speedups.iter().copied())
-        } else {
-            None
-        },
-        slower: speedups.iter().filter(|s| **s < 1.0 - NOTICEABLE).count() as u32,
-        faster: speedups.iter().filter(|s| **s > 1.0 + NOTICEABLE).count() as u32,
-    })
-}
 
 /// Prices the blind interleaves of the two published studies on every machine of the run, over a
 /// range of engine intensities.
@@ -134,8 +78,8 @@ fn intensity_row(
             },
             speedup_over_dram,
             first_group_speedup: geometric_mean(first_group),
-            slower: all.iter().filter(|s| **s < 1.0 - NOTICEABLE).count() as u32,
-            faster: all.iter().filter(|s| **s > 1.0 + NOTICEABLE).count() as u32,
+            slower: all.iter().filter(|s| **s < 1.0 - SAME_WITHIN).count() as u32,
+            faster: all.iter().filter(|s| **s > 1.0 + SAME_WITHIN).count() as u32,
             dram_utilisation: busiest,
             saturated,
         }),

@@ -7,7 +7,7 @@
 
 use super::measure::Runner;
 use super::session::{Session, plan_all};
-use super::{Sink, adaptive, cards, measure};
+use super::{Sink, adaptive, cards, measure, memory};
 use crate::{Event, Observer, PlannedPlacement, RunError, Stage, StreamPlan, SuiteQuery};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +17,10 @@ use tierloom_engine::capture::HostCosts;
 use tierloom_engine::load::column_uses;
 use tierloom_kernels::StreamProbe;
 use tierloom_placement::ColumnUse;
+use tierloom_record::findings::conclude;
 use tierloom_record::{
-    EngineKind, HERE, Provenance, Record, Spread, StreamRecord, ThroughputRecord,
+    AuditRecord, EngineKind, HERE, MemoryUse, PlacementCard, Provenance, Record, RunRecord, RunSet,
+    Spread, StreamRecord, SummaryRecord, ThroughputRecord, TimeBreakdown,
 };
 
 /// Host costs for the captured work: not needed, because throughput is not modelled.
@@ -27,13 +29,15 @@ const UNPROBED: HostCosts = HostCosts {
     working_set_bytes: 0,
 };
 
-/// Measures the streams under every placement that this machine has.
+/// Measures the streams under every placement that this machine has; `started` is when the run
+/// began.
 ///
 /// # Errors
-/// The first failure.
+/// The first failure; a summary of what was finished goes to `sink` before it is returned.
 pub fn run(
     session: &Session<'_>,
     streams: StreamPlan,
+    started: Instant,
     sink: &mut Sink<'_>,
 ) -> Result<(), RunError> {
     // Throughput is not split into compute and memory time, so the machine is not probed.
@@ -42,30 +46,46 @@ pub fn run(
         read_gbps_all_threads: Vec::new(),
         footprint_bytes: 0,
     };
-    sink(Record::Run(Box::new(cards::run(session, &unprobed))))?;
+    let opened = cards::run(session, &unprobed);
+    sink(Record::Run(Box::new(opened.clone())))?;
     let mut run = ThroughputRun {
         session,
         streams,
+        started,
+        times: TimeBreakdown {
+            generate_s: session.data.times.generating.as_secs_f64(),
+            place_s: session.data.times.placing.as_secs_f64(),
+            ..TimeBreakdown::default()
+        },
+        opened,
         sink,
-        finished: 0,
+        placements: Vec::new(),
+        finished: Vec::new(),
     };
     let ended = run.measure_all();
     let memory = &session.plan.operator_memory;
-    match ended.and_then(|()| memory.finish(&[], session.observer)) {
+    let ended = ended.and_then(|()| memory.finish(&[], session.observer));
+    let finished = run.finished.len();
+    let summed = run.finish(ended.is_err());
+    match ended {
+        Ok(()) => summed,
         Err(RunError::Interrupted(_)) => Err(RunError::Interrupted(format!(
-            "{} throughputs were finished; their records are kept",
-            run.finished
+            "{finished} throughputs were finished; their records are kept"
         ))),
-        other => other,
+        // A failure to hand out the summary must not hide why the measurement ended.
+        Err(other) => Err(other),
     }
 }
 
 struct ThroughputRun<'a> {
     session: &'a Session<'a>,
     streams: StreamPlan,
+    started: Instant,
+    times: TimeBreakdown,
+    opened: RunRecord,
     sink: &'a mut Sink<'a>,
-    /// Number of finished records.
-    finished: usize,
+    placements: Vec<PlacementCard>,
+    finished: Vec<ThroughputRecord>,
 }
 
 impl ThroughputRun<'_> {
@@ -73,7 +93,13 @@ impl ThroughputRun<'_> {
         let uses = self.first_pass()?;
         let session = self.session;
         for placement in session.plan.measured() {
-            session.place(&placement.policy.decide(&uses), "while placing")?;
+            let decisions = placement.policy.decide(&uses);
+            let placing = Instant::now();
+            session.place(&decisions, "while placing")?;
+            self.times.place_s += placing.elapsed().as_secs_f64();
+            let mut card = cards::placement(placement, &decisions, &uses);
+            card.audit_before = self.audit()?;
+            self.placements.push(card);
             let driver = adaptive::driver_under(placement, session, UNPROBED, None)?;
             for engine in [EngineKind::Tierloom, EngineKind::Datafusion] {
                 let of = match (engine, &session.baseline) {
@@ -86,14 +112,55 @@ impl ThroughputRun<'_> {
                     driver: driver.as_ref().filter(|_| engine == EngineKind::Tierloom),
                 };
                 let record = self.throughput(runner, engine, placement)?;
-                (self.sink)(Record::Throughput(Box::new(record)))?;
-                self.finished += 1;
+                (self.sink)(Record::Throughput(Box::new(record.clone())))?;
+                self.finished.push(record);
             }
             if let (Some(driver), Some(adaptive)) = (&driver, &session.plan.adaptive) {
                 adaptive.finish(driver, session.observer)?;
             }
+            let audit = self.audit()?;
+            if let Some(card) = self.placements.last_mut() {
+                card.audit_after = audit;
+            }
         }
         Ok(())
+    }
+
+    fn audit(&mut self) -> Result<Option<AuditRecord>, RunError> {
+        let start = Instant::now();
+        let audit = self.session.audit();
+        self.times.audit_s += start.elapsed().as_secs_f64();
+        audit
+    }
+
+    fn finish(mut self, interrupted: bool) -> Result<(), RunError> {
+        self.times.total_s = self.started.elapsed().as_secs_f64();
+        let plan = self.session.plan;
+        let engines = 1 + u32::from(plan.baseline);
+        let mut summary = SummaryRecord {
+            run_id: self.session.invocation.id.clone(),
+            interrupted,
+            finished: self.finished.len() as u32,
+            planned: plan.measured().count() as u32 * engines,
+            means: Vec::new(),
+            placements: self.placements,
+            intensity: Vec::new(),
+            notes: Vec::new(),
+            findings: Vec::new(),
+            times: self.times,
+            memory: MemoryUse {
+                peak_resident_bytes: memory::resident("VmHWM"),
+                ..self.session.memory
+            },
+        };
+        let set = RunSet {
+            run: self.opened,
+            queries: Vec::new(),
+            throughputs: self.finished,
+            summary: Some(summary.clone()),
+        };
+        summary.findings = conclude(&set).sentences().map(str::to_owned).collect();
+        (self.sink)(Record::Summary(Box::new(summary)))
     }
 
     /// Checks every answer and determines the bytes that one round of the queries reads.

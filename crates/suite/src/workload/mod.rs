@@ -3,6 +3,7 @@
 //! Each is a [`Workload`] in a file of its own, which generates, loads and checks; the rest of this
 //! crate sees the trait alone.
 
+mod literature;
 mod ssb;
 #[cfg(feature = "sql")]
 mod tpc;
@@ -16,6 +17,7 @@ pub use tpc::{tpcds, tpch};
 use crate::RunError;
 use std::borrow::Cow;
 use std::fmt::Debug;
+use tierloom_model::Machine;
 
 /// One query of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +58,11 @@ pub trait Workload: Debug + Send + Sync {
 
     /// Estimated rows that loading generates, for a progress bar.
     fn expected_rows(&self) -> u64;
+
+    /// What published engines get with this workload on a published machine, as a sentence.
+    fn literature(&self, _machine: &Machine) -> Option<String> {
+        None
+    }
 
     /// Generates the data into columns that are all placed alike.
     ///

@@ -1,9 +1,10 @@
 //! The Star Schema Benchmark.
 
-use super::{SuiteQuery, Workload, once};
+use super::{SuiteQuery, Workload, literature, once};
 use crate::RunError;
 use std::borrow::Cow;
 use std::sync::Arc;
+use tierloom_model::Machine;
 use tierloom_workloads::ssb::{self, SsbConfig};
 
 /// The Star Schema Benchmark with one data set.
@@ -64,6 +65,10 @@ impl Workload for Ssb {
     fn expected_rows(&self) -> u64 {
         // An order has four lines on average.
         self.0.orders() * 4
+    }
+
+    fn literature(&self, machine: &Machine) -> Option<String> {
+        literature::ssb(machine)
     }
 
     #[cfg(feature = "sql")]

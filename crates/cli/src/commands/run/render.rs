@@ -2,50 +2,59 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 use std::fmt::Write as _;
+use tierloom_record::findings::{RunFindings, conclude};
 use tierloom_record::{
-    AuditRecord, EngineKind, HERE, PlacementCard, Provenance, QueryRecord, Record, SummaryRecord,
-    ThroughputRecord,
+    AuditRecord, EngineKind, HERE, PlacementCard, Provenance, QueryRecord, REFERENCE, RunSet,
+    SummaryRecord, ThroughputRecord,
 };
-use tierloom_suite::{REFERENCE, SuitePlan, findings};
+use tierloom_suite::SuitePlan;
+use tierloom_text::words::number;
 
-/// The records of a run as tables. Without a summary (of single queries) or a throughput (of
-/// streams) there is nothing to show.
-pub fn tables(plan: &SuitePlan, records: &[Record]) -> String {
-    let (mut queries, mut throughputs, mut summary) = (Vec::new(), Vec::new(), None);
-    for record in records {
-        match record {
-            Record::Query(query) => queries.push((**query).clone()),
-            Record::Throughput(throughput) => throughputs.push(&**throughput),
-            Record::Summary(found) => summary = Some(found),
-            _ => {}
+/// A run as text: the answer in three sentences, the tables, and what else was found. Empty
+/// without a summary: there is nothing to show.
+pub fn tables(plan: &SuitePlan, set: &RunSet) -> String {
+    let Some(summary) = &set.summary else {
+        return String::new();
+    };
+    let found = conclude(set);
+    let mut text = format!("{}\n\n", found.answer.join("\n"));
+    if plan.streams.is_some() {
+        if !set.throughputs.is_empty() {
+            text.push_str(&throughput(plan, &set.throughputs));
         }
+        text.push_str(&others(&found));
+    } else {
+        text.push_str(&latencies(plan, set, summary, &found));
     }
-    match summary {
-        Some(summary) => latencies(plan, &queries, summary),
-        None if throughputs.is_empty() => String::new(),
-        None => throughput(plan, &throughputs),
-    }
+    text
+}
+
+/// Warnings, cautions and evidence, a sentence a line.
+fn others(found: &RunFindings) -> String {
+    let behind = found.warnings.iter().chain(&found.cautions);
+    let lines = behind.chain(&found.evidence);
+    lines.map(|sentence| format!("* {sentence}\n")).collect()
 }
 
 /// The tables of single queries: one per machine and engine, queries as rows and placements as
 /// columns; then audits, findings and times.
-fn latencies(plan: &SuitePlan, records: &[QueryRecord], summary: &SummaryRecord) -> String {
+fn latencies(
+    plan: &SuitePlan,
+    set: &RunSet,
+    summary: &SummaryRecord,
+    found: &RunFindings,
+) -> String {
     let mut text = String::new();
     let machines = std::iter::once(HERE).chain(plan.machines.iter().map(|m| m.name.as_str()));
     for machine in machines {
         for engine in [EngineKind::Tierloom, EngineKind::Datafusion] {
-            text.push_str(
-                &machine_table(plan, machine, engine, records, summary).unwrap_or_default(),
-            );
+            text.push_str(&machine_table(plan, machine, engine, set, summary).unwrap_or_default());
         }
     }
     text.push_str(&audit_lines(&summary.placements));
-    let derived = findings::derived(plan, records, &summary.means);
-    for finding in derived.iter().chain(&summary.findings) {
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "* {finding}");
-    }
+    text.push_str(&others(found));
     let times = &summary.times;
+    // Writing to a String cannot fail.
     let _ = writeln!(
         text,
         "\ntime: {:.1} s in all; generating {:.2}, placing {:.2}, planning {:.3}, executing {:.2}, auditing {:.3}, probing {:.3}, modelling {:.3}, recording {:.3}",
@@ -66,10 +75,11 @@ fn machine_table(
     plan: &SuitePlan,
     machine: &str,
     engine: EngineKind,
-    records: &[QueryRecord],
+    set: &RunSet,
     summary: &SummaryRecord,
 ) -> Option<String> {
-    let of: Vec<&QueryRecord> = records
+    let of: Vec<&QueryRecord> = set
+        .queries
         .iter()
         .filter(|r| r.machine == machine && r.engine == engine)
         .collect();
@@ -104,7 +114,7 @@ fn machine_table(
                 "{:.2} ms{}",
                 m.geomean_ms,
                 m.speedup_over_dram
-                    .filter(|_| m.placement != "dram")
+                    .filter(|_| m.placement != REFERENCE)
                     .map(|s| format!("  {s:.2}x"))
                     .unwrap_or_default()
             )
@@ -122,7 +132,10 @@ fn machine_table(
         .find(|m| m.name == machine)
         .map_or_else(
             || format!("this machine, {engine}"),
-            |m| format!("{}: {}", m.name, m.title),
+            |m| {
+                let scale_factor = number(set.scale_factor_on(machine));
+                format!("{}, scale factor {scale_factor}: {}", m.name, m.title)
+            },
         );
     let what = match provenance {
         Provenance::Measured => "measured; median ms [min..max]",
@@ -136,7 +149,7 @@ fn machine_table(
 fn cell(record: &QueryRecord) -> String {
     let speedup = record
         .speedup_over_dram
-        .filter(|_| record.placement != "dram")
+        .filter(|_| record.placement != REFERENCE)
         .map(|s| format!(" {s:.2}x"))
         .unwrap_or_default();
     let time = &record.time_ms;
@@ -182,7 +195,7 @@ fn audit_lines(placements: &[PlacementCard]) -> String {
 }
 
 /// The table of streams.
-fn throughput(plan: &SuitePlan, records: &[&ThroughputRecord]) -> String {
+fn throughput(plan: &SuitePlan, records: &[ThroughputRecord]) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
     table.set_header([

@@ -4,7 +4,7 @@ use super::args::RunOptions;
 use super::render;
 use crate::failure::Failure;
 use crate::output;
-use tierloom_record::{Record, RecordWriter, atomic_write};
+use tierloom_record::{Record, RecordSet, RecordWriter, atomic_write};
 use tierloom_suite::SuitePlan;
 
 /// Keeps the records of a run; with `--jsonl` it also prints each one at once.
@@ -46,12 +46,15 @@ impl Results {
         if self.records.is_empty() {
             return Ok(());
         }
+        let set = RecordSet::from_records(self.records.iter().cloned())?;
         let shown = if options.json {
             self.print_json()
         } else if options.jsonl {
             Ok(())
         } else {
-            output::print(&render::tables(plan, &self.records))
+            set.runs
+                .iter()
+                .try_for_each(|run| output::print(&render::tables(plan, run)))
         };
         let records = options.records.as_ref().map_or(Ok(()), |path| {
             let mut lines = Vec::new();
@@ -62,7 +65,6 @@ impl Results {
             Ok(())
         });
         let report = options.report.as_ref().map_or(Ok(()), |path| {
-            let set = tierloom_record::RecordSet::from_records(self.records.iter().cloned())?;
             let html = tierloom_report::render(&set, &tierloom_report::ReportOptions::default())
                 .map_err(Failure::runtime)?;
             atomic_write(path, html.as_bytes())?;
