@@ -130,6 +130,18 @@ fn numbers_out_of_range_are_refused_with_the_range() {
             &["run", "ssb", "--model-workers", "0"],
             &["--model-workers 0", "at least one"],
         ),
+        (
+            &["run", "ssb", "--machine=nus24", "--model-sf=1200"],
+            &["--model-sf 1200", "dram of nus24", "those of 50"],
+        ),
+        (
+            &["run", "ssb", "--machine=nus24", "--model-sf=0"],
+            &["scale factor 0"],
+        ),
+        (
+            &["run", "tpcds", "--machine=nus24", "--model-sf=10"],
+            &["--model-sf 10", "use --sf"],
+        ),
         (&["run", "ssb", "--pages", "3k"], &["3k", "4k, thp, 2m, 1g"]),
         (
             &["run", "ssb", "--time-per-tuple=-1"],

@@ -240,3 +240,33 @@ fn data_that_cannot_fit_is_refused_before_it_is_generated() {
     let error = ended.with_code(2);
     assert!(error.one_error().contains("free"), "{}", error.stderr);
 }
+
+/// Queries whose share of rows is the same at every scale factor: those on the date alone, and one
+/// on whole regions.
+const STEADY: &str = "q1.1,q1.2,q1.3,q2.1,q3.1,q4.1";
+
+#[test]
+fn grown_work_is_like_work_that_was_captured_there() {
+    let run = |sf: &str, more: &[&str]| {
+        let queries = ["--queries", STEADY, "--placement", "cxl"];
+        let sized = ["run", "ssb", "--sf", sf, "--machine", "nus24", "--json"];
+        let args = [&sized[..], &queries, &["--repeat", "1"], more].concat();
+        from_json(&tierloom_anywhere(&args).with_code(0).stdout)
+    };
+    let grown = run("0.02", &["--model-sf", "0.2"]);
+    let captured = run("0.2", &["--model-sf", "0.2"]);
+    assert_eq!(grown.run.machines[0].scale_factor, Some(0.2));
+    assert_eq!(
+        grown.run.machines[0].table_bytes,
+        captured.run.machines[0].table_bytes
+    );
+    let bytes = |run: &RunSet, query: &str| {
+        let mut records = modelled(run).filter(|q| q.query == query && q.placement == "cxl");
+        let tiers = &records.next().unwrap().tiers;
+        tiers.iter().map(|t| t.bytes).sum::<f64>()
+    };
+    for query in STEADY.split(',') {
+        let ratio = bytes(&grown, query) / bytes(&captured, query);
+        assert!((0.8..1.25).contains(&ratio), "{query}: {ratio}");
+    }
+}

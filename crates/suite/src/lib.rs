@@ -18,6 +18,7 @@
 mod adaptive;
 mod check;
 mod error;
+pub mod growth;
 pub mod machine;
 mod observer;
 mod operator_memory;

@@ -6,9 +6,11 @@
 
 use crate::RunError;
 use crate::adaptive::Adaptive;
+use crate::growth::{self, Growth};
 use crate::machine;
 use crate::operator_memory::OperatorMemory;
 use crate::workload::{SuiteQuery, Workload};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,6 +49,8 @@ pub struct SuiteRequest {
     pub pages: String,
     /// Worker threads assumed on modelled machines; by default one per core.
     pub model_workers: Option<u32>,
+    /// Scale factor that figures are modelled for; by default one that fits each machine.
+    pub model_sf: Option<f64>,
     /// CPU time per fact row that the model assumes instead of the measured one, ns.
     pub time_per_tuple_ns: Option<f64>,
     /// Also run plain DataFusion on the same data.
@@ -118,6 +122,9 @@ pub struct SuitePlan {
     pub placements: Vec<PlannedPlacement>,
     /// Machines to model.
     pub machines: Vec<Machine>,
+    /// By machine: how captured work grows to the scale factor that it is modelled for. Machines
+    /// without one are modelled for that of the run.
+    pub growth: BTreeMap<String, Growth>,
     /// Worker threads.
     pub threads: usize,
     /// Timed executions per query and placement.
@@ -158,6 +165,7 @@ impl SuitePlan {
         let placements = placements(&request.placement, &topology)?;
         let machines = machines(&request.machines, &placements)?;
         let plan = SuitePlan {
+            growth: growth::of_machines(&*workload, &machines, request.model_sf)?,
             workload,
             queries,
             streams: request.streams,
@@ -242,9 +250,11 @@ impl SuitePlan {
             );
         }
         for machine in &self.machines {
+            let growth = self.growth.get(&machine.name);
+            let size = growth.map_or("scale factor of the run".into(), Growth::describe);
             line(
                 "modelled on",
-                format!("{}: {}", machine.name, machine.title),
+                format!("{}: {}; {size}", machine.name, machine.title),
             );
         }
         if let Some(adaptive) = &self.adaptive {

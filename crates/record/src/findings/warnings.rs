@@ -4,7 +4,10 @@ use super::MISPLACED;
 use super::best::machines;
 use crate::{AuditRecord, Provenance, QueryRecord, RunSet};
 use std::collections::{BTreeMap, BTreeSet};
-use tierloom_text::words::{exact_share, list};
+use tierloom_text::words::{exact_share, list, number};
+
+/// Growth of captured work beyond which it is called far.
+const FAR_GROWN: f64 = 200.0;
 
 /// Reasons why figures are wrong or missing.
 pub(super) fn warnings(set: &RunSet) -> Vec<String> {
@@ -100,6 +103,19 @@ pub(super) fn cautions(set: &RunSet) -> Vec<String> {
             settings.repeat
         ));
     }
+    cautions.extend(set.run.machines.iter().filter_map(|card| {
+        let grown = card.scale_factor? / settings.scale_factor;
+        (grown > FAR_GROWN).then(|| {
+            format!(
+                "Work for {} was captured at scale factor {} and grown {}-fold: CPU time per row \
+                 includes much of what a query costs apart from its rows. A larger --sf gives \
+                 better figures.",
+                card.name,
+                number(settings.scale_factor),
+                number(grown)
+            )
+        })
+    }));
     cautions
 }
 

@@ -27,7 +27,7 @@ pub fn run(session: &Session<'_>, probe: &StreamProbe) -> RunRecord {
         workload: plan.workload.id().into(),
         settings: settings(plan),
         host: host(&plan.topology, probe),
-        machines: plan.machines.iter().map(machine).collect(),
+        machines: plan.machines.iter().map(|m| machine(plan, m)).collect(),
         data: data(session),
     }
 }
@@ -71,7 +71,8 @@ fn probe_card(probe: &StreamProbe) -> Option<ProbeCard> {
 }
 
 /// The card of a modelled machine, each number with its source.
-fn machine(machine: &Machine) -> MachineCard {
+fn machine(plan: &SuitePlan, machine: &Machine) -> MachineCard {
+    let growth = plan.growth.get(&machine.name);
     let figures = machine.figures().into_iter();
     MachineCard {
         name: machine.name.clone(),
@@ -86,8 +87,8 @@ fn machine(machine: &Machine) -> MachineCard {
                 source: f.source,
             })
             .collect(),
-        scale_factor: None,
-        table_bytes: None,
+        scale_factor: growth.map(|growth| growth.scale_factor),
+        table_bytes: growth.map(|growth| growth.table_bytes),
     }
 }
 

@@ -4,6 +4,7 @@
 //! placement. Of the times measured here only the CPU time per tuple enters a modelled time.
 
 use super::measure::Measured;
+use crate::growth::Growth;
 use crate::{PlannedPlacement, RunError, SuitePlan};
 use tierloom_model::{
     Machine, Options, Phase, Placement, QuerySolution, StructureClass, TierShares, solve_all,
@@ -38,17 +39,24 @@ pub struct Blind {
 pub struct Pricer<'a> {
     plan: &'a SuitePlan,
     machine: &'a Machine,
-    columns: &'a [ColumnUse],
+    /// Columns of the captured data.
+    captured: &'a [ColumnUse],
+    /// Columns at the scale factor of the machine.
+    columns: Vec<ColumnUse>,
+    growth: Option<&'a Growth>,
     workers: u32,
 }
 
 impl<'a> Pricer<'a> {
-    /// Creates a pricer for `machine`; `columns` is what column policies decide on.
-    pub fn new(plan: &'a SuitePlan, machine: &'a Machine, columns: &'a [ColumnUse]) -> Self {
+    /// Creates a pricer for `machine`; `captured` are the columns that column policies decide on.
+    pub fn new(plan: &'a SuitePlan, machine: &'a Machine, captured: &'a [ColumnUse]) -> Self {
+        let growth = plan.growth.get(&machine.name);
         Pricer {
             plan,
             machine,
-            columns,
+            captured,
+            columns: growth.map_or_else(|| captured.to_vec(), |growth| growth.columns(captured)),
+            growth,
             // A plan with more workers than the machine has threads was refused.
             workers: machine
                 .workers(plan.model_workers)
@@ -127,7 +135,7 @@ impl<'a> Pricer<'a> {
     /// # Errors
     /// Bad input, if the machine does not have what it names.
     pub fn place(&self, policy: &Policy) -> Result<Placement, RunError> {
-        Ok(model_placement(policy, self.columns, self.machine)?)
+        Ok(model_placement(policy, &self.columns, self.machine)?)
     }
 
     fn solve(
@@ -136,10 +144,7 @@ impl<'a> Pricer<'a> {
         policy: &Policy,
         placement: &Placement,
     ) -> Result<QuerySolution, RunError> {
-        let mut phases: Vec<Phase> = phases
-            .iter()
-            .map(|p| with_intensity(p, self.plan.time_per_tuple_ns))
-            .collect();
+        let mut phases = self.there(phases, self.plan.time_per_tuple_ns);
         // TIER copies each batch through a buffer in DRAM, which adds accesses to every scan.
         if *policy == Policy::Tier {
             phases = phases
@@ -158,11 +163,18 @@ impl<'a> Pricer<'a> {
         time_per_tuple_ns: Option<f64>,
     ) -> Result<QuerySolution, RunError> {
         let shares = TierShares::from_weights(&[("dram", weights.0), ("cxl", weights.1)])?;
-        let phases: Vec<Phase> = phases
-            .iter()
-            .map(|p| with_intensity(p, time_per_tuple_ns))
-            .collect();
+        let phases = self.there(phases, time_per_tuple_ns);
         self.price(&phases, &Placement::new(shares))
+    }
+
+    /// The captured phases at the scale factor of the machine, with the CPU time that is assumed.
+    fn there(&self, phases: &[Phase], time_per_tuple_ns: Option<f64>) -> Vec<Phase> {
+        let grown = self.growth.map_or_else(
+            || phases.to_vec(),
+            |growth| growth.phases(phases, self.captured, self.plan.threads),
+        );
+        let assumed = grown.iter().map(|p| with_intensity(p, time_per_tuple_ns));
+        assumed.collect()
     }
 
     fn price(&self, phases: &[Phase], placement: &Placement) -> Result<QuerySolution, RunError> {

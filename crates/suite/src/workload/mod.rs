@@ -15,6 +15,7 @@ pub use ssb::ssb;
 pub use tpc::{tpcds, tpch};
 
 use crate::RunError;
+use crate::growth::Growth;
 use std::borrow::Cow;
 use std::fmt::Debug;
 use tierloom_model::Machine;
@@ -58,6 +59,13 @@ pub trait Workload: Debug + Send + Sync {
 
     /// Estimated rows that loading generates, for a progress bar.
     fn expected_rows(&self) -> u64;
+
+    /// How work captured on this data grows to `scale_factor`. `None` if it does not grow by the
+    /// rules of [`growth`](crate::growth).
+    ///
+    /// # Errors
+    /// Bad input: the scale factor is out of range.
+    fn growth(&self, scale_factor: f64) -> Result<Option<Growth>, RunError>;
 
     /// What published engines get with this workload on a published machine, as a sentence.
     fn literature(&self, _machine: &Machine) -> Option<String> {

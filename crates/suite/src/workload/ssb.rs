@@ -2,7 +2,9 @@
 
 use super::{SuiteQuery, Workload, literature, once};
 use crate::RunError;
+use crate::growth::Growth;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tierloom_model::Machine;
 use tierloom_workloads::ssb::{self, SsbConfig};
@@ -65,6 +67,36 @@ impl Workload for Ssb {
     fn expected_rows(&self) -> u64 {
         // An order has four lines on average.
         self.0.orders() * 4
+    }
+
+    fn growth(&self, scale_factor: f64) -> Result<Option<Growth>, RunError> {
+        let there = Ssb(SsbConfig::new(scale_factor, self.0.seed)?);
+        let mut growth = Growth {
+            scale_factor,
+            table_bytes: there.estimated_bytes(),
+            factor: scale_factor / self.0.scale_factor,
+            tables: BTreeMap::new(),
+            widths: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            // Years, nations, cities and brands: the same at every scale factor.
+            constant_groups: f64::INFINITY,
+        };
+        let rows = |table: &str| -> Result<f64, RunError> {
+            Ok(there.0.rows(table)? as f64 / self.0.rows(table)? as f64)
+        };
+        for table in ssb::tables() {
+            growth.tables.insert(table.name.into(), rows(table.name)?);
+            for column in table.columns {
+                let bytes = |ssb: &Ssb| code_bytes(&ssb.0, table, column).max(1) as f64;
+                let width = bytes(&there) / bytes(self);
+                let name = format!("{}.{}", table.name, column.name);
+                growth.widths.insert(name, width);
+                if let Some((referred, _)) = column.foreign_key {
+                    growth.keys.insert(column.name.into(), rows(referred)?);
+                }
+            }
+        }
+        Ok(Some(growth))
     }
 
     fn literature(&self, machine: &Machine) -> Option<String> {

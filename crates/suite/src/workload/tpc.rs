@@ -2,7 +2,9 @@
 
 use super::{SuiteQuery, Workload, once};
 use crate::RunError;
+use crate::growth::Growth;
 use crate::run::Data;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tierloom_engine::load::ColumnPlacer;
@@ -11,6 +13,10 @@ use tierloom_engine::{EngineError, RecordBatch};
 use tierloom_memory::Placement;
 use tierloom_tpc::{Benchmark, Query, Source, compare, stored_answer};
 use tierloom_workloads::Progress;
+
+/// TPC-H's aggregations have fewer groups than this (by flag, nation, year, priority) or one per
+/// order, part, supplier or customer.
+const CONSTANT_GROUPS: f64 = 1000.0;
 
 /// One of the two benchmarks at one scale factor.
 #[derive(Debug)]
@@ -118,6 +124,29 @@ impl Workload for Tpc {
 
     fn expected_rows(&self) -> u64 {
         self.sources().iter().map(Source::expected_rows).sum()
+    }
+
+    fn growth(&self, scale_factor: f64) -> Result<Option<Growth>, RunError> {
+        // TPC-DS's dimensions and selectivities follow tables of numbers, not the scale factor.
+        if self.benchmark != Benchmark::TpcH {
+            return Ok(None);
+        }
+        let there = Tpc::new(self.benchmark, scale_factor, None)?;
+        let pairs = self.sources().into_iter().zip(there.sources());
+        let rows = |(here, there): (Source, Source)| {
+            let grown = there.expected_rows() as f64 / here.expected_rows().max(1) as f64;
+            (here.table().to_owned(), grown)
+        };
+        let tables: BTreeMap<String, f64> = pairs.map(rows).collect();
+        Ok(Some(Growth {
+            scale_factor,
+            table_bytes: there.estimated_bytes(),
+            factor: scale_factor / self.scale_factor,
+            tables,
+            widths: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            constant_groups: CONSTANT_GROUPS,
+        }))
     }
 
     fn load(

@@ -90,6 +90,10 @@ pub struct RunOptions {
     /// Worker threads assumed on modelled machines; default: all their cores
     #[arg(long, value_name = "N")]
     pub model_workers: Option<u32>,
+    /// Scale factor that figures of modelled machines are for; default: the largest of a series at
+    /// which tables fill at most half of a machine's dram (for TPC-DS, that of the run)
+    #[arg(long, value_name = "SF")]
+    pub model_sf: Option<f64>,
     /// CPU time per fact row and worker that the model assumes, in ns, instead of the measured time
     #[arg(long, value_name = "NS")]
     pub time_per_tuple: Option<f64>,

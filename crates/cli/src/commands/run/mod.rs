@@ -100,6 +100,7 @@ impl RunOptions {
             repeat: self.repeat,
             pages: self.pages.clone(),
             model_workers: self.model_workers,
+            model_sf: self.model_sf,
             time_per_tuple_ns: self.time_per_tuple,
             baseline: self.baseline,
             plain_operators: self.plain_operators,
