@@ -23,6 +23,7 @@ mod null_rules;
 mod numbers;
 mod one_row;
 mod ordered_aggregates;
+mod overflow;
 pub(crate) mod precedence;
 mod range_frames;
 mod scan_statistics;
@@ -49,6 +50,7 @@ use null_filled::NullFilled;
 use null_in::ThreeValuedIn;
 use one_row::OneRowSubqueries;
 use ordered_aggregates::{OrderedAggregates, ordered_aggregates};
+use overflow::{CheckedArithmetic, CheckedConstants, WindowArguments};
 use range_frames::WholeRangeFrames;
 use scan_statistics::ScanStatistics;
 use std::sync::Arc;
@@ -62,6 +64,7 @@ use std::sync::Arc;
 pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut physical = ScanStatistics::among_defaults();
     physical.insert(0, Arc::new(NullFilled));
+    physical.insert(0, Arc::new(CheckedArithmetic));
     physical.push(Arc::new(WholeRangeFrames));
     let mut builder = builder
         .with_analyzer_rule(Arc::new(CountedSets))
@@ -71,6 +74,7 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_analyzer_rule(Arc::new(ExactComparisons))
         .with_analyzer_rule(Arc::new(MergedLists))
         .with_analyzer_rule(Arc::new(OrderedAggregates))
+        .with_analyzer_rule(Arc::new(WindowArguments))
         .with_optimizer_rules(logical_rules())
         .with_physical_optimizer_rules(physical);
     // A simplified expression may be nullable in the logical plan and not in the physical one; that
@@ -90,10 +94,13 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
 /// DataFusion's logical rules, corrected.
 pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let rules = Optimizer::new().rules.into_iter();
-    let corrected = rules.map(Except::around).map(|rule| match rule.name() {
-        GroupFilters::NAME => Arc::new(GroupFilters::default()),
-        _ => rule,
-    });
+    let corrected = rules
+        .map(Except::around)
+        .flat_map(|rule| match rule.name() {
+            GroupFilters::NAME => vec![Arc::new(GroupFilters::default()) as _],
+            CheckedConstants::SIMPLIFIER => vec![Arc::new(CheckedConstants) as _, rule],
+            _ => vec![rule],
+        });
     corrected.collect()
 }
 
@@ -134,7 +141,8 @@ mod tests {
     #[test]
     fn each_correction_of_a_rule_finds_one_of_datafusion() {
         let rules = Optimizer::new().rules;
-        for name in Except::NAMES.into_iter().chain([GroupFilters::NAME]) {
+        let replaced = [GroupFilters::NAME, CheckedConstants::SIMPLIFIER];
+        for name in Except::NAMES.into_iter().chain(replaced) {
             let same = rules.iter().filter(|rule| rule.name() == name);
             assert_eq!(same.count(), 1, "{name}");
         }

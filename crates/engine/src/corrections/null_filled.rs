@@ -31,8 +31,9 @@ use std::sync::Arc;
 /// of two keys that are equal in the input one is NULL in a set without it.
 ///
 /// The same for `UNION ALL` of inputs with constants, such as a column that says where a row is
-/// from. Each partition is then sorted without that column, but the partitions of `ORDER BY ...
-/// LIMIT` share the bound beyond which rows are dropped.
+/// from, or with equal columns. Each partition is then sorted without such a column, but the
+/// partitions of `ORDER BY ... LIMIT` share the bound beyond which rows are dropped, and above the
+/// union nothing is known of the column ("SanityCheckPlan").
 ///
 /// The rule must run before all others, because those leave out sorts.
 #[derive(Debug, Default)]
@@ -45,7 +46,10 @@ impl PhysicalOptimizerRule for NullFilled {
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let change = |node: Arc<dyn ExecutionPlan>| {
-            if node.is::<UnionExec>() && node.children().into_iter().any(knows_values) {
+            let knows_any = |input: &Arc<dyn ExecutionPlan>| {
+                !input.equivalence_properties().eq_group().is_empty()
+            };
+            if node.is::<UnionExec>() && node.children().into_iter().any(knows_any) {
                 return Ok(Transformed::yes(Arc::new(AnyValuesExec::new(node)) as _));
             }
             let inputs = node.children().into_iter();

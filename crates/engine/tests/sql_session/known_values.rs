@@ -227,3 +227,29 @@ fn sums_with_a_constant_do_not_wrap_around_and_wide_cubes_are_refused() {
     let message = error(&mut session, &cube);
     assert!(message.contains("CUBE of 13 columns"), "{message}");
 }
+
+#[test]
+fn unions_of_equal_columns_can_be_ordered_by_both() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE t AS SELECT value % 5 AS a FROM range(0, 20)",
+    )
+    .unwrap();
+    run(
+        &mut session,
+        "CREATE VIEW v AS SELECT a AS x, a AS y FROM t WHERE a > 2",
+    )
+    .unwrap();
+    let both = "SELECT x, y FROM v UNION ALL SELECT x, y FROM v";
+    for sql in [
+        format!(
+            "SELECT DISTINCT sum(y) OVER (PARTITION BY x ORDER BY y NULLS FIRST) FROM ({both}) ORDER BY 1"
+        ),
+        format!("SELECT DISTINCT sum(y) OVER (PARTITION BY y ORDER BY x) FROM ({both}) ORDER BY 1"),
+    ] {
+        assert_eq!(text(&mut session, &sql), "24\n32", "{sql}");
+    }
+    let ordered = format!("SELECT x, y FROM ({both}) ORDER BY x, y DESC LIMIT 3");
+    assert_eq!(text(&mut session, &ordered), "3,3\n3,3\n3,3");
+}

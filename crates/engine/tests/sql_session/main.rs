@@ -11,6 +11,7 @@ mod correlated;
 mod known_values;
 mod limits;
 mod ordered;
+mod overflow;
 mod views;
 
 use arrow::array::AsArray;

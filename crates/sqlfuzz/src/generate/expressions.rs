@@ -148,7 +148,7 @@ impl Generator<'_> {
                 let other = self
                     .column_of(scope, &[kind])
                     .unwrap_or_else(|| one.clone());
-                let form = "({} / nullif({}, CAST(0 AS DOUBLE)))";
+                let form = "({} / nullif(CAST({} AS DOUBLE), CAST(0 AS DOUBLE)))";
                 let mut made = self.made(form, vec![one, other], kind);
                 // The engines differ in whether nullif treats 0.0 and -0.0 as equal.
                 self.duck &= made.known.common;

@@ -1,0 +1,72 @@
+//! Arithmetic in the expressions of windows.
+
+use super::is_arithmetic;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, Result};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Projection, Window};
+use datafusion::optimizer::analyzer::AnalyzerRule;
+use std::sync::Arc;
+
+/// Computes the integer arithmetic in arguments, partitions and orders of windows below them, where
+/// [`CheckedArithmetic`](super::CheckedArithmetic) checks it; expressions of windows cannot be replaced.
+#[derive(Debug, Default)]
+pub(crate) struct WindowArguments;
+
+impl AnalyzerRule for WindowArguments {
+    fn name(&self) -> &str {
+        "tierloom_window_arguments"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan = plan.transform_up_with_subqueries(|node| match node {
+            LogicalPlan::Window(window) => below(window),
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok(plan.data)
+    }
+}
+
+/// The window over a projection with its arithmetic, and a projection that drops that again.
+fn below(window: Window) -> Result<Transformed<LogicalPlan>> {
+    let input = window.input.schema();
+    let mut computed: Vec<Expr> = Vec::new();
+    let mut pull = |expr: Expr| {
+        if !is_computed(&expr, input)? {
+            return Ok(Transformed::no(expr));
+        }
+        let name = format!("__window_argument_{}", computed.len());
+        computed.push(expr.alias(&name));
+        let column = Expr::Column(Column::new_unqualified(name));
+        Ok(Transformed::new(column, true, TreeNodeRecursion::Jump))
+    };
+    let exprs = window.window_expr.iter().map(|expr| {
+        let name = expr.schema_name().to_string();
+        let pulled = expr.clone().transform_down(&mut pull)?;
+        pulled.data.alias_if_changed(name)
+    });
+    let exprs = exprs.collect::<Result<Vec<_>>>()?;
+    if computed.is_empty() {
+        return Ok(Transformed::no(LogicalPlan::Window(window)));
+    }
+    let kept = input.columns().into_iter().map(Expr::Column);
+    let input = Projection::try_new(kept.chain(computed).collect(), window.input)?;
+    let over = Window::try_new(exprs, Arc::new(LogicalPlan::Projection(input)))?;
+    let outputs = window.schema.columns().into_iter().map(Expr::Column);
+    let over = Arc::new(LogicalPlan::Window(over));
+    let dropped = Projection::try_new(outputs.collect(), over)?;
+    Ok(Transformed::yes(LogicalPlan::Projection(dropped)))
+}
+
+/// Whether an expression is integer arithmetic over columns of the input.
+fn is_computed(expr: &Expr, input: &DFSchema) -> Result<bool> {
+    let arithmetic = match expr {
+        Expr::BinaryExpr(binary) => is_arithmetic(binary.op),
+        Expr::Negative(_) => true,
+        _ => false,
+    };
+    if !arithmetic || expr.is_volatile() || expr.column_refs().is_empty() {
+        return Ok(false);
+    }
+    Ok(expr.get_type(input)?.is_integer())
+}
