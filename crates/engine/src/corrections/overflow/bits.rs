@@ -23,8 +23,8 @@ pub(super) fn may_overflow(expr: &Physical, op: Operator, schema: &Schema) -> Re
 /// quadratic time for long sums.
 const DEEPEST: usize = 3;
 
-/// Bits of the largest magnitude in a type: all its values are within 2^bits. `None` if it is not of
-/// integers.
+/// Bits of the largest magnitude in a type: all its values are within 2^bits. `None` if it is not
+/// of integers.
 fn type_bits(data_type: &DataType) -> Option<u32> {
     Some(match data_type {
         DataType::Int8 => 7,

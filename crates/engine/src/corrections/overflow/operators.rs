@@ -24,8 +24,9 @@ use std::sync::Arc;
 
 /// Makes `+`, `-` and `*` of integers, and `-x`, fail where the result leaves its type.
 ///
-/// The rule must run before all others, which hand expressions on to operators that it does not know. Arguments of windows
-/// are computed below them, see [`WindowArguments`](super::WindowArguments).
+/// The rule must run before all others, which hand expressions on to operators that it does not
+/// know. Arguments of windows are computed below them, see
+/// [`WindowArguments`](super::WindowArguments).
 #[derive(Debug, Default)]
 pub(crate) struct CheckedArithmetic;
 

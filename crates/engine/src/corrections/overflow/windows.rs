@@ -9,7 +9,8 @@ use datafusion::optimizer::analyzer::AnalyzerRule;
 use std::sync::Arc;
 
 /// Computes the integer arithmetic in arguments, partitions and orders of windows below them, where
-/// [`CheckedArithmetic`](super::CheckedArithmetic) checks it; expressions of windows cannot be replaced.
+/// [`CheckedArithmetic`](super::CheckedArithmetic) checks it; expressions of windows cannot be
+/// replaced.
 #[derive(Debug, Default)]
 pub(crate) struct WindowArguments;
 
