@@ -26,8 +26,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Time that a statement may take to stop after its limit.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// How the session's error begins where a sum leaves its type.
-const SUM_TOO_LARGE: &str = "a sum leaves the range of its type";
+/// Words of the session's errors for values beyond their type: a sum, and a decimal that is
+/// returned or stored.
+const BEYOND_TYPE: [&str; 2] = ["a sum leaves the range of its type", "has more digits than"];
 
 /// How DataFusion's error begins where a function does not take a type.
 const NOT_IMPLEMENTED: &str = "This feature is not implemented";
@@ -309,12 +310,11 @@ impl<'a> Arena<'a> {
     fn define(&mut self, step: &Step) -> Verdict {
         let ours = timed(&mut self.tierloom, &step.sql).0;
         // The others keep what they had, too.
-        if ours
-            .as_ref()
-            .is_err_and(|message| message.contains(SUM_TOO_LARGE))
+        if let Err(message) = &ours
+            && leaves_range(message)
         {
             return Verdict {
-                refused: Some(SUM_TOO_LARGE.into()),
+                refused: Some(message.clone()),
                 ..Verdict::default()
             };
         }
@@ -428,6 +428,16 @@ fn timed(tierloom: &mut Tierloom, sql: &str) -> (Answer, Duration) {
     (answer, start.elapsed())
 }
 
+/// Whether the session refuses a value that plain DataFusion goes on with.
+fn leaves_range(message: &str) -> bool {
+    BEYOND_TYPE.iter().any(|words| message.contains(words))
+}
+
+/// Whether arithmetic left its type.
+fn overflows(message: &str) -> bool {
+    message.contains("verflow")
+}
+
 type Ours = (Answer, Option<Answer>, Duration);
 
 fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answer>) -> Verdict {
@@ -477,11 +487,12 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
                     ..Verdict::default()
                 };
             }
-            // Plain DataFusion's sum wraps around; the session's is an error. A function that does
-            // not take a type may not be called at all where there are no rows.
+            // Plain DataFusion goes on with what the session refuses, or has no such row: SQL does
+            // not say for which rows an expression is evaluated. A function that does not
+            // take a type may not be called at all where there are no rows.
             let none = right.batches.iter().all(|batch| batch.num_rows() == 0);
             let uncalled = none && message.contains(NOT_IMPLEMENTED);
-            if message.contains(SUM_TOO_LARGE) || uncalled {
+            if leaves_range(&message) || overflows(&message) || uncalled {
                 return Verdict {
                     refused: Some(message),
                     ..Verdict::default()
@@ -500,10 +511,8 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
                 Some(Ok(Some(duck))) => difference(&ours, duck, &loose, step.ordered).is_none(),
                 _ => false,
             };
-            // SQL does not say for which rows an expression is evaluated: behind a join without
-            // rows an overflow may never happen.
-            let overflowed = message.contains("verflow");
-            let excused = overflowed
+            // Behind a join without rows an overflow may never happen.
+            let excused = overflows(&message)
                 || message == TOO_LONG
                 || message.starts_with("panicked")
                 || message.starts_with(NOT_IMPLEMENTED);

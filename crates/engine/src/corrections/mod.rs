@@ -14,6 +14,7 @@ mod filter_fence;
 mod float_extremes;
 mod group_filters;
 mod grouping_sets;
+mod guarded;
 mod in_lists;
 mod intervals;
 mod merged_columns;
@@ -45,6 +46,7 @@ use exceptions::Except;
 use float_extremes::float_extremes;
 use group_filters::GroupFilters;
 use grouping_sets::HiddenConstants;
+use guarded::GuardedConditions;
 use in_lists::MergedLists;
 use null_filled::NullFilled;
 use null_in::ThreeValuedIn;
@@ -91,6 +93,9 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
     builder
 }
 
+/// The rule of DataFusion that evaluates constants.
+const SIMPLIFIER: &str = "simplify_expressions";
+
 /// DataFusion's logical rules, corrected.
 pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let rules = Optimizer::new().rules.into_iter();
@@ -98,7 +103,11 @@ pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         .map(Except::around)
         .flat_map(|rule| match rule.name() {
             GroupFilters::NAME => vec![Arc::new(GroupFilters::default()) as _],
-            CheckedConstants::SIMPLIFIER => vec![Arc::new(CheckedConstants) as _, rule],
+            SIMPLIFIER => vec![
+                Arc::new(CheckedConstants) as _,
+                Arc::new(GuardedConditions) as _,
+                rule,
+            ],
             _ => vec![rule],
         });
     corrected.collect()
@@ -141,12 +150,13 @@ mod tests {
     #[test]
     fn each_correction_of_a_rule_finds_one_of_datafusion() {
         let rules = Optimizer::new().rules;
-        let replaced = [GroupFilters::NAME, CheckedConstants::SIMPLIFIER];
+        let replaced = [GroupFilters::NAME, SIMPLIFIER];
         for name in Except::NAMES.into_iter().chain(replaced) {
             let same = rules.iter().filter(|rule| rule.name() == name);
             assert_eq!(same.count(), 1, "{name}");
         }
         assert_eq!(GroupFilters::default().name(), GroupFilters::NAME);
-        assert_eq!(logical_rules().len(), rules.len());
+        // Two rules are added before the simplifier.
+        assert_eq!(logical_rules().len(), rules.len() + 2);
     }
 }

@@ -284,7 +284,7 @@ fn a_sum_that_leaves_its_type_is_an_error_and_never_wraps_around() {
             "SELECT sum(x) FROM t",
             "SELECT g, sum(x) FROM t GROUP BY g",
             "SELECT sum(DISTINCT x), count(DISTINCT g) FROM t",
-            "SELECT g, sum(DISTINCT x), count(DISTINCT x + 1) FROM t GROUP BY g",
+            "SELECT g, sum(DISTINCT x), count(DISTINCT x % 10) FROM t GROUP BY g",
             "SELECT sum(x) OVER (PARTITION BY g) FROM t",
             "SELECT sum(x) OVER (PARTITION BY g ORDER BY x ROWS BETWEEN 1 PRECEDING AND 1 \
              FOLLOWING) FROM t",

@@ -194,3 +194,34 @@ fn nulls_that_are_not_distinct_meet_beside_cross_joins() {
         assert_eq!(number(&mut session, &sql), count, "{sql}");
     }
 }
+
+#[test]
+fn a_case_of_conditions_evaluates_only_the_branches_that_it_takes() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE t AS SELECT * FROM (VALUES (0, 9223372036854775807, 'x'), (4, 5, '7')) \
+         AS v(n, m, w)",
+    )
+    .unwrap();
+    for (condition, expected) in [
+        ("CASE WHEN n = 0 THEN false ELSE 8 / n > 1 END", "4"),
+        (
+            "CASE WHEN n = 0 THEN true WHEN 8 / n > 1 THEN false END",
+            "0",
+        ),
+        ("CASE WHEN n > 0 THEN m * 2 = 10 END", "4"),
+        (
+            "CASE WHEN w <> 'x' THEN CAST(w AS INT) = 7 ELSE NULL END",
+            "4",
+        ),
+        ("NOT CASE WHEN n = 0 THEN false ELSE -m > 0 END", "0\n4"),
+        ("CASE WHEN n = 0 THEN NULL ELSE 8 % n = 0 END IS NULL", "0"),
+    ] {
+        let filtered = format!("SELECT n FROM t WHERE {condition} ORDER BY n");
+        assert_eq!(text(&mut session, &filtered), expected, "{filtered}");
+        let counted =
+            format!("SELECT n FROM (SELECT n, {condition} AS c FROM t) WHERE c ORDER BY n");
+        assert_eq!(text(&mut session, &counted), expected, "{counted}");
+    }
+}

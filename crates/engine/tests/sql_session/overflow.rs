@@ -1,7 +1,10 @@
 //! Integer arithmetic whose result leaves its type is an error, wherever it is written.
 
-use super::{error, run, session, text};
-use tierloom_engine::sql::SqlSession;
+use super::{error, number, run, session, text};
+use arrow::array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch};
+use arrow::ipc::writer::FileWriter;
+use std::sync::Arc;
+use tierloom_engine::sql::{CsvOptions, Silent, SqlSession};
 
 const LARGEST: i64 = i64::MAX;
 
@@ -72,6 +75,12 @@ fn results_within_their_type_stay_what_they_are() {
             "-9223372036854775808",
         ),
         ("SELECT min(-n) FROM t", "-9223372036854775807"),
+        ("SELECT count(*) FROM t WHERE -i < 0", "2"),
+        ("SELECT i FROM t WHERE -i >= 7", "-2147483648"),
+        (
+            "SELECT i FROM t WHERE -i IS DISTINCT FROM -5 AND i > 0",
+            "2147483647",
+        ),
         (
             "SELECT CAST(i AS BIGINT) * i FROM t ORDER BY 1",
             "25\n4611686014132420609\n4611686018427387904",
@@ -126,5 +135,34 @@ fn a_constant_that_leaves_its_type_is_an_error_only_if_it_is_asked_for() {
         (format!("SELECT {LARGEST} - 1 + 1"), "9223372036854775807"),
     ] {
         assert_eq!(text(&mut session, &sql), expected, "{sql}");
+    }
+}
+
+/// Predicates are judged once for each word of a dictionary, also for words that no row has.
+#[test]
+fn a_word_that_no_row_has_is_not_computed_with() {
+    let keys = Int32Array::from(vec![1, 1, 2]);
+    let words: ArrayRef = Arc::new(Int64Array::from(vec![LARGEST, 5, 6]));
+    let column: ArrayRef = Arc::new(DictionaryArray::new(keys, words));
+    let batch = RecordBatch::try_from_iter([("x", column)]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.arrow");
+    let mut writer =
+        FileWriter::try_new(std::fs::File::create(&path).unwrap(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    let mut session = session();
+    session
+        .load_files("t", &path, CsvOptions::default(), &Silent::default())
+        .unwrap();
+    for (sql, expected) in [
+        ("SELECT count(*) FROM t WHERE x + 1 = 6", 2),
+        ("SELECT sum(x + 1) FROM t", 19),
+        (
+            "SELECT count(*) FROM t AS f JOIN t AS d ON f.x = d.x WHERE d.x * 2 > 10",
+            1,
+        ),
+    ] {
+        assert_eq!(number(&mut session, sql), expected, "{sql}");
     }
 }

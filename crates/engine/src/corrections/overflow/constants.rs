@@ -8,8 +8,8 @@ use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility,
+    BinaryExpr, ColumnarValue, Expr, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
@@ -19,11 +19,6 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 /// error right away would be wrong: `CASE` may never ask. The rule must run before the simplifier.
 #[derive(Debug, Default)]
 pub(crate) struct CheckedConstants;
-
-impl CheckedConstants {
-    /// The rule of DataFusion that it must run before.
-    pub(crate) const SIMPLIFIER: &str = "simplify_expressions";
-}
 
 impl OptimizerRule for CheckedConstants {
     fn name(&self) -> &str {
@@ -39,7 +34,33 @@ impl OptimizerRule for CheckedConstants {
         plan: LogicalPlan,
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        rewrite_expressions(plan, |expr| Ok(constant(expr)))
+        rewrite_expressions(plan, |expr| {
+            Ok(match expr {
+                Expr::BinaryExpr(binary) if binary.op.supports_propagation() => negated(binary),
+                other => constant(other),
+            })
+        })
+    }
+}
+
+/// Compares `x` with the negated constant in the place of `-x` with the constant: the smallest
+/// value of a type has no opposite, and need not have one to be compared.
+fn negated(binary: BinaryExpr) -> Transformed<Expr> {
+    let BinaryExpr { left, op, right } = binary;
+    let (Expr::Negative(inner), Some(swapped)) = (&*left, op.swap()) else {
+        return Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }));
+    };
+    let opposite = operand(&right).and_then(|value| value.arithmetic_negate().ok());
+    match opposite {
+        Some(value) => {
+            let value = Box::new(Expr::Literal(value, None));
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(
+                inner.clone(),
+                swapped,
+                value,
+            )))
+        }
+        None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
     }
 }
 

@@ -66,7 +66,9 @@ fn is_computed(expr: &Expr, input: &DFSchema) -> Result<bool> {
         Expr::Negative(_) => true,
         _ => false,
     };
-    if !arithmetic || expr.is_volatile() || expr.column_refs().is_empty() {
+    // What has a NULL is NULL, and some functions ask for a constant.
+    let is_null = |e: &Expr| Ok(matches!(e, Expr::Literal(value, _) if value.is_null()));
+    if !arithmetic || expr.is_volatile() || expr.column_refs().is_empty() || expr.exists(is_null)? {
         return Ok(false);
     }
     Ok(expr.get_type(input)?.is_integer())
