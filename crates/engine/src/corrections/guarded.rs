@@ -3,7 +3,7 @@
 use super::rewrite_expressions;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Case, Expr, ExprSchemable, LogicalPlan, Operator, cast};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
@@ -64,8 +64,9 @@ fn guarded(case: Case, schema: &DFSchema) -> Result<Transformed<Expr>> {
         when_then_expr: pairs.map(|(when, then)| (when, number(then))).collect(),
         else_expr: case.else_expr.map(number),
     };
-    let one = Expr::Literal(ScalarValue::Int8(Some(1)), None);
-    Ok(Transformed::yes(Expr::Case(numbers).eq(one)))
+    // Not a comparison: the simplifier moves those into the branches and has conditions again.
+    let condition = cast(Expr::Case(numbers), DataType::Boolean);
+    Ok(Transformed::yes(condition))
 }
 
 /// Whether evaluating an expression can fail for some values.
