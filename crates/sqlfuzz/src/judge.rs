@@ -10,6 +10,7 @@ use crate::data::files;
 use crate::engines::{
     Answer, Duck, Host, Options, PlainEngine, PlanOperators, Rows, StopFlag, TOO_LONG, Tierloom,
 };
+use crate::excuses;
 use crate::panics;
 use crate::table::{FileKind, Table};
 use arrow::array::RecordBatch;
@@ -25,17 +26,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// Time that a statement may take to stop after its limit.
 const GRACE: Duration = Duration::from_secs(30);
-
-/// Words of the session's errors for values beyond their type: a sum, and a decimal that is
-/// returned or stored.
-const BEYOND_TYPE: [&str; 2] = ["a sum leaves the range of its type", "has more digits than"];
-
-/// An error of DataFusion that is none of the statement: it concatenates dictionaries of small keys,
-/// and all their words together have larger ones. Placed columns have codes of their own.
-const DICTIONARY_FULL: &str = "Dictionary key bigger than the key type";
-
-/// How DataFusion's error begins where a function does not take a type.
-const NOT_IMPLEMENTED: &str = "This feature is not implemented";
 
 /// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -315,7 +305,7 @@ impl<'a> Arena<'a> {
         let ours = timed(&mut self.tierloom, &step.sql).0;
         // The others keep what they had, too.
         if let Err(message) = &ours
-            && leaves_range(message)
+            && excuses::leaves_range(message)
         {
             return Verdict {
                 refused: Some(message.clone()),
@@ -432,16 +422,6 @@ fn timed(tierloom: &mut Tierloom, sql: &str) -> (Answer, Duration) {
     (answer, start.elapsed())
 }
 
-/// Whether the session refuses a value that plain DataFusion goes on with.
-fn leaves_range(message: &str) -> bool {
-    BEYOND_TYPE.iter().any(|words| message.contains(words))
-}
-
-/// Whether arithmetic left its type.
-fn overflows(message: &str) -> bool {
-    message.contains("verflow")
-}
-
 type Ours = (Answer, Option<Answer>, Duration);
 
 fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answer>) -> Verdict {
@@ -495,8 +475,8 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
             // not say for which rows an expression is evaluated. A function that does not
             // take a type may not be called at all where there are no rows.
             let none = right.batches.iter().all(|batch| batch.num_rows() == 0);
-            let uncalled = none && message.contains(NOT_IMPLEMENTED);
-            if leaves_range(&message) || overflows(&message) || uncalled {
+            let uncalled = none && excuses::is_not_implemented(&message);
+            if excuses::leaves_range(&message) || excuses::overflows(&message) || uncalled {
                 return Verdict {
                     refused: Some(message),
                     ..Verdict::default()
@@ -516,11 +496,11 @@ fn judged(step: &Step, ours: Ours, plain: (Answer, Duration), duck: Option<Answe
                 _ => false,
             };
             // Behind a join without rows an overflow may never happen.
-            let excused = overflows(&message)
+            let excused = excuses::overflows(&message)
                 || message == TOO_LONG
                 || message.starts_with("panicked")
-                || message.starts_with(NOT_IMPLEMENTED)
-                || message.contains(DICTIONARY_FULL);
+                || excuses::is_not_implemented(&message)
+                || excuses::has_full_dictionary(&message);
             if by_duck || excused {
                 return Verdict {
                     plain_alone: Some(message),

@@ -14,6 +14,7 @@ pub mod coverage;
 pub mod data;
 pub mod engines;
 mod error;
+mod excuses;
 pub mod fuzz;
 pub mod generate;
 pub mod judge;

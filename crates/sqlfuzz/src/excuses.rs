@@ -1,0 +1,24 @@
+//! Errors that are no fault of the engine that gives them, or not of the statement.
+
+/// Whether the session refuses a value beyond its type, a sum or a decimal that is returned or
+/// stored, with which plain DataFusion goes on.
+pub(crate) fn leaves_range(message: &str) -> bool {
+    let words = ["a sum leaves the range of its type", "has more digits than"];
+    words.iter().any(|words| message.contains(words))
+}
+
+/// Whether arithmetic left its type. SQL does not say for which rows an expression is evaluated.
+pub(crate) fn overflows(message: &str) -> bool {
+    message.contains("verflow")
+}
+
+/// Whether a function of DataFusion does not take a type.
+pub(crate) fn is_not_implemented(message: &str) -> bool {
+    message.contains("This feature is not implemented")
+}
+
+/// Whether plain DataFusion ran out of the small keys of dictionaries that it concatenates. Placed
+/// columns have codes of their own.
+pub(crate) fn has_full_dictionary(message: &str) -> bool {
+    message.contains("Dictionary key bigger than the key type")
+}
