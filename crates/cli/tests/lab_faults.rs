@@ -13,12 +13,12 @@ use std::{fs, process};
 
 use tierloom_engine::EngineOptions;
 use tierloom_engine::answer::to_text;
-use tierloom_engine::sql::{CollectedRows, Generated, Silent, SqlOptions, SqlSession, split};
 use tierloom_lab::{GuestKind, GuestOptions, GuestStep, run_tests_in_guest};
 use tierloom_memory::router::{self, Class, TierAllocator};
 use tierloom_memory::{
     AnonymousNuma, MIB, MemoryBackend, PageSize, Placement, Region, RegionOptions,
 };
+use tierloom_sql::{CollectedRows, Generated, Silent, SqlOptions, SqlSession, split};
 use tierloom_topology::{NodeId, SysRoot, Topology};
 use tierloom_workloads::ssb::SsbConfig;
 

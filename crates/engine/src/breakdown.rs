@@ -35,7 +35,7 @@ pub(crate) fn broke_down(operator: &str, said: &str) -> DataFusionError {
 }
 
 /// Runs `work`; a panic is returned as its message and location.
-pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     keep_reports_quiet();
     // Restored afterwards: a nested call must not turn off the outer one.
     let before = TOLD.replace(true);

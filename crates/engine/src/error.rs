@@ -1,7 +1,7 @@
 //! Errors of the engine.
 //!
 //! Texts are for users: what failed, on what, and where possible the next step. Errors of SQL
-//! statements are derived from these in [`crate::sql`].
+//! statements are derived from these in the crate `sql`.
 
 /// Errors of loading, planning and running queries.
 #[derive(Debug, thiserror::Error)]
@@ -100,7 +100,7 @@ impl EngineError {
     }
 
     /// Wraps a panic during `context`.
-    pub(crate) fn panicked(context: &str, panic: &(dyn std::any::Any + Send)) -> EngineError {
+    pub fn panicked(context: &str, panic: &(dyn std::any::Any + Send)) -> EngineError {
         EngineError::Panicked {
             context: context.to_owned(),
             message: crate::breakdown::said(panic).to_owned(),

@@ -6,13 +6,13 @@
 //!   PlacedTable ── PlacedColumn ── Region (placement, audit, migration: crate memory)
 //! ```
 //! [`star`] and [`bigjoin`] replace operators for which memory access dominates, [`routing`] places
-//! their memory, [`capture`] describes executions as phases for the tier model, [`adapt`] moves
-//! data by its predictions, and [`mod@sql`] is the statement layer of the shell.
+//! their memory, [`capture`] describes executions as phases for the tier model, and [`adapt`] moves
+//! data by its predictions. Scripts, settings and sessions are in the crate `sql`.
 
 pub mod adapt;
 pub mod answer;
 pub mod bigjoin;
-mod breakdown;
+pub mod breakdown;
 pub mod capture;
 mod coded;
 mod column;
@@ -26,8 +26,7 @@ mod planning;
 pub mod routing;
 mod scan;
 mod session;
-pub mod sql;
-mod stack;
+pub mod stack;
 pub mod star;
 mod star_order;
 mod system_table;
@@ -45,4 +44,6 @@ pub use error::EngineError;
 pub use scan::PlacedScanExec;
 pub use session::{Engine, EngineOptions, Execution, PlannedQuery, WORKER_NAME};
 pub use star_order::StarJoinOrder;
+pub use system_table::{SystemRows, SystemTable};
 pub use table::{PlacedTable, PlacedTableProvider, Staging};
+pub use wait::Waiter;

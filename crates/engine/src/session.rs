@@ -1,13 +1,14 @@
 //! The engine: plans and runs SQL on placed tables with its own worker threads.
 //!
 //! An [`Engine`] owns a DataFusion context with our planner rules, a tokio runtime and a plan
-//! cache. It knows nothing of scripts, settings by SQL or output formats; those are in
-//! [`crate::sql`].
+//! cache. It knows nothing of scripts, settings by SQL or output formats; those are in the crate
+//! `sql`.
 
 use crate::EngineError;
 use crate::bigjoin::{BigAggregateOptions, BigAggregateRule, BigJoinOptions, BigJoinRule};
 use crate::corrections::{
-    NoMergedOuterColumns, NullableSubqueries, PlainAntiJoins, checked_sum, corrected, logical_rules,
+    NoMergedOuterColumns, NullableSubqueries, PlainAntiJoins, checked_sum, corrected,
+    logical_rules, precedence,
 };
 use crate::plan_cache::PlanCache;
 use crate::planning;
@@ -20,10 +21,12 @@ use crate::table::{PlacedTable, PlacedTableProvider};
 use crate::wait::stopped;
 use arrow::array::RecordBatch;
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::OptimizerRule;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::sql::parser::Statement;
 use futures::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -180,7 +183,7 @@ impl Engine {
     }
 
     /// Handle of the runtime that plans and runs queries.
-    pub(crate) fn handle(&self) -> &Handle {
+    pub fn handle(&self) -> &Handle {
         &self.handle
     }
 
@@ -225,6 +228,14 @@ impl Engine {
             .map_err(failed())
     }
 
+    /// Parses one statement in the dialect of the session.
+    ///
+    /// # Errors
+    /// DataFusion's, if the text is not one statement.
+    pub fn parse(&self, sql: &str) -> datafusion::common::Result<Statement> {
+        precedence::statement(&self.context.state(), sql)
+    }
+
     /// Plans a query, or finds the cached plan of the same text over the same tables.
     ///
     /// # Errors
@@ -239,7 +250,7 @@ impl Engine {
     ///
     /// # Errors
     /// Same as [`Engine::plan`], or [`EngineError::Interrupted`].
-    pub(crate) fn plan_until(
+    pub fn plan_until(
         &self,
         name: &str,
         sql: &str,
@@ -256,7 +267,6 @@ impl Engine {
         let planned = self.aside(name, levels, stop, async move {
             planning::query(&context, &text).await
         })?;
-        let planned = planned.map_err(EngineError::datafusion(format!("planning {name}")))?;
         self.plans.keep(sql, &planned);
         Ok(PlannedQuery {
             plan: planned.plan,
@@ -264,23 +274,52 @@ impl Engine {
         })
     }
 
-    /// Runs planning work for `name` on a thread of the runtime; see [`planning::aside`].
+    /// The physical plan of a logical one; like [`Engine::plan_until`], without the cache.
     ///
     /// # Errors
-    /// [`EngineError::Interrupted`] and [`EngineError::Panicked`].
-    pub(crate) fn aside<T, F>(
+    /// DataFusion's, plans that are known to return wrong rows, [`EngineError::Panicked`] and
+    /// [`EngineError::Interrupted`].
+    pub fn plan_logical(
+        &self,
+        name: &str,
+        logical: LogicalPlan,
+        levels: usize,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Arc<dyn ExecutionPlan>, EngineError> {
+        let state = self.context.state();
+        self.aside(name, levels, stop, async move {
+            planning::physical(&state, &logical).await
+        })
+    }
+
+    /// The optimised logical plan of a query; `levels` and `stop` as for [`Engine::plan_until`].
+    ///
+    /// # Errors
+    /// Same as [`Engine::plan_until`].
+    pub fn optimised(
+        &self,
+        name: &str,
+        sql: &str,
+        levels: usize,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<LogicalPlan, EngineError> {
+        let (state, text) = (self.context.state(), sql.to_owned());
+        self.aside(name, levels, stop, async move {
+            planning::optimised(&state, &text).await
+        })
+    }
+
+    /// Runs planning work for `name` on a thread of the runtime; see [`planning::aside`].
+    fn aside<T: Send + 'static>(
         &self,
         name: &str,
         levels: usize,
         stop: &(dyn Fn() -> bool + Sync),
-        work: F,
-    ) -> Result<T, EngineError>
-    where
-        T: Send + 'static,
-        F: Future<Output = T> + Send + 'static,
-    {
+        work: impl Future<Output = datafusion::common::Result<T>> + Send + 'static,
+    ) -> Result<T, EngineError> {
         let name = format!("planning {name}");
-        planning::aside(&self.handle, &name, levels, stop, work)
+        planning::aside(&self.handle, &name, levels, stop, work)?
+            .map_err(EngineError::datafusion(name))
     }
 
     /// Clears the plan cache; needed after a change of a setting that planning depends on.

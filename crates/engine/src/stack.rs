@@ -39,7 +39,7 @@ pub(crate) fn worker_bytes() -> usize {
 const WORKER_BYTES: usize = 256 << 20;
 
 /// Calls `work` with a stack for `levels` of nesting.
-pub(crate) fn with<R>(levels: usize, work: impl FnOnce() -> R) -> R {
+pub fn with<R>(levels: usize, work: impl FnOnce() -> R) -> R {
     if levels <= ORDINARY_LEVELS {
         return work();
     }
@@ -50,7 +50,7 @@ pub(crate) fn with<R>(levels: usize, work: impl FnOnce() -> R) -> R {
 /// Deepest nesting for which a stack is available.
 ///
 /// In a limited address space it is less than [`MOST_LEVELS`].
-pub(crate) fn most_levels() -> usize {
+pub fn most_levels() -> usize {
     let planning = address_space().map_or(MOST_LEVELS, |bytes| bytes / 8 / LEVEL_BYTES);
     let running = worker_bytes() / RUNNING_LEVEL_BYTES;
     planning.min(running).clamp(ORDINARY_LEVELS, MOST_LEVELS)

@@ -10,14 +10,14 @@ const POLLED_EVERY: Duration = Duration::from_millis(10);
 /// A thread outside of the engine that waits for its tasks.
 ///
 /// It has its own clock: that of the engine stands still while all its threads are busy.
-pub(crate) struct Waiter {
+pub struct Waiter {
     own: Option<Runtime>,
     engine: Handle,
 }
 
 impl Waiter {
     /// Waits for tasks of `engine`; with that one's clock if the thread can have none.
-    pub(crate) fn new(engine: &Handle) -> Self {
+    pub fn new(engine: &Handle) -> Self {
         let own = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build();
@@ -30,7 +30,7 @@ impl Waiter {
     /// The output of `work`, or `None` as soon as `stop` returns true.
     ///
     /// `work` waits for tasks and computes nothing itself.
-    pub(crate) fn until_stopped<T>(
+    pub fn until_stopped<T>(
         &self,
         stop: &(dyn Fn() -> bool + Sync),
         work: impl Future<Output = T>,

@@ -13,10 +13,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tierloom_engine::EngineOptions;
-use tierloom_engine::sql::{
-    CollectedRows, CsvOptions, Silent, SqlError, SqlOptions, SqlSession, split,
-};
 use tierloom_memory::{FakeBackend, FakeNode, PageSize, fake_topology};
+use tierloom_sql::{CollectedRows, CsvOptions, Silent, SqlError, SqlOptions, SqlSession, split};
 
 /// The label of the session in conditions of records (`onlyif`, `skipif`).
 pub(crate) const ENGINE: &str = "Datafusion";

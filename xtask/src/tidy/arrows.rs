@@ -15,8 +15,8 @@ pub(super) const LAYERS: [&[&str]; 7] = [
     &["counters", "memory", "record"],
     &["bench", "calibrate", "placement", "report"],
     &["engine", "tune"],
-    &["sqlfuzz", "sqlsuite", "suite"],
-    &["cli"],
+    &["sql", "suite"],
+    &["cli", "sqlfuzz", "sqlsuite"],
 ];
 
 /// The only crates that may hold unsafe code, and so have lints of their own.

@@ -21,9 +21,7 @@ mod table;
 mod tracer;
 
 pub use explain::{explain_analyze, placement_of_execution};
-pub use options::RoutingOptions;
+pub use options::{RoutingOptions, start};
 pub use rule::RouteOperators;
 pub use table::{TIER_MEMORY, TierMemoryTable};
 pub use tierloom_memory::router::PlaceSpec;
-
-pub(crate) use options::start;

@@ -97,7 +97,7 @@ fn others(
 ///
 /// Without a `TierAllocator` memory cannot be routed. That is an error only if places were
 /// requested.
-pub(crate) fn start(options: &RoutingOptions) -> Result<bool, EngineError> {
+pub fn start(options: &RoutingOptions) -> Result<bool, EngineError> {
     let resolved = if options.places_anything() {
         let read;
         let topology = match &options.topology {

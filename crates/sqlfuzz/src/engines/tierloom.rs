@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tierloom_engine::bigjoin::{BigAggregateOptions, BigJoinOptions};
 use tierloom_engine::routing::RoutingOptions;
-use tierloom_engine::sql::{CollectedRows, CsvOptions, SqlOptions, SqlSession, Watch, split};
 use tierloom_engine::star::StarExec;
 use tierloom_engine::{EngineOptions, PlacedScanExec};
 use tierloom_memory::{FakeBackend, FakeNode, PageSize, fake_topology};
+use tierloom_sql::{CollectedRows, CsvOptions, SqlOptions, SqlSession, Watch, split};
 
 /// Memory of each simulated node, in bytes.
 const NODE_BYTES: u64 = 8 << 30;

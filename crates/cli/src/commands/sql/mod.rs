@@ -2,8 +2,8 @@
 //! loaded into placed columns.
 //!
 //! The arguments ([`args`]) are resolved into a plan ([`plan`]): tables, settings, where statements
-//! come from and how results are printed. Parsing and executing statements is the engine's part
-//! (`tierloom_engine::sql`).
+//! come from and how results are printed. Parsing and executing statements is the part of the crate
+//! `tierloom_sql`.
 
 mod args;
 

@@ -3,7 +3,7 @@
 use super::plan::{SqlPlan, TableSource};
 use super::watch::Terminal;
 use crate::failure::Failure;
-use tierloom_engine::sql::{Loaded, SqlError, SqlSession};
+use tierloom_sql::{Loaded, SqlError, SqlSession};
 use tierloom_text::Bytes;
 
 /// Converts an error of the engine to a failure.

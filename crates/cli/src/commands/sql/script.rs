@@ -5,7 +5,7 @@ use super::plan::{Shown, SqlPlan};
 use super::show::Printer;
 use super::watch::Terminal;
 use crate::failure::Failure;
-use tierloom_engine::sql::{Format, Piece, SqlError, SqlSession, Watch, split};
+use tierloom_sql::{Format, Piece, SqlError, SqlSession, Watch, split};
 
 /// Runs the statements of `text` up to the first that fails.
 ///

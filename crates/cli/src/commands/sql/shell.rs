@@ -12,7 +12,7 @@ use crate::{output, stop};
 use rustyline::error::ReadlineError;
 use rustyline::{Config, DefaultEditor};
 use std::path::PathBuf;
-use tierloom_engine::sql::{SqlSession, is_whole, split};
+use tierloom_sql::{SqlSession, is_whole, split};
 
 const HELP: &str = "\
 statements end with a semicolon and may take several lines; Ctrl-C stops the one that runs, Ctrl-D leaves
@@ -167,7 +167,7 @@ impl Shell {
     }
 
     fn tables(&self) -> String {
-        let line = |t: &tierloom_engine::sql::TableInfo| {
+        let line = |t: &tierloom_sql::TableInfo| {
             let rows = t.rows.map_or(t.kind.to_owned(), |n| format!("{n} rows"));
             format!("{:<24} {rows}\n", t.name)
         };

@@ -11,7 +11,7 @@ use tierloom_engine::arrow::array::RecordBatch;
 use tierloom_engine::arrow::datatypes::SchemaRef;
 use tierloom_engine::arrow::util::display::FormatOptions;
 use tierloom_engine::arrow::util::pretty::pretty_format_batches_with_options;
-use tierloom_engine::sql::{
+use tierloom_sql::{
     BatchWriter, Flow, Outcome, Sink, SqlError, WholeFile, WriteOptions, check_calendar,
 };
 

@@ -4,7 +4,7 @@ use crate::stop;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
-use tierloom_engine::sql::{Unit, Watch};
+use tierloom_sql::{Unit, Watch};
 
 /// A progress bar on stderr while data is loaded (hidden if stderr is not a terminal); Ctrl-C stops
 /// the statement.

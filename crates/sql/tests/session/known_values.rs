@@ -1,0 +1,255 @@
+//! Queries over columns of which the planner knows the values or their bounds.
+
+use super::{error, number, run, session, text};
+use arrow::array::{
+    ArrayRef, Decimal128Array, DictionaryArray, Float64Array, Int8Array, Int32Array, RecordBatch,
+    StringArray,
+};
+use arrow::ipc::writer::FileWriter;
+use parquet::arrow::ArrowWriter;
+use std::sync::Arc;
+use tierloom_sql::{CsvOptions, Silent};
+
+#[test]
+fn constants_below_an_outer_join_are_not_constant_above_it() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE f AS SELECT value AS id FROM range(1, 7)",
+    )
+    .unwrap();
+    run(
+        &mut session,
+        "CREATE TABLE d AS SELECT value AS id, 4 + value % 2 AS kind FROM range(1, 7)",
+    )
+    .unwrap();
+    let by_condition = "f LEFT JOIN d ON f.id = d.id AND d.kind = 5";
+    let by_filter = "f LEFT JOIN (SELECT * FROM d WHERE kind = 5) AS d ON f.id = d.id";
+    let by_literal = "f LEFT JOIN (SELECT id, 5 AS kind FROM d WHERE id % 2 = 1) AS d \
+                      ON f.id = d.id";
+    let full = "f FULL JOIN (SELECT id, kind FROM d WHERE kind = 5) AS d ON f.id = d.id";
+    for threads in [1, 3] {
+        run(&mut session, &format!("SET tierloom.threads = {threads}")).unwrap();
+        for joined in [by_condition, by_filter, by_literal, full] {
+            let ordered = format!("SELECT d.kind, f.id FROM {joined} ORDER BY d.kind, f.id");
+            assert_eq!(
+                text(&mut session, &ordered),
+                "5,1\n5,3\n5,5\n,2\n,4\n,6",
+                "{ordered}"
+            );
+            let numbered = format!(
+                "SELECT f.id, row_number() OVER (PARTITION BY d.kind ORDER BY f.id) FROM {joined} \
+                 ORDER BY f.id"
+            );
+            assert_eq!(
+                text(&mut session, &numbered),
+                "1,1\n2,1\n3,2\n4,2\n5,3\n6,3",
+                "{numbered}"
+            );
+        }
+    }
+}
+
+#[test]
+fn groups_over_outer_joins_with_constants_are_there_once() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE f AS SELECT value AS id FROM range(0, 50000)",
+    )
+    .unwrap();
+    run(&mut session, "SET tierloom.batch_rows = 100").unwrap();
+    for threads in [1, 3] {
+        run(&mut session, &format!("SET tierloom.threads = {threads}")).unwrap();
+        let groups = "SELECT d.flag, count(*) FROM f LEFT JOIN (SELECT id, 1 AS flag FROM f \
+                      WHERE id % 2 = 0) AS d ON f.id = d.id GROUP BY d.flag ORDER BY d.flag";
+        assert_eq!(text(&mut session, groups), "1,25000\n,25000");
+    }
+}
+
+#[test]
+fn negated_columns_with_the_smallest_value_of_their_type_can_be_filtered() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE t AS SELECT * FROM (VALUES (CAST(-2147483648 AS INT)), (CAST(-7 AS INT))) AS v (x)",
+    )
+    .unwrap();
+    assert_eq!(text(&mut session, "SELECT x FROM t WHERE -x = 7"), "-7");
+}
+
+#[test]
+fn a_null_among_the_words_of_a_dictionary_is_no_value() {
+    let mut session = session();
+    let keys = Int32Array::from(vec![Some(0), Some(1), None]);
+    let words: ArrayRef = Arc::new(Float64Array::from(vec![Some(1.5), None]));
+    let column: ArrayRef = Arc::new(DictionaryArray::new(keys, words));
+    let batch = RecordBatch::try_from_iter([("x", column)]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.arrow");
+    let file = std::fs::File::create(&path).unwrap();
+    let mut writer = FileWriter::try_new(file, &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    session
+        .load_files("t", &path, CsvOptions::default(), &Silent::default())
+        .unwrap();
+    assert_eq!(number(&mut session, "SELECT count(x) FROM t"), 1);
+    let unknown = "SELECT count(*) FROM t WHERE x NOT IN (SELECT x FROM t WHERE x IS NULL)";
+    assert_eq!(number(&mut session, unknown), 0);
+}
+
+#[test]
+fn a_column_of_nearly_all_integers_keeps_its_values_beside_null() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT * FROM (VALUES (-9223372036854775807), \
+                 (9223372036854775807), (5), (NULL)) AS v (x)";
+    run(&mut session, table).unwrap();
+    assert_eq!(
+        text(&mut session, "SELECT x FROM t ORDER BY x"),
+        "-9223372036854775807\n5\n9223372036854775807\n"
+    );
+}
+
+#[test]
+fn constants_of_the_parts_of_a_union_are_not_constant_in_all_of_it() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT * FROM (VALUES (0, 1), (7, 2), (6, 3), (3, 4), (1, 5)) \
+                 AS v (id, k)";
+    run(&mut session, table).unwrap();
+    for threads in [1, 2, 3] {
+        run(&mut session, &format!("SET tierloom.threads = {threads}")).unwrap();
+        let first = "SELECT * FROM (SELECT id AS y, 3.5 AS x FROM t UNION ALL SELECT 1, 1.25 \
+                     FROM t) AS r ORDER BY x, y LIMIT 1";
+        assert_eq!(text(&mut session, first), "1,1.25", "{threads} threads");
+        let all = "SELECT 2 AS part, id FROM t UNION ALL SELECT 1, id FROM t WHERE id > 5 \
+                   ORDER BY part, id LIMIT 4";
+        assert_eq!(text(&mut session, all), "1,6\n1,7\n2,0\n2,1");
+        let twice = "SELECT id AS k, id AS x FROM t WHERE id < 2 \
+                     UNION ALL SELECT id, k FROM t WHERE id = 7 ORDER BY k, x";
+        assert_eq!(text(&mut session, twice), "0,0\n1,1\n7,2");
+    }
+}
+
+#[test]
+fn equal_keys_are_not_equal_in_grouping_sets_without_one_of_them() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT value % 3 AS a, value % 3 AS b, value AS c \
+                 FROM range(30)";
+    run(&mut session, table).unwrap();
+    for threads in [1, 3] {
+        run(&mut session, &format!("SET tierloom.threads = {threads}")).unwrap();
+        let sets = "SELECT a AS g, b AS h, min(c) AS m FROM t WHERE a = b \
+                    GROUP BY GROUPING SETS ((a), (b), (a, b)) ORDER BY g, h, m";
+        assert_eq!(
+            text(&mut session, sets),
+            "0,0,0\n0,,0\n1,1,1\n1,,1\n2,2,2\n2,,2\n,0,0\n,1,1\n,2,2"
+        );
+    }
+}
+
+#[test]
+fn dictionaries_in_parquet_files_are_read_whatever_their_keys_and_words() {
+    let mut session = session();
+    // More words in a batch of the reader than one-byte keys count, in several row groups.
+    let words = |start: i32| -> ArrayRef {
+        let words: Vec<String> = (start..start + 100)
+            .map(|word| format!("w{word}"))
+            .collect();
+        let keys = Int8Array::from_iter_values(0..100);
+        let words: ArrayRef = Arc::new(StringArray::from(words));
+        Arc::new(DictionaryArray::new(keys, words))
+    };
+    let decimals = || -> ArrayRef {
+        let keys = Int32Array::from_iter_values((0..100).map(|row| row % 2));
+        let words = Decimal128Array::from(vec![150, 250]).with_precision_and_scale(9, 2);
+        Arc::new(DictionaryArray::new(keys, Arc::new(words.unwrap())))
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.parquet");
+    let batch =
+        |start: i32| RecordBatch::try_from_iter([("x", words(start)), ("d", decimals())]).unwrap();
+    let file = std::fs::File::create(&path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch(0).schema(), None).unwrap();
+    for start in [0, 100, 200, 300] {
+        writer.write(&batch(start)).unwrap();
+        writer.flush().unwrap();
+    }
+    writer.close().unwrap();
+    session
+        .load_files("t", &path, CsvOptions::default(), &Silent::default())
+        .unwrap();
+    let counts = "SELECT count(DISTINCT x), min(x), sum(d) FROM t";
+    assert_eq!(text(&mut session, counts), "400,w0,800.00");
+}
+
+#[test]
+fn frames_of_null_rows_have_the_null_rows_of_later_batches() {
+    let mut session = session();
+    let table = "CREATE TABLE t AS SELECT * FROM (VALUES (3, 1, NULL), (4, 1, NULL), (5, 1, NULL), \
+                 (6, 1, NULL), (1, 1, 1), (2, 1, 2), (7, 1, 5)) AS v (id, p, k)";
+    run(&mut session, table).unwrap();
+    run(&mut session, "SET tierloom.batch_rows = 2").unwrap();
+    for threads in [1, 3] {
+        run(&mut session, &format!("SET tierloom.threads = {threads}")).unwrap();
+        for partition in ["PARTITION BY p", ""] {
+            let frame = "RANGE BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING";
+            let sums = format!(
+                "SELECT id, sum(id) OVER ({partition} ORDER BY k {frame}) FROM t ORDER BY id"
+            );
+            assert_eq!(
+                text(&mut session, &sums),
+                "1,\n2,\n3,28\n4,28\n5,28\n6,28\n7,3",
+                "{sums}"
+            );
+        }
+    }
+}
+
+#[test]
+fn sums_with_a_constant_do_not_wrap_around_and_wide_cubes_are_refused() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE z AS SELECT * FROM (VALUES (0), (0), (0)) AS v (n)",
+    )
+    .unwrap();
+    for sum in [
+        "sum(n + 4611686018427387904)",
+        "sum(n - 4611686018427387904)",
+    ] {
+        let message = error(&mut session, &format!("SELECT {sum} FROM z"));
+        assert!(message.contains("range"), "{sum}: {message}");
+    }
+    assert_eq!(text(&mut session, "SELECT sum(n + 7) FROM z"), "21");
+    let keys: Vec<String> = (0..13).map(|key| format!("n + {key}")).collect();
+    let cube = format!("SELECT count(*) FROM z GROUP BY CUBE ({})", keys.join(", "));
+    let message = error(&mut session, &cube);
+    assert!(message.contains("CUBE of 13 columns"), "{message}");
+}
+
+#[test]
+fn unions_of_equal_columns_can_be_ordered_by_both() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE t AS SELECT value % 5 AS a FROM range(0, 20)",
+    )
+    .unwrap();
+    run(
+        &mut session,
+        "CREATE VIEW v AS SELECT a AS x, a AS y FROM t WHERE a > 2",
+    )
+    .unwrap();
+    let both = "SELECT x, y FROM v UNION ALL SELECT x, y FROM v";
+    for sql in [
+        format!(
+            "SELECT DISTINCT sum(y) OVER (PARTITION BY x ORDER BY y NULLS FIRST) FROM ({both}) ORDER BY 1"
+        ),
+        format!("SELECT DISTINCT sum(y) OVER (PARTITION BY y ORDER BY x) FROM ({both}) ORDER BY 1"),
+    ] {
+        assert_eq!(text(&mut session, &sql), "24\n32", "{sql}");
+    }
+    let ordered = format!("SELECT x, y FROM ({both}) ORDER BY x, y DESC LIMIT 3");
+    assert_eq!(text(&mut session, &ordered), "3,3\n3,3\n3,3");
+}
