@@ -16,7 +16,6 @@ use tierloom_engine::star::StarExec;
 use tierloom_engine::{PlacedScanExec, SystemRows};
 use tierloom_model::profiles;
 use tierloom_placement::Policy;
-use tierloom_placement::adaptive::Settings;
 use tierloom_text::Bytes;
 use tierloom_topology::TierKind;
 
@@ -60,15 +59,13 @@ impl SqlSession {
             )));
         };
         let machine = profiles::load(name).map_err(SqlError::input)?;
-        let threads = self.settings.engine.threads;
-        let mut settings = Settings::new(threads as u32);
-        settings.migration_bytes_per_run = budget.unwrap_or(settings.migration_bytes_per_run);
-        let options = DriverOptions {
-            settings,
-            routing: self.settings.engine.routing.clone(),
-            dram_bytes: self.settings.dram_bytes,
-            ..DriverOptions::new(machine, (*self.topology).clone(), threads)
-        };
+        let options = DriverOptions::for_engine(
+            machine,
+            (*self.topology).clone(),
+            &self.settings.engine,
+            *budget,
+            self.settings.dram_bytes,
+        );
         let driver = Driver::new(self.placed_tables(), options);
         driver.map(Some).map_err(SqlError::input)
     }

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use tierloom_engine::EngineError;
 use tierloom_engine::adapt::{Driver, DriverOptions, PrefetchSwitch};
 use tierloom_engine::capture::HostCosts;
-use tierloom_placement::adaptive::{Prefetching, Settings};
+use tierloom_placement::adaptive::Prefetching;
 use tierloom_record::{EngineKind, Provenance, QueryRecord, REFERENCE, Spread};
 use tierloom_topology::SysRoot;
 use tierloom_tune::apply::StateFile;
@@ -46,23 +46,21 @@ impl Adaptive {
         noise: Option<f64>,
     ) -> Result<Driver, RunError> {
         let plan = session.plan;
-        let mut settings = Settings::new(plan.threads as u32);
+        let mut options = DriverOptions::for_engine(
+            self.machine.clone(),
+            plan.topology.clone(),
+            session.engine.options(),
+            self.migration_bytes,
+            self.dram_bytes,
+        );
+        options.host = host;
+        let settings = &mut options.settings;
         if let Some(noise) = noise.filter(|n| *n > settings.noise) {
             // A trial is shorter than a run and so noisier: both limits grow by the same
             // factor, which keeps their default ratio.
             settings.trial_noise *= noise / settings.noise;
             settings.noise = noise;
         }
-        settings.migration_bytes_per_run = self
-            .migration_bytes
-            .unwrap_or(settings.migration_bytes_per_run);
-        let options = DriverOptions {
-            settings,
-            host,
-            routing: Some(plan.operator_memory.routing(&plan.topology)),
-            dram_bytes: self.dram_bytes,
-            ..DriverOptions::new(self.machine.clone(), plan.topology.clone(), plan.threads)
-        };
         let tables = session.data.tables.clone();
         let driver = Driver::new(tables, options).map_err(|e| match e {
             // The user chose the profile, so a profile that does not fit this machine is bad

@@ -35,7 +35,7 @@ use super::gate::{Gate, Moving};
 use super::{ColumnMover, MoverOptions};
 use crate::capture::{Captured, HostCosts};
 use crate::routing::RoutingOptions;
-use crate::session::{Engine, Execution, PlannedQuery};
+use crate::session::{Engine, EngineOptions, Execution, PlannedQuery};
 use crate::star::MorselTimes;
 use crate::{EngineError, PlacedTable};
 use claims::Claims;
@@ -89,6 +89,26 @@ impl DriverOptions {
             dram_bytes: None,
             min_trial_ns: MIN_TRIAL_NS,
         }
+    }
+
+    /// The same for the queries of an engine: its workers, and its places of operator memory.
+    ///
+    /// At most `migration_bytes` of columns migrate before a run of a query (`None` for the default
+    /// limit), and the first tier holds at most `dram_bytes` of them (`None` for no limit).
+    pub fn for_engine(
+        machine: Machine,
+        topology: Topology,
+        engine: &EngineOptions,
+        migration_bytes: Option<u64>,
+        dram_bytes: Option<u64>,
+    ) -> Self {
+        let mut options = DriverOptions::new(machine, topology, engine.threads);
+        if let Some(bytes) = migration_bytes {
+            options.settings.migration_bytes_per_run = bytes;
+        }
+        options.routing = engine.routing.clone();
+        options.dram_bytes = dram_bytes;
+        options
     }
 }
 
