@@ -58,13 +58,7 @@ pub fn pass_on(to: tierloom_agent::Stop) {
     });
 }
 
-/// The flag itself, for libraries that poll one.
+/// The flag itself, for libraries that poll one and for commands that continue after a stop.
 pub fn flag() -> &'static AtomicBool {
     &STOP
-}
-
-/// Clears the stop request, for a command that continues with other work, such as the SQL shell.
-#[cfg(feature = "sql")]
-pub fn reset() {
-    STOP.store(false, Ordering::SeqCst);
 }

@@ -6,6 +6,7 @@
 
 mod arrows;
 mod dead;
+mod features;
 mod glossary;
 mod known;
 mod length;
@@ -60,6 +61,7 @@ pub fn tidy(shell: &Shell) -> Result<()> {
     findings.extend(arrows::check(&root)?);
     findings.extend(names::check(&sources, &mut known));
     findings.extend(dead::check(&sources, &mut known));
+    findings.extend(features::check(&sources));
     findings.extend(glossary::check(&root, &sources)?);
     findings.extend(links::check(&sources));
     findings.extend(known.unused());

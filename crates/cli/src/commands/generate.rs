@@ -2,6 +2,10 @@
 //!
 //! CSV of the Star Schema Benchmark needs no SQL engine in the build; everything else does.
 
+// What only the SQL engine can write; a build without it says so.
+#[cfg_attr(not(feature = "sql"), path = "generate/no_engine.rs")]
+mod engine;
+
 use crate::failure::Failure;
 use crate::stop;
 use clap::{Subcommand, ValueEnum};
@@ -21,26 +25,8 @@ pub struct Args {
 enum Dataset {
     /// The Star Schema Benchmark: five files, as CSV with a header line each, Arrow IPC or Parquet
     Ssb(SsbFilesArgs),
-    /// TPC-H: eight Parquet files
-    #[cfg(feature = "sql")]
-    Tpch(TpcFilesArgs),
-    /// TPC-DS: 24 Parquet files
-    #[cfg(feature = "sql")]
-    Tpcds(TpcFilesArgs),
-}
-
-#[cfg(feature = "sql")]
-#[derive(clap::Args)]
-struct TpcFilesArgs {
-    /// Scale factor, at least 0.01; 1 is about 1 GB as text
-    #[arg(long, default_value_t = 1.0)]
-    sf: f64,
-    /// Threads that generate rows; default: all CPUs this process may use
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
-    /// Folder to write into; created if it does not exist
-    #[arg(short, long, value_name = "DIR")]
-    output: PathBuf,
+    #[command(flatten)]
+    Tpc(engine::TpcDataset),
 }
 
 #[derive(clap::Args)]
@@ -111,10 +97,7 @@ impl Progress for RowProgress {
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.what {
         Dataset::Ssb(args) => ssb(args),
-        #[cfg(feature = "sql")]
-        Dataset::Tpch(args) => tpc::run(tierloom_tpc::Benchmark::TpcH, args),
-        #[cfg(feature = "sql")]
-        Dataset::Tpcds(args) => tpc::run(tierloom_tpc::Benchmark::TpcDs, args),
+        Dataset::Tpc(dataset) => engine::tpc(dataset),
     }
 }
 
@@ -154,76 +137,6 @@ fn write(
 ) -> Result<Result<Vec<ExportedTable>, WorkloadError>, Failure> {
     match args.format {
         Format::Csv => Ok(ssb::write_csv(config, &args.output, progress)),
-        #[cfg(feature = "sql")]
-        Format::Arrow | Format::Parquet => {
-            use tierloom_engine::EngineError;
-            use tierloom_engine::export::{FileFormat, write_ssb};
-            let format = match args.format {
-                Format::Parquet => FileFormat::Parquet,
-                _ => FileFormat::Arrow,
-            };
-            match write_ssb(config, format, &args.output, progress) {
-                Ok(written) => Ok(Ok(written)),
-                Err(EngineError::Workload(error)) => Ok(Err(error)),
-                Err(error) => Err(Failure::runtime(error)),
-            }
-        }
-        #[cfg(not(feature = "sql"))]
-        Format::Arrow | Format::Parquet => Err(Failure::input(
-            "this tierloom was built without its SQL engine and writes CSV only; for Arrow and Parquet build it with the default features: cargo build --release",
-        )),
-    }
-}
-
-#[cfg(feature = "sql")]
-mod tpc {
-    use super::{RowProgress, TpcFilesArgs};
-    use crate::failure::Failure;
-    use tierloom_engine::EngineError;
-    use tierloom_engine::tpc::write_parquet;
-    use tierloom_tpc::{Benchmark, Source};
-    use tierloom_workloads::WorkloadError;
-
-    /// Writes one Parquet file per table.
-    pub fn run(benchmark: Benchmark, args: &TpcFilesArgs) -> Result<(), Failure> {
-        let sources = benchmark
-            .tables()
-            .iter()
-            .map(|table| benchmark.source(table, args.sf))
-            .collect::<Result<Vec<Source>, _>>()
-            .map_err(Failure::input)?;
-        let available = || std::thread::available_parallelism().map_or(1, |n| n.get());
-        let threads = match args.threads {
-            Some(0) => return Err(Failure::input("--threads 0: at least one is needed")),
-            Some(n) => n,
-            None => available(),
-        };
-        // After all checks, so that bad input leaves no folder behind.
-        std::fs::create_dir_all(&args.output).map_err(|e| {
-            Failure::input(format!("cannot make folder {}: {e}", args.output.display()))
-        })?;
-        let progress = RowProgress::new("writing", sources.iter().map(Source::expected_rows).sum());
-        let written = sources.iter().try_for_each(|source| {
-            let path = args.output.join(format!("{}.parquet", source.table()));
-            write_parquet(source, &path, threads, &progress).map(drop)
-        });
-        progress.finish();
-        match written {
-            Ok(()) => {
-                note!(
-                    "wrote {benchmark} at scale factor {} into {}",
-                    args.sf,
-                    args.output.display()
-                );
-                Ok(())
-            }
-            Err(EngineError::Workload(WorkloadError::Cancelled)) => {
-                Err(Failure::Interrupted(format!(
-                    "files in {} that were finished are whole, others were not written",
-                    args.output.display()
-                )))
-            }
-            Err(error) => Err(Failure::runtime(error)),
-        }
+        Format::Arrow | Format::Parquet => engine::ssb(config, args, progress),
     }
 }

@@ -11,6 +11,8 @@ pub mod machines;
 pub mod predict;
 pub mod report;
 pub mod run;
+// A build without the SQL engine has this command only to say so.
+#[cfg_attr(not(feature = "sql"), path = "sql/no_engine.rs")]
 pub mod sql;
 pub mod topology;
 pub mod tune;

@@ -8,10 +8,6 @@ use std::path::PathBuf;
 /// Without -c or -f, statements come from the terminal (end them with a semicolon; .help lists
 /// commands) or from a pipe. Rows go to stdout, everything else to stderr.
 #[derive(clap::Args)]
-#[cfg_attr(
-    not(feature = "sql"),
-    allow(dead_code, reason = "only the SQL engine reads them")
-)]
 pub struct Args {
     /// Run these statements (several separated by semicolons) and exit
     #[arg(

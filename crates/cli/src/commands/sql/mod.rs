@@ -6,18 +6,11 @@
 //! `tierloom_sql`.
 
 mod args;
-
-#[cfg(feature = "sql")]
 mod open;
-#[cfg(feature = "sql")]
 mod plan;
-#[cfg(feature = "sql")]
 mod script;
-#[cfg(feature = "sql")]
 mod shell;
-#[cfg(feature = "sql")]
 mod show;
-#[cfg(feature = "sql")]
 mod watch;
 
 pub use args::Args;
@@ -25,7 +18,6 @@ pub use args::Args;
 use crate::failure::Failure;
 
 /// Loads the tables, then runs the shell or the given statements.
-#[cfg(feature = "sql")]
 pub fn run(args: &Args) -> Result<(), Failure> {
     let plan = plan::SqlPlan::resolve(args)?;
     quiet_workers();
@@ -38,7 +30,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// Silences the panic message of engine workers: the panic is already reported as the error of its
 /// statement.
-#[cfg(feature = "sql")]
 fn quiet_workers() {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -47,12 +38,4 @@ fn quiet_workers() {
             hook(panic);
         }
     }));
-}
-
-/// Fails: this build has no SQL engine.
-#[cfg(not(feature = "sql"))]
-pub fn run(_args: &Args) -> Result<(), Failure> {
-    Err(Failure::runtime(
-        "this tierloom was built without its SQL engine; build it with the default features: cargo build --release",
-    ))
 }

@@ -12,6 +12,7 @@ use crate::{output, stop};
 use rustyline::error::ReadlineError;
 use rustyline::{Config, DefaultEditor};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use tierloom_sql::{SqlSession, is_whole, split};
 
 const HELP: &str = "\
@@ -120,6 +121,11 @@ struct Shell {
     timing: bool,
 }
 
+/// Clears the stop request, which was for the work before.
+fn forget_stop() {
+    stop::flag().store(false, Ordering::SeqCst);
+}
+
 impl Shell {
     /// Runs statements up to the first that fails; the session continues after a failure.
     fn statements(&mut self, text: &str) {
@@ -130,7 +136,7 @@ impl Shell {
         };
         for piece in &pieces {
             // Ctrl-C during the previous statement must not stop this one.
-            stop::reset();
+            forget_stop();
             let done = self.session.run(piece, &mut self.printer, &watch);
             match done {
                 Ok(outcome) => self.printer.tell(&outcome, self.timing),
@@ -141,7 +147,7 @@ impl Shell {
                 }
             }
         }
-        stop::reset();
+        forget_stop();
     }
 
     /// Runs a line that begins with a dot; returns false to quit.
