@@ -22,29 +22,3 @@ pub use driver::{
 pub use explain::explain_placement;
 pub use gate::Gate;
 pub use mover::{ColumnMover, Moved, MoverOptions};
-
-use tierloom_placement::Policy;
-
-/// Tierloom's extension of DataFusion's session configuration.
-///
-/// `SET tierloom.placement = 'adaptive'` sets [`PlacementSettings::placement`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlacementSettings {
-    /// Placement policy of columns.
-    pub placement: Policy,
-    /// Machine profile that placements are priced on; `None` disables modelling.
-    pub machine: Option<String>,
-}
-
-impl Default for PlacementSettings {
-    /// Everything in DRAM, nothing modelled.
-    fn default() -> Self {
-        let dram = tierloom_memory::PlacementSpec::Bind(tierloom_memory::Target::Tier(
-            tierloom_topology::TierKind::Dram,
-        ));
-        PlacementSettings {
-            placement: Policy::Uniform(dram),
-            machine: None,
-        }
-    }
-}
