@@ -14,7 +14,8 @@ pub(crate) fn overflows(message: &str) -> bool {
 
 /// Whether a function of DataFusion does not take a type.
 pub(crate) fn is_not_implemented(message: &str) -> bool {
-    message.contains("This feature is not implemented")
+    let words = ["This feature is not implemented", "Unsupported data type Dictionary"];
+    words.iter().any(|words| message.contains(words))
 }
 
 /// Whether plain DataFusion ran out of the small keys of dictionaries that it concatenates. Placed
