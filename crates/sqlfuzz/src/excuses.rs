@@ -14,7 +14,10 @@ pub(crate) fn overflows(message: &str) -> bool {
 
 /// Whether a function of DataFusion does not take a type.
 pub(crate) fn is_not_implemented(message: &str) -> bool {
-    let words = ["This feature is not implemented", "Unsupported data type Dictionary"];
+    let words = [
+        "This feature is not implemented",
+        "Unsupported data type Dictionary",
+    ];
     words.iter().any(|words| message.contains(words))
 }
 
