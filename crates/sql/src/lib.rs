@@ -25,6 +25,7 @@ mod nesting;
 mod pauses;
 mod placement;
 mod placement_plan;
+mod prepared;
 mod run;
 mod script;
 mod session;

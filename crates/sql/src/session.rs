@@ -12,7 +12,7 @@ use super::settings::SessionSettings;
 use super::statement::{Copy, Statement, recognise};
 use super::views::Views;
 use super::whole_file::WholeFile;
-use super::{WriteOptions, checks, placement_plan, system};
+use super::{WriteOptions, checks, placement_plan, prepared, system};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::LogicalPlan;
@@ -274,7 +274,13 @@ impl SqlSession {
             }
             return Ok(outcome);
         }
-        let logical = self.logical(parsed)?;
+        let logical = self.logical(parsed.clone())?;
+        let prepare = prepared::executes(&logical).and_then(|name| self.prepared.get(name));
+        let prepare = prepare.and_then(|text| self.engine.parse(text).ok());
+        if let Some(query) = prepare.and_then(|p| prepared::with_parameters(&p, &parsed)) {
+            let plan = self.plan_of(self.logical(query)?, watch)?;
+            return self.give_rows(&plan, start, sink, watch);
+        }
         match logical {
             LogicalPlan::Ddl(ddl) => self.define(ddl, piece, start, watch),
             LogicalPlan::Dml(_) => Err(SqlError::input_at(

@@ -196,3 +196,39 @@ fn differences_of_timestamps_are_compared_with_days() {
         );
     }
 }
+
+#[test]
+fn parameters_of_prepared_statements_are_compared_as_what_they_are() {
+    let mut session = session();
+    run(
+        &mut session,
+        "CREATE TABLE t AS SELECT * FROM (VALUES (1, CAST('2024-05-01' AS DATE)), (2, NULL), (3, NULL)) AS v(n, d); \
+         PREPARE equal AS SELECT n FROM t WHERE n = $1; \
+         PREPARE less(INT) AS SELECT n FROM t WHERE n < $1 ORDER BY n; \
+         PREPARE listed AS SELECT n FROM t WHERE n NOT IN ($1, $2) ORDER BY n; \
+         PREPARE dated AS SELECT n FROM t WHERE d < $1; \
+         PREPARE added AS SELECT n + $2 AS m FROM t WHERE n * $1 >= 2.5 ORDER BY m LIMIT 2",
+    )
+    .unwrap();
+    for (sql, expected) in [
+        ("EXECUTE equal(2)", "2"),
+        ("EXECUTE equal(2.5)", ""),
+        ("EXECUTE equal(NULL)", ""),
+        // A parameter with a type has that type.
+        ("EXECUTE less(2.5)", "1"),
+        ("EXECUTE listed(2.5, 3)", "1\n2"),
+        ("EXECUTE listed(2, NULL)", ""),
+        ("EXECUTE dated(TIMESTAMP '2024-05-01 12:00:00')", "1"),
+        ("EXECUTE dated(TIMESTAMP '2024-05-01 00:00:00')", ""),
+        ("EXECUTE added(1.5, -1)", "1\n2"),
+    ] {
+        assert_eq!(text(&mut session, sql), expected, "{sql}");
+    }
+    for (sql, words) in [
+        ("EXECUTE equal", "expects 1 parameters"),
+        ("EXECUTE nothing(1)", "nothing"),
+    ] {
+        let message = error(&mut session, sql);
+        assert!(message.contains(words), "{sql}: {message}");
+    }
+}
