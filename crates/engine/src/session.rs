@@ -7,8 +7,7 @@
 use crate::EngineError;
 use crate::bigjoin::{BigAggregateOptions, BigAggregateRule, BigJoinOptions, BigJoinRule};
 use crate::corrections::{
-    NoMergedOuterColumns, NullableSubqueries, PlainAntiJoins, checked_sum, corrected,
-    logical_rules, precedence,
+    NoMergedOuterColumns, PlainAntiJoins, checked_sum, corrected, logical_rules, precedence,
 };
 use crate::plan_cache::PlanCache;
 use crate::planning;
@@ -418,9 +417,7 @@ fn state(options: &EngineOptions, routed: bool) -> datafusion::execution::Sessio
         .with_config(config)
         .with_default_features()
         .with_analyzer_rule(Arc::new(NoMergedOuterColumns));
-    let mut builder = corrected(builder)
-        .with_analyzer_rule(Arc::new(NullableSubqueries))
-        .with_optimizer_rules(rules(options.tuned));
+    let mut builder = corrected(builder).with_optimizer_rules(rules(options.tuned));
     if options.tuned {
         let functions = builder.aggregate_functions().get_or_insert_default();
         functions.push(checked_sum());

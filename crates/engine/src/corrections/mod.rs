@@ -32,7 +32,7 @@ mod timestamps;
 
 pub(crate) use checked_sum::checked_sum;
 pub(crate) use merged_columns::NoMergedOuterColumns;
-pub(crate) use null_rules::{NullableSubqueries, PlainAntiJoins};
+pub(crate) use null_rules::PlainAntiJoins;
 
 use comparisons::ExactComparisons;
 use counted_sets::CountedSets;
@@ -50,6 +50,7 @@ use guarded::GuardedConditions;
 use in_lists::MergedLists;
 use null_filled::NullFilled;
 use null_in::ThreeValuedIn;
+use null_rules::NullableSubqueries;
 use one_row::OneRowSubqueries;
 use ordered_aggregates::{OrderedAggregates, ordered_aggregates};
 use overflow::{CheckedArithmetic, CheckedConstants, WindowArguments};
@@ -77,6 +78,7 @@ pub fn corrected(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_analyzer_rule(Arc::new(MergedLists))
         .with_analyzer_rule(Arc::new(OrderedAggregates))
         .with_analyzer_rule(Arc::new(WindowArguments))
+        .with_analyzer_rule(Arc::new(NullableSubqueries))
         .with_optimizer_rules(logical_rules())
         .with_physical_optimizer_rules(physical);
     // A simplified expression may be nullable in the logical plan and not in the physical one; that
