@@ -10,7 +10,7 @@
 //! page, so that comparing two of them shows what moved. A [`Migration`] moves the pages to another
 //! placement, limited in rate and resumable. [`FakeBackend`] does all of it on a simulated machine.
 //! Memory need not be anonymous: see [`FileBackend`], [`DevdaxBackend`] and [`KernelInterleave`].
-//! [`mapping`] times making and removing mappings.
+//! [`mapping`] times making and removing mappings; [`shared`] is memory that hosts share.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -39,6 +39,7 @@ mod placement;
 pub mod probe;
 mod region;
 pub mod router;
+pub mod shared;
 mod snapshot;
 mod sys;
 

@@ -13,7 +13,7 @@ pub(super) const LAYERS: [&[&str]; 7] = [
     &["agent", "kernels", "testing", "text", "tpc"],
     &["lab", "model", "star", "topology", "workloads"],
     &["counters", "memory", "record"],
-    &["bench", "calibrate", "placement", "report"],
+    &["bench", "calibrate", "placement", "pool", "report"],
     &["engine", "tune"],
     &["sql", "suite"],
     &["cli", "sqlfuzz", "sqlsuite"],

@@ -1,0 +1,346 @@
+//! The error of everything here: what is wrong, where, and what to do.
+
+use std::path::PathBuf;
+
+use tierloom_text::Bytes;
+use uuid::Uuid;
+
+/// Why a pool cannot be made, opened, read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// The system refuses a file or device.
+    #[error("cannot {action} {}: {source}; {next_step}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The member.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+        /// What helps.
+        next_step: &'static str,
+    },
+    /// A DAX device cannot be used.
+    #[error(transparent)]
+    Device(#[from] tierloom_memory::MemoryError),
+    /// The member is neither a file nor a DAX device.
+    #[error("{} is {found}; name a file or a DAX device such as /dev/dax0.0", path.display())]
+    NotAFile {
+        /// The path as given.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+    },
+    /// Locks and caches of one host mean nothing on such a file system.
+    #[error(
+        "{} is on {kind}, which other hosts can change behind the caches and locks of this one; \
+         use a file on tmpfs, hugetlbfs or a local disk, or a DAX device", path.display()
+    )]
+    NetworkFileSystem {
+        /// The member.
+        path: PathBuf,
+        /// Name of the file system.
+        kind: &'static str,
+    },
+    /// The bytes are those of something else.
+    #[error("{} is no pool: it holds {found}; check the path, or make a pool with `pool create`", path.display())]
+    NotAPool {
+        /// The member.
+        path: PathBuf,
+        /// What it holds.
+        found: String,
+    },
+    /// `create` would overwrite something.
+    #[error("{} already holds {found}; remove it first, or say that it may be overwritten (--force)", path.display())]
+    Occupied {
+        /// The member.
+        path: PathBuf,
+        /// What it holds.
+        found: String,
+    },
+    /// A later version of Tierloom made the pool.
+    #[error(
+        "{} has pool format {format} with features {features:#x}, and this program knows format 1 \
+         without features; use the version of Tierloom that made it, or a later one", path.display()
+    )]
+    Newer {
+        /// The member.
+        path: PathBuf,
+        /// Its format.
+        format: u32,
+        /// Bits of features that a program must know.
+        features: u64,
+    },
+    /// Metadata have changed that nobody has written.
+    #[error(
+        "{}: {what} at byte {offset} is damaged; the newest state cannot be told for sure: restore \
+         the pool from its sources, or open the newest state that is whole (--skip-damaged)",
+        path.display()
+    )]
+    Damaged {
+        /// The member.
+        path: PathBuf,
+        /// Which structure.
+        what: &'static str,
+        /// Where it starts in the member.
+        offset: u64,
+    },
+    /// No state is there, although the superblock is.
+    #[error("{} has the superblock of a pool but no state: its memory was lost or cleared; make the pool anew", path.display())]
+    NoState {
+        /// The member.
+        path: PathBuf,
+    },
+    /// The checksum of the state holds, but it contradicts itself.
+    #[error(
+        "{}: the state of generation {generation} is whole but impossible: {what}; this is a fault of Tierloom: \
+         please report it, and make the pool anew", path.display()
+    )]
+    Impossible {
+        /// The first member.
+        path: PathBuf,
+        /// Which state.
+        generation: u64,
+        /// The contradiction.
+        what: String,
+    },
+    /// A path names a member of this pool that belongs elsewhere, or of another pool.
+    #[error("{} is {found}, and {expected} was expected there; name the right file or device", path.display())]
+    WrongMember {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        found: String,
+        /// What it should be.
+        expected: String,
+    },
+    /// The member ends before its extents do.
+    #[error("{} has {} and needs {}: it was truncated; make it as long as it was", path.display(), Bytes(*found_bytes), Bytes(*needed_bytes))]
+    Truncated {
+        /// The member.
+        path: PathBuf,
+        /// Its size now.
+        found_bytes: u64,
+        /// What its extents need.
+        needed_bytes: u64,
+    },
+    /// Another process is the manager.
+    #[error("{} is open in another process; end that one first", path.display())]
+    Managed {
+        /// The first member.
+        path: PathBuf,
+    },
+    /// Another host's processes may open the pool.
+    #[error(
+        "{} belongs to host {home}, and this is {here}; open it there, or take it over if that host is down for sure",
+        path.display()
+    )]
+    OtherHome {
+        /// The first member.
+        path: PathBuf,
+        /// Name of the home host.
+        home: String,
+        /// Name of this host.
+        here: String,
+    },
+    /// The host that is to be replaced still shows signs of life.
+    #[error("{}: host {host} is alive, it renewed its lease a moment ago; stop it first", path.display())]
+    Alive {
+        /// The first member.
+        path: PathBuf,
+        /// The host.
+        host: String,
+    },
+    /// The machine does not say which one it is.
+    #[error("this machine has no identity (/etc/machine-id): give the host a name (--host NAME)")]
+    NoIdentity,
+    /// Another manager has taken over, or is about to.
+    #[error(
+        "this process is no longer the manager of the pool (epoch {epoch}, there is a claim of epoch {newer}); \
+         whether the last change was made is known at the new manager"
+    )]
+    Fenced {
+        /// Epoch of this process.
+        epoch: u64,
+        /// The higher one.
+        newer: u64,
+    },
+    /// A request of a host that was fenced, or of an earlier process on it.
+    #[error(
+        "host slot {slot} with incarnation {incarnation:#x} is not (or no longer) part of the pool; open the pool again"
+    )]
+    StaleHost {
+        /// The host's slot.
+        slot: u16,
+        /// What the request says.
+        incarnation: u64,
+    },
+    /// All slots for hosts, or all banks of managers, are taken.
+    #[error("the pool has no {what} left for another host; fence hosts that are gone")]
+    NoSlot {
+        /// What is missing.
+        what: &'static str,
+    },
+    /// The state does not fit into a slot.
+    #[error(
+        "the state of the pool would have {bytes} bytes, and its slots have {slot_bytes}; drop regions, \
+         or make a pool with a larger --size"
+    )]
+    StateTooLarge {
+        /// Encoded size.
+        bytes: usize,
+        /// Bytes of a slot.
+        slot_bytes: u64,
+    },
+    /// Not enough free extents.
+    #[error(
+        "the pool has {} free of {}, and {} are needed ({} in quarantine); grow the pool or drop a region",
+        Bytes(*free_bytes), Bytes(*capacity_bytes), Bytes(*needed_bytes), Bytes(*quarantined_bytes)
+    )]
+    Full {
+        /// What was asked for, in whole extents.
+        needed_bytes: u64,
+        /// What is free.
+        free_bytes: u64,
+        /// What cannot be given out until a host is back or known to be down.
+        quarantined_bytes: u64,
+        /// The pool's size.
+        capacity_bytes: u64,
+    },
+    /// The pool cannot become that large.
+    #[error("a pool with extents of {} can have {} at most; make a new pool of the larger size", Bytes(*extent_bytes), Bytes(*most_bytes))]
+    TooLarge {
+        /// Bytes of an extent.
+        extent_bytes: u64,
+        /// Most bytes of all members together.
+        most_bytes: u64,
+    },
+    /// The size cannot be that of a member.
+    #[error("{} is too small for a member of the pool: the least is {}", Bytes(*bytes), Bytes(*least_bytes))]
+    TooSmall {
+        /// What was asked for.
+        bytes: u64,
+        /// Metadata and one extent.
+        least_bytes: u64,
+    },
+    /// The pool has as many members as it can have.
+    #[error("a pool has {most} members at most; grow one of them")]
+    TooManyMembers {
+        /// Their largest number.
+        most: u32,
+    },
+    /// No such table.
+    #[error("the pool has no table `{name}`; it has {existing}")]
+    UnknownTable {
+        /// As given.
+        name: String,
+        /// The names of all tables.
+        existing: String,
+    },
+    /// No such region, or it is not in a state for that.
+    #[error("region {id} is {found}, and {expected} is needed")]
+    RegionState {
+        /// Number of the region.
+        id: u64,
+        /// What it is.
+        found: &'static str,
+        /// What it would have to be.
+        expected: &'static str,
+    },
+    /// The name cannot be that of a table or host.
+    #[error("`{}` is no name: it must have 1 to 255 bytes and no control characters", name.escape_debug())]
+    BadName {
+        /// As given.
+        name: String,
+    },
+    /// The manifest is larger than what was reserved for it.
+    #[error(
+        "the manifest of `{name}` has {bytes} bytes, and {reserved_bytes} were reserved; reserve more"
+    )]
+    ManifestTooLarge {
+        /// The table.
+        name: String,
+        /// Encoded size.
+        bytes: u64,
+        /// Bytes before the data.
+        reserved_bytes: u64,
+    },
+    /// The manifest of a table does not hold what its state says.
+    #[error(
+        "the manifest of table `{name}` (region {id}) is damaged: {what}; drop the table and load it again"
+    )]
+    ManifestDamaged {
+        /// The table.
+        name: String,
+        /// Number of its region.
+        id: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// Bytes of a table are not those that were sealed.
+    #[error(
+        "table `{name}` (region {id}) is damaged in bytes {from} to {to} of its data; drop it and load it again"
+    )]
+    DataDamaged {
+        /// The table.
+        name: String,
+        /// Number of its region.
+        id: u64,
+        /// First byte of the chunk in the data.
+        from: u64,
+        /// One past its last byte.
+        to: u64,
+    },
+    /// What was written did not arrive in memory.
+    #[error(
+        "bytes {from} to {to} of table `{name}` read back otherwise than they were written; check the device (`dmesg`, `cxl list --media-errors`)"
+    )]
+    ReadBack {
+        /// The table.
+        name: String,
+        /// First byte of the chunk in the data.
+        from: u64,
+        /// One past its last byte.
+        to: u64,
+    },
+    /// The range is not inside the table's data.
+    #[error("bytes {from} to {to} are outside of the {bytes} bytes of table `{name}`")]
+    OutOfRange {
+        /// The table.
+        name: String,
+        /// First byte.
+        from: u64,
+        /// One past the last byte.
+        to: u64,
+        /// Bytes of the data.
+        bytes: u64,
+    },
+    /// No member has this number, or path.
+    #[error("the pool has no member {member}; it has {existing}")]
+    UnknownMember {
+        /// As given.
+        member: String,
+        /// What it has.
+        existing: String,
+    },
+    /// No host has this name.
+    #[error("the pool has no host `{name}`; it has {existing}")]
+    UnknownHost {
+        /// As given.
+        name: String,
+        /// The names of all hosts.
+        existing: String,
+    },
+    /// A member of the pool was not found.
+    #[error("member {index} ({member}) of the pool was not found at {}: {why}; name its path", path.display())]
+    MissingMember {
+        /// Position of the member.
+        index: usize,
+        /// Its UUID.
+        member: Uuid,
+        /// Where it was last.
+        path: PathBuf,
+        /// What is there.
+        why: String,
+    },
+}

@@ -1,0 +1,210 @@
+//! Making a pool.
+
+use std::path::Path;
+
+use tierloom_memory::shared::Access;
+use uuid::Uuid;
+
+use super::{OpenOptions, Pool};
+use crate::PoolError;
+use crate::format::{Coherence, Superblock};
+use crate::identity::Identity;
+use crate::layout::{BANK_PAGE, BANKS, BANKS_START, HOST_LINES_START, HOST_SLOTS, Layout};
+use crate::layout::{MOST_EXTENTS, MOST_MEMBERS, SUPERBLOCK_BYTES, SUPERBLOCKS};
+use crate::medium::{LINE, MappedMedium, Medium};
+use crate::member::{self, Member};
+use crate::state::{MemberEntry, State};
+use crate::store::{Place, found, random_uuid, wall_ns};
+
+/// How a pool is made.
+#[derive(Debug, Clone, Default)]
+pub struct CreateOptions {
+    /// Bytes of each new file; devices are taken whole.
+    pub file_bytes: u64,
+    /// Whether caches of all users are coherent; by default they are for files and not for devices.
+    pub coherence: Option<Coherence>,
+    /// Whether something else may be overwritten.
+    pub overwrite: bool,
+}
+
+impl Pool {
+    /// Makes a pool of files, which are made too, and of DAX devices; opens it with `open`.
+    ///
+    /// The first member has the metadata. After an error, files that were made are removed again.
+    ///
+    /// # Errors
+    /// A path that exists (unless it may be overwritten), that is on a network file system or not
+    /// permitted, or a size that is too small or too large.
+    pub fn create(
+        first: &Path,
+        further: &[&Path],
+        options: &CreateOptions,
+        open: &OpenOptions,
+    ) -> Result<Self, PoolError> {
+        if further.len() >= MOST_MEMBERS as usize {
+            return Err(PoolError::TooManyMembers { most: MOST_MEMBERS });
+        }
+        let paths: Vec<&Path> = std::iter::once(first)
+            .chain(further.iter().copied())
+            .collect();
+        let mut made = Vec::new();
+        let opened = create(&paths, options, open, &mut made).and_then(|()| open.open(first));
+        if opened.is_err() {
+            made.iter().for_each(|path| member::remove(path));
+        }
+        opened
+    }
+}
+
+fn create<'p>(
+    paths: &[&'p Path],
+    options: &CreateOptions,
+    open: &OpenOptions,
+    made: &mut Vec<&'p Path>,
+) -> Result<(), PoolError> {
+    let mut members = Vec::new();
+    for path in paths {
+        let (member, new) = take(path, options)?;
+        if new {
+            made.push(path);
+        }
+        members.push(member);
+    }
+    let total = members.iter().map(Member::bytes).sum();
+    let layout = Layout::for_bytes(total);
+    let coherence =
+        options
+            .coherence
+            .unwrap_or_else(|| match members.iter().any(Member::is_device) {
+                true => Coherence::None,
+                false => Coherence::Host,
+            });
+    let identity = Identity::read(&open.root, open.host.as_deref(), coherence)?;
+    let (pool, created_ns) = (random_uuid(), wall_ns());
+    let mut entries = Vec::new();
+    let mut blocks = Vec::new();
+    for (index, member) in members.iter().enumerate() {
+        let extents = layout.extents(index, member.bytes()).min(MOST_EXTENTS);
+        if extents == 0 {
+            return Err(PoolError::TooSmall {
+                bytes: member.bytes(),
+                least_bytes: layout.member_bytes(index, 1),
+            });
+        }
+        let uuid = random_uuid();
+        entries.push(entry(uuid, extents, &member.path));
+        blocks.push(Superblock {
+            pool,
+            member: uuid,
+            index: u32::try_from(index).unwrap_or(u32::MAX),
+            layout,
+            coherence,
+            created_ns,
+            member_bytes: member.bytes(),
+        });
+    }
+    let state = State::new(pool, identity.machine, entries);
+    members[0].allocate(0, layout.metadata_bytes())?;
+    let medium = MappedMedium::new(members[0].words(0, layout.metadata_bytes())?, true);
+    clear(&medium);
+    let place = Place {
+        pool,
+        layout,
+        path: &members[0].path,
+    };
+    found(&place, &medium, &state)?;
+    // The first member's superblock comes last: with it, there is a pool.
+    for (member, block) in members.iter().zip(&blocks).skip(1).rev() {
+        write_superblock(member, block)?;
+    }
+    put_superblock(&medium, &blocks[0]);
+    Ok(())
+}
+
+pub(super) fn entry(uuid: Uuid, extents: u64, path: &Path) -> MemberEntry {
+    MemberEntry {
+        uuid,
+        extents,
+        path: path.to_owned(),
+        unknown: Default::default(),
+    }
+}
+
+/// Opens a device, makes a file, or takes an existing one if that is allowed; locked. Also says
+/// whether the file is new.
+pub(super) fn take(path: &Path, options: &CreateOptions) -> Result<(Member, bool), PoolError> {
+    let exists = std::fs::symlink_metadata(path).is_ok();
+    if !exists {
+        let member = Member::create(path, options.file_bytes)?;
+        member.lock()?;
+        return Ok((member, true));
+    }
+    let mut member = Member::open(path, Access::Write)?;
+    member.lock()?;
+    let head = member.head()?;
+    let empty = match member.is_device() {
+        true => head.iter().all(|byte| *byte == 0),
+        false => member.bytes() == 0,
+    };
+    if !empty && !options.overwrite {
+        return Err(PoolError::Occupied {
+            path: member.path,
+            found: member::describe(&head),
+        });
+    }
+    member.set_bytes(options.file_bytes)?;
+    Ok((member, false))
+}
+
+/// Removes what an earlier pool, or something else, has left in the lines.
+fn clear(medium: &impl Medium) {
+    let hosts = HOST_LINES_START..HOST_LINES_START + LINE * u64::from(HOST_SLOTS);
+    let banks = BANKS_START..BANKS_START + BANK_PAGE * u64::from(BANKS);
+    let superblocks = 0..2 * SUPERBLOCK_BYTES;
+    for line in superblocks.chain(hosts).chain(banks).step_by(LINE as usize) {
+        (line..line + LINE)
+            .step_by(8)
+            .for_each(|word| medium.store(word, 0));
+        medium.flush(line);
+    }
+    medium.fence();
+}
+
+/// Writes both superblocks of a further member.
+pub(super) fn write_superblock(member: &Member, block: &Superblock) -> Result<(), PoolError> {
+    let bytes = match member.is_device() {
+        true => crate::layout::EXTENT_BYTES,
+        false => 2 * SUPERBLOCK_BYTES,
+    };
+    member.allocate(0, 2 * SUPERBLOCK_BYTES)?;
+    let medium = MappedMedium::new(member.words(0, bytes)?, true);
+    put_superblock(&medium, block);
+    Ok(())
+}
+
+/// Writes both copies, the second one first, and of each the magic last: a copy with a magic is
+/// whole.
+fn put_superblock(medium: &impl Medium, block: &Superblock) {
+    let bytes = block.encode();
+    for start in SUPERBLOCKS.into_iter().rev() {
+        medium.store(start, 0);
+        medium.flush(start);
+        medium.fence();
+        let words = bytes.chunks(8).zip((start..).step_by(8));
+        let word = |chunk: &[u8]| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_le_bytes(word)
+        };
+        words
+            .skip(1)
+            .for_each(|(chunk, at)| medium.store(at, word(chunk)));
+        (start..start + SUPERBLOCK_BYTES)
+            .step_by(LINE as usize)
+            .for_each(|line| medium.flush(line));
+        medium.fence();
+        medium.store(start, word(&bytes[..8]));
+        medium.flush(start);
+        medium.fence();
+    }
+}

@@ -1,0 +1,81 @@
+//! More capacity: a longer member, or a further one.
+
+use std::path::Path;
+
+use super::create::{entry, take, write_superblock};
+use super::{CreateOptions, Pool};
+use crate::PoolError;
+use crate::format::Superblock;
+use crate::layout::MOST_EXTENTS;
+use crate::member;
+use crate::state::Change;
+use crate::store::{random_uuid, wall_ns};
+
+impl Pool {
+    /// Makes a file member longer, to so many bytes; of a device, takes what it has meanwhile.
+    ///
+    /// Nothing is moved, and readers and writers go on.
+    ///
+    /// # Errors
+    /// [`PoolError::UnknownMember`], [`PoolError::TooLarge`], a full file system, or the commit
+    /// fails.
+    pub fn grow_member(&self, index: u32, bytes: u64) -> Result<(), PoolError> {
+        let mut inner = self.inner();
+        let layout = inner.superblock.layout;
+        let grow = |bytes: u64| Change::Grow {
+            member: index,
+            extents: layout.extents(index as usize, bytes),
+        };
+        // Checked before the file becomes longer.
+        inner.changed(grow(bytes))?;
+        let member = &mut inner.members[index as usize];
+        member.set_bytes(bytes)?;
+        let bytes = member.bytes();
+        inner.change(grow(bytes)).map(drop)
+    }
+
+    /// Adds a member: a file, which is made, or a DAX device.
+    ///
+    /// # Errors
+    /// As [`Pool::create`], [`PoolError::TooManyMembers`], or the commit fails.
+    pub fn add_member(&self, path: &Path, options: &CreateOptions) -> Result<(), PoolError> {
+        let (mut member, new) = take(path, options)?;
+        let mut inner = self.inner();
+        let layout = inner.superblock.layout;
+        let index = inner.members.len();
+        let extents = layout.extents(index, member.bytes());
+        let uuid = random_uuid();
+        let add = |path: &Path| Change::AddMember(entry(uuid, extents, path));
+        let block = Superblock {
+            member: uuid,
+            index: u32::try_from(index).unwrap_or(u32::MAX),
+            created_ns: wall_ns(),
+            member_bytes: member.bytes(),
+            ..inner.superblock
+        };
+        let ready = match extents {
+            0 => Err(PoolError::TooSmall {
+                bytes: member.bytes(),
+                least_bytes: layout.member_bytes(index, 1),
+            }),
+            // Its superblock is there before the state names it.
+            1..=MOST_EXTENTS => inner
+                .changed(add(&member.path))
+                .and_then(|_| write_superblock(&member, &block)),
+            _ => Err(PoolError::TooLarge {
+                extent_bytes: layout.extent_bytes,
+                most_bytes: MOST_EXTENTS * layout.extent_bytes,
+            }),
+        };
+        if let Err(error) = ready {
+            if new {
+                member::remove(path);
+            }
+            return Err(error);
+        }
+        member.path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let change = add(&member.path);
+        inner.members.push(member);
+        inner.change(change).map(drop)
+    }
+}

@@ -1,0 +1,249 @@
+//! An open pool with its manager in this process.
+
+mod attached;
+mod create;
+mod draft;
+mod grow;
+mod open;
+mod scratch;
+mod status;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tierloom_memory::shared::{Access, SharedRange};
+
+pub use attached::Attached;
+pub use create::CreateOptions;
+pub use draft::{Draft, TableSpec};
+pub use open::OpenOptions;
+pub use scratch::{Scratch, ScratchSpec};
+pub use status::{HostStatus, MemberStatus, PoolStatus, RegionStatus};
+
+use crate::PoolError;
+use crate::format::Superblock;
+use crate::lease::Heartbeat;
+use crate::medium::MappedMedium;
+use crate::member::Member;
+use crate::state::{Actor, Change, Clean, Extents, Holder, Outcome, RegionEntry, Space, State};
+use crate::store::{Place, Tenure};
+
+/// A pool whose manager this process is, until the last clone of this value, and the last of what
+/// was made with it, is dropped.
+///
+/// No other process can open the pool for writing meanwhile.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    inner: Mutex<Inner>,
+    /// Where other hosts look for signs of life. Ended after the last commit.
+    _heartbeat: Option<Heartbeat>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    superblock: Superblock,
+    members: Vec<Member>,
+    medium: MappedMedium,
+    tenure: Tenure,
+    state: State,
+    me: Holder,
+}
+
+/// What the store needs to know about a pool.
+fn place<'m>(superblock: &Superblock, members: &'m [Member]) -> Place<'m> {
+    Place {
+        pool: superblock.pool,
+        layout: superblock.layout,
+        path: &members[0].path,
+    }
+}
+
+impl Pool {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        // A panic while it was locked left the state as it was: it is replaced as a whole.
+        let inner = self.shared.inner.lock();
+        inner.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes by use. Capacity is always the sum of the others.
+    pub fn space(&self) -> Space {
+        let inner = self.inner();
+        inner.state.space(inner.extent_bytes())
+    }
+
+    /// Members, hosts, regions and space.
+    pub fn status(&self) -> PoolStatus {
+        let inner = self.inner();
+        PoolStatus::of(&inner.superblock, &inner.state, &inner.members)
+    }
+
+    /// Takes the table `name` away. Its memory is free once nobody reads it any more.
+    ///
+    /// # Errors
+    /// [`PoolError::UnknownTable`], or the commit fails.
+    pub fn drop_table(&self, name: &str) -> Result<(), PoolError> {
+        let mut inner = self.inner();
+        let region = inner.table(name)?.id;
+        inner.change(Change::Drop { region }).map(drop)
+    }
+
+    /// Counts a host out that does not answer: it may not change anything until it joins again, and
+    /// what it was writing is in quarantine. With `confirmed_down` somebody vouches that it is
+    /// switched off or cut off from the memory: all that it had is free.
+    ///
+    /// # Errors
+    /// [`PoolError::UnknownHost`], also for this host itself, or the commit fails.
+    pub fn fence(&self, host: &str, confirmed_down: bool) -> Result<(), PoolError> {
+        let mut inner = self.inner();
+        let me = inner.me.slot;
+        let others = inner.state.hosts.iter().filter(|entry| entry.slot != me);
+        let Some(slot) = others.clone().find(|e| e.name == host).map(|e| e.slot) else {
+            return Err(PoolError::UnknownHost {
+                name: host.to_owned(),
+                existing: listed(others.map(|entry| &entry.name)),
+            });
+        };
+        let change = match confirmed_down {
+            true => Change::Gone {
+                slot,
+                clean: Clean::confirmed_down(),
+            },
+            false => Change::Fence { slot },
+        };
+        inner.change(change).map(drop)
+    }
+}
+
+impl Inner {
+    fn extent_bytes(&self) -> u64 {
+        self.superblock.layout.extent_bytes
+    }
+
+    /// The sealed region of a table.
+    fn table(&self, name: &str) -> Result<&RegionEntry, PoolError> {
+        self.state
+            .table(name)
+            .ok_or_else(|| PoolError::UnknownTable {
+                name: name.to_owned(),
+                existing: listed(self.state.tables().map(|region| &region.name)),
+            })
+    }
+
+    /// Makes a change and commits it.
+    fn change(&mut self, change: Change) -> Result<Outcome, PoolError> {
+        let (next, outcome) = self.changed(change)?;
+        self.commit(next)?;
+        Ok(outcome)
+    }
+
+    /// The state after a change, which is still to be committed.
+    fn changed(&self, change: Change) -> Result<(State, Outcome), PoolError> {
+        let mut next = self.state.clone();
+        let actor = Actor {
+            holder: self.me,
+            request: 0,
+        };
+        let outcome = next.apply(actor, change, self.extent_bytes())?;
+        Ok((next, outcome))
+    }
+
+    fn commit(&mut self, next: State) -> Result<(), PoolError> {
+        let place = place(&self.superblock, &self.members);
+        let next = self
+            .tenure
+            .commit(&place, &self.medium, &self.state, next)?;
+        let before = std::mem::replace(&mut self.state, next);
+        // Only now: nobody can find them any more. What a crash leaves is found at the next opening.
+        let still: BTreeSet<Extents> = self.state.runs().collect();
+        let freed = before.runs().filter(|run| !still.contains(run));
+        freed.for_each(|run| self.give_back(run));
+        Ok(())
+    }
+
+    /// Offset and length of a run in its member.
+    fn bytes(&self, run: Extents) -> (u64, u64) {
+        let layout = self.superblock.layout;
+        let start = layout.data_start(run.0 as usize);
+        let extent = layout.extent_bytes;
+        (start + run.1 * extent, run.2 * extent)
+    }
+
+    fn give_back(&self, run: Extents) {
+        let (offset, bytes) = self.bytes(run);
+        if let Some(member) = self.members.get(run.0 as usize) {
+            member.release(offset, bytes);
+        }
+    }
+
+    fn allocate(&self, runs: &[Extents]) -> Result<(), PoolError> {
+        for run in runs {
+            let (offset, bytes) = self.bytes(*run);
+            self.members[run.0 as usize].allocate(offset, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Maps runs behind what `range` has.
+    fn map_into(&self, range: &mut SharedRange, runs: &[Extents]) -> Result<(), PoolError> {
+        for run in runs {
+            let (offset, bytes) = self.bytes(*run);
+            self.members[run.0 as usize].map_into(range, offset, bytes)?;
+        }
+        Ok(())
+    }
+
+    fn map(&self, runs: &[Extents], access: Access) -> Result<SharedRange, PoolError> {
+        let extents: u64 = runs.iter().map(|run| run.2).sum();
+        let mut range = self.reserve_addresses(extents * self.extent_bytes(), access)?;
+        self.map_into(&mut range, runs)?;
+        Ok(range)
+    }
+
+    fn reserve_addresses(&self, bytes: u64, access: Access) -> Result<SharedRange, PoolError> {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        SharedRange::reserve(bytes, access).map_err(|source| {
+            crate::member::refused("reserve addresses for", &self.members[0].path, source)
+        })
+    }
+
+    /// Whether caches must be told to write lines back and drop them.
+    fn evicts(&self) -> bool {
+        Clean::coherent(self.superblock.coherence).is_none()
+    }
+
+    /// Sees to it that no cache of this host has dirty lines of a mapped range.
+    fn clean(&self, range: &SharedRange) -> Clean {
+        let done: Result<Clean, std::convert::Infallible> = Clean::evicted(|| {
+            if self.evicts() || self.members.iter().any(Member::is_dax) {
+                range.evict(0..range.size_bytes());
+            }
+            Ok(())
+        });
+        let Ok(clean) = done;
+        clean
+    }
+}
+
+/// Names in a list for a message.
+fn listed<'n>(names: impl Iterator<Item = &'n String>) -> String {
+    let names: Vec<&str> = names.map(String::as_str).collect();
+    match names.is_empty() {
+        true => "none".to_owned(),
+        false => names.join(", "),
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut();
+        let inner = inner.unwrap_or_else(PoisonError::into_inner);
+        // Nothing of this process is left in the state: all that it had holds the pool open. An
+        // error leaves the pool as a crash would.
+        let _ = inner.change(Change::Leave { clean: None });
+    }
+}
