@@ -294,6 +294,12 @@ impl Tenure {
         Ok(next)
     }
 
+    /// The same tenure again, for a test that plays it twice.
+    #[cfg(test)]
+    pub(crate) fn copy(&self) -> Self {
+        Self { ..*self }
+    }
+
     /// Looks for a higher claim.
     fn confirm(&mut self, place: &Place<'_>, medium: &impl Readable) -> Result<(), PoolError> {
         match place.claimed(medium)? {
