@@ -53,7 +53,10 @@ impl Place<'_> {
         let mut tries = 1;
         loop {
             match self.look(medium, skip_damaged) {
-                Err(PoolError::Damaged { .. } | PoolError::NoState { .. }) if tries < TRIES => {
+                // Lines have been looked at again already.
+                Err(PoolError::Damaged { what: STATE, .. } | PoolError::NoState { .. })
+                    if tries < TRIES =>
+                {
                     tries += 1;
                     std::thread::yield_now();
                 }
