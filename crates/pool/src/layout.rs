@@ -46,7 +46,8 @@ impl Layout {
         // A run of the state takes about 12 bytes of text, and at worst every second extent is a
         // run of its own.
         let extents = (bytes / extent_bytes).min(MOST_EXTENTS);
-        let slot_bytes = (LEAST_SLOT_BYTES + 8 * extents).next_power_of_two();
+        let slot_bytes = (LEAST_SLOT_BYTES / 2 + 8 * extents).next_power_of_two();
+        let slot_bytes = slot_bytes.max(LEAST_SLOT_BYTES);
         Self {
             extent_bytes,
             slot_bytes,

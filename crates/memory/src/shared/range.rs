@@ -43,7 +43,7 @@ impl fmt::Debug for SharedRange {
 }
 
 impl SharedRange {
-    /// Reserves addresses for `most_bytes`; nothing is mapped yet.
+    /// Reserves addresses for `most_bytes`, rounded up to 2 MiB; nothing is mapped yet.
     ///
     /// # Errors
     /// What `mmap` says.
@@ -68,12 +68,42 @@ impl SharedRange {
         }
         // SAFETY: less than ALIGN_BYTES, of which there is one more than needed.
         let start = unsafe { first.add(head_bytes) };
+        let wanted_bytes = reserved_bytes - ALIGN_BYTES;
+        let tail_bytes = ALIGN_BYTES - head_bytes;
+        // SAFETY: the tail belongs to the reservation above, and nothing uses it.
+        unsafe { libc::munmap(start.add(wanted_bytes).cast(), tail_bytes) };
         Ok(Self {
             start: NonNull::new(start).ok_or_else(too_large)?,
-            reserved_bytes: reserved_bytes - head_bytes,
+            reserved_bytes: wanted_bytes,
             mapped_bytes: 0,
             access,
         })
+    }
+
+    /// Unmaps what lies behind the first `size_bytes`; the addresses stay reserved.
+    ///
+    /// # Panics
+    /// If fewer bytes are mapped.
+    pub fn truncate(&mut self, size_bytes: usize) {
+        assert!(
+            size_bytes <= self.mapped_bytes,
+            "{size_bytes} bytes are not mapped"
+        );
+        let tail_bytes = self.mapped_bytes - size_bytes;
+        self.mapped_bytes = size_bytes;
+        if tail_bytes == 0 {
+            return;
+        }
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        // SAFETY: within the reservation.
+        let at = unsafe { self.start.as_ptr().add(size_bytes) };
+        // SAFETY: the addresses belong to this value, and no reference into them can be alive:
+        // `&mut self` excludes it.
+        let answer = unsafe { libc::mmap(at.cast(), tail_bytes, libc::PROT_NONE, flags, -1, 0) };
+        if answer == libc::MAP_FAILED {
+            // They are given up: nobody reaches them through this value any more.
+            self.reserved_bytes = size_bytes;
+        }
     }
 
     /// Maps `size_bytes` of `file` from `offset_bytes` on behind what is mapped already.
@@ -186,6 +216,10 @@ mod tests {
         read.append(&files[1], 0, 16384).unwrap();
         assert_eq!(read.as_slice()[..8192], [0; 8192]);
         assert_eq!(read.as_slice()[8192..12288], [7; 4096]);
+        range.truncate(4096);
+        assert_eq!(range.size_bytes(), 4096);
+        range.append(&files[0], 4096, 4096).unwrap();
+        assert_eq!(range.as_slice(), [7; 8192]);
     }
 
     #[test]

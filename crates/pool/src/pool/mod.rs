@@ -21,7 +21,7 @@ pub use scratch::{Scratch, ScratchSpec};
 pub use status::{HostStatus, MemberStatus, PoolStatus, RegionStatus};
 
 use crate::PoolError;
-use crate::format::Superblock;
+use crate::format::{Coherence, Superblock};
 use crate::lease::Heartbeat;
 use crate::medium::MappedMedium;
 use crate::member::Member;
@@ -173,7 +173,12 @@ impl Inner {
         (start + run.1 * extent, run.2 * extent)
     }
 
+    /// Gives the blocks of free extents to the system. Only where the lock of this kernel excludes
+    /// other managers: one that was replaced a moment ago would destroy what is there now.
     fn give_back(&self, run: Extents) {
+        if self.superblock.coherence != Coherence::Host {
+            return;
+        }
         let (offset, bytes) = self.bytes(run);
         if let Some(member) = self.members.get(run.0 as usize) {
             member.release(offset, bytes);

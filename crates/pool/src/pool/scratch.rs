@@ -118,11 +118,18 @@ impl Inner {
         let (next, _) = self.changed(change)?;
         let runs = next.region(region).map(|entry| entry.runs.clone());
         let more: Vec<Extents> = runs.unwrap_or_default().split_off(before);
+        let mapped_bytes = range.size_bytes();
         let ready = self.allocate(&more).and_then(|()| {
             // Mapped before the commit, so that nothing can fail after it.
             self.map_into(range, &more)
         });
-        ready.and_then(|()| self.commit(next))
+        let done = ready.and_then(|()| self.commit(next));
+        if done.is_err() {
+            // What is not this process's must not be reached by it.
+            range.truncate(mapped_bytes);
+            more.iter().for_each(|run| self.give_back(*run));
+        }
+        done
     }
 }
 

@@ -2,9 +2,11 @@
 
 mod bytes;
 mod crashes;
+mod golden;
 mod histories;
 
 mod managers;
 
+mod pool;
 mod seed;
 mod sim;

@@ -114,6 +114,22 @@ impl Device {
         }
     }
 
+    /// Whether a flush of `line`, or a fence after all flushes, makes a difference to memory.
+    fn would_change(&self, host: usize, line: Option<u64>) -> bool {
+        let cache = self.caches.get(&host);
+        let lines = cache
+            .into_iter()
+            .flatten()
+            .filter(|(at, cached)| match line {
+                Some(line) => **at == line,
+                None => cached.flushed > 0,
+            });
+        { lines }.any(|(at, cached)| {
+            let memory = self.memory.get(at).copied().unwrap_or_default();
+            cached.versions.iter().any(|version| *version != memory)
+        })
+    }
+
     /// What memory may hold after all hosts have crashed: all combinations of words if there are
     /// few, else some, among them "nothing arrived" and "everything arrived".
     pub(crate) fn images(&self, most: usize, rng: &mut fastrand::Rng) -> Vec<Device> {
@@ -184,6 +200,8 @@ struct Control {
     hook: Option<Hook>,
     /// Leaves the n-th flush or fence out.
     leave_out: Option<(Op, usize)>,
+    /// Whether what was left out would have changed a byte of memory.
+    effect: bool,
 }
 
 /// The memory, shared by the hosts.
@@ -254,6 +272,11 @@ impl SimHost {
         control.leave_out = Some((op, n));
     }
 
+    /// Whether what was left out would have changed a byte of memory.
+    pub(crate) fn had_effect(&self) -> bool {
+        self.control().effect
+    }
+
     /// Flushes and fences since the count was reset.
     pub(crate) fn flushes_and_fences(&self) -> [usize; 2] {
         self.control().of_kind
@@ -273,12 +296,16 @@ impl SimHost {
         }
     }
 
-    fn is_left_out(&self, op: Op) -> bool {
+    fn is_left_out(&self, op: Op, line: Option<u64>) -> bool {
         let mut control = self.control();
         let kind = usize::from(op == Op::Fence);
         let number = control.of_kind[kind];
         control.of_kind[kind] += 1;
-        control.leave_out == Some((op, number))
+        let left_out = control.leave_out == Some((op, number));
+        if left_out {
+            control.effect = self.sim.device().would_change(self.host, line);
+        }
+        left_out
     }
 }
 
@@ -309,14 +336,14 @@ impl Medium for SimHost {
     }
 
     fn flush(&self, offset: u64) {
-        if !self.is_left_out(Op::Flush) {
+        if !self.is_left_out(Op::Flush, Some(offset / 64)) {
             self.sim.device().flush(self.host, offset);
         }
         self.made(Op::Flush);
     }
 
     fn fence(&self) {
-        if !self.is_left_out(Op::Fence) {
+        if !self.is_left_out(Op::Fence, None) {
             self.sim.device().fence(self.host);
         }
         self.made(Op::Fence);

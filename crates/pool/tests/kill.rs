@@ -1,0 +1,150 @@
+//! A process that is killed (SIGKILL) at random moments of its work on a pool in a file.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::json;
+use tierloom_pool::{
+    CreateOptions, HostState, OpenOptions, Pool, PoolError, RegionState, ScratchSpec, Spread,
+    TableSpec,
+};
+
+const PATH: &str = "TIERLOOM_POOL_KILLED";
+const FIRST: &str = "TIERLOOM_POOL_FIRST";
+const TABLES: u64 = 3;
+const KILLS: usize = 300;
+
+fn data(number: u64) -> Vec<u8> {
+    let bytes = 10_000 + number as usize % 7 * 1000;
+    (0..bytes).map(|at| (number as usize + at) as u8).collect()
+}
+
+/// Seals tables 0, 1, 2, 0, 1, 2, ... with numbered contents, with readers and scratch memory beside.
+fn work(pool: &Pool, number: u64) -> Result<(), PoolError> {
+    let data = data(number);
+    let mut draft = pool.reserve(&TableSpec {
+        name: format!("t{}", number % TABLES),
+        data_bytes: data.len() as u64,
+        content_bytes: 100,
+        spread: Spread::Pack,
+    })?;
+    draft.bytes_mut().copy_from_slice(&data);
+    let mut scratch = pool.scratch(&ScratchSpec {
+        name: "sort".to_owned(),
+        bytes: 1,
+        most_bytes: 8 << 20,
+        spread: Spread::Pack,
+    })?;
+    scratch.grow(1)?;
+    scratch.bytes_mut().fill(number as u8);
+    let reader = pool.attach("t0").ok();
+    draft.seal(&json!({ "number": number }), b"attachment")?;
+    reader.map_or(Ok(()), |reader| reader.verify_all())
+}
+
+/// Not a test of its own: what the other one starts and kills.
+#[test]
+fn child() {
+    let (Ok(path), Ok(first)) = (std::env::var(PATH), std::env::var(FIRST)) else {
+        return;
+    };
+    let first: u64 = first.parse().expect("a number");
+    let pool = OpenOptions::default()
+        .open(Path::new(&path))
+        .expect("opened");
+    for number in first.. {
+        work(&pool, number).expect("done");
+        println!("\nacknowledged {number}");
+    }
+}
+
+/// Starts the child, kills it after a while, and returns the last number that it acknowledged.
+fn killed_after(path: &Path, first: u64, delay: Duration) -> Option<u64> {
+    let mut child = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "child", "--nocapture"])
+        .env(PATH, path)
+        .env(FIRST, first.to_string())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .expect("started");
+    let output = child.stdout.take().expect("piped");
+    let reader = std::thread::spawn(move || {
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        let numbers = lines.filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok());
+        numbers.last()
+    });
+    std::thread::sleep(delay);
+    // The Rust library kills with SIGKILL.
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    reader.join().expect("read")
+}
+
+#[test]
+fn after_a_kill_at_any_moment_acknowledged_tables_are_there_and_nothing_is_leaked() {
+    if std::env::var_os(PATH).is_some() {
+        return;
+    }
+    let seed = fastrand::u64(..);
+    println!("kills: seed {seed}");
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("killed.pool");
+    let create = CreateOptions {
+        file_bytes: 48 << 20,
+        ..CreateOptions::default()
+    };
+    drop(Pool::create(&path, &[], &create, &OpenOptions::default()).expect("made"));
+    let (mut next, mut pending, mut in_work, mut crashed) = (0, 0, 0, 0);
+    for _ in 0..KILLS {
+        let delay = Duration::from_micros(rng.u64(2_000..30_000));
+        let last = killed_after(&path, next, delay);
+        let acknowledged = last.map_or(next, |last| last + 1);
+        let status = Pool::inspect(&path).expect("inspected");
+        assert_eq!(status.problems, [""; 0]);
+        let unsealed = |r: &&tierloom_pool::RegionStatus| r.state != RegionState::Sealed;
+        in_work += usize::from(status.regions.iter().any(|r| unsealed(&r)));
+        crashed += usize::from(status.hosts.iter().any(|h| h.state == HostState::Up));
+        let pool = OpenOptions::default().open(&path).expect("opened");
+        let mut found = Vec::new();
+        for table in 0..TABLES.min(acknowledged + 1) {
+            let attached = match pool.attach(&format!("t{table}")) {
+                // The first of its name may be pending.
+                Err(PoolError::UnknownTable { .. }) if acknowledged <= table => continue,
+                attached => attached.expect("attached"),
+            };
+            attached.verify_all().expect("whole");
+            let number = attached.content()["number"].as_u64().expect("a number");
+            assert_eq!(attached.bytes(), data(number));
+            assert_eq!(number % TABLES, table);
+            found.push(number);
+        }
+        let newest = found.iter().max().map_or(0, |newest| newest + 1);
+        assert!(
+            newest == acknowledged || newest == acknowledged + 1,
+            "{newest}, {acknowledged}"
+        );
+        let all = newest.saturating_sub(TABLES)..newest;
+        assert!(
+            all.clone().all(|number| found.contains(&number)),
+            "{found:?}, {newest}"
+        );
+        pending += usize::from(newest > acknowledged);
+        let status = pool.status();
+        assert_eq!(status.regions.len() as u64, newest.min(TABLES));
+        let space = status.space;
+        let used: u64 = status.regions.iter().map(|region| region.bytes).sum();
+        assert_eq!((space.used_bytes, space.quarantined_bytes), (used, 0));
+        assert_eq!(space.free_bytes + space.used_bytes, space.capacity_bytes);
+        next = newest;
+    }
+    println!("{KILLS} kills: {next} tables sealed, {crashed} processes had the pool open,");
+    println!("{in_work} had regions in work, {pending} had sealed without having said so");
+    assert!(
+        crashed > KILLS / 4 && in_work > KILLS / 10,
+        "{crashed} {in_work}"
+    );
+}
