@@ -344,3 +344,46 @@ pub enum PoolError {
         why: String,
     },
 }
+
+impl PoolError {
+    /// Whether the request cannot be fulfilled as it was made, whatever the machine does.
+    pub fn is_bad_input(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
+            Self::Device(_)
+            | Self::NotAFile { .. }
+            | Self::NetworkFileSystem { .. }
+            | Self::NotAPool { .. }
+            | Self::Occupied { .. }
+            | Self::Newer { .. }
+            | Self::WrongMember { .. }
+            | Self::MissingMember { .. }
+            | Self::OtherHome { .. }
+            | Self::NoIdentity
+            | Self::TooLarge { .. }
+            | Self::TooSmall { .. }
+            | Self::TooManyMembers { .. }
+            | Self::UnknownTable { .. }
+            | Self::UnknownMember { .. }
+            | Self::UnknownHost { .. }
+            | Self::BadName { .. }
+            | Self::OutOfRange { .. } => true,
+            Self::Damaged { .. }
+            | Self::NoState { .. }
+            | Self::Impossible { .. }
+            | Self::Truncated { .. }
+            | Self::Managed { .. }
+            | Self::Alive { .. }
+            | Self::Fenced { .. }
+            | Self::StaleHost { .. }
+            | Self::NoSlot { .. }
+            | Self::StateTooLarge { .. }
+            | Self::Full { .. }
+            | Self::RegionState { .. }
+            | Self::ManifestTooLarge { .. }
+            | Self::ManifestDamaged { .. }
+            | Self::DataDamaged { .. }
+            | Self::ReadBack { .. } => false,
+        }
+    }
+}

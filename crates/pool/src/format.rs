@@ -4,7 +4,7 @@ use uuid::Uuid;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::layout::{Layout, SUPERBLOCK_BYTES};
+use crate::layout::{PoolLayout, SUPERBLOCK_BYTES};
 
 pub(crate) const FORMAT: u32 = 1;
 
@@ -82,7 +82,7 @@ pub(crate) struct Superblock {
     pub(crate) member: Uuid,
     /// Position of the member; 0 has the metadata.
     pub(crate) index: u32,
-    pub(crate) layout: Layout,
+    pub(crate) layout: PoolLayout,
     pub(crate) coherence: Coherence,
     /// Wall clock at creation, ns since 1970; information only.
     pub(crate) created_ns: u64,
@@ -145,7 +145,7 @@ impl Superblock {
         if format > FORMAT || features != 0 {
             return Err(NoSuperblock::Newer { format, features });
         }
-        let layout = Layout {
+        let layout = PoolLayout {
             extent_bytes: raw.extent_bytes.get(),
             slot_bytes: raw.slot_bytes.get(),
         };

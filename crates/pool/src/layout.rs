@@ -30,12 +30,12 @@ pub(crate) const MOST_SLOT_BYTES: u64 = 4 << 20;
 
 /// The sizes that a pool chose at its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Layout {
+pub(crate) struct PoolLayout {
     pub(crate) extent_bytes: u64,
     pub(crate) slot_bytes: u64,
 }
 
-impl Layout {
+impl PoolLayout {
     /// For a pool of about so many bytes: it can grow to at least this, and as far as
     /// [`MOST_EXTENTS`] go.
     pub(crate) fn for_bytes(bytes: u64) -> Self {

@@ -8,23 +8,23 @@ use uuid::Uuid;
 
 use crate::PoolError;
 use crate::format::{CLAIM_MAGIC, Claim, HEADER_MAGIC, Header, checksum, payload_checksum};
-use crate::layout::{self, BANKS, Layout, SLOTS};
+use crate::layout::{self, BANKS, PoolLayout, SLOTS};
 use crate::line::{self, Found};
 use crate::medium::{LINE, Medium, Readable};
-use crate::state::State;
+use crate::state::PoolState;
 
 /// What identifies a pool's metadata, for reading them and for messages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'p> {
     pub(crate) pool: Uuid,
-    pub(crate) layout: Layout,
+    pub(crate) layout: PoolLayout,
     pub(crate) path: &'p Path,
 }
 
 /// The state that a reader found, and what else it learnt.
 #[derive(Debug, Clone)]
 pub(crate) struct Recovered {
-    pub(crate) state: State,
+    pub(crate) state: PoolState,
     /// Bank and slot of its header.
     pub(crate) at: (u8, u8),
     /// The highest epoch of all claims and headers.
@@ -149,13 +149,13 @@ impl Place<'_> {
         (found == header.payload_checksum).then_some(payload)
     }
 
-    fn decode(&self, header: &Header, payload: &[u8]) -> Result<State, PoolError> {
+    fn decode(&self, header: &Header, payload: &[u8]) -> Result<PoolState, PoolError> {
         let impossible = |what: String| PoolError::Impossible {
             path: self.path.to_owned(),
             generation: header.generation,
             what,
         };
-        let state: State =
+        let state: PoolState =
             serde_json::from_slice(payload).map_err(|error| impossible(error.to_string()))?;
         state.check(self.pool).map_err(impossible)?;
         if (state.epoch, state.generation) != (header.epoch, header.generation) {
@@ -260,9 +260,9 @@ impl Tenure {
         &mut self,
         place: &Place<'_>,
         medium: &impl Medium,
-        current: &State,
-        mut next: State,
-    ) -> Result<State, PoolError> {
+        current: &PoolState,
+        mut next: PoolState,
+    ) -> Result<PoolState, PoolError> {
         next.epoch = self.epoch;
         next.generation = current.generation + 1;
         let payload = encode(place, &next)?;
@@ -328,7 +328,7 @@ fn next_epoch(highest: u64, bank: u8) -> u64 {
 }
 
 /// A state as the bytes of a payload.
-fn encode(place: &Place<'_>, state: &State) -> Result<Vec<u8>, PoolError> {
+fn encode(place: &Place<'_>, state: &PoolState) -> Result<Vec<u8>, PoolError> {
     let impossible = |what: String| PoolError::Impossible {
         path: place.path.to_owned(),
         generation: state.generation,
@@ -374,7 +374,7 @@ fn put(
 pub(crate) fn found(
     place: &Place<'_>,
     medium: &impl Medium,
-    state: &State,
+    state: &PoolState,
 ) -> Result<(), PoolError> {
     let payload = encode(place, state)?;
     let offset = place.layout.payload(0, 0);

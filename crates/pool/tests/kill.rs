@@ -21,7 +21,8 @@ fn data(number: u64) -> Vec<u8> {
     (0..bytes).map(|at| (number as usize + at) as u8).collect()
 }
 
-/// Seals tables 0, 1, 2, 0, 1, 2, ... with numbered contents, with readers and scratch memory beside.
+/// Seals tables 0, 1, 2, 0, 1, 2, ... with numbered contents, with a reader and scratch memory
+/// beside.
 fn work(pool: &Pool, number: u64) -> Result<(), PoolError> {
     let data = data(number);
     let mut draft = pool.reserve(&TableSpec {

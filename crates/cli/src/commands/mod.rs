@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod generate;
 pub mod lab;
 pub mod machines;
+pub mod pool;
 pub mod predict;
 pub mod report;
 pub mod run;

@@ -12,7 +12,8 @@ use crate::format::checksum;
 use crate::manifest::{self, CHUNK_BYTES, Manifest};
 use crate::state::{Change, RegionEntry};
 
-/// A sealed table, mapped for reading: a stray store is a fault of the processor and changes nothing.
+/// A sealed table, mapped for reading: a stray store is a fault of the processor and changes
+/// nothing.
 ///
 /// As long as it lives, its bytes stay, whatever becomes of the table. Nothing of its data is
 /// believed that [`Attached::verify`] has not seen.

@@ -9,11 +9,11 @@ use super::{OpenOptions, Pool};
 use crate::PoolError;
 use crate::format::{Coherence, Superblock};
 use crate::identity::Identity;
-use crate::layout::{BANK_PAGE, BANKS, BANKS_START, HOST_LINES_START, HOST_SLOTS, Layout};
+use crate::layout::{BANK_PAGE, BANKS, BANKS_START, HOST_LINES_START, HOST_SLOTS, PoolLayout};
 use crate::layout::{MOST_EXTENTS, MOST_MEMBERS, SUPERBLOCK_BYTES, SUPERBLOCKS};
 use crate::medium::{LINE, MappedMedium, Medium};
 use crate::member::{self, Member};
-use crate::state::{MemberEntry, State};
+use crate::state::{MemberEntry, PoolState};
 use crate::store::{Place, found, random_uuid, wall_ns};
 
 /// How a pool is made.
@@ -56,6 +56,90 @@ impl Pool {
     }
 }
 
+/// What [`Pool::create`] would make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct CreatePlan {
+    /// Bytes for regions.
+    pub capacity_bytes: u64,
+    /// Bytes for the pool itself, at the start of its first member.
+    pub metadata_bytes: u64,
+    /// Bytes of an extent.
+    pub extent_bytes: u64,
+    /// Whether the caches of its users are coherent.
+    pub coherence: Coherence,
+}
+
+impl CreateOptions {
+    /// Checks what can be known before a pool is made of these members, and changes nothing.
+    ///
+    /// # Errors
+    /// As [`Pool::create`], but for those that only trying it shows.
+    pub fn plan(&self, first: &Path, further: &[&Path]) -> Result<CreatePlan, PoolError> {
+        let mut sizes = Vec::new();
+        let mut devices = false;
+        for path in std::iter::once(&first).chain(further) {
+            if std::fs::symlink_metadata(path).is_err() {
+                sizes.push(self.file_bytes);
+                continue;
+            }
+            let member = Member::open(path, Access::Read)?;
+            check_empty(&member, self)?;
+            devices |= member.is_device();
+            sizes.push(match member.is_device() {
+                true => member.bytes(),
+                false => member.bytes().max(self.file_bytes),
+            });
+        }
+        let total = sizes.iter().copied().fold(0, u64::saturating_add);
+        let layout = PoolLayout::for_bytes(total);
+        let mut extents = 0;
+        for (index, bytes) in sizes.into_iter().enumerate() {
+            extents += checked_extents(layout, index, bytes)?;
+        }
+        Ok(CreatePlan {
+            capacity_bytes: extents * layout.extent_bytes,
+            metadata_bytes: layout.data_start(0),
+            extent_bytes: layout.extent_bytes,
+            coherence: self.coherence(devices),
+        })
+    }
+
+    fn coherence(&self, devices: bool) -> Coherence {
+        let default = match devices {
+            true => Coherence::None,
+            false => Coherence::Host,
+        };
+        self.coherence.unwrap_or(default)
+    }
+}
+
+/// Extents of a new member, at least one.
+fn checked_extents(layout: PoolLayout, index: usize, bytes: u64) -> Result<u64, PoolError> {
+    match layout.extents(index, bytes).min(MOST_EXTENTS) {
+        0 => Err(PoolError::TooSmall {
+            bytes,
+            least_bytes: layout.member_bytes(index, 1),
+        }),
+        extents => Ok(extents),
+    }
+}
+
+/// Refuses to overwrite something, unless that is allowed.
+fn check_empty(member: &Member, options: &CreateOptions) -> Result<(), PoolError> {
+    let head = member.head()?;
+    let empty = match member.is_device() {
+        true => head.iter().all(|byte| *byte == 0),
+        false => member.bytes() == 0,
+    };
+    if empty || options.overwrite {
+        return Ok(());
+    }
+    Err(PoolError::Occupied {
+        path: member.path.clone(),
+        found: member::describe(&head),
+    })
+}
+
 fn create<'p>(
     paths: &[&'p Path],
     options: &CreateOptions,
@@ -70,27 +154,18 @@ fn create<'p>(
         }
         members.push(member);
     }
-    let total = members.iter().map(Member::bytes).sum();
-    let layout = Layout::for_bytes(total);
-    let coherence =
-        options
-            .coherence
-            .unwrap_or_else(|| match members.iter().any(Member::is_device) {
-                true => Coherence::None,
-                false => Coherence::Host,
-            });
+    let total = members
+        .iter()
+        .map(Member::bytes)
+        .fold(0, u64::saturating_add);
+    let layout = PoolLayout::for_bytes(total);
+    let coherence = options.coherence(members.iter().any(Member::is_device));
     let identity = Identity::read(&open.root, open.host.as_deref(), coherence)?;
     let (pool, created_ns) = (random_uuid(), wall_ns());
     let mut entries = Vec::new();
     let mut blocks = Vec::new();
     for (index, member) in members.iter().enumerate() {
-        let extents = layout.extents(index, member.bytes()).min(MOST_EXTENTS);
-        if extents == 0 {
-            return Err(PoolError::TooSmall {
-                bytes: member.bytes(),
-                least_bytes: layout.member_bytes(index, 1),
-            });
-        }
+        let extents = checked_extents(layout, index, member.bytes())?;
         let uuid = random_uuid();
         entries.push(entry(uuid, extents, &member.path));
         blocks.push(Superblock {
@@ -103,7 +178,7 @@ fn create<'p>(
             member_bytes: member.bytes(),
         });
     }
-    let state = State::new(pool, identity.machine, entries);
+    let state = PoolState::new(pool, identity.machine, entries);
     members[0].allocate(0, layout.metadata_bytes())?;
     let medium = MappedMedium::new(members[0].words(0, layout.metadata_bytes())?, true);
     clear(&medium);
@@ -136,22 +211,15 @@ pub(super) fn take(path: &Path, options: &CreateOptions) -> Result<(Member, bool
     let exists = std::fs::symlink_metadata(path).is_ok();
     if !exists {
         let member = Member::create(path, options.file_bytes)?;
-        member.lock()?;
+        if let Err(error) = member.lock() {
+            member::remove(path);
+            return Err(error);
+        }
         return Ok((member, true));
     }
     let mut member = Member::open(path, Access::Write)?;
     member.lock()?;
-    let head = member.head()?;
-    let empty = match member.is_device() {
-        true => head.iter().all(|byte| *byte == 0),
-        false => member.bytes() == 0,
-    };
-    if !empty && !options.overwrite {
-        return Err(PoolError::Occupied {
-            path: member.path,
-            found: member::describe(&head),
-        });
-    }
+    check_empty(&member, options)?;
     member.set_bytes(options.file_bytes)?;
     Ok((member, false))
 }

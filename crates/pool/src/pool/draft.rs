@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{Inner, Pool};
 use crate::PoolError;
 use crate::manifest::{self, CHUNK_BYTES, Subject};
-use crate::state::{Change, Clean, Extents, Outcome, RegionKind, Spread};
+use crate::state::{Answer, Change, Clean, Extents, RegionKind, Spread};
 use crate::store::random_uuid;
 
 /// A table to be written.
@@ -81,7 +81,7 @@ impl Inner {
         change: Change,
     ) -> Result<(u64, Vec<Extents>, SharedRange), PoolError> {
         let (next, outcome) = self.changed(change)?;
-        let Outcome::Region(region) = outcome else {
+        let Answer::Region(region) = outcome else {
             unreachable!("reserving makes a region");
         };
         let runs = next.region(region).map(|entry| entry.runs.clone());
@@ -123,10 +123,11 @@ impl Draft {
         &mut self.range().as_mut_slice()[start..start + bytes]
     }
 
-    /// Makes it a table: it replaces the one of its name, if there is one, for every reader at once.
+    /// Makes it a table: it replaces the one of its name, if there is one, for every reader at
+    /// once.
     ///
-    /// `content` and `attachment` say what the data are; the pool keeps them as they are. Where hosts
-    /// do not share coherent caches, all is read back from memory before the commit.
+    /// `content` and `attachment` say what the data are; the pool keeps them as they are. Where
+    /// hosts do not share coherent caches, all is read back from memory before the commit.
     ///
     /// # Errors
     /// [`PoolError::ManifestTooLarge`], [`PoolError::ReadBack`], or the commit fails: the draft is

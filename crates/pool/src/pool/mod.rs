@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tierloom_memory::shared::{Access, SharedRange};
 
 pub use attached::Attached;
-pub use create::CreateOptions;
+pub use create::{CreateOptions, CreatePlan};
 pub use draft::{Draft, TableSpec};
 pub use open::OpenOptions;
 pub use scratch::{Scratch, ScratchSpec};
@@ -25,7 +25,7 @@ use crate::format::{Coherence, Superblock};
 use crate::lease::Heartbeat;
 use crate::medium::MappedMedium;
 use crate::member::Member;
-use crate::state::{Actor, Change, Clean, Extents, Holder, Outcome, RegionEntry, Space, State};
+use crate::state::{Actor, Answer, Change, Clean, Extents, Holder, PoolState, RegionEntry, Space};
 use crate::store::{Place, Tenure};
 
 /// A pool whose manager this process is, until the last clone of this value, and the last of what
@@ -39,9 +39,10 @@ pub struct Pool {
 
 #[derive(Debug)]
 struct Shared {
-    inner: Mutex<Inner>,
-    /// Where other hosts look for signs of life. Ended after the last commit.
+    /// Signs of life for other hosts. Ended after the last commit and before the lock is let go,
+    /// after which the next process writes its line.
     _heartbeat: Option<Heartbeat>,
+    inner: Mutex<Inner>,
 }
 
 #[derive(Debug)]
@@ -50,7 +51,7 @@ struct Inner {
     members: Vec<Member>,
     medium: MappedMedium,
     tenure: Tenure,
-    state: State,
+    state: PoolState,
     me: Holder,
 }
 
@@ -135,14 +136,14 @@ impl Inner {
     }
 
     /// Makes a change and commits it.
-    fn change(&mut self, change: Change) -> Result<Outcome, PoolError> {
+    fn change(&mut self, change: Change) -> Result<Answer, PoolError> {
         let (next, outcome) = self.changed(change)?;
         self.commit(next)?;
         Ok(outcome)
     }
 
     /// The state after a change, which is still to be committed.
-    fn changed(&self, change: Change) -> Result<(State, Outcome), PoolError> {
+    fn changed(&self, change: Change) -> Result<(PoolState, Answer), PoolError> {
         let mut next = self.state.clone();
         let actor = Actor {
             holder: self.me,
@@ -152,13 +153,13 @@ impl Inner {
         Ok((next, outcome))
     }
 
-    fn commit(&mut self, next: State) -> Result<(), PoolError> {
+    fn commit(&mut self, next: PoolState) -> Result<(), PoolError> {
         let place = place(&self.superblock, &self.members);
         let next = self
             .tenure
             .commit(&place, &self.medium, &self.state, next)?;
         let before = std::mem::replace(&mut self.state, next);
-        // Only now: nobody can find them any more. What a crash leaves is found at the next opening.
+        // Only now: nobody can find them any more. What a crash leaves is for the next opening.
         let still: BTreeSet<Extents> = self.state.runs().collect();
         let freed = before.runs().filter(|run| !still.contains(run));
         freed.for_each(|run| self.give_back(run));

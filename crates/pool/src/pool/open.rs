@@ -14,7 +14,7 @@ use crate::identity::Identity;
 use crate::lease::{self, Heartbeat};
 use crate::medium::MappedMedium;
 use crate::member::Member;
-use crate::state::{Clean, Holder, HostEntry, HostState, Joining, MemberEntry, State};
+use crate::state::{Clean, Holder, HostEntry, HostState, Joining, MemberEntry, PoolState};
 use crate::store::{Tenure, random_number};
 
 /// How a pool is opened.
@@ -116,7 +116,7 @@ impl OpenOptions {
     fn may_manage(
         &self,
         first: &First,
-        state: &State,
+        state: &PoolState,
         identity: &Identity,
     ) -> Result<(), PoolError> {
         if first.superblock.coherence == Coherence::Host {
@@ -318,7 +318,7 @@ fn is_member(
 }
 
 /// The bank that this machine commits in.
-fn bank(state: &State, identity: &Identity) -> Result<u8, PoolError> {
+fn bank(state: &PoolState, identity: &Identity) -> Result<u8, PoolError> {
     let own = state.host_of(&identity.machine).and_then(|host| host.bank);
     own.or_else(|| state.free_bank())
         .ok_or(PoolError::NoSlot { what: "bank" })

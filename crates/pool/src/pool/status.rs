@@ -11,7 +11,7 @@ use crate::PoolError;
 use crate::format::{Coherence, Superblock};
 use crate::lease;
 use crate::member::Member;
-use crate::state::{HostState, RegionKind, RegionState, Space, State};
+use crate::state::{HostState, PoolState, RegionKind, RegionState, Space};
 use crate::store::Place;
 
 /// A pool at one moment.
@@ -85,7 +85,7 @@ pub struct RegionStatus {
 }
 
 impl PoolStatus {
-    pub(super) fn of(superblock: &Superblock, state: &State, members: &[Member]) -> Self {
+    pub(super) fn of(superblock: &Superblock, state: &PoolState, members: &[Member]) -> Self {
         let extent_bytes = superblock.layout.extent_bytes;
         let open = members.iter().map(|member| member.path.clone());
         let mut open = open.collect::<Vec<_>>().into_iter();

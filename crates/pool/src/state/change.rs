@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{
-    Clean, Extents, Holder, HostEntry, HostState, ManifestRef, MemberEntry, Pin, RegionEntry,
-    RegionKind, RegionState, Spread, State, Unknown,
+    Clean, Extents, Holder, HostEntry, HostState, ManifestRef, MemberEntry, PoolState, Reading,
+    RegionEntry, RegionKind, RegionState, Spread, Unknown,
 };
 use crate::PoolError;
 use crate::layout::{BANKS, HOST_SLOTS, MOST_EXTENTS, MOST_MEMBERS};
@@ -96,12 +96,12 @@ pub(crate) enum Change {
 /// What came of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Outcome {
+pub(crate) enum Answer {
     Done,
     Region(u64),
 }
 
-impl State {
+impl PoolState {
     /// Lets a process join; earlier ones of its machine are gone. Returns its slot.
     pub(crate) fn join(&mut self, joining: Joining) -> Result<u16, PoolError> {
         check_name(&joining.name)?;
@@ -163,7 +163,7 @@ impl State {
         actor: Actor,
         change: Change,
         extent_bytes: u64,
-    ) -> Result<Outcome, PoolError> {
+    ) -> Result<Answer, PoolError> {
         let Holder { slot, incarnation } = actor.holder;
         if !self.is_current(actor.holder) {
             return Err(PoolError::StaleHost { slot, incarnation });
@@ -184,12 +184,7 @@ impl State {
         Ok(outcome)
     }
 
-    fn make(
-        &mut self,
-        by: Holder,
-        change: Change,
-        extent_bytes: u64,
-    ) -> Result<Outcome, PoolError> {
+    fn make(&mut self, by: Holder, change: Change, extent_bytes: u64) -> Result<Answer, PoolError> {
         match change {
             Change::Reserve {
                 kind,
@@ -200,7 +195,7 @@ impl State {
             } => {
                 check_name(&name)?;
                 let runs = self.extents(extents, spread, extent_bytes)?;
-                return Ok(Outcome::Region(self.add(by, kind, name, uuid, runs)));
+                return Ok(Answer::Region(self.add(by, kind, name, uuid, runs)));
             }
             Change::Extend {
                 region,
@@ -250,7 +245,7 @@ impl State {
                 }
             }
         }
-        Ok(Outcome::Done)
+        Ok(Answer::Done)
     }
 
     fn extents(
@@ -333,7 +328,7 @@ impl State {
         let region = self.in_state(id, RegionState::Sealed)?;
         match region.pins.iter_mut().find(|pin| pin.by == by) {
             Some(pin) => pin.count += 1,
-            None => region.pins.push(Pin { by, count: 1 }),
+            None => region.pins.push(Reading { by, count: 1 }),
         }
         Ok(())
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::{Extents, FORMAT, HostState, RegionKind, RegionState, State};
+use super::{Extents, FORMAT, HostState, PoolState, RegionKind, RegionState};
 use crate::layout::{BANKS, HOST_SLOTS, MOST_EXTENTS, MOST_MEMBERS};
 
-impl State {
+impl PoolState {
     /// Checks a state that was read, or is about to be committed.
     ///
     /// # Errors

@@ -18,7 +18,8 @@ impl Clean {
 
     /// The host was started anew since, and its caches are gone.
     pub(crate) fn rebooted(then: &str, now: &str) -> Option<Self> {
-        (then != now).then_some(Self(()))
+        let known = !then.is_empty() && !now.is_empty();
+        (known && then != now).then_some(Self(()))
     }
 
     /// The lines were written back and dropped on that host, in the closure.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-pub(crate) use change::{Actor, Change, Joining, Outcome, check_name};
+pub(crate) use change::{Actor, Answer, Change, Joining, check_name};
 pub(crate) use clean::Clean;
 pub use space::{Space, Spread};
 
@@ -36,7 +36,7 @@ impl Extents {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct PoolState {
     pub(crate) format: String,
     pub(crate) pool: Uuid,
     pub(crate) epoch: u64,
@@ -79,7 +79,7 @@ pub(crate) struct HostEntry {
     pub(crate) bank: Option<u8>,
     /// Its last request and what came of it, so that one whose answer was lost can be repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) last: Option<(u64, Outcome)>,
+    pub(crate) last: Option<(u64, Answer)>,
     #[serde(flatten)]
     pub(crate) unknown: Unknown,
 }
@@ -96,7 +96,7 @@ pub enum HostState {
     Fenced,
 }
 
-/// What a region is for.
+/// What a pool region is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RegionKind {
@@ -150,7 +150,7 @@ pub(crate) struct RegionEntry {
     pub(crate) runs: Vec<Extents>,
     /// Who reads it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) pins: Vec<Pin>,
+    pub(crate) pins: Vec<Reading>,
     /// Set once bytes of it were found that are not those that were sealed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) damaged: bool,
@@ -172,7 +172,7 @@ pub(crate) struct Holder {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Pin {
+pub(crate) struct Reading {
     pub(crate) by: Holder,
     pub(crate) count: u64,
 }
@@ -193,7 +193,7 @@ pub(crate) struct Quarantined {
     pub(crate) unknown: Unknown,
 }
 
-impl State {
+impl PoolState {
     pub(crate) fn new(pool: Uuid, home: String, members: Vec<MemberEntry>) -> Self {
         Self {
             format: FORMAT.to_owned(),

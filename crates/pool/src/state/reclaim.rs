@@ -1,8 +1,8 @@
 //! What becomes of the extents of hosts and processes that are gone (rules R4 and R5).
 
-use super::{Clean, Extents, HostState, Quarantined, RegionState, State, Unknown};
+use super::{Clean, Extents, HostState, PoolState, Quarantined, RegionState, Unknown};
 
-impl State {
+impl PoolState {
     /// Extents that processes of a host may have written and not written back.
     pub(crate) fn unclean(&self, slot: u16) -> Vec<Extents> {
         let owned = self.regions.iter().filter(|region| {

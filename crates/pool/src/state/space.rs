@@ -1,6 +1,6 @@
 //! Free extents and how regions are spread over them.
 
-use super::{Extents, State};
+use super::{Extents, PoolState};
 
 /// Extents of a pool by use. The first is always the sum of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -26,7 +26,7 @@ pub enum Spread {
     Member(u32),
 }
 
-impl State {
+impl PoolState {
     /// Bytes by use, for extents of this size.
     pub(crate) fn space(&self, extent_bytes: u64) -> Space {
         let bytes = |extents: u64| extents * extent_bytes;

@@ -41,8 +41,8 @@ struct Findings {
 }
 
 impl Findings {
-    /// Looks at what a crash could leave: the last of the `acknowledged` states, or the pending one,
-    /// which is the next.
+    /// Looks at what a crash could leave: the last of the `acknowledged` states, or the pending
+    /// one, which is the next.
     fn crash(
         &mut self,
         device: &Device,

@@ -8,8 +8,8 @@ use super::seed::rng;
 use super::sim::{EXTENTS, LAYOUT, Manager, Sim, joining, new_pool};
 use crate::PoolError;
 use crate::state::{
-    Actor, Change, Clean, Holder, HostState, ManifestRef, MemberEntry, Outcome, RegionKind,
-    RegionState, Spread, State,
+    Actor, Answer, Change, Clean, Holder, HostState, ManifestRef, MemberEntry, PoolState,
+    RegionKind, RegionState, Spread,
 };
 
 const HOSTS: [&str; 3] = ["a", "b", "c"];
@@ -54,7 +54,7 @@ impl Model {
     }
 
     /// What a state says, in the terms of the model.
-    fn of(state: &State) -> Self {
+    fn of(state: &PoolState) -> Self {
         let mut quarantine: BTreeMap<u16, u64> = BTreeMap::new();
         for entry in &state.quarantine {
             let extents: u64 = entry.runs.iter().map(|run| run.2).sum();
@@ -182,23 +182,7 @@ impl Model {
                 }
                 region.extents += extents;
             }
-            Change::Seal { region, .. } => {
-                let name = self.owned(*region, by, RegionState::Building)?.name.clone();
-                let former = self.regions.values_mut();
-                let former = { former }.find(|r| r.state == RegionState::Sealed && r.name == name);
-                let version = former.map_or(1, |former| {
-                    former.state = RegionState::Retired;
-                    former.version + 1
-                });
-                let region = self.owned(*region, by, RegionState::Building)?;
-                *region = Region {
-                    state: RegionState::Sealed,
-                    version,
-                    owner: None,
-                    ..region.clone()
-                };
-                self.free_retired();
-            }
+            Change::Seal { region, .. } => self.seal(*region, by)?,
             Change::Pin { region } => {
                 let region = self.sealed(*region)?;
                 *region.pins.entry(by).or_default() += 1;
@@ -245,6 +229,25 @@ impl Model {
             Change::Damaged { .. } | Change::Leave { .. } => unreachable!("not drawn"),
         }
         Some(next)
+    }
+
+    fn seal(&mut self, id: u64, by: Reader) -> Option<()> {
+        let name = self.owned(id, by, RegionState::Building)?.name.clone();
+        let mut former = self.regions.values_mut();
+        let former = former.find(|r| r.state == RegionState::Sealed && r.name == name);
+        let version = former.map_or(1, |former| {
+            former.state = RegionState::Retired;
+            former.version + 1
+        });
+        let region = self.owned(id, by, RegionState::Building)?;
+        *region = Region {
+            state: RegionState::Sealed,
+            version,
+            owner: None,
+            ..region.clone()
+        };
+        self.free_retired();
+        Some(())
     }
 
     /// A new region has the next number, which the model learns from the pool: 0 until then.
@@ -409,7 +412,7 @@ impl World {
             counts.refused += 1;
             return;
         };
-        if let (Outcome::Region(id), Some(region)) = (outcome, expected.regions.remove(&0)) {
+        if let (Answer::Region(id), Some(region)) = (outcome, expected.regions.remove(&0)) {
             expected.regions.insert(id, region);
         }
         if rng.u8(..8) == 0 {
@@ -452,7 +455,7 @@ impl World {
     /// The manager dies somewhere in a commit, and a random host takes over.
     fn crash(
         &mut self,
-        next: State,
+        next: PoolState,
         expected: Model,
         rng: &mut fastrand::Rng,
         counts: &mut Counts,

@@ -108,7 +108,7 @@ fn take_over(host: &SimHost, machine: &str, incarnation: u64) -> Result<Manager,
     Manager::open(host.clone(), joining(machine, 1, incarnation))
 }
 
-/// A manager that is paused somewhere in a commit while another one takes over and commits, `rounds`
+/// A manager that is paused somewhere in a commit while another one takes over and commits, so many
 /// times; an error says what was lost.
 pub(super) fn explore(
     mutation: Option<Mutation>,

@@ -12,14 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use crate::format::Line;
-use crate::layout::{EXTENT_BYTES, Layout};
+use crate::layout::{EXTENT_BYTES, PoolLayout};
 use crate::medium::{Medium, Readable};
-use crate::state::{Holder, Joining, MemberEntry, State};
+use crate::state::{Holder, Joining, MemberEntry, PoolState};
 use crate::store::{Place, Tenure, found};
 use crate::{PoolError, state};
 
 pub(crate) const POOL: Uuid = Uuid::from_u128(0x706f_6f6c);
-pub(crate) const LAYOUT: Layout = Layout {
+pub(crate) const LAYOUT: PoolLayout = PoolLayout {
     extent_bytes: EXTENT_BYTES,
     slot_bytes: 64 << 10,
 };
@@ -234,7 +234,7 @@ impl Sim {
     }
 
     /// The newest state as a reader without anything in its caches finds it.
-    pub(crate) fn recover(&self) -> Result<State, PoolError> {
+    pub(crate) fn recover(&self) -> Result<PoolState, PoolError> {
         let reader = Sim::of(self.device().clone()).host(usize::MAX);
         place().recover(&reader, false).map(|found| found.state)
     }
@@ -354,7 +354,7 @@ impl Medium for SimHost {
 pub(crate) struct Manager {
     pub(crate) host: SimHost,
     pub(crate) tenure: Tenure,
-    pub(crate) state: State,
+    pub(crate) state: PoolState,
     pub(crate) me: Holder,
 }
 
@@ -367,7 +367,7 @@ pub(crate) fn new_pool() -> Sim {
         path: "simulated".into(),
         unknown: BTreeMap::new(),
     };
-    let state = State::new(POOL, "a".to_owned(), vec![member]);
+    let state = PoolState::new(POOL, "a".to_owned(), vec![member]);
     found(&place(), &sim.host(0), &state).unwrap();
     sim
 }
@@ -409,7 +409,7 @@ impl Manager {
         Ok(manager)
     }
 
-    pub(crate) fn commit(&mut self, next: State) -> Result<(), PoolError> {
+    pub(crate) fn commit(&mut self, next: PoolState) -> Result<(), PoolError> {
         let committed = self
             .tenure
             .commit(&place(), &self.host, &self.state, next)?;
@@ -423,12 +423,12 @@ impl Manager {
     }
 }
 
-pub(crate) fn marked(state: &State, word: &str) -> State {
+pub(crate) fn marked(state: &PoolState, word: &str) -> PoolState {
     let mut next = state.clone();
     next.unknown.insert(word.to_owned(), true.into());
     next
 }
 
-pub(crate) fn has(state: &State, word: &str) -> bool {
+pub(crate) fn has(state: &PoolState, word: &str) -> bool {
     state.unknown.contains_key(word)
 }

@@ -96,7 +96,7 @@ pub const BENCH_TEXT_HEADER: [&str; 9] = [
 ];
 
 /// All repetitions of one task of one run.
-struct Pool<'a> {
+struct Pooled<'a> {
     record: &'a BenchRecord,
     task: &'a str,
     quantity: BenchMetric,
@@ -105,8 +105,8 @@ struct Pool<'a> {
     valid: bool,
 }
 
-fn pools(records: &[BenchRecord]) -> Vec<Pool<'_>> {
-    let mut pools: Vec<Pool<'_>> = Vec::new();
+fn pools(records: &[BenchRecord]) -> Vec<Pooled<'_>> {
+    let mut pools: Vec<Pooled<'_>> = Vec::new();
     for record in records {
         for task in &record.tasks {
             let Some(figure) = Figure::of(task) else {
@@ -125,7 +125,7 @@ fn pools(records: &[BenchRecord]) -> Vec<Pool<'_>> {
                     // One invalid record makes the pooled repetitions unusable.
                     pool.valid &= record.valid;
                 }
-                None => pools.push(Pool {
+                None => pools.push(Pooled {
                     record,
                     task: &task.name,
                     quantity: figure.quantity,
@@ -138,7 +138,7 @@ fn pools(records: &[BenchRecord]) -> Vec<Pool<'_>> {
     pools
 }
 
-impl Pool<'_> {
+impl Pooled<'_> {
     fn settings(&self) -> String {
         let sentences = self.record.varied.iter();
         let sentences: Vec<String> = sentences
@@ -163,12 +163,12 @@ impl Pool<'_> {
         )
     }
 
-    fn same_run(&self, other: &Pool<'_>) -> bool {
+    fn same_run(&self, other: &Pooled<'_>) -> bool {
         (&self.record.run_id, self.task, self.quantity)
             == (&other.record.run_id, other.task, other.quantity)
     }
 
-    fn same_place(&self, other: &Pool<'_>) -> bool {
+    fn same_place(&self, other: &Pooled<'_>) -> bool {
         (
             &self.record.workload,
             &self.record.varied,
@@ -199,7 +199,7 @@ pub(super) fn compare_benches(
     }
     for (place, pool) in old.iter().enumerate() {
         if partner[place].is_none() {
-            let free = |(index, other): (usize, &Pool<'_>)| !taken[index] && pool.same_place(other);
+            let free = |(index, other): (usize, &Pooled<'_>)| !taken[index] && pool.same_place(other);
             partner[place] = new.iter().enumerate().position(free);
             partner[place].inspect(|found| taken[*found] = true);
         }
@@ -226,7 +226,7 @@ pub(super) fn compare_benches(
     into.benches = result;
 }
 
-fn row(before: &Pool<'_>, after: &Pool<'_>) -> Option<BenchRow> {
+fn row(before: &Pooled<'_>, after: &Pooled<'_>) -> Option<BenchRow> {
     let ratio = after.spread.median / before.spread.median;
     if !ratio.is_finite() || ratio <= 0.0 {
         return None;
@@ -250,8 +250,8 @@ fn row(before: &Pool<'_>, after: &Pool<'_>) -> Option<BenchRow> {
 }
 
 fn judge(
-    before: &Pool<'_>,
-    after: &Pool<'_>,
+    before: &Pooled<'_>,
+    after: &Pooled<'_>,
     ratio: f64,
 ) -> (BenchVerdict, Option<String>, Option<f64>) {
     for (which, pool) in [("before", before), ("after", after)] {

@@ -1,0 +1,189 @@
+//! Options of `tierloom pool`.
+
+use clap::{Subcommand, ValueEnum};
+use std::path::PathBuf;
+use tierloom_pool::{Coherence, OpenOptions};
+use tierloom_text::Bytes;
+
+/// Make and examine pools: memory in files or DAX devices that keeps tables over restarts
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: PoolCommand,
+}
+
+#[derive(Subcommand)]
+pub enum PoolCommand {
+    Create(CreateArgs),
+    Status(StatusArgs),
+    Check(CheckArgs),
+    Grow(GrowArgs),
+    Drop(DropArgs),
+    Fence(FenceArgs),
+    Takeover(TakeoverArgs),
+}
+
+/// Options of every command that opens a pool as its manager
+#[derive(clap::Args)]
+pub struct ManagerArgs {
+    /// Name of this host in the pool, for machines without an identity of their own
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// Where a further member of the pool is now, if it has moved; repeat for each
+    #[arg(long = "member-at", value_name = "PATH")]
+    members: Vec<PathBuf>,
+    /// Open the newest state that is whole, if a newer one may have been damaged
+    #[arg(long)]
+    skip_damaged: bool,
+}
+
+impl ManagerArgs {
+    pub fn options(&self) -> OpenOptions {
+        OpenOptions {
+            host: self.host.clone(),
+            members: self.members.clone(),
+            skip_damaged: self.skip_damaged,
+            ..OpenOptions::default()
+        }
+    }
+}
+
+/// How a command that changes something reports
+#[derive(clap::Args)]
+pub struct ChangeArgs {
+    /// Check and print what would be done, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print the pool's status as JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub manager: ManagerArgs,
+}
+
+/// Whether processors of several hosts see each other's stores
+#[derive(Clone, Copy, ValueEnum)]
+pub enum CoherenceArg {
+    /// All users are on one host
+    Host,
+    /// Several hosts, whose caches are not coherent
+    None,
+    /// Several hosts, kept coherent by the hardware
+    Hardware,
+}
+
+impl CoherenceArg {
+    pub fn value(self) -> Coherence {
+        match self {
+            Self::Host => Coherence::Host,
+            Self::None => Coherence::None,
+            Self::Hardware => Coherence::Hardware,
+        }
+    }
+}
+
+/// Make a pool of new files and of DAX devices
+#[derive(clap::Args)]
+pub struct CreateArgs {
+    /// Files to make, or DAX devices; the first one gets the pool's own data too
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// Size of each file, as in 8GiB; devices are taken whole
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<Bytes>,
+    /// Coherence of its users' caches; default: host for files, none for devices
+    #[arg(long, value_enum)]
+    pub coherence: Option<CoherenceArg>,
+    /// Overwrite what the files or devices hold
+    #[arg(long)]
+    pub force: bool,
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}
+
+/// Show members, hosts, tables and free memory of a pool; works while another process has it open
+#[derive(clap::Args)]
+pub struct StatusArgs {
+    /// First member of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Check the checksums of a pool; exit code 1 if something is damaged
+#[derive(clap::Args)]
+pub struct CheckArgs {
+    /// First member of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Also check every byte of every table; no other process may have the pool open
+    #[arg(long)]
+    pub data: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub manager: ManagerArgs,
+}
+
+/// Make a pool larger: a longer file, a device that has become larger, or a further member
+#[derive(clap::Args)]
+pub struct GrowArgs {
+    /// First member of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// New size of a file member, or size of the file to add
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<Bytes>,
+    /// Number of the member to make larger
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "member")]
+    pub index: u32,
+    /// File to make and add, or DAX device to add
+    #[arg(long, value_name = "PATH")]
+    pub member: Option<PathBuf>,
+    /// Overwrite what the added file or device holds
+    #[arg(long)]
+    pub force: bool,
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}
+
+/// Drop a table; its memory is free once nobody reads it any more
+#[derive(clap::Args)]
+pub struct DropArgs {
+    /// First member of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Name of the table
+    pub table: String,
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}
+
+/// Exclude a host that does not answer; what it was writing goes to quarantine
+#[derive(clap::Args)]
+pub struct FenceArgs {
+    /// First member of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    /// Name of the host, as `pool status` shows it
+    #[arg(value_name = "HOST")]
+    pub fenced: String,
+    /// The host is switched off or cut off from the memory: free all that it had
+    #[arg(long)]
+    pub confirmed_down: bool,
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}
+
+/// Make this host the one that manages the pool; the host that did must be down
+#[derive(clap::Args)]
+pub struct TakeoverArgs {
+    /// First member of the pool
+    #[arg(value_name = "POOL")]
+    pub pool: PathBuf,
+    #[command(flatten)]
+    pub change: ChangeArgs,
+}

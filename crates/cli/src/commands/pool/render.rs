@@ -1,0 +1,111 @@
+//! Pools as text.
+
+use comfy_table::{Table, presets};
+use std::fmt::Write;
+use tierloom_pool::{
+    Coherence, CreatePlan, HostState, PoolStatus, RegionKind, RegionState, RegionStatus,
+};
+use tierloom_text::Bytes;
+
+/// What a pool is and has.
+pub fn status(status: &PoolStatus) -> String {
+    let space = status.space;
+    let size = |bytes| Bytes(bytes).rounded();
+    let mut text = format!(
+        "pool {}: {} free of {}, {} used, {} in quarantine\n",
+        status.uuid,
+        size(space.free_bytes),
+        size(space.capacity_bytes),
+        size(space.used_bytes),
+        size(space.quarantined_bytes),
+    );
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "extents of {}, {}, generation {} of epoch {}",
+        size(status.extent_bytes),
+        coherence(status.coherence),
+        status.generation,
+        status.epoch,
+    );
+    let mut members = table(["member", "for regions", "path"]);
+    for (index, member) in status.members.iter().enumerate() {
+        members.add_row([
+            index.to_string(),
+            size(member.bytes),
+            member.path.display().to_string(),
+        ]);
+    }
+    let _ = writeln!(text, "{members}");
+    let mut hosts = table(["host", "state", "manages"]);
+    for host in &status.hosts {
+        let state = match host.state {
+            HostState::Up => "up",
+            HostState::Left => "left",
+            HostState::Fenced => "fenced",
+        };
+        let manages = if host.home { "yes" } else { "no" };
+        hosts.add_row([&host.name, state, manages]);
+    }
+    if !status.hosts.is_empty() {
+        let _ = writeln!(text, "{hosts}");
+    }
+    let mut regions = table(["region", "name", "kind", "version", "size", "readers"]);
+    for region in &status.regions {
+        regions.add_row([
+            region.id.to_string(),
+            region.name.clone(),
+            kind(region),
+            region.version.to_string(),
+            size(region.bytes),
+            region.readers.to_string(),
+        ]);
+    }
+    if !status.regions.is_empty() {
+        let _ = writeln!(text, "{regions}");
+    }
+    for problem in &status.problems {
+        let _ = writeln!(text, "damaged: {problem}");
+    }
+    text
+}
+
+/// What `create` would make.
+pub fn plan(plan: &CreatePlan) -> String {
+    format!(
+        "would make a pool with {} for regions in extents of {}, {} for itself, {}\n",
+        Bytes(plan.capacity_bytes).rounded(),
+        Bytes(plan.extent_bytes).rounded(),
+        Bytes(plan.metadata_bytes).rounded(),
+        coherence(plan.coherence),
+    )
+}
+
+fn coherence(coherence: Coherence) -> &'static str {
+    match coherence {
+        Coherence::Host => "one host",
+        Coherence::None => "several hosts without coherent caches",
+        Coherence::Hardware => "several hosts with coherent caches",
+    }
+}
+
+fn kind(region: &RegionStatus) -> String {
+    let kind = match (region.kind, region.state) {
+        (RegionKind::Scratch, _) => "scratch",
+        (RegionKind::Table, RegionState::Building) => "table, building",
+        (RegionKind::Table, RegionState::Retired) => "table, retired",
+        (RegionKind::Table, _) => "table",
+    };
+    match region.damaged {
+        true => format!("{kind}, damaged"),
+        false => kind.to_owned(),
+    }
+}
+
+fn table<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(presets::UTF8_FULL_CONDENSED)
+        .set_header(header);
+    table
+}
