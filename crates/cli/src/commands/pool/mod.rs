@@ -52,7 +52,9 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
     let mut all = std::iter::once(first.as_path()).chain(further.iter().copied());
     if let Some(file) = all.find(is_new).filter(|_| args.size.is_none()) {
         let file = file.display();
-        return Err(Failure::input(format!("{file}: --size says how large the file shall be")));
+        return Err(Failure::input(format!(
+            "{file}: --size says how large the file shall be"
+        )));
     }
     let options = CreateOptions {
         file_bytes: args.size.map_or(0, |size| size.0),
@@ -94,7 +96,9 @@ fn check(args: &CheckArgs) -> Result<(), Failure> {
         let sealed = |state| state == RegionState::Sealed;
         let tables = status.regions.iter().filter(|r| sealed(r.state));
         let wrong = tables.filter_map(|table| {
-            let checked = pool.attach(&table.name).and_then(|table| table.verify_all());
+            let checked = pool
+                .attach(&table.name)
+                .and_then(|table| table.verify_all());
             checked.err().map(|error| error.to_string())
         });
         let wrong: Vec<String> = wrong.collect();
@@ -144,7 +148,10 @@ fn grow(args: &GrowArgs) -> Result<(), Failure> {
 
 fn drop_table(args: &DropArgs) -> Result<(), Failure> {
     let status = Pool::inspect(&args.pool)?;
-    let tables = status.regions.iter().filter(|r| r.state == RegionState::Sealed);
+    let tables = status
+        .regions
+        .iter()
+        .filter(|r| r.state == RegionState::Sealed);
     let names: Vec<&str> = tables.map(|table| table.name.as_str()).collect();
     if !names.contains(&args.table.as_str()) {
         let error = PoolError::UnknownTable {
@@ -154,7 +161,9 @@ fn drop_table(args: &DropArgs) -> Result<(), Failure> {
         return Err(error.into());
     }
     let what = format!("drop table `{}` of {}", args.table, args.pool.display());
-    change(&args.pool, &args.change, &what, |pool| pool.drop_table(&args.table))
+    change(&args.pool, &args.change, &what, |pool| {
+        pool.drop_table(&args.table)
+    })
 }
 
 fn fence(args: &FenceArgs) -> Result<(), Failure> {
