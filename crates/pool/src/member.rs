@@ -1,7 +1,7 @@
 //! Members: files and DAX devices that a pool consists of.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read, Seek};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +12,9 @@ use tierloom_memory::shared::{self, Access, SharedRange, SharedWords};
 use crate::PoolError;
 use crate::format::{NoSuperblock, SUPERBLOCK_MAGIC, Superblock};
 use crate::layout::{BANK_PAGE, BANKS, BANKS_START, EXTENT_BYTES, SUPERBLOCK_BYTES, SUPERBLOCKS};
+
+/// Bytes at the start of a member that superblocks and signatures of other programs are in.
+const HEAD_BYTES: u64 = 128 << 10;
 
 /// File systems that other hosts can change, by their number in `linux/magic.h`.
 const NETWORK: [(i64, &str); 13] = [
@@ -189,20 +192,21 @@ impl Member {
 
     /// The first bytes, as far as signatures and superblocks go.
     pub(crate) fn head(&self) -> Result<Vec<u8>, PoolError> {
-        // A device is mapped in units of its pages, a file as far as it goes.
-        let bytes = EXTENT_BYTES.min(self.bytes - self.bytes % 4096);
-        if bytes == 0 {
-            return Ok(Vec::new());
+        if !self.device {
+            let mut head = Vec::new();
+            let read = (&self.file).take(HEAD_BYTES).read_to_end(&mut head);
+            read.and_then(|_| (&self.file).rewind())
+                .map_err(|source| refused("read", &self.path, source))?;
+            return Ok(head);
         }
-        let words = self.words(0, bytes)?;
-        let wanted = (128 << 10).min(words.size_bytes());
-        (0..wanted)
-            .step_by(64)
-            .for_each(|line| words.invalidate(line));
-        let words = (0..wanted)
-            .step_by(8)
-            .map(|at| words.load(at).to_le_bytes());
-        Ok(words.flatten().collect())
+        // A device can only be mapped, in units of its pages.
+        let words = self.words(0, EXTENT_BYTES)?;
+        let lines = (0..HEAD_BYTES as usize).step_by(64);
+        lines.for_each(|line| words.invalidate(line));
+        let offsets = (0..HEAD_BYTES as usize).step_by(8);
+        Ok(offsets
+            .flat_map(|at| words.load(at).to_le_bytes())
+            .collect())
     }
 
     /// What identifies the member: either copy of its superblock.

@@ -153,7 +153,6 @@ impl Model {
         if host.fenced || host.incarnation != by.1 {
             return None;
         }
-        let next = None;
         match change {
             Change::Reserve {
                 kind,
@@ -228,7 +227,7 @@ impl Model {
             }
             Change::Damaged { .. } | Change::Leave { .. } => unreachable!("not drawn"),
         }
-        Some(next)
+        Some(None)
     }
 
     fn seal(&mut self, id: u64, by: Reader) -> Option<()> {

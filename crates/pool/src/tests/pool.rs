@@ -363,6 +363,8 @@ fn what_is_no_pool_is_named() {
     assert!(refusal(Path::new("/dev/null")).contains("DAX"));
     fs::write(&path, "").unwrap();
     assert!(refusal(&path).contains("holds nothing"));
+    fs::write(&path, "PAR1 and more").unwrap();
+    assert!(refusal(&path).contains("a Parquet file"));
     fs::write(&path, vec![0; 100_000]).unwrap();
     assert!(refusal(&path).contains("unfinished pool"));
     fs::write(&path, "PAR1".repeat(2000)).unwrap();

@@ -199,7 +199,8 @@ pub(super) fn compare_benches(
     }
     for (place, pool) in old.iter().enumerate() {
         if partner[place].is_none() {
-            let free = |(index, other): (usize, &Pooled<'_>)| !taken[index] && pool.same_place(other);
+            let free =
+                |(index, other): (usize, &Pooled<'_>)| !taken[index] && pool.same_place(other);
             partner[place] = new.iter().enumerate().position(free);
             partner[place].inspect(|found| taken[*found] = true);
         }
