@@ -551,3 +551,29 @@ fn freed_memory_goes_back_to_the_system() {
     drop(memory);
     assert!(blocks() < before + MIB / 512, "{} {before}", blocks());
 }
+
+#[test]
+fn a_reader_beside_a_busy_manager_always_finds_a_whole_state() {
+    let folder = folder();
+    let path = folder.path().join("a.pool");
+    let pool = create(&path, 16).unwrap();
+    let generations = std::thread::scope(|scope| {
+        let manager = scope.spawn(|| (0..1000).for_each(|_| drop(scratch(&pool, 2, 2).unwrap())));
+        let mut generations = Vec::new();
+        while !manager.is_finished() {
+            let status = Pool::inspect(&path).expect("a whole state");
+            assert_eq!(status.problems, [""; 0]);
+            generations.push(status.generation);
+        }
+        generations
+    });
+    assert!(generations.is_sorted(), "{generations:?}");
+    let mut different = generations.clone();
+    different.dedup();
+    println!(
+        "{} readings of {} states",
+        generations.len(),
+        different.len()
+    );
+    assert!(different.len() > 10);
+}
