@@ -226,15 +226,36 @@ fn further(
     entries: &[MemberEntry],
     paths: &[PathBuf],
 ) -> Result<Vec<Member>, PoolError> {
-    let layout = first.superblock.layout;
     check_first(&first.member, &first.superblock, entries)?;
-    let mut members = Vec::new();
-    for (index, entry) in entries.iter().enumerate().skip(1) {
-        let member = find(first, entry, index, paths)?;
-        long_enough(&member, layout.member_bytes(index, entry.extents))?;
-        members.push(member);
-    }
-    Ok(members)
+    let search = Search {
+        first: &first.member,
+        superblock: &first.superblock,
+        paths,
+        access: Access::Write,
+    };
+    let others = entries.iter().enumerate().skip(1);
+    others
+        .map(|(index, entry)| search.find(entry, index))
+        .collect()
+}
+
+/// What is wrong with the members of a state, for a reader.
+pub(super) fn problems(
+    first: &Member,
+    superblock: &Superblock,
+    entries: &[MemberEntry],
+) -> Vec<String> {
+    let search = Search {
+        first,
+        superblock,
+        paths: &[],
+        access: Access::Read,
+    };
+    let others = entries.iter().enumerate().skip(1);
+    let others = others.map(|(index, entry)| search.find(entry, index).map(drop));
+    let all = std::iter::once(check_first(first, superblock, entries)).chain(others);
+    all.filter_map(|checked| checked.err().map(|error| error.to_string()))
+        .collect()
 }
 
 fn check_first(
@@ -266,55 +287,62 @@ fn long_enough(member: &Member, needed_bytes: u64) -> Result<(), PoolError> {
     })
 }
 
-/// Looks for a member where it was, beside the first one, and at the paths that were given.
-fn find(
-    first: &First,
-    entry: &MemberEntry,
-    index: usize,
-    paths: &[PathBuf],
-) -> Result<Member, PoolError> {
-    let beside = entry
-        .path
-        .file_name()
-        .map(|name| first.member.path.with_file_name(name));
-    let given = paths.iter().cloned();
-    let mut why = None;
-    for path in given.chain([entry.path.clone()]).chain(beside) {
-        match is_member(&path, first, entry, index) {
-            Ok(member) => return Ok(member),
-            // What stands at a path that was not asked for does not matter.
-            Err(error) if path == entry.path || why.is_none() => why = Some(error),
-            Err(_) => {}
-        }
-    }
-    match why {
-        Some(error @ (PoolError::WrongMember { .. } | PoolError::Newer { .. })) => Err(error),
-        why => Err(PoolError::MissingMember {
-            index,
-            member: entry.uuid,
-            path: entry.path.clone(),
-            why: why.map_or_else(String::new, |error| error.to_string()),
-        }),
-    }
+/// Where further members are looked for.
+struct Search<'s> {
+    first: &'s Member,
+    superblock: &'s Superblock,
+    paths: &'s [PathBuf],
+    access: Access,
 }
 
-fn is_member(
-    path: &Path,
-    first: &First,
-    entry: &MemberEntry,
-    index: usize,
-) -> Result<Member, PoolError> {
-    let member = Member::open(path, Access::Write)?;
-    let found = member.superblock()?;
-    let pool = first.superblock.pool;
-    if found.pool == pool && found.member == entry.uuid && found.index as usize == index {
-        return Ok(member);
+impl Search<'_> {
+    /// Looks for a member where it was, beside the first one, and at the paths that were given.
+    fn find(&self, entry: &MemberEntry, index: usize) -> Result<Member, PoolError> {
+        let name = entry.path.file_name();
+        let beside = name.map(|name| self.first.path.with_file_name(name));
+        let given = self.paths.iter().cloned();
+        let mut why = None;
+        for path in given.chain([entry.path.clone()]).chain(beside) {
+            match self.member_at(&path, entry, index) {
+                Ok(member) => {
+                    let needed = self.superblock.layout.member_bytes(index, entry.extents);
+                    long_enough(&member, needed)?;
+                    return Ok(member);
+                }
+                // What stands at a path that was not asked for does not matter.
+                Err(error) if path == entry.path || why.is_none() => why = Some(error),
+                Err(_) => {}
+            }
+        }
+        match why {
+            Some(error @ (PoolError::WrongMember { .. } | PoolError::Newer { .. })) => Err(error),
+            why => Err(PoolError::MissingMember {
+                index,
+                member: entry.uuid,
+                path: entry.path.clone(),
+                why: why.map_or_else(String::new, |error| error.to_string()),
+            }),
+        }
     }
-    Err(PoolError::WrongMember {
-        path: path.to_owned(),
-        found: format!("member {} of pool {}", found.index, found.pool),
-        expected: format!("member {index} of pool {pool}"),
-    })
+
+    fn member_at(
+        &self,
+        path: &Path,
+        entry: &MemberEntry,
+        index: usize,
+    ) -> Result<Member, PoolError> {
+        let member = Member::open(path, self.access)?;
+        let found = member.superblock()?;
+        let pool = self.superblock.pool;
+        if found.pool == pool && found.member == entry.uuid && found.index as usize == index {
+            return Ok(member);
+        }
+        Err(PoolError::WrongMember {
+            path: path.to_owned(),
+            found: format!("member {} of pool {}", found.index, found.pool),
+            expected: format!("member {index} of pool {pool}"),
+        })
+    }
 }
 
 /// The bank that this machine commits in.

@@ -35,7 +35,7 @@ pub struct PoolStatus {
     pub hosts: Vec<HostStatus>,
     /// Tables and scratch memory.
     pub regions: Vec<RegionStatus>,
-    /// Damage that was found and left out.
+    /// Damage that was found and left out, and members that are missing or too short.
     pub problems: Vec<String>,
 }
 
@@ -153,6 +153,8 @@ impl Pool {
         let damaged = found.damaged.iter();
         let problems = damaged.map(|(what, offset)| format!("{what} at byte {offset} is damaged"));
         status.problems = problems.collect();
+        let of_members = open::problems(&member, &superblock, &found.state.members);
+        status.problems.extend(of_members);
         Ok(status)
     }
 }

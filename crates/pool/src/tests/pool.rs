@@ -345,6 +345,11 @@ fn swapped_missing_short_and_foreign_members_are_one_clear_error_each() {
     let file = fs::File::options().write(true).open(&aside).unwrap();
     file.set_len(6 * MIB).unwrap();
     says(open(&first).unwrap_err(), &["aside", "6 MiB", "truncated"]);
+    let problems = Pool::inspect(&first).unwrap().problems;
+    assert!(
+        problems.len() == 1 && problems[0].contains("truncated"),
+        "{problems:?}"
+    );
     fs::copy(folder.path().join("gone"), &aside).unwrap();
     let file = fs::File::options().write(true).open(&first).unwrap();
     for mib in [10, 3] {

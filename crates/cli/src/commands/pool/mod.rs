@@ -109,7 +109,7 @@ fn check(args: &CheckArgs) -> Result<(), Failure> {
     match status.problems.len() {
         0 => Ok(()),
         n => Err(Failure::runtime(format!(
-            "{}: {n} of what was checked is damaged",
+            "{}: problems found: {n}",
             args.pool.display()
         ))),
     }

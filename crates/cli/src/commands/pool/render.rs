@@ -65,7 +65,7 @@ pub fn status(status: &PoolStatus) -> String {
         let _ = writeln!(text, "{regions}");
     }
     for problem in &status.problems {
-        let _ = writeln!(text, "damaged: {problem}");
+        let _ = writeln!(text, "problem: {problem}");
     }
     text
 }
