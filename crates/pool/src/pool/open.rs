@@ -227,7 +227,7 @@ fn further(
     paths: &[PathBuf],
 ) -> Result<Vec<Member>, PoolError> {
     check_first(&first.member, &first.superblock, entries)?;
-    let search = Search {
+    let finder = Finder {
         first: &first.member,
         superblock: &first.superblock,
         paths,
@@ -235,7 +235,7 @@ fn further(
     };
     let others = entries.iter().enumerate().skip(1);
     others
-        .map(|(index, entry)| search.find(entry, index))
+        .map(|(index, entry)| finder.find(entry, index))
         .collect()
 }
 
@@ -245,14 +245,14 @@ pub(super) fn problems(
     superblock: &Superblock,
     entries: &[MemberEntry],
 ) -> Vec<String> {
-    let search = Search {
+    let finder = Finder {
         first,
         superblock,
         paths: &[],
         access: Access::Read,
     };
     let others = entries.iter().enumerate().skip(1);
-    let others = others.map(|(index, entry)| search.find(entry, index).map(drop));
+    let others = others.map(|(index, entry)| finder.find(entry, index).map(drop));
     let all = std::iter::once(check_first(first, superblock, entries)).chain(others);
     all.filter_map(|checked| checked.err().map(|error| error.to_string()))
         .collect()
@@ -288,14 +288,14 @@ fn long_enough(member: &Member, needed_bytes: u64) -> Result<(), PoolError> {
 }
 
 /// Where further members are looked for.
-struct Search<'s> {
+struct Finder<'s> {
     first: &'s Member,
     superblock: &'s Superblock,
     paths: &'s [PathBuf],
     access: Access,
 }
 
-impl Search<'_> {
+impl Finder<'_> {
     /// Looks for a member where it was, beside the first one, and at the paths that were given.
     fn find(&self, entry: &MemberEntry, index: usize) -> Result<Member, PoolError> {
         let name = entry.path.file_name();
