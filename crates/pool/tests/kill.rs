@@ -52,6 +52,7 @@ fn child() {
         return;
     };
     let first: u64 = first.parse().expect("a number");
+    println!("\nstarted");
     let pool = OpenOptions::default()
         .open(Path::new(&path))
         .expect("opened");
@@ -61,7 +62,8 @@ fn child() {
     }
 }
 
-/// Starts the child, kills it after a while, and returns the last number that it acknowledged.
+/// Starts the child, kills it so long after it has begun to open the pool, and returns the last
+/// number that it acknowledged.
 fn killed_after(path: &Path, first: u64, delay: Duration) -> Option<u64> {
     let mut child = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", "child", "--nocapture"])
@@ -72,11 +74,19 @@ fn killed_after(path: &Path, first: u64, delay: Duration) -> Option<u64> {
         .spawn()
         .expect("started");
     let output = child.stdout.take().expect("piped");
+    let (started, starts) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
         let lines = BufReader::new(output).lines().map_while(Result::ok);
+        let lines = lines.inspect(|line| {
+            if line == "started" {
+                started.send(()).expect("waited for");
+            }
+        });
         let numbers = lines.filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok());
         numbers.last()
     });
+    let started = starts.recv_timeout(Duration::from_secs(60));
+    started.expect("it starts");
     std::thread::sleep(delay);
     // The Rust library kills with SIGKILL.
     child.kill().expect("killed");
@@ -101,7 +111,7 @@ fn after_a_kill_at_any_moment_acknowledged_tables_are_there_and_nothing_is_leake
     drop(Pool::create(&path, &[], &create, &OpenOptions::default()).expect("made"));
     let (mut next, mut pending, mut in_work, mut crashed) = (0, 0, 0, 0);
     for _ in 0..KILLS {
-        let delay = Duration::from_micros(rng.u64(2_000..30_000));
+        let delay = Duration::from_micros(rng.u64(0..20_000));
         let last = killed_after(&path, next, delay);
         let acknowledged = last.map_or(next, |last| last + 1);
         let status = Pool::inspect(&path).expect("inspected");
