@@ -162,7 +162,7 @@ impl Coordinator {
         requests: Vec<(String, String)>,
     ) -> Result<Vec<(String, String)>, AgentError> {
         self.check_requests(&requests)?;
-        self.run.begin();
+        self.runtime.block_on(self.run.begin());
         for host in &mut self.hosts {
             host.since = None;
         }

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 
 use crate::coordinator::link::Link;
 use crate::{AgentError, Stop};
@@ -18,6 +19,8 @@ pub(crate) struct Run {
 struct State {
     trouble: Stop,
     first: Option<AgentError>,
+    /// Requests to stop, on their way to the hosts.
+    stops: Vec<JoinHandle<()>>,
 }
 
 impl Run {
@@ -36,8 +39,14 @@ impl Run {
     }
 
     /// Begins a new run: the failure of the last one is forgotten.
-    pub fn begin(&self) {
-        *self.state() = State::default();
+    ///
+    /// Waits for the requests to stop of the last one: later they would stop the new work.
+    pub async fn begin(&self) {
+        let last = std::mem::take(&mut *self.state());
+        for stop in last.stops {
+            // A request that broke down reaches no host any more.
+            let _ = stop.await;
+        }
     }
 
     /// A flag that is set as soon as this run has failed.
@@ -52,18 +61,18 @@ impl Run {
 
     /// Records a failure. The first one of a run stops all hosts.
     pub fn trouble(&self, error: &AgentError) {
-        {
-            let mut state = self.state();
-            if state.first.is_some() {
-                return;
-            }
-            state.first = Some(error.clone());
-            state.trouble.request();
+        let mut state = self.state();
+        if state.first.is_some() {
+            return;
         }
+        state.first = Some(error.clone());
+        state.trouble.request();
         for link in self.links.get().into_iter().flatten() {
             let link = link.clone();
-            // A host that is not reached stops when its lease expires.
-            self.handle.spawn(async move { link.stop().await });
+            state.stops.push(self.handle.spawn(async move {
+                // A host that is not reached stops when its lease expires.
+                let _ = link.stop().await;
+            }));
         }
     }
 
